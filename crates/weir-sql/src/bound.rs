@@ -1,0 +1,578 @@
+//! Bound statements and procedures: names resolved, types inferred, casts explicit.
+//!
+//! This is what the analysis reads and what the executor compiles. Two conventions make both simple:
+//! * every relation of a statement (table in FROM, subquery, DML target …) has its own [`RelationId`],
+//!   unique in the whole statement, subqueries included; so a correlated column is an ordinary
+//!   [`ExprKind::Column`] whose relation belongs to an outer query;
+//! * every operand has exactly the type that its operator wants: the binder has inserted the casts.
+
+pub use weir_types::operator::BinaryOp;
+use weir_types::{SqlState, SqlType, Value};
+
+use crate::catalog::{ColumnIndex, SequenceId, TableId};
+use crate::source::Span;
+
+/// A relation of one statement. In a CHECK, index or generated expression the table itself is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelationId(pub u32);
+
+/// A parameter, a local variable or an implicit variable of a procedure; index into
+/// [`Procedure::variables`]. In an ad-hoc statement, `$n` is variable n − 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VariableId(pub u32);
+
+#[derive(Clone, Debug)]
+pub struct Expr {
+    pub kind: ExprKind,
+    pub ty: SqlType,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    Literal(Value),
+    Column {
+        relation: RelationId,
+        column: ColumnIndex,
+    },
+    Variable(VariableId),
+    /// Both operands have the same type but for date/time arithmetic, shifts, `||` with arrays, and jsonb
+    /// access, where the pair decides the meaning.
+    Binary {
+        op: BinaryOp,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    Negate(Box<Expr>),
+    /// Three-valued; at least two operands.
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    Not(Box<Expr>),
+    IsNull {
+        operand: Box<Expr>,
+        negated: bool,
+    },
+    /// `IS [NOT] TRUE/FALSE` (UNKNOWN is `IsNull`).
+    IsBool {
+        operand: Box<Expr>,
+        value: bool,
+        negated: bool,
+    },
+    IsDistinct {
+        left: Box<Expr>,
+        right: Box<Expr>,
+        negated: bool,
+    },
+    /// A scalar function by PostgreSQL's name; `function` carries its implementation.
+    Function {
+        function: &'static weir_types::function::Function,
+        args: Vec<Expr>,
+    },
+    /// To `Expr::ty`. `explicit` casts truncate where implicit and assignment casts raise.
+    Cast {
+        operand: Box<Expr>,
+        explicit: bool,
+    },
+    /// Searched form; `CASE x WHEN` is rewritten to it.
+    Case {
+        whens: Vec<(Expr, Expr)>,
+        otherwise: Option<Box<Expr>>,
+    },
+    Coalesce(Vec<Expr>),
+    NullIf(Box<Expr>, Box<Expr>),
+    Greatest(Vec<Expr>),
+    Least(Vec<Expr>),
+    Like {
+        operand: Box<Expr>,
+        pattern: Box<Expr>,
+        escape: Option<Box<Expr>>,
+        insensitive: bool,
+        negated: bool,
+    },
+    /// `x IN (a, b, …)` and `NOT IN`.
+    InList {
+        operand: Box<Expr>,
+        list: Vec<Expr>,
+        negated: bool,
+    },
+    /// `x op ANY/ALL (array)`.
+    ArrayCompare {
+        op: BinaryOp,
+        left: Box<Expr>,
+        array: Box<Expr>,
+        all: bool,
+    },
+    Array(Vec<Expr>),
+    Subscript {
+        array: Box<Expr>,
+        index: Box<Expr>,
+    },
+    /// `a[lower:upper]`.
+    Slice {
+        array: Box<Expr>,
+        lower: Option<Box<Expr>>,
+        upper: Option<Box<Expr>>,
+    },
+    /// `(a, b, …)`; comparisons of rows are rewritten to columns where both sides are rows.
+    Row(Vec<Expr>),
+    /// The value of a one-column, at-most-one-row query; more rows are an error (21000).
+    ScalarSubquery(Box<Query>),
+    Exists {
+        query: Box<Query>,
+        negated: bool,
+    },
+    /// `(a, b) op ANY/ALL (SELECT …)`; `IN` is `= ANY`, `NOT IN` is `<> ALL`.
+    QuantifiedSubquery {
+        op: BinaryOp,
+        left: Vec<Expr>,
+        query: Box<Query>,
+        all: bool,
+    },
+    /// `ARRAY(SELECT …)`.
+    ArraySubquery(Box<Query>),
+    /// Only in the outputs, HAVING and ORDER BY of an aggregating [`Select`].
+    Aggregate(Box<Aggregate>),
+    NextValue(SequenceId),
+    CurrentValue(SequenceId),
+    /// `now()`, `current_timestamp`, `current_date`, `localtimestamp`: the transaction's time, as `ty`.
+    TransactionTime,
+    /// `clock_timestamp()`, `random()`, `gen_random_uuid()`: another value at every call.
+    Volatile(VolatileFunction),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VolatileFunction {
+    ClockTimestamp,
+    Random,
+    GenRandomUuid,
+}
+
+#[derive(Clone, Debug)]
+pub struct Aggregate {
+    pub function: AggregateFunction,
+    /// Empty for `count(*)`.
+    pub args: Vec<Expr>,
+    pub distinct: bool,
+    pub filter: Option<Expr>,
+    /// `array_agg(x ORDER BY y)`.
+    pub order_by: Vec<(Expr, SortOrder)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AggregateFunction {
+    Count,
+    Sum,
+    Average,
+    Minimum,
+    Maximum,
+    BoolAnd,
+    BoolOr,
+    ArrayAgg,
+    StringAgg,
+    JsonbAgg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortOrder {
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Query {
+    pub ctes: Vec<Cte>,
+    pub body: QueryBody,
+    /// Over the body's outputs, hidden ones included.
+    pub order_by: Vec<OrderBy>,
+    pub limit: Option<Expr>,
+    pub offset: Option<Expr>,
+    /// `FOR UPDATE` and weaker.
+    pub lock_rows: bool,
+    /// What the query returns. The body may have further, hidden outputs behind these, for ORDER BY.
+    pub columns: Vec<OutputColumn>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct OutputColumn {
+    pub name: String,
+    pub ty: SqlType,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct OrderBy {
+    /// Index of one of the body's outputs.
+    pub output: usize,
+    pub order: SortOrder,
+}
+
+/// `WITH name AS (…)`, referred to by [`FromItem::Cte`] by its position. Recursive ones are refused.
+#[derive(Clone, Debug)]
+pub struct Cte {
+    pub name: String,
+    pub query: Query,
+}
+
+#[derive(Clone, Debug)]
+pub enum QueryBody {
+    Select(Box<Select>),
+    SetOperation { op: SetOperator, all: bool, left: Box<Query>, right: Box<Query> },
+    Values(Vec<Vec<Expr>>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOperator {
+    Union,
+    Intersect,
+    Except,
+}
+
+#[derive(Clone, Debug)]
+pub struct Select {
+    pub distinct: Distinct,
+    pub outputs: Vec<Expr>,
+    /// Comma-separated items; none for `SELECT 1`.
+    pub from: Vec<FromItem>,
+    pub filter: Option<Expr>,
+    pub group_by: Vec<Expr>,
+    pub having: Option<Expr>,
+    /// There is a GROUP BY, a HAVING or an aggregate in the outputs.
+    pub aggregates: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Distinct {
+    All,
+    Rows,
+    /// `DISTINCT ON`: indexes of outputs.
+    On(Vec<usize>),
+}
+
+#[derive(Clone, Debug)]
+pub enum FromItem {
+    Table {
+        relation: RelationId,
+        table: TableId,
+        alias: String,
+        span: Span,
+    },
+    /// A derived table or a view.
+    Subquery {
+        relation: RelationId,
+        query: Box<Query>,
+        lateral: bool,
+    },
+    /// A CTE of this query or of one around it, by its level outwards (0 is this query) and position.
+    Cte {
+        relation: RelationId,
+        level: usize,
+        index: usize,
+    },
+    Function {
+        relation: RelationId,
+        function: TableFunction,
+        args: Vec<Expr>,
+        with_ordinality: bool,
+        columns: Vec<OutputColumn>,
+    },
+    Values {
+        relation: RelationId,
+        rows: Vec<Vec<Expr>>,
+        columns: Vec<OutputColumn>,
+    },
+    /// USING and NATURAL have become ON; their merged columns are the left side's (or `coalesce`).
+    Join {
+        kind: JoinKind,
+        left: Box<FromItem>,
+        right: Box<FromItem>,
+        on: Option<Expr>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFunction {
+    GenerateSeries,
+    /// One output column per array.
+    Unnest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinKind {
+    Inner,
+    Left,
+    Right,
+    Full,
+    Cross,
+}
+
+#[derive(Clone, Debug)]
+pub enum Statement {
+    Query(Query),
+    Insert(Insert),
+    Update(Update),
+    Delete(Delete),
+}
+
+#[derive(Clone, Debug)]
+pub struct Insert {
+    pub table: TableId,
+    /// The new row, in RETURNING; in DO UPDATE the existing row.
+    pub relation: RelationId,
+    /// `excluded` in DO UPDATE.
+    pub excluded: RelationId,
+    /// Where the source's outputs go; already cast to the columns' types.
+    pub columns: Vec<ColumnIndex>,
+    pub source: InsertSource,
+    /// Defaults of the columns that `columns` leaves out, NULL included.
+    pub defaults: Vec<(ColumnIndex, Expr)>,
+    pub on_conflict: Option<OnConflict>,
+    pub returning: Vec<(OutputColumn, Expr)>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum InsertSource {
+    /// `VALUES`, the common case; `DEFAULT` inside is already replaced. One empty row for DEFAULT VALUES.
+    Values(Vec<Vec<Expr>>),
+    Query(Box<Query>),
+}
+
+#[derive(Clone, Debug)]
+pub struct OnConflict {
+    /// The key that arbitrates; `None` is any (DO NOTHING only).
+    pub columns: Option<Vec<ColumnIndex>>,
+    /// `None` is DO NOTHING.
+    pub update: Option<(Vec<(ColumnIndex, Expr)>, Option<Expr>)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Update {
+    pub table: TableId,
+    pub relation: RelationId,
+    /// Right sides see the old row; already cast to the columns' types.
+    pub assignments: Vec<(ColumnIndex, Expr)>,
+    pub from: Vec<FromItem>,
+    pub filter: Option<Expr>,
+    /// RETURNING sees the new row as `relation`.
+    pub returning: Vec<(OutputColumn, Expr)>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct Delete {
+    pub table: TableId,
+    pub relation: RelationId,
+    pub using: Vec<FromItem>,
+    pub filter: Option<Expr>,
+    pub returning: Vec<(OutputColumn, Expr)>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct Procedure {
+    pub name: String,
+    pub kind: ProcedureKind,
+    /// In declaration order; each is a variable too.
+    pub parameters: Vec<Parameter>,
+    /// Parameters first, then everything that is declared or implied, inner blocks included.
+    pub variables: Vec<Variable>,
+    /// The `FOUND` variable.
+    pub found: VariableId,
+    pub body: Vec<Step>,
+    /// `SET default_transaction_isolation = 'serializable'` on the procedure.
+    pub serializable: bool,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProcedureKind {
+    Procedure,
+    /// `Void` and OUT-parameter functions included.
+    Function {
+        returns: SqlType,
+    },
+    SetReturningFunction {
+        columns: Vec<(String, SqlType)>,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    pub name: String,
+    pub ty: SqlType,
+    pub mode: ParameterMode,
+    pub default: Option<Expr>,
+    pub variable: VariableId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterMode {
+    In,
+    Out,
+    InOut,
+}
+
+/// A RECORD or %ROWTYPE variable has become one variable per field, named `r.field`.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    pub name: String,
+    pub ty: SqlType,
+    /// DECLARE … NOT NULL: assigning NULL is 22004.
+    pub not_null: bool,
+    pub constant: bool,
+}
+
+/// One PL/pgSQL statement.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub kind: StepKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum StepKind {
+    /// Already cast to the variable's type. DECLARE's initial values are such steps at the block's start.
+    Assign {
+        variable: VariableId,
+        value: Expr,
+    },
+    /// `a[i] := value`.
+    AssignElement {
+        variable: VariableId,
+        index: Expr,
+        value: Expr,
+    },
+    /// SELECT … INTO, PERFORM (a query without `into`), and DML.
+    Sql {
+        statement: Box<Statement>,
+        into: Option<Into>,
+    },
+    If {
+        branches: Vec<(Expr, Vec<Step>)>,
+        otherwise: Vec<Step>,
+    },
+    /// Bounds are of type integer; the variable is implicit.
+    ForRange {
+        variable: VariableId,
+        from: Expr,
+        to: Expr,
+        by: Option<Expr>,
+        reverse: bool,
+        label: LoopLabel,
+        body: Vec<Step>,
+    },
+    ForQuery {
+        targets: Vec<IntoTarget>,
+        query: Box<Query>,
+        label: LoopLabel,
+        body: Vec<Step>,
+    },
+    ForEach {
+        variable: VariableId,
+        array: Expr,
+        label: LoopLabel,
+        body: Vec<Step>,
+    },
+    While {
+        condition: Expr,
+        label: LoopLabel,
+        body: Vec<Step>,
+    },
+    Loop {
+        label: LoopLabel,
+        body: Vec<Step>,
+    },
+    /// A labelled or plain BEGIN … END block, without its declarations.
+    Block {
+        label: LoopLabel,
+        body: Vec<Step>,
+    },
+    /// Leaves the loop or block with that label.
+    Exit {
+        label: LoopLabel,
+        when: Option<Expr>,
+    },
+    Continue {
+        label: LoopLabel,
+        when: Option<Expr>,
+    },
+    Raise(Raise),
+    /// Of a procedure, or of a function whose value (if any) is in `value`.
+    Return {
+        value: Option<Expr>,
+    },
+    ReturnNext {
+        values: Vec<Expr>,
+    },
+    ReturnQuery {
+        query: Box<Query>,
+    },
+    /// `GET DIAGNOSTICS variable = ROW_COUNT`.
+    GetRowCount {
+        variable: VariableId,
+    },
+    /// CALL of another procedure; OUT arguments are assigned to the targets.
+    Call {
+        procedure: usize,
+        args: Vec<Expr>,
+        targets: Vec<IntoTarget>,
+    },
+    Assert {
+        condition: Expr,
+        message: Option<Expr>,
+    },
+    Null,
+}
+
+/// Unique within the procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LoopLabel(pub u32);
+
+#[derive(Clone, Debug)]
+pub struct Into {
+    pub targets: Vec<IntoTarget>,
+    pub strict: bool,
+}
+
+/// The i-th output goes to the i-th target, cast to the variable's type (an assignment cast).
+#[derive(Clone, Debug)]
+pub struct IntoTarget {
+    pub variable: VariableId,
+}
+
+#[derive(Clone, Debug)]
+pub struct Raise {
+    /// Only `Exception` ends the transaction.
+    pub level: RaiseLevel,
+    /// The format with its `%`, and the arguments cast to text.
+    pub format: String,
+    pub args: Vec<Expr>,
+    pub state: SqlState,
+    pub message: Option<Expr>,
+    pub detail: Option<Expr>,
+    pub hint: Option<Expr>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RaiseLevel {
+    Debug,
+    Log,
+    Info,
+    Notice,
+    Warning,
+    Exception,
+}
+
+/// Output columns of a statement, empty where it returns nothing.
+impl Statement {
+    pub fn columns(&self) -> Vec<OutputColumn> {
+        let returning =
+            |list: &[(OutputColumn, Expr)]| list.iter().map(|(column, _)| column.clone()).collect();
+        match self {
+            Statement::Query(query) => query.columns.clone(),
+            Statement::Insert(insert) => returning(&insert.returning),
+            Statement::Update(update) => returning(&update.returning),
+            Statement::Delete(delete) => returning(&delete.returning),
+        }
+    }
+}

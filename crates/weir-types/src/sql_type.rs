@@ -1,0 +1,91 @@
+//! The SQL types that Weir stores and computes with.
+
+use std::fmt;
+
+/// A column's, variable's or expression's type, with its modifier where it has one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SqlType {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    /// `numeric` or `numeric(precision, scale)`.
+    Numeric(Option<(u16, i16)>),
+    Float4,
+    Float8,
+    Text,
+    /// `varchar` or `varchar(n)`, `n` in characters.
+    Varchar(Option<u32>),
+    /// `char(n)`: values are held without their padding, which the type adds on output.
+    Char(u32),
+    Date,
+    Timestamp,
+    Timestamptz,
+    Interval,
+    Uuid,
+    Bytea,
+    Jsonb,
+    Array(Box<SqlType>),
+    /// A row value; its fields are known only to the binder.
+    Record,
+    /// What a procedure without OUT parameters returns.
+    Void,
+    /// A string literal, NULL or parameter whose type nothing has fixed yet.
+    Unknown,
+}
+
+impl SqlType {
+    /// The type without its modifier: what `a + b` or a function result has.
+    pub fn base(&self) -> SqlType {
+        match self {
+            SqlType::Numeric(_) => SqlType::Numeric(None),
+            SqlType::Varchar(_) => SqlType::Varchar(None),
+            SqlType::Array(element) => SqlType::Array(Box::new(element.base())),
+            other => other.clone(),
+        }
+    }
+
+    pub fn is_integer(&self) -> bool {
+        matches!(self, SqlType::Int2 | SqlType::Int4 | SqlType::Int8)
+    }
+
+    pub fn is_number(&self) -> bool {
+        self.is_integer() || matches!(self, SqlType::Numeric(_) | SqlType::Float4 | SqlType::Float8)
+    }
+
+    /// text, varchar, char, and a string literal of unknown type.
+    pub fn is_string(&self) -> bool {
+        matches!(self, SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) | SqlType::Unknown)
+    }
+}
+
+/// As PostgreSQL's `format_type` prints it.
+impl fmt::Display for SqlType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SqlType::Bool => f.write_str("boolean"),
+            SqlType::Int2 => f.write_str("smallint"),
+            SqlType::Int4 => f.write_str("integer"),
+            SqlType::Int8 => f.write_str("bigint"),
+            SqlType::Numeric(None) => f.write_str("numeric"),
+            SqlType::Numeric(Some((precision, scale))) => write!(f, "numeric({precision},{scale})"),
+            SqlType::Float4 => f.write_str("real"),
+            SqlType::Float8 => f.write_str("double precision"),
+            SqlType::Text => f.write_str("text"),
+            SqlType::Varchar(None) => f.write_str("character varying"),
+            SqlType::Varchar(Some(n)) => write!(f, "character varying({n})"),
+            SqlType::Char(n) => write!(f, "character({n})"),
+            SqlType::Date => f.write_str("date"),
+            SqlType::Timestamp => f.write_str("timestamp without time zone"),
+            SqlType::Timestamptz => f.write_str("timestamp with time zone"),
+            SqlType::Interval => f.write_str("interval"),
+            SqlType::Uuid => f.write_str("uuid"),
+            SqlType::Bytea => f.write_str("bytea"),
+            SqlType::Jsonb => f.write_str("jsonb"),
+            SqlType::Array(element) => write!(f, "{element}[]"),
+            SqlType::Record => f.write_str("record"),
+            SqlType::Void => f.write_str("void"),
+            SqlType::Unknown => f.write_str("unknown"),
+        }
+    }
+}
