@@ -1,1 +1,7 @@
-//! .
+//! From plan to commit: storage, execution and the protocols.
+//!
+//! Everything here is a pure state machine or a pure data structure: no clock, no socket, no thread, no
+//! randomness of its own. Time and messages come in as arguments.
+
+pub mod exec;
+pub mod storage;

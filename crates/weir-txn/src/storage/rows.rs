@@ -1,0 +1,51 @@
+//! What the executor may ask of storage: rows by index or by scan, and their columns.
+//!
+//! One shard's storage implements it, and so does a set of shards that is looked at as a whole (the
+//! check of the invariants after a run).
+
+use std::ops::ControlFlow;
+
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::{SqlError, Value};
+
+use super::key::KeyRange;
+use super::schema::{IndexId, Schema};
+
+/// A row of one table: valid until that table is next written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowRef {
+    /// Which of the shards that are looked at together; 0 where there is one.
+    pub shard: u16,
+    pub row: u32,
+}
+
+/// Called once per row; `Break` ends the visit early.
+pub type Visit<'a> = &'a mut dyn FnMut(RowRef) -> Result<ControlFlow<()>, SqlError>;
+
+pub trait Rows {
+    fn schema(&self) -> &Schema;
+
+    /// The row that has exactly this key in a unique index.
+    fn get(&self, table: TableId, index: IndexId, key: &[u8]) -> Option<RowRef>;
+
+    /// The rows whose index key lies in the range, in key order (descending if `reverse`).
+    fn range(
+        &self,
+        table: TableId,
+        index: IndexId,
+        range: &KeyRange,
+        reverse: bool,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>, SqlError>;
+
+    /// All rows of the table, in no promised order (but the same order for the same history).
+    fn scan(&self, table: TableId, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError>;
+
+    fn value(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Value;
+
+    /// The bytes of a text column without a copy; `None` is NULL. Only for text, varchar and char(n).
+    fn text(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Option<&str>;
+
+    /// How many rows the table has, for join order and buffer sizes.
+    fn row_count(&self, table: TableId) -> usize;
+}

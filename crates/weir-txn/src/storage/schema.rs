@@ -1,0 +1,123 @@
+//! Tables and indexes as storage sees them: column types, key columns, row layout.
+
+use weir_sql::bound::{Expr, ExprKind};
+use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
+use weir_types::SqlType;
+
+/// Index of an index in [`TableSchema::indexes`].
+pub type IndexId = usize;
+
+#[derive(Clone, Debug)]
+pub struct Schema {
+    /// By [`TableId`].
+    pub tables: Vec<TableSchema>,
+}
+
+#[derive(Clone, Debug)]
+pub struct TableSchema {
+    pub id: TableId,
+    pub name: String,
+    pub column_names: Vec<String>,
+    pub types: Vec<SqlType>,
+    pub not_null: Vec<bool>,
+    /// The primary key first (if there is one), then UNIQUE constraints, then CREATE INDEX.
+    pub indexes: Vec<IndexSchema>,
+    pub has_primary_key: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct IndexSchema {
+    pub name: String,
+    pub columns: Vec<IndexColumn>,
+    /// No two rows with the same key, unless a column of it is NULL and nulls are distinct.
+    pub unique: bool,
+    pub nulls_not_distinct: bool,
+    /// Rows for which it is not true are not in the index. Columns are of relation 0.
+    pub predicate: Option<Expr>,
+}
+
+#[derive(Clone, Debug)]
+pub struct IndexColumn {
+    /// `None` for an expression index.
+    pub column: Option<ColumnIndex>,
+    /// Columns are of relation 0.
+    pub expr: Expr,
+    pub ty: SqlType,
+    /// A NULL may occur, so every key carries a marker byte.
+    pub nullable: bool,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+impl Schema {
+    pub fn new(catalog: &Catalog) -> Schema {
+        Schema { tables: catalog.tables.iter().map(TableSchema::new).collect() }
+    }
+
+    pub fn table(&self, id: TableId) -> &TableSchema {
+        &self.tables[id.0 as usize]
+    }
+}
+
+impl TableSchema {
+    fn new(table: &weir_sql::catalog::Table) -> TableSchema {
+        let not_null: Vec<bool> = table.columns.iter().map(|column| column.not_null).collect();
+        let column = |index: ColumnIndex| IndexColumn {
+            column: Some(index),
+            expr: Expr {
+                kind: ExprKind::Column { relation: weir_sql::bound::RelationId(0), column: index },
+                ty: table.columns[index].ty.clone(),
+                span: table.columns[index].span,
+            },
+            ty: table.columns[index].ty.clone(),
+            nullable: !not_null[index],
+            descending: false,
+            nulls_first: false,
+        };
+        let key = |key: &weir_sql::catalog::UniqueKey| IndexSchema {
+            name: key.name.clone(),
+            columns: key.columns.iter().map(|&index| column(index)).collect(),
+            unique: true,
+            nulls_not_distinct: key.nulls_not_distinct,
+            predicate: None,
+        };
+        let mut indexes: Vec<IndexSchema> =
+            table.primary_key.iter().chain(&table.unique_keys).map(key).collect();
+        for index in &table.indexes {
+            indexes.push(IndexSchema {
+                name: index.name.clone(),
+                columns: index
+                    .keys
+                    .iter()
+                    .map(|key| match key.expr.kind {
+                        ExprKind::Column { column: index, .. } => IndexColumn {
+                            descending: key.descending,
+                            nulls_first: key.nulls_first,
+                            ..column(index)
+                        },
+                        _ => IndexColumn {
+                            column: None,
+                            expr: key.expr.clone(),
+                            ty: key.expr.ty.clone(),
+                            nullable: true,
+                            descending: key.descending,
+                            nulls_first: key.nulls_first,
+                        },
+                    })
+                    .collect(),
+                unique: index.unique,
+                nulls_not_distinct: index.nulls_not_distinct,
+                predicate: index.predicate.clone(),
+            });
+        }
+        TableSchema {
+            id: table.id,
+            name: table.name.clone(),
+            column_names: table.columns.iter().map(|column| column.name.clone()).collect(),
+            types: table.columns.iter().map(|column| column.ty.clone()).collect(),
+            not_null,
+            indexes,
+            has_primary_key: table.primary_key.is_some(),
+        }
+    }
+}
