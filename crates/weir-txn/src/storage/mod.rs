@@ -1,9 +1,288 @@
 //! Storage of one shard: rows, their ordered indexes, and what is needed to go back in time.
+//!
+//! A change is applied in place and its inverse is kept in the *history* for as long as somebody may
+//! still need it: the transaction that is running (to undo itself), a reader that may ask for the state
+//! at its position (S5), or a prepared transaction whose operations may have to be folded in below later
+//! ones (S6, S9). With neither, the history is empty. So memory is the data plus what is in flight.
 
+mod history;
+mod index;
 pub mod key;
+pub mod layout;
+pub mod operation;
 pub mod rows;
 pub mod schema;
+mod table;
+pub mod view;
 
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::{SqlError, Value};
+
+pub use history::Position;
+use history::{Change, History};
 pub use key::{Boundary, KeyBytes, KeyRange};
-pub use rows::{RowRef, Rows};
+use layout::{Layout, Packed};
+pub use operation::{ColumnChange, ColumnOperation, Operation, RowFunction, Timestamp};
+pub use rows::{NoRows, RowRef, Rows, Visit};
 pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
+use table::TableStore;
+
+#[derive(Debug)]
+pub struct Storage {
+    schema: Arc<Schema>,
+    tables: Vec<TableStore>,
+    history: History,
+    /// Rows that prepared transactions will write, with how many of them: later changes to such a row
+    /// keep their operations, because one of those transactions may have to be folded in below them.
+    prepared: HashMap<(TableId, u32), u32, BuildHasherDefault<std::hash::DefaultHasher>>,
+}
+
+impl Storage {
+    pub fn new(schema: Arc<Schema>) -> Storage {
+        let tables = schema.tables.iter().map(TableStore::new).collect();
+        Storage { schema, tables, history: History::default(), prepared: HashMap::default() }
+    }
+
+    /// Adds a row. The error is a violated key (23505); nothing has changed then.
+    pub fn insert(&mut self, table: TableId, values: &[Value], timestamp: Timestamp) -> Result<u32, SqlError> {
+        let schema = &self.schema.tables[table.0 as usize];
+        let store = &mut self.tables[table.0 as usize];
+        let packed = store.layout.pack(timestamp.clock, values);
+        let row = store
+            .insert(schema, packed)
+            .map_err(|index| store.unique_violation(schema, index, &|column| values[column].clone()))?;
+        self.history.push(Change { table, row, before: None, operation: None, timestamp });
+        Ok(row)
+    }
+
+    /// Writes the new values of some columns. `operation` says what the change is as an operation; it must
+    /// be there where [`Storage::is_pinned`] says that somebody may need to fold it again.
+    pub fn update(
+        &mut self,
+        table: TableId,
+        row: u32,
+        changes: &[(ColumnIndex, Value)],
+        timestamp: Timestamp,
+        operation: Option<Operation>,
+    ) -> Result<(), SqlError> {
+        let schema = &self.schema.tables[table.0 as usize];
+        let store = &mut self.tables[table.0 as usize];
+        let old = store.row(row).expect("a row that was just found");
+        let packed = store.layout.patch(old, timestamp.clock, changes);
+        let touched = |column| changes.iter().any(|(changed, _)| *changed == column);
+        let before = store.replace(schema, row, packed, touched).map_err(|index| {
+            let new = |column| match changes.iter().find(|(changed, _)| *changed == column) {
+                Some((_, value)) => value.clone(),
+                None => store.value(row, column),
+            };
+            store.unique_violation(schema, index, &new)
+        })?;
+        let pinned = self.prepared.contains_key(&(table, row));
+        let operation = operation.filter(|_| pinned).map(Box::new);
+        assert!(!pinned || operation.is_some(), "a change to a pinned row says its operation");
+        self.history.push(Change { table, row, before: Some(before), operation, timestamp });
+        Ok(())
+    }
+
+    pub fn delete(&mut self, table: TableId, row: u32, timestamp: Timestamp) {
+        let pinned = self.prepared.contains_key(&(table, row));
+        let schema = &self.schema.tables[table.0 as usize];
+        let before = self.tables[table.0 as usize].remove(schema, row, !pinned);
+        let operation = pinned.then(|| Box::new(Operation::Delete));
+        self.history.push(Change { table, row, before: Some(before), operation, timestamp });
+    }
+
+    /// Applies an operation that was prepared at `prepared_at`, in its place in timestamp order (S9).
+    /// `row` is where the row was then; an insert finds its own place.
+    pub fn apply(&mut self, table: TableId, row: Option<u32>, operation: &Operation, timestamp: Timestamp, prepared_at: Position) {
+        let schema = &self.schema.tables[table.0 as usize];
+        let store = &mut self.tables[table.0 as usize];
+        let Some(row) = row else {
+            let Operation::Insert(packed) = operation else { unreachable!("only an insert has no row yet") };
+            let mut packed = packed.clone();
+            Layout::set_timestamp(&mut packed, timestamp.clock);
+            // The key was claimed when the transaction prepared, so nobody else can have taken it; total all
+            // the same (S8): on a key that is there, an insert changes nothing.
+            if let Ok(row) = store.insert(schema, packed) {
+                self.history.push(Change { table, row, before: None, operation: None, timestamp });
+            }
+            return;
+        };
+        let Some(current) = store.row(row) else { return };
+        let current: Packed = current.into();
+        let after = if timestamp.clock > Layout::timestamp(&current) {
+            operation::fold(&store.layout, &schema.types, Some(current), operation, timestamp)
+        } else {
+            self.history.refold(&store.layout, &schema.types, (table, row), current, (operation, timestamp), prepared_at)
+        };
+        let pinned = self.prepared.contains_key(&(table, row));
+        let before = match after {
+            Some(after) => {
+                // A key column may change only by an operation that took the key's claim when it prepared.
+                store.replace(schema, row, after, |_| true).expect("a claimed key is free")
+            }
+            None => store.remove(schema, row, !pinned),
+        };
+        let operation = pinned.then(|| Box::new(operation.clone()));
+        self.history.push(Change { table, row, before: Some(before), operation, timestamp });
+    }
+
+    /// A prepared transaction will write this row.
+    pub fn is_pinned(&self, table: TableId, row: u32) -> bool {
+        !self.prepared.is_empty() && self.prepared.contains_key(&(table, row))
+    }
+
+    /// The row's bytes, if it is there.
+    pub fn packed(&self, table: TableId, row: u32) -> Option<&[u8]> {
+        self.tables[table.0 as usize].row(row)
+    }
+
+    /// The row's key in an index, as it is stored there.
+    pub fn index_key(&self, table: TableId, index: IndexId, row: u32) -> KeyBytes {
+        let store = &self.tables[table.0 as usize];
+        store.key(self.schema.table(table), index, store.row(row).expect("a row that was just found"), row)
+    }
+
+    /// From now on later changes to this row keep their operations.
+    pub fn pin(&mut self, table: TableId, row: u32) {
+        *self.prepared.entry((table, row)).or_insert(0) += 1;
+    }
+
+    pub fn unpin(&mut self, table: TableId, row: u32) {
+        let count = self.prepared.get_mut(&(table, row)).expect("a pinned row");
+        *count -= 1;
+        if *count == 0 {
+            self.prepared.remove(&(table, row));
+            self.tables[table.0 as usize].recycle(row);
+        }
+    }
+
+    /// How many changes there have been: the shard's position when nothing is half done.
+    pub fn position(&self) -> Position {
+        self.history.end()
+    }
+
+    /// The oldest position that [`Storage::rewind`] can still reach.
+    pub fn history_begins(&self) -> Position {
+        self.history.begin()
+    }
+
+    /// Undoes everything after `position`, for good.
+    pub fn rollback(&mut self, position: Position) {
+        while self.history.end() > position {
+            let change = self.history.pop().expect("history reaches back to the position");
+            self.invert(change, true);
+        }
+    }
+
+    /// Undoes everything after `position` for a moment; [`Storage::replay`] brings it back.
+    pub fn rewind(&mut self, position: Position) -> Vec<Undone> {
+        assert!(position >= self.history.begin(), "history no longer reaches back to the position");
+        let mut undone = Vec::new();
+        while self.history.end() > position {
+            let change = self.history.pop().expect("history reaches back to the position");
+            let (operation, timestamp) = (change.operation.clone(), change.timestamp);
+            let (table, row) = (change.table, change.row);
+            // The slot stays reserved: what is applied in the meantime must not take it.
+            let after = self.invert(change, false);
+            undone.push(Undone { table, row, after, operation, timestamp });
+        }
+        undone
+    }
+
+    pub fn replay(&mut self, undone: Vec<Undone>) {
+        for Undone { table, row, after, operation, timestamp } in undone.into_iter().rev() {
+            let schema = &self.schema.tables[table.0 as usize];
+            let store = &mut self.tables[table.0 as usize];
+            let before = match after {
+                Some(after) if store.row(row).is_some() => {
+                    Some(store.replace(schema, row, after, |_| true).expect("replay meets the state that it left"))
+                }
+                Some(after) => {
+                    store.insert_at(schema, row, after);
+                    None
+                }
+                None => Some(store.remove(schema, row, !self.prepared.contains_key(&(table, row)))),
+            };
+            self.history.push(Change { table, row, before, operation, timestamp });
+        }
+    }
+
+    /// Puts the row back as it was before the change; returns what the change had made of it.
+    fn invert(&mut self, change: Change, recycle: bool) -> Option<Packed> {
+        let Change { table, row, before, .. } = change;
+        let schema = &self.schema.tables[table.0 as usize];
+        let store = &mut self.tables[table.0 as usize];
+        match before {
+            None => Some(store.remove(schema, row, recycle)),
+            Some(before) if store.row(row).is_some() => {
+                Some(store.replace(schema, row, before, |_| true).expect("undo restores unique keys"))
+            }
+            Some(before) => {
+                store.insert_at(schema, row, before);
+                None
+            }
+        }
+    }
+
+    /// Nobody will ask for a state before `position` any more.
+    pub fn forget(&mut self, position: Position) {
+        self.history.forget(position);
+    }
+
+    pub fn memory_bytes(&self, table: TableId) -> usize {
+        self.tables[table.0 as usize].memory_bytes()
+    }
+}
+
+/// A change that [`Storage::rewind`] took back.
+#[derive(Debug)]
+pub struct Undone {
+    table: TableId,
+    row: u32,
+    after: Option<Packed>,
+    operation: Option<Box<Operation>>,
+    timestamp: Timestamp,
+}
+
+impl Rows for Storage {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn get(&self, table: TableId, index: IndexId, key: &[u8]) -> Option<RowRef> {
+        self.tables[table.0 as usize].indexes[index].get(key).map(|row| RowRef { shard: 0, row })
+    }
+
+    fn range(&self, table: TableId, index: IndexId, range: &KeyRange, reverse: bool, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError> {
+        self.tables[table.0 as usize].indexes[index].range(range, reverse, &mut |row| visit(RowRef { shard: 0, row }))
+    }
+
+    fn scan(&self, table: TableId, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError> {
+        let store = &self.tables[table.0 as usize];
+        for row in 0..store.slots() {
+            if store.row(row).is_some() && visit(RowRef { shard: 0, row })?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn value(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Value {
+        self.tables[table.0 as usize].value(row.row, column)
+    }
+
+    fn text(&self, table: TableId, row: RowRef, column: ColumnIndex) -> Option<&str> {
+        let store = &self.tables[table.0 as usize];
+        store.layout.read_text(store.row(row.row)?, column)
+    }
+
+    fn row_count(&self, table: TableId) -> usize {
+        self.tables[table.0 as usize].len()
+    }
+}

@@ -49,3 +49,37 @@ pub trait Rows {
     /// How many rows the table has, for join order and buffer sizes.
     fn row_count(&self, table: TableId) -> usize;
 }
+
+/// No rows at all: for expressions that read nothing but their frame.
+pub struct NoRows;
+
+impl Rows for NoRows {
+    fn schema(&self) -> &Schema {
+        static NOTHING: Schema = Schema { tables: Vec::new() };
+        &NOTHING
+    }
+
+    fn get(&self, _: TableId, _: IndexId, _: &[u8]) -> Option<RowRef> {
+        None
+    }
+
+    fn range(&self, _: TableId, _: IndexId, _: &KeyRange, _: bool, _: Visit<'_>) -> Result<ControlFlow<()>, SqlError> {
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn scan(&self, _: TableId, _: Visit<'_>) -> Result<ControlFlow<()>, SqlError> {
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn value(&self, _: TableId, _: RowRef, _: ColumnIndex) -> Value {
+        Value::Null
+    }
+
+    fn text(&self, _: TableId, _: RowRef, _: ColumnIndex) -> Option<&str> {
+        None
+    }
+
+    fn row_count(&self, _: TableId) -> usize {
+        0
+    }
+}

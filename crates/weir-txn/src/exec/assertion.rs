@@ -1,0 +1,163 @@
+//! Assertions as checks: of the whole database when it is at rest, and of one row while it runs.
+
+use std::ops::ControlFlow;
+
+use weir_sql::Catalog;
+use weir_sql::bound::{BinaryOp, Expr, ExprKind, FromItem, Query, QueryBody, RelationId, VariableId};
+use weir_sql::catalog::{Assertion, TableId};
+use weir_types::text::to_text;
+use weir_types::{SqlError, SqlType, Value};
+
+use super::call::Sequences;
+use super::compiler::Compiler;
+use super::context::{Cx, Frame};
+use super::expr::CompiledExpr;
+use super::gather::Gather;
+use super::program::Program;
+use super::query::CompiledQuery;
+use super::slots::SlotAllocator;
+use crate::storage::Rows;
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub holds: bool,
+    /// Rows of the table that the assertion ranges over; 1 for one that is a single condition.
+    pub rows_checked: u64,
+    /// The first violating row: column and value.
+    pub violation: Option<Vec<(String, String)>>,
+}
+
+/// `NOT EXISTS (SELECT … FROM t WHERE …)` names the rows that violate it; anything else is one condition.
+#[derive(Debug)]
+pub struct CompiledAssertion {
+    pub name: String,
+    check: Check,
+    slots: usize,
+    cells: usize,
+    /// The table that it ranges over, with its primary key, where it can be asked of one row.
+    pub audit: Option<Audit>,
+}
+
+#[derive(Debug)]
+enum Check {
+    NoRow { violating: CompiledQuery, columns: Vec<(String, SqlType)>, table: TableId },
+    Condition(CompiledExpr),
+}
+
+/// The assertion for the row with a given primary key.
+#[derive(Debug)]
+pub struct Audit {
+    pub table: TableId,
+    pub key: Vec<usize>,
+    pub gather: Gather,
+}
+
+impl CompiledAssertion {
+    pub fn compile(assertion: &Assertion, catalog: &Catalog, program: &Program) -> Result<CompiledAssertion, SqlError> {
+        let mut slots = SlotAllocator::new(0);
+        let Some((query, relation, table)) = ranges_over(&assertion.expr) else {
+            slots.begin_expr(&assertion.expr);
+            let condition = CompiledExpr::compile(&assertion.expr, &mut Compiler::new(&program.schema, &mut slots))?;
+            let check = Check::Condition(condition);
+            return Ok(CompiledAssertion { name: assertion.name.clone(), check, slots: slots.slots_max(), cells: slots.cells_max(), audit: None });
+        };
+        let shown = showing_rows(query, relation, table, catalog);
+        slots.begin_query(&shown);
+        let violating = CompiledQuery::compile(&shown, &mut Compiler::new(&program.schema, &mut slots))?;
+        let columns = shown.columns.iter().map(|column| (column.name.clone(), column.ty.clone())).collect();
+        let audit = match &catalog.table(table).primary_key {
+            Some(key) => {
+                let narrowed = narrowed(&shown, relation, table, &key.columns, catalog);
+                let gather = Gather::compile(&narrowed, key.columns.len(), program)?;
+                Some(Audit { table, key: key.columns.clone(), gather })
+            }
+            None => None,
+        };
+        let check = Check::NoRow { violating, columns, table };
+        Ok(CompiledAssertion { name: assertion.name.clone(), check, slots: slots.slots_max(), cells: slots.cells_max(), audit })
+    }
+
+    /// Checks the whole database, at rest.
+    pub fn check(&self, rows: &dyn Rows, program: &Program) -> Result<Verdict, SqlError> {
+        let mut frame = Frame::default();
+        frame.grow(self.slots, self.cells);
+        let mut sequences = Sequences::default();
+        let mut environment = sequences.environment(program, 0, 0);
+        let mut cx = Cx { frame: &mut frame, rows, transaction_time: 0, environment: &mut environment };
+        match &self.check {
+            Check::Condition(condition) => {
+                // SQL-92: an assertion is violated only where it is false.
+                let holds = !matches!(condition.eval(&mut cx)?, Value::Bool(false));
+                Ok(Verdict { holds, rows_checked: 1, violation: None })
+            }
+            Check::NoRow { violating, columns, table } => {
+                let mut violation = None;
+                violating.run(&mut cx, &mut |_, row| {
+                    violation = Some(self.describe(columns, row));
+                    Ok(ControlFlow::Break(()))
+                })?;
+                Ok(Verdict { holds: violation.is_none(), rows_checked: rows.row_count(*table) as u64, violation })
+            }
+        }
+    }
+
+    fn describe(&self, columns: &[(String, SqlType)], row: &[Value]) -> Vec<(String, String)> {
+        let text = |value: &Value, ty: &SqlType| if value.is_null() { "NULL".to_string() } else { to_text(value, ty) };
+        columns.iter().zip(row).map(|((name, ty), value)| (name.clone(), text(value, ty))).collect()
+    }
+}
+
+/// The violating rows' query of `NOT EXISTS (SELECT … FROM t …)`.
+fn ranges_over(expr: &Expr) -> Option<(&Query, RelationId, TableId)> {
+    let query = match &expr.kind {
+        ExprKind::Exists { query, negated: true } => query,
+        ExprKind::Not(operand) => match &operand.kind {
+            ExprKind::Exists { query, negated: false } => query,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let QueryBody::Select(select) = &query.body else { return None };
+    match select.from.as_slice() {
+        [FromItem::Table { relation, table, .. }] if !select.aggregates => Some((query, *relation, *table)),
+        _ => None,
+    }
+}
+
+/// The same query with the table's columns as its output.
+fn showing_rows(query: &Query, relation: RelationId, table: TableId, catalog: &Catalog) -> Query {
+    let mut shown = query.clone();
+    let QueryBody::Select(select) = &mut shown.body else { unreachable!("only a SELECT ranges over a table") };
+    let columns = &catalog.table(table).columns;
+    select.outputs = (0..columns.len()).map(|column| column_of(relation, table, column, catalog)).collect();
+    shown.columns = columns
+        .iter()
+        .map(|column| weir_sql::bound::OutputColumn { name: column.name.clone(), ty: column.ty.clone() })
+        .collect();
+    shown.order_by.clear();
+    shown
+}
+
+fn column_of(relation: RelationId, table: TableId, column: usize, catalog: &Catalog) -> Expr {
+    Expr {
+        kind: ExprKind::Column { relation, column },
+        ty: catalog.table(table).columns[column].ty.clone(),
+        span: Default::default(),
+    }
+}
+
+/// The same query for one row: its primary key is in the variables.
+fn narrowed(query: &Query, relation: RelationId, table: TableId, key: &[usize], catalog: &Catalog) -> Query {
+    let mut narrowed = query.clone();
+    let QueryBody::Select(select) = &mut narrowed.body else { unreachable!("only a SELECT ranges over a table") };
+    let conditions = key.iter().enumerate().map(|(at, &column)| {
+        let left = column_of(relation, table, column, catalog);
+        let right = Expr { kind: ExprKind::Variable(VariableId(at as u32)), ty: left.ty.clone(), span: left.span };
+        let kind = ExprKind::Binary { op: BinaryOp::Equal, left: Box::new(left), right: Box::new(right) };
+        Expr { kind, ty: SqlType::Bool, span: Default::default() }
+    });
+    let filter = conditions.chain(select.filter.take()).collect();
+    select.filter = Some(Expr { kind: ExprKind::And(filter), ty: SqlType::Bool, span: Default::default() });
+    narrowed
+}

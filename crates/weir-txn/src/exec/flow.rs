@@ -1,0 +1,273 @@
+//! Which shards a procedure's calls need, and in which order they can be asked.
+//!
+//! Statements with the same partition key form a group: they run on one shard together. A group that uses
+//! what another has read must come after it, so it is the one that decides; two groups that need each
+//! other cannot be run by preparing once and committing once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_sql::Application;
+use weir_sql::bound::{Expr, ExprKind, InsertSource, Procedure, Statement, Step, StepKind, VariableId};
+
+use super::program::Participants;
+use super::routing::{Origins, Route, Router, Source};
+use super::walk;
+
+type Groups = BTreeSet<usize>;
+type Key = Vec<Vec<Source>>;
+
+pub struct Participation<'a> {
+    router: &'a Router<'a>,
+    application: &'a Application,
+    origins: Origins,
+    keys: Vec<Key>,
+    /// By variable: the groups whose data it may hold.
+    taint: BTreeMap<VariableId, Groups>,
+    /// By group: the groups whose data its statements use.
+    needs: Vec<Groups>,
+    everywhere: bool,
+    unsupported: Option<String>,
+    found: VariableId,
+}
+
+impl<'a> Participation<'a> {
+    pub fn of(router: &'a Router<'a>, application: &'a Application, procedure: &Procedure) -> Participants {
+        let mut flow = Participation {
+            router,
+            application,
+            origins: Origins::of(procedure),
+            keys: Vec::new(),
+            taint: BTreeMap::new(),
+            needs: Vec::new(),
+            everywhere: false,
+            unsupported: None,
+            found: procedure.found,
+        };
+        // Loops feed later rounds: go round until nothing changes.
+        loop {
+            let before = (flow.taint.clone(), flow.needs.clone());
+            flow.steps(&procedure.body, &Groups::new());
+            if (&flow.taint, &flow.needs) == (&before.0, &before.1) {
+                break;
+            }
+        }
+        flow.finish()
+    }
+
+    fn finish(mut self) -> Participants {
+        let others_ready = |last: usize, needs: &[Groups]| {
+            needs.iter().enumerate().all(|(group, needs)| group == last || needs.iter().all(|need| *need == group))
+        };
+        let dependent = |group: &usize| self.needs[*group].iter().any(|need| need != group);
+        let order: Vec<usize> = (0..self.keys.len()).filter(dependent).chain((0..self.keys.len()).filter(|group| !dependent(group))).collect();
+        let last = order.into_iter().find(|&group| others_ready(group, &self.needs));
+        match last {
+            Some(last) => self.keys.swap(0, last),
+            None if self.keys.is_empty() => {}
+            None => self.refuse("its parts on different shards need each other's data"),
+        }
+        Participants { keys: self.keys, everywhere: self.everywhere, unsupported: self.unsupported }
+    }
+
+    fn refuse(&mut self, why: impl Into<String>) {
+        self.unsupported.get_or_insert_with(|| why.into());
+    }
+
+    fn reads(&self, expr: &Expr) -> Groups {
+        let mut groups = Groups::new();
+        walk::each_expr(expr, &mut |expr| self.note_read(expr, &mut groups));
+        groups
+    }
+
+    fn note_read(&self, expr: &Expr, groups: &mut Groups) {
+        if let ExprKind::Variable(variable) = &expr.kind {
+            groups.extend(self.taint.get(variable).into_iter().flatten());
+        }
+    }
+
+    fn taint(&mut self, variable: VariableId, groups: &Groups) {
+        self.taint.entry(variable).or_default().extend(groups);
+    }
+
+    /// An expression by itself: a query inside runs wherever the step runs, which only one shard allows.
+    fn expr(&mut self, expr: &Expr) -> Groups {
+        match self.router.expr(expr) {
+            Route::Anywhere => {}
+            route => {
+                self.group(&route);
+                self.refuse("an expression holds a query; give it a statement of its own (SELECT … INTO)");
+            }
+        }
+        if walk::is_volatile(expr) {
+            self.refuse("a generated value outside of a statement would differ from shard to shard");
+        }
+        self.reads(expr)
+    }
+
+    /// The group of a route; `None` where it has no key that the arguments tell.
+    fn group(&mut self, route: &Route) -> Option<usize> {
+        let Route::By(keys) = route else {
+            if matches!(route, Route::Everywhere) {
+                self.everywhere = true;
+            }
+            return None;
+        };
+        let sources: Option<Key> = keys.iter().map(|key| self.origins.expr(key)).collect();
+        let Some(sources) = sources else {
+            self.everywhere = true;
+            self.refuse("a partition key is computed from data, so its shards are not known from the arguments");
+            return None;
+        };
+        Some(match self.keys.iter().position(|key| *key == sources) {
+            Some(group) => group,
+            None => {
+                self.keys.push(sources);
+                self.needs.push(Groups::new());
+                self.keys.len() - 1
+            }
+        })
+    }
+
+    fn steps(&mut self, steps: &[Step], control: &Groups) {
+        let mut control = control.clone();
+        for step in steps {
+            self.step(step, &mut control);
+        }
+    }
+
+    fn step(&mut self, step: &Step, control: &mut Groups) {
+        match &step.kind {
+            StepKind::Assign { variable, value } => {
+                let groups = &self.expr(value) | control;
+                self.taint(*variable, &groups);
+            }
+            StepKind::AssignElement { variable, index, value } => {
+                let groups = &(&self.expr(index) | &self.expr(value)) | control;
+                self.taint(*variable, &groups);
+            }
+            StepKind::Sql { statement, into } => {
+                let targets: Vec<VariableId> = into.iter().flat_map(|into| &into.targets).map(|target| target.variable).collect();
+                self.statement(statement, &targets, control);
+            }
+            StepKind::If { branches, otherwise } => {
+                let mut inner = control.clone();
+                for (condition, body) in branches {
+                    inner.extend(self.expr(condition));
+                    self.steps(body, &inner);
+                }
+                self.steps(otherwise, &inner);
+                if branches.iter().any(|(_, body)| leaves(body)) || leaves(otherwise) {
+                    control.extend(inner);
+                }
+            }
+            StepKind::ForRange { variable, from, to, by, body, .. } => {
+                let mut inner = control.clone();
+                for bound in [from, to].into_iter().chain(by) {
+                    inner.extend(self.expr(bound));
+                }
+                self.taint(*variable, &inner);
+                self.steps(body, &inner);
+            }
+            StepKind::ForEach { variable, array, body, .. } => {
+                let inner = &self.expr(array) | control;
+                self.taint(*variable, &inner);
+                self.steps(body, &inner);
+            }
+            StepKind::ForQuery { targets, query, body, .. } => {
+                let targets: Vec<VariableId> = targets.iter().map(|target| target.variable).collect();
+                let statement = Statement::Query((**query).clone());
+                let inner = self.statement(&statement, &targets, control);
+                self.steps(body, &inner);
+            }
+            StepKind::While { condition, body, .. } => {
+                let inner = &self.expr(condition) | control;
+                self.steps(body, &inner);
+            }
+            StepKind::Loop { body, .. } | StepKind::Block { body, .. } => self.steps(body, control),
+            StepKind::Exit { when, .. } | StepKind::Continue { when, .. } => {
+                if let Some(when) = when {
+                    control.extend(self.expr(when));
+                }
+            }
+            StepKind::GetRowCount { variable } => {
+                let groups = &self.taint.get(&self.found).cloned().unwrap_or_default() | control;
+                self.taint(*variable, &groups);
+            }
+            StepKind::ReturnQuery { query } => {
+                self.statement(&Statement::Query((**query).clone()), &[], control);
+            }
+            StepKind::Call { procedure, args, targets } => {
+                let callee = &self.application.procedures[*procedure];
+                let touches = !callee.body.is_empty();
+                for arg in args {
+                    self.expr(arg);
+                }
+                if touches {
+                    self.everywhere = true;
+                    self.refuse(format!("it calls {}", callee.name));
+                }
+                for target in targets {
+                    self.taint(target.variable, control);
+                }
+            }
+            StepKind::Return { value } => value.iter().for_each(|value| drop(self.expr(value))),
+            StepKind::ReturnNext { values } => values.iter().for_each(|value| drop(self.expr(value))),
+            StepKind::Raise(_) | StepKind::Assert { .. } | StepKind::Null => {}
+        }
+    }
+
+    /// Returns whose data its result holds.
+    fn statement(&mut self, statement: &Statement, targets: &[VariableId], control: &Groups) -> Groups {
+        let route = self.router.statement(statement);
+        let group = self.group(&route);
+        let mut reads = control.clone();
+        walk::each_statement_expr(statement, &mut |expr| self.note_read(expr, &mut reads));
+        match (&route, group) {
+            (Route::By(_), Some(group)) => {
+                self.needs[group].extend(&reads);
+                reads.insert(group);
+            }
+            (Route::Everywhere, _) if !targets.is_empty() || matches!(statement, Statement::Query(_)) => {
+                self.refuse("a query over the rows of all shards");
+            }
+            (Route::Everywhere, _) if !reads.is_empty() => self.refuse("a write on all shards depends on one shard's data"),
+            _ => {}
+        }
+        if let Statement::Insert(insert) = statement {
+            self.parents(insert);
+        }
+        for &target in targets {
+            self.taint(target, &reads);
+        }
+        let found = self.found;
+        self.taint.insert(found, reads.clone());
+        reads
+    }
+
+    /// A parent that lives elsewhere is looked up there.
+    fn parents(&mut self, insert: &weir_sql::bound::Insert) {
+        let InsertSource::Values(rows) = &insert.source else { return };
+        for key in &self.router.catalog.table(insert.table).foreign_keys {
+            for row in rows {
+                if let Some(keys) = self.router.parent(insert, row, key) {
+                    self.group(&Route::By(keys));
+                }
+            }
+        }
+    }
+}
+
+/// The steps may leave what is around them.
+fn leaves(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match &step.kind {
+        StepKind::Exit { .. } | StepKind::Continue { .. } | StepKind::Return { .. } => true,
+        StepKind::If { branches, otherwise } => branches.iter().any(|(_, body)| leaves(body)) || leaves(otherwise),
+        StepKind::ForRange { body, .. }
+        | StepKind::ForQuery { body, .. }
+        | StepKind::ForEach { body, .. }
+        | StepKind::While { body, .. }
+        | StepKind::Loop { body, .. }
+        | StepKind::Block { body, .. } => leaves(body),
+        _ => false,
+    })
+}

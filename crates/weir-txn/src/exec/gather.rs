@@ -1,0 +1,125 @@
+//! A query over several shards, by fetching the rows that it can want and running it on those.
+//!
+//! Which rows: for every table of the query, those whose columns have the values that the query's
+//! equalities fix. Where they fix the partition column one shard is asked, else all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use weir_sql::bound::{Expr, ExprKind, Query, VariableId};
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::{SqlError, Value};
+
+use super::call::Sequences;
+use super::compiler::Compiler;
+use super::context::{Cx, Frame};
+use super::program::Program;
+use super::query::CompiledQuery;
+use super::routing::{known_columns, shard_of};
+use super::slots::SlotAllocator;
+use crate::ramp::message::{ReadQuery, ShardId, TableRead};
+use crate::storage::{Storage, Timestamp};
+
+/// A query with variables, ready to be asked again and again.
+#[derive(Debug)]
+pub struct Gather {
+    compiled: CompiledQuery,
+    slots: usize,
+    cells: usize,
+    tables: Vec<GatherTable>,
+}
+
+#[derive(Debug)]
+struct GatherTable {
+    table: TableId,
+    equals: Vec<(ColumnIndex, Known)>,
+}
+
+#[derive(Debug)]
+enum Known {
+    Variable(VariableId),
+    Literal(Value),
+}
+
+/// What shards answered, by shard and then by table of the query.
+pub type Fetched = Vec<(ShardId, Vec<Vec<Vec<Value>>>)>;
+
+impl Gather {
+    /// `variables`: how many the query uses, from 0.
+    pub fn compile(query: &Query, variables: usize, program: &Program) -> Result<Gather, SqlError> {
+        let mut slots = SlotAllocator::new(variables);
+        slots.begin_query(query);
+        let compiled = CompiledQuery::compile(query, &mut Compiler::new(&program.schema, &mut slots))?;
+        let known = |expr: &Expr| match &expr.kind {
+            ExprKind::Variable(variable) => Some(Known::Variable(*variable)),
+            ExprKind::Literal(value) => Some(Known::Literal(value.clone())),
+            _ => None,
+        };
+        let tables = known_columns(query)
+            .into_iter()
+            .map(|(table, columns)| GatherTable {
+                table,
+                equals: columns.into_iter().filter_map(|(column, expr)| Some((column, known(expr)?))).collect(),
+            })
+            .collect();
+        Ok(Gather { compiled, slots: slots.slots_max(), cells: slots.cells_max(), tables })
+    }
+
+    /// What to ask of each shard.
+    pub fn queries(&self, values: &[Value], program: &Program) -> BTreeMap<ShardId, Arc<ReadQuery>> {
+        let mut by_shard: BTreeMap<ShardId, Vec<TableRead>> = BTreeMap::new();
+        for table in &self.tables {
+            let equals: Vec<(ColumnIndex, Value)> = table
+                .equals
+                .iter()
+                .map(|(column, known)| match known {
+                    Known::Variable(variable) => (*column, values[variable.0 as usize].clone()),
+                    Known::Literal(value) => (*column, value.clone()),
+                })
+                .collect();
+            for shard in shards_of(table.table, &equals, program) {
+                by_shard.entry(shard).or_default().push(TableRead { table: table.table, equals: equals.clone() });
+            }
+        }
+        by_shard.into_iter().map(|(shard, tables)| (shard, Arc::new(ReadQuery { tables }))).collect()
+    }
+
+    /// Runs the query on what was fetched; its first row, if it has one.
+    pub fn first_row(&self, values: &[Value], queries: &BTreeMap<ShardId, Arc<ReadQuery>>, fetched: Fetched, program: &Program) -> Result<Option<Vec<Value>>, SqlError> {
+        let mut storage = Storage::new(program.schema.clone());
+        let mut seen = BTreeSet::new();
+        for (shard, tables) in fetched {
+            for (read, rows) in queries[&shard].tables.iter().zip(tables) {
+                let replicated = program.partition(read.table).is_none();
+                for row in rows {
+                    let (Value::Int(number), columns) = (&row[0], &row[1..]) else { continue };
+                    // A copy is one row wherever it was read.
+                    if seen.insert((read.table, if replicated { 0 } else { shard }, *number)) {
+                        storage.insert(read.table, columns, Timestamp::default())?;
+                    }
+                }
+            }
+        }
+        let mut frame = Frame::default();
+        frame.grow(self.slots, self.cells);
+        frame.values[..values.len()].clone_from_slice(values);
+        let mut found = None;
+        let mut sequences = Sequences::default();
+        let mut environment = sequences.environment(program, 0, 0);
+        let mut cx = Cx { frame: &mut frame, rows: &storage, transaction_time: 0, environment: &mut environment };
+        self.compiled.run(&mut cx, &mut |_, row| {
+            found = Some(row.to_vec());
+            Ok(std::ops::ControlFlow::Break(()))
+        })?;
+        Ok(found)
+    }
+}
+
+fn shards_of(table: TableId, equals: &[(ColumnIndex, Value)], program: &Program) -> Vec<ShardId> {
+    let Some(partition) = program.partition(table) else { return vec![0] };
+    let value = |column: &ColumnIndex| equals.iter().find(|(of, _)| of == column).map(|(_, value)| value.clone());
+    match partition.iter().map(value).collect::<Option<Vec<Value>>>() {
+        Some(values) => vec![shard_of(&values, program.shards)],
+        None => (0..program.shards).collect(),
+    }
+}

@@ -1,0 +1,273 @@
+//! A compiled application: what every shard and every coordinator shares and nobody changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_analysis::plan::{GuardKind, Placement, Plan};
+use weir_sql::bound::{LoopLabel, RaiseLevel};
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::{Application, Span};
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use super::expr::CompiledExpr;
+use super::query::CompiledQuery;
+use super::routing::{Source, shard_of};
+use super::slots::Slot;
+use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, TableRules};
+use crate::ramp::message::{Call, ShardId};
+use crate::storage::Schema;
+
+#[derive(Debug)]
+pub struct Program {
+    pub schema: Arc<Schema>,
+    pub shards: u16,
+    /// By table: its partition columns; `None` is a copy on every shard.
+    pub partitions: Vec<Option<Vec<ColumnIndex>>>,
+    /// By table: CHECKs, foreign keys, and who refers to it.
+    pub rules: Vec<TableRules>,
+    pub procedures: Vec<CompiledProcedure>,
+    pub sequences: Vec<weir_sql::catalog::Sequence>,
+}
+
+#[derive(Debug)]
+pub struct CompiledProcedure {
+    pub name: String,
+    pub inputs: Vec<Input>,
+    /// Slots of the OUT and INOUT parameters, in order.
+    pub outputs: Vec<(String, SqlType, Slot)>,
+    pub variables: Vec<VariableRules>,
+    pub slots: usize,
+    pub cells: usize,
+    pub found: Slot,
+    pub body: Vec<CompiledStep>,
+    pub returns_set: bool,
+    /// A function with a RETURN value (not one that answers through OUT parameters).
+    pub returns_value: bool,
+    pub participants: Participants,
+    pub read_only: bool,
+    /// The plan asks for a guard somewhere in it.
+    pub guarded: bool,
+}
+
+/// An IN or INOUT parameter.
+#[derive(Debug)]
+pub struct Input {
+    pub name: String,
+    pub ty: SqlType,
+    pub slot: Slot,
+}
+
+#[derive(Debug)]
+pub struct VariableRules {
+    pub name: String,
+    pub ty: SqlType,
+    pub not_null: bool,
+}
+
+/// Which shards a call needs, from its arguments alone.
+#[derive(Debug)]
+pub struct Participants {
+    /// Partition keys: one list of sources per partition column. The first decides.
+    pub keys: Vec<Vec<Vec<Source>>>,
+    /// A statement without a known partition key runs on every shard.
+    pub everywhere: bool,
+    /// Why calls that need several shards cannot be run by merging or RAMP.
+    pub unsupported: Option<String>,
+}
+
+impl Participants {
+    /// In the order in which they are asked: the one that decides is last. Never empty.
+    pub fn of(&self, args: &[Value], shards: u16) -> Vec<ShardId> {
+        if shards == 1 {
+            return vec![0];
+        }
+        let mut found: Vec<ShardId> = Vec::with_capacity(4);
+        for key in &self.keys {
+            each_key(key, args, &mut Vec::with_capacity(key.len()), &mut |values| {
+                let shard = shard_of(values, shards);
+                if !found.contains(&shard) {
+                    found.push(shard);
+                }
+            });
+        }
+        if self.everywhere {
+            (0..shards).for_each(|shard| {
+                if !found.contains(&shard) {
+                    found.push(shard);
+                }
+            });
+        }
+        if found.is_empty() {
+            found.push(0);
+        }
+        // The first key's shard decides; the rest are asked in their own order, the same for everybody.
+        let decides = found.remove(0);
+        found.sort_unstable();
+        found.push(decides);
+        found
+    }
+}
+
+/// Calls `visit` with each combination of the sources' values.
+fn each_key(sources: &[Vec<Source>], args: &[Value], values: &mut Vec<Value>, visit: &mut dyn FnMut(&[Value])) {
+    let Some((column, rest)) = sources.split_first() else { return visit(values) };
+    let mut with = |value: &Value, values: &mut Vec<Value>| {
+        values.push(value.clone());
+        each_key(rest, args, values, visit);
+        values.pop();
+    };
+    for source in column {
+        match source {
+            Source::Constant(value) => with(value, values),
+            Source::Parameter(index) => {
+                if let Some(value) = args.get(*index) {
+                    with(value, values);
+                }
+            }
+            Source::Elements(index) => {
+                if let Some(Value::Array(array)) = args.get(*index) {
+                    for value in &array.values {
+                        with(value, values);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where a statement's work is done, at run time.
+#[derive(Debug)]
+pub enum CompiledRoute {
+    Anywhere,
+    By(Vec<CompiledExpr>),
+    Everywhere,
+}
+
+#[derive(Debug)]
+pub struct CompiledStep {
+    pub kind: CompiledStepKind,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub enum CompiledStepKind {
+    Assign { target: Target, value: CompiledExpr },
+    AssignElement { slot: Slot, element: SqlType, index: CompiledExpr, value: CompiledExpr },
+    Query { query: Box<CompiledQuery>, into: Option<CompiledInto>, route: CompiledRoute },
+    Insert { insert: Box<CompiledInsert>, into: Option<CompiledInto>, route: CompiledRoute },
+    Update { update: Box<CompiledUpdate>, into: Option<CompiledInto>, route: CompiledRoute },
+    Delete { delete: Box<CompiledDelete>, into: Option<CompiledInto>, route: CompiledRoute },
+    /// `effects` of each arm tell what to do where the condition is not known here.
+    If { branches: Vec<(CompiledExpr, Vec<CompiledStep>)>, otherwise: Vec<CompiledStep>, effects: Effects },
+    ForRange { slot: Slot, from: CompiledExpr, to: CompiledExpr, by: Option<CompiledExpr>, reverse: bool, label: LoopLabel, body: Vec<CompiledStep>, effects: Effects },
+    ForQuery { query: Box<CompiledQuery>, targets: Vec<Target>, route: CompiledRoute, label: LoopLabel, body: Vec<CompiledStep>, effects: Effects },
+    ForEach { slot: Slot, array: CompiledExpr, label: LoopLabel, body: Vec<CompiledStep>, effects: Effects },
+    While { condition: CompiledExpr, label: LoopLabel, body: Vec<CompiledStep>, effects: Effects },
+    Loop { label: LoopLabel, body: Vec<CompiledStep> },
+    Block { label: LoopLabel, body: Vec<CompiledStep> },
+    Exit { label: LoopLabel, when: Option<CompiledExpr> },
+    Continue { label: LoopLabel, when: Option<CompiledExpr> },
+    Raise(Box<CompiledRaise>),
+    Return { value: Option<CompiledExpr> },
+    ReturnNext { values: Vec<CompiledExpr> },
+    ReturnQuery { query: Box<CompiledQuery>, route: CompiledRoute },
+    GetRowCount { target: Target },
+    Call { procedure: usize, args: Vec<CompiledExpr>, targets: Vec<Target> },
+    Assert { condition: CompiledExpr, message: Option<CompiledExpr> },
+    Null,
+}
+
+/// A variable that a value is assigned to.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub slot: Slot,
+    pub name: String,
+    pub ty: SqlType,
+    pub not_null: bool,
+    /// The type that comes, where it must be cast.
+    pub from: Option<SqlType>,
+}
+
+#[derive(Debug)]
+pub struct CompiledInto {
+    pub targets: Vec<Target>,
+    pub strict: bool,
+}
+
+/// What steps that may or may not run would change.
+#[derive(Clone, Debug, Default)]
+pub struct Effects {
+    /// Variables that they assign.
+    pub assigned: Vec<Slot>,
+    /// They hold a statement on rows of some shard.
+    pub touches_rows: bool,
+    /// They may leave the block, the loop or the procedure other than by an error.
+    pub leaves: bool,
+}
+
+#[derive(Debug)]
+pub struct CompiledRaise {
+    pub level: RaiseLevel,
+    pub format: String,
+    pub args: Vec<CompiledExpr>,
+    pub state: SqlState,
+    pub message: Option<CompiledExpr>,
+    pub detail: Option<CompiledExpr>,
+    pub hint: Option<CompiledExpr>,
+}
+
+impl Program {
+    /// Compiles an application under its plan for so many shards.
+    pub fn compile(application: &Application, plan: &Plan, shards: u16) -> Result<Program, CompileError> {
+        super::compile::program(application, plan, shards)
+    }
+
+    pub fn partition(&self, table: TableId) -> Option<&[ColumnIndex]> {
+        self.partitions[table.0 as usize].as_deref()
+    }
+
+    /// Where a row lives; `None` is everywhere.
+    pub fn home(&self, table: TableId, value: &dyn Fn(ColumnIndex) -> Value) -> Option<ShardId> {
+        let columns = self.partition(table)?;
+        let values: Vec<Value> = columns.iter().map(|&column| value(column)).collect();
+        Some(shard_of(&values, self.shards))
+    }
+
+    /// The shards of a call, the one that decides last; or why it cannot run on several.
+    pub fn participants(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
+        let procedure = &self.procedures[call.procedure];
+        let shards = procedure.participants.of(&call.args, self.shards);
+        match &procedure.participants.unsupported {
+            Some(why) if shards.len() > 1 => {
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} cannot run on several shards: {why}", procedure.name))
+                    .with_hint("Place the rows that it needs together (COMMENT ON TABLE … IS 'weir: partition by (…)') or run on one shard."))
+            }
+            _ => Ok(shards),
+        }
+    }
+
+    pub fn procedure_by_name(&self, name: &str) -> Option<usize> {
+        self.procedures.iter().position(|procedure| procedure.name == name)
+    }
+}
+
+/// What the executor cannot run, and where it stands.
+#[derive(Clone, Debug)]
+pub struct CompileError {
+    pub span: Span,
+    pub error: SqlError,
+}
+
+/// The statements that take a guard, by their place.
+pub fn guarded_statements(plan: &Plan, procedure: usize) -> BTreeMap<Span, GuardKind> {
+    let transaction = plan.transactions.iter().find(|transaction| transaction.procedure == procedure);
+    transaction.into_iter().flat_map(|transaction| &transaction.guards).map(|guard| (guard.statement, guard.kind)).collect()
+}
+
+pub fn partitions(plan: &Plan) -> Vec<Option<Vec<ColumnIndex>>> {
+    let columns = |placement: &Placement| match placement {
+        Placement::Partitioned { columns } => Some(columns.clone()),
+        Placement::Replicated => None,
+    };
+    plan.placement.iter().map(columns).collect()
+}

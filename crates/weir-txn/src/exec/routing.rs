@@ -1,0 +1,427 @@
+//! Which shard each statement of a procedure belongs to, and which shards a call will need.
+//!
+//! A statement belongs where its partition columns say: they must be bound, by equality, to expressions
+//! that no row decides. What binds them is traced back to parameters, so that a coordinator knows a
+//! call's participants from its arguments alone, without running anything.
+
+use std::collections::BTreeMap;
+
+use weir_analysis::plan::{Placement, Plan};
+use weir_sql::Catalog;
+use weir_sql::bound::{
+    BinaryOp, Expr, ExprKind, FromItem, Insert, InsertSource, Procedure, Query, QueryBody, RelationId, Statement, Step, StepKind, VariableId,
+};
+use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
+use weir_types::Value;
+
+use super::walk;
+use crate::ramp::message::ShardId;
+
+/// Where a statement runs.
+#[derive(Clone, Debug)]
+pub enum Route {
+    /// It touches replicated tables only: any shard gives the same answer.
+    Anywhere,
+    /// On the shard that these values of the partition columns name.
+    By(Vec<Expr>),
+    /// On every shard, each over its own rows.
+    Everywhere,
+}
+
+/// Where the value of a partition column comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    Parameter(usize),
+    /// Every element of an array parameter.
+    Elements(usize),
+    Constant(Value),
+}
+
+/// The shard of these partition values. One integer is taken modulo the number of shards, so that
+/// consecutive warehouses lie on different shards.
+pub fn shard_of(values: &[Value], shards: u16) -> ShardId {
+    let shards = u64::from(shards);
+    if let [Value::Int(value)] = values {
+        return value.rem_euclid(shards as i64) as ShardId;
+    }
+    // FNV-1a over the values' text: the same on every machine and in every version.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for value in values {
+        for byte in format!("{value:?}").bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    (hash % shards) as ShardId
+}
+
+pub struct Router<'a> {
+    pub catalog: &'a Catalog,
+    pub plan: &'a Plan,
+}
+
+/// Union-find over columns and the expressions that no row decides.
+#[derive(Default)]
+struct Equalities<'a> {
+    classes: BTreeMap<(RelationId, ColumnIndex), usize>,
+    /// By class: the class it was merged into, and an expression that it equals.
+    parents: Vec<usize>,
+    known: Vec<Option<&'a Expr>>,
+    tables: Vec<(RelationId, TableId)>,
+}
+
+impl<'a> Equalities<'a> {
+    fn class(&mut self, relation: RelationId, column: ColumnIndex) -> usize {
+        let next = self.parents.len();
+        let class = *self.classes.entry((relation, column)).or_insert(next);
+        if class == next {
+            self.parents.push(next);
+            self.known.push(None);
+        }
+        self.find(class)
+    }
+
+    fn find(&self, mut class: usize) -> usize {
+        while self.parents[class] != class {
+            class = self.parents[class];
+        }
+        class
+    }
+
+    fn equate(&mut self, left: &'a Expr, right: &'a Expr) {
+        let (left, right) = (without_integer_cast(left), without_integer_cast(right));
+        match (&left.kind, &right.kind) {
+            (ExprKind::Column { relation: a, column: x }, ExprKind::Column { relation: b, column: y }) => {
+                let (a, b) = (self.class(*a, *x), self.class(*b, *y));
+                self.parents[a] = b;
+                self.known[b] = self.known[b].or(self.known[a]);
+            }
+            (ExprKind::Column { relation, column }, _) if walk::relations_read(right).is_empty() => {
+                let class = self.class(*relation, *column);
+                self.known[class] = Some(right);
+            }
+            (_, ExprKind::Column { relation, column }) if walk::relations_read(left).is_empty() => {
+                let class = self.class(*relation, *column);
+                self.known[class] = Some(left);
+            }
+            _ => {}
+        }
+    }
+
+    fn filter(&mut self, filter: &'a Expr) {
+        let mut conjuncts = Vec::new();
+        walk::conjuncts(filter, &mut conjuncts);
+        for conjunct in conjuncts {
+            match &conjunct.kind {
+                ExprKind::Binary { op: BinaryOp::Equal, left, right } => self.equate(left, right),
+                ExprKind::QuantifiedSubquery { op: BinaryOp::Equal, left, query, all: false } => {
+                    if let QueryBody::Select(select) = &query.body {
+                        for (left, output) in left.iter().zip(&select.outputs) {
+                            self.equate(left, output);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes in the query's tables and equalities, at every depth.
+    fn query(&mut self, query: &'a Query) {
+        query.ctes.iter().for_each(|cte| self.query(&cte.query));
+        match &query.body {
+            QueryBody::Select(select) => {
+                select.from.iter().for_each(|item| self.from(item));
+                if let Some(filter) = &select.filter {
+                    self.filter(filter);
+                }
+                select.outputs.iter().chain(&select.filter).chain(&select.having).for_each(|expr| self.subqueries(expr));
+            }
+            QueryBody::SetOperation { left, right, .. } => {
+                self.query(left);
+                self.query(right);
+            }
+            QueryBody::Values(rows) => rows.iter().flatten().for_each(|expr| self.subqueries(expr)),
+        }
+    }
+
+    fn from(&mut self, item: &'a FromItem) {
+        match item {
+            FromItem::Table { relation, table, .. } => self.tables.push((*relation, *table)),
+            FromItem::Subquery { relation, query, .. } => {
+                self.query(query);
+                if let QueryBody::Select(select) = &query.body {
+                    for (column, output) in select.outputs.iter().enumerate() {
+                        if let ExprKind::Column { relation: inner, column: at } = without_integer_cast(output).kind {
+                            let (outer, inner) = (self.class(*relation, column), self.class(inner, at));
+                            self.parents[outer] = inner;
+                            self.known[inner] = self.known[inner].or(self.known[outer]);
+                        }
+                    }
+                }
+            }
+            FromItem::Join { left, right, on, .. } => {
+                self.from(left);
+                self.from(right);
+                if let Some(on) = on {
+                    self.filter(on);
+                    self.subqueries(on);
+                }
+            }
+            FromItem::Cte { .. } | FromItem::Function { .. } | FromItem::Values { .. } => {}
+        }
+    }
+
+    fn subqueries(&mut self, expr: &'a Expr) {
+        let mut children = Vec::new();
+        let mut queries = Vec::new();
+        walk::each_child(expr, &mut |child| children.push(child), &mut |query| queries.push(query));
+        children.into_iter().for_each(|child| self.subqueries(child));
+        queries.into_iter().for_each(|query| self.query(query));
+    }
+}
+
+fn without_integer_cast(expr: &Expr) -> &Expr {
+    match &expr.kind {
+        ExprKind::Cast { operand, .. } if expr.ty.is_integer() && operand.ty.is_integer() => without_integer_cast(operand),
+        _ => expr,
+    }
+}
+
+impl Router<'_> {
+    fn partition(&self, table: TableId) -> Option<&[ColumnIndex]> {
+        match self.plan.placement(table) {
+            Placement::Partitioned { columns } => Some(columns),
+            Placement::Replicated => None,
+        }
+    }
+
+    pub fn statement(&self, statement: &Statement) -> Route {
+        let mut equalities = Equalities::default();
+        match statement {
+            Statement::Query(query) => equalities.query(query),
+            Statement::Insert(insert) => return self.insert(insert),
+            Statement::Update(update) => {
+                equalities.tables.push((update.relation, update.table));
+                update.from.iter().for_each(|item| equalities.from(item));
+                update.filter.iter().for_each(|filter| equalities.filter(filter));
+                walk::each_statement_expr(statement, &mut |_| {});
+                update.assignments.iter().map(|(_, expr)| expr).chain(&update.filter).for_each(|expr| equalities.subqueries(expr));
+            }
+            Statement::Delete(delete) => {
+                equalities.tables.push((delete.relation, delete.table));
+                delete.using.iter().for_each(|item| equalities.from(item));
+                if let Some(filter) = &delete.filter {
+                    equalities.filter(filter);
+                    equalities.subqueries(filter);
+                }
+            }
+        }
+        self.resolve(&equalities)
+    }
+
+    pub fn query(&self, query: &Query) -> Route {
+        let mut equalities = Equalities::default();
+        equalities.query(query);
+        self.resolve(&equalities)
+    }
+
+    /// For an expression that holds subqueries.
+    pub fn expr(&self, expr: &Expr) -> Route {
+        let mut equalities = Equalities::default();
+        equalities.subqueries(expr);
+        self.resolve(&equalities)
+    }
+
+    fn resolve(&self, equalities: &Equalities<'_>) -> Route {
+        let mut route = Route::Anywhere;
+        for &(relation, table) in &equalities.tables {
+            let Some(columns) = self.partition(table) else { continue };
+            let known: Option<Vec<Expr>> = columns
+                .iter()
+                .map(|&column| {
+                    let class = equalities.find(*equalities.classes.get(&(relation, column))?);
+                    equalities.known[class].cloned()
+                })
+                .collect();
+            match (known, &route) {
+                (Some(keys), Route::Anywhere) => route = Route::By(keys),
+                (Some(keys), Route::By(others)) if same(&keys, others) => {}
+                _ => return Route::Everywhere,
+            }
+        }
+        route
+    }
+
+    fn insert(&self, insert: &Insert) -> Route {
+        let Some(columns) = self.partition(insert.table) else {
+            return match &insert.source {
+                // A replicated table is written on all copies.
+                _ => Route::Everywhere,
+            };
+        };
+        let key = |row: &[Expr]| -> Option<Vec<Expr>> { columns.iter().map(|&column| inserted(insert, row, column).cloned()).collect() };
+        match &insert.source {
+            InsertSource::Values(rows) => {
+                let mut keys = rows.iter().map(|row| key(row));
+                match keys.next().flatten() {
+                    Some(first) if keys.all(|other| other.is_some_and(|other| same(&first, &other))) => Route::By(first),
+                    _ => Route::Everywhere,
+                }
+            }
+            InsertSource::Query(query) => {
+                let mut equalities = Equalities::default();
+                equalities.query(query);
+                self.resolve(&equalities)
+            }
+        }
+    }
+
+    /// Where the parent row of a foreign key lives, as far as the inserted values say: `None` if it is a
+    /// replicated table (every shard can look).
+    pub fn parent(&self, insert: &Insert, row: &[Expr], key: &ForeignKey) -> Option<Vec<Expr>> {
+        let columns = self.partition(key.parent)?;
+        columns
+            .iter()
+            .map(|column| {
+                let at = key.parent_columns.iter().position(|parent| parent == column)?;
+                inserted(insert, row, key.columns[at]).cloned()
+            })
+            .collect()
+    }
+}
+
+/// For every table of the query, at every depth: the columns that its equalities fix to something that
+/// no row decides.
+pub fn known_columns(query: &Query) -> Vec<(TableId, Vec<(ColumnIndex, &Expr)>)> {
+    let mut equalities = Equalities::default();
+    equalities.query(query);
+    let mut tables = Vec::new();
+    for &(relation, table) in &equalities.tables {
+        let columns = equalities.classes.iter().filter(|((of, _), _)| *of == relation).filter_map(|((_, column), class)| {
+            Some((*column, equalities.known[equalities.find(*class)]?))
+        });
+        tables.push((table, columns.collect()));
+    }
+    tables
+}
+
+/// What an INSERT writes to a column.
+fn inserted<'a>(insert: &'a Insert, row: &'a [Expr], column: ColumnIndex) -> Option<&'a Expr> {
+    match insert.columns.iter().position(|&given| given == column) {
+        Some(at) => row.get(at).map(without_integer_cast),
+        None => insert.defaults.iter().find(|(default, _)| *default == column).map(|(_, expr)| expr),
+    }
+}
+
+/// The same expressions, wherever they stand in the text.
+fn same(left: &[Expr], right: &[Expr]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same_expr(left, right))
+}
+
+pub fn same_expr(left: &Expr, right: &Expr) -> bool {
+    let (left, right) = (without_integer_cast(left), without_integer_cast(right));
+    match (&left.kind, &right.kind) {
+        (ExprKind::Variable(a), ExprKind::Variable(b)) => a == b,
+        (ExprKind::Literal(a), ExprKind::Literal(b)) => format!("{a:?}") == format!("{b:?}"),
+        (ExprKind::Subscript { array: a, index: i }, ExprKind::Subscript { array: b, index: j }) => same_expr(a, b) && same_expr(i, j),
+        _ => false,
+    }
+}
+
+/// Where each variable's value comes from; `None` where it is not only parameters.
+pub struct Origins {
+    by_variable: BTreeMap<VariableId, Option<Vec<Source>>>,
+}
+
+impl Origins {
+    pub fn of(procedure: &Procedure) -> Origins {
+        let mut origins = Origins { by_variable: BTreeMap::new() };
+        for (index, parameter) in procedure.parameters.iter().enumerate() {
+            if parameter.mode != weir_sql::bound::ParameterMode::Out {
+                origins.by_variable.insert(parameter.variable, Some(vec![Source::Parameter(index)]));
+            }
+        }
+        // Assignments may stand in any order, so go round until nothing changes.
+        loop {
+            let before = format!("{:?}", origins.by_variable);
+            origins.steps(&procedure.body);
+            if format!("{:?}", origins.by_variable) == before {
+                return origins;
+            }
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step]) {
+        for step in steps {
+            match &step.kind {
+                StepKind::Assign { variable, value } => {
+                    let sources = self.expr(value);
+                    self.note(*variable, sources);
+                }
+                StepKind::ForEach { variable, array, body, .. } => {
+                    let sources = self.elements(array);
+                    self.note(*variable, sources);
+                    self.steps(body);
+                }
+                StepKind::ForRange { variable, body, .. } => {
+                    self.note(*variable, None);
+                    self.steps(body);
+                }
+                StepKind::ForQuery { targets, body, .. } => {
+                    targets.iter().for_each(|target| self.note(target.variable, None));
+                    self.steps(body);
+                }
+                StepKind::Sql { into: Some(into), .. } => into.targets.iter().for_each(|target| self.note(target.variable, None)),
+                StepKind::Call { targets, .. } => targets.iter().for_each(|target| self.note(target.variable, None)),
+                StepKind::AssignElement { variable, .. } | StepKind::GetRowCount { variable } => self.note(*variable, None),
+                StepKind::If { branches, otherwise } => {
+                    branches.iter().for_each(|(_, body)| self.steps(body));
+                    self.steps(otherwise);
+                }
+                StepKind::While { body, .. } | StepKind::Loop { body, .. } | StepKind::Block { body, .. } => self.steps(body),
+                _ => {}
+            }
+        }
+    }
+
+    fn note(&mut self, variable: VariableId, sources: Option<Vec<Source>>) {
+        let Some(new) = sources else {
+            self.by_variable.insert(variable, None);
+            return;
+        };
+        match self.by_variable.entry(variable).or_insert_with(|| Some(Vec::new())) {
+            None => {}
+            Some(known) => new.into_iter().for_each(|source| {
+                if !known.contains(&source) {
+                    known.push(source);
+                }
+            }),
+        }
+    }
+
+    /// Sources of a value that is copied, not computed.
+    pub fn expr(&self, expr: &Expr) -> Option<Vec<Source>> {
+        match &without_integer_cast(expr).kind {
+            ExprKind::Literal(value) => Some(vec![Source::Constant(value.clone())]),
+            ExprKind::Variable(variable) => self.by_variable.get(variable).cloned().flatten(),
+            ExprKind::Subscript { array, .. } => self.elements(array),
+            ExprKind::Coalesce(list) => {
+                let sources: Option<Vec<Vec<Source>>> = list.iter().map(|expr| self.expr(expr)).collect();
+                sources.map(|sources| sources.concat())
+            }
+            _ => None,
+        }
+    }
+
+    fn elements(&self, array: &Expr) -> Option<Vec<Source>> {
+        let ExprKind::Variable(variable) = array.kind else { return None };
+        let sources = self.by_variable.get(&variable).cloned().flatten()?;
+        sources
+            .into_iter()
+            .map(|source| match source {
+                Source::Parameter(index) => Some(Source::Elements(index)),
+                _ => None,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,864 @@
+//! INSERT, UPDATE and DELETE: rows are found first and written after, constraints are checked row by
+//! row, and each write is also said as an operation where somebody may fold it again.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, TableId};
+use weir_types::text::to_text;
+use weir_types::{SqlError, SqlState, Value};
+
+use super::access::{TableAccess, unpack_row};
+use super::call::{Run, Stop, internal};
+use super::context::{Cx, Environment, Frame};
+use super::expr::CompiledExpr;
+use super::query::CompiledQuery;
+use super::routing::shard_of;
+use super::slots::Slot;
+use crate::ramp::participant::{Claim, Write};
+use crate::storage::{
+    ColumnChange, ColumnOperation, IndexId, KeyBytes, KeyRange, Operation, RowFunction, RowRef, Rows, key::push_key,
+};
+
+/// What every row of a table must satisfy.
+#[derive(Debug, Default)]
+pub struct TableRules {
+    pub checks: Vec<CheckRule>,
+    pub foreign_keys: Vec<ForeignKeyRule>,
+    /// Foreign keys of other tables that point here.
+    pub referenced_by: Vec<Reference>,
+}
+
+#[derive(Debug)]
+pub struct CheckRule {
+    pub name: String,
+    pub expr: CompiledExpr,
+    pub columns: Vec<(ColumnIndex, Slot)>,
+    pub slots: usize,
+    pub cells: usize,
+}
+
+#[derive(Debug)]
+pub struct ForeignKeyRule {
+    pub name: String,
+    pub parent: TableId,
+    /// The parent's unique index, and the child's columns in its order.
+    pub parent_index: IndexId,
+    pub key_columns: Vec<ColumnIndex>,
+    /// The child's columns that name the parent's shard; `None`: a copy of the parent is everywhere.
+    pub parent_partition: Option<Vec<ColumnIndex>>,
+    /// The parent always lives where the child does.
+    pub together: bool,
+    /// Some procedure deletes parents, so a child must hold on to its own (S12).
+    pub parent_may_go: bool,
+}
+
+#[derive(Debug)]
+pub struct Reference {
+    pub child: TableId,
+    pub name: String,
+    pub columns: Vec<ColumnIndex>,
+    pub parent_columns: Vec<ColumnIndex>,
+    pub on_delete: ForeignKeyAction,
+    pub on_update: ForeignKeyAction,
+    /// An index of the child that begins with the columns, in their order.
+    pub child_index: Option<IndexId>,
+    pub together: bool,
+}
+
+#[derive(Debug)]
+pub struct CompiledInsert {
+    pub table: TableId,
+    pub columns: Vec<ColumnIndex>,
+    pub source: CompiledSource,
+    pub defaults: Vec<(ColumnIndex, CompiledExpr)>,
+    pub on_conflict: Option<CompiledConflict>,
+    pub returning: Vec<CompiledExpr>,
+    /// Where RETURNING and DO UPDATE read the row.
+    pub row_slots: Vec<(ColumnIndex, Slot)>,
+    pub excluded_slots: Vec<(ColumnIndex, Slot)>,
+    /// For foreign keys whose parent may live elsewhere: the values of the rule's columns, by row.
+    pub distant_parents: Vec<DistantParent>,
+}
+
+#[derive(Debug)]
+pub struct DistantParent {
+    /// Index into the table's foreign keys.
+    pub rule: usize,
+    /// By row of VALUES: the parent's partition key, and its key in the index's order.
+    pub rows: Vec<(Vec<CompiledExpr>, Vec<CompiledExpr>)>,
+}
+
+#[derive(Debug)]
+pub enum CompiledSource {
+    Values(Vec<Vec<CompiledExpr>>),
+    Query(CompiledQuery),
+}
+
+#[derive(Debug)]
+pub struct CompiledConflict {
+    /// The index that arbitrates; `None` is any.
+    pub index: Option<IndexId>,
+    pub update: Option<(Vec<(ColumnIndex, CompiledExpr)>, Option<CompiledExpr>)>,
+}
+
+#[derive(Debug)]
+pub struct CompiledUpdate {
+    pub table: TableId,
+    pub rows: Matches,
+    pub assignments: Vec<Assignment>,
+    pub returning: Vec<CompiledExpr>,
+    pub row_slots: Vec<(ColumnIndex, Slot)>,
+    pub guarded: bool,
+    /// Some assigned column is constrained by more than its type.
+    pub checked: bool,
+    pub slots: usize,
+    pub cells: usize,
+}
+
+#[derive(Debug)]
+pub struct CompiledDelete {
+    pub table: TableId,
+    pub rows: Matches,
+    pub returning: Vec<CompiledExpr>,
+    pub row_slots: Vec<(ColumnIndex, Slot)>,
+    pub guarded: bool,
+}
+
+/// How the rows to be written are found.
+#[derive(Debug)]
+pub enum Matches {
+    Access(TableAccess),
+    /// With FROM or USING: a query whose only output is the row's identity.
+    Join(CompiledQuery),
+}
+
+#[derive(Debug)]
+pub struct Assignment {
+    pub column: ColumnIndex,
+    pub value: Arc<CompiledExpr>,
+    pub kind: AssignmentKind,
+}
+
+/// Which operation the assignment is (design: "the operation kind is inferred from the SQL").
+#[derive(Debug)]
+pub enum AssignmentKind {
+    Assign,
+    /// What is added.
+    Add(CompiledExpr),
+    Max(CompiledExpr),
+    Min(CompiledExpr),
+    /// Another expression over this row: the columns and the variables that it reads.
+    Apply { columns: Vec<(ColumnIndex, Slot)>, variables: Vec<Slot> },
+}
+
+/// An `Apply` with what it captured.
+#[derive(Debug)]
+struct RowApply {
+    value: Arc<CompiledExpr>,
+    columns: Vec<(ColumnIndex, Slot)>,
+    captured: Vec<(Slot, Value)>,
+    slots: usize,
+    cells: usize,
+    transaction_time: i64,
+}
+
+/// An expression over one row asks for no sequence and no chance.
+struct NoEnvironment;
+
+impl Environment for NoEnvironment {
+    fn next_value(&mut self, _: weir_sql::catalog::SequenceId) -> Result<Value, SqlError> {
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "nextval is not supported here"))
+    }
+
+    fn current_value(&mut self, _: weir_sql::catalog::SequenceId) -> Result<Value, SqlError> {
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "currval is not supported here"))
+    }
+
+    fn volatile(&mut self, _: weir_sql::bound::VolatileFunction) -> Result<Value, SqlError> {
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "a volatile function is not supported here"))
+    }
+}
+
+/// Evaluates an expression that reads nothing but the frame.
+fn eval_alone(expr: &CompiledExpr, frame: &mut Frame, transaction_time: i64) -> Result<Value, SqlError> {
+    expr.eval(&mut Cx { frame, rows: &crate::storage::NoRows, transaction_time, environment: &mut NoEnvironment })
+}
+
+impl RowFunction for RowApply {
+    fn evaluate(&self, read: &dyn Fn(ColumnIndex) -> Value) -> Result<Value, SqlError> {
+        let mut frame = Frame::default();
+        frame.grow(self.slots, self.cells);
+        for (slot, value) in &self.captured {
+            frame.set(*slot, value.clone());
+        }
+        for &(column, slot) in &self.columns {
+            frame.set(slot, read(column));
+        }
+        eval_alone(&self.value, &mut frame, self.transaction_time)
+    }
+}
+
+impl Run<'_> {
+    pub(super) fn insert(&mut self, insert: &CompiledInsert) -> Result<u64, Stop> {
+        let rows = match &insert.source {
+            CompiledSource::Values(rows) => {
+                let mut count = 0;
+                for row in rows {
+                    let mut values = self.blank_row(insert)?;
+                    for (&column, expr) in insert.columns.iter().zip(row) {
+                        values[column] = self.eval(expr)?;
+                    }
+                    count += self.insert_row(insert, values)?;
+                }
+                return Ok(count);
+            }
+            CompiledSource::Query(query) => self.with_cx(|cx| {
+                let mut rows = Vec::new();
+                cx.frame.begin_statement();
+                query.run(cx, &mut |_, row| {
+                    rows.push(row.to_vec());
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Ok::<_, SqlError>(rows)
+            })?,
+        };
+        let mut count = 0;
+        for row in rows {
+            let mut values = self.blank_row(insert)?;
+            for (&column, value) in insert.columns.iter().zip(row) {
+                values[column] = value;
+            }
+            count += self.insert_row(insert, values)?;
+        }
+        Ok(count)
+    }
+
+    /// A row with its defaults.
+    fn blank_row(&mut self, insert: &CompiledInsert) -> Result<Vec<Value>, SqlError> {
+        let mut values = vec![Value::Null; self.fragment.program.schema.table(insert.table).types.len()];
+        for (column, expr) in &insert.defaults {
+            values[*column] = self.eval(expr)?;
+        }
+        Ok(values)
+    }
+
+    fn insert_row(&mut self, insert: &CompiledInsert, values: Vec<Value>) -> Result<u64, Stop> {
+        let table = insert.table;
+        if values.iter().any(|value| matches!(value, Value::Deferred)) {
+            return Err(Stop::Error(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "a row that needs another shard's data before it can be prepared is not supported",
+            )));
+        }
+        self.check_home(table, &|column| values[column].clone())?;
+        self.check_row(table, &|column| values[column].clone(), &|_| true)?;
+        if let Some(conflict) = &insert.on_conflict
+            && let Some(row) = self.conflicting(table, conflict.index, &values)?
+        {
+            return match &conflict.update {
+                None => Ok(0),
+                Some((assignments, filter)) => self.update_conflicting(insert, row, &values, assignments, filter.as_ref()),
+            };
+        }
+        self.claim_keys(table, &values)?;
+        let row = self.fragment.storage.insert(table, &values, self.fragment.timestamp)?;
+        if self.fragment.keep_writes {
+            self.inserted.push((table, row, self.ran.writes.len()));
+            // The row as it will be at the end of the run is filled in then.
+            self.ran.writes.push(Write { table, row: None, operation: Operation::Delete });
+        }
+        if !insert.returning.is_empty() {
+            for &(column, slot) in &insert.row_slots {
+                self.frame.set(slot, values[column].clone());
+            }
+            self.return_row(&insert.returning)?;
+        }
+        Ok(1)
+    }
+
+    /// What this run inserted, as it is now: an insert that was updated or deleted later is one operation.
+    pub(super) fn final_inserts(&mut self) {
+        let mut gone = Vec::new();
+        for &(table, row, at) in &self.inserted {
+            match self.fragment.storage.packed(table, row) {
+                Some(packed) => self.ran.writes[at].operation = Operation::Insert(packed.into()),
+                None => gone.push(at),
+            }
+        }
+        gone.sort_unstable();
+        for at in gone.into_iter().rev() {
+            self.ran.writes.remove(at);
+        }
+    }
+
+    /// The existing row that an ON CONFLICT is about.
+    fn conflicting(&mut self, table: TableId, index: Option<IndexId>, values: &[Value]) -> Result<Option<u32>, Stop> {
+        let program = self.fragment.program;
+        for (at, schema) in program.schema.table(table).indexes.iter().enumerate() {
+            if !schema.unique || index.is_some_and(|index| index != at) {
+                continue;
+            }
+            let Some(key) = key_of(schema, &|column| values[column].clone()) else { continue };
+            if let Some(found) = self.fragment.storage.get(table, at, &key) {
+                return Ok(Some(found.row));
+            }
+        }
+        Ok(None)
+    }
+
+    fn update_conflicting(
+        &mut self,
+        insert: &CompiledInsert,
+        row: u32,
+        values: &[Value],
+        assignments: &[(ColumnIndex, CompiledExpr)],
+        filter: Option<&CompiledExpr>,
+    ) -> Result<u64, Stop> {
+        for &(column, slot) in &insert.row_slots {
+            let old = self.fragment.storage.value(insert.table, RowRef { shard: 0, row }, column);
+            self.frame.set(slot, old);
+        }
+        for &(column, slot) in &insert.excluded_slots {
+            self.frame.set(slot, values[column].clone());
+        }
+        if let Some(filter) = filter
+            && !self.with_cx(|cx| filter.truth(cx))?.is_true()
+        {
+            return Ok(0);
+        }
+        let mut changes = Vec::with_capacity(assignments.len());
+        for (column, expr) in assignments {
+            changes.push((*column, self.eval(expr)?));
+        }
+        let columns = changes.iter().map(|(column, value)| ColumnOperation { column: *column, change: ColumnChange::Assign(value.clone()) });
+        let operation = Operation::Update(columns.collect());
+        self.write_update(insert.table, row, &changes, Some(operation), true)?;
+        if !insert.returning.is_empty() {
+            self.set_changed(&insert.row_slots, &changes);
+            self.return_row(&insert.returning)?;
+        }
+        Ok(1)
+    }
+
+    pub(super) fn update(&mut self, update: &CompiledUpdate) -> Result<u64, Stop> {
+        match &update.rows {
+            Matches::Access(access) => {
+                let rows = self.with_cx(|cx| {
+                    cx.frame.begin_statement();
+                    access.collect_matches(cx)
+                })?;
+                // A single match is in the frame already.
+                let reload = rows.len() > 1;
+                for &row in &rows {
+                    if reload {
+                        self.with_cx(|cx| access.load(row, cx));
+                    }
+                    self.update_row(update, row.row)?;
+                }
+                Ok(rows.len() as u64)
+            }
+            Matches::Join(query) => {
+                let rows = self.join_matches(query)?;
+                for (row, frame) in &rows {
+                    self.frame.values.clone_from(frame);
+                    self.update_row(update, *row)?;
+                }
+                Ok(rows.len() as u64)
+            }
+        }
+    }
+
+    /// Each row once, with the frame of its first match (as PostgreSQL: one of them, unspecified which).
+    fn join_matches(&mut self, query: &CompiledQuery) -> Result<Vec<(u32, Vec<Value>)>, SqlError> {
+        self.with_cx(|cx| {
+            let mut seen = std::collections::BTreeSet::new();
+            let mut rows = Vec::new();
+            cx.frame.begin_statement();
+            query.run(cx, &mut |cx, row| {
+                if let Some(row) = row.first().and_then(unpack_row)
+                    && seen.insert(row)
+                {
+                    rows.push((row.row, cx.frame.values.clone()));
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok(rows)
+        })
+    }
+
+    /// The row's columns are in the frame.
+    fn update_row(&mut self, update: &CompiledUpdate, row: u32) -> Result<(), Stop> {
+        if update.guarded {
+            self.claim_row(update.table, row)?;
+        }
+        let mut changes = Vec::with_capacity(update.assignments.len());
+        for assignment in &update.assignments {
+            changes.push((assignment.column, self.eval(&assignment.value)?));
+        }
+        let wanted = self.fragment.keep_writes || self.fragment.storage.is_pinned(update.table, row);
+        let operation = if wanted { Some(self.operation(update, &changes)?) } else { None };
+        self.write_update(update.table, row, &changes, operation, update.checked)?;
+        if !update.returning.is_empty() {
+            self.set_changed(&update.row_slots, &changes);
+            self.return_row(&update.returning)?;
+        }
+        Ok(())
+    }
+
+    fn operation(&mut self, update: &CompiledUpdate, changes: &[(ColumnIndex, Value)]) -> Result<Operation, SqlError> {
+        let overwrite = self.fragment.bugs.overwrite || (self.fragment.bugs.no_guards && update.guarded);
+        let mut columns = Vec::with_capacity(changes.len());
+        for (assignment, (column, value)) in update.assignments.iter().zip(changes) {
+            let change = match &assignment.kind {
+                _ if overwrite => ColumnChange::Assign(value.clone()),
+                AssignmentKind::Assign => ColumnChange::Assign(value.clone()),
+                AssignmentKind::Add(delta) => ColumnChange::Add(self.eval(delta)?),
+                AssignmentKind::Max(value) => ColumnChange::Max(self.eval(value)?),
+                AssignmentKind::Min(value) => ColumnChange::Min(self.eval(value)?),
+                AssignmentKind::Apply { columns, variables } => ColumnChange::Apply(Arc::new(RowApply {
+                    value: assignment.value.clone(),
+                    columns: columns.clone(),
+                    captured: variables.iter().map(|&slot| (slot, self.frame.get(slot).clone())).collect(),
+                    slots: update.slots,
+                    cells: update.cells,
+                    transaction_time: self.transaction_time,
+                })),
+            };
+            columns.push(ColumnOperation { column: *column, change });
+        }
+        Ok(Operation::Update(columns.into()))
+    }
+
+    /// Checks and writes an update of one row; `operation` where somebody wants to know it as one.
+    fn write_update(
+        &mut self,
+        table: TableId,
+        row: u32,
+        changes: &[(ColumnIndex, Value)],
+        operation: Option<Operation>,
+        checked: bool,
+    ) -> Result<(), Stop> {
+        let schema = self.fragment.program.schema.table(table);
+        for (column, value) in changes {
+            if value.is_null() && schema.not_null[*column] {
+                return Err(self.not_null_violation(table, *column, &|at| self.changed(table, row, changes, at)).into());
+            }
+        }
+        if checked {
+            let touched = |column: ColumnIndex| changes.iter().any(|(changed, _)| *changed == column);
+            let mut new = Vec::with_capacity(schema.types.len());
+            for column in 0..schema.types.len() {
+                new.push(self.changed(table, row, changes, column));
+            }
+            self.check_moved(table, row, &new)?;
+            self.check_row(table, &|column| new[column].clone(), &touched)?;
+            self.on_parent_change(table, row, Some(&new))?;
+        }
+        if self.fragment.keep_writes
+            && !self.inserted.iter().any(|&(of, at, _)| of == table && at == row)
+            && let Some(operation) = &operation
+        {
+            self.ran.writes.push(Write { table, row: Some(row), operation: operation.clone() });
+        }
+        self.fragment.storage.update(table, row, changes, self.fragment.timestamp, operation)?;
+        Ok(())
+    }
+
+    fn changed(&self, table: TableId, row: u32, changes: &[(ColumnIndex, Value)], column: ColumnIndex) -> Value {
+        match changes.iter().find(|(changed, _)| *changed == column) {
+            Some((_, value)) => value.clone(),
+            None => self.fragment.storage.value(table, RowRef { shard: 0, row }, column),
+        }
+    }
+
+    fn set_changed(&mut self, slots: &[(ColumnIndex, Slot)], changes: &[(ColumnIndex, Value)]) {
+        for (column, value) in changes {
+            if let Some((_, slot)) = slots.iter().find(|(of, _)| of == column) {
+                self.frame.set(*slot, value.clone());
+            }
+        }
+    }
+
+    pub(super) fn delete(&mut self, delete: &CompiledDelete) -> Result<u64, Stop> {
+        let rows: Vec<u32> = match &delete.rows {
+            Matches::Access(access) => {
+                let found = self.with_cx(|cx| {
+                    cx.frame.begin_statement();
+                    access.collect_matches(cx)
+                })?;
+                found.into_iter().map(|row| row.row).collect()
+            }
+            Matches::Join(query) => self.join_matches(query)?.into_iter().map(|(row, _)| row).collect(),
+        };
+        for &row in &rows {
+            // A cascade of an earlier row of this statement may have taken it along.
+            if self.fragment.storage.packed(delete.table, row).is_none() {
+                continue;
+            }
+            if delete.guarded {
+                self.claim_row(delete.table, row)?;
+            }
+            if !delete.returning.is_empty() {
+                for &(column, slot) in &delete.row_slots {
+                    let value = self.fragment.storage.value(delete.table, RowRef { shard: 0, row }, column);
+                    self.frame.set(slot, value);
+                }
+                self.return_row(&delete.returning)?;
+            }
+            self.delete_row(delete.table, row)?;
+        }
+        Ok(rows.len() as u64)
+    }
+
+    fn delete_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
+        self.on_parent_change(table, row, None)?;
+        if self.fragment.keep_writes && !self.inserted.iter().any(|&(of, at, _)| of == table && at == row) {
+            self.ran.writes.push(Write { table, row: Some(row), operation: Operation::Delete });
+        }
+        self.fragment.storage.delete(table, row, self.fragment.timestamp);
+        Ok(())
+    }
+
+    fn return_row(&mut self, returning: &[CompiledExpr]) -> Result<(), SqlError> {
+        let row: Result<Vec<Value>, SqlError> = returning.iter().map(|expr| self.eval(expr)).collect();
+        self.returned.push(row?);
+        Ok(())
+    }
+
+    /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new.
+    fn check_row(&mut self, table: TableId, value: &dyn Fn(ColumnIndex) -> Value, touched: &dyn Fn(ColumnIndex) -> bool) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        let schema = program.schema.table(table);
+        for (column, not_null) in schema.not_null.iter().enumerate() {
+            if *not_null && touched(column) && value(column).is_null() {
+                return Err(self.not_null_violation(table, column, value).into());
+            }
+        }
+        let rules = &program.rules[table.0 as usize];
+        for check in &rules.checks {
+            if !check.columns.iter().any(|(column, _)| touched(*column)) && !check.columns.is_empty() {
+                continue;
+            }
+            self.rule_frame.grow(check.slots, check.cells);
+            for &(column, slot) in &check.columns {
+                self.rule_frame.set(slot, value(column));
+            }
+            if let Value::Bool(false) = eval_alone(&check.expr, self.rule_frame, self.transaction_time)? {
+                return Err(SqlError::new(
+                    SqlState::CHECK_VIOLATION,
+                    format!("new row for relation \"{}\" violates check constraint \"{}\"", schema.name, check.name),
+                )
+                .with_detail(failing_row(schema, value))
+                .with_constraint(check.name.clone())
+                .into());
+            }
+        }
+        for rule in &rules.foreign_keys {
+            if rule.key_columns.iter().any(|&column| touched(column)) {
+                self.check_parent(table, rule, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn not_null_violation(&self, table: TableId, column: ColumnIndex, value: &dyn Fn(ColumnIndex) -> Value) -> SqlError {
+        let schema = self.fragment.program.schema.table(table);
+        SqlError::new(
+            SqlState::NOT_NULL_VIOLATION,
+            format!(
+                "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                schema.column_names[column], schema.name
+            ),
+        )
+        .with_detail(failing_row(schema, value))
+    }
+
+    /// The parent is looked up where it lives; elsewhere its own shard does it
+    /// ([`Run::check_parents_for_others`]).
+    fn check_parent(&mut self, table: TableId, rule: &ForeignKeyRule, value: &dyn Fn(ColumnIndex) -> Value) -> Result<(), Stop> {
+        let key_values: Vec<Value> = rule.key_columns.iter().map(|&column| value(column)).collect();
+        if key_values.iter().any(Value::is_null) {
+            return Ok(());
+        }
+        let shards = self.fragment.program.shards;
+        if let Some(columns) = &rule.parent_partition
+            && shards > 1
+            && !rule.together
+        {
+            let partition: Vec<Value> = columns.iter().map(|&column| value(column)).collect();
+            if shard_of(&partition, shards) != self.fragment.here {
+                return Ok(());
+            }
+        }
+        self.require_parent(table, rule, &key_values)
+    }
+
+    fn require_parent(&mut self, table: TableId, rule: &ForeignKeyRule, key_values: &[Value]) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        let parent = program.schema.table(rule.parent);
+        let index = &parent.indexes[rule.parent_index];
+        let mut key = KeyBytes::new();
+        for (column, value) in index.columns.iter().zip(key_values) {
+            push_key(&mut key, value, column);
+        }
+        match self.fragment.storage.get(rule.parent, rule.parent_index, &key) {
+            Some(row) if rule.parent_may_go => self.claim_row(rule.parent, row.row),
+            Some(_) => Ok(()),
+            None => {
+                let schema = program.schema.table(table);
+                let names: Vec<&str> = rule.key_columns.iter().map(|&column| schema.column_names[column].as_str()).collect();
+                let texts: Vec<String> =
+                    rule.key_columns.iter().zip(key_values).map(|(&column, value)| to_text(value, &schema.types[column])).collect();
+                Err(SqlError::new(
+                    SqlState::FOREIGN_KEY_VIOLATION,
+                    format!(
+                        "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+                        schema.name, rule.name
+                    ),
+                )
+                .with_detail(format!(
+                    "Key ({})=({}) is not present in table \"{}\".",
+                    names.join(", "),
+                    texts.join(", "),
+                    parent.name
+                ))
+                .with_constraint(rule.name.clone())
+                .into())
+            }
+        }
+    }
+
+    /// An INSERT runs elsewhere, but a parent that it refers to may live here.
+    pub(super) fn check_parents_for_others(&mut self, insert: &CompiledInsert) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        for distant in &insert.distant_parents {
+            let rule = &program.rules[insert.table.0 as usize].foreign_keys[distant.rule];
+            for (partition, key) in &distant.rows {
+                let partition: Result<Vec<Value>, SqlError> = partition.iter().map(|expr| self.eval(expr)).collect();
+                let partition = partition?;
+                if partition.iter().any(Value::is_null) || shard_of(&partition, program.shards) != self.fragment.here {
+                    continue;
+                }
+                let key: Result<Vec<Value>, SqlError> = key.iter().map(|expr| self.eval(expr)).collect();
+                let key = key?;
+                if key.iter().any(|value| matches!(value, Value::Deferred)) {
+                    return Err(internal(format!("the parent of {} cannot be looked up before it is known", rule.name)));
+                }
+                if !key.iter().any(Value::is_null) {
+                    self.require_parent(insert.table, rule, &key)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A parent row goes (`new` is `None`) or changes: its children are looked after.
+    fn on_parent_change(&mut self, table: TableId, row: u32, new: Option<&[Value]>) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        for reference in &program.rules[table.0 as usize].referenced_by {
+            let old = |column: ColumnIndex| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
+            let old_key: Vec<Value> = reference.parent_columns.iter().map(|&column| old(column)).collect();
+            let new_key: Option<Vec<Value>> =
+                new.map(|new| reference.parent_columns.iter().map(|&column| new[column].clone()).collect());
+            let unchanged = new_key.as_ref().is_some_and(|new_key| {
+                old_key.iter().zip(new_key).all(|(old, new)| weir_types::compare::equal(old, new))
+            });
+            if unchanged || old_key.iter().any(Value::is_null) {
+                continue;
+            }
+            if program.shards > 1 && !reference.together {
+                return Err(SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    format!("removing a parent of \"{}\", whose children live on other shards, is not supported", reference.name),
+                )
+                .with_hint("Partition the child table by the column that refers to the parent.")
+                .into());
+            }
+            self.claim_row(table, row)?;
+            let children = self.children(reference, &old_key);
+            let action = if new.is_some() { reference.on_update } else { reference.on_delete };
+            for child in children {
+                self.on_child(table, reference, child, &old_key, new_key.as_deref(), action)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_child(
+        &mut self,
+        table: TableId,
+        reference: &Reference,
+        child: u32,
+        old_key: &[Value],
+        new_key: Option<&[Value]>,
+        action: ForeignKeyAction,
+    ) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        let assign = |values: Vec<Value>| -> Vec<(ColumnIndex, Value)> { reference.columns.iter().copied().zip(values).collect() };
+        let changes = match (action, new_key) {
+            (ForeignKeyAction::Restrict, _) => {
+                let schema = program.schema.table(table);
+                let names: Vec<&str> = reference.parent_columns.iter().map(|&column| schema.column_names[column].as_str()).collect();
+                let texts: Vec<String> =
+                    reference.parent_columns.iter().zip(old_key).map(|(&column, value)| to_text(value, &schema.types[column])).collect();
+                let child = &program.schema.table(reference.child).name;
+                return Err(SqlError::new(
+                    SqlState::FOREIGN_KEY_VIOLATION,
+                    format!(
+                        "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{child}\"",
+                        schema.name, reference.name
+                    ),
+                )
+                .with_detail(format!(
+                    "Key ({})=({}) is still referenced from table \"{child}\".",
+                    names.join(", "),
+                    texts.join(", ")
+                ))
+                .with_constraint(reference.name.clone())
+                .into());
+            }
+            (ForeignKeyAction::Cascade, None) => return self.delete_row(reference.child, child),
+            (ForeignKeyAction::Cascade, Some(new)) => assign(new.to_vec()),
+            (ForeignKeyAction::SetNull, _) => assign(vec![Value::Null; reference.columns.len()]),
+            (ForeignKeyAction::SetDefault, _) => {
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "SET DEFAULT on a foreign key is not supported")
+                    .with_hint("SET NULL, CASCADE and RESTRICT work.")
+                    .into());
+            }
+        };
+        let columns = changes.iter().map(|(column, value)| ColumnOperation { column: *column, change: ColumnChange::Assign(value.clone()) });
+        let operation = Operation::Update(columns.collect());
+        self.write_update(reference.child, child, &changes, Some(operation), false)
+    }
+
+    fn children(&self, reference: &Reference, key_values: &[Value]) -> Vec<u32> {
+        let storage = &*self.fragment.storage;
+        let mut rows = Vec::new();
+        let mut matches = |row: RowRef| {
+            let equal = |(&column, value): (&ColumnIndex, &Value)| {
+                let own = storage.value(reference.child, row, column);
+                !own.is_null() && weir_types::compare::equal(&own, value)
+            };
+            if reference.columns.iter().zip(key_values).all(equal) {
+                rows.push(row.row);
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        let visited = match reference.child_index {
+            Some(index) => {
+                let columns = &self.fragment.program.schema.table(reference.child).indexes[index].columns;
+                let mut key = KeyBytes::new();
+                for (column, value) in columns.iter().zip(key_values) {
+                    push_key(&mut key, value, column);
+                }
+                storage.range(reference.child, index, &KeyRange::prefix(key), false, &mut matches)
+            }
+            None => storage.scan(reference.child, &mut matches),
+        };
+        visited.map(drop).expect("comparing keys cannot fail");
+        rows
+    }
+
+    /// An inserted row must live here: its route said so before its values were known.
+    fn check_home(&self, table: TableId, value: &dyn Fn(ColumnIndex) -> Value) -> Result<(), Stop> {
+        if self.fragment.program.shards == 1 {
+            return Ok(());
+        }
+        match self.fragment.program.home(table, value) {
+            Some(home) if home != self.fragment.here => Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!(
+                    "inserting rows of several shards into \"{}\" with one statement is not supported",
+                    self.fragment.program.schema.table(table).name
+                ),
+            )
+            .with_hint("Insert them one by one in a loop.")
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// An update must not move a row to another shard.
+    fn check_moved(&self, table: TableId, row: u32, new: &[Value]) -> Result<(), Stop> {
+        let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
+        let program = self.fragment.program;
+        if program.shards > 1 && program.home(table, &|column| new[column].clone()) != program.home(table, &old) {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("moving a row of \"{}\" to another shard is not supported", program.schema.table(table).name),
+            )
+            .with_hint("Delete the row and insert it anew.")
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Takes a row for this transaction alone, or stops at who has it.
+    fn claim_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
+        if self.fragment.bugs.no_guards {
+            return Ok(());
+        }
+        self.claim(|| Claim::Row(table, row))
+    }
+
+    /// The unique keys of a row that is about to be inserted.
+    fn claim_keys(&mut self, table: TableId, values: &[Value]) -> Result<(), Stop> {
+        let holds = self.fragment.keep_writes && !matches!(self.fragment.role, super::call::Role::Last(_));
+        if !holds && self.fragment.claims.is_empty() {
+            return Ok(());
+        }
+        for (index, schema) in self.fragment.program.schema.table(table).indexes.iter().enumerate() {
+            if schema.unique
+                && let Some(key) = key_of(schema, &|column| values[column].clone())
+            {
+                self.claim(|| Claim::Key(table, index, key))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn claim(&mut self, claim: impl FnOnce() -> Claim) -> Result<(), Stop> {
+        // Only a part that waits for its COMMIT holds claims; the others are over before anybody looks.
+        let holds = matches!(self.fragment.role, super::call::Role::Part);
+        if !holds && self.fragment.claims.is_empty() {
+            return Ok(());
+        }
+        let claim = claim();
+        match self.fragment.claims.get(&claim) {
+            Some(&holder) if holder != self.fragment.txn => return Err(Stop::Held { holder }),
+            _ => {}
+        }
+        if holds && !self.ran.claims.contains(&claim) {
+            self.ran.claims.push(claim);
+        }
+        Ok(())
+    }
+}
+
+/// The key of a row in an index; `None` if a NULL keeps it out of uniqueness.
+fn key_of(schema: &crate::storage::IndexSchema, value: &dyn Fn(ColumnIndex) -> Value) -> Option<KeyBytes> {
+    let mut key = KeyBytes::new();
+    for column in &schema.columns {
+        let value = value(column.column?);
+        if value.is_null() && !schema.nulls_not_distinct {
+            return None;
+        }
+        push_key(&mut key, &value, column);
+    }
+    Some(key)
+}
+
+/// PostgreSQL's DETAIL of a row that breaks a rule.
+fn failing_row(schema: &crate::storage::TableSchema, value: &dyn Fn(ColumnIndex) -> Value) -> String {
+    let texts: Vec<String> = schema
+        .types
+        .iter()
+        .enumerate()
+        .map(|(column, ty)| match value(column) {
+            Value::Null => "null".to_string(),
+            value => to_text(&value, ty),
+        })
+        .collect();
+    format!("Failing row contains ({}).", texts.join(", "))
+}

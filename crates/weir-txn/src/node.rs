@@ -1,0 +1,301 @@
+//! One shard as a state machine: takes requests, runs them to completion, hands out replies.
+//!
+//! No clock, no socket, no thread: the embedded cluster, the deterministic driver of the tests, and later
+//! the server and the simulator all drive this same [`Node::step`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_types::SqlError;
+
+use crate::clock::HybridClock;
+use crate::exec::call::{self, Fragment, Role, Stop};
+use crate::exec::program::Program;
+use crate::ramp::message::{Age, Answers, Call, ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
+use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
+use crate::storage::{Position, Storage, Timestamp};
+
+/// Deliberate bugs, one for each claim: the checks must catch every one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlantedBugs {
+    /// A guarded statement reads in one step and writes in a later one, without its claim.
+    pub no_guards: bool,
+    /// Commits become visible shard by shard: readers are not told of siblings.
+    pub no_siblings: bool,
+    /// A row-local update is written back as the value that it had when it was prepared.
+    pub overwrite: bool,
+}
+
+/// Where effects go: replies by coordinator.
+#[derive(Debug, Default)]
+pub struct Effects {
+    pub replies: Vec<(u16, Reply)>,
+}
+
+#[derive(Debug)]
+pub struct Node {
+    pub shard: ShardId,
+    pub storage: Storage,
+    program: Arc<Program>,
+    clock: HybridClock,
+    participant: Participant,
+    /// Readers that have been answered here, and how far back in history they may need to go: to their
+    /// position, and to the prepare of any transaction that was undecided when they came.
+    readers: BTreeMap<TxnId, Position>,
+    /// Requests that wait for the outcome of a transaction that holds their claim.
+    waiting: BTreeMap<TxnId, Vec<Request>>,
+    scratch: call::Scratch,
+    bugs: PlantedBugs,
+}
+
+impl Node {
+    pub fn new(shard: ShardId, program: Arc<Program>, coordinators: impl IntoIterator<Item = u16>, bugs: PlantedBugs) -> Node {
+        Node {
+            shard,
+            storage: Storage::new(program.schema.clone()),
+            clock: HybridClock::new(shard),
+            participant: Participant::new(coordinators),
+            readers: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            scratch: call::Scratch::default(),
+            program,
+            bugs,
+        }
+    }
+
+    /// Takes one request; `now_ms` is the physical time (milliseconds since the Unix epoch).
+    pub fn step(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
+        match request {
+            Request::Execute { txn, age, call } => self.on_execute(now_ms, txn, age, call, out),
+            Request::Prepare { txn, age, call, participants } => self.on_prepare(now_ms, txn, age, call, participants, out),
+            Request::Decide { txn, age, call, participants, answers, above } => {
+                self.on_decide(now_ms, txn, age, (call, participants, answers, above), out);
+            }
+            Request::Commit { txn, timestamp } => {
+                self.commit(txn, timestamp);
+                out.replies.push((txn.coordinator, Reply::Committed { txn, shard: self.shard }));
+                self.wake(now_ms, txn, out);
+            }
+            Request::Abort { txn } => {
+                if let Some(prepared) = self.participant.release(txn) {
+                    self.unpin(&prepared.writes);
+                }
+                self.wake(now_ms, txn, out);
+            }
+            Request::Read { read, query } => self.on_read(read, &query, out),
+            Request::ReadAt { read, query, position, including } => self.on_read_at(read, &query, position, including, out),
+            Request::EndRead { read } => {
+                self.readers.remove(&read);
+            }
+        }
+        self.forget();
+    }
+
+    /// A coordinator's progress, carried by each batch of requests.
+    pub fn on_progress(&mut self, coordinator: u16, settled_below: u64, drained: u64) {
+        self.participant.on_progress(coordinator, settled_below, drained);
+    }
+
+    /// The drain epoch that each batch of replies carries.
+    pub fn epoch(&self) -> u64 {
+        self.participant.epoch()
+    }
+
+    /// Everything is over here: nothing prepared, nobody waiting.
+    pub fn is_idle(&self) -> bool {
+        self.participant.prepared.is_empty() && self.waiting.is_empty()
+    }
+
+    fn on_execute(&mut self, now_ms: u64, txn: TxnId, age: Age, call: Box<Call>, out: &mut Effects) {
+        let timestamp = self.clock.tick(now_ms);
+        let begin = self.storage.position();
+        match self.run(txn, &call, Role::Whole, timestamp, false) {
+            Ok(ran) => out.replies.push((txn.coordinator, Reply::Executed { txn, result: Ok(ran.output) })),
+            Err(Stop::Error(error)) => {
+                self.storage.rollback(begin);
+                out.replies.push((txn.coordinator, Reply::Executed { txn, result: Err(error) }));
+            }
+            Err(Stop::Held { holder }) => {
+                self.storage.rollback(begin);
+                self.wait_or_withdraw(holder, txn, age, Request::Execute { txn, age, call }, out);
+            }
+        }
+    }
+
+    fn on_prepare(&mut self, now_ms: u64, txn: TxnId, age: Age, call: Arc<Call>, participants: Arc<[ShardId]>, out: &mut Effects) {
+        let timestamp = self.clock.tick(now_ms);
+        let begin = self.storage.position();
+        let ran = self.run(txn, &call, Role::Part, timestamp, true);
+        // What was done in place was only to see what it gives; COMMIT makes it visible.
+        self.storage.rollback(begin);
+        match ran {
+            Ok(ran) => {
+                self.hold(txn, age, ran.writes, ran.claims, participants);
+                out.replies.push((txn.coordinator, Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp }));
+            }
+            Err(Stop::Error(error)) => out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error })),
+            Err(Stop::Held { holder }) => {
+                self.wait_or_withdraw(holder, txn, age, Request::Prepare { txn, age, call, participants }, out);
+            }
+        }
+    }
+
+    fn hold(&mut self, txn: TxnId, age: Age, writes: Vec<Write>, claims: Vec<crate::ramp::participant::Claim>, participants: Arc<[ShardId]>) {
+        for write in &writes {
+            if let Some(row) = write.row {
+                self.storage.pin(write.table, row);
+            }
+        }
+        let at = self.storage.position();
+        self.participant.hold(txn, Prepared { age, writes: writes.into(), claims, participants, at });
+    }
+
+    fn on_decide(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        age: Age,
+        (call, participants, answers, above): (Arc<Call>, Arc<[ShardId]>, Vec<(ShardId, Answers)>, Timestamp),
+        out: &mut Effects,
+    ) {
+        self.clock.observe(above);
+        let timestamp = self.clock.tick(now_ms);
+        let begin = self.storage.position();
+        // Its operations are wanted only by readers that stand before it (S5).
+        let keep = !self.readers.is_empty();
+        match self.run(txn, &call, Role::Last(&answers), timestamp, keep) {
+            Ok(ran) => {
+                let position = self.storage.position();
+                let writes = keep.then(|| ran.writes.into());
+                self.participant.unsettled.insert(txn, Unsettled { timestamp, participants, position, prepared_at: begin, writes });
+                out.replies.push((txn.coordinator, Reply::Decided { txn, output: ran.output, timestamp }));
+            }
+            Err(Stop::Error(error)) => {
+                self.storage.rollback(begin);
+                out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error }));
+            }
+            Err(Stop::Held { holder }) => {
+                self.storage.rollback(begin);
+                self.wait_or_withdraw(holder, txn, age, Request::Decide { txn, age, call, participants, answers, above }, out);
+            }
+        }
+    }
+
+    fn run(&mut self, txn: TxnId, call: &Call, role: Role<'_>, timestamp: Timestamp, keep_writes: bool) -> Result<call::Ran, Stop> {
+        let fragment = Fragment {
+            program: &self.program,
+            storage: &mut self.storage,
+            claims: &self.participant.claims,
+            here: self.shard,
+            txn,
+            role,
+            timestamp,
+            keep_writes,
+            bugs: self.bugs,
+        };
+        call::run(fragment, call, &mut self.scratch)
+    }
+
+    /// S7: only an older transaction waits, so nobody waits in a circle.
+    fn wait_or_withdraw(&mut self, holder: TxnId, txn: TxnId, age: Age, request: Request, out: &mut Effects) {
+        let older = self.participant.age_of(holder).is_some_and(|holder| age < holder);
+        if older {
+            self.waiting.entry(holder).or_default().push(request);
+        } else {
+            out.replies.push((txn.coordinator, Reply::Busy { txn, shard: self.shard }));
+        }
+    }
+
+    fn wake(&mut self, now_ms: u64, over: TxnId, out: &mut Effects) {
+        for request in self.waiting.remove(&over).unwrap_or_default() {
+            self.step(now_ms, request, out);
+        }
+    }
+
+    /// Makes a prepared transaction's operations visible. Does nothing if a reader's second round has
+    /// done so already.
+    fn commit(&mut self, txn: TxnId, timestamp: Timestamp) {
+        let Some(prepared) = self.participant.release(txn) else { return };
+        self.clock.observe(timestamp);
+        self.unpin(&prepared.writes);
+        self.apply(&prepared.writes, timestamp, prepared.at);
+        let writes = (!self.readers.is_empty()).then(|| prepared.writes.clone());
+        let unsettled = Unsettled {
+            timestamp,
+            participants: prepared.participants,
+            position: self.storage.position(),
+            prepared_at: prepared.at,
+            writes,
+        };
+        self.participant.unsettled.insert(txn, unsettled);
+    }
+
+    fn apply(&mut self, writes: &[Write], timestamp: Timestamp, prepared_at: Position) {
+        for Write { table, row, operation } in writes {
+            self.storage.apply(*table, *row, operation, timestamp, prepared_at);
+        }
+    }
+
+    fn unpin(&mut self, writes: &[Write]) {
+        for write in writes {
+            if let Some(row) = write.row {
+                self.storage.unpin(write.table, row);
+            }
+        }
+    }
+
+    fn on_read(&mut self, read: TxnId, query: &Arc<ReadQuery>, out: &mut Effects) {
+        let position = self.storage.position();
+        let undecided = self.participant.oldest_prepare().unwrap_or(position);
+        self.readers.insert(read, position.min(undecided));
+        let rows = crate::exec::fetch::fetch(&self.storage, query);
+        let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
+        out.replies.push((read.coordinator, Reply::ReadRows { read, shard: self.shard, position, rows, siblings }));
+    }
+
+    /// S5: the state at `position` plus the named transactions, exactly; those not committed here yet are
+    /// committed first.
+    fn on_read_at(&mut self, read: TxnId, query: &Arc<ReadQuery>, position: Position, including: Vec<Sibling>, out: &mut Effects) {
+        if !self.readers.contains_key(&read) || position < self.storage.history_begins() {
+            out.replies.push((read.coordinator, Reply::ReadAgain { read, shard: self.shard }));
+            return;
+        }
+        let mut missing = Vec::new();
+        for sibling in including {
+            self.commit(sibling.txn, sibling.timestamp);
+            match self.participant.unsettled.get(&sibling.txn) {
+                Some(unsettled) if unsettled.position > position => {
+                    let writes = unsettled.writes.clone().expect("writes are kept while anybody reads here");
+                    missing.push((writes, unsettled.timestamp, unsettled.prepared_at));
+                }
+                // Contained already, or settled before this read began.
+                _ => {}
+            }
+        }
+        missing.sort_by_key(|(_, timestamp, _)| *timestamp);
+        let undone = self.storage.rewind(position);
+        for (writes, timestamp, prepared_at) in &missing {
+            self.apply(writes, *timestamp, (*prepared_at).min(position));
+        }
+        let rows = crate::exec::fetch::fetch(&self.storage, query);
+        self.storage.rollback(position);
+        self.storage.replay(undone);
+        out.replies.push((read.coordinator, Reply::ReadRows { read, shard: self.shard, position, rows, siblings: Vec::new() }));
+    }
+
+    /// History goes as far as no reader and no prepared transaction may need it.
+    fn forget(&mut self) {
+        let readers = self.readers.values().copied().min();
+        let oldest = [readers, self.participant.oldest_prepare()].into_iter().flatten().min();
+        self.storage.forget(oldest.unwrap_or(self.storage.position()));
+    }
+
+    /// Puts a row of the initial population where it belongs; checks keys but nothing else.
+    pub fn load(&mut self, table: weir_sql::catalog::TableId, values: &[weir_types::Value]) -> Result<(), SqlError> {
+        let timestamp = self.clock.tick(0);
+        self.storage.insert(table, values, timestamp)?;
+        self.storage.forget(self.storage.position());
+        Ok(())
+    }
+}
+

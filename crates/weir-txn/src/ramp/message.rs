@@ -1,0 +1,105 @@
+//! What coordinators and participants of guarded RAMP say to each other (ramp.txt, Algorithm 1, with
+//! what SQL needs: calls instead of values, guards, answers of round one).
+
+use std::sync::Arc;
+
+use weir_types::{SqlError, Value};
+
+use crate::storage::{Position, Timestamp};
+
+/// Number of a shard of the cluster, from 0.
+pub type ShardId = u16;
+
+/// Names a transaction; orders nothing (S9). Sequences of one coordinator ascend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TxnId {
+    pub coordinator: u16,
+    pub sequence: u64,
+}
+
+/// Who waits for whom at a guard (S7): the older transaction waits, the younger withdraws. A transaction
+/// that withdrew comes back under a new id and its old age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Age {
+    pub sequence: u64,
+    pub coordinator: u16,
+}
+
+/// One call of a procedure.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Index of the procedure in the program.
+    pub procedure: usize,
+    pub args: Vec<Value>,
+    /// What `now()` says: microseconds since 2000-01-01.
+    pub transaction_time: i64,
+}
+
+/// What a fragment's statements gave, in the order of execution: what the statements of the last
+/// participant may need (round one of the design).
+pub type Answers = Vec<Vec<Value>>;
+
+/// What the client gets.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    /// OUT and INOUT parameters, or a function's value.
+    pub values: Vec<Value>,
+    /// Rows of a set-returning function.
+    pub rows: Vec<Vec<Value>>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Prepare and commit in one message: the only participant.
+    Execute { txn: TxnId, age: Age, call: Box<Call> },
+    /// Run this shard's part and keep its operations until COMMIT.
+    Prepare { txn: TxnId, age: Age, call: Arc<Call>, participants: Arc<[ShardId]> },
+    /// The last participant: all others have prepared, so this one decides by running its part. Carries
+    /// what the others answered; its timestamp must exceed `above`.
+    Decide { txn: TxnId, age: Age, call: Arc<Call>, participants: Arc<[ShardId]>, answers: Vec<(ShardId, Answers)>, above: Timestamp },
+    Commit { txn: TxnId, timestamp: Timestamp },
+    Abort { txn: TxnId },
+    /// Round one of a read: `query` of the program's reads, with its arguments.
+    Read { read: TxnId, query: Arc<ReadQuery> },
+    /// Round two (S5): exactly the state at `position` plus the named transactions.
+    ReadAt { read: TxnId, query: Arc<ReadQuery>, position: Position, including: Vec<Sibling> },
+    /// The read is over: its position may be forgotten.
+    EndRead { read: TxnId },
+}
+
+/// Which rows a read wants of one shard.
+#[derive(Clone, Debug)]
+pub struct ReadQuery {
+    pub tables: Vec<TableRead>,
+}
+
+/// Rows of one table whose named columns have the given values; all rows where there are none.
+#[derive(Clone, Debug)]
+pub struct TableRead {
+    pub table: weir_sql::catalog::TableId,
+    pub equals: Vec<(weir_sql::catalog::ColumnIndex, Value)>,
+}
+
+/// A transaction that a reader has seen at one shard and must see at its other participants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sibling {
+    pub txn: TxnId,
+    pub timestamp: Timestamp,
+    pub participants: Arc<[ShardId]>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Reply {
+    Executed { txn: TxnId, result: Result<Output, SqlError> },
+    Prepared { txn: TxnId, shard: ShardId, answers: Answers, timestamp: Timestamp },
+    /// A check or a guard failed: abort everywhere and tell the client.
+    Refused { txn: TxnId, shard: ShardId, error: SqlError },
+    /// Withdraw and retry under the old age (S7).
+    Busy { txn: TxnId, shard: ShardId },
+    Decided { txn: TxnId, output: Output, timestamp: Timestamp },
+    Committed { txn: TxnId, shard: ShardId },
+    /// `siblings`: transactions that the state contains and that may not be everywhere yet.
+    ReadRows { read: TxnId, shard: ShardId, position: Position, rows: Vec<Vec<Vec<Value>>>, siblings: Vec<Sibling> },
+    /// The position is forgotten: begin again (the paper's rule; never a null).
+    ReadAgain { read: TxnId, shard: ShardId },
+}

@@ -1,0 +1,13 @@
+//! Guarded RAMP: read-atomic transactions over several shards, with the guards that the plan asks for.
+//!
+//! Source: ramp.txt, Algorithm 1 (RAMP-Fast), and design.md §5. Guarantees: all of a transaction's
+//! writes become visible together; readers never wait for writers; writers wait only at their guards.
+//! What it never does: abort because of another transaction's ordinary write.
+
+pub mod coordinator;
+pub mod message;
+pub mod participant;
+pub mod reader;
+
+pub use coordinator::{Action, Transaction};
+pub use message::{Age, Answers, Call, Output, ReadQuery, Reply, Request, ShardId, Sibling, TableRead, TxnId};

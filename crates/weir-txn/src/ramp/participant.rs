@@ -1,0 +1,148 @@
+//! What a shard remembers of transactions that are not over: prepared ones, the claims they hold, and
+//! committed ones that may not have reached their other participants yet.
+//!
+//! Only bookkeeping: [`crate::node::Node`] runs the calls and touches storage.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use weir_sql::catalog::TableId;
+
+use super::message::{Age, ShardId, Sibling, TxnId};
+use crate::storage::{IndexId, KeyBytes, Operation, Position, Timestamp};
+
+/// One write of a prepared transaction; `row` is where it was found, an insert has none.
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub table: TableId,
+    pub row: Option<u32>,
+    pub operation: Operation,
+}
+
+/// A value or row that only one transaction at a time may take.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claim {
+    /// A key of a unique index that is about to be inserted.
+    Key(TableId, IndexId, KeyBytes),
+    /// A row that is taken exactly once, or whose counter is being taken.
+    Row(TableId, u32),
+}
+
+#[derive(Debug)]
+pub struct Prepared {
+    pub age: Age,
+    pub writes: Arc<[Write]>,
+    pub claims: Vec<Claim>,
+    pub participants: Arc<[ShardId]>,
+    /// The shard's position then: what lies before it has lower timestamps.
+    pub at: Position,
+}
+
+/// A committed transaction with other participants, until it is known that no reader needs to be told.
+#[derive(Debug)]
+pub struct Unsettled {
+    pub timestamp: Timestamp,
+    pub participants: Arc<[ShardId]>,
+    /// The shard's position after the commit.
+    pub position: Position,
+    pub prepared_at: Position,
+    /// Kept while a reader may ask for an older state plus this transaction (S5).
+    pub writes: Option<Arc<[Write]>>,
+}
+
+#[derive(Debug, Default)]
+pub struct Participant {
+    pub prepared: BTreeMap<TxnId, Prepared>,
+    pub claims: BTreeMap<Claim, TxnId>,
+    pub unsettled: BTreeMap<TxnId, Unsettled>,
+    /// Settled transactions whose metadata a read that began before may still need (S10), with the drain
+    /// epoch in which they settled.
+    draining: VecDeque<(u64, TxnId)>,
+    /// By coordinator: all its transactions below are settled; its reads have drained up to that epoch.
+    coordinators: BTreeMap<u16, Progress>,
+    epoch: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    settled_below: u64,
+    drained: u64,
+}
+
+impl Participant {
+    /// `coordinators`: all that may ever read here; metadata waits for each of them.
+    pub fn new(coordinators: impl IntoIterator<Item = u16>) -> Participant {
+        let coordinators = coordinators.into_iter().map(|id| (id, Progress::default())).collect();
+        Participant { coordinators, ..Participant::default() }
+    }
+
+    pub fn hold(&mut self, txn: TxnId, prepared: Prepared) {
+        for claim in &prepared.claims {
+            let before = self.claims.insert(claim.clone(), txn);
+            assert!(before.is_none_or(|holder| holder == txn), "two transactions hold {claim:?}");
+        }
+        let before = self.prepared.insert(txn, prepared);
+        assert!(before.is_none(), "{txn:?} prepared twice");
+    }
+
+    pub fn release(&mut self, txn: TxnId) -> Option<Prepared> {
+        let prepared = self.prepared.remove(&txn)?;
+        for claim in &prepared.claims {
+            self.claims.remove(claim);
+        }
+        Some(prepared)
+    }
+
+    /// The oldest position from which a prepared transaction may have to be folded in.
+    pub fn oldest_prepare(&self) -> Option<Position> {
+        self.prepared.values().map(|prepared| prepared.at).min()
+    }
+
+    pub fn age_of(&self, txn: TxnId) -> Option<Age> {
+        self.prepared.get(&txn).map(|prepared| prepared.age)
+    }
+
+    /// What a reader that stands at `position` must be told.
+    pub fn siblings(&self) -> Vec<Sibling> {
+        let sibling = |(txn, unsettled): (&TxnId, &Unsettled)| Sibling {
+            txn: *txn,
+            timestamp: unsettled.timestamp,
+            participants: unsettled.participants.clone(),
+        };
+        self.unsettled.iter().map(sibling).collect()
+    }
+
+    /// A coordinator's word, carried by every batch: all its transactions below `settled_below` are over
+    /// everywhere, and all its reads that had begun when it saw epoch `drained` have ended.
+    pub fn on_progress(&mut self, coordinator: u16, settled_below: u64, drained: u64) {
+        let progress = self.coordinators.entry(coordinator).or_default();
+        progress.drained = progress.drained.max(drained);
+        if settled_below > progress.settled_below {
+            let from = TxnId { coordinator, sequence: progress.settled_below };
+            let below = TxnId { coordinator, sequence: settled_below };
+            progress.settled_below = settled_below;
+            let settled = self.unsettled.range(from..below).map(|(txn, _)| *txn);
+            self.draining.extend(settled.map(|txn| (self.epoch, txn)));
+        }
+        self.drain();
+    }
+
+    /// The shard's drain epoch, sent with every batch of replies.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn drain(&mut self) {
+        let drained = self.coordinators.values().map(|progress| progress.drained).min().unwrap_or(0);
+        while let Some(&(epoch, txn)) = self.draining.front() {
+            if epoch >= drained {
+                break;
+            }
+            self.draining.pop_front();
+            self.unsettled.remove(&txn);
+        }
+        if drained >= self.epoch && !self.draining.is_empty() {
+            self.epoch += 1;
+        }
+    }
+}

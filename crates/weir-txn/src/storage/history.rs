@@ -1,0 +1,89 @@
+//! The changes that may still have to be taken back or folded again, in commit order.
+
+use std::collections::VecDeque;
+
+use weir_sql::catalog::TableId;
+use weir_types::SqlType;
+
+use super::layout::{Layout, Packed};
+use super::operation::{Operation, Timestamp, fold};
+
+/// Number of changes since the shard began; a shard's position is the number after its last commit.
+pub type Position = u64;
+
+#[derive(Debug)]
+pub struct Change {
+    pub table: TableId,
+    pub row: u32,
+    /// The row before; `None` for an insert.
+    pub before: Option<Packed>,
+    /// Kept where a prepared transaction may have to be folded in below this change.
+    pub operation: Option<Box<Operation>>,
+    pub timestamp: Timestamp,
+}
+
+#[derive(Debug, Default)]
+pub struct History {
+    begin: Position,
+    changes: VecDeque<Change>,
+}
+
+impl History {
+    pub fn begin(&self) -> Position {
+        self.begin
+    }
+
+    pub fn end(&self) -> Position {
+        self.begin + self.changes.len() as u64
+    }
+
+    pub fn push(&mut self, change: Change) {
+        self.changes.push_back(change);
+    }
+
+    pub fn pop(&mut self) -> Option<Change> {
+        self.changes.pop_back()
+    }
+
+    pub fn forget(&mut self, position: Position) {
+        if position >= self.end() {
+            self.begin = self.end();
+            self.changes.clear();
+        }
+        while self.begin < position {
+            self.changes.pop_front();
+            self.begin += 1;
+        }
+    }
+
+    /// The row with `operation` folded in at its place among the changes since `prepared_at`.
+    ///
+    /// What the row was then holds only operations below `operation`'s timestamp, since that exceeds
+    /// every answer to its prepare (S9). Cost: the changes since then.
+    pub fn refold(
+        &self,
+        layout: &Layout,
+        types: &[SqlType],
+        (table, row): (TableId, u32),
+        current: Packed,
+        (operation, timestamp): (&Operation, Timestamp),
+        prepared_at: Position,
+    ) -> Option<Packed> {
+        assert!(prepared_at >= self.begin, "history is kept from the oldest undecided prepare");
+        let since = self.changes.range((prepared_at - self.begin) as usize..);
+        let mut later: Vec<&Change> = since.filter(|change| change.table == table && change.row == row).collect();
+        let base = match later.first() {
+            Some(first) => first.before.clone(),
+            None => Some(current),
+        };
+        later.sort_by_key(|change| change.timestamp);
+        let split = later.partition_point(|change| change.timestamp < timestamp);
+        let step = |state, change: &Change| {
+            let operation = change.operation.as_deref().expect("changes to a pinned row keep their operation");
+            fold(layout, types, state, operation, change.timestamp)
+        };
+        let state = later[..split].iter().fold(base, |state, change| step(state, change));
+        let state = fold(layout, types, state, operation, timestamp);
+        later[split..].iter().fold(state, |state, change| step(state, change))
+    }
+}

@@ -1,0 +1,296 @@
+//! A row as bytes: what has a fixed width lies at a fixed place, what varies lies behind it.
+//!
+//! ```text
+//! order timestamp (8) | null bits | fixed-width columns | ends of the variable columns (4 each) | their bytes
+//! ```
+//!
+//! Packed rows keep memory near the raw size of the data, and a column is read without its neighbours.
+
+use std::sync::Arc;
+
+use arcstr::ArcStr;
+use weir_sql::catalog::ColumnIndex;
+use weir_types::numeric::Numeric;
+use weir_types::text::{parse_text, to_text};
+use weir_types::value::Interval;
+use weir_types::{SqlType, Value};
+
+/// A packed row.
+pub type Packed = Box<[u8]>;
+
+#[derive(Clone, Debug)]
+pub struct Layout {
+    fields: Vec<Field>,
+    nulls_at: usize,
+    ends_at: usize,
+    /// Where the bytes of the variable columns begin.
+    tail_at: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Field {
+    Fixed { offset: usize, kind: Fixed },
+    Variable { ordinal: usize, kind: Variable },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fixed {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Float4,
+    Float8,
+    Date,
+    Timestamp,
+    /// `numeric(p, s)` with p ≤ 18: the mantissa at scale s; `i64::MIN` is NaN.
+    Decimal { scale: u8 },
+    Uuid,
+    Interval,
+}
+
+#[derive(Clone, Debug)]
+enum Variable {
+    Text,
+    Bytea,
+    /// Anything else by its text form, which PostgreSQL guarantees to read back as the same value.
+    Other(SqlType),
+}
+
+impl Fixed {
+    fn of(ty: &SqlType) -> Option<Fixed> {
+        Some(match ty {
+            SqlType::Bool => Fixed::Bool,
+            SqlType::Int2 => Fixed::Int2,
+            SqlType::Int4 => Fixed::Int4,
+            SqlType::Int8 => Fixed::Int8,
+            SqlType::Float4 => Fixed::Float4,
+            SqlType::Float8 => Fixed::Float8,
+            SqlType::Date => Fixed::Date,
+            SqlType::Timestamp | SqlType::Timestamptz => Fixed::Timestamp,
+            SqlType::Numeric(Some((precision, scale))) if *precision <= 18 && (0..=18).contains(scale) => {
+                Fixed::Decimal { scale: *scale as u8 }
+            }
+            SqlType::Uuid => Fixed::Uuid,
+            SqlType::Interval => Fixed::Interval,
+            _ => return None,
+        })
+    }
+
+    fn width(self) -> usize {
+        match self {
+            Fixed::Bool => 1,
+            Fixed::Int2 => 2,
+            Fixed::Int4 | Fixed::Float4 | Fixed::Date => 4,
+            Fixed::Int8 | Fixed::Float8 | Fixed::Timestamp | Fixed::Decimal { .. } => 8,
+            Fixed::Uuid | Fixed::Interval => 16,
+        }
+    }
+}
+
+impl Layout {
+    pub fn new(types: &[SqlType]) -> Layout {
+        let nulls_at = 8;
+        let mut offset = nulls_at + types.len().div_ceil(8);
+        let mut variables = 0;
+        let mut fields = Vec::with_capacity(types.len());
+        for ty in types {
+            fields.push(match Fixed::of(ty) {
+                Some(kind) => {
+                    let field = Field::Fixed { offset, kind };
+                    offset += kind.width();
+                    field
+                }
+                None => {
+                    let kind = match ty {
+                        SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) => Variable::Text,
+                        SqlType::Bytea => Variable::Bytea,
+                        other => Variable::Other(other.clone()),
+                    };
+                    variables += 1;
+                    Field::Variable { ordinal: variables - 1, kind }
+                }
+            });
+        }
+        Layout { fields, nulls_at, ends_at: offset, tail_at: offset + 4 * variables }
+    }
+
+    /// Packs one value per column, each already of its column's type.
+    pub fn pack(&self, timestamp: u64, values: &[Value]) -> Packed {
+        assert_eq!(values.len(), self.fields.len(), "one value per column");
+        let tail: usize = self.fields.iter().zip(values).map(|(field, value)| Self::tail_hint(field, value)).sum();
+        let mut row = Vec::with_capacity(self.tail_at + tail);
+        row.resize(self.tail_at, 0);
+        row[..8].copy_from_slice(&timestamp.to_le_bytes());
+        for (column, (field, value)) in self.fields.iter().zip(values).enumerate() {
+            if value.is_null() {
+                row[self.nulls_at + column / 8] |= 1 << (column % 8);
+            }
+            match field {
+                Field::Fixed { offset, kind } => Self::write_fixed(&mut row, *offset, *kind, value),
+                Field::Variable { ordinal, kind } => {
+                    Self::append(&mut row, kind, value);
+                    let end = (row.len() - self.tail_at) as u32;
+                    let at = self.ends_at + 4 * ordinal;
+                    row[at..at + 4].copy_from_slice(&end.to_le_bytes());
+                }
+            }
+        }
+        row.into_boxed_slice()
+    }
+
+    fn tail_hint(field: &Field, value: &Value) -> usize {
+        match (field, value) {
+            (Field::Variable { .. }, Value::Text(text)) => text.len(),
+            (Field::Variable { .. }, Value::Bytea(bytes)) => bytes.len(),
+            _ => 0,
+        }
+    }
+
+    pub fn timestamp(row: &[u8]) -> u64 {
+        u64::from_le_bytes(row[..8].try_into().expect("8 bytes"))
+    }
+
+    pub fn set_timestamp(row: &mut [u8], timestamp: u64) {
+        row[..8].copy_from_slice(&timestamp.to_le_bytes());
+    }
+
+    pub fn is_null(&self, row: &[u8], column: ColumnIndex) -> bool {
+        row[self.nulls_at + column / 8] & (1 << (column % 8)) != 0
+    }
+
+    pub fn read(&self, row: &[u8], column: ColumnIndex) -> Value {
+        if self.is_null(row, column) {
+            return Value::Null;
+        }
+        match &self.fields[column] {
+            Field::Fixed { offset, kind } => Self::read_fixed(row, *offset, *kind),
+            Field::Variable { ordinal, kind } => {
+                let bytes = self.variable(row, *ordinal);
+                match kind {
+                    Variable::Text => Value::Text(ArcStr::from(stored_text(bytes))),
+                    Variable::Bytea => Value::Bytea(Arc::new(bytes.to_vec())),
+                    Variable::Other(ty) => {
+                        parse_text(stored_text(bytes), ty).expect("storage wrote this text itself")
+                    }
+                }
+            }
+        }
+    }
+
+    /// The text of a text column without a copy.
+    pub fn read_text<'a>(&self, row: &'a [u8], column: ColumnIndex) -> Option<&'a str> {
+        match &self.fields[column] {
+            Field::Variable { ordinal, kind: Variable::Text } if !self.is_null(row, column) => {
+                Some(stored_text(self.variable(row, *ordinal)))
+            }
+            _ => None,
+        }
+    }
+
+    fn variable<'a>(&self, row: &'a [u8], ordinal: usize) -> &'a [u8] {
+        let end = |ordinal: usize| {
+            let at = self.ends_at + 4 * ordinal;
+            u32::from_le_bytes(row[at..at + 4].try_into().expect("4 bytes")) as usize
+        };
+        let start = if ordinal == 0 { 0 } else { end(ordinal - 1) };
+        &row[self.tail_at + start..self.tail_at + end(ordinal)]
+    }
+
+    /// The row with some columns changed. Only fixed-width changes are a plain copy and patch.
+    pub fn patch(&self, row: &[u8], timestamp: u64, changes: &[(ColumnIndex, Value)]) -> Packed {
+        let fixed = |column: ColumnIndex| matches!(self.fields[column], Field::Fixed { .. });
+        if changes.iter().all(|(column, _)| fixed(*column)) {
+            let mut row: Packed = row.into();
+            Self::set_timestamp(&mut row, timestamp);
+            for (column, value) in changes {
+                let bit = 1 << (column % 8);
+                let nulls = &mut row[self.nulls_at + column / 8];
+                *nulls = if value.is_null() { *nulls | bit } else { *nulls & !bit };
+                if let Field::Fixed { offset, kind } = self.fields[*column] {
+                    Self::write_fixed(&mut row, offset, kind, value);
+                }
+            }
+            return row;
+        }
+        let mut values: Vec<Value> = (0..self.fields.len()).map(|column| self.read(row, column)).collect();
+        for (column, value) in changes {
+            values[*column] = value.clone();
+        }
+        self.pack(timestamp, &values)
+    }
+
+    fn write_fixed(row: &mut [u8], offset: usize, kind: Fixed, value: &Value) {
+        let slot = &mut row[offset..offset + kind.width()];
+        match (kind, value) {
+            (_, Value::Null) => slot.fill(0),
+            (Fixed::Bool, Value::Bool(value)) => slot[0] = u8::from(*value),
+            (Fixed::Int2, Value::Int(value)) => slot.copy_from_slice(&(*value as i16).to_le_bytes()),
+            (Fixed::Int4, Value::Int(value)) => slot.copy_from_slice(&(*value as i32).to_le_bytes()),
+            (Fixed::Int8, Value::Int(value)) => slot.copy_from_slice(&value.to_le_bytes()),
+            (Fixed::Float4, Value::Float4(value)) => slot.copy_from_slice(&value.to_le_bytes()),
+            (Fixed::Float8, Value::Float8(value)) => slot.copy_from_slice(&value.to_le_bytes()),
+            (Fixed::Date, Value::Date(value)) => slot.copy_from_slice(&value.to_le_bytes()),
+            (Fixed::Timestamp, Value::Timestamp(value)) => slot.copy_from_slice(&value.to_le_bytes()),
+            (Fixed::Decimal { scale }, Value::Numeric(value)) => {
+                slot.copy_from_slice(&decimal_mantissa(value, scale).to_le_bytes());
+            }
+            (Fixed::Uuid, Value::Uuid(value)) => slot.copy_from_slice(&value[..]),
+            (Fixed::Interval, Value::Interval(value)) => {
+                slot[..4].copy_from_slice(&value.months.to_le_bytes());
+                slot[4..8].copy_from_slice(&value.days.to_le_bytes());
+                slot[8..].copy_from_slice(&value.microseconds.to_le_bytes());
+            }
+            (kind, value) => panic!("a {kind:?} column was given {value:?}: the binder missed a cast"),
+        }
+    }
+
+    fn read_fixed(row: &[u8], offset: usize, kind: Fixed) -> Value {
+        fn at<const N: usize>(row: &[u8], offset: usize) -> [u8; N] {
+            row[offset..offset + N].try_into().expect("the layout fits the row")
+        }
+        match kind {
+            Fixed::Bool => Value::Bool(row[offset] != 0),
+            Fixed::Int2 => Value::Int(i64::from(i16::from_le_bytes(at(row, offset)))),
+            Fixed::Int4 => Value::Int(i64::from(i32::from_le_bytes(at(row, offset)))),
+            Fixed::Int8 => Value::Int(i64::from_le_bytes(at(row, offset))),
+            Fixed::Float4 => Value::Float4(f32::from_le_bytes(at(row, offset))),
+            Fixed::Float8 => Value::Float8(f64::from_le_bytes(at(row, offset))),
+            Fixed::Date => Value::Date(i32::from_le_bytes(at(row, offset))),
+            Fixed::Timestamp => Value::Timestamp(i64::from_le_bytes(at(row, offset))),
+            Fixed::Decimal { scale } => match i64::from_le_bytes(at(row, offset)) {
+                i64::MIN => Value::Numeric(Numeric::nan()),
+                mantissa => Value::Numeric(Numeric::Small { scale, mantissa }),
+            },
+            Fixed::Uuid => Value::Uuid(Arc::new(at(row, offset))),
+            Fixed::Interval => Value::Interval(Arc::new(Interval {
+                months: i32::from_le_bytes(at(row, offset)),
+                days: i32::from_le_bytes(at(row, offset + 4)),
+                microseconds: i64::from_le_bytes(at(row, offset + 8)),
+            })),
+        }
+    }
+
+    fn append(row: &mut Vec<u8>, kind: &Variable, value: &Value) {
+        match (kind, value) {
+            (_, Value::Null) => {}
+            (Variable::Text, Value::Text(text)) => row.extend_from_slice(text.as_bytes()),
+            (Variable::Bytea, Value::Bytea(bytes)) => row.extend_from_slice(bytes),
+            (Variable::Other(ty), value) => row.extend_from_slice(to_text(value, ty).as_bytes()),
+            (kind, value) => panic!("a {kind:?} column was given {value:?}: the binder missed a cast"),
+        }
+    }
+}
+
+fn stored_text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("storage wrote this text itself")
+}
+
+/// The value is of a numeric(p ≤ 18, s) type, so its mantissa at scale s fits.
+fn decimal_mantissa(value: &Numeric, scale: u8) -> i64 {
+    match value {
+        Numeric::Small { scale: own, mantissa } if *own == scale => *mantissa,
+        other if other.is_nan() => i64::MIN,
+        other => other.mantissa_at(scale).expect("the value was cast to its column's type"),
+    }
+}

@@ -1,0 +1,103 @@
+//! Operations on one row, and the fold that turns a bag of them into the row (design: "a bag of
+//! operations, merged by union").
+//!
+//! Every operation is total (S8): on an absent row, or where its arithmetic fails on the state that it
+//! meets, it changes nothing. So the fold of a set of operations in timestamp order is the same wherever
+//! and whenever it is done, which makes merge commutative, associative and idempotent.
+
+use std::fmt;
+use std::sync::Arc;
+
+use weir_sql::catalog::ColumnIndex;
+use weir_types::compare::compare;
+use weir_types::operator::{BinaryOp, binary};
+use weir_types::{SqlError, SqlType, Value};
+
+use super::layout::{Layout, Packed};
+
+/// Orders operations: a hybrid logical clock (48 bits of milliseconds, 16 of counter; unsigned, so that
+/// it never turns negative), then the node that stamped it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    pub clock: u64,
+    pub node: u16,
+}
+
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Insert(Packed),
+    Update(Arc<[ColumnOperation]>),
+    Delete,
+}
+
+#[derive(Clone, Debug)]
+pub struct ColumnOperation {
+    pub column: ColumnIndex,
+    pub change: ColumnChange,
+}
+
+#[derive(Clone, Debug)]
+pub enum ColumnChange {
+    Assign(Value),
+    Add(Value),
+    Max(Value),
+    Min(Value),
+    /// Any other expression over the same row, with what it captured of the transaction.
+    Apply(Arc<dyn RowFunction>),
+}
+
+/// A pure function of one row.
+pub trait RowFunction: fmt::Debug + Send + Sync {
+    fn evaluate(&self, read: &dyn Fn(ColumnIndex) -> Value) -> Result<Value, SqlError>;
+}
+
+/// One step of the fold. `types` are the table's column types.
+pub fn fold(layout: &Layout, types: &[SqlType], row: Option<Packed>, operation: &Operation, timestamp: Timestamp) -> Option<Packed> {
+    match (operation, row) {
+        (Operation::Insert(packed), _) => {
+            let mut packed = packed.clone();
+            Layout::set_timestamp(&mut packed, timestamp.clock);
+            Some(packed)
+        }
+        (Operation::Delete, _) | (Operation::Update(_), None) => None,
+        (Operation::Update(columns), Some(row)) => {
+            let changes = evaluate(layout, types, &row, columns);
+            Some(layout.patch(&row, timestamp.clock, &changes))
+        }
+    }
+}
+
+/// What an update does to this row; columns whose arithmetic fails on it stay as they are.
+pub fn evaluate(layout: &Layout, types: &[SqlType], row: &[u8], columns: &[ColumnOperation]) -> Vec<(ColumnIndex, Value)> {
+    let mut changes = Vec::with_capacity(columns.len());
+    for ColumnOperation { column, change } in columns {
+        let current = || layout.read(row, *column);
+        let ty = &types[*column];
+        let value = match change {
+            ColumnChange::Assign(value) => Some(value.clone()),
+            ColumnChange::Add(delta) => add(ty, &current(), delta),
+            ColumnChange::Max(value) => Some(extreme(&current(), value, std::cmp::Ordering::Less)),
+            ColumnChange::Min(value) => Some(extreme(&current(), value, std::cmp::Ordering::Greater)),
+            ColumnChange::Apply(function) => function.evaluate(&|column| layout.read(row, column)).ok(),
+        };
+        if let Some(value) = value {
+            changes.push((*column, value));
+        }
+    }
+    changes
+}
+
+fn add(ty: &SqlType, current: &Value, delta: &Value) -> Option<Value> {
+    if current.is_null() || delta.is_null() {
+        return Some(Value::Null);
+    }
+    let base = ty.base();
+    let sum = binary(BinaryOp::Add, &base, &base, &base, current, delta).ok()?;
+    weir_types::cast::cast(sum, &base, ty, weir_types::cast::CastContext::Assignment).ok()
+}
+
+/// `greatest`/`least`: NULLs are passed over.
+fn extreme(current: &Value, value: &Value, replace_when: std::cmp::Ordering) -> Value {
+    let replace = current.is_null() || (!value.is_null() && compare(current, value) == replace_when);
+    if replace { value.clone() } else { current.clone() }
+}

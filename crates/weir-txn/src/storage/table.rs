@@ -1,0 +1,209 @@
+//! One table of one shard: packed rows in numbered slots, and their indexes.
+//!
+//! Knows nothing of transactions; [`super::Storage`] records what is needed to undo each change.
+
+use weir_sql::catalog::ColumnIndex;
+use weir_types::{SqlError, SqlState, Value};
+
+use super::index::IndexTree;
+use super::key::{KeyBytes, push_key};
+use super::layout::{Layout, Packed};
+use super::schema::{IndexId, TableSchema};
+
+#[derive(Debug)]
+pub struct TableStore {
+    pub layout: Layout,
+    rows: Vec<Option<Packed>>,
+    free: Vec<u32>,
+    pub indexes: Vec<IndexTree>,
+    live: usize,
+}
+
+impl TableStore {
+    pub fn new(schema: &TableSchema) -> TableStore {
+        TableStore {
+            layout: Layout::new(&schema.types),
+            rows: Vec::new(),
+            free: Vec::new(),
+            indexes: schema.indexes.iter().map(IndexTree::new).collect(),
+            live: 0,
+        }
+    }
+
+    pub fn row(&self, row: u32) -> Option<&[u8]> {
+        self.rows.get(row as usize)?.as_deref()
+    }
+
+    pub fn value(&self, row: u32, column: ColumnIndex) -> Value {
+        self.layout.read(self.rows[row as usize].as_deref().expect("a row that was just found"), column)
+    }
+
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// One past the highest slot in use: what a scan runs to.
+    pub fn slots(&self) -> u32 {
+        self.rows.len() as u32
+    }
+
+    pub fn key(&self, schema: &TableSchema, index: IndexId, packed: &[u8], row: u32) -> KeyBytes {
+        let mut key = KeyBytes::new();
+        for column in &schema.indexes[index].columns {
+            let at = column.column.expect("expression indexes are refused by the schema");
+            push_key(&mut key, &self.layout.read(packed, at), column);
+        }
+        if self.indexes[index].row_in_key {
+            key.extend_from_slice(&row.to_be_bytes());
+        }
+        key
+    }
+
+    /// Puts a row in a slot of its own choice. `Err` is the index whose key another row has.
+    pub fn insert(&mut self, schema: &TableSchema, packed: Packed) -> Result<u32, IndexId> {
+        let row = match self.free.pop() {
+            Some(row) => row,
+            None => {
+                self.rows.push(None);
+                (self.rows.len() - 1) as u32
+            }
+        };
+        self.place(schema, row, packed).inspect_err(|_| self.free.push(row))?;
+        Ok(row)
+    }
+
+    /// Puts a row back in the slot that it had.
+    pub fn insert_at(&mut self, schema: &TableSchema, row: u32, packed: Packed) {
+        if let Some(at) = self.free.iter().rposition(|&free| free == row) {
+            self.free.swap_remove(at);
+        }
+        self.place(schema, row, packed).expect("undo restores a state whose keys were unique");
+    }
+
+    fn place(&mut self, schema: &TableSchema, row: u32, packed: Packed) -> Result<(), IndexId> {
+        assert!(self.rows[row as usize].is_none(), "slot {row} of {} is taken", schema.name);
+        for index in 0..self.indexes.len() {
+            let key = self.key(schema, index, &packed, row);
+            let clash = if schema.indexes[index].unique && self.indexes[index].row_in_key {
+                self.clashes(schema, index, &packed, &key)
+            } else {
+                false
+            };
+            if clash || self.indexes[index].insert(&key, row).is_err() {
+                for earlier in 0..index {
+                    let key = self.key(schema, earlier, &packed, row);
+                    self.indexes[earlier].remove(&key);
+                }
+                return Err(index);
+            }
+        }
+        self.rows[row as usize] = Some(packed);
+        self.live += 1;
+        Ok(())
+    }
+
+    /// For a unique index in which NULLs are distinct: another row with the same non-null key.
+    fn clashes(&self, schema: &TableSchema, index: IndexId, packed: &[u8], key: &KeyBytes) -> bool {
+        let null = |column: &super::schema::IndexColumn| {
+            column.column.is_some_and(|column| self.layout.is_null(packed, column))
+        };
+        !schema.indexes[index].columns.iter().any(null) && self.indexes[index].get(&key[..key.len() - 4]).is_some()
+    }
+
+    /// Takes the row out; `recycle` frees its slot for others.
+    pub fn remove(&mut self, schema: &TableSchema, row: u32, recycle: bool) -> Packed {
+        let packed = self.rows[row as usize].take().expect("a row that was just found");
+        for index in 0..self.indexes.len() {
+            let key = self.key(schema, index, &packed, row);
+            let removed = self.indexes[index].remove(&key);
+            assert_eq!(removed, Some(row), "index {} of {} misses a row", index, schema.name);
+        }
+        self.live -= 1;
+        if recycle {
+            self.free.push(row);
+        }
+        packed
+    }
+
+    /// Frees the slot of a row that was removed without being recycled.
+    pub fn recycle(&mut self, row: u32) {
+        if self.rows[row as usize].is_none() && !self.free.contains(&row) {
+            self.free.push(row);
+        }
+    }
+
+    /// Exchanges the row's bytes; `touched` are the columns that may differ. `Err` is the index that
+    /// refuses, with the row unchanged.
+    pub fn replace(
+        &mut self,
+        schema: &TableSchema,
+        row: u32,
+        packed: Packed,
+        touched: impl Fn(ColumnIndex) -> bool,
+    ) -> Result<Packed, IndexId> {
+        let affected = |index: IndexId| {
+            schema.indexes[index].columns.iter().any(|column| column.column.is_none_or(&touched))
+        };
+        for index in 0..self.indexes.len() {
+            if !affected(index) {
+                continue;
+            }
+            if let Err(clash) = self.rekey(schema, index, row, &packed) {
+                let new = packed;
+                for earlier in (0..index).filter(|&earlier| affected(earlier)) {
+                    let old = self.rows[row as usize].clone().expect("still in place");
+                    let key = self.key(schema, earlier, &new, row);
+                    self.indexes[earlier].remove(&key);
+                    let key = self.key(schema, earlier, &old, row);
+                    self.indexes[earlier].insert(&key, row).expect("the old key was unique");
+                }
+                return Err(clash);
+            }
+        }
+        Ok(self.rows[row as usize].replace(packed).expect("a row that was just found"))
+    }
+
+    fn rekey(&mut self, schema: &TableSchema, index: IndexId, row: u32, packed: &[u8]) -> Result<(), IndexId> {
+        let old = self.rows[row as usize].as_deref().expect("a row that was just found");
+        let (old_key, new_key) = (self.key(schema, index, old, row), self.key(schema, index, packed, row));
+        if old_key == new_key {
+            return Ok(());
+        }
+        if schema.indexes[index].unique && self.indexes[index].row_in_key && self.clashes(schema, index, packed, &new_key) {
+            return Err(index);
+        }
+        self.indexes[index].insert(&new_key, row).map_err(|_| index)?;
+        self.indexes[index].remove(&old_key);
+        Ok(())
+    }
+
+    /// PostgreSQL's 23505 for this row and index.
+    pub fn unique_violation(&self, schema: &TableSchema, index: IndexId, values: &dyn Fn(ColumnIndex) -> Value) -> SqlError {
+        let index = &schema.indexes[index];
+        let (mut names, mut texts) = (Vec::new(), Vec::new());
+        for column in index.columns.iter().filter_map(|column| column.column) {
+            names.push(schema.column_names[column].as_str());
+            texts.push(match values(column) {
+                Value::Null => "null".to_string(),
+                value => weir_types::text::to_text(&value, &schema.types[column]),
+            });
+        }
+        SqlError::new(
+            SqlState::UNIQUE_VIOLATION,
+            format!("duplicate key value violates unique constraint \"{}\"", index.name),
+        )
+        .with_detail(format!("Key ({})=({}) already exists.", names.join(", "), texts.join(", ")))
+        .with_constraint(index.name.clone())
+    }
+
+    /// Bytes of rows (with their allocations) and indexes.
+    pub fn memory_bytes(&self) -> usize {
+        let rows: usize = self.rows.iter().flatten().map(|row| row.len().div_ceil(16) * 16 + 8).sum();
+        let slots = self.rows.capacity() * size_of::<Option<Packed>>();
+        rows + slots + self.indexes.iter().map(IndexTree::memory_bytes).sum::<usize>()
+    }
+}
