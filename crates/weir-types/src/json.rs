@@ -5,7 +5,6 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use crate::error::{SqlError, SqlState};
-use crate::numeric::Numeric;
 use crate::value::Json;
 
 /// Deeper nesting is refused, so that neither reading nor printing exhausts the stack.
@@ -129,10 +128,7 @@ fn compare_nested(left: &Json, right: &Json) -> Ordering {
         }),
         (Json::Object(left), Json::Object(right)) => left.len().cmp(&right.len()).then_with(|| {
             let mut orders = left.iter().zip(right).map(|(left, right)| {
-                left.0
-                    .as_bytes()
-                    .cmp(right.0.as_bytes())
-                    .then_with(|| compare_nested(&left.1, &right.1))
+                left.0.as_bytes().cmp(right.0.as_bytes()).then_with(|| compare_nested(&left.1, &right.1))
             });
             orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
         }),
@@ -447,25 +443,18 @@ impl Parser<'_> {
         let mut code = self.hex4()?;
         if (0xd800..0xdc00).contains(&code) {
             if !self.text[self.at..].starts_with("\\u") {
-                return Err(
-                    self.error("Unicode low surrogate must follow a high surrogate.".to_owned())
-                );
+                return Err(self.error("Unicode low surrogate must follow a high surrogate.".to_owned()));
             }
             self.at += 2;
             let low = self.hex4()?;
             if !(0xdc00..0xe000).contains(&low) {
-                return Err(
-                    self.error("Unicode low surrogate must follow a high surrogate.".to_owned())
-                );
+                return Err(self.error("Unicode low surrogate must follow a high surrogate.".to_owned()));
             }
             code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         }
         match char::from_u32(code) {
-            Some('\0') => Err(SqlError::new(
-                SqlState(*b"22P05"),
-                "unsupported Unicode escape sequence",
-            )
-            .with_detail("\\u0000 cannot be converted to text.")),
+            Some('\0') => Err(SqlError::new(SqlState(*b"22P05"), "unsupported Unicode escape sequence")
+                .with_detail("\\u0000 cannot be converted to text.")),
             Some(c) => {
                 out.push(c);
                 Ok(())

@@ -9,6 +9,7 @@ pub mod compare;
 pub mod datetime;
 pub mod error;
 pub mod floats;
+#[allow(dead_code)]
 pub mod function;
 pub mod json;
 pub mod numeric;

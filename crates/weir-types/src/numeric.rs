@@ -131,10 +131,10 @@ impl Numeric {
 
     /// `mantissa × 10^-scale`, in its smallest representation; too many digits are an error (22003).
     fn from_big(mantissa: BigInt, scale: i64) -> Result<Numeric, SqlError> {
-        if (0..=255).contains(&scale) {
-            if let Some(mantissa) = mantissa.to_i64() {
-                return Ok(Numeric::Small { scale: scale as u8, mantissa });
-            }
+        if (0..=255).contains(&scale)
+            && let Some(mantissa) = mantissa.to_i64()
+        {
+            return Ok(Numeric::Small { scale: scale as u8, mantissa });
         }
         if scale > MAX_SCALE {
             let rounded = divide_rounded(&mantissa, &power_of_ten((scale - MAX_SCALE) as u32));
@@ -216,12 +216,10 @@ impl Numeric {
             Numeric::Small { scale: left_scale, mantissa: left },
             Numeric::Small { scale: right_scale, mantissa: right },
         ) = (self, other)
+            && let Some((left, right, scale)) = align(*left, *left_scale, *right, *right_scale)
+            && let Some(mantissa) = left.checked_add(right)
         {
-            if let Some((left, right, scale)) = align(*left, *left_scale, *right, *right_scale) {
-                if let Some(mantissa) = left.checked_add(right) {
-                    return Ok(Numeric::Small { scale, mantissa });
-                }
-            }
+            return Ok(Numeric::Small { scale, mantissa });
         }
         self.add_slow(other)
     }
@@ -232,12 +230,10 @@ impl Numeric {
             Numeric::Small { scale: left_scale, mantissa: left },
             Numeric::Small { scale: right_scale, mantissa: right },
         ) = (self, other)
+            && let Some((left, right, scale)) = align(*left, *left_scale, *right, *right_scale)
+            && let Some(mantissa) = left.checked_sub(right)
         {
-            if let Some((left, right, scale)) = align(*left, *left_scale, *right, *right_scale) {
-                if let Some(mantissa) = left.checked_sub(right) {
-                    return Ok(Numeric::Small { scale, mantissa });
-                }
-            }
+            return Ok(Numeric::Small { scale, mantissa });
         }
         self.add_slow(&other.neg())
     }
@@ -248,12 +244,10 @@ impl Numeric {
             Numeric::Small { scale: left_scale, mantissa: left },
             Numeric::Small { scale: right_scale, mantissa: right },
         ) = (self, other)
-        {
-            if let (Some(scale), Some(mantissa)) =
+            && let (Some(scale), Some(mantissa)) =
                 (left_scale.checked_add(*right_scale), left.checked_mul(*right))
-            {
-                return Ok(Numeric::Small { scale, mantissa });
-            }
+        {
+            return Ok(Numeric::Small { scale, mantissa });
         }
         self.mul_slow(other)
     }
@@ -276,13 +270,10 @@ impl Numeric {
             );
             // The result's scale is at least the dividend's, so the exponent is not negative.
             let exponent = scale + i64::from(*right_scale) - i64::from(*left_scale);
-            if let (Ok(scale), Some(power)) = (u8::try_from(scale), POWERS.get(exponent as usize)) {
-                if let Some(numerator) = i128::from(*left).checked_mul(*power) {
-                    return Ok(Numeric::from_i128(
-                        divide_rounded_i128(numerator, i128::from(*right)),
-                        scale,
-                    ));
-                }
+            if let (Ok(scale), Some(power)) = (u8::try_from(scale), POWERS.get(exponent as usize))
+                && let Some(numerator) = i128::from(*left).checked_mul(*power)
+            {
+                return Ok(Numeric::from_i128(divide_rounded_i128(numerator, i128::from(*right)), scale));
             }
         }
         self.div_slow(other)
@@ -353,11 +344,11 @@ impl Numeric {
                     return Numeric::from_i128(mantissa, digits as u8);
                 }
             }
-            if (0..old).contains(&digits) {
-                if let Some(divisor) = POWERS.get((old - digits) as usize) {
-                    let mantissa = divide_by(i128::from(*mantissa), *divisor, rounding);
-                    return Numeric::from_i128(mantissa, digits as u8);
-                }
+            if (0..old).contains(&digits)
+                && let Some(divisor) = POWERS.get((old - digits) as usize)
+            {
+                let mantissa = divide_by(i128::from(*mantissa), *divisor, rounding);
+                return Numeric::from_i128(mantissa, digits as u8);
             }
         }
         self.rescale_slow(digits, rounding)
@@ -416,9 +407,7 @@ impl Numeric {
     /// The nearest double; too large a number becomes infinite.
     pub fn to_f64(&self) -> f64 {
         match self {
-            Numeric::Small { scale, mantissa }
-                if *scale <= 22 && mantissa.unsigned_abs() < 1 << 53 =>
-            {
+            Numeric::Small { scale, mantissa } if *scale <= 22 && mantissa.unsigned_abs() < 1 << 53 => {
                 // Both are exact doubles, so their quotient is correctly rounded.
                 *mantissa as f64 / POWERS[usize::from(*scale)] as f64
             }

@@ -6,8 +6,8 @@ use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use super::slow::big_leading_group;
 use super::{
-    MAX_DISPLAY_SCALE, MAX_INTEGER_DIGITS, MIN_SIGNIFICANT_DIGITS, Numeric, divide_rounded,
-    division_by_zero, overflow, power_of_ten,
+    MAX_DISPLAY_SCALE, MAX_INTEGER_DIGITS, MIN_SIGNIFICANT_DIGITS, Numeric, divide_rounded, division_by_zero,
+    overflow, power_of_ten,
 };
 use crate::error::{SqlError, SqlState};
 
@@ -183,10 +183,9 @@ impl Numeric {
 
     fn logarithm_argument(&self) -> Result<Option<(BigInt, i64)>, SqlError> {
         match self.signum() {
-            0 => Err(out_of_domain(
-                SqlState::INVALID_ARGUMENT_FOR_LOGARITHM,
-                "cannot take logarithm of zero",
-            )),
+            0 => {
+                Err(out_of_domain(SqlState::INVALID_ARGUMENT_FOR_LOGARITHM, "cannot take logarithm of zero"))
+            }
             -1 => Err(out_of_domain(
                 SqlState::INVALID_ARGUMENT_FOR_LOGARITHM,
                 "cannot take logarithm of a negative number",
@@ -197,7 +196,8 @@ impl Numeric {
 
     /// 2201F where the result is not a real number.
     pub fn power(&self, exponent: &Numeric) -> Result<Numeric, SqlError> {
-        let (Some((base, base_scale)), Some((power, power_scale))) = (self.finite(), exponent.finite()) else {
+        let (Some((base, base_scale)), Some((power, power_scale))) = (self.finite(), exponent.finite())
+        else {
             return self.power_of_special(exponent);
         };
         if base.is_zero() && power.is_negative() {
