@@ -1,1 +1,23 @@
-fn main() {}
+//! The house's own tools: `cargo xtask verify`, `fix` and `bars`.
+//!
+//! `verify` never writes; `fix` does. Nothing here is part of the product.
+
+mod verify;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask verify|fix
+    verify   formatting, lints and house rules; writes nothing
+    fix      formats and applies what clippy can apply by itself";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some("verify") => verify::verify(),
+        Some("fix") => verify::fix(),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,1 +1,3 @@
-//! .
+//! All IO: the embedded cluster, its clients, and what a run reports.
+
+pub mod report;

@@ -6,6 +6,7 @@
 
 pub mod bound;
 pub mod catalog;
+pub mod plpgsql;
 pub mod source;
 
 pub use catalog::Catalog;

@@ -1,21 +1,139 @@
-//! The scalar functions, by PostgreSQL's names.
+//! The scalar functions, by PostgreSQL's names, and which overload a call means.
+//!
+//! NULL: a strict function is not called with NULL or Deferred arguments; [`Function::call`] sees to it.
+//! A function learns its arguments' static types from [`CallTypes`], which the few that print values of any
+//! type (`format`, `to_jsonb`, `concat`) need.
+
+mod arguments;
+mod array_functions;
+mod bytes;
+mod json_functions;
+mod numbers;
+mod resolve;
+mod strings;
+mod templates;
+mod times;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use crate::error::SqlError;
 use crate::sql_type::SqlType;
 use crate::value::Value;
 
+pub use resolve::{Resolved, resolve};
+
+/// The static types of one call: the arguments' after the casts that resolution asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct CallTypes<'a> {
+    pub args: &'a [SqlType],
+    pub result: &'a SqlType,
+}
+
+/// A declared argument or result type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arg {
+    Bool,
+    Int2,
+    Int4,
+    Int8,
+    Numeric,
+    Float4,
+    Float8,
+    Text,
+    Date,
+    Timestamp,
+    Timestamptz,
+    Interval,
+    Uuid,
+    Bytea,
+    Jsonb,
+    TextArray,
+    /// Any type at all; an unknown literal becomes text.
+    Any,
+    /// The element type of the call's [`Arg::AnyArray`]s.
+    AnyElement,
+    AnyArray,
+}
+
+pub type Evaluate = fn(&[Value], &CallTypes<'_>) -> Result<Value, SqlError>;
+
 /// One overload of a scalar function.
 pub struct Function {
     pub name: &'static str,
-    pub args: &'static [SqlType],
-    pub result: SqlType,
+    pub args: &'static [Arg],
+    /// The last of `args` stands for any number of arguments, none included.
+    pub variadic: bool,
+    /// So many of the last arguments may be left out; `eval` then gets fewer values.
+    pub optional: usize,
+    pub result: Arg,
     /// NULL in, NULL out, without a call.
     pub strict: bool,
-    pub eval: fn(&[Value]) -> Result<Value, SqlError>,
+    pub eval: Evaluate,
+}
+
+impl Function {
+    const fn new(name: &'static str, args: &'static [Arg], result: Arg, eval: Evaluate) -> Function {
+        Function { name, args, variadic: false, optional: 0, result, strict: true, eval }
+    }
+
+    const fn variadic(mut self) -> Function {
+        self.variadic = true;
+        self
+    }
+
+    const fn optional(mut self, count: usize) -> Function {
+        self.optional = count;
+        self
+    }
+
+    const fn accepts_null(mut self) -> Function {
+        self.strict = false;
+        self
+    }
+
+    /// Evaluates with the rules for NULL and Deferred: a Deferred argument makes the result Deferred,
+    /// and so does NULL make it NULL if the function is strict.
+    pub fn call(&self, args: &[Value], types: &CallTypes<'_>) -> Result<Value, SqlError> {
+        if self.strict && args.iter().any(Value::is_null) {
+            return Ok(Value::Null);
+        }
+        if args.iter().any(Value::is_deferred) {
+            return Ok(Value::Deferred);
+        }
+        (self.eval)(args, types)
+    }
 }
 
 impl std::fmt::Debug for Function {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
+}
+
+/// The overloads of a name; none if there is no such function.
+pub fn overloads(name: &str) -> &'static [&'static Function] {
+    static BY_NAME: OnceLock<BTreeMap<&'static str, Vec<&'static Function>>> = OnceLock::new();
+    let by_name = BY_NAME.get_or_init(|| {
+        let mut by_name: BTreeMap<&'static str, Vec<&'static Function>> = BTreeMap::new();
+        let all = [
+            numbers::FUNCTIONS,
+            strings::FUNCTIONS,
+            bytes::FUNCTIONS,
+            templates::FUNCTIONS,
+            times::FUNCTIONS,
+            array_functions::FUNCTIONS,
+            json_functions::FUNCTIONS,
+        ];
+        for function in all.into_iter().flatten() {
+            by_name.entry(function.name).or_default().push(function);
+        }
+        by_name
+    });
+    by_name.get(name).map_or(&[], Vec::as_slice)
+}
+
+/// Whether a function of that name exists, whatever its arguments.
+pub fn exists(name: &str) -> bool {
+    !overloads(name).is_empty()
 }

@@ -3,13 +3,24 @@
 //!
 //! Pure: no clock, no randomness, no IO. `now()` and friends take the transaction's time as an input.
 
+pub mod arrays;
+pub mod cast;
+pub mod compare;
+pub mod datetime;
 pub mod error;
+pub mod floats;
+#[allow(dead_code)]
 pub mod function;
+pub mod json;
 pub mod numeric;
 pub mod operator;
+pub mod pattern;
 pub mod sql_type;
+pub mod text;
 pub mod value;
 
+pub use cast::CastContext;
 pub use error::{SqlError, SqlState};
+pub use numeric::Numeric;
 pub use sql_type::SqlType;
 pub use value::Value;

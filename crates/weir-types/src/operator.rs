@@ -1,4 +1,7 @@
 //! Binary operators: which operand types each takes, and what it computes.
+//!
+//! Every operator is strict: the executor answers NULL for a NULL operand before it calls. The functions
+//! here return NULL (or Deferred) for such operands nevertheless, so that a missed check is harmless.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BinaryOp {
@@ -32,4 +35,65 @@ pub enum BinaryOp {
     /// `~`, `~*`; negations are wrapped in Not.
     RegexMatch,
     RegexMatchInsensitive,
+}
+
+mod evaluate;
+mod resolve;
+
+pub use evaluate::{BinaryFn, binary, negate, specialise};
+#[allow(unused_imports)]
+pub(crate) use evaluate::{array_append, array_prepend, power_floats};
+pub use resolve::{BinarySignature, resolve_binary, resolve_negate};
+
+impl BinaryOp {
+    /// As it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "+",
+            BinaryOp::Subtract => "-",
+            BinaryOp::Multiply => "*",
+            BinaryOp::Divide => "/",
+            BinaryOp::Modulo => "%",
+            BinaryOp::Power => "^",
+            BinaryOp::Equal => "=",
+            BinaryOp::NotEqual => "<>",
+            BinaryOp::Less => "<",
+            BinaryOp::LessOrEqual => "<=",
+            BinaryOp::Greater => ">",
+            BinaryOp::GreaterOrEqual => ">=",
+            BinaryOp::Concat => "||",
+            BinaryOp::BitAnd => "&",
+            BinaryOp::BitOr => "|",
+            BinaryOp::BitXor => "#",
+            BinaryOp::ShiftLeft => "<<",
+            BinaryOp::ShiftRight => ">>",
+            BinaryOp::JsonGet => "->",
+            BinaryOp::JsonGetText => "->>",
+            BinaryOp::Contains => "@>",
+            BinaryOp::ContainedBy => "<@",
+            BinaryOp::JsonExists => "?",
+            BinaryOp::Overlaps => "&&",
+            BinaryOp::RegexMatch => "~",
+            BinaryOp::RegexMatchInsensitive => "~*",
+        }
+    }
+
+    pub fn is_comparison(self) -> bool {
+        use BinaryOp::*;
+        matches!(self, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
+    }
+
+    /// The comparison with its operands exchanged: `a < b` is `b > a`.
+    pub fn commuted(self) -> Option<BinaryOp> {
+        use BinaryOp::*;
+        Some(match self {
+            Equal => Equal,
+            NotEqual => NotEqual,
+            Less => Greater,
+            LessOrEqual => GreaterOrEqual,
+            Greater => Less,
+            GreaterOrEqual => LessOrEqual,
+            _ => return None,
+        })
+    }
 }

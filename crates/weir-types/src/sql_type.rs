@@ -16,7 +16,8 @@ pub enum SqlType {
     Text,
     /// `varchar` or `varchar(n)`, `n` in characters.
     Varchar(Option<u32>),
-    /// `char(n)`: values are held without their padding, which the type adds on output.
+    /// `char(n)`: values are held without their padding, which the type adds on output. `Char(0)` is
+    /// `bpchar` without a length, which a literal that is compared with a `char(n)` takes.
     Char(u32),
     Date,
     Timestamp,
@@ -43,6 +44,24 @@ impl SqlType {
             SqlType::Array(element) => SqlType::Array(Box::new(element.base())),
             other => other.clone(),
         }
+    }
+
+    pub fn array_of(element: SqlType) -> SqlType {
+        SqlType::Array(Box::new(element))
+    }
+
+    /// How PostgreSQL's messages about operators and functions name the type: without its modifier.
+    pub fn name(&self) -> String {
+        match self {
+            SqlType::Char(_) => SqlType::Char(0).to_string(),
+            SqlType::Array(element) => format!("{}[]", element.name()),
+            other => other.base().to_string(),
+        }
+    }
+
+    /// date, timestamp and timestamptz.
+    pub fn is_instant(&self) -> bool {
+        matches!(self, SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz)
     }
 
     pub fn is_integer(&self) -> bool {
@@ -74,6 +93,7 @@ impl fmt::Display for SqlType {
             SqlType::Text => f.write_str("text"),
             SqlType::Varchar(None) => f.write_str("character varying"),
             SqlType::Varchar(Some(n)) => write!(f, "character varying({n})"),
+            SqlType::Char(0) => f.write_str("character"),
             SqlType::Char(n) => write!(f, "character({n})"),
             SqlType::Date => f.write_str("date"),
             SqlType::Timestamp => f.write_str("timestamp without time zone"),

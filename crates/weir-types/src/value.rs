@@ -30,10 +30,13 @@ pub enum Value {
     Jsonb(Arc<Json>),
     Array(Arc<Array>),
     Record(Arc<Vec<Value>>),
+    /// A value that another shard knows. Never stored, only seen while a fragment runs: every strict
+    /// operation on it yields `Deferred` again.
+    Deferred,
 }
 
 /// PostgreSQL's three independent parts of an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
     pub months: i32,
     pub days: i32,
@@ -63,8 +66,32 @@ impl Value {
         matches!(self, Value::Null)
     }
 
+    pub fn is_deferred(&self) -> bool {
+        matches!(self, Value::Deferred)
+    }
+
     pub fn text(text: impl Into<ArcStr>) -> Value {
         Value::Text(text.into())
+    }
+
+    pub fn array(element: SqlType, values: Vec<Value>) -> Value {
+        Value::Array(Arc::new(Array { element, values }))
+    }
+
+    pub fn interval(interval: Interval) -> Value {
+        Value::Interval(Arc::new(interval))
+    }
+
+    pub fn bytea(bytes: Vec<u8>) -> Value {
+        Value::Bytea(Arc::new(bytes))
+    }
+
+    pub fn jsonb(json: Json) -> Value {
+        Value::Jsonb(Arc::new(json))
+    }
+
+    pub fn record(fields: Vec<Value>) -> Value {
+        Value::Record(Arc::new(fields))
     }
 }
 

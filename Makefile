@@ -1,0 +1,45 @@
+# `make demo` and `make test` are all that a newcomer needs: they install what is missing first.
+
+CARGO ?= cargo
+SHARDS ?= 4
+SECONDS ?= 15
+
+.PHONY: help demo test fast verify fix bars install-build install-test clean
+
+help:
+	@echo 'make demo     analyse TPC-C, run it on $(SHARDS) shards for $(SECONDS) s, check every condition'
+	@echo 'make test     all tests; installs PostgreSQL for the differential ones if it is missing'
+	@echo 'make fast     the tests that need no PostgreSQL and no long run: the daily loop'
+	@echo 'make verify   formatting, lints and house rules; writes nothing'
+	@echo 'make fix      mends what verify complains about, where a program can'
+	@echo 'make bars     measures what docs/bars.md claims and rewrites it'
+
+install-build:
+	@sh ci/install.sh build
+
+install-test:
+	@sh ci/install.sh test
+
+demo: install-build
+	@echo 'weir: building (the first time takes some minutes: PostgreSQL'"'"'s grammar is compiled too)'
+	@$(CARGO) build --release --quiet --package weir
+	@$(CARGO) run --release --quiet --package weir -- run examples/tpcc --shards $(SHARDS) --seconds $(SECONDS)
+
+test: install-test
+	$(CARGO) test --workspace
+
+fast: install-build
+	$(CARGO) test --workspace --lib --bins
+
+verify: install-build
+	$(CARGO) xtask verify
+
+fix: install-build
+	$(CARGO) xtask fix
+
+bars: install-build
+	$(CARGO) build --release --package weir
+	$(CARGO) xtask bars
+
+clean:
+	$(CARGO) clean

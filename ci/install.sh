@@ -1,0 +1,93 @@
+#!/bin/sh
+# Installs, from Debian's packages, what a build or a test of Weir needs and this machine lacks.
+#
+#   ci/install.sh build    a C compiler, make, and libclang (the SQL grammar's bindings are generated)
+#   ci/install.sh test     the same, and a PostgreSQL server for the differential tests
+#
+# It says what it will do before it does it. Where nothing is missing it changes nothing and needs
+# no root; else it runs apt-get, through sudo unless it already is root.
+set -eu
+
+purpose=${1:-build}
+case $purpose in
+build | test) ;;
+*)
+    echo "usage: ci/install.sh build|test" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v cargo >/dev/null 2>&1; then
+    if [ -x "${HOME:-/root}/.cargo/bin/cargo" ]; then
+        echo "weir: cargo is in ${HOME:-/root}/.cargo/bin, which is not in PATH." >&2
+        echo "      Run:  . ${HOME:-/root}/.cargo/env" >&2
+    else
+        echo "weir: a Rust toolchain (1.88 or later) is needed; https://rustup.rs has it." >&2
+    fi
+    exit 2
+fi
+
+# True if one of the paths that the shell expanded from a pattern exists.
+any_exists() {
+    for path in "$@"; do
+        [ -e "$path" ] && return 0
+    done
+    return 1
+}
+
+has_libclang() {
+    if [ -n "${LIBCLANG_PATH:-}" ]; then
+        return 0
+    fi
+    any_exists /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* /usr/lib/libclang*.so* \
+        /usr/local/lib/libclang*.so* /usr/lib64/libclang*.so* || return 1
+    # libclang without clang's own headers fails on the first #include <stddef.h>.
+    any_exists /usr/lib/llvm-*/lib/clang/*/include/stddef.h /usr/lib/clang/*/include/stddef.h \
+        /usr/local/lib/clang/*/include/stddef.h /usr/lib64/clang/*/include/stddef.h
+}
+
+has_postgres() {
+    any_exists /usr/lib/postgresql/*/bin/initdb || command -v initdb >/dev/null 2>&1
+}
+
+missing=""
+why=""
+need() {
+    missing="$missing $1"
+    why="$why
+        $1: $2"
+}
+
+command -v make >/dev/null 2>&1 || need make "runs the Makefile"
+command -v cc >/dev/null 2>&1 || need gcc "links Rust programs and compiles PostgreSQL's grammar"
+any_exists /usr/include/stdio.h || need libc6-dev "the C library's headers"
+has_libclang || need libclang-dev "generates the bindings to PostgreSQL's grammar"
+if [ "$purpose" = test ]; then
+    has_postgres || need postgresql "the server that the differential tests compare Weir with"
+fi
+
+[ -n "$missing" ] || exit 0
+
+echo "weir: this machine lacks:$why"
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "weir: there is no apt-get here. Install the equivalents of these Debian packages, then" >&2
+    echo "      run the same command again:$missing" >&2
+    exit 2
+fi
+
+as_root=""
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+        echo "weir: installing needs root, and there is no sudo. As root, run:" >&2
+        echo "      apt-get update && apt-get install --no-install-recommends$missing" >&2
+        exit 2
+    fi
+    as_root="sudo"
+fi
+
+echo "weir: running: ${as_root:+sudo }apt-get update"
+echo "weir: running: ${as_root:+sudo }apt-get install --yes --no-install-recommends$missing"
+$as_root apt-get -qq update
+# shellcheck disable=SC2086 # a list of package names, one word each
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends $missing
+echo "weir: installed."

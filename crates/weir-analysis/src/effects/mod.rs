@@ -1,0 +1,162 @@
+//! What each procedure may do, by abstract interpretation of its bound form.
+//!
+//! Every statement that might run is recorded once, with the loops and branches around it and with a
+//! symbolic [`Term`] for each value: loops and branches are covered, calls are followed, and a value keeps
+//! its provenance (parameter, constant, column of a row read, generated …). Over-approximates: an effect
+//! that cannot happen may be listed; one that can is never missing.
+
+pub mod term;
+pub mod walk;
+
+use std::collections::BTreeSet;
+
+use weir_sql::Span;
+use weir_sql::catalog::{ColumnIndex, TableId};
+
+pub use term::{Sign, Term, TermId, Terms};
+
+/// A row (or rows) that one statement looks at; index into [`ProcedureEffects::reads`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReadId(pub u32);
+
+/// Columns that a statement binds by equality, each to one value.
+pub type Key = Vec<(ColumnIndex, TermId)>;
+
+#[derive(Clone, Debug, Default)]
+pub struct ProcedureEffects {
+    /// Index into the application's procedures.
+    pub procedure: usize,
+    pub terms: Terms,
+    pub reads: Vec<Read>,
+    pub writes: Vec<Write>,
+    /// Places of `RAISE EXCEPTION` and ASSERT.
+    pub raises: Vec<Span>,
+    /// It may stop between two writes that belong together, without an error.
+    pub irregular: bool,
+    /// What could not be followed (recursion), and where.
+    pub unknown: Vec<(String, Span)>,
+}
+
+/// One table reference of one statement.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub table: TableId,
+    /// Columns whose value matters, those of conditions included.
+    pub columns: BTreeSet<ColumnIndex>,
+    pub key: Key,
+    /// The one row with the lowest value of this column among those of the key (ORDER BY … LIMIT 1, min()).
+    pub lowest: Option<ColumnIndex>,
+    /// FOR UPDATE, or the target of an UPDATE or DELETE.
+    pub locked: bool,
+    pub context: Context,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub table: TableId,
+    pub operation: Operation,
+    pub context: Context,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Insert {
+        /// One term for each column of the table.
+        values: Vec<TermId>,
+        on_conflict: Option<Conflict>,
+    },
+    Update {
+        row: ReadId,
+        columns: Vec<(ColumnIndex, ColumnOperation)>,
+    },
+    Delete {
+        row: ReadId,
+    },
+}
+
+/// ON CONFLICT.
+#[derive(Clone, Debug)]
+pub struct Conflict {
+    /// The key that arbitrates; `None` is any.
+    pub columns: Option<Vec<ColumnIndex>>,
+    /// Empty for DO NOTHING.
+    pub update: Vec<(ColumnIndex, ColumnOperation)>,
+}
+
+/// How one column of an existing row changes (design.md §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnOperation {
+    Assign(TermId),
+    /// By the term's value.
+    Add(TermId),
+    Max(TermId),
+    Min(TermId),
+    /// Another expression over the same row.
+    Apply(TermId),
+}
+
+/// The loops and branches around a statement, outermost first.
+pub type Context = Vec<Frame>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Frame {
+    /// Branch `branch` of the `branches` of an IF, a missing ELSE counted.
+    Branch { site: u32, branch: u32, branches: u32 },
+    /// Runs `count` times, where that is known.
+    Loop { site: u32, count: Option<TermId> },
+}
+
+impl ProcedureEffects {
+    pub fn read(&self, id: ReadId) -> &Read {
+        &self.reads[id.0 as usize]
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// The columns that a write finds its rows by; for an insert, all of them.
+    pub fn key_of(&self, write: &Write) -> Key {
+        match &write.operation {
+            Operation::Insert { values, .. } => values.iter().copied().enumerate().collect(),
+            Operation::Update { row, .. } | Operation::Delete { row } => self.read(*row).key.clone(),
+        }
+    }
+}
+
+impl Write {
+    pub fn is_insert(&self) -> bool {
+        matches!(self.operation, Operation::Insert { .. })
+    }
+
+    pub fn is_delete(&self) -> bool {
+        matches!(self.operation, Operation::Delete { .. })
+    }
+
+    /// Changes of existing rows, those of ON CONFLICT DO UPDATE included.
+    pub fn updates(&self) -> &[(ColumnIndex, ColumnOperation)] {
+        match &self.operation {
+            Operation::Update { columns, .. } => columns,
+            Operation::Insert { on_conflict: Some(conflict), .. } => &conflict.update,
+            Operation::Insert { .. } | Operation::Delete { .. } => &[],
+        }
+    }
+
+    pub fn update_of(&self, column: ColumnIndex) -> Option<ColumnOperation> {
+        self.updates().iter().find(|(updated, _)| *updated == column).map(|(_, operation)| *operation)
+    }
+}
+
+impl ColumnOperation {
+    pub fn term(self) -> TermId {
+        match self {
+            ColumnOperation::Assign(term)
+            | ColumnOperation::Add(term)
+            | ColumnOperation::Max(term)
+            | ColumnOperation::Min(term)
+            | ColumnOperation::Apply(term) => term,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What must hold in every state that anybody can see: constraints, keys, indexes, views and assertions,
+//! each with a stable name and the place where it is declared.
+
+use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, SequenceId, Table, TableId};
+use weir_sql::{Application, Span};
+
+/// Index into [`crate::Analysis::invariants`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InvariantId(pub u32);
+
+#[derive(Clone, Debug)]
+pub struct Invariant {
+    /// Stable from run to run: the constraint's or assertion's name, `table.column not null` for NOT NULL.
+    pub name: String,
+    pub kind: InvariantKind,
+    /// `None` for assertions and views, which may read many.
+    pub table: Option<TableId>,
+    pub columns: Vec<ColumnIndex>,
+    /// As people write it.
+    pub text: String,
+    pub span: Span,
+}
+
+/// With the position in the catalog of what declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvariantKind {
+    NotNull,
+    /// Index into the table's checks.
+    Check(usize),
+    PrimaryKey,
+    /// Index into the table's unique keys.
+    Unique(usize),
+    /// A unique `CREATE INDEX`: index into the table's indexes.
+    UniqueIndex(usize),
+    /// Index into the table's foreign keys.
+    ForeignKey(usize),
+    Sequence(SequenceId),
+    /// Index into the table's indexes.
+    Index(usize),
+    /// A materialized view: index into the catalog's views.
+    View(usize),
+    /// Index into the application's assertions.
+    Assertion(usize),
+}
+
+impl InvariantKind {
+    /// The word for it in `weir analyze --format json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            InvariantKind::NotNull => "not_null",
+            InvariantKind::Check(_) => "check",
+            InvariantKind::PrimaryKey => "primary_key",
+            InvariantKind::Unique(_) | InvariantKind::UniqueIndex(_) => "unique",
+            InvariantKind::ForeignKey(_) => "foreign_key",
+            InvariantKind::Sequence(_) => "sequence",
+            InvariantKind::Index(_) => "index",
+            InvariantKind::View(_) => "view",
+            InvariantKind::Assertion(_) => "assertion",
+        }
+    }
+}
+
+/// Every invariant that the application declares: table by table, then views, sequences and assertions.
+pub fn invariants(app: &Application) -> Vec<Invariant> {
+    let mut list = Vec::new();
+    for table in &app.catalog.tables {
+        of_table(app, table, &mut list);
+    }
+    for (index, view) in app.catalog.views.iter().enumerate() {
+        if view.materialized {
+            list.push(Invariant {
+                name: view.name.clone(),
+                kind: InvariantKind::View(index),
+                table: None,
+                columns: Vec::new(),
+                text: format!("MATERIALIZED VIEW {}", view.name),
+                span: view.span,
+            });
+        }
+    }
+    for sequence in &app.catalog.sequences {
+        list.push(Invariant {
+            name: sequence.name.clone(),
+            kind: InvariantKind::Sequence(sequence.id),
+            table: sequence.owner.map(|(table, _)| table),
+            columns: sequence.owner.map(|(_, column)| column).into_iter().collect(),
+            text: format!("{} gives each number once", sequence.name),
+            span: sequence.span,
+        });
+    }
+    for (index, assertion) in app.assertions.iter().enumerate() {
+        list.push(Invariant {
+            name: assertion.name.clone(),
+            kind: InvariantKind::Assertion(index),
+            table: None,
+            columns: Vec::new(),
+            text: assertion.text.clone(),
+            span: assertion.span,
+        });
+    }
+    list
+}
+
+fn of_table(app: &Application, table: &Table, list: &mut Vec<Invariant>) {
+    let mut add = |name: String, kind, columns: Vec<ColumnIndex>, text: String, span| {
+        list.push(Invariant { name, kind, table: Some(table.id), columns, text, span });
+    };
+    for (index, column) in table.columns.iter().enumerate() {
+        if column.not_null {
+            let name = format!("{}.{} not null", table.name, column.name);
+            let text = format!("{} NOT NULL", column.name);
+            let span = column.not_null_span.unwrap_or(column.span);
+            add(name, InvariantKind::NotNull, vec![index], text, span);
+        }
+    }
+    for (index, check) in table.checks.iter().enumerate() {
+        let mut columns = Vec::new();
+        crate::effects::walk::columns_of(&check.expr, &mut |_, column| columns.push(column));
+        columns.sort_unstable();
+        columns.dedup();
+        let text = app.sources.text(check.span).to_string();
+        add(check.name.clone(), InvariantKind::Check(index), columns, text, check.span);
+    }
+    if let Some(key) = &table.primary_key {
+        let text = format!("PRIMARY KEY {}", column_list(table, &key.columns));
+        add(key.name.clone(), InvariantKind::PrimaryKey, key.columns.clone(), text, key.span);
+    }
+    for (index, key) in table.unique_keys.iter().enumerate() {
+        let text = format!("UNIQUE {}", column_list(table, &key.columns));
+        add(key.name.clone(), InvariantKind::Unique(index), key.columns.clone(), text, key.span);
+    }
+    for (index, key) in table.foreign_keys.iter().enumerate() {
+        let text = foreign_key_text(&app.catalog, table, key);
+        add(key.name.clone(), InvariantKind::ForeignKey(index), key.columns.clone(), text, key.span);
+    }
+    for (index, item) in table.indexes.iter().enumerate() {
+        let mut columns = Vec::new();
+        for key in &item.keys {
+            crate::effects::walk::columns_of(&key.expr, &mut |_, column| columns.push(column));
+        }
+        let unique = if item.unique { "UNIQUE " } else { "" };
+        let text = format!("{unique}INDEX {} {}", item.name, column_list(table, &columns));
+        let kind = if item.unique { InvariantKind::UniqueIndex(index) } else { InvariantKind::Index(index) };
+        add(item.name.clone(), kind, columns, text, item.span);
+    }
+}
+
+fn foreign_key_text(catalog: &Catalog, table: &Table, key: &ForeignKey) -> String {
+    let parent = catalog.table(key.parent);
+    format!(
+        "FOREIGN KEY {} REFERENCES {} {}",
+        column_list(table, &key.columns),
+        parent.name,
+        column_list(parent, &key.parent_columns)
+    )
+}
+
+/// `(a, b)`.
+pub fn column_list(table: &Table, columns: &[ColumnIndex]) -> String {
+    let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
+    format!("({})", names.join(", "))
+}

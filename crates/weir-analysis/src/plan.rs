@@ -1,0 +1,161 @@
+//! The plan: where rows live, and by which mechanism each transaction commits (design.md §4).
+//!
+//! Only the vocabulary; [`crate::planner`] fills it in.
+
+use weir_sql::Span;
+use weir_sql::catalog::{ColumnIndex, TableId};
+
+use crate::invariant::InvariantId;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// By [`TableId`].
+    pub placement: Vec<Placement>,
+    /// By procedure index.
+    pub transactions: Vec<TransactionPlan>,
+}
+
+/// Where the rows of a table live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// On the shard that the values of these columns name. Never empty.
+    Partitioned { columns: Vec<ColumnIndex> },
+    /// A copy on every shard.
+    Replicated,
+}
+
+/// Cheapest first: the ladder of design.md §4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mechanism {
+    /// One shard, one message, no waiting.
+    Merge,
+    /// Prepare and commit on several shards, or a guard to take; nobody blocks anybody.
+    Ramp,
+    /// Serializable and one-shot, and all shards decide alike (soundness S2).
+    Ordered,
+    /// Two ordered transactions with locks between.
+    General,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// Keep the declared invariants.
+    Invariants,
+    /// Be serializable: `ALTER PROCEDURE … SET default_transaction_isolation = 'serializable'`.
+    Serializable,
+}
+
+/// Operation Partitioning's class of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Commutative,
+    Local,
+    Global,
+    LocalOrGlobal,
+}
+
+/// How one procedure runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionPlan {
+    /// Index into the application's procedures.
+    pub procedure: usize,
+    pub read_only: bool,
+    /// Every verdict on it is confluent without any guard.
+    pub confluent: bool,
+    pub mechanism: Mechanism,
+    /// What the prepare or the commit takes at an item's owner. Empty for merge, ordered and general.
+    pub guards: Vec<Guard>,
+    /// Message delays there and back until the client has its answer, without conflicts.
+    pub round_trips: RoundTrips,
+    pub requirement: Requirement,
+    /// Why this mechanism, in words.
+    pub why: String,
+    /// The procedure for whose sake this one has left the merge family (soundness S13).
+    pub promoted_by: Option<usize>,
+    /// Every statement names the same values for its table's partition columns, so one shard does it all.
+    pub single_partition: bool,
+    /// Parameters that name partitions, by index.
+    pub partitioning_parameters: Vec<usize>,
+    pub class: Class,
+}
+
+pub type RoundTrips = u32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GuardKind {
+    /// A dense number, taken at the counter's owner at commit (soundness S4).
+    Sequence,
+    /// A share of what a bounded counter may still be lowered by (soundness S15).
+    Escrow,
+    /// A test-and-set on a value or a row at its owner (soundness S7, S12).
+    Claim,
+}
+
+/// A test-and-set on one item at that item's owner, carried by a message of the same RAMP write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    pub kind: GuardKind,
+    /// Table of the counter (sequence, escrow), or of the row or value that is claimed.
+    pub table: TableId,
+    /// The counter's column; for a claim the columns that identify the row or value.
+    pub columns: Vec<ColumnIndex>,
+    /// A claim that others may hold too: an insert's claim on its parent row. False for all other guards.
+    pub shared: bool,
+    /// The statement that takes it.
+    pub statement: Span,
+    /// What would break without it.
+    pub keeps: Vec<InvariantId>,
+    pub why: String,
+}
+
+impl Plan {
+    pub fn placement(&self, table: TableId) -> &Placement {
+        &self.placement[table.0 as usize]
+    }
+}
+
+impl Mechanism {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Merge => "merge",
+            Mechanism::Ramp => "ramp",
+            Mechanism::Ordered => "ordered",
+            Mechanism::General => "general",
+        }
+    }
+
+    /// Ordered and general transactions are serializable among each other, and only among each other.
+    pub fn is_ordered_family(self) -> bool {
+        matches!(self, Mechanism::Ordered | Mechanism::General)
+    }
+}
+
+impl Requirement {
+    pub fn name(self) -> &'static str {
+        match self {
+            Requirement::Invariants => "invariants",
+            Requirement::Serializable => "serializable",
+        }
+    }
+}
+
+impl Class {
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Commutative => "commutative",
+            Class::Local => "local",
+            Class::Global => "global",
+            Class::LocalOrGlobal => "local/global",
+        }
+    }
+}
+
+impl GuardKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            GuardKind::Sequence => "sequence",
+            GuardKind::Escrow => "escrow",
+            GuardKind::Claim => "claim",
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Placeholder.
+pub(super) static FUNCTIONS: &[super::Function] = &[];

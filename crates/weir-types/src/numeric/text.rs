@@ -1,0 +1,119 @@
+//! Reading and printing `numeric`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use num_bigint::BigInt;
+use num_traits::{Signed, Zero};
+
+use super::{BigNumeric, MAX_INTEGER_DIGITS, MAX_SCALE, Numeric, overflow, power_of_ten};
+use crate::error::{SqlError, SqlState};
+
+#[cold]
+fn invalid(text: &str) -> SqlError {
+    SqlError::new(
+        SqlState::INVALID_TEXT_REPRESENTATION,
+        format!("invalid input syntax for type numeric: \"{text}\""),
+    )
+}
+
+impl FromStr for Numeric {
+    type Err = SqlError;
+
+    /// PostgreSQL's input syntax: digits, a point, an exponent, `NaN`, `Infinity`, white space around.
+    fn from_str(text: &str) -> Result<Numeric, SqlError> {
+        let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
+        let (negative, unsigned) = match trimmed.as_bytes().first() {
+            Some(b'-') => (true, &trimmed[1..]),
+            Some(b'+') => (false, &trimmed[1..]),
+            _ => (false, trimmed),
+        };
+        match unsigned.as_bytes().first() {
+            Some(b'0'..=b'9' | b'.') => {}
+            _ if trimmed.eq_ignore_ascii_case("nan") => return Ok(Numeric::nan()),
+            _ if unsigned.eq_ignore_ascii_case("infinity") || unsigned.eq_ignore_ascii_case("inf") => {
+                return Ok(Numeric::infinity(negative));
+            }
+            _ => return Err(invalid(text)),
+        }
+        let (digits, exponent) = match unsigned.find(['e', 'E']) {
+            Some(at) => {
+                let exponent = &unsigned[at + 1..];
+                let unsigned_exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+                if unsigned_exponent.is_empty() || !unsigned_exponent.bytes().all(|b| b.is_ascii_digit()) {
+                    return Err(invalid(text));
+                }
+                (&unsigned[..at], exponent.parse::<i64>().map_err(|_| overflow())?)
+            }
+            None => (unsigned, 0),
+        };
+        let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        if integer.len() + fraction.len() == 0
+            || !integer.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit())
+        {
+            return Err(invalid(text));
+        }
+        from_digits(negative, integer, fraction, exponent)
+    }
+}
+
+fn from_digits(negative: bool, integer: &str, fraction: &str, exponent: i64) -> Result<Numeric, SqlError> {
+    if exponent == 0 && integer.len() + fraction.len() <= 18 {
+        let mut mantissa = 0i64;
+        for digit in integer.bytes().chain(fraction.bytes()) {
+            mantissa = mantissa * 10 + i64::from(digit - b'0');
+        }
+        let mantissa = if negative { -mantissa } else { mantissa };
+        return Ok(Numeric::Small { scale: fraction.len() as u8, mantissa });
+    }
+    let all = format!("{integer}{fraction}");
+    let mut mantissa: BigInt = all.parse().map_err(|_| invalid(&all))?;
+    if negative {
+        mantissa = -mantissa;
+    }
+    let scale = fraction.len() as i64 - exponent.clamp(-1_000_000, 1_000_000);
+    if scale >= 0 {
+        if scale > MAX_SCALE + all.len() as i64 + 10 {
+            return Numeric::from_big(BigInt::zero(), MAX_SCALE);
+        }
+        return Numeric::from_big(mantissa, scale);
+    }
+    if -scale > MAX_INTEGER_DIGITS && !mantissa.is_zero() {
+        return Err(overflow());
+    }
+    if mantissa.is_zero() {
+        return Ok(Numeric::ZERO);
+    }
+    Numeric::from_big(mantissa * power_of_ten(-scale as u32), 0)
+}
+
+impl fmt::Display for Numeric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (negative, digits, scale) = match self {
+            Numeric::Small { scale: 0, mantissa } => return write!(f, "{mantissa}"),
+            Numeric::Small { scale, mantissa } => {
+                (*mantissa < 0, mantissa.unsigned_abs().to_string(), usize::from(*scale))
+            }
+            Numeric::Big(big) => match &**big {
+                BigNumeric::NaN => return f.write_str("NaN"),
+                BigNumeric::PositiveInfinity => return f.write_str("Infinity"),
+                BigNumeric::NegativeInfinity => return f.write_str("-Infinity"),
+                BigNumeric::Finite { scale, mantissa } => {
+                    (mantissa.is_negative(), mantissa.magnitude().to_string(), usize::from(*scale))
+                }
+            },
+        };
+        if negative {
+            f.write_str("-")?;
+        }
+        if scale == 0 {
+            return f.write_str(&digits);
+        }
+        if digits.len() > scale {
+            let (integer, fraction) = digits.split_at(digits.len() - scale);
+            write!(f, "{integer}.{fraction}")
+        } else {
+            write!(f, "0.{digits:0>scale$}")
+        }
+    }
+}

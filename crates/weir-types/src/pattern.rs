@@ -1,0 +1,161 @@
+//! LIKE and regular expressions.
+//!
+//! Regular expressions are PostgreSQL's advanced ones as far as the `regex` crate has them: back
+//! references and lookaround are refused (2201B). `SIMILAR TO` is not supported.
+
+use std::cell::RefCell;
+
+use regex::{Regex, RegexBuilder};
+
+use crate::error::{SqlError, SqlState};
+
+/// How many compiled expressions a thread keeps.
+const CACHED_MAX: usize = 32;
+
+thread_local! {
+    /// Compiling costs far more than matching, and a query matches many rows with one expression.
+    static COMPILED: RefCell<Vec<(String, bool, Regex)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One element of a LIKE pattern.
+#[derive(Clone, Copy, PartialEq)]
+enum Token {
+    Any,
+    One,
+    Exactly(char),
+}
+
+/// `text LIKE pattern ESCAPE escape`; the default escape is `\`, an empty one is none. 22025 for a
+/// pattern that ends with its escape, or an escape of more than one character.
+pub fn like(text: &str, pattern: &str, escape: Option<&str>, insensitive: bool) -> Result<bool, SqlError> {
+    let escape = match escape {
+        None => Some('\\'),
+        Some(escape) => {
+            let mut chars = escape.chars();
+            let first = chars.next();
+            if chars.next().is_some() {
+                return Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
+                    .with_hint("Escape string must be empty or one character."));
+            }
+            first
+        }
+    };
+    // Most patterns have their wildcards at the ends only; the others take the general way.
+    let fold = |c: char| if insensitive { c.to_lowercase().next().unwrap_or(c) } else { c };
+    let mut tokens = Vec::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        tokens.push(match c {
+            _ if Some(c) == escape => match chars.next() {
+                Some(c) => Token::Exactly(fold(c)),
+                None => {
+                    return Err(SqlError::new(
+                        SqlState::INVALID_ESCAPE_SEQUENCE,
+                        "LIKE pattern must not end with escape character",
+                    ));
+                }
+            },
+            '%' => Token::Any,
+            '_' => Token::One,
+            c => Token::Exactly(fold(c)),
+        });
+    }
+    Ok(matches(&text.chars().map(fold).collect::<Vec<_>>(), &tokens))
+}
+
+/// Greedy matching that goes back to the last `%` only: linear in practice, quadratic at worst.
+fn matches(text: &[char], tokens: &[Token]) -> bool {
+    let (mut at, mut token) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        match tokens.get(token) {
+            Some(Token::Any) => {
+                token += 1;
+                retry = Some((at, token));
+                continue;
+            }
+            Some(Token::One) if at < text.len() => {
+                at += 1;
+                token += 1;
+                continue;
+            }
+            Some(Token::Exactly(c)) if text.get(at) == Some(c) => {
+                at += 1;
+                token += 1;
+                continue;
+            }
+            None if at == text.len() => return true,
+            _ => {}
+        }
+        match &mut retry {
+            Some((start, after)) if *start < text.len() => {
+                *start += 1;
+                at = *start;
+                token = *after;
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// The compiled expression, `2201B` if it is none.
+pub fn compile(pattern: &str, insensitive: bool) -> Result<Regex, SqlError> {
+    COMPILED.with(|compiled| {
+        let mut compiled = compiled.borrow_mut();
+        if let Some((.., regex)) =
+            compiled.iter().find(|(text, flag, _)| text == pattern && *flag == insensitive)
+        {
+            return Ok(regex.clone());
+        }
+        // PostgreSQL's `.` matches a newline and its `$` only the very end.
+        let translated = translate(pattern);
+        let regex = RegexBuilder::new(&translated)
+            .case_insensitive(insensitive)
+            .dot_matches_new_line(true)
+            .size_limit(1 << 20)
+            .build()
+            .map_err(|error| {
+                let reason = error.to_string();
+                let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ").to_owned();
+                SqlError::new(
+                    SqlState::INVALID_REGULAR_EXPRESSION,
+                    format!("invalid regular expression: {reason}"),
+                )
+            })?;
+        if compiled.len() == CACHED_MAX {
+            compiled.remove(0);
+        }
+        compiled.push((pattern.to_owned(), insensitive, regex.clone()));
+        Ok(regex)
+    })
+}
+
+/// PostgreSQL's escapes for word boundaries, in the crate's words.
+fn translate(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('y') => out.push_str("\\b"),
+            Some('Y') => out.push_str("\\B"),
+            Some('m') => out.push_str("\\b{start}"),
+            Some('M') => out.push_str("\\b{end}"),
+            Some('Z') => out.push_str("\\z"),
+            Some(c) => {
+                out.push('\\');
+                out.push(c);
+            }
+            None => out.push('\\'),
+        }
+    }
+    out
+}
+
+/// `~` and `~*`.
+pub fn regex_is_match(text: &str, pattern: &str, insensitive: bool) -> Result<bool, SqlError> {
+    Ok(compile(pattern, insensitive)?.is_match(text))
+}
