@@ -1,3 +1,19 @@
 //! The one SQL executor: compiles bound statements to slots and indexes, and runs them over [`Rows`].
 //!
 //! [`Rows`]: crate::storage::Rows
+
+pub mod access;
+pub mod aggregate;
+pub mod compiler;
+pub mod context;
+pub mod expr;
+pub mod query;
+pub mod slots;
+pub mod walk;
+
+pub use access::TableAccess;
+pub use compiler::Compiler;
+pub use context::{Cx, Environment, Frame};
+pub use expr::{CompiledExpr, Truth};
+pub use query::CompiledQuery;
+pub use slots::{ROW_IDENTITY, Slot, SlotAllocator};

@@ -1,0 +1,252 @@
+//! How one table's rows are found: a unique key, a range of an index, several keys, or a scan; then what
+//! is left of the conditions.
+
+mod choose;
+mod key;
+pub(crate) mod order;
+
+use std::ops::ControlFlow;
+
+use weir_sql::bound::{Expr, RelationId};
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::{SqlError, Value};
+
+use super::compiler::Compiler;
+use super::context::Cx;
+use super::expr::CompiledExpr;
+use super::slots::{ROW_IDENTITY, Slot};
+use super::walk::Relations;
+use crate::storage::{IndexId, KeyBytes, RowRef};
+pub use key::{pack_row, unpack_row};
+
+/// Called once per matching row, whose columns are then in the frame.
+pub type Sink<'a> = &'a mut dyn FnMut(&mut Cx<'_>) -> Result<ControlFlow<()>, SqlError>;
+
+/// One table in one statement.
+#[derive(Debug)]
+pub struct TableAccess {
+    pub table: TableId,
+    pub relation: RelationId,
+    pub path: Path,
+    /// Columns that the conditions fix by equality to something outside of the table, whatever the path
+    /// is. This is what tells a fragment's shard.
+    pub bound_columns: Vec<(ColumnIndex, CompiledExpr)>,
+    /// What the path does not ensure.
+    filter: Vec<CompiledExpr>,
+    /// Columns that the filter reads.
+    filter_columns: Vec<(ColumnIndex, Slot)>,
+    /// The other columns, loaded only for rows that pass.
+    other_columns: Vec<(ColumnIndex, Slot)>,
+    row_slot: Option<Slot>,
+    /// Expected number of rows, for the join order.
+    pub(crate) rows_expected: f64,
+    /// Which of the conditions the path itself ensures, by position.
+    pub(crate) consumed: Vec<bool>,
+}
+
+#[derive(Debug)]
+pub enum Path {
+    /// At most one row.
+    Get { index: IndexId, keys: Vec<CompiledExpr> },
+    Range(Range),
+    /// `IN` over the last column of a unique key.
+    Gets { index: IndexId, prefix: Vec<CompiledExpr>, list: Vec<CompiledExpr> },
+    Scan,
+}
+
+/// Equal first columns, and bounds on the next one.
+#[derive(Debug)]
+pub struct Range {
+    pub index: IndexId,
+    pub prefix: Vec<CompiledExpr>,
+    pub lower: Option<Bound>,
+    pub upper: Option<Bound>,
+    pub reverse: bool,
+}
+
+#[derive(Debug)]
+pub struct Bound {
+    pub value: CompiledExpr,
+    pub inclusive: bool,
+}
+
+impl TableAccess {
+    /// Access to the rows of `relation` for which all conditions are true. `known` are the relations
+    /// whose columns are in the frame when the access runs (outer queries' relations are always known).
+    pub fn compile(
+        table: TableId,
+        relation: RelationId,
+        conditions: &[&Expr],
+        compiler: &mut Compiler<'_>,
+    ) -> Result<TableAccess, SqlError> {
+        let choice = choose::choose(table, relation, conditions, &Relations::new(), compiler.schema);
+        choice.compile(conditions, compiler)
+    }
+
+    /// As [`TableAccess::compile`], where conditions may not use `unknown` relations for keys.
+    pub(crate) fn choose(
+        table: TableId,
+        relation: RelationId,
+        conditions: &[&Expr],
+        unknown: &Relations,
+        compiler: &Compiler<'_>,
+    ) -> choose::Choice {
+        choose::choose(table, relation, conditions, unknown, compiler.schema)
+    }
+
+    /// Visits every matching row; `Break` ends the visit.
+    pub fn for_each_match(
+        &self,
+        cx: &mut Cx<'_>,
+        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Result<ControlFlow<()>, SqlError>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        match &self.path {
+            Path::Get { index, keys } => {
+                let mut key = KeyBytes::new();
+                if !self.push_keys(&mut key, *index, 0, keys, cx)? {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                match cx.rows.get(self.table, *index, &key) {
+                    Some(row) => self.offer(row, cx, visit),
+                    None => Ok(ControlFlow::Continue(())),
+                }
+            }
+            Path::Gets { index, prefix, list } => self.for_each_get(*index, prefix, list, cx, visit),
+            Path::Range(range) => {
+                let Some(key_range) = self.key_range(range, cx)? else {
+                    return Ok(ControlFlow::Continue(()));
+                };
+                let rows = cx.rows;
+                rows.range(self.table, range.index, &key_range, range.reverse, &mut |row| {
+                    self.offer(row, cx, visit)
+                })
+            }
+            Path::Scan => {
+                let rows = cx.rows;
+                rows.scan(self.table, &mut |row| self.offer(row, cx, visit))
+            }
+        }
+    }
+
+    /// All matching rows, before anything is written. The frame's columns are then those of the last.
+    pub fn collect_matches(&self, cx: &mut Cx<'_>) -> Result<Vec<RowRef>, SqlError> {
+        let mut matches = Vec::new();
+        let _ = self.for_each_match(cx, &mut |_, row| {
+            matches.push(row);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(matches)
+    }
+
+    /// Puts all needed columns of a row into the frame, as a visit does.
+    pub fn load(&self, row: RowRef, cx: &mut Cx<'_>) {
+        self.load_columns(&self.filter_columns, row, cx);
+        self.load_columns(&self.other_columns, row, cx);
+        if let Some(slot) = self.row_slot {
+            cx.frame.set(slot, pack_row(row));
+        }
+    }
+
+    #[inline]
+    fn load_columns(&self, columns: &[(ColumnIndex, Slot)], row: RowRef, cx: &mut Cx<'_>) {
+        for &(column, slot) in columns {
+            cx.frame.values[slot as usize] = cx.rows.value(self.table, row, column);
+        }
+    }
+
+    /// Loads, filters, and hands on what passes.
+    #[inline]
+    fn offer(
+        &self,
+        row: RowRef,
+        cx: &mut Cx<'_>,
+        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Result<ControlFlow<()>, SqlError>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        if !self.filter.is_empty() {
+            self.load_columns(&self.filter_columns, row, cx);
+            for condition in &self.filter {
+                if !condition.truth(cx)?.is_true() {
+                    return Ok(ControlFlow::Continue(()));
+                }
+            }
+        }
+        self.load_columns(&self.other_columns, row, cx);
+        if let Some(slot) = self.row_slot {
+            cx.frame.set(slot, pack_row(row));
+        }
+        visit(cx, row)
+    }
+
+    fn for_each_get(
+        &self,
+        index: IndexId,
+        prefix: &[CompiledExpr],
+        list: &[CompiledExpr],
+        cx: &mut Cx<'_>,
+        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Result<ControlFlow<()>, SqlError>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        let mut start = KeyBytes::new();
+        if !self.push_keys(&mut start, index, 0, prefix, cx)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        // Sorted and without duplicates, so that a row comes once and in key order.
+        let mut keys = Vec::with_capacity(list.len());
+        for element in list {
+            let mut key = start.clone();
+            if self.push_keys(&mut key, index, prefix.len(), std::slice::from_ref(element), cx)? {
+                keys.push(key);
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            if let Some(row) = cx.rows.get(self.table, index, &key)
+                && self.offer(row, cx, visit)?.is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// At most one row can match.
+    pub fn is_single(&self) -> bool {
+        matches!(self.path, Path::Get { .. })
+    }
+
+    /// The slots of the columns that the statement needs, and the row's own.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        let columns = self.filter_columns.iter().chain(&self.other_columns).map(|&(_, slot)| slot);
+        columns.chain(self.row_slot)
+    }
+}
+
+/// Splits the columns that a statement uses into those that the filter reads and the rest.
+fn split_columns(
+    relation: RelationId,
+    filter: &[&Expr],
+    compiler: &mut Compiler<'_>,
+) -> (Vec<(ColumnIndex, Slot)>, Vec<(ColumnIndex, Slot)>, Option<Slot>) {
+    let mut used = super::walk::UsedColumns::new();
+    filter.iter().for_each(|condition| {
+        super::walk::each_expr(condition, &mut |expr| super::walk::note_column(&mut used, expr));
+    });
+    let in_filter = used.remove(&relation).unwrap_or_default();
+    let mut row_slot = None;
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for (column, slot) in compiler.slots.columns_of(relation) {
+        if column == ROW_IDENTITY {
+            row_slot = Some(slot);
+        } else if in_filter.contains(&column) {
+            first.push((column, slot));
+        } else {
+            rest.push((column, slot));
+        }
+    }
+    (first, rest, row_slot)
+}
+
+/// A key value that an index column cannot hold matches nothing.
+pub(crate) fn is_no_key(value: &Value) -> bool {
+    value.is_null() || value.is_deferred()
+}

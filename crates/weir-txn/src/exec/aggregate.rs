@@ -1,0 +1,306 @@
+//! Aggregate functions: what they accumulate, and what they say in the end.
+//!
+//! As PostgreSQL has them: `sum` of integers widens, `avg` of integers is numeric, everything but `count`
+//! is NULL over nothing.
+
+use weir_sql::bound::{Aggregate, AggregateFunction, SortOrder};
+use weir_types::compare::compare;
+use weir_types::numeric::Numeric;
+use weir_types::value::Json;
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use super::compiler::Compiler;
+use super::context::Cx;
+use super::expr::CompiledExpr;
+use super::expr::compile::compile_list;
+use super::query::hash::ValueSet;
+use super::query::sort::compare_by;
+use super::slots::Slot;
+
+#[derive(Debug)]
+pub struct CompiledAggregate {
+    pub function: AggregateFunction,
+    pub args: Vec<CompiledExpr>,
+    argument: SqlType,
+    result: SqlType,
+    distinct: bool,
+    filter: Option<CompiledExpr>,
+    order_by: Vec<(CompiledExpr, SortOrder)>,
+    /// Where the result goes.
+    pub output: Slot,
+}
+
+/// What one aggregate of one group has seen.
+#[derive(Debug)]
+pub struct Accumulator {
+    seen: Option<ValueSet>,
+    /// With ORDER BY: the arguments and the sort keys, to be fed in order at the end.
+    pending: Vec<(Vec<Value>, Vec<Value>)>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Count(i64),
+    /// Sum of integers, as far as 128 bits reach (2^64 values at the least).
+    Int { sum: i128, count: i64 },
+    Numeric { sum: Option<Numeric>, count: i64 },
+    Float { sum: f64, count: i64 },
+    Interval { months: i64, days: i64, microseconds: i128, count: i64 },
+    /// min, max, bool_and and bool_or: the best so far.
+    Best(Value),
+    List(Vec<Value>),
+    Text(Option<String>),
+}
+
+impl CompiledAggregate {
+    pub fn compile(
+        aggregate: &Aggregate,
+        result: &SqlType,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<CompiledAggregate, SqlError> {
+        let mut order_by = Vec::with_capacity(aggregate.order_by.len());
+        for (expr, order) in &aggregate.order_by {
+            order_by.push((CompiledExpr::compile(expr, compiler)?, *order));
+        }
+        let filter = aggregate.filter.as_ref().map(|filter| CompiledExpr::compile(filter, compiler));
+        Ok(CompiledAggregate {
+            function: aggregate.function,
+            args: compile_list(&aggregate.args, compiler)?,
+            argument: aggregate.args.first().map_or(SqlType::Unknown, |arg| arg.ty.clone()),
+            result: result.clone(),
+            distinct: aggregate.distinct,
+            filter: filter.transpose()?,
+            order_by,
+            output: compiler.slots.fresh(),
+        })
+    }
+
+    /// `min(x)` or `max(x)` without anything else: the end of an ordered index answers it.
+    pub fn is_plain_extremum(&self) -> Option<bool> {
+        match self.function {
+            AggregateFunction::Minimum if self.filter.is_none() => Some(false),
+            AggregateFunction::Maximum if self.filter.is_none() => Some(true),
+            _ => None,
+        }
+    }
+
+    pub fn start(&self) -> Accumulator {
+        let state = match self.function {
+            AggregateFunction::Count => State::Count(0),
+            AggregateFunction::Sum | AggregateFunction::Average => match self.argument {
+                SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => State::Int { sum: 0, count: 0 },
+                SqlType::Float4 | SqlType::Float8 => State::Float { sum: 0.0, count: 0 },
+                SqlType::Interval => State::Interval { months: 0, days: 0, microseconds: 0, count: 0 },
+                _ => State::Numeric { sum: None, count: 0 },
+            },
+            AggregateFunction::Minimum
+            | AggregateFunction::Maximum
+            | AggregateFunction::BoolAnd
+            | AggregateFunction::BoolOr => State::Best(Value::Null),
+            AggregateFunction::ArrayAgg | AggregateFunction::JsonbAgg => State::List(Vec::new()),
+            AggregateFunction::StringAgg => State::Text(None),
+        };
+        Accumulator { seen: self.distinct.then(ValueSet::default), pending: Vec::new(), state }
+    }
+
+    /// Takes the row that is in the frame.
+    pub fn add(&self, accumulator: &mut Accumulator, cx: &mut Cx<'_>) -> Result<(), SqlError> {
+        if let Some(filter) = &self.filter
+            && !filter.truth(cx)?.is_true()
+        {
+            return Ok(());
+        }
+        if let (State::Count(count), [], None) = (&mut accumulator.state, &self.args[..], &accumulator.seen) {
+            *count += 1;
+            return Ok(());
+        }
+        if let ([arg], None, true) = (&self.args[..], &accumulator.seen, self.order_by.is_empty()) {
+            let value = arg.eval(cx)?;
+            return self.feed(&mut accumulator.state, value, None);
+        }
+        let mut args = Vec::with_capacity(self.args.len());
+        for arg in &self.args {
+            args.push(arg.eval(cx)?);
+        }
+        if let Some(seen) = &mut accumulator.seen
+            && !seen.insert(&args)
+        {
+            return Ok(());
+        }
+        // DISTINCT sorts its arguments, which shows in array_agg and string_agg.
+        if self.order_by.is_empty() && !self.distinct {
+            let mut args = args.into_iter();
+            let first = args.next().unwrap_or_default();
+            return self.feed(&mut accumulator.state, first, args.next());
+        }
+        let mut keys = Vec::with_capacity(self.order_by.len());
+        for (expr, _) in &self.order_by {
+            keys.push(expr.eval(cx)?);
+        }
+        accumulator.pending.push((args, keys));
+        Ok(())
+    }
+
+    fn feed(&self, state: &mut State, value: Value, second: Option<Value>) -> Result<(), SqlError> {
+        if value.is_deferred() {
+            return Err(deferred());
+        }
+        if value.is_null()
+            && !matches!(self.function, AggregateFunction::ArrayAgg | AggregateFunction::JsonbAgg)
+        {
+            return Ok(());
+        }
+        match state {
+            State::Count(count) => *count += 1,
+            State::Int { sum, count } => {
+                if let Value::Int(value) = value {
+                    *sum += i128::from(value);
+                    *count += 1;
+                }
+            }
+            State::Numeric { sum, count } => {
+                if let Value::Numeric(value) = value {
+                    *sum = Some(match sum.take() {
+                        None => value,
+                        Some(sum) => sum.add(&value)?,
+                    });
+                    *count += 1;
+                }
+            }
+            State::Float { sum, count } => {
+                *sum += match value {
+                    Value::Float4(value) => f64::from(value),
+                    Value::Float8(value) => value,
+                    _ => 0.0,
+                };
+                *count += 1;
+            }
+            State::Interval { months, days, microseconds, count } => {
+                if let Value::Interval(value) = value {
+                    *months += i64::from(value.months);
+                    *days += i64::from(value.days);
+                    *microseconds += i128::from(value.microseconds);
+                    *count += 1;
+                }
+            }
+            State::Best(best) => self.improve(best, value),
+            State::List(list) => list.push(value),
+            State::Text(text) => self.append(text, &value, second.as_ref()),
+        }
+        Ok(())
+    }
+
+    fn improve(&self, best: &mut Value, value: Value) {
+        let better = match (self.function, &*best) {
+            (_, Value::Null) => true,
+            // FALSE sorts before TRUE.
+            (AggregateFunction::Minimum | AggregateFunction::BoolAnd, best) => compare(&value, best).is_lt(),
+            (_, best) => compare(&value, best).is_gt(),
+        };
+        if better {
+            *best = value;
+        }
+    }
+
+    fn append(&self, text: &mut Option<String>, value: &Value, separator: Option<&Value>) {
+        let Value::Text(value) = value else { return };
+        match text {
+            None => *text = Some(value.to_string()),
+            Some(text) => {
+                if let Some(Value::Text(separator)) = separator {
+                    text.push_str(separator);
+                }
+                text.push_str(value);
+            }
+        }
+    }
+
+    /// The aggregate's value over everything that was added.
+    pub fn finish(&self, mut accumulator: Accumulator) -> Result<Value, SqlError> {
+        let mut pending = std::mem::take(&mut accumulator.pending);
+        if !pending.is_empty() {
+            let orders: Vec<SortOrder> = self.order_by.iter().map(|(_, order)| *order).collect();
+            if orders.is_empty() {
+                pending.sort_by(|left, right| left.0.cmp(&right.0));
+            } else {
+                pending.sort_by(|left, right| compare_by(&left.1, &right.1, &orders));
+            }
+            for (args, _) in pending {
+                let mut args = args.into_iter();
+                let first = args.next().unwrap_or_default();
+                self.feed(&mut accumulator.state, first, args.next())?;
+            }
+        }
+        self.result_of(accumulator.state)
+    }
+
+    fn result_of(&self, state: State) -> Result<Value, SqlError> {
+        let average = self.function == AggregateFunction::Average;
+        Ok(match state {
+            State::Count(count) => Value::Int(count),
+            State::Int { count: 0, .. }
+            | State::Float { count: 0, .. }
+            | State::Interval { count: 0, .. }
+            | State::Numeric { sum: None, .. } => Value::Null,
+            State::Int { sum, count } if average => {
+                Value::Numeric(Numeric::from_i128(sum, 0).div(&Numeric::from_i64(count))?)
+            }
+            State::Int { sum, .. } if matches!(self.result, SqlType::Numeric(_)) => {
+                Value::Numeric(Numeric::from_i128(sum, 0))
+            }
+            State::Int { sum, .. } => Value::Int(i64::try_from(sum).map_err(|_| {
+                SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range")
+            })?),
+            State::Numeric { sum: Some(sum), count } if average => {
+                Value::Numeric(sum.div(&Numeric::from_i64(count))?)
+            }
+            State::Numeric { sum: Some(sum), .. } => Value::Numeric(sum),
+            State::Float { sum, count } if average => Value::Float8(sum / count as f64),
+            State::Float { sum, .. } if self.result == SqlType::Float4 => Value::Float4(sum as f32),
+            State::Float { sum, .. } => Value::Float8(sum),
+            State::Interval { months, days, microseconds, count } => {
+                interval(months, days, microseconds, if average { count } else { 1 })?
+            }
+            State::Best(value) => value,
+            State::List(list) if list.is_empty() => Value::Null,
+            State::List(list) if self.function == AggregateFunction::JsonbAgg => {
+                let mut items: Vec<Json> = Vec::with_capacity(list.len());
+                for value in &list {
+                    items.push(weir_types::json::from_value(value, &self.argument)?);
+                }
+                Value::jsonb(Json::Array(items))
+            }
+            State::List(list) => Value::array(self.argument.base(), list),
+            State::Text(text) => text.map_or(Value::Null, Value::text),
+        })
+    }
+}
+
+/// A sum of intervals over a count; the remainders go down to the next smaller unit.
+fn interval(months: i64, days: i64, microseconds: i128, count: i64) -> Result<Value, SqlError> {
+    const MICROSECONDS_PER_DAY: i128 = 86_400_000_000;
+    let overflow = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range");
+    let rest_days = (months % count) * 30 + days % count * count.signum();
+    let whole_days = rest_days / count + days / count;
+    let rest = i128::from(rest_days % count) * MICROSECONDS_PER_DAY + microseconds;
+    Ok(Value::interval(weir_types::value::Interval {
+        months: i32::try_from(months / count).map_err(|_| overflow())?,
+        days: i32::try_from(whole_days).map_err(|_| overflow())?,
+        microseconds: i64::try_from(rest / i128::from(count)).map_err(|_| overflow())?,
+    }))
+}
+
+fn deferred() -> SqlError {
+    SqlError::new(
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "an aggregate over a value that another shard computes in the same statement",
+    )
+}
+
+impl Accumulator {
+    /// `min` or `max` has met a value that is not NULL.
+    pub fn has_value(&self) -> bool {
+        matches!(&self.state, State::Best(value) if !value.is_null())
+    }
+}

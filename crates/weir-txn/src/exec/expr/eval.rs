@@ -1,0 +1,330 @@
+//! Evaluation of compiled expressions.
+
+use smallvec::SmallVec;
+use weir_types::compare::compare;
+use weir_types::{SqlError, Value};
+
+use super::{ArrayCompare, BinaryTest, Compare, CompiledExpr, Like, Slice, Truth, scalar};
+use crate::exec::context::{Cx, Frame};
+
+/// An operand: borrowed where it lies in the frame or in the program, else computed.
+macro_rules! operand {
+    ($name:ident, $expr:expr, $cx:expr) => {
+        let computed;
+        let $name: Operand = if $expr.is_at_hand() {
+            Operand::AtHand
+        } else {
+            computed = $expr.eval($cx)?;
+            Operand::Computed(&computed)
+        };
+    };
+}
+
+enum Operand<'a> {
+    AtHand,
+    Computed(&'a Value),
+}
+
+impl<'a> Operand<'a> {
+    #[inline]
+    fn get(&self, expr: &'a CompiledExpr, frame: &'a Frame) -> &'a Value {
+        match self {
+            Operand::Computed(value) => value,
+            Operand::AtHand => match expr {
+                CompiledExpr::Slot(slot) => frame.get(*slot),
+                CompiledExpr::Constant(value) => value,
+                _ => &Value::Null,
+            },
+        }
+    }
+}
+
+/// The absent result of a strict operation: `Some` if an operand is NULL or deferred.
+#[inline]
+fn absent(left: &Value, right: &Value) -> Option<Truth> {
+    match (left, right) {
+        (Value::Deferred, _) | (_, Value::Deferred) => Some(Truth::Deferred),
+        (Value::Null, _) | (_, Value::Null) => Some(Truth::Unknown),
+        _ => None,
+    }
+}
+
+impl CompiledExpr {
+    #[inline]
+    fn is_at_hand(&self) -> bool {
+        matches!(self, CompiledExpr::Slot(_) | CompiledExpr::Constant(_))
+    }
+
+    /// The value; the user's error if there is none.
+    pub fn eval(&self, cx: &mut Cx<'_>) -> Result<Value, SqlError> {
+        match self {
+            CompiledExpr::Constant(value) => Ok(value.clone()),
+            CompiledExpr::Slot(slot) => Ok(cx.frame.get(*slot).clone()),
+            CompiledExpr::Binary(binary) => {
+                operand!(left, binary.left, cx);
+                operand!(right, binary.right, cx);
+                let left = left.get(&binary.left, cx.frame);
+                let right = right.get(&binary.right, cx.frame);
+                match absent(left, right) {
+                    None => (binary.apply)(left, right),
+                    Some(absent) => Ok(absent.into_value()),
+                }
+            }
+            CompiledExpr::Negate(operand, ty) => scalar::negate(operand.eval(cx)?, ty),
+            CompiledExpr::Call(call) => {
+                let mut args: SmallVec<[Value; 4]> = SmallVec::with_capacity(call.args.len());
+                for arg in &call.args {
+                    args.push(arg.eval(cx)?);
+                }
+                if args.iter().any(Value::is_deferred) {
+                    return Ok(Value::Deferred);
+                }
+                if call.function.strict && args.iter().any(Value::is_null) {
+                    return Ok(Value::Null);
+                }
+                (call.function.eval)(&args, &call.types)
+            }
+            CompiledExpr::Cast(cast) => {
+                let value = cast.operand.eval(cx)?;
+                if value.is_null() || value.is_deferred() {
+                    return Ok(value);
+                }
+                scalar::cast(value, cast)
+            }
+            CompiledExpr::Case { whens, otherwise } => {
+                for (condition, value) in whens {
+                    match condition.truth(cx)? {
+                        Truth::True => return value.eval(cx),
+                        Truth::Deferred => return Ok(Value::Deferred),
+                        Truth::False | Truth::Unknown => {}
+                    }
+                }
+                otherwise.as_ref().map_or(Ok(Value::Null), |otherwise| otherwise.eval(cx))
+            }
+            CompiledExpr::Coalesce(list) => {
+                for expr in list {
+                    let value = expr.eval(cx)?;
+                    if !value.is_null() {
+                        return Ok(value);
+                    }
+                }
+                Ok(Value::Null)
+            }
+            CompiledExpr::NullIf(operands) => {
+                let left = operands.0.eval(cx)?;
+                let right = operands.1.eval(cx)?;
+                match absent(&left, &right) {
+                    Some(Truth::Deferred) => Ok(Value::Deferred),
+                    Some(_) => Ok(left),
+                    None if compare(&left, &right).is_eq() => Ok(Value::Null),
+                    None => Ok(left),
+                }
+            }
+            CompiledExpr::Extremum { list, greatest } => extremum(list, *greatest, cx),
+            CompiledExpr::Array { element, values } => {
+                let mut elements = Vec::with_capacity(values.len());
+                for value in values {
+                    elements.push(value.eval(cx)?);
+                }
+                scalar::array(element, elements)
+            }
+            CompiledExpr::Subscript(operands) => {
+                let array = operands.0.eval(cx)?;
+                let index = operands.1.eval(cx)?;
+                Ok(scalar::subscript(&array, &index))
+            }
+            CompiledExpr::Slice(slice) => eval_slice(slice, cx),
+            CompiledExpr::Row(fields) => {
+                let fields: Result<Vec<Value>, SqlError> =
+                    fields.iter().map(|field| field.eval(cx)).collect();
+                Ok(Value::record(fields?))
+            }
+            CompiledExpr::Scalar(subquery) => subquery.eval(cx),
+            CompiledExpr::ArraySubquery(subquery) => subquery.eval(cx),
+            CompiledExpr::NextValue(sequence) => cx.environment.next_value(*sequence),
+            CompiledExpr::CurrentValue(sequence) => cx.environment.current_value(*sequence),
+            CompiledExpr::TransactionTime => Ok(Value::Timestamp(cx.transaction_time)),
+            CompiledExpr::TransactionDate => Ok(scalar::date_of(cx.transaction_time)),
+            CompiledExpr::Volatile(function) => cx.environment.volatile(*function),
+            CompiledExpr::Compare(_)
+            | CompiledExpr::And(_)
+            | CompiledExpr::Or(_)
+            | CompiledExpr::Not(_)
+            | CompiledExpr::IsNull { .. }
+            | CompiledExpr::IsBool { .. }
+            | CompiledExpr::IsDistinct { .. }
+            | CompiledExpr::Like(_)
+            | CompiledExpr::InList { .. }
+            | CompiledExpr::ArrayCompare(_)
+            | CompiledExpr::Exists(_)
+            | CompiledExpr::Quantified(_) => Ok(self.truth(cx)?.into_value()),
+        }
+    }
+
+    /// The value of a boolean expression, without a [`Value`] in between.
+    pub fn truth(&self, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
+        match self {
+            CompiledExpr::Compare(compare) => eval_compare(compare, cx),
+            CompiledExpr::And(list) => {
+                let mut truth = Truth::True;
+                for expr in list {
+                    truth = truth.and(expr.truth(cx)?);
+                    if truth == Truth::False {
+                        break;
+                    }
+                }
+                Ok(truth)
+            }
+            CompiledExpr::Or(list) => {
+                let mut truth = Truth::False;
+                for expr in list {
+                    truth = truth.or(expr.truth(cx)?);
+                    if truth == Truth::True {
+                        break;
+                    }
+                }
+                Ok(truth)
+            }
+            CompiledExpr::Not(operand) => Ok(operand.truth(cx)?.not()),
+            CompiledExpr::IsNull { operand: expr, negated } => {
+                operand!(value, expr, cx);
+                Ok(match value.get(expr, cx.frame) {
+                    Value::Deferred => Truth::Deferred,
+                    Value::Record(fields) => scalar::record_is_null(fields, *negated),
+                    value => Truth::from(value.is_null() != *negated),
+                })
+            }
+            CompiledExpr::IsBool { operand, value, negated } => Ok(match operand.truth(cx)? {
+                Truth::Deferred => Truth::Deferred,
+                truth => Truth::from((truth == Truth::from(*value)) != *negated),
+            }),
+            CompiledExpr::IsDistinct { operands, negated } => {
+                let (left_expr, right_expr) = &**operands;
+                operand!(left, left_expr, cx);
+                operand!(right, right_expr, cx);
+                let left = left.get(left_expr, cx.frame);
+                let right = right.get(right_expr, cx.frame);
+                if left.is_deferred() || right.is_deferred() {
+                    return Ok(Truth::Deferred);
+                }
+                Ok(Truth::from(compare(left, right).is_ne() != *negated))
+            }
+            CompiledExpr::Like(like) => eval_like(like, cx),
+            CompiledExpr::InList { operand, list, negated } => {
+                Ok(eval_in_list(operand, list, cx)?.not_if(*negated))
+            }
+            CompiledExpr::ArrayCompare(compare) => eval_array_compare(compare, cx),
+            CompiledExpr::Exists(subquery) => subquery.eval(cx),
+            CompiledExpr::Quantified(subquery) => subquery.eval(cx),
+            CompiledExpr::Slot(slot) => Ok(Truth::of(cx.frame.get(*slot))),
+            CompiledExpr::Constant(value) => Ok(Truth::of(value)),
+            other => Ok(Truth::of(&other.eval(cx)?)),
+        }
+    }
+}
+
+#[inline]
+fn eval_compare(node: &Compare, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
+    operand!(left, node.left, cx);
+    operand!(right, node.right, cx);
+    let left = left.get(&node.left, cx.frame);
+    let right = right.get(&node.right, cx.frame);
+    if let (Value::Int(left), Value::Int(right)) = (left, right) {
+        return Ok(Truth::from(node.test.accepts(left.cmp(right))));
+    }
+    Ok(match absent(left, right) {
+        None => Truth::from(node.test.accepts(compare(left, right))),
+        Some(absent) => absent,
+    })
+}
+
+fn extremum(list: &[CompiledExpr], greatest: bool, cx: &mut Cx<'_>) -> Result<Value, SqlError> {
+    let mut best = Value::Null;
+    for expr in list {
+        let value = expr.eval(cx)?;
+        if value.is_deferred() {
+            return Ok(value);
+        }
+        if value.is_null() {
+            continue;
+        }
+        if best.is_null() || (compare(&value, &best).is_gt() == greatest && compare(&value, &best).is_ne()) {
+            best = value;
+        }
+    }
+    Ok(best)
+}
+
+fn eval_like(like: &Like, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
+    operand!(text, like.operand, cx);
+    operand!(pattern, like.pattern, cx);
+    let escape = like.escape.as_ref().map(|escape| escape.eval(cx)).transpose()?;
+    let text = text.get(&like.operand, cx.frame);
+    let pattern = pattern.get(&like.pattern, cx.frame);
+    if let Some(absent) = absent(text, pattern) {
+        return Ok(absent);
+    }
+    if let Some(absent) = escape.as_ref().and_then(|escape| absent(escape, pattern)) {
+        return Ok(absent);
+    }
+    scalar::like(text, pattern, escape.as_ref(), like.insensitive).map(|truth| truth.not_if(like.negated))
+}
+
+fn eval_in_list(
+    operand: &CompiledExpr,
+    list: &[CompiledExpr],
+    cx: &mut Cx<'_>,
+) -> Result<Truth, SqlError> {
+    let value = operand.eval(cx)?;
+    let mut truth = Truth::False;
+    for expr in list {
+        operand!(element, expr, cx);
+        let element = element.get(expr, cx.frame);
+        truth = truth.or(match absent(&value, element) {
+            None => Truth::from(compare(&value, element).is_eq()),
+            Some(absent) => absent,
+        });
+        if truth.is_true() {
+            break;
+        }
+    }
+    Ok(truth)
+}
+
+fn eval_array_compare(node: &ArrayCompare, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
+    let left = node.left.eval(cx)?;
+    let array = node.array.eval(cx)?;
+    match &array {
+        Value::Deferred => Ok(Truth::Deferred),
+        Value::Array(array) => quantified(node.test, &left, array.values.iter(), node.all),
+        _ => Ok(Truth::Unknown),
+    }
+}
+
+/// `left op ANY/ALL (values)`.
+pub fn quantified<'a>(
+    test: BinaryTest,
+    left: &Value,
+    values: impl Iterator<Item = &'a Value>,
+    all: bool,
+) -> Result<Truth, SqlError> {
+    let mut truth = Truth::from(all);
+    for value in values {
+        let holds = match absent(left, value) {
+            None => test.holds(left, value)?,
+            Some(absent) => absent,
+        };
+        truth = if all { truth.and(holds) } else { truth.or(holds) };
+        if truth == Truth::from(!all) {
+            break;
+        }
+    }
+    Ok(truth)
+}
+
+fn eval_slice(slice: &Slice, cx: &mut Cx<'_>) -> Result<Value, SqlError> {
+    let array = slice.array.eval(cx)?;
+    let lower = slice.lower.as_ref().map(|lower| lower.eval(cx)).transpose()?;
+    let upper = slice.upper.as_ref().map(|upper| upper.eval(cx)).transpose()?;
+    Ok(scalar::slice(&array, lower.as_ref(), upper.as_ref()))
+}

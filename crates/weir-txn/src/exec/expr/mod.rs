@@ -1,0 +1,197 @@
+//! Compiled expressions: slots instead of names, functions resolved, constants folded.
+//!
+//! An expression reads the frame and nothing else, but for its subqueries. It never sees SQL text and
+//! never looks anything up by name.
+
+pub(crate) mod compile;
+pub(crate) mod eval;
+mod scalar;
+mod truth;
+
+use weir_sql::bound::VolatileFunction;
+use weir_sql::catalog::SequenceId;
+use weir_types::{SqlError, SqlType, Value};
+
+pub use truth::Truth;
+
+use super::query::subquery::{ArraySubquery, ExistsSubquery, QuantifiedSubquery, ScalarSubquery};
+use super::slots::Slot;
+
+/// Of two values that are neither NULL nor deferred.
+pub type BinaryFunction = fn(&Value, &Value) -> Result<Value, SqlError>;
+
+/// Which orders a comparison accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Debug)]
+pub enum CompiledExpr {
+    Constant(Value),
+    Slot(Slot),
+    Compare(Box<Compare>),
+    Binary(Box<Binary>),
+    Negate(Box<CompiledExpr>, SqlType),
+    And(Vec<CompiledExpr>),
+    Or(Vec<CompiledExpr>),
+    Not(Box<CompiledExpr>),
+    IsNull { operand: Box<CompiledExpr>, negated: bool },
+    IsBool { operand: Box<CompiledExpr>, value: bool, negated: bool },
+    IsDistinct { operands: Box<(CompiledExpr, CompiledExpr)>, negated: bool },
+    Call(Box<Call>),
+    Cast(Box<Cast>),
+    Case { whens: Vec<(CompiledExpr, CompiledExpr)>, otherwise: Option<Box<CompiledExpr>> },
+    Coalesce(Vec<CompiledExpr>),
+    NullIf(Box<(CompiledExpr, CompiledExpr)>),
+    Extremum { list: Vec<CompiledExpr>, greatest: bool },
+    Like(Box<Like>),
+    InList { operand: Box<CompiledExpr>, list: Vec<CompiledExpr>, negated: bool },
+    ArrayCompare(Box<ArrayCompare>),
+    Array { element: SqlType, values: Vec<CompiledExpr> },
+    Subscript(Box<(CompiledExpr, CompiledExpr)>),
+    Slice(Box<Slice>),
+    Row(Vec<CompiledExpr>),
+    Scalar(Box<ScalarSubquery>),
+    Exists(Box<ExistsSubquery>),
+    Quantified(Box<QuantifiedSubquery>),
+    ArraySubquery(Box<ArraySubquery>),
+    NextValue(SequenceId),
+    CurrentValue(SequenceId),
+    TransactionTime,
+    TransactionDate,
+    Volatile(VolatileFunction),
+}
+
+#[derive(Debug)]
+pub struct Compare {
+    pub test: Comparison,
+    pub left: CompiledExpr,
+    pub right: CompiledExpr,
+}
+
+pub struct Binary {
+    pub name: weir_types::operator::BinaryOp,
+    pub apply: BinaryFunction,
+    pub left: CompiledExpr,
+    pub right: CompiledExpr,
+}
+
+pub struct Call {
+    pub function: &'static weir_types::function::Function,
+    pub args: Vec<CompiledExpr>,
+    pub types: weir_types::function::CallTypes,
+}
+
+#[derive(Debug)]
+pub struct Cast {
+    pub operand: CompiledExpr,
+    pub from: SqlType,
+    pub to: SqlType,
+    pub explicit: bool,
+}
+
+#[derive(Debug)]
+pub struct Like {
+    pub operand: CompiledExpr,
+    pub pattern: CompiledExpr,
+    pub escape: Option<CompiledExpr>,
+    pub insensitive: bool,
+    pub negated: bool,
+}
+
+/// `left op ANY/ALL (array)`.
+pub struct ArrayCompare {
+    pub test: BinaryTest,
+    pub left: CompiledExpr,
+    pub array: CompiledExpr,
+    pub all: bool,
+}
+
+/// A binary operator with a boolean result, of non-null operands.
+#[derive(Clone, Copy)]
+pub enum BinaryTest {
+    Compare(Comparison),
+    Other(BinaryFunction),
+}
+
+#[derive(Debug)]
+pub struct Slice {
+    pub array: CompiledExpr,
+    pub lower: Option<CompiledExpr>,
+    pub upper: Option<CompiledExpr>,
+}
+
+impl Comparison {
+    #[inline]
+    pub fn accepts(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Comparison::Equal => order.is_eq(),
+            Comparison::NotEqual => order.is_ne(),
+            Comparison::Less => order.is_lt(),
+            Comparison::LessOrEqual => order.is_le(),
+            Comparison::Greater => order.is_gt(),
+            Comparison::GreaterOrEqual => order.is_ge(),
+        }
+    }
+
+    pub fn of(op: weir_types::operator::BinaryOp) -> Option<Comparison> {
+        use weir_types::operator::BinaryOp;
+        Some(match op {
+            BinaryOp::Equal => Comparison::Equal,
+            BinaryOp::NotEqual => Comparison::NotEqual,
+            BinaryOp::Less => Comparison::Less,
+            BinaryOp::LessOrEqual => Comparison::LessOrEqual,
+            BinaryOp::Greater => Comparison::Greater,
+            BinaryOp::GreaterOrEqual => Comparison::GreaterOrEqual,
+            _ => return None,
+        })
+    }
+
+    /// The comparison that holds of `(b, a)` where this one holds of `(a, b)`.
+    pub fn mirrored(self) -> Comparison {
+        match self {
+            Comparison::Less => Comparison::Greater,
+            Comparison::LessOrEqual => Comparison::GreaterOrEqual,
+            Comparison::Greater => Comparison::Less,
+            Comparison::GreaterOrEqual => Comparison::LessOrEqual,
+            same => same,
+        }
+    }
+}
+
+impl BinaryTest {
+    #[inline]
+    pub fn holds(self, left: &Value, right: &Value) -> Result<Truth, SqlError> {
+        match self {
+            BinaryTest::Compare(test) => {
+                Ok(Truth::from(test.accepts(weir_types::compare::compare(left, right))))
+            }
+            BinaryTest::Other(apply) => Ok(Truth::of(&apply(left, right)?)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Binary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Binary").field(&self.name).field(&self.left).field(&self.right).finish()
+    }
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple(self.function.name).field(&self.args).finish()
+    }
+}
+
+impl std::fmt::Debug for ArrayCompare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let quantifier = if self.all { "All" } else { "Any" };
+        f.debug_tuple(quantifier).field(&self.left).field(&self.array).finish()
+    }
+}

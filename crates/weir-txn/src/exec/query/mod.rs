@@ -1,0 +1,359 @@
+//! Queries, compiled and run push-style: every source calls its sink once per row, with the row's columns
+//! in the frame; the body hands finished rows on.
+
+pub(crate) mod hash;
+mod join;
+mod node;
+mod select;
+pub(crate) mod sort;
+mod source;
+pub(crate) mod subquery;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use weir_sql::bound::{Query, QueryBody, SetOperator, SortOrder};
+use weir_types::{SqlError, SqlState, Value};
+
+use self::hash::{Indexed, ValueSet};
+use self::select::CompiledSelect;
+use self::sort::Sorter;
+use super::access::TableAccess;
+use super::compiler::Compiler;
+use super::context::{Cell, Cx};
+use super::expr::CompiledExpr;
+use super::expr::compile::compile_list;
+use super::slots::{CellId, SlotAllocator};
+use super::walk;
+use crate::storage::Schema;
+
+/// Takes finished rows; it may take the values out of them.
+pub type RowSink<'a> = &'a mut dyn FnMut(&mut Cx<'_>, &mut Vec<Value>) -> Result<ControlFlow<()>, SqlError>;
+
+#[derive(Debug)]
+pub struct CompiledQuery {
+    ctes: Vec<CompiledCte>,
+    body: Body,
+    order_by: Vec<(usize, SortOrder)>,
+    /// The source delivers in this order already.
+    presorted: bool,
+    distinct_on: Option<Vec<usize>>,
+    limit: Option<CompiledExpr>,
+    offset: Option<CompiledExpr>,
+    /// Visible columns; the body may have hidden ones behind.
+    width: usize,
+    /// FOR UPDATE and weaker.
+    pub lock_rows: bool,
+}
+
+#[derive(Debug)]
+struct CompiledCte {
+    cell: CellId,
+    query: CompiledQuery,
+    /// Its rows are the same whenever the statement asks.
+    constant: bool,
+}
+
+#[derive(Debug)]
+enum Body {
+    Select(Box<CompiledSelect>),
+    SetOperation { op: SetOperator, all: bool, left: Box<CompiledQuery>, right: Box<CompiledQuery> },
+    Values(Vec<Vec<CompiledExpr>>),
+}
+
+impl CompiledQuery {
+    /// A query that is a statement by itself. Its columns are noted with the allocator here.
+    pub fn compile(
+        query: &Query,
+        schema: &Schema,
+        slots: &mut SlotAllocator,
+    ) -> Result<CompiledQuery, SqlError> {
+        slots.note_query(query);
+        CompiledQuery::compile_in(query, &mut Compiler::new(schema, slots))
+    }
+
+    /// A query inside of a statement.
+    pub(crate) fn compile_in(
+        query: &Query,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<CompiledQuery, SqlError> {
+        compiler.ctes.push(Vec::new());
+        let compiled = compile_scoped(query, compiler);
+        compiler.ctes.pop();
+        compiled
+    }
+
+    /// Runs it as a statement by itself: caches of subqueries live from here to the end.
+    pub fn run(
+        &self,
+        cx: &mut Cx<'_>,
+        sink: &mut dyn FnMut(&mut Cx<'_>, &[Value]) -> Result<ControlFlow<()>, SqlError>,
+    ) -> Result<(), SqlError> {
+        cx.frame.begin_statement();
+        let result = self.execute(cx, &mut |cx, row| sink(cx, row));
+        cx.frame.begin_statement();
+        result.map(|_| ())
+    }
+
+    /// Runs it as a part of a statement that has begun.
+    pub fn execute(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Result<ControlFlow<()>, SqlError> {
+        for cte in &self.ctes {
+            if cte.constant && matches!(cx.cell(cte.cell), Cell::Rows(_)) {
+                continue;
+            }
+            let rows = cte.query.collect(cx)?;
+            *cx.cell(cte.cell) = Cell::Rows(Arc::new(rows));
+        }
+        let skip = row_count(self.offset.as_ref(), "OFFSET", SqlState::INVALID_ROW_COUNT_IN_OFFSET, cx)?;
+        let skip = skip.unwrap_or(0);
+        let limit = row_count(self.limit.as_ref(), "LIMIT", SqlState::INVALID_ROW_COUNT_IN_LIMIT, cx)?;
+        if limit == Some(0) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut window = Window { skip, left: limit, width: self.width };
+        if self.order_by.is_empty() || self.presorted {
+            let mut seen = ValueSet::default();
+            let flow = self.body_rows(cx, &mut |cx, row| {
+                if let Some(columns) = &self.distinct_on
+                    && !seen.insert(&columns.iter().map(|&c| row[c].clone()).collect::<Vec<_>>())
+                {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                window.offer(cx, row, sink)
+            })?;
+            return Ok(window.outcome(flow));
+        }
+        let keep = match (limit, &self.distinct_on) {
+            (Some(limit), None) => Some(limit.saturating_add(skip)),
+            _ => None,
+        };
+        let mut sorter = Sorter::new(&self.order_by, keep);
+        let _ = self.body_rows(cx, &mut |_, row| {
+            sorter.push(std::mem::take(row));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut seen = ValueSet::default();
+        for mut row in sorter.finish() {
+            if let Some(columns) = &self.distinct_on
+                && !seen.insert(&columns.iter().map(|&c| row[c].clone()).collect::<Vec<_>>())
+            {
+                continue;
+            }
+            let flow = window.offer(cx, &mut row, sink)?;
+            if flow.is_break() {
+                return Ok(window.outcome(flow));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn body_rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Result<ControlFlow<()>, SqlError> {
+        match &self.body {
+            Body::Select(select) => select.run(cx, sink),
+            Body::Values(rows) => {
+                for exprs in rows {
+                    let mut row = Vec::with_capacity(exprs.len());
+                    for expr in exprs {
+                        row.push(expr.eval(cx)?);
+                    }
+                    if sink(cx, &mut row)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+            Body::SetOperation { op: SetOperator::Union, all: true, left, right } => {
+                if left.execute(cx, sink)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                right.execute(cx, sink)
+            }
+            Body::SetOperation { op, all, left, right } => {
+                for mut row in set_operation(*op, *all, left, right, cx)? {
+                    if sink(cx, &mut row)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+        }
+    }
+
+    /// All rows at once.
+    pub fn collect(&self, cx: &mut Cx<'_>) -> Result<Vec<Vec<Value>>, SqlError> {
+        let mut rows = Vec::new();
+        let _ = self.execute(cx, &mut |_, row| {
+            rows.push(std::mem::take(row));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(rows)
+    }
+
+    /// Every access to a table, those in subqueries in FROM and in WITH included. Subqueries inside of
+    /// expressions are not.
+    pub fn tables(&self) -> Vec<&TableAccess> {
+        let mut tables = Vec::new();
+        self.each_table(&mut |access| tables.push(access));
+        tables
+    }
+
+    fn each_table<'a>(&'a self, visit: &mut dyn FnMut(&'a TableAccess)) {
+        self.ctes.iter().for_each(|cte| cte.query.each_table(visit));
+        match &self.body {
+            Body::Select(select) => select.source.each_table(visit),
+            Body::Values(_) => {}
+            Body::SetOperation { left, right, .. } => {
+                left.each_table(visit);
+                right.each_table(visit);
+            }
+        }
+    }
+}
+
+/// What OFFSET and LIMIT still let through.
+struct Window {
+    skip: usize,
+    left: Option<usize>,
+    width: usize,
+}
+
+impl Window {
+    fn offer(
+        &mut self,
+        cx: &mut Cx<'_>,
+        row: &mut Vec<Value>,
+        sink: RowSink<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return Ok(ControlFlow::Continue(()));
+        }
+        row.truncate(self.width);
+        let flow = sink(cx, row)?;
+        match &mut self.left {
+            Some(left) => {
+                *left -= 1;
+                Ok(if *left == 0 { ControlFlow::Break(()) } else { flow })
+            }
+            None => Ok(flow),
+        }
+    }
+
+    /// Reaching the limit ends this query, not the one around it.
+    fn outcome(&self, flow: ControlFlow<()>) -> ControlFlow<()> {
+        if self.left == Some(0) { ControlFlow::Continue(()) } else { flow }
+    }
+}
+
+fn row_count(
+    expr: Option<&CompiledExpr>,
+    clause: &str,
+    state: SqlState,
+    cx: &mut Cx<'_>,
+) -> Result<Option<usize>, SqlError> {
+    let Some(expr) = expr else { return Ok(None) };
+    match expr.eval(cx)? {
+        Value::Int(count) => usize::try_from(count)
+            .map(Some)
+            .map_err(|_| SqlError::new(state, format!("{clause} must not be negative"))),
+        _ => Ok(None),
+    }
+}
+
+fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<CompiledQuery, SqlError> {
+    let mut ctes = Vec::with_capacity(query.ctes.len());
+    for cte in &query.ctes {
+        let compiled = CompiledQuery::compile_in(&cte.query, compiler)?;
+        let cell = compiler.slots.fresh_cell();
+        if let Some(scope) = compiler.ctes.last_mut() {
+            scope.push(cell);
+        }
+        let constant =
+            walk::outer_relations(&cte.query).is_empty() && !walk::query_is_volatile(&cte.query);
+        ctes.push(CompiledCte { cell, query: compiled, constant });
+    }
+    let order_by: Vec<(usize, SortOrder)> =
+        query.order_by.iter().map(|order| (order.output, order.order)).collect();
+    let mut presorted = false;
+    let mut distinct_on = None;
+    let body = match &query.body {
+        QueryBody::Select(select) => {
+            if let weir_sql::bound::Distinct::On(columns) = &select.distinct {
+                distinct_on = Some(columns.clone());
+            }
+            let mut compiled = CompiledSelect::compile(select, compiler)?;
+            if !order_by.is_empty() && distinct_on.is_none() {
+                presorted =
+                    compiled.deliver_in_order(select, &order_by, query.limit.is_some(), compiler.schema);
+            }
+            Body::Select(Box::new(compiled))
+        }
+        QueryBody::SetOperation { op, all, left, right } => Body::SetOperation {
+            op: *op,
+            all: *all,
+            left: Box::new(CompiledQuery::compile_in(left, compiler)?),
+            right: Box::new(CompiledQuery::compile_in(right, compiler)?),
+        },
+        QueryBody::Values(rows) => {
+            let mut compiled = Vec::with_capacity(rows.len());
+            for row in rows {
+                compiled.push(compile_list(row, compiler)?);
+            }
+            Body::Values(compiled)
+        }
+    };
+    let count = |expr: &Option<weir_sql::bound::Expr>, compiler: &mut Compiler<'_>| {
+        expr.as_ref().map(|expr| CompiledExpr::compile(expr, compiler)).transpose()
+    };
+    Ok(CompiledQuery {
+        ctes,
+        body,
+        order_by,
+        presorted,
+        distinct_on,
+        limit: count(&query.limit, compiler)?,
+        offset: count(&query.offset, compiler)?,
+        width: query.columns.len(),
+        lock_rows: query.lock_rows,
+    })
+}
+
+/// UNION, INTERSECT [ALL] and EXCEPT [ALL]: rows in order of first appearance.
+fn set_operation(
+    op: SetOperator,
+    all: bool,
+    left: &CompiledQuery,
+    right: &CompiledQuery,
+    cx: &mut Cx<'_>,
+) -> Result<Vec<Vec<Value>>, SqlError> {
+    struct Counted {
+        row: Vec<Value>,
+        left: usize,
+        right: usize,
+    }
+    let mut counts: Indexed<Counted> = Indexed::default();
+    for (query, is_left) in [(left, true), (right, false)] {
+        let _ = query.execute(cx, &mut |_, row| {
+            let counted = counts.entry(row, || Counted { row: row.clone(), left: 0, right: 0 });
+            if is_left {
+                counted.left += 1;
+            } else {
+                counted.right += 1;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    let mut rows = Vec::new();
+    for counted in counts.entries {
+        let (left, right) = (counted.left, counted.right);
+        let copies = match (op, all) {
+            (SetOperator::Union, _) => 1,
+            (SetOperator::Intersect, true) => left.min(right),
+            (SetOperator::Intersect, false) => left.min(right).min(1),
+            (SetOperator::Except, true) => left.saturating_sub(right),
+            (SetOperator::Except, false) => usize::from(left > 0 && right == 0),
+        };
+        rows.extend(std::iter::repeat_n(counted.row, copies));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,231 @@
+//! The plan of a FROM clause: sources, filters and joins.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use weir_types::{SqlError, Value};
+
+use super::hash::HashTable;
+use super::source::RowSource;
+use crate::exec::access::{Sink, TableAccess};
+use crate::exec::context::{Cell, Cx};
+use crate::exec::expr::CompiledExpr;
+use crate::exec::slots::{CellId, Slot};
+
+#[derive(Debug)]
+pub enum Node {
+    /// One row without columns: `SELECT 1`.
+    Once,
+    Table(TableAccess),
+    Rows(RowSource),
+    /// Conditions that no source took. Those without columns come first of all.
+    Filter { conditions: Vec<CompiledExpr>, input: Box<Node> },
+    /// The inner side runs once per outer row; it sees the outer row's columns.
+    Nested {
+        outer: Box<Node>,
+        inner: Box<Node>,
+        /// LEFT JOIN: where nothing matches, these become NULL.
+        null_slots: Option<Vec<Slot>>,
+    },
+    Hash(Box<HashJoin>),
+}
+
+#[derive(Debug)]
+pub struct HashJoin {
+    pub kind: HashJoinKind,
+    pub outer: Node,
+    pub inner: Node,
+    /// None at all for a product.
+    pub outer_keys: Vec<CompiledExpr>,
+    pub inner_keys: Vec<CompiledExpr>,
+    pub residual: Vec<CompiledExpr>,
+    pub outer_slots: Vec<Slot>,
+    pub inner_slots: Vec<Slot>,
+    /// The inner side is the same whenever the statement asks, and kept here.
+    pub cell: Option<CellId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashJoinKind {
+    Inner,
+    Left,
+    Full,
+}
+
+const CONTINUE: Result<ControlFlow<()>, SqlError> = Ok(ControlFlow::Continue(()));
+
+/// Whether all conditions are true.
+#[inline]
+pub fn all_true(conditions: &[CompiledExpr], cx: &mut Cx<'_>) -> Result<bool, SqlError> {
+    for condition in conditions {
+        if !condition.truth(cx)?.is_true() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl Node {
+    pub fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+        match self {
+            Node::Once => sink(cx),
+            Node::Table(access) => access.for_each_match(cx, &mut |cx, _| sink(cx)),
+            Node::Rows(source) => source.run(cx, sink),
+            Node::Filter { conditions, input } => {
+                if matches!(**input, Node::Once) {
+                    return if all_true(conditions, cx)? { sink(cx) } else { CONTINUE };
+                }
+                input.run(cx, &mut |cx| if all_true(conditions, cx)? { sink(cx) } else { CONTINUE })
+            }
+            Node::Nested { outer, inner, null_slots: None } => {
+                outer.run(cx, &mut |cx| inner.run(cx, sink))
+            }
+            Node::Nested { outer, inner, null_slots: Some(slots) } => outer.run(cx, &mut |cx| {
+                let mut matched = false;
+                let flow = inner.run(cx, &mut |cx| {
+                    matched = true;
+                    sink(cx)
+                })?;
+                if matched {
+                    return Ok(flow);
+                }
+                set_null(slots, cx);
+                sink(cx)
+            }),
+            Node::Hash(join) => join.run(cx, sink),
+        }
+    }
+
+    /// The slots that a row of it fills.
+    pub fn slots(&self) -> Vec<Slot> {
+        match self {
+            Node::Once => Vec::new(),
+            Node::Table(access) => access.slots().collect(),
+            Node::Rows(source) => source.slots(),
+            Node::Filter { input, .. } => input.slots(),
+            Node::Nested { outer, inner, .. } => {
+                let mut slots = outer.slots();
+                slots.extend(inner.slots());
+                slots
+            }
+            Node::Hash(join) => {
+                join.outer_slots.iter().chain(&join.inner_slots).copied().collect()
+            }
+        }
+    }
+
+    pub fn each_table<'a>(&'a self, visit: &mut dyn FnMut(&'a TableAccess)) {
+        match self {
+            Node::Once => {}
+            Node::Table(access) => visit(access),
+            Node::Rows(source) => source.each_table(visit),
+            Node::Filter { input, .. } => input.each_table(visit),
+            Node::Nested { outer, inner, .. } => {
+                outer.each_table(visit);
+                inner.each_table(visit);
+            }
+            Node::Hash(join) => {
+                join.outer.each_table(visit);
+                join.inner.each_table(visit);
+            }
+        }
+    }
+}
+
+fn set_null(slots: &[Slot], cx: &mut Cx<'_>) {
+    for &slot in slots {
+        cx.frame.set(slot, Value::Null);
+    }
+}
+
+/// Evaluates keys into `key`; false if one is NULL, which matches nothing.
+fn eval_keys(
+    exprs: &[CompiledExpr],
+    key: &mut Vec<Value>,
+    cx: &mut Cx<'_>,
+) -> Result<bool, SqlError> {
+    key.clear();
+    for expr in exprs {
+        let value = expr.eval(cx)?;
+        if value.is_null() || value.is_deferred() {
+            return Ok(false);
+        }
+        key.push(value);
+    }
+    Ok(true)
+}
+
+impl HashJoin {
+    fn table(&self, cx: &mut Cx<'_>) -> Result<Arc<HashTable>, SqlError> {
+        if let Some(cell) = self.cell
+            && let Cell::Table(table) = cx.cell(cell)
+        {
+            return Ok(table.clone());
+        }
+        let mut table = HashTable::new(self.inner_slots.len());
+        let mut key = Vec::new();
+        let _ = self.inner.run(cx, &mut |cx| {
+            let present = eval_keys(&self.inner_keys, &mut key, cx)?;
+            if present || self.kind == HashJoinKind::Full {
+                let frame = &*cx.frame;
+                let values = self.inner_slots.iter().map(|&slot| frame.get(slot).clone());
+                table.insert(present.then_some(&key[..]), values);
+            }
+            CONTINUE
+        })?;
+        let table = Arc::new(table);
+        if let Some(cell) = self.cell {
+            *cx.cell(cell) = Cell::Table(table.clone());
+        }
+        Ok(table)
+    }
+
+    fn load(&self, table: &HashTable, row: u32, cx: &mut Cx<'_>) {
+        for (&slot, value) in self.inner_slots.iter().zip(table.row(row)) {
+            cx.frame.set(slot, value.clone());
+        }
+    }
+
+    fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+        let table = self.table(cx)?;
+        if table.rows == 0 && self.kind == HashJoinKind::Inner {
+            return CONTINUE;
+        }
+        let mut matched = vec![false; if self.kind == HashJoinKind::Full { table.rows } else { 0 }];
+        let mut key = Vec::new();
+        let flow = self.outer.run(cx, &mut |cx| {
+            let mut any = false;
+            if eval_keys(&self.outer_keys, &mut key, cx)? {
+                for &row in table.matches(&key) {
+                    self.load(&table, row, cx);
+                    if !all_true(&self.residual, cx)? {
+                        continue;
+                    }
+                    any = true;
+                    if let Some(matched) = matched.get_mut(row as usize) {
+                        *matched = true;
+                    }
+                    if sink(cx)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+            }
+            if any || self.kind == HashJoinKind::Inner {
+                return CONTINUE;
+            }
+            set_null(&self.inner_slots, cx);
+            sink(cx)
+        })?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
+        for row in (0..matched.len()).filter(|&row| !matched[row]) {
+            set_null(&self.outer_slots, cx);
+            self.load(&table, row as u32, cx);
+            if sink(cx)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        CONTINUE
+    }
+}

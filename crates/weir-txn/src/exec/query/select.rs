@@ -1,0 +1,264 @@
+//! SELECT: source, grouping, outputs, DISTINCT.
+
+use std::ops::ControlFlow;
+
+use weir_sql::bound::{Distinct, Expr, ExprKind, Select, SortOrder};
+use weir_types::{SqlError, Value};
+
+use super::RowSink;
+use super::hash::{Indexed, ValueSet};
+use super::join::plan_from;
+use super::node::Node;
+use crate::exec::access::TableAccess;
+use crate::exec::aggregate::{Accumulator, CompiledAggregate};
+use crate::exec::compiler::Compiler;
+use crate::exec::context::Cx;
+use crate::exec::expr::CompiledExpr;
+use crate::exec::expr::compile::compile_list;
+use crate::exec::slots::Slot;
+use crate::exec::walk::{self, Relations};
+use crate::storage::Schema;
+
+#[derive(Debug)]
+pub struct CompiledSelect {
+    pub source: Node,
+    outputs: Vec<CompiledExpr>,
+    grouping: Option<Grouping>,
+    distinct: bool,
+}
+
+#[derive(Debug)]
+struct Grouping {
+    keys: Vec<CompiledExpr>,
+    aggregates: Vec<CompiledAggregate>,
+    /// Columns that outputs read outside of aggregates: the same for every row of a group, so the first
+    /// row's are kept.
+    kept: Vec<Slot>,
+    having: Option<CompiledExpr>,
+    /// `min` or `max` over an index: the first value that is not NULL is the answer.
+    first_value_decides: bool,
+}
+
+struct Group {
+    accumulators: Vec<Accumulator>,
+    kept: Vec<Value>,
+}
+
+impl CompiledSelect {
+    pub fn compile(select: &Select, compiler: &mut Compiler<'_>) -> Result<CompiledSelect, SqlError> {
+        let mut conditions = Vec::new();
+        select.filter.iter().for_each(|filter| walk::conjuncts(filter, &mut conditions));
+        let items: Vec<_> = select.from.iter().collect();
+        let source = plan_from(&items, conditions, compiler)?.node;
+        let distinct = matches!(select.distinct, Distinct::Rows);
+        if !select.aggregates {
+            let outputs = compile_list(&select.outputs, compiler)?;
+            return Ok(CompiledSelect { source, outputs, grouping: None, distinct });
+        }
+        let keys = compile_list(&select.group_by, compiler)?;
+        compiler.aggregates.push(Vec::new());
+        let outputs = compile_list(&select.outputs, compiler);
+        let having =
+            select.having.as_ref().map(|having| CompiledExpr::compile(having, compiler)).transpose();
+        let aggregates = compiler.aggregates.pop().unwrap_or_default();
+        let kept = kept_columns(select, compiler);
+        let grouping =
+            Grouping { keys, aggregates, kept, having: having?, first_value_decides: false };
+        let mut compiled = CompiledSelect { source, outputs: outputs?, grouping: Some(grouping), distinct };
+        compiled.use_index_end(select, compiler.schema);
+        Ok(compiled)
+    }
+
+    /// `SELECT max(k)` over a range of an index that is ordered by `k` looks at one end of it.
+    fn use_index_end(&mut self, select: &Select, schema: &Schema) {
+        let Some(grouping) = &mut self.grouping else { return };
+        let ([aggregate], true) = (&grouping.aggregates[..], grouping.keys.is_empty()) else { return };
+        let Some(maximum) = aggregate.is_plain_extremum() else { return };
+        let mut argument = None;
+        for output in select.outputs.iter().chain(&select.having) {
+            walk::each_expr(output, &mut |expr| {
+                if let ExprKind::Aggregate(aggregate) = &expr.kind {
+                    argument = aggregate.args.first();
+                }
+            });
+        }
+        let Some(ExprKind::Column { relation, column }) = argument.map(|argument| &argument.kind) else {
+            return;
+        };
+        let Node::Table(access) = &mut self.source else { return };
+        if access.relation != *relation {
+            return;
+        }
+        let order = SortOrder { descending: maximum, nulls_first: maximum };
+        grouping.first_value_decides = access.deliver_in_order(&[(*column, order)], true, true, schema);
+    }
+
+    /// Makes the source deliver in ORDER BY's order, if it can. `limited`: only a few rows are wanted.
+    pub fn deliver_in_order(
+        &mut self,
+        select: &Select,
+        order_by: &[(usize, SortOrder)],
+        limited: bool,
+        schema: &Schema,
+    ) -> bool {
+        let Node::Table(access) = &mut self.source else { return false };
+        if self.grouping.is_some() || self.distinct {
+            return false;
+        }
+        let mut columns = Vec::with_capacity(order_by.len());
+        for (output, order) in order_by {
+            match select.outputs[*output].kind {
+                ExprKind::Column { relation, column } if relation == access.relation => {
+                    columns.push((column, *order));
+                }
+                _ => return false,
+            }
+        }
+        access.deliver_in_order(&columns, limited, false, schema)
+    }
+
+    pub fn run(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Result<ControlFlow<()>, SqlError> {
+        if !self.distinct {
+            return self.rows(cx, sink);
+        }
+        let mut seen = ValueSet::default();
+        self.rows(cx, &mut |cx, row| {
+            if seen.insert(row) { sink(cx, row) } else { Ok(ControlFlow::Continue(())) }
+        })
+    }
+
+    fn rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Result<ControlFlow<()>, SqlError> {
+        let mut row = Vec::with_capacity(self.outputs.len());
+        match &self.grouping {
+            None => self.source.run(cx, &mut |cx| self.output(&mut row, cx, sink)),
+            Some(grouping) if grouping.keys.is_empty() => {
+                let group = self.one_group(grouping, cx)?;
+                self.emit(grouping, group, &mut row, cx, sink)
+            }
+            Some(grouping) => {
+                for group in self.groups(grouping, cx)? {
+                    if self.emit(grouping, group, &mut row, cx, sink)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
+        }
+    }
+
+    #[inline]
+    fn output(
+        &self,
+        row: &mut Vec<Value>,
+        cx: &mut Cx<'_>,
+        sink: RowSink<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        row.clear();
+        for output in &self.outputs {
+            row.push(output.eval(cx)?);
+        }
+        sink(cx, row)
+    }
+
+    fn one_group(&self, grouping: &Grouping, cx: &mut Cx<'_>) -> Result<Group, SqlError> {
+        let mut group = grouping.start(None);
+        let _ = self.source.run(cx, &mut |cx| {
+            grouping.add(&mut group, cx)?;
+            let done = grouping.first_value_decides
+                && group.accumulators.first().is_some_and(Accumulator::has_value);
+            Ok(if done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(group)
+    }
+
+    fn groups(&self, grouping: &Grouping, cx: &mut Cx<'_>) -> Result<Vec<Group>, SqlError> {
+        let mut groups: Indexed<Group> = Indexed::default();
+        let mut key = Vec::with_capacity(grouping.keys.len());
+        let _ = self.source.run(cx, &mut |cx| {
+            key.clear();
+            for expr in &grouping.keys {
+                key.push(expr.eval(cx)?);
+            }
+            let group = groups.entry(&key, || grouping.start(Some(cx)));
+            grouping.add(group, cx)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(groups.entries)
+    }
+
+    fn emit(
+        &self,
+        grouping: &Grouping,
+        group: Group,
+        row: &mut Vec<Value>,
+        cx: &mut Cx<'_>,
+        sink: RowSink<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        for (&slot, value) in grouping.kept.iter().zip(group.kept) {
+            cx.frame.set(slot, value);
+        }
+        for (aggregate, accumulator) in grouping.aggregates.iter().zip(group.accumulators) {
+            let value = aggregate.finish(accumulator)?;
+            cx.frame.set(aggregate.output, value);
+        }
+        if let Some(having) = &grouping.having
+            && !having.truth(cx)?.is_true()
+        {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.output(row, cx, sink)
+    }
+}
+
+impl Grouping {
+    fn start(&self, cx: Option<&Cx<'_>>) -> Group {
+        let kept = cx.map_or(Vec::new(), |cx| {
+            self.kept.iter().map(|&slot| cx.value(slot).clone()).collect()
+        });
+        Group { accumulators: self.aggregates.iter().map(CompiledAggregate::start).collect(), kept }
+    }
+
+    fn add(&self, group: &mut Group, cx: &mut Cx<'_>) -> Result<(), SqlError> {
+        for (aggregate, accumulator) in self.aggregates.iter().zip(&mut group.accumulators) {
+            aggregate.add(accumulator, cx)?;
+        }
+        Ok(())
+    }
+}
+
+/// The slots of this SELECT's columns that its outputs and HAVING read outside of aggregates.
+fn kept_columns(select: &Select, compiler: &mut Compiler<'_>) -> Vec<Slot> {
+    let mut local = Relations::new();
+    select.from.iter().for_each(|item| local.extend(walk::item_relations(item)));
+    let mut used = walk::UsedColumns::new();
+    for expr in select.outputs.iter().chain(&select.having) {
+        outside_aggregates(expr, &mut |expr| walk::note_column(&mut used, expr));
+    }
+    let mut kept = Vec::new();
+    for (relation, columns) in used.into_iter().filter(|(relation, _)| local.contains(relation)) {
+        kept.extend(columns.into_iter().map(|column| compiler.slots.column(relation, column)));
+    }
+    kept
+}
+
+fn outside_aggregates<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
+    if matches!(expr.kind, ExprKind::Aggregate(_)) {
+        return;
+    }
+    visit(expr);
+    walk::each_child(expr, &mut |child| outside_aggregates(child, visit), &mut |_| {});
+    walk::each_child(expr, &mut |_| {}, &mut |query| walk::each_query_expr(query, visit));
+}
+
+impl TableAccess {
+    /// Makes the access deliver rows in this order, if an index gives it.
+    pub(crate) fn deliver_in_order(
+        &mut self,
+        order: &[(usize, SortOrder)],
+        limited: bool,
+        ignore_nulls: bool,
+        schema: &Schema,
+    ) -> bool {
+        super::super::access::order::deliver_in_order(self, order, limited, ignore_nulls, schema)
+    }
+}
