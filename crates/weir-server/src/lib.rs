@@ -1,3 +1,5 @@
 //! All IO: the embedded cluster, its clients, and what a run reports.
 
+pub mod embedded;
+mod mailbox;
 pub mod report;

@@ -3,5 +3,8 @@
 //! Everything here is a pure state machine or a pure data structure: no clock, no socket, no thread, no
 //! randomness of its own. Time and messages come in as arguments.
 
+pub mod clock;
 pub mod exec;
+pub mod node;
+pub mod ramp;
 pub mod storage;

@@ -45,6 +45,7 @@ pub struct Node {
     /// Requests that wait for the outcome of a transaction that holds their claim.
     waiting: BTreeMap<TxnId, Vec<Request>>,
     scratch: call::Scratch,
+    sequences: call::Sequences,
     bugs: PlantedBugs,
 }
 
@@ -58,6 +59,7 @@ impl Node {
             readers: BTreeMap::new(),
             waiting: BTreeMap::new(),
             scratch: call::Scratch::default(),
+            sequences: call::Sequences::default(),
             program,
             bugs,
         }
@@ -71,6 +73,7 @@ impl Node {
             Request::Decide { txn, age, call, participants, answers, above } => {
                 self.on_decide(now_ms, txn, age, (call, participants, answers, above), out);
             }
+            Request::Apply { txn, age, call } => self.on_apply(now_ms, txn, age, call, out),
             Request::Commit { txn, timestamp } => {
                 self.commit(txn, timestamp);
                 out.replies.push((txn.coordinator, Reply::Committed { txn, shard: self.shard }));
@@ -140,6 +143,21 @@ impl Node {
         }
     }
 
+    fn on_apply(&mut self, now_ms: u64, txn: TxnId, age: Age, call: Arc<Call>, out: &mut Effects) {
+        let timestamp = self.clock.tick(now_ms);
+        let begin = self.storage.position();
+        match self.run(txn, &call, Role::Part, timestamp, false) {
+            Ok(ran) => out.replies.push((txn.coordinator, Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp })),
+            Err(stop) => {
+                self.storage.rollback(begin);
+                match stop {
+                    Stop::Error(error) => out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error })),
+                    Stop::Held { holder } => self.wait_or_withdraw(holder, txn, age, Request::Apply { txn, age, call }, out),
+                }
+            }
+        }
+    }
+
     fn hold(&mut self, txn: TxnId, age: Age, writes: Vec<Write>, claims: Vec<crate::ramp::participant::Claim>, participants: Arc<[ShardId]>) {
         for write in &writes {
             if let Some(row) = write.row {
@@ -167,7 +185,9 @@ impl Node {
             Ok(ran) => {
                 let position = self.storage.position();
                 let writes = keep.then(|| ran.writes.into());
-                self.participant.unsettled.insert(txn, Unsettled { timestamp, participants, position, prepared_at: begin, writes });
+                if !participants.is_empty() {
+                    self.participant.unsettled.insert(txn, Unsettled { timestamp, participants, position, prepared_at: begin, writes });
+                }
                 out.replies.push((txn.coordinator, Reply::Decided { txn, output: ran.output, timestamp }));
             }
             Err(Stop::Error(error)) => {
@@ -185,6 +205,7 @@ impl Node {
         let fragment = Fragment {
             program: &self.program,
             storage: &mut self.storage,
+            sequences: &mut self.sequences,
             claims: &self.participant.claims,
             here: self.shard,
             txn,

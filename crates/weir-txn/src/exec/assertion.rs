@@ -64,7 +64,7 @@ impl CompiledAssertion {
         };
         let shown = showing_rows(query, relation, table, catalog);
         slots.begin_query(&shown);
-        let violating = CompiledQuery::compile(&shown, &mut Compiler::new(&program.schema, &mut slots))?;
+        let violating = CompiledQuery::compile(&shown, &program.schema, &mut slots)?;
         let columns = shown.columns.iter().map(|column| (column.name.clone(), column.ty.clone())).collect();
         let audit = match &catalog.table(table).primary_key {
             Some(key) => {

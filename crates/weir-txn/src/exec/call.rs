@@ -659,7 +659,7 @@ impl<'a> Run<'a> {
     fn assign(&mut self, target: &Target, value: Value) -> Result<(), SqlError> {
         let value = match (&target.from, value) {
             (_, Value::Deferred) => Value::Deferred,
-            (Some(from), value) if !value.is_null() => cast(value, from, &target.ty, CastContext::Assignment)?,
+            (Some(from), value) if !value.is_null() => cast(&value, from, &target.ty, CastContext::Assignment)?,
             (_, value) => value,
         };
         if target.not_null && value.is_null() {

@@ -15,7 +15,8 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 use super::access::TableAccess;
 use super::call::join_effects;
 use super::compiler::Compiler;
-use super::expr::{CompiledExpr, compile_list};
+use super::expr::CompiledExpr;
+use super::expr::compile::compile_list;
 use super::flow::Participation;
 use super::program::{
     CompileError, CompiledInto, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep, CompiledStepKind, Effects, Input, Program,
@@ -433,7 +434,7 @@ impl<'a> ProcedureCompiler<'a> {
 
     fn query(&mut self, query: &Query, span: Span) -> Result<CompiledQuery, CompileError> {
         self.slots.begin_query(query);
-        place(CompiledQuery::compile(query, &mut self.compiler()), span)
+        place(CompiledQuery::compile(query, self.schema, &mut self.slots), span)
     }
 
     fn statement(
@@ -470,7 +471,7 @@ impl<'a> ProcedureCompiler<'a> {
                 let rows: Result<Vec<_>, SqlError> = rows.iter().map(|row| compile_list(row, &mut compiler)).collect();
                 CompiledSource::Values(rows?)
             }
-            InsertSource::Query(query) => CompiledSource::Query(CompiledQuery::compile(query, &mut compiler)?),
+            InsertSource::Query(query) => CompiledSource::Query(CompiledQuery::compile_in(query, &mut compiler)?),
         };
         let mut defaults = Vec::new();
         for (column, expr) in &insert.defaults {
@@ -625,7 +626,7 @@ impl<'a> ProcedureCompiler<'a> {
             columns: vec![OutputColumn { name: "row".to_string(), ty: SqlType::Int8 }],
             span,
         };
-        Ok(Matches::Join(CompiledQuery::compile(&query, &mut self.compiler())?))
+        Ok(Matches::Join(CompiledQuery::compile_in(&query, &mut self.compiler())?))
     }
 
     /// Design §3: `x = x + d` adds, `x = greatest(x, v)` is a maximum, `x = v` assigns, and any other
@@ -649,8 +650,12 @@ impl<'a> ProcedureCompiler<'a> {
                 return Ok(AssignmentKind::Add(CompiledExpr::compile(&negated, &mut self.compiler())?));
             }
             ExprKind::Greatest(list) | ExprKind::Least(list) => {
-                if let [own, other] | [other, own] = list.as_slice()
-                    && is_self(own)
+                let pair = match list.as_slice() {
+                    [own, other] if is_self(own) => Some(other),
+                    [other, own] if is_self(own) => Some(other),
+                    _ => None,
+                };
+                if let Some(other) = pair
                     && !reads(other)
                     && comparable(other)
                 {

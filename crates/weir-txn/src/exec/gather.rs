@@ -11,7 +11,6 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
 use super::call::Sequences;
-use super::compiler::Compiler;
 use super::context::{Cx, Frame};
 use super::program::Program;
 use super::query::CompiledQuery;
@@ -49,7 +48,7 @@ impl Gather {
     pub fn compile(query: &Query, variables: usize, program: &Program) -> Result<Gather, SqlError> {
         let mut slots = SlotAllocator::new(variables);
         slots.begin_query(query);
-        let compiled = CompiledQuery::compile(query, &mut Compiler::new(&program.schema, &mut slots))?;
+        let compiled = CompiledQuery::compile(query, &program.schema, &mut slots)?;
         let known = |expr: &Expr| match &expr.kind {
             ExprKind::Variable(variable) => Some(Known::Variable(*variable)),
             ExprKind::Literal(value) => Some(Known::Literal(value.clone())),

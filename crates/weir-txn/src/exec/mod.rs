@@ -4,12 +4,21 @@
 
 pub mod access;
 pub mod aggregate;
+pub mod assertion;
+pub mod call;
+mod compile;
 pub mod compiler;
 pub mod context;
 pub mod expr;
+pub mod fetch;
+mod flow;
+pub mod gather;
+pub mod program;
 pub mod query;
+pub mod routing;
 pub mod slots;
 pub mod walk;
+pub mod write;
 
 pub use access::TableAccess;
 pub use compiler::Compiler;

@@ -66,7 +66,8 @@ impl Transaction {
         let call = Arc::new(call);
         for &shard in first {
             let (call, participants) = (call.clone(), participants.clone());
-            out.push(Action::Send(shard, Request::Prepare { txn, age, call, participants }));
+            let request = if atomic { Request::Prepare { txn, age, call, participants } } else { Request::Apply { txn, age, call } };
+            out.push(Action::Send(shard, request));
         }
         let phase = Phase::Preparing { waiting: first.len(), answers: Vec::with_capacity(first.len()), above: Timestamp::default(), failure: None };
         Transaction { txn, age, call, participants, phase, atomic }
@@ -125,7 +126,9 @@ impl Transaction {
         let (answers, above) = (std::mem::take(answers), *above);
         self.phase = Phase::Deciding;
         let last = *self.participants.last().expect("a transaction has a participant");
-        let (call, participants) = (self.call.clone(), self.participants.clone());
+        // Without participants nobody is told of siblings.
+        let participants = if self.atomic { self.participants.clone() } else { Arc::new([]) };
+        let call = self.call.clone();
         out.push(Action::Send(last, Request::Decide { txn: self.txn, age: self.age, call, participants, answers, above }));
     }
 
@@ -136,6 +139,8 @@ impl Transaction {
     }
 
     fn abort(&mut self, prepared: &[ShardId], failure: Failure, out: &mut Vec<Action>) {
+        // What `none` has applied stays applied.
+        let prepared = if self.atomic { prepared } else { &[] };
         for &shard in prepared {
             out.push(Action::Send(shard, Request::Abort { txn: self.txn }));
         }

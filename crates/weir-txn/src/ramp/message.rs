@@ -57,6 +57,8 @@ pub enum Request {
     /// The last participant: all others have prepared, so this one decides by running its part. Carries
     /// what the others answered; its timestamp must exceed `above`.
     Decide { txn: TxnId, age: Age, call: Arc<Call>, participants: Arc<[ShardId]>, answers: Vec<(ShardId, Answers)>, above: Timestamp },
+    /// Run this shard's part and make it visible at once (the comparator `none`).
+    Apply { txn: TxnId, age: Age, call: Arc<Call> },
     Commit { txn: TxnId, timestamp: Timestamp },
     Abort { txn: TxnId },
     /// Round one of a read: `query` of the program's reads, with its arguments.
@@ -102,4 +104,20 @@ pub enum Reply {
     ReadRows { read: TxnId, shard: ShardId, position: Position, rows: Vec<Vec<Vec<Value>>>, siblings: Vec<Sibling> },
     /// The position is forgotten: begin again (the paper's rule; never a null).
     ReadAgain { read: TxnId, shard: ShardId },
+}
+
+impl Reply {
+    /// The transaction or read that it belongs to.
+    pub fn txn(&self) -> TxnId {
+        match self {
+            Reply::Executed { txn, .. }
+            | Reply::Prepared { txn, .. }
+            | Reply::Refused { txn, .. }
+            | Reply::Busy { txn, .. }
+            | Reply::Decided { txn, .. }
+            | Reply::Committed { txn, .. }
+            | Reply::ReadRows { read: txn, .. }
+            | Reply::ReadAgain { read: txn, .. } => *txn,
+        }
+    }
 }

@@ -4,10 +4,12 @@
 //! writes become visible together; readers never wait for writers; writers wait only at their guards.
 //! What it never does: abort because of another transaction's ordinary write.
 
+pub mod client;
 pub mod coordinator;
 pub mod message;
 pub mod participant;
 pub mod reader;
 
+pub use client::{Coordinator, Event, Protocol};
 pub use coordinator::{Action, Transaction};
 pub use message::{Age, Answers, Call, Output, ReadQuery, Reply, Request, ShardId, Sibling, TableRead, TxnId};

@@ -122,8 +122,8 @@ impl IndexTree {
 
     pub fn remove(&mut self, key: &[u8]) -> Option<u32> {
         match &mut self.map {
-            Map::Two(map) => map.remove(&Stored::exact(key)),
-            Map::Three(map) => map.remove(&Stored::exact(key)),
+            Map::Two(map) => map.remove(&<[u64; 2]>::exact(key)),
+            Map::Three(map) => map.remove(&<[u64; 3]>::exact(key)),
             Map::Bytes(map) => map.remove(key),
         }
     }

@@ -291,6 +291,9 @@ fn decimal_mantissa(value: &Numeric, scale: u8) -> i64 {
     match value {
         Numeric::Small { scale: own, mantissa } if *own == scale => *mantissa,
         other if other.is_nan() => i64::MIN,
-        other => other.mantissa_at(scale).expect("the value was cast to its column's type"),
+        other => match other.apply_modifier(18, i16::from(scale)) {
+            Ok(Numeric::Small { scale: own, mantissa }) if own == scale => mantissa,
+            unfit => panic!("the binder missed a cast to numeric(18,{scale}): {unfit:?}"),
+        },
     }
 }

@@ -93,7 +93,7 @@ fn add(ty: &SqlType, current: &Value, delta: &Value) -> Option<Value> {
     }
     let base = ty.base();
     let sum = binary(BinaryOp::Add, &base, &base, &base, current, delta).ok()?;
-    weir_types::cast::cast(sum, &base, ty, weir_types::cast::CastContext::Assignment).ok()
+    weir_types::cast::cast(&sum, &base, ty, weir_types::cast::CastContext::Assignment).ok()
 }
 
 /// `greatest`/`least`: NULLs are passed over.

@@ -69,10 +69,8 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         ExprKind::Function { function, args } => CompiledExpr::Call(Box::new(Call {
             function,
             args: compile_list(args, compiler)?,
-            types: weir_types::function::CallTypes {
-                args: args.iter().map(|arg| arg.ty.clone()).collect(),
-                result: expr.ty.clone(),
-            },
+            arg_types: args.iter().map(|arg| arg.ty.clone()).collect(),
+            result: expr.ty.clone(),
         })),
         ExprKind::Cast { operand, explicit } => cast(operand, &expr.ty, *explicit, compiler)?,
         ExprKind::Case { whens, otherwise } => case(whens, otherwise.as_deref(), compiler)?,
@@ -169,7 +167,7 @@ fn binary(
     }
     Ok(CompiledExpr::Binary(Box::new(Binary {
         name: op,
-        apply: operator::specialise(op, &left.ty, &right.ty)?,
+        apply: operator::specialise(op, &left.ty, &right.ty),
         left: compiled_left,
         right: compiled_right,
     })))
@@ -179,7 +177,7 @@ fn binary(
 pub fn binary_test(op: BinaryOp, left: &SqlType, right: &SqlType) -> Result<BinaryTest, SqlError> {
     Ok(match Comparison::of(op) {
         Some(test) => BinaryTest::Compare(test),
-        None => BinaryTest::Other(operator::specialise(op, left, right)?),
+        None => BinaryTest::Other(operator::specialise(op, left, right)),
     })
 }
 
@@ -213,7 +211,7 @@ fn cast(
     compiler: &mut Compiler<'_>,
 ) -> Result<CompiledExpr, SqlError> {
     let compiled = CompiledExpr::compile(operand, compiler)?;
-    if keeps_the_value(&operand.ty, to) {
+    if weir_types::cast::is_identity(&operand.ty, to) {
         return Ok(compiled);
     }
     if matches!(compiled, CompiledExpr::Constant(Value::Null)) {
@@ -222,22 +220,9 @@ fn cast(
     let cast = Cast { operand: compiled, from: operand.ty.clone(), to: to.clone(), explicit };
     if let CompiledExpr::Constant(value) = &cast.operand {
         // An error belongs to the execution, so it is only folded where it succeeds.
-        if let Ok(value) = super::scalar::cast(value.clone(), &cast) {
+        if let Ok(value) = super::scalar::cast(value, &cast) {
             return Ok(CompiledExpr::Constant(value));
         }
     }
     Ok(CompiledExpr::Cast(Box::new(cast)))
-}
-
-/// Casts that change only the static type.
-pub fn keeps_the_value(from: &SqlType, to: &SqlType) -> bool {
-    match (from, to) {
-        (SqlType::Int2, SqlType::Int4 | SqlType::Int8) | (SqlType::Int4, SqlType::Int8) => true,
-        (SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_), SqlType::Text | SqlType::Varchar(None)) => {
-            true
-        }
-        (SqlType::Numeric(_), SqlType::Numeric(None)) => true,
-        (SqlType::Array(from), SqlType::Array(to)) => from == to,
-        (from, to) => from == to,
-    }
 }

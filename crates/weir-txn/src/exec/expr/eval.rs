@@ -76,20 +76,16 @@ impl CompiledExpr {
                 for arg in &call.args {
                     args.push(arg.eval(cx)?);
                 }
-                if args.iter().any(Value::is_deferred) {
-                    return Ok(Value::Deferred);
-                }
-                if call.function.strict && args.iter().any(Value::is_null) {
-                    return Ok(Value::Null);
-                }
-                (call.function.eval)(&args, &call.types)
+                let types =
+                    weir_types::function::CallTypes { args: &call.arg_types, result: &call.result };
+                call.function.call(&args, &types)
             }
             CompiledExpr::Cast(cast) => {
                 let value = cast.operand.eval(cx)?;
                 if value.is_null() || value.is_deferred() {
                     return Ok(value);
                 }
-                scalar::cast(value, cast)
+                scalar::cast(&value, cast)
             }
             CompiledExpr::Case { whens, otherwise } => {
                 for (condition, value) in whens {

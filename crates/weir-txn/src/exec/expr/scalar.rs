@@ -16,7 +16,7 @@ pub fn negate(value: Value, ty: &SqlType) -> Result<Value, SqlError> {
     }
 }
 
-pub fn cast(value: Value, cast: &Cast) -> Result<Value, SqlError> {
+pub fn cast(value: &Value, cast: &Cast) -> Result<Value, SqlError> {
     let context = match cast.explicit {
         true => weir_types::cast::CastContext::Explicit,
         false => weir_types::cast::CastContext::Assignment,
@@ -97,16 +97,8 @@ pub fn like(
         return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "LIKE takes text on both sides"));
     };
     let escape = match escape {
-        None => Some('\\'),
-        Some(Value::Text(escape)) => {
-            let mut characters = escape.chars();
-            let first = characters.next();
-            if characters.next().is_some() {
-                return Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
-                    .with_hint("Escape string must be empty or one character."));
-            }
-            first
-        }
+        None => None,
+        Some(Value::Text(escape)) => Some(escape.as_str()),
         Some(_) => return Ok(Truth::Unknown),
     };
     weir_types::pattern::like(text, pattern, escape, insensitive).map(Truth::from)

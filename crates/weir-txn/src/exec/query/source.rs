@@ -191,7 +191,7 @@ pub fn series_step(args: &[SqlType]) -> Result<(BinaryFunction, Value), SqlError
         SqlType::Numeric(_) => Value::Numeric(weir_types::numeric::Numeric::from_i64(1)),
         _ => Value::Int(1),
     };
-    Ok((operator::specialise(BinaryOp::Add, start, step)?, one))
+    Ok((operator::specialise(BinaryOp::Add, start, step), one))
 }
 
 fn sign(step: &Value) -> i32 {
