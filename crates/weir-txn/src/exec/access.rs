@@ -38,19 +38,22 @@ pub struct TableAccess {
     /// The other columns, loaded only for rows that pass.
     other_columns: Vec<(ColumnIndex, Slot)>,
     row_slot: Option<Slot>,
-    /// Expected number of rows, for the join order.
-    pub(crate) rows_expected: f64,
-    /// Which of the conditions the path itself ensures, by position.
-    pub(crate) consumed: Vec<bool>,
 }
 
 #[derive(Debug)]
 pub enum Path {
     /// At most one row.
-    Get { index: IndexId, keys: Vec<CompiledExpr> },
+    Get {
+        index: IndexId,
+        keys: Vec<CompiledExpr>,
+    },
     Range(Range),
     /// `IN` over the last column of a unique key.
-    Gets { index: IndexId, prefix: Vec<CompiledExpr>, list: Vec<CompiledExpr> },
+    Gets {
+        index: IndexId,
+        prefix: Vec<CompiledExpr>,
+        list: Vec<CompiledExpr>,
+    },
     Scan,
 }
 

@@ -43,10 +43,24 @@ pub struct Accumulator {
 enum State {
     Count(i64),
     /// Sum of integers, as far as 128 bits reach (2^64 values at the least).
-    Int { sum: i128, count: i64 },
-    Numeric { sum: Option<Numeric>, count: i64 },
-    Float { sum: f64, count: i64 },
-    Interval { months: i64, days: i64, microseconds: i128, count: i64 },
+    Int {
+        sum: i128,
+        count: i64,
+    },
+    Numeric {
+        sum: Option<Numeric>,
+        count: i64,
+    },
+    Float {
+        sum: f64,
+        count: i64,
+    },
+    Interval {
+        months: i64,
+        days: i64,
+        microseconds: i128,
+        count: i64,
+    },
     /// min, max, bool_and and bool_or: the best so far.
     Best(Value),
     List(Vec<Value>),
@@ -249,9 +263,11 @@ impl CompiledAggregate {
             State::Int { sum, .. } if matches!(self.result, SqlType::Numeric(_)) => {
                 Value::Numeric(Numeric::from_i128(sum, 0))
             }
-            State::Int { sum, .. } => Value::Int(i64::try_from(sum).map_err(|_| {
-                SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range")
-            })?),
+            State::Int { sum, .. } => {
+                Value::Int(i64::try_from(sum).map_err(|_| {
+                    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range")
+                })?)
+            }
             State::Numeric { sum: Some(sum), count } if average => {
                 Value::Numeric(sum.div(&Numeric::from_i64(count))?)
             }
@@ -267,7 +283,7 @@ impl CompiledAggregate {
             State::List(list) if self.function == AggregateFunction::JsonbAgg => {
                 let mut items: Vec<Json> = Vec::with_capacity(list.len());
                 for value in &list {
-                    items.push(weir_types::json::from_value(value, &self.argument)?);
+                    items.push(to_json(value, &self.argument)?);
                 }
                 Value::jsonb(Json::Array(items))
             }
@@ -289,6 +305,20 @@ fn interval(months: i64, days: i64, microseconds: i128, count: i64) -> Result<Va
         days: i32::try_from(whole_days).map_err(|_| overflow())?,
         microseconds: i64::try_from(rest / i128::from(count)).map_err(|_| overflow())?,
     }))
+}
+
+/// One element of `jsonb_agg`.
+fn to_json(value: &Value, ty: &SqlType) -> Result<Json, SqlError> {
+    if value.is_null() {
+        return Ok(Json::Null);
+    }
+    let types = weir_types::function::CallTypes { args: std::slice::from_ref(ty), result: &SqlType::Jsonb };
+    let function = weir_types::function::overloads("to_jsonb").first();
+    match function.map(|function| (function.eval)(std::slice::from_ref(value), &types)) {
+        Some(Ok(Value::Jsonb(json))) => Ok((*json).clone()),
+        Some(Err(error)) => Err(error),
+        _ => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, "function to_jsonb does not exist")),
+    }
 }
 
 fn deferred() -> SqlError {

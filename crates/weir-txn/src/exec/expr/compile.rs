@@ -4,7 +4,7 @@ use weir_sql::bound::{Expr, ExprKind};
 use weir_types::operator::{self, BinaryOp};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, CompiledExpr, Comparison, Like, Slice};
+use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, Comparison, CompiledExpr, Like, Slice};
 use crate::exec::aggregate::CompiledAggregate;
 use crate::exec::compiler::Compiler;
 use crate::exec::query::subquery::{ArraySubquery, ExistsSubquery, QuantifiedSubquery, ScalarSubquery};
@@ -69,10 +69,8 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         ExprKind::Function { function, args } => CompiledExpr::Call(Box::new(Call {
             function,
             args: compile_list(args, compiler)?,
-            types: weir_types::function::CallTypes {
-                args: args.iter().map(|arg| arg.ty.clone()).collect(),
-                result: expr.ty.clone(),
-            },
+            arg_types: args.iter().map(|arg| arg.ty.clone()).collect(),
+            result: expr.ty.clone(),
         })),
         ExprKind::Cast { operand, explicit } => cast(operand, &expr.ty, *explicit, compiler)?,
         ExprKind::Case { whens, otherwise } => case(whens, otherwise.as_deref(), compiler)?,
@@ -106,10 +104,9 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
                 all: *all,
             }))
         }
-        ExprKind::Array(list) => CompiledExpr::Array {
-            element: element_type(&expr.ty),
-            values: compile_list(list, compiler)?,
-        },
+        ExprKind::Array(list) => {
+            CompiledExpr::Array { element: element_type(&expr.ty), values: compile_list(list, compiler)? }
+        }
         ExprKind::Subscript { array, index } => CompiledExpr::Subscript(pair(array, index, compiler)?),
         ExprKind::Slice { array, lower, upper } => CompiledExpr::Slice(Box::new(Slice {
             array: CompiledExpr::compile(array, compiler)?,
@@ -123,9 +120,9 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         ExprKind::Exists { query, negated } => {
             CompiledExpr::Exists(Box::new(ExistsSubquery::compile(query, *negated, compiler)?))
         }
-        ExprKind::QuantifiedSubquery { op, left, query, all } => CompiledExpr::Quantified(Box::new(
-            QuantifiedSubquery::compile(*op, left, query, *all, compiler)?,
-        )),
+        ExprKind::QuantifiedSubquery { op, left, query, all } => {
+            CompiledExpr::Quantified(Box::new(QuantifiedSubquery::compile(*op, left, query, *all, compiler)?))
+        }
         ExprKind::ArraySubquery(query) => CompiledExpr::ArraySubquery(Box::new(ArraySubquery::compile(
             query,
             element_type(&expr.ty),
@@ -169,7 +166,7 @@ fn binary(
     }
     Ok(CompiledExpr::Binary(Box::new(Binary {
         name: op,
-        apply: operator::specialise(op, &left.ty, &right.ty)?,
+        apply: operator::specialise(op, &left.ty, &right.ty),
         left: compiled_left,
         right: compiled_right,
     })))
@@ -179,7 +176,7 @@ fn binary(
 pub fn binary_test(op: BinaryOp, left: &SqlType, right: &SqlType) -> Result<BinaryTest, SqlError> {
     Ok(match Comparison::of(op) {
         Some(test) => BinaryTest::Compare(test),
-        None => BinaryTest::Other(operator::specialise(op, left, right)?),
+        None => BinaryTest::Other(operator::specialise(op, left, right)),
     })
 }
 
@@ -197,10 +194,7 @@ fn case(
 ) -> Result<CompiledExpr, SqlError> {
     let mut compiled = Vec::with_capacity(whens.len());
     for (condition, value) in whens {
-        compiled.push((
-            CompiledExpr::compile(condition, compiler)?,
-            CompiledExpr::compile(value, compiler)?,
-        ));
+        compiled.push((CompiledExpr::compile(condition, compiler)?, CompiledExpr::compile(value, compiler)?));
     }
     let otherwise = otherwise.map(|value| boxed(value, compiler)).transpose()?;
     Ok(CompiledExpr::Case { whens: compiled, otherwise })
@@ -213,7 +207,7 @@ fn cast(
     compiler: &mut Compiler<'_>,
 ) -> Result<CompiledExpr, SqlError> {
     let compiled = CompiledExpr::compile(operand, compiler)?;
-    if keeps_the_value(&operand.ty, to) {
+    if weir_types::cast::is_identity(&operand.ty, to) {
         return Ok(compiled);
     }
     if matches!(compiled, CompiledExpr::Constant(Value::Null)) {
@@ -222,22 +216,9 @@ fn cast(
     let cast = Cast { operand: compiled, from: operand.ty.clone(), to: to.clone(), explicit };
     if let CompiledExpr::Constant(value) = &cast.operand {
         // An error belongs to the execution, so it is only folded where it succeeds.
-        if let Ok(value) = super::scalar::cast(value.clone(), &cast) {
+        if let Ok(value) = super::scalar::cast(value, &cast) {
             return Ok(CompiledExpr::Constant(value));
         }
     }
     Ok(CompiledExpr::Cast(Box::new(cast)))
-}
-
-/// Casts that change only the static type.
-pub fn keeps_the_value(from: &SqlType, to: &SqlType) -> bool {
-    match (from, to) {
-        (SqlType::Int2, SqlType::Int4 | SqlType::Int8) | (SqlType::Int4, SqlType::Int8) => true,
-        (SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_), SqlType::Text | SqlType::Varchar(None)) => {
-            true
-        }
-        (SqlType::Numeric(_), SqlType::Numeric(None)) => true,
-        (SqlType::Array(from), SqlType::Array(to)) => from == to,
-        (from, to) => from == to,
-    }
 }

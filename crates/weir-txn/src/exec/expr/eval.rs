@@ -76,20 +76,15 @@ impl CompiledExpr {
                 for arg in &call.args {
                     args.push(arg.eval(cx)?);
                 }
-                if args.iter().any(Value::is_deferred) {
-                    return Ok(Value::Deferred);
-                }
-                if call.function.strict && args.iter().any(Value::is_null) {
-                    return Ok(Value::Null);
-                }
-                (call.function.eval)(&args, &call.types)
+                let types = weir_types::function::CallTypes { args: &call.arg_types, result: &call.result };
+                call.function.call(&args, &types)
             }
             CompiledExpr::Cast(cast) => {
                 let value = cast.operand.eval(cx)?;
                 if value.is_null() || value.is_deferred() {
                     return Ok(value);
                 }
-                scalar::cast(value, cast)
+                scalar::cast(&value, cast)
             }
             CompiledExpr::Case { whens, otherwise } => {
                 for (condition, value) in whens {
@@ -270,11 +265,7 @@ fn eval_like(like: &Like, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
     scalar::like(text, pattern, escape.as_ref(), like.insensitive).map(|truth| truth.not_if(like.negated))
 }
 
-fn eval_in_list(
-    operand: &CompiledExpr,
-    list: &[CompiledExpr],
-    cx: &mut Cx<'_>,
-) -> Result<Truth, SqlError> {
+fn eval_in_list(operand: &CompiledExpr, list: &[CompiledExpr], cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
     let value = operand.eval(cx)?;
     let mut truth = Truth::False;
     for expr in list {

@@ -12,6 +12,7 @@ use weir_sql::bound::VolatileFunction;
 use weir_sql::catalog::SequenceId;
 use weir_types::{SqlError, SqlType, Value};
 
+pub use compile::compile_list;
 pub use truth::Truth;
 
 use super::query::subquery::{ArraySubquery, ExistsSubquery, QuantifiedSubquery, ScalarSubquery};
@@ -85,7 +86,8 @@ pub struct Binary {
 pub struct Call {
     pub function: &'static weir_types::function::Function,
     pub args: Vec<CompiledExpr>,
-    pub types: weir_types::function::CallTypes,
+    pub arg_types: Vec<SqlType>,
+    pub result: SqlType,
 }
 
 #[derive(Debug)]

@@ -16,7 +16,7 @@ pub fn negate(value: Value, ty: &SqlType) -> Result<Value, SqlError> {
     }
 }
 
-pub fn cast(value: Value, cast: &Cast) -> Result<Value, SqlError> {
+pub fn cast(value: &Value, cast: &Cast) -> Result<Value, SqlError> {
     let context = match cast.explicit {
         true => weir_types::cast::CastContext::Explicit,
         false => weir_types::cast::CastContext::Assignment,
@@ -70,11 +70,8 @@ pub fn slice(array: &Value, lower: Option<&Value>, upper: Option<&Value>) -> Val
     let length = array.values.len() as i64;
     let (Some(lower), Some(upper)) = (bound(lower, 1), bound(upper, length)) else { return Value::Null };
     let (lower, upper) = (lower.max(1), upper.min(length));
-    let values = if lower > upper {
-        Vec::new()
-    } else {
-        array.values[lower as usize - 1..upper as usize].to_vec()
-    };
+    let values =
+        if lower > upper { Vec::new() } else { array.values[lower as usize - 1..upper as usize].to_vec() };
     Value::Array(Arc::new(weir_types::value::Array { element: array.element.clone(), values }))
 }
 
@@ -97,16 +94,8 @@ pub fn like(
         return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "LIKE takes text on both sides"));
     };
     let escape = match escape {
-        None => Some('\\'),
-        Some(Value::Text(escape)) => {
-            let mut characters = escape.chars();
-            let first = characters.next();
-            if characters.next().is_some() {
-                return Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
-                    .with_hint("Escape string must be empty or one character."));
-            }
-            first
-        }
+        None => None,
+        Some(Value::Text(escape)) => Some(escape.as_str()),
         Some(_) => return Ok(Truth::Unknown),
     };
     weir_types::pattern::like(text, pattern, escape, insensitive).map(Truth::from)

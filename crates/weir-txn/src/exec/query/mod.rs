@@ -73,10 +73,7 @@ impl CompiledQuery {
     }
 
     /// A query inside of a statement.
-    pub(crate) fn compile_in(
-        query: &Query,
-        compiler: &mut Compiler<'_>,
-    ) -> Result<CompiledQuery, SqlError> {
+    pub(crate) fn compile_in(query: &Query, compiler: &mut Compiler<'_>) -> Result<CompiledQuery, SqlError> {
         compiler.ctes.push(Vec::new());
         let compiled = compile_scoped(query, compiler);
         compiler.ctes.pop();
@@ -268,8 +265,7 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
         if let Some(scope) = compiler.ctes.last_mut() {
             scope.push(cell);
         }
-        let constant =
-            walk::outer_relations(&cte.query).is_empty() && !walk::query_is_volatile(&cte.query);
+        let constant = walk::outer_relations(&cte.query).is_empty() && !walk::query_is_volatile(&cte.query);
         ctes.push(CompiledCte { cell, query: compiled, constant });
     }
     let order_by: Vec<(usize, SortOrder)> =

@@ -58,12 +58,10 @@ impl CompiledSelect {
         let keys = compile_list(&select.group_by, compiler)?;
         compiler.aggregates.push(Vec::new());
         let outputs = compile_list(&select.outputs, compiler);
-        let having =
-            select.having.as_ref().map(|having| CompiledExpr::compile(having, compiler)).transpose();
+        let having = select.having.as_ref().map(|having| CompiledExpr::compile(having, compiler)).transpose();
         let aggregates = compiler.aggregates.pop().unwrap_or_default();
         let kept = kept_columns(select, compiler);
-        let grouping =
-            Grouping { keys, aggregates, kept, having: having?, first_value_decides: false };
+        let grouping = Grouping { keys, aggregates, kept, having: having?, first_value_decides: false };
         let mut compiled = CompiledSelect { source, outputs: outputs?, grouping: Some(grouping), distinct };
         compiled.use_index_end(select, compiler.schema);
         Ok(compiled)
@@ -212,9 +210,7 @@ impl CompiledSelect {
 
 impl Grouping {
     fn start(&self, cx: Option<&Cx<'_>>) -> Group {
-        let kept = cx.map_or(Vec::new(), |cx| {
-            self.kept.iter().map(|&slot| cx.value(slot).clone()).collect()
-        });
+        let kept = cx.map_or(Vec::new(), |cx| self.kept.iter().map(|&slot| cx.value(slot).clone()).collect());
         Group { accumulators: self.aggregates.iter().map(CompiledAggregate::start).collect(), kept }
     }
 

@@ -32,7 +32,6 @@ pub enum SourceKind {
 pub struct FunctionSource {
     pub function: TableFunction,
     pub args: Vec<CompiledExpr>,
-    pub with_ordinality: bool,
     /// `generate_series`: how to take a step.
     pub step: Option<BinaryFunction>,
     /// The default step.
@@ -107,12 +106,7 @@ impl RowSource {
         if all_true(&self.filter, cx)? { sink(cx) } else { Ok(ControlFlow::Continue(())) }
     }
 
-    fn unnest(
-        &self,
-        args: &[Value],
-        cx: &mut Cx<'_>,
-        sink: Sink<'_>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+    fn unnest(&self, args: &[Value], cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
         let length = |value: &Value| match value {
             Value::Array(array) => array.values.len(),
             _ => 0,
@@ -150,10 +144,7 @@ impl RowSource {
         }
         let ascending = match sign(&step) {
             0 => {
-                return Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    "step size cannot equal zero",
-                ));
+                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
             }
             sign => sign > 0,
         };
@@ -184,14 +175,17 @@ impl RowSource {
 /// How `generate_series` over this type takes a step, and its default step.
 pub fn series_step(args: &[SqlType]) -> Result<(BinaryFunction, Value), SqlError> {
     let (Some(start), step) = (args.first(), args.get(2)) else {
-        return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, "generate_series takes two or three arguments"));
+        return Err(SqlError::new(
+            SqlState::UNDEFINED_FUNCTION,
+            "generate_series takes two or three arguments",
+        ));
     };
     let step = step.unwrap_or(start);
     let one = match start {
         SqlType::Numeric(_) => Value::Numeric(weir_types::numeric::Numeric::from_i64(1)),
         _ => Value::Int(1),
     };
-    Ok((operator::specialise(BinaryOp::Add, start, step)?, one))
+    Ok((operator::specialise(BinaryOp::Add, start, step), one))
 }
 
 fn sign(step: &Value) -> i32 {
