@@ -1,3 +1,4 @@
 //! All IO: the embedded cluster, its clients, and what a run reports.
 
+pub mod progress;
 pub mod report;
