@@ -13,7 +13,7 @@ pub mod walk;
 
 pub use access::TableAccess;
 pub use compiler::Compiler;
-pub use context::{Cx, Environment, Frame};
+pub use context::{Cx, Environment, Flow, Frame};
 pub use expr::{CompiledExpr, Truth};
 pub use query::CompiledQuery;
 pub use slots::{ROW_IDENTITY, Slot, SlotAllocator};

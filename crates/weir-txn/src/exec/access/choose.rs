@@ -252,16 +252,16 @@ impl Choice {
             bound_columns.push((*column, CompiledExpr::compile(value, compiler)?));
         }
         let path = compile_path(self.plan, compiler)?;
-        let (filter_columns, other_columns, row_slot) = split_columns(self.relation, &left, compiler);
+        let columns = split_columns(self.relation, &left, compiler);
         Ok(TableAccess {
             table: self.table,
             relation: self.relation,
             path,
             bound_columns,
             filter,
-            filter_columns,
-            other_columns,
-            row_slot,
+            filter_columns: columns.in_filter,
+            other_columns: columns.others,
+            row_slot: columns.row_slot,
         })
     }
 }

@@ -8,7 +8,7 @@ use weir_types::{SqlError, Value};
 use super::hash::HashTable;
 use super::source::RowSource;
 use crate::exec::access::{Sink, TableAccess};
-use crate::exec::context::{Cell, Cx};
+use crate::exec::context::{Cell, Cx, Flow};
 use crate::exec::expr::CompiledExpr;
 use crate::exec::slots::{CellId, Slot};
 
@@ -55,7 +55,7 @@ pub enum HashJoinKind {
     Full,
 }
 
-const CONTINUE: Result<ControlFlow<()>, SqlError> = Ok(ControlFlow::Continue(()));
+const CONTINUE: Flow = Ok(ControlFlow::Continue(()));
 
 /// Whether all conditions are true.
 #[inline]
@@ -69,7 +69,7 @@ pub fn all_true(conditions: &[CompiledExpr], cx: &mut Cx<'_>) -> Result<bool, Sq
 }
 
 impl Node {
-    pub fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    pub fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         match self {
             Node::Once => sink(cx),
             Node::Table(access) => access.for_each_match(cx, &mut |cx, _| sink(cx)),
@@ -181,7 +181,7 @@ impl HashJoin {
         }
     }
 
-    fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         let table = self.table(cx)?;
         if table.rows == 0 && self.kind == HashJoinKind::Inner {
             return CONTINUE;

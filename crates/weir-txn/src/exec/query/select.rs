@@ -12,7 +12,7 @@ use super::node::Node;
 use crate::exec::access::TableAccess;
 use crate::exec::aggregate::{Accumulator, CompiledAggregate};
 use crate::exec::compiler::Compiler;
-use crate::exec::context::Cx;
+use crate::exec::context::{Cx, Flow};
 use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
 use crate::exec::slots::Slot;
@@ -115,7 +115,7 @@ impl CompiledSelect {
         access.deliver_in_order(&columns, limited, false, schema)
     }
 
-    pub fn run(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    pub fn run(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         if !self.distinct {
             return self.rows(cx, sink);
         }
@@ -125,7 +125,7 @@ impl CompiledSelect {
         })
     }
 
-    fn rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    fn rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         let mut row = Vec::with_capacity(self.outputs.len());
         match &self.grouping {
             None => self.source.run(cx, &mut |cx| self.output(&mut row, cx, sink)),
@@ -145,12 +145,7 @@ impl CompiledSelect {
     }
 
     #[inline]
-    fn output(
-        &self,
-        row: &mut Vec<Value>,
-        cx: &mut Cx<'_>,
-        sink: RowSink<'_>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+    fn output(&self, row: &mut Vec<Value>, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         row.clear();
         for output in &self.outputs {
             row.push(output.eval(cx)?);
@@ -191,7 +186,7 @@ impl CompiledSelect {
         row: &mut Vec<Value>,
         cx: &mut Cx<'_>,
         sink: RowSink<'_>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+    ) -> Flow {
         for (&slot, value) in grouping.kept.iter().zip(group.kept) {
             cx.frame.set(slot, value);
         }

@@ -9,7 +9,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 use super::CompiledQuery;
 use super::node::all_true;
 use crate::exec::access::{Sink, TableAccess};
-use crate::exec::context::{Cell, Cx};
+use crate::exec::context::{Cell, Cx, Flow};
 use crate::exec::expr::{BinaryFunction, CompiledExpr};
 use crate::exec::slots::{CellId, Slot};
 
@@ -55,7 +55,7 @@ impl RowSource {
         }
     }
 
-    pub fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    pub fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         match &self.kind {
             SourceKind::Query(query) => query.execute(cx, &mut |cx, row| {
                 for &(output, slot) in &self.targets {
@@ -102,11 +102,11 @@ impl RowSource {
         }
     }
 
-    fn pass(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    fn pass(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         if all_true(&self.filter, cx)? { sink(cx) } else { Ok(ControlFlow::Continue(())) }
     }
 
-    fn unnest(&self, args: &[Value], cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    fn unnest(&self, args: &[Value], cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         let length = |value: &Value| match value {
             Value::Array(array) => array.values.len(),
             _ => 0,
@@ -128,13 +128,7 @@ impl RowSource {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn series(
-        &self,
-        function: &FunctionSource,
-        args: Vec<Value>,
-        cx: &mut Cx<'_>,
-        sink: Sink<'_>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+    fn series(&self, function: &FunctionSource, args: Vec<Value>, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         let mut args = args.into_iter();
         let mut current = args.next().unwrap_or_default();
         let end = args.next().unwrap_or_default();
