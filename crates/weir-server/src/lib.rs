@@ -2,4 +2,5 @@
 
 pub mod embedded;
 mod mailbox;
+pub mod progress;
 pub mod report;

@@ -12,7 +12,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
 use super::compiler::Compiler;
-use super::context::Cx;
+use super::context::{Cx, Flow};
 use super::expr::CompiledExpr;
 use super::slots::{ROW_IDENTITY, Slot};
 use super::walk::Relations;
@@ -20,7 +20,7 @@ use crate::storage::{IndexId, KeyBytes, RowRef};
 pub use key::{pack_row, unpack_row};
 
 /// Called once per matching row, whose columns are then in the frame.
-pub type Sink<'a> = &'a mut dyn FnMut(&mut Cx<'_>) -> Result<ControlFlow<()>, SqlError>;
+pub type Sink<'a> = &'a mut dyn FnMut(&mut Cx<'_>) -> Flow;
 
 /// One table in one statement.
 #[derive(Debug)]
@@ -38,19 +38,22 @@ pub struct TableAccess {
     /// The other columns, loaded only for rows that pass.
     other_columns: Vec<(ColumnIndex, Slot)>,
     row_slot: Option<Slot>,
-    /// Expected number of rows, for the join order.
-    pub(crate) rows_expected: f64,
-    /// Which of the conditions the path itself ensures, by position.
-    pub(crate) consumed: Vec<bool>,
 }
 
 #[derive(Debug)]
 pub enum Path {
     /// At most one row.
-    Get { index: IndexId, keys: Vec<CompiledExpr> },
+    Get {
+        index: IndexId,
+        keys: Vec<CompiledExpr>,
+    },
     Range(Range),
     /// `IN` over the last column of a unique key.
-    Gets { index: IndexId, prefix: Vec<CompiledExpr>, list: Vec<CompiledExpr> },
+    Gets {
+        index: IndexId,
+        prefix: Vec<CompiledExpr>,
+        list: Vec<CompiledExpr>,
+    },
     Scan,
 }
 
@@ -98,8 +101,8 @@ impl TableAccess {
     pub fn for_each_match(
         &self,
         cx: &mut Cx<'_>,
-        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Result<ControlFlow<()>, SqlError>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
+    ) -> Flow {
         match &self.path {
             Path::Get { index, keys } => {
                 let mut key = KeyBytes::new();
@@ -160,8 +163,8 @@ impl TableAccess {
         &self,
         row: RowRef,
         cx: &mut Cx<'_>,
-        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Result<ControlFlow<()>, SqlError>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
+    ) -> Flow {
         if !self.filter.is_empty() {
             self.load_columns(&self.filter_columns, row, cx);
             for condition in &self.filter {
@@ -183,8 +186,8 @@ impl TableAccess {
         prefix: &[CompiledExpr],
         list: &[CompiledExpr],
         cx: &mut Cx<'_>,
-        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Result<ControlFlow<()>, SqlError>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
+    ) -> Flow {
         let mut start = KeyBytes::new();
         if !self.push_keys(&mut start, index, 0, prefix, cx)? {
             return Ok(ControlFlow::Continue(()));
@@ -221,12 +224,15 @@ impl TableAccess {
     }
 }
 
+/// The columns of a table that a statement uses.
+struct Columns {
+    in_filter: Vec<(ColumnIndex, Slot)>,
+    others: Vec<(ColumnIndex, Slot)>,
+    row_slot: Option<Slot>,
+}
+
 /// Splits the columns that a statement uses into those that the filter reads and the rest.
-fn split_columns(
-    relation: RelationId,
-    filter: &[&Expr],
-    compiler: &mut Compiler<'_>,
-) -> (Vec<(ColumnIndex, Slot)>, Vec<(ColumnIndex, Slot)>, Option<Slot>) {
+fn split_columns(relation: RelationId, filter: &[&Expr], compiler: &mut Compiler<'_>) -> Columns {
     let mut used = super::walk::UsedColumns::new();
     filter.iter().for_each(|condition| {
         super::walk::each_expr(condition, &mut |expr| super::walk::note_column(&mut used, expr));
@@ -243,7 +249,7 @@ fn split_columns(
             rest.push((column, slot));
         }
     }
-    (first, rest, row_slot)
+    Columns { in_filter: first, others: rest, row_slot }
 }
 
 /// A key value that an index column cannot hold matches nothing.

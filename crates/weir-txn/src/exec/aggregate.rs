@@ -43,10 +43,24 @@ pub struct Accumulator {
 enum State {
     Count(i64),
     /// Sum of integers, as far as 128 bits reach (2^64 values at the least).
-    Int { sum: i128, count: i64 },
-    Numeric { sum: Option<Numeric>, count: i64 },
-    Float { sum: f64, count: i64 },
-    Interval { months: i64, days: i64, microseconds: i128, count: i64 },
+    Int {
+        sum: i128,
+        count: i64,
+    },
+    Numeric {
+        sum: Option<Numeric>,
+        count: i64,
+    },
+    Float {
+        sum: f64,
+        count: i64,
+    },
+    Interval {
+        months: i64,
+        days: i64,
+        microseconds: i128,
+        count: i64,
+    },
     /// min, max, bool_and and bool_or: the best so far.
     Best(Value),
     List(Vec<Value>),
@@ -249,9 +263,11 @@ impl CompiledAggregate {
             State::Int { sum, .. } if matches!(self.result, SqlType::Numeric(_)) => {
                 Value::Numeric(Numeric::from_i128(sum, 0))
             }
-            State::Int { sum, .. } => Value::Int(i64::try_from(sum).map_err(|_| {
-                SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range")
-            })?),
+            State::Int { sum, .. } => {
+                Value::Int(i64::try_from(sum).map_err(|_| {
+                    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range")
+                })?)
+            }
             State::Numeric { sum: Some(sum), count } if average => {
                 Value::Numeric(sum.div(&Numeric::from_i64(count))?)
             }

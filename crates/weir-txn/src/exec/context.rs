@@ -1,5 +1,6 @@
 //! What a running statement has in its hands: the frame of slots, the rows, the time.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use weir_sql::bound::VolatileFunction;
@@ -9,6 +10,9 @@ use weir_types::{SqlError, Value};
 use super::query::hash::{HashTable, ValueMap, ValueSet};
 use super::slots::{CellId, Slot, SlotAllocator};
 use crate::storage::Rows;
+
+/// What a visit says after each row: go on, or enough.
+pub type Flow = Result<ControlFlow<()>, SqlError>;
 
 /// Variables, columns and cached subqueries of one execution.
 #[derive(Clone, Debug, Default)]

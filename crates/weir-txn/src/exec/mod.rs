@@ -22,7 +22,7 @@ pub mod write;
 
 pub use access::TableAccess;
 pub use compiler::Compiler;
-pub use context::{Cx, Environment, Frame};
+pub use context::{Cx, Environment, Flow, Frame};
 pub use expr::{CompiledExpr, Truth};
 pub use query::CompiledQuery;
 pub use slots::{ROW_IDENTITY, Slot, SlotAllocator};

@@ -22,11 +22,7 @@ pub fn each_expr<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
 }
 
 /// The direct operands, and the direct subqueries.
-pub fn each_child<'a>(
-    expr: &'a Expr,
-    child: &mut dyn FnMut(&'a Expr),
-    subquery: &mut dyn FnMut(&'a Query),
-) {
+pub fn each_child<'a>(expr: &'a Expr, child: &mut dyn FnMut(&'a Expr), subquery: &mut dyn FnMut(&'a Query)) {
     match &expr.kind {
         ExprKind::Literal(_)
         | ExprKind::Column { .. }
@@ -261,10 +257,8 @@ pub fn item_relations(item: &FromItem) -> Relations {
 pub fn is_volatile(expr: &Expr) -> bool {
     let mut volatile = false;
     each_expr(expr, &mut |expr| {
-        volatile |= matches!(
-            expr.kind,
-            ExprKind::NextValue(_) | ExprKind::CurrentValue(_) | ExprKind::Volatile(_)
-        );
+        volatile |=
+            matches!(expr.kind, ExprKind::NextValue(_) | ExprKind::CurrentValue(_) | ExprKind::Volatile(_));
     });
     volatile
 }
@@ -272,10 +266,8 @@ pub fn is_volatile(expr: &Expr) -> bool {
 pub fn query_is_volatile(query: &Query) -> bool {
     let mut volatile = false;
     each_query_expr(query, &mut |expr| {
-        volatile |= matches!(
-            expr.kind,
-            ExprKind::NextValue(_) | ExprKind::CurrentValue(_) | ExprKind::Volatile(_)
-        );
+        volatile |=
+            matches!(expr.kind, ExprKind::NextValue(_) | ExprKind::CurrentValue(_) | ExprKind::Volatile(_));
     });
     volatile
 }

@@ -29,8 +29,8 @@ enum Map {
 /// A key form that keeps the order of the bytes.
 trait Stored: Ord + Sized {
     fn exact(bytes: &[u8]) -> Self;
-    /// The ends of a range of byte prefixes.
-    fn bounds(range: &KeyRange) -> (Bound<Self>, Bound<Self>);
+    /// The ends of a range of byte prefixes; `None` if no key can lie between them.
+    fn bounds(range: &KeyRange) -> Option<(Bound<Self>, Bound<Self>)>;
 }
 
 impl<const N: usize> Stored for [u64; N] {
@@ -38,15 +38,15 @@ impl<const N: usize> Stored for [u64; N] {
         words(bytes, 0)
     }
 
-    fn bounds(range: &KeyRange) -> (Bound<Self>, Bound<Self>) {
+    fn bounds(range: &KeyRange) -> Option<(Bound<Self>, Bound<Self>)> {
         // Keys of one width: "after every key that starts with p" is "after p filled up with ones".
         let fill = |boundary: &Boundary| words(&boundary.bytes, if boundary.after { 0xFF } else { 0 });
         let lower = fill(&range.lower);
         let upper = fill(&range.upper);
-        (
+        Some((
             if range.lower.after { Bound::Excluded(lower) } else { Bound::Included(lower) },
             if range.upper.after { Bound::Included(upper) } else { Bound::Excluded(upper) },
-        )
+        ))
     }
 }
 
@@ -68,16 +68,16 @@ impl Stored for Box<[u8]> {
         bytes.into()
     }
 
-    fn bounds(range: &KeyRange) -> (Bound<Self>, Bound<Self>) {
+    fn bounds(range: &KeyRange) -> Option<(Bound<Self>, Bound<Self>)> {
         let lower = match range.lower.after {
             false => Bound::Included(range.lower.bytes[..].into()),
-            true => successor(&range.lower.bytes).map_or(Bound::Unbounded, Bound::Included),
+            true => Bound::Included(successor(&range.lower.bytes)?),
         };
         let upper = match range.upper.after {
             false => Bound::Excluded(range.upper.bytes[..].into()),
             true => successor(&range.upper.bytes).map_or(Bound::Unbounded, Bound::Excluded),
         };
-        (lower, upper)
+        Some((lower, upper))
     }
 }
 
@@ -157,7 +157,7 @@ impl IndexTree {
             reverse: bool,
             visit: &mut dyn FnMut(u32) -> Result<ControlFlow<()>, SqlError>,
         ) -> Result<ControlFlow<()>, SqlError> {
-            let (lower, upper) = K::bounds(range);
+            let Some((lower, upper)) = K::bounds(range) else { return Ok(ControlFlow::Continue(())) };
             // BTreeMap panics on an inverted range; to us it is empty.
             let empty = match (&lower, &upper) {
                 (Bound::Included(low), Bound::Included(high)) => low > high,

@@ -10,7 +10,7 @@ use weir_types::{SqlError, SqlType};
 use super::{Bound, Path, Range, TableAccess, split_columns};
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::compile::compile_list;
-use crate::exec::expr::{CompiledExpr, Comparison};
+use crate::exec::expr::{Comparison, CompiledExpr};
 use crate::exec::walk::{self, Relations};
 use crate::storage::{IndexColumn, IndexId, IndexSchema, Schema};
 
@@ -42,8 +42,6 @@ pub struct Choice {
     bound_columns: Vec<(ColumnIndex, Expr)>,
     consumed: Vec<bool>,
     pub rows_expected: f64,
-    /// Relations that the key values read.
-    pub key_relations: Relations,
 }
 
 #[derive(Clone)]
@@ -94,8 +92,6 @@ pub fn choose(
     for term in terms.iter().filter(|term| !consumed[term.position]) {
         rows_expected *= if term.test == Comparison::Equal { 0.1 } else { 0.5 };
     }
-    let mut key_relations = Relations::new();
-    best.plan.each_value(&mut |value| key_relations.extend(walk::relations_read(value)));
     Choice {
         table,
         relation,
@@ -103,7 +99,6 @@ pub fn choose(
         bound_columns,
         consumed,
         rows_expected: rows_expected.max(1.0),
-        key_relations,
     }
 }
 
@@ -194,11 +189,14 @@ fn candidate(
     {
         consumed.push(list.position);
         let rows = list.list.len() as f64;
-        return Some(Candidate { plan: Plan::Gets { index, prefix, list: list.list.to_vec() }, consumed, rows });
+        return Some(Candidate {
+            plan: Plan::Gets { index, prefix, list: list.list.to_vec() },
+            consumed,
+            rows,
+        });
     }
-    let lower = term_for(next, terms, |test| {
-        matches!(test, Comparison::Greater | Comparison::GreaterOrEqual)
-    });
+    let lower =
+        term_for(next, terms, |test| matches!(test, Comparison::Greater | Comparison::GreaterOrEqual));
     let upper = term_for(next, terms, |test| matches!(test, Comparison::Less | Comparison::LessOrEqual));
     if bound == 0 && lower.is_none() && upper.is_none() {
         return None;
@@ -229,38 +227,16 @@ fn term_for<'t, 'a>(
     terms.iter().find(|term| term.column == column && accepts(term.test))
 }
 
-impl Plan {
-    fn each_value<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
-        match self {
-            Plan::Scan => {}
-            Plan::Get { keys, .. } => keys.iter().for_each(visit),
-            Plan::Gets { prefix, list, .. } => prefix.iter().chain(list).for_each(visit),
-            Plan::Range { prefix, lower, upper, .. } => {
-                prefix.iter().for_each(&mut *visit);
-                lower.iter().chain(upper).for_each(|(value, _)| visit(value));
-            }
-        }
-    }
-}
-
 impl Choice {
     pub fn is_single(&self) -> bool {
         matches!(self.plan, Plan::Get { .. })
-    }
-
-    pub fn is_scan(&self) -> bool {
-        matches!(self.plan, Plan::Scan)
     }
 
     pub fn consumes(&self, position: usize) -> bool {
         self.consumed[position]
     }
 
-    pub fn compile(
-        self,
-        conditions: &[&Expr],
-        compiler: &mut Compiler<'_>,
-    ) -> Result<TableAccess, SqlError> {
+    pub fn compile(self, conditions: &[&Expr], compiler: &mut Compiler<'_>) -> Result<TableAccess, SqlError> {
         let left: Vec<&Expr> = conditions
             .iter()
             .zip(&self.consumed)
@@ -276,18 +252,16 @@ impl Choice {
             bound_columns.push((*column, CompiledExpr::compile(value, compiler)?));
         }
         let path = compile_path(self.plan, compiler)?;
-        let (filter_columns, other_columns, row_slot) = split_columns(self.relation, &left, compiler);
+        let columns = split_columns(self.relation, &left, compiler);
         Ok(TableAccess {
             table: self.table,
             relation: self.relation,
             path,
             bound_columns,
             filter,
-            filter_columns,
-            other_columns,
-            row_slot,
-            rows_expected: self.rows_expected,
-            consumed: self.consumed,
+            filter_columns: columns.in_filter,
+            other_columns: columns.others,
+            row_slot: columns.row_slot,
         })
     }
 }

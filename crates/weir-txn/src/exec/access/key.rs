@@ -89,8 +89,7 @@ impl TableAccess {
             return Ok(Some(KeyRange::prefix(prefix)));
         }
         let rows = cx.rows;
-        let column =
-            &rows.schema().table(self.table).indexes[range.index].columns[range.prefix.len()];
+        let column = &rows.schema().table(self.table).indexes[range.index].columns[range.prefix.len()];
         let mut present = prefix;
         push_present(&mut present, column);
         let mut ends = KeyRange::prefix(present.clone());

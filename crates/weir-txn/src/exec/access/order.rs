@@ -64,9 +64,7 @@ fn direction(
         columns.iter().zip(wanted).all(|(column, (wanted, order))| {
             column.column == Some(*wanted)
                 && (column.descending != reverse) == order.descending
-                && (ignore_nulls
-                    || !column.nullable
-                    || (column.nulls_first != reverse) == order.nulls_first)
+                && (ignore_nulls || !column.nullable || (column.nulls_first != reverse) == order.nulls_first)
         })
     };
     [false, true].into_iter().find(|&reverse| fits(reverse))

@@ -4,7 +4,7 @@ use weir_sql::bound::{Expr, ExprKind};
 use weir_types::operator::{self, BinaryOp};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, CompiledExpr, Comparison, Like, Slice};
+use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, Comparison, CompiledExpr, Like, Slice};
 use crate::exec::aggregate::CompiledAggregate;
 use crate::exec::compiler::Compiler;
 use crate::exec::query::subquery::{ArraySubquery, ExistsSubquery, QuantifiedSubquery, ScalarSubquery};
@@ -104,10 +104,9 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
                 all: *all,
             }))
         }
-        ExprKind::Array(list) => CompiledExpr::Array {
-            element: element_type(&expr.ty),
-            values: compile_list(list, compiler)?,
-        },
+        ExprKind::Array(list) => {
+            CompiledExpr::Array { element: element_type(&expr.ty), values: compile_list(list, compiler)? }
+        }
         ExprKind::Subscript { array, index } => CompiledExpr::Subscript(pair(array, index, compiler)?),
         ExprKind::Slice { array, lower, upper } => CompiledExpr::Slice(Box::new(Slice {
             array: CompiledExpr::compile(array, compiler)?,
@@ -121,9 +120,9 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         ExprKind::Exists { query, negated } => {
             CompiledExpr::Exists(Box::new(ExistsSubquery::compile(query, *negated, compiler)?))
         }
-        ExprKind::QuantifiedSubquery { op, left, query, all } => CompiledExpr::Quantified(Box::new(
-            QuantifiedSubquery::compile(*op, left, query, *all, compiler)?,
-        )),
+        ExprKind::QuantifiedSubquery { op, left, query, all } => {
+            CompiledExpr::Quantified(Box::new(QuantifiedSubquery::compile(*op, left, query, *all, compiler)?))
+        }
         ExprKind::ArraySubquery(query) => CompiledExpr::ArraySubquery(Box::new(ArraySubquery::compile(
             query,
             element_type(&expr.ty),
@@ -195,10 +194,7 @@ fn case(
 ) -> Result<CompiledExpr, SqlError> {
     let mut compiled = Vec::with_capacity(whens.len());
     for (condition, value) in whens {
-        compiled.push((
-            CompiledExpr::compile(condition, compiler)?,
-            CompiledExpr::compile(value, compiler)?,
-        ));
+        compiled.push((CompiledExpr::compile(condition, compiler)?, CompiledExpr::compile(value, compiler)?));
     }
     let otherwise = otherwise.map(|value| boxed(value, compiler)).transpose()?;
     Ok(CompiledExpr::Case { whens: compiled, otherwise })

@@ -76,8 +76,7 @@ impl CompiledExpr {
                 for arg in &call.args {
                     args.push(arg.eval(cx)?);
                 }
-                let types =
-                    weir_types::function::CallTypes { args: &call.arg_types, result: &call.result };
+                let types = weir_types::function::CallTypes { args: &call.arg_types, result: &call.result };
                 call.function.call(&args, &types)
             }
             CompiledExpr::Cast(cast) => {
@@ -266,11 +265,7 @@ fn eval_like(like: &Like, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
     scalar::like(text, pattern, escape.as_ref(), like.insensitive).map(|truth| truth.not_if(like.negated))
 }
 
-fn eval_in_list(
-    operand: &CompiledExpr,
-    list: &[CompiledExpr],
-    cx: &mut Cx<'_>,
-) -> Result<Truth, SqlError> {
+fn eval_in_list(operand: &CompiledExpr, list: &[CompiledExpr], cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
     let value = operand.eval(cx)?;
     let mut truth = Truth::False;
     for expr in list {

@@ -70,11 +70,8 @@ pub fn slice(array: &Value, lower: Option<&Value>, upper: Option<&Value>) -> Val
     let length = array.values.len() as i64;
     let (Some(lower), Some(upper)) = (bound(lower, 1), bound(upper, length)) else { return Value::Null };
     let (lower, upper) = (lower.max(1), upper.min(length));
-    let values = if lower > upper {
-        Vec::new()
-    } else {
-        array.values[lower as usize - 1..upper as usize].to_vec()
-    };
+    let values =
+        if lower > upper { Vec::new() } else { array.values[lower as usize - 1..upper as usize].to_vec() };
     Value::Array(Arc::new(weir_types::value::Array { element: array.element.clone(), values }))
 }
 

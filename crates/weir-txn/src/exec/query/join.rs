@@ -59,8 +59,11 @@ pub fn plan_from(
                 reads.insert(relation);
             }
         });
-        leaf.needs =
-            reads.intersection(&local).filter(|relation| !leaf.relations.contains(relation)).copied().collect();
+        leaf.needs = reads
+            .intersection(&local)
+            .filter(|relation| !leaf.relations.contains(relation))
+            .copied()
+            .collect();
     }
     let mut open: Vec<Condition<'_>> = Vec::new();
     let mut first = Vec::new();
@@ -118,8 +121,7 @@ fn cheapest(
         let blocked = !leaf.needs.is_subset(&plan.relations);
         let connected = plan.relations.is_empty()
             || open.iter().any(|condition| {
-                !condition.reads.is_disjoint(&leaf.relations)
-                    && !condition.reads.is_disjoint(&plan.relations)
+                !condition.reads.is_disjoint(&leaf.relations) && !condition.reads.is_disjoint(&plan.relations)
             })
             || !leaf.needs.is_empty();
         let rows = match leaf.item {
@@ -157,7 +159,11 @@ fn unknown(local: &Relations, known: &Relations, own: &Relations) -> Relations {
 }
 
 /// `left = right` between the two sides, as (key of the known side, key of the new one).
-fn equality<'a>(condition: &Condition<'a>, new: &Relations, local: &Relations) -> Option<(&'a Expr, &'a Expr)> {
+fn equality<'a>(
+    condition: &Condition<'a>,
+    new: &Relations,
+    local: &Relations,
+) -> Option<(&'a Expr, &'a Expr)> {
     let ExprKind::Binary { op: BinaryOp::Equal, left, right } = &condition.expr.kind else { return None };
     let side = |expr: &Expr| -> (bool, bool) {
         let reads: Relations = walk::relations_read(expr).intersection(local).copied().collect();
@@ -186,9 +192,10 @@ fn attach(
         let unknown = unknown(local, &plan.relations, &leaf.relations);
         let choice = TableAccess::choose(*table, *relation, &exprs, &unknown, compiler);
         let own: Vec<&Expr> = own_conditions(&conditions, &leaf.relations);
-        let equalities = conditions.iter().any(|c| equality(c, &leaf.relations, local).is_some_and(|(known, _)| {
-            !walk::relations_read(known).is_disjoint(local)
-        }));
+        let equalities = conditions.iter().any(|c| {
+            equality(c, &leaf.relations, local)
+                .is_some_and(|(known, _)| !walk::relations_read(known).is_disjoint(local))
+        });
         let hashed_rows = TableAccess::choose(*table, *relation, &own, &unknown, compiler).rows_expected;
         let looks_up = plan.rows * choice.rows_expected.max(1.0) <= 3.0 * hashed_rows + plan.rows;
         if per_row || !equalities || looks_up || choice.is_single() {
@@ -266,10 +273,8 @@ fn item_is_constant(item: &FromItem, conditions: &[&Expr]) -> bool {
     let mut volatile = false;
     let mut read = Relations::new();
     let mut visit = |expr: &Expr| {
-        volatile |= matches!(
-            expr.kind,
-            ExprKind::NextValue(_) | ExprKind::CurrentValue(_) | ExprKind::Volatile(_)
-        );
+        volatile |=
+            matches!(expr.kind, ExprKind::NextValue(_) | ExprKind::CurrentValue(_) | ExprKind::Volatile(_));
         if let ExprKind::Column { relation, .. } = expr.kind {
             read.insert(relation);
         }
@@ -290,8 +295,7 @@ fn leaf_node(
 ) -> Result<(Node, f64), SqlError> {
     let (relation, kind, rows) = match item {
         FromItem::Table { relation, table, .. } => {
-            let choice =
-                TableAccess::choose(*table, *relation, conditions, &Relations::new(), compiler);
+            let choice = TableAccess::choose(*table, *relation, conditions, &Relations::new(), compiler);
             let rows = choice.rows_expected;
             compiler.note_consumed(conditions, |position| choice.consumes(position));
             return Ok((Node::Table(choice.compile(conditions, compiler)?), rows));
@@ -313,7 +317,7 @@ fn leaf_node(
             }
             (*relation, SourceKind::Values(compiled), rows.len() as f64)
         }
-        FromItem::Function { relation, function, args, with_ordinality, .. } => {
+        FromItem::Function { relation, function, args, .. } => {
             let types: Vec<_> = args.iter().map(|arg| arg.ty.clone()).collect();
             let (step, one) = match function {
                 TableFunction::GenerateSeries => {
@@ -322,13 +326,8 @@ fn leaf_node(
                 }
                 TableFunction::Unnest => (None, Value::Null),
             };
-            let source = FunctionSource {
-                function: *function,
-                args: compile_list(args, compiler)?,
-                with_ordinality: *with_ordinality,
-                step,
-                one,
-            };
+            let source =
+                FunctionSource { function: *function, args: compile_list(args, compiler)?, step, one };
             (*relation, SourceKind::Function(source), 100.0)
         }
     };
@@ -355,9 +354,8 @@ fn outer_join(
     let (outer_relations, inner_relations) = (walk::item_relations(left), walk::item_relations(right));
     let mut local = outer_relations.clone();
     local.extend(inner_relations.iter().copied());
-    let reads = |expr: &Expr| -> Relations {
-        walk::relations_read(expr).intersection(&local).copied().collect()
-    };
+    let reads =
+        |expr: &Expr| -> Relations { walk::relations_read(expr).intersection(&local).copied().collect() };
     let mut on_conditions = Vec::new();
     on.iter().for_each(|on| walk::conjuncts(on, &mut on_conditions));
     let full = kind == JoinKind::Full;
@@ -408,11 +406,8 @@ fn left_join(
     });
     let equalities = joint.iter().any(|condition| equality(condition, &new, local).is_some());
     // Conditions that do not read the right side at all belong to the join, not to its right side.
-    let own: Vec<&Expr> = joint
-        .iter()
-        .filter(|c| !c.reads.is_empty() && c.reads.is_subset(&new))
-        .map(|c| c.expr)
-        .collect();
+    let own: Vec<&Expr> =
+        joint.iter().filter(|c| !c.reads.is_empty() && c.reads.is_subset(&new)).map(|c| c.expr).collect();
     let looks_up = match right {
         FromItem::Table { relation, table, .. } => {
             let none = Relations::new();

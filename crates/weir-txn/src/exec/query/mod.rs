@@ -20,7 +20,7 @@ use self::select::CompiledSelect;
 use self::sort::Sorter;
 use super::access::TableAccess;
 use super::compiler::Compiler;
-use super::context::{Cell, Cx};
+use super::context::{Cell, Cx, Flow};
 use super::expr::CompiledExpr;
 use super::expr::compile::compile_list;
 use super::slots::{CellId, SlotAllocator};
@@ -28,7 +28,7 @@ use super::walk;
 use crate::storage::Schema;
 
 /// Takes finished rows; it may take the values out of them.
-pub type RowSink<'a> = &'a mut dyn FnMut(&mut Cx<'_>, &mut Vec<Value>) -> Result<ControlFlow<()>, SqlError>;
+pub type RowSink<'a> = &'a mut dyn FnMut(&mut Cx<'_>, &mut Vec<Value>) -> Flow;
 
 #[derive(Debug)]
 pub struct CompiledQuery {
@@ -73,10 +73,7 @@ impl CompiledQuery {
     }
 
     /// A query inside of a statement.
-    pub(crate) fn compile_in(
-        query: &Query,
-        compiler: &mut Compiler<'_>,
-    ) -> Result<CompiledQuery, SqlError> {
+    pub(crate) fn compile_in(query: &Query, compiler: &mut Compiler<'_>) -> Result<CompiledQuery, SqlError> {
         compiler.ctes.push(Vec::new());
         let compiled = compile_scoped(query, compiler);
         compiler.ctes.pop();
@@ -87,7 +84,7 @@ impl CompiledQuery {
     pub fn run(
         &self,
         cx: &mut Cx<'_>,
-        sink: &mut dyn FnMut(&mut Cx<'_>, &[Value]) -> Result<ControlFlow<()>, SqlError>,
+        sink: &mut dyn FnMut(&mut Cx<'_>, &[Value]) -> Flow,
     ) -> Result<(), SqlError> {
         cx.frame.begin_statement();
         let result = self.execute(cx, &mut |cx, row| sink(cx, row));
@@ -96,7 +93,7 @@ impl CompiledQuery {
     }
 
     /// Runs it as a part of a statement that has begun.
-    pub fn execute(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    pub fn execute(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         for cte in &self.ctes {
             if cte.constant && matches!(cx.cell(cte.cell), Cell::Rows(_)) {
                 continue;
@@ -147,7 +144,7 @@ impl CompiledQuery {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn body_rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    fn body_rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         match &self.body {
             Body::Select(select) => select.run(cx, sink),
             Body::Values(rows) => {
@@ -218,12 +215,7 @@ struct Window {
 }
 
 impl Window {
-    fn offer(
-        &mut self,
-        cx: &mut Cx<'_>,
-        row: &mut Vec<Value>,
-        sink: RowSink<'_>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+    fn offer(&mut self, cx: &mut Cx<'_>, row: &mut Vec<Value>, sink: RowSink<'_>) -> Flow {
         if self.skip > 0 {
             self.skip -= 1;
             return Ok(ControlFlow::Continue(()));
@@ -268,8 +260,7 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
         if let Some(scope) = compiler.ctes.last_mut() {
             scope.push(cell);
         }
-        let constant =
-            walk::outer_relations(&cte.query).is_empty() && !walk::query_is_volatile(&cte.query);
+        let constant = walk::outer_relations(&cte.query).is_empty() && !walk::query_is_volatile(&cte.query);
         ctes.push(CompiledCte { cell, query: compiled, constant });
     }
     let order_by: Vec<(usize, SortOrder)> =

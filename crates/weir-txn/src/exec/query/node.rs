@@ -8,7 +8,7 @@ use weir_types::{SqlError, Value};
 use super::hash::HashTable;
 use super::source::RowSource;
 use crate::exec::access::{Sink, TableAccess};
-use crate::exec::context::{Cell, Cx};
+use crate::exec::context::{Cell, Cx, Flow};
 use crate::exec::expr::CompiledExpr;
 use crate::exec::slots::{CellId, Slot};
 
@@ -19,7 +19,10 @@ pub enum Node {
     Table(TableAccess),
     Rows(RowSource),
     /// Conditions that no source took. Those without columns come first of all.
-    Filter { conditions: Vec<CompiledExpr>, input: Box<Node> },
+    Filter {
+        conditions: Vec<CompiledExpr>,
+        input: Box<Node>,
+    },
     /// The inner side runs once per outer row; it sees the outer row's columns.
     Nested {
         outer: Box<Node>,
@@ -52,7 +55,7 @@ pub enum HashJoinKind {
     Full,
 }
 
-const CONTINUE: Result<ControlFlow<()>, SqlError> = Ok(ControlFlow::Continue(()));
+const CONTINUE: Flow = Ok(ControlFlow::Continue(()));
 
 /// Whether all conditions are true.
 #[inline]
@@ -66,7 +69,7 @@ pub fn all_true(conditions: &[CompiledExpr], cx: &mut Cx<'_>) -> Result<bool, Sq
 }
 
 impl Node {
-    pub fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    pub fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         match self {
             Node::Once => sink(cx),
             Node::Table(access) => access.for_each_match(cx, &mut |cx, _| sink(cx)),
@@ -77,9 +80,7 @@ impl Node {
                 }
                 input.run(cx, &mut |cx| if all_true(conditions, cx)? { sink(cx) } else { CONTINUE })
             }
-            Node::Nested { outer, inner, null_slots: None } => {
-                outer.run(cx, &mut |cx| inner.run(cx, sink))
-            }
+            Node::Nested { outer, inner, null_slots: None } => outer.run(cx, &mut |cx| inner.run(cx, sink)),
             Node::Nested { outer, inner, null_slots: Some(slots) } => outer.run(cx, &mut |cx| {
                 let mut matched = false;
                 let flow = inner.run(cx, &mut |cx| {
@@ -108,9 +109,7 @@ impl Node {
                 slots.extend(inner.slots());
                 slots
             }
-            Node::Hash(join) => {
-                join.outer_slots.iter().chain(&join.inner_slots).copied().collect()
-            }
+            Node::Hash(join) => join.outer_slots.iter().chain(&join.inner_slots).copied().collect(),
         }
     }
 
@@ -139,11 +138,7 @@ fn set_null(slots: &[Slot], cx: &mut Cx<'_>) {
 }
 
 /// Evaluates keys into `key`; false if one is NULL, which matches nothing.
-fn eval_keys(
-    exprs: &[CompiledExpr],
-    key: &mut Vec<Value>,
-    cx: &mut Cx<'_>,
-) -> Result<bool, SqlError> {
+fn eval_keys(exprs: &[CompiledExpr], key: &mut Vec<Value>, cx: &mut Cx<'_>) -> Result<bool, SqlError> {
     key.clear();
     for expr in exprs {
         let value = expr.eval(cx)?;
@@ -186,7 +181,7 @@ impl HashJoin {
         }
     }
 
-    fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         let table = self.table(cx)?;
         if table.rows == 0 && self.kind == HashJoinKind::Inner {
             return CONTINUE;

@@ -12,7 +12,7 @@ use super::node::Node;
 use crate::exec::access::TableAccess;
 use crate::exec::aggregate::{Accumulator, CompiledAggregate};
 use crate::exec::compiler::Compiler;
-use crate::exec::context::Cx;
+use crate::exec::context::{Cx, Flow};
 use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
 use crate::exec::slots::Slot;
@@ -58,12 +58,10 @@ impl CompiledSelect {
         let keys = compile_list(&select.group_by, compiler)?;
         compiler.aggregates.push(Vec::new());
         let outputs = compile_list(&select.outputs, compiler);
-        let having =
-            select.having.as_ref().map(|having| CompiledExpr::compile(having, compiler)).transpose();
+        let having = select.having.as_ref().map(|having| CompiledExpr::compile(having, compiler)).transpose();
         let aggregates = compiler.aggregates.pop().unwrap_or_default();
         let kept = kept_columns(select, compiler);
-        let grouping =
-            Grouping { keys, aggregates, kept, having: having?, first_value_decides: false };
+        let grouping = Grouping { keys, aggregates, kept, having: having?, first_value_decides: false };
         let mut compiled = CompiledSelect { source, outputs: outputs?, grouping: Some(grouping), distinct };
         compiled.use_index_end(select, compiler.schema);
         Ok(compiled)
@@ -117,7 +115,7 @@ impl CompiledSelect {
         access.deliver_in_order(&columns, limited, false, schema)
     }
 
-    pub fn run(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    pub fn run(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         if !self.distinct {
             return self.rows(cx, sink);
         }
@@ -127,7 +125,7 @@ impl CompiledSelect {
         })
     }
 
-    fn rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    fn rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         let mut row = Vec::with_capacity(self.outputs.len());
         match &self.grouping {
             None => self.source.run(cx, &mut |cx| self.output(&mut row, cx, sink)),
@@ -147,12 +145,7 @@ impl CompiledSelect {
     }
 
     #[inline]
-    fn output(
-        &self,
-        row: &mut Vec<Value>,
-        cx: &mut Cx<'_>,
-        sink: RowSink<'_>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+    fn output(&self, row: &mut Vec<Value>, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         row.clear();
         for output in &self.outputs {
             row.push(output.eval(cx)?);
@@ -193,7 +186,7 @@ impl CompiledSelect {
         row: &mut Vec<Value>,
         cx: &mut Cx<'_>,
         sink: RowSink<'_>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+    ) -> Flow {
         for (&slot, value) in grouping.kept.iter().zip(group.kept) {
             cx.frame.set(slot, value);
         }
@@ -212,9 +205,7 @@ impl CompiledSelect {
 
 impl Grouping {
     fn start(&self, cx: Option<&Cx<'_>>) -> Group {
-        let kept = cx.map_or(Vec::new(), |cx| {
-            self.kept.iter().map(|&slot| cx.value(slot).clone()).collect()
-        });
+        let kept = cx.map_or(Vec::new(), |cx| self.kept.iter().map(|&slot| cx.value(slot).clone()).collect());
         Group { accumulators: self.aggregates.iter().map(CompiledAggregate::start).collect(), kept }
     }
 

@@ -9,7 +9,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 use super::CompiledQuery;
 use super::node::all_true;
 use crate::exec::access::{Sink, TableAccess};
-use crate::exec::context::{Cell, Cx};
+use crate::exec::context::{Cell, Cx, Flow};
 use crate::exec::expr::{BinaryFunction, CompiledExpr};
 use crate::exec::slots::{CellId, Slot};
 
@@ -32,7 +32,6 @@ pub enum SourceKind {
 pub struct FunctionSource {
     pub function: TableFunction,
     pub args: Vec<CompiledExpr>,
-    pub with_ordinality: bool,
     /// `generate_series`: how to take a step.
     pub step: Option<BinaryFunction>,
     /// The default step.
@@ -56,7 +55,7 @@ impl RowSource {
         }
     }
 
-    pub fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    pub fn run(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         match &self.kind {
             SourceKind::Query(query) => query.execute(cx, &mut |cx, row| {
                 for &(output, slot) in &self.targets {
@@ -103,16 +102,11 @@ impl RowSource {
         }
     }
 
-    fn pass(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Result<ControlFlow<()>, SqlError> {
+    fn pass(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         if all_true(&self.filter, cx)? { sink(cx) } else { Ok(ControlFlow::Continue(())) }
     }
 
-    fn unnest(
-        &self,
-        args: &[Value],
-        cx: &mut Cx<'_>,
-        sink: Sink<'_>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+    fn unnest(&self, args: &[Value], cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         let length = |value: &Value| match value {
             Value::Array(array) => array.values.len(),
             _ => 0,
@@ -134,13 +128,7 @@ impl RowSource {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn series(
-        &self,
-        function: &FunctionSource,
-        args: Vec<Value>,
-        cx: &mut Cx<'_>,
-        sink: Sink<'_>,
-    ) -> Result<ControlFlow<()>, SqlError> {
+    fn series(&self, function: &FunctionSource, args: Vec<Value>, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         let mut args = args.into_iter();
         let mut current = args.next().unwrap_or_default();
         let end = args.next().unwrap_or_default();
@@ -150,10 +138,7 @@ impl RowSource {
         }
         let ascending = match sign(&step) {
             0 => {
-                return Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    "step size cannot equal zero",
-                ));
+                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
             }
             sign => sign > 0,
         };
@@ -184,7 +169,10 @@ impl RowSource {
 /// How `generate_series` over this type takes a step, and its default step.
 pub fn series_step(args: &[SqlType]) -> Result<(BinaryFunction, Value), SqlError> {
     let (Some(start), step) = (args.first(), args.get(2)) else {
-        return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, "generate_series takes two or three arguments"));
+        return Err(SqlError::new(
+            SqlState::UNDEFINED_FUNCTION,
+            "generate_series takes two or three arguments",
+        ));
     };
     let step = step.unwrap_or(start);
     let one = match start {

@@ -17,7 +17,7 @@ use crate::exec::compiler::Compiler;
 use crate::exec::context::{Cell, Cx};
 use crate::exec::expr::compile::{binary_test, compile_list};
 use crate::exec::expr::eval::quantified;
-use crate::exec::expr::{BinaryTest, CompiledExpr, Comparison, Truth};
+use crate::exec::expr::{BinaryTest, Comparison, CompiledExpr, Truth};
 use crate::exec::slots::CellId;
 use crate::exec::walk::{self, Relations};
 
@@ -279,9 +279,8 @@ impl ScalarSubquery {
             let query = CompiledQuery::compile_in(query, compiler)?;
             return Ok(ScalarSubquery { query, cell, decorrelated: None });
         };
-        let (compiled, indexed) = compiler.watch_consumed(&correlation.conditions, |compiler| {
-            CompiledQuery::compile_in(query, compiler)
-        })?;
+        let (compiled, indexed) = compiler
+            .watch_consumed(&correlation.conditions, |compiler| CompiledQuery::compile_in(query, compiler))?;
         let mut decorrelated = None;
         if !indexed {
             let outputs = &select.outputs[..1.min(select.outputs.len())];
