@@ -1,33 +1,54 @@
 //! The rows that a read over several shards wants of one of them.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use weir_sql::catalog::ColumnIndex;
 use weir_types::Value;
 use weir_types::compare::equal;
 
 use crate::ramp::message::{ReadQuery, TableRead};
-use crate::storage::{KeyBytes, KeyRange, RowRef, Rows, Storage, key::push_key};
+use crate::storage::{IndexSchema, KeyBytes, KeyRange, RowRef, Rows, Storage, key::push_key};
 
 /// By table of the query: its rows, each with its number in front (so that one that is wanted twice can
 /// be told).
 pub fn fetch(storage: &Storage, query: &ReadQuery) -> Vec<Vec<Vec<Value>>> {
-    query.tables.iter().map(|read| table_rows(storage, read)).collect()
+    let mut fetched: Vec<Vec<Vec<Value>>> = Vec::with_capacity(query.tables.len());
+    for read in &query.tables {
+        let mut rows = BTreeSet::new();
+        match &read.joined {
+            None => matching(storage, read, &read.equals, &mut rows),
+            Some((earlier, pairs)) => {
+                for row in &fetched[*earlier] {
+                    let joined = pairs.iter().map(|&(own, theirs)| (own, row[1 + theirs].clone()));
+                    let equals: Vec<(ColumnIndex, Value)> = read.equals.iter().cloned().chain(joined).collect();
+                    matching(storage, read, &equals, &mut rows);
+                }
+            }
+        }
+        let columns = storage.schema().table(read.table).types.len();
+        let values = |row: &RowRef| {
+            let columns = (0..columns).map(|column| storage.value(read.table, *row, column));
+            [Value::Int(i64::from(row.row))].into_iter().chain(columns).collect()
+        };
+        fetched.push(rows.iter().map(values).collect());
+    }
+    fetched
 }
 
-fn table_rows(storage: &Storage, read: &TableRead) -> Vec<Vec<Value>> {
+/// Adds the rows whose columns have these values, found by the index that fits best.
+fn matching(storage: &Storage, read: &TableRead, equals: &[(ColumnIndex, Value)], rows: &mut BTreeSet<RowRef>) {
     let schema = storage.schema().table(read.table);
-    let wanted = |column: Option<usize>| column.and_then(|column| read.equals.iter().find(|(of, _)| *of == column));
-    let covered = |index: &crate::storage::IndexSchema| index.columns.iter().take_while(|column| wanted(column.column).is_some()).count();
+    let wanted = |column: Option<usize>| column.and_then(|column| equals.iter().find(|(of, _)| *of == column));
+    let covered = |index: &IndexSchema| index.columns.iter().take_while(|column| wanted(column.column).is_some()).count();
     let best = (0..schema.indexes.len()).max_by_key(|&index| (covered(&schema.indexes[index]), usize::MAX - index));
-    let mut rows = Vec::new();
     let mut visit = |row: RowRef| {
-        let matches = read.equals.iter().all(|(column, value)| {
+        let matches = equals.iter().all(|(column, value)| {
             let own = storage.value(read.table, row, *column);
             !own.is_null() && !value.is_null() && equal(&own, value)
         });
         if matches {
-            let columns = (0..schema.types.len()).map(|column| storage.value(read.table, row, column));
-            rows.push([Value::Int(i64::from(row.row))].into_iter().chain(columns).collect());
+            rows.insert(row);
         }
         Ok(ControlFlow::Continue(()))
     };
@@ -43,5 +64,4 @@ fn table_rows(storage: &Storage, read: &TableRead) -> Vec<Vec<Value>> {
         None => storage.scan(read.table, &mut visit),
     };
     visited.map(drop).expect("comparing values cannot fail");
-    rows
 }

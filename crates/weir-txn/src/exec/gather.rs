@@ -32,6 +32,8 @@ pub struct Gather {
 struct GatherTable {
     table: TableId,
     equals: Vec<(ColumnIndex, Known)>,
+    /// Own column, position of an earlier table, its column.
+    joined: Vec<(ColumnIndex, usize, ColumnIndex)>,
 }
 
 #[derive(Debug)]
@@ -56,9 +58,10 @@ impl Gather {
         };
         let tables = known_columns(query)
             .into_iter()
-            .map(|(table, columns)| GatherTable {
-                table,
-                equals: columns.into_iter().filter_map(|(column, expr)| Some((column, known(expr)?))).collect(),
+            .map(|of| GatherTable {
+                table: of.table,
+                equals: of.fixed.into_iter().filter_map(|(column, expr)| Some((column, known(expr)?))).collect(),
+                joined: of.joined,
             })
             .collect();
         Ok(Gather { compiled, slots: slots.slots_max(), cells: slots.cells_max(), tables })
@@ -67,6 +70,8 @@ impl Gather {
     /// What to ask of each shard.
     pub fn queries(&self, values: &[Value], program: &Program) -> BTreeMap<ShardId, Arc<ReadQuery>> {
         let mut by_shard: BTreeMap<ShardId, Vec<TableRead>> = BTreeMap::new();
+        // Where each table is read: the shard and its position there, if it is one shard only.
+        let mut places: Vec<Option<(ShardId, usize)>> = Vec::with_capacity(self.tables.len());
         for table in &self.tables {
             let equals: Vec<(ColumnIndex, Value)> = table
                 .equals
@@ -76,9 +81,21 @@ impl Gather {
                     Known::Literal(value) => (*column, value.clone()),
                 })
                 .collect();
-            for shard in shards_of(table.table, &equals, program) {
-                by_shard.entry(shard).or_default().push(TableRead { table: table.table, equals: equals.clone() });
+            let shards = shards_of(table.table, &equals, program);
+            let single = match shards[..] {
+                [shard] => Some(shard),
+                _ => None,
+            };
+            // A join on one shard narrows what is fetched to the rows that it can use.
+            let joined = single.and_then(|shard| {
+                let earlier = table.joined.iter().map(|(_, earlier, _)| *earlier).find(|&earlier| places[earlier].is_some_and(|(of, _)| of == shard))?;
+                let pairs = table.joined.iter().filter(|(_, of, _)| *of == earlier).map(|&(own, _, theirs)| (own, theirs)).collect();
+                Some((places[earlier]?.1, pairs))
+            });
+            for &shard in &shards {
+                by_shard.entry(shard).or_default().push(TableRead { table: table.table, equals: equals.clone(), joined: joined.clone() });
             }
+            places.push(single.map(|shard| (shard, by_shard[&shard].len() - 1)));
         }
         by_shard.into_iter().map(|(shard, tables)| (shard, Arc::new(ReadQuery { tables }))).collect()
     }

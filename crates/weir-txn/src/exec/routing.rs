@@ -290,17 +290,38 @@ impl Router<'_> {
     }
 }
 
-/// For every table of the query, at every depth: the columns that its equalities fix to something that
-/// no row decides.
-pub fn known_columns(query: &Query) -> Vec<(TableId, Vec<(ColumnIndex, &Expr)>)> {
+/// A table of a query, and what the query's equalities say of its columns.
+pub struct KnownTable<'a> {
+    pub table: TableId,
+    /// Fixed to something that no row decides.
+    pub fixed: Vec<(ColumnIndex, &'a Expr)>,
+    /// Equal to a column of an earlier table: own column, its position, its column.
+    pub joined: Vec<(ColumnIndex, usize, ColumnIndex)>,
+}
+
+/// Every table of the query, at every depth.
+pub fn known_columns(query: &Query) -> Vec<KnownTable<'_>> {
     let mut equalities = Equalities::default();
     equalities.query(query);
+    let columns_of = |relation: RelationId| {
+        let own = equalities.classes.iter().filter(move |((of, _), _)| *of == relation);
+        own.map(|((_, column), class)| (*column, equalities.find(*class)))
+    };
     let mut tables = Vec::new();
-    for &(relation, table) in &equalities.tables {
-        let columns = equalities.classes.iter().filter(|((of, _), _)| *of == relation).filter_map(|((_, column), class)| {
-            Some((*column, equalities.known[equalities.find(*class)]?))
-        });
-        tables.push((table, columns.collect()));
+    for (position, &(relation, table)) in equalities.tables.iter().enumerate() {
+        let mut known = KnownTable { table, fixed: Vec::new(), joined: Vec::new() };
+        for (column, class) in columns_of(relation) {
+            if let Some(expr) = equalities.known[class] {
+                known.fixed.push((column, expr));
+                continue;
+            }
+            for (earlier, (other, _)) in equalities.tables[..position].iter().enumerate() {
+                if let Some((theirs, _)) = columns_of(*other).find(|(_, of)| *of == class) {
+                    known.joined.push((column, earlier, theirs));
+                }
+            }
+        }
+        tables.push(known);
     }
     tables
 }

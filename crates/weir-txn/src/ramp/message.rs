@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
 use crate::storage::{Position, Timestamp};
@@ -78,8 +79,11 @@ pub struct ReadQuery {
 /// Rows of one table whose named columns have the given values; all rows where there are none.
 #[derive(Clone, Debug)]
 pub struct TableRead {
-    pub table: weir_sql::catalog::TableId,
-    pub equals: Vec<(weir_sql::catalog::ColumnIndex, Value)>,
+    pub table: TableId,
+    pub equals: Vec<(ColumnIndex, Value)>,
+    /// Only rows that match one of an earlier table of the same query: its position, and the pairs of own
+    /// and its columns that are equal. The second statement of a read then sees what the first one saw.
+    pub joined: Option<(usize, Vec<(ColumnIndex, ColumnIndex)>)>,
 }
 
 /// A transaction that a reader has seen at one shard and must see at its other participants.

@@ -182,16 +182,12 @@ impl IndexTree {
         }
     }
 
-    pub fn len(&self) -> usize {
+    fn entries(&self) -> usize {
         match &self.map {
             Map::Two(map) => map.len(),
             Map::Three(map) => map.len(),
             Map::Bytes(map) => map.len(),
         }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Bytes held by keys, row numbers and boxes; nodes are on average about two thirds full.
@@ -205,7 +201,7 @@ impl IndexTree {
             Map::Bytes(map) => map.keys().map(|key| key.len().div_ceil(16) * 16 + 16).sum(),
             _ => 0,
         };
-        self.len() * per_entry * 3 / 2 + boxed
+        self.entries() * per_entry * 3 / 2 + boxed
     }
 }
 

@@ -283,6 +283,6 @@ impl Rows for Storage {
     }
 
     fn row_count(&self, table: TableId) -> usize {
-        self.tables[table.0 as usize].len()
+        self.tables[table.0 as usize].row_count()
     }
 }

@@ -38,12 +38,9 @@ impl TableStore {
         self.layout.read(self.rows[row as usize].as_deref().expect("a row that was just found"), column)
     }
 
-    pub fn len(&self) -> usize {
+    /// How many rows there are.
+    pub fn row_count(&self) -> usize {
         self.live
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.live == 0
     }
 
     /// One past the highest slot in use: what a scan runs to.
