@@ -6,6 +6,7 @@
 //! (design.md §4). Pure: no clock, no IO, no randomness; it never runs a transaction and never looks at
 //! data. Structure alone decides; no rule knows the name of a table or a procedure.
 
+pub mod assertion;
 pub mod effects;
 pub mod finding;
 pub mod invariant;
