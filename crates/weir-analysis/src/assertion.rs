@@ -162,6 +162,31 @@ impl<'a> Builder<'a> {
         Clause { claim, conditions: conditions.to_vec(), scope: scope.to_vec() }
     }
 
+    /// An EXISTS inside a violation that compares something itself: its rows join the clause's.
+    fn no_row_within(
+        &self,
+        query: &'a Query,
+        conditions: &[&'a Expr],
+        scope: &[RelationId],
+        clauses: &mut Vec<Clause<'a>>,
+    ) {
+        let mut inner = Vec::new();
+        self.no_row(query, &mut inner);
+        for mut clause in inner {
+            clause.conditions.extend(conditions);
+            clause.scope.extend(scope);
+            clauses.push(clause);
+        }
+    }
+
+    fn has_claim(&self, query: &Query) -> bool {
+        select_of(query).is_some_and(|select| {
+            let filters = select.filter.iter().flat_map(conjuncts);
+            select.having.is_some()
+                || filters.into_iter().any(|expr| !self.is_condition(expr) && self.is_comparison(expr))
+        })
+    }
+
     /// The query returns no row.
     fn no_row(&self, query: &'a Query, clauses: &mut Vec<Clause<'a>>) {
         match &query.body {
@@ -221,7 +246,8 @@ impl<'a> Builder<'a> {
             }
             ExprKind::Binary { left, right, .. } => {
                 let literal = |e: &Expr| matches!(uncast(e).kind, ExprKind::Literal(_));
-                let plain = |e: &Expr| matches!(uncast(e).kind, ExprKind::Column { .. }) && self.is_plain(uncast(e));
+                let plain =
+                    |e: &Expr| matches!(uncast(e).kind, ExprKind::Column { .. }) && self.is_plain(uncast(e));
                 plain(left) && literal(right) || literal(left) && plain(right)
             }
             _ => false,
@@ -308,6 +334,9 @@ impl<'a> Builder<'a> {
                 self.differ(left, right, conditions, scope, clauses);
             }
             ExprKind::Binary { op, left, right } => push(self.bound(violation, *op, left, right)),
+            ExprKind::Exists { query, negated: false } if self.has_claim(query) => {
+                self.no_row_within(query, conditions, scope, clauses);
+            }
             _ => push(match self.facts(&[violation]) {
                 Some(facts) if !scope.is_empty() && facts.len() == 1 && is_exists(&facts[0]) => {
                     Claim::NotTogether(facts)
@@ -398,7 +427,9 @@ impl<'a> Builder<'a> {
             });
         }
         match (nested, relations.len(), relations.first()) {
-            (false, 1, Some(&relation)) if self.tables.contains_key(&relation) => Claim::Row(relation, violation),
+            (false, 1, Some(&relation)) if self.tables.contains_key(&relation) => {
+                Claim::Row(relation, violation)
+            }
             _ => Claim::Opaque,
         }
     }
@@ -481,9 +512,13 @@ impl<'a> Builder<'a> {
         group.filters.extend(aggregate.filter.iter().flat_map(conjuncts));
         if let (None, Some(argument)) = (select, group.argument) {
             let mut relations = BTreeSet::new();
-            crate::effects::walk::columns_of(argument, &mut |relation, _| drop(relations.insert(relation)));
-            group.tables =
-                relations.iter().filter_map(|relation| Some((*relation, *self.tables.get(relation)?))).collect();
+            crate::effects::walk::columns_of(argument, &mut |relation, _| {
+                relations.insert(relation);
+            });
+            group.tables = relations
+                .iter()
+                .filter_map(|relation| Some((*relation, *self.tables.get(relation)?)))
+                .collect();
         }
         Some(group)
     }
@@ -544,7 +579,7 @@ fn count_of(expr: &Expr) -> Option<&Query> {
         ExprKind::Aggregate(aggregate)
             if aggregate.function == AggregateFunction::Count
                 && aggregate.args.is_empty()
-                && !select_of(query)?.having.is_some() =>
+                && select_of(query)?.having.is_none() =>
         {
             Some(query)
         }

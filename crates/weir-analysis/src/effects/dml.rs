@@ -78,12 +78,14 @@ impl Interpreter<'_> {
             self.relations.insert(insert.excluded, Binding::Outputs(values.clone()));
             let mut update = Vec::new();
             if let Some((assignments, filter)) = &conflict.update {
-                let row = self.add_read(insert.table, true, insert.span);
+                let row = self.add_read(insert.table, insert.span);
                 self.relations.insert(insert.relation, Binding::Row(row));
                 for &column in conflict.columns.iter().flatten() {
                     self.read_mut(row).key.push((column, values[column]));
                 }
-                filter.iter().for_each(|filter| drop(self.expr(filter)));
+                filter.iter().for_each(|filter| {
+                    self.expr(filter);
+                });
                 update = self.assignments(insert.relation, row, assignments);
             }
             Conflict { columns: conflict.columns.clone(), update }
@@ -103,7 +105,7 @@ impl Interpreter<'_> {
         filter: Option<&Expr>,
         span: weir_sql::Span,
     ) -> (ReadId, Option<Frame>) {
-        let row = self.add_read(table, true, span);
+        let row = self.add_read(table, span);
         self.relations.insert(relation, Binding::Row(row));
         let mut conditions = Vec::new();
         for item in from {
@@ -169,9 +171,7 @@ impl Interpreter<'_> {
         column: ColumnIndex,
         value: &Expr,
     ) -> ColumnOperation {
-        let is_self = |expr: &Expr| {
-            matches!(uncast(expr).kind, ExprKind::Column { relation: r, column: c } if r == relation && c == column)
-        };
+        let is_self = |expr: &Expr| matches!(uncast(expr).kind, ExprKind::Column { relation: r, column: c } if r == relation && c == column);
         let mentions_row = |expr: &Expr| {
             let mut found = false;
             columns_of(expr, &mut |mentioned, _| found |= mentioned == relation);

@@ -1,8 +1,6 @@
 //! Expressions to terms.
 
-use weir_sql::bound::{
-    Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, RelationId, VolatileFunction,
-};
+use weir_sql::bound::{Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, RelationId, VolatileFunction};
 use weir_sql::catalog::ColumnIndex;
 use weir_types::Value;
 use weir_types::numeric::Numeric;
@@ -26,10 +24,16 @@ impl Interpreter<'_> {
                 let (left, right) = (self.expr(left), self.expr(right));
                 self.binary(*op, left, right)
             }
-            ExprKind::Coalesce(list) if list.len() == 2 && matches!(uncast(&list[1]).kind, ExprKind::Literal(_)) => {
+            ExprKind::Coalesce(list)
+                if list.len() == 2 && matches!(uncast(&list[1]).kind, ExprKind::Literal(_)) =>
+            {
                 let first = self.expr(&list[0]);
                 let second = self.expr(&list[1]);
-                if self.is_never_null(first) { first } else { self.terms().call("coalesce", vec![first, second]) }
+                if self.is_never_null(first) {
+                    first
+                } else {
+                    self.terms().call("coalesce", vec![first, second])
+                }
             }
             ExprKind::Subscript { array, index } => {
                 let (array, index) = (self.expr(array), self.expr(index));
@@ -60,7 +64,9 @@ impl Interpreter<'_> {
             ExprKind::TransactionTime | ExprKind::Volatile(VolatileFunction::ClockTimestamp) => {
                 self.terms().intern(Term::Time)
             }
-            ExprKind::Volatile(VolatileFunction::Random) | ExprKind::CurrentValue(_) => self.terms().unknown(),
+            ExprKind::Volatile(VolatileFunction::Random) | ExprKind::CurrentValue(_) => {
+                self.terms().unknown()
+            }
             _ => self.opaque(expr),
         }
     }
@@ -123,12 +129,10 @@ impl Interpreter<'_> {
                 Some(&term) => term,
                 None => self.terms().unknown(),
             },
-            Some(Binding::Updated(row, new)) => {
-                match new.iter().find(|(updated, _)| *updated == column) {
-                    Some((_, term)) => *term,
-                    None => self.field(row, column),
-                }
-            }
+            Some(Binding::Updated(row, new)) => match new.iter().find(|(updated, _)| *updated == column) {
+                Some((_, term)) => *term,
+                None => self.field(row, column),
+            },
             None => self.terms().unknown(),
         }
     }
@@ -160,7 +164,9 @@ impl Interpreter<'_> {
 
     fn aggregate(&mut self, aggregate: &Aggregate) -> TermId {
         let argument = aggregate.args.first().map(|arg| self.expr(arg));
-        aggregate.filter.iter().for_each(|filter| drop(self.expr(filter)));
+        aggregate.filter.iter().for_each(|filter| {
+            self.expr(filter);
+        });
         let rows = self.rows_in_scope();
         if let (AggregateFunction::Minimum, Some(argument)) = (aggregate.function, argument)
             && let Term::Field { row, column } = *self.terms().get(argument)

@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_sql::bound::{Expr, IntoTarget, Procedure, Query, RaiseLevel, RelationId, Step, StepKind, VariableId};
+use weir_sql::bound::{
+    Expr, IntoTarget, Procedure, Query, RaiseLevel, RelationId, Step, StepKind, VariableId,
+};
 use weir_sql::{Application, Span};
 
 use super::{Context, Frame, ProcedureEffects, Read, ReadId, Term, TermId, Terms};
@@ -90,14 +92,14 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    pub fn add_read(&mut self, table: weir_sql::catalog::TableId, locked: bool, span: Span) -> ReadId {
+    pub fn add_read(&mut self, table: weir_sql::catalog::TableId, span: Span) -> ReadId {
         let id = ReadId(self.effects.reads.len() as u32);
         self.effects.reads.push(Read {
             table,
             columns: BTreeSet::new(),
             key: Vec::new(),
             lowest: None,
-            locked,
+            locked: false,
             context: self.context.clone(),
             span,
         });
@@ -174,17 +176,23 @@ impl<'a> Interpreter<'a> {
                 return if flow == Flow::Aborted { Flow::Aborted } else { Flow::On };
             }
             StepKind::Exit { when, .. } | StepKind::Continue { when, .. } => {
-                when.iter().for_each(|condition| drop(self.value(condition)));
+                when.iter().for_each(|condition| {
+                    self.value(condition);
+                });
                 self.leave();
                 return if when.is_none() { Flow::Left } else { Flow::On };
             }
             StepKind::Return { value } => {
-                value.iter().for_each(|value| drop(self.value(value)));
+                value.iter().for_each(|value| {
+                    self.value(value);
+                });
                 self.leave();
                 return Flow::Left;
             }
             StepKind::Raise(raise) => {
-                raise.args.iter().for_each(|arg| drop(self.value(arg)));
+                raise.args.iter().for_each(|arg| {
+                    self.value(arg);
+                });
                 if raise.level == RaiseLevel::Exception {
                     self.effects.raises.push(step.span);
                     return Flow::Aborted;
@@ -194,7 +202,9 @@ impl<'a> Interpreter<'a> {
                 self.value(condition);
                 self.effects.raises.push(step.span);
             }
-            StepKind::ReturnNext { values } => values.iter().for_each(|value| drop(self.value(value))),
+            StepKind::ReturnNext { values } => values.iter().for_each(|value| {
+                self.value(value);
+            }),
             StepKind::ReturnQuery { query } => drop(self.query_statement(query)),
             StepKind::GetRowCount { variable } => {
                 let term = self.terms().unknown();
@@ -267,7 +277,9 @@ impl<'a> Interpreter<'a> {
         match kind {
             StepKind::ForRange { variable, from, to, by, body, reverse, .. } => {
                 let (from, to) = (self.value(from), self.value(to));
-                by.iter().for_each(|by| drop(self.value(by)));
+                by.iter().for_each(|by| {
+                    self.value(by);
+                });
                 let one = self.terms().intern(Term::Integer(1));
                 let count = (from == one && by.is_none() && !reverse).then_some(to);
                 let site = self.terms().site();
@@ -291,7 +303,9 @@ impl<'a> Interpreter<'a> {
             }
             StepKind::While { condition, body, .. } => {
                 let site = self.terms().site();
-                self.repeat(site, None, body, |this| drop(this.value(condition)));
+                self.repeat(site, None, body, |this| {
+                    this.value(condition);
+                });
             }
             StepKind::Loop { body, .. } => {
                 let site = self.terms().site();

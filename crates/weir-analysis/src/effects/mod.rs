@@ -54,7 +54,7 @@ pub struct Read {
     pub key: Key,
     /// The one row with the lowest value of this column among those of the key (ORDER BY … LIMIT 1, min()).
     pub lowest: Option<ColumnIndex>,
-    /// FOR UPDATE, or the target of an UPDATE or DELETE.
+    /// FOR UPDATE.
     pub locked: bool,
     pub context: Context,
     pub span: Span,

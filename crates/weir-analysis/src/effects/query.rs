@@ -32,7 +32,9 @@ impl Interpreter<'_> {
             }
             QueryBody::Values(rows) => self.rows(rows),
         };
-        query.limit.iter().chain(&query.offset).for_each(|expr| drop(self.expr(expr)));
+        query.limit.iter().chain(&query.offset).for_each(|expr| {
+            self.expr(expr);
+        });
         if query.lock_rows {
             self.effects.reads[first_read..].iter_mut().for_each(|read| read.locked = true);
         }
@@ -74,7 +76,9 @@ impl Interpreter<'_> {
         conditions.extend(select.filter.iter().flat_map(conjuncts));
         self.bind_keys(&conditions);
         let outputs = select.outputs.iter().map(|expr| self.expr(expr)).collect();
-        select.group_by.iter().chain(&select.having).for_each(|expr| drop(self.expr(expr)));
+        select.group_by.iter().chain(&select.having).for_each(|expr| {
+            self.expr(expr);
+        });
         let _ = matches!(select.distinct, Distinct::All);
         outputs
     }
@@ -83,7 +87,7 @@ impl Interpreter<'_> {
     pub(super) fn bind_from<'e>(&mut self, item: &'e FromItem, conditions: &mut Vec<&'e Expr>) {
         match item {
             FromItem::Table { relation, table, span, .. } => {
-                let read = self.add_read(*table, false, *span);
+                let read = self.add_read(*table, *span);
                 self.relations.insert(*relation, Binding::Row(read));
             }
             FromItem::Subquery { relation, query, .. } => {
@@ -119,8 +123,12 @@ impl Interpreter<'_> {
                 self.bind_from(left, conditions);
                 self.bind_from(right, conditions);
                 match kind {
-                    JoinKind::Inner | JoinKind::Cross | JoinKind::Left => conditions.extend(on.iter().flat_map(conjuncts)),
-                    JoinKind::Right | JoinKind::Full => on.iter().for_each(|on| drop(self.expr(on))),
+                    JoinKind::Inner | JoinKind::Cross | JoinKind::Left => {
+                        conditions.extend(on.iter().flat_map(conjuncts))
+                    }
+                    JoinKind::Right | JoinKind::Full => on.iter().for_each(|on| {
+                        self.expr(on);
+                    }),
                 }
             }
         }
@@ -199,11 +207,9 @@ impl Interpreter<'_> {
         let ExprKind::Column { relation, column } = uncast(expr).kind else { return false };
         let Some(Binding::Row(row)) = self.relations.get(&relation) else { return false };
         let row = *row;
-        let from_itself = self
-            .terms()
-            .leaves(term)
-            .into_iter()
-            .any(|leaf| matches!(self.effects.terms.get(leaf), Term::Field { row: other, .. } if *other == row));
+        let from_itself = self.terms().leaves(term).into_iter().any(
+            |leaf| matches!(self.effects.terms.get(leaf), Term::Field { row: other, .. } if *other == row),
+        );
         let read = self.read_mut(row);
         read.columns.insert(column);
         if from_itself || read.key.iter().any(|(bound, _)| *bound == column) {
@@ -218,7 +224,8 @@ impl Interpreter<'_> {
         let item = from.first()?;
         if let (FromItem::Function { relation, function: TableFunction::Unnest, .. }, 1) = (item, from.len())
             && let Some(Binding::Outputs(outputs)) = self.relations.get(relation).cloned()
-            && let Some(Term::Element { array, index }) = outputs.first().map(|&id| self.terms().get(id).clone())
+            && let Some(Term::Element { array, index }) =
+                outputs.first().map(|&id| self.terms().get(id).clone())
             && let Term::Index(site) = *self.terms().get(index)
         {
             let count = self.terms().call("cardinality", vec![array]);
