@@ -4,7 +4,7 @@
 CREATE PROCEDURE hire_with_number(
     IN employee_id   bigint,
     IN employee_name text,
-    IN department bigint,
+    IN department    bigint,
     IN first_salary  numeric,
     IN start_date    date
 )
@@ -21,7 +21,7 @@ $$;
 -- The same with a number that the database chooses: it can always choose another one.
 CREATE PROCEDURE hire(
     IN  employee_name text,
-    IN  department bigint,
+    IN  department    bigint,
     IN  first_salary  numeric,
     IN  start_date    date,
     OUT employee_id   bigint
@@ -114,7 +114,7 @@ END;
 $$;
 
 CREATE PROCEDURE department_report(
-    IN  department bigint,
+    IN  department    bigint,
     OUT people     bigint,
     OUT payroll    numeric
 )

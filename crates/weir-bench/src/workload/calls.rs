@@ -173,7 +173,10 @@ impl CallGenerator {
     /// parameter's type cannot hold).
     pub fn next_call(&mut self) -> Result<Call, SqlError> {
         let position = self.next_procedure();
-        let calls = &self.workload.calls[position];
+        let Some(calls) = self.workload.calls.get(position) else {
+            let message = "workload: the application has no procedure to call";
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+        };
         self.context.scalars[CALL] = self.call;
         self.call += 1;
         for assignment in &calls.assignments {

@@ -242,9 +242,7 @@ impl Scalar {
             Scalar::And(left, right) => {
                 i64::from(left.evaluate(context) != 0 && right.evaluate(context) != 0)
             }
-            Scalar::Or(left, right) => {
-                i64::from(left.evaluate(context) != 0 || right.evaluate(context) != 0)
-            }
+            Scalar::Or(left, right) => i64::from(left.evaluate(context) != 0 || right.evaluate(context) != 0),
             Scalar::If(condition, then, otherwise) => {
                 let branch = if condition.evaluate(context) != 0 { then } else { otherwise };
                 branch.evaluate(context)

@@ -203,9 +203,7 @@ impl Compiler {
                 let value = Value::Text(ArcStr::from(text.as_str()));
                 Typed::produced(Kind::Text, Produced::Constant(value), Purity::Constant)
             }
-            Node::Null => {
-                Typed::produced(Kind::Null, Produced::Constant(Value::Null), Purity::Constant)
-            }
+            Node::Null => Typed::produced(Kind::Null, Produced::Constant(Value::Null), Purity::Constant),
             Node::Name(name) => scope.get(name).cloned().ok_or_else(|| {
                 error(SqlState::UNDEFINED_OBJECT, expr.span, format!("there is no name {name} here"))
                     .with_hint(format!("the names that may be used here are {}", scope.list()))
@@ -238,8 +236,7 @@ impl Compiler {
                 let purity = left.0.purity.max(right.0.purity);
                 let left = Box::new(want_bool(left.0, left.1)?);
                 let right = Box::new(want_bool(right.0, right.1)?);
-                let code =
-                    if op == Op::And { Scalar::And(left, right) } else { Scalar::Or(left, right) };
+                let code = if op == Op::And { Scalar::And(left, right) } else { Scalar::Or(left, right) };
                 return Ok(Typed::scalar(Kind::Bool, code, purity));
             }
             Op::Add => ScalarOp::Add,
@@ -310,11 +307,9 @@ impl Compiler {
         let scalar = want_number(typed, span)?;
         Ok(match (factor, scalar) {
             (1, scalar) => scalar,
-            (_, scalar) => Scalar::Binary(
-                ScalarOp::Multiply,
-                Box::new(scalar),
-                Box::new(Scalar::Constant(factor)),
-            ),
+            (_, scalar) => {
+                Scalar::Binary(ScalarOp::Multiply, Box::new(scalar), Box::new(Scalar::Constant(factor)))
+            }
         })
     }
 }
@@ -336,9 +331,7 @@ fn fold(typed: Typed, span: Span) -> Result<Typed, Diagnostic> {
     let code = match &typed.code {
         Code::Scalar(Scalar::Constant(_)) | Code::Produced(Produced::Constant(_)) => return Ok(typed),
         Code::Scalar(scalar) => Code::Scalar(Scalar::Constant(scalar.evaluate(&mut context))),
-        Code::Produced(produced) => {
-            Code::Produced(Produced::Constant(produced.evaluate(&mut context)))
-        }
+        Code::Produced(produced) => Code::Produced(Produced::Constant(produced.evaluate(&mut context))),
     };
     match context.error {
         Some(message) => Err(error(SqlState::INVALID_PARAMETER_VALUE, span, message)),

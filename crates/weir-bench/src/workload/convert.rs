@@ -41,7 +41,8 @@ impl Conversion {
     /// Refuses what can never fit: a text for an integer, say.
     pub fn new(kind: &Kind, ty: &SqlType, span: Span) -> Result<Conversion, Diagnostic> {
         let is_number = matches!(kind, Kind::Int | Kind::Decimal(_));
-        let text = |characters_max: u32, pads| Conversion::Text { characters_max: characters_max as usize, pads };
+        let text =
+            |characters_max: u32, pads| Conversion::Text { characters_max: characters_max as usize, pads };
         Ok(match (kind, ty) {
             (Kind::Null, _) => Conversion::None,
             (Kind::Int, SqlType::Int2) => {
@@ -155,7 +156,8 @@ pub fn raw_row_bytes<'a>(values: &[Value], types: impl IntoIterator<Item = &'a S
 
 fn raw_bytes(value: &Value, ty: &SqlType) -> usize {
     match (value, ty) {
-        (Value::Null, _) => 0,
+        // A deferred value stands for one that is not known yet; no generated row has one.
+        (Value::Null | Value::Deferred, _) => 0,
         (Value::Bool(_), _) => 1,
         (Value::Int(_), SqlType::Int2) => 2,
         (Value::Int(_), SqlType::Int4) => 4,

@@ -385,9 +385,7 @@ fn time(text: &str, span: Span) -> Result<Typed, Diagnostic> {
         in_range.then_some(seconds * 1_000_000)
     };
     match parse() {
-        Some(microseconds) => {
-            Ok(Typed::scalar(Kind::Time, Scalar::Constant(microseconds), Purity::Constant))
-        }
+        Some(microseconds) => Ok(Typed::scalar(Kind::Time, Scalar::Constant(microseconds), Purity::Constant)),
         None => Err(error(SqlState::INVALID_DATETIME_FORMAT, span, format!("'{text}' is not a time"))
             .with_hint("as in time('2026-01-31 12:00:00')")),
     }

@@ -48,7 +48,6 @@ enum Column {
 struct LoadCompiler<'a> {
     file: u32,
     sections: &'a [Section],
-    catalog: &'a Catalog,
     compiler: &'a mut Compiler,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
@@ -68,10 +67,9 @@ pub(crate) fn compile(
     compiler: &mut Compiler,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<TableLoad> {
-    let mut loader = LoadCompiler { file, sections, catalog, compiler, diagnostics };
+    let mut loader = LoadCompiler { file, sections, compiler, diagnostics };
     let mut loads = Vec::new();
-    for position in 0..sections.len() {
-        let section = &sections[position];
+    for (position, section) in sections.iter().enumerate() {
         let Some(table) = catalog.table_by_name(&section.name) else {
             let names: Vec<&str> = catalog.tables.iter().map(|table| table.name.as_str()).collect();
             let message = format!("there is no table {}", section.name);
@@ -86,7 +84,12 @@ pub(crate) fn compile(
         let outputs = loader.section(position, &mut nest);
         if loader.diagnostics.len() == before {
             let columns = loader.columns(table, section, outputs);
-            loads.push(TableLoad { table: table.id, name: section.name.clone(), stages: nest.stages, columns });
+            loads.push(TableLoad {
+                table: table.id,
+                name: section.name.clone(),
+                stages: nest.stages,
+                columns,
+            });
         }
     }
     let mut seen = Vec::new();
@@ -166,7 +169,12 @@ impl LoadCompiler<'_> {
         values
     }
 
-    fn columns(&mut self, table: &Table, section: &Section, values: Vec<(String, Slot, Kind)>) -> Vec<Column> {
+    fn columns(
+        &mut self,
+        table: &Table,
+        section: &Section,
+        values: Vec<(String, Slot, Kind)>,
+    ) -> Vec<Column> {
         for entry in &section.entries {
             if !entry.name.starts_with('_') && table.column_by_name(&entry.name).is_none() {
                 let message = format!("table {} has no column {}", table.name, entry.name);

@@ -1,9 +1,11 @@
 //! `workload.toml`: which rows an application starts with, which calls its clients make, how often.
 //!
-//!     [set]                       names that `--set name=value` may change
-//!     [load.<table>]              for = ["<table above>", "x in 1..10"], then a generator per column
-//!     [mix]                       a weight per procedure
-//!     [parameters.<procedure>]    a generator per IN and INOUT parameter
+//! ```text
+//! [set]                       names that `--set name=value` may change
+//! [load.<table>]              for = ["<table above>", "x in 1..10"], then a generator per column
+//! [mix]                       a weight per procedure
+//! [parameters.<procedure>]    a generator per IN and INOUT parameter
+//! ```
 //!
 //! A generator is an expression (see [`syntax`]) over the names above it, with the functions of
 //! [`functions`]; names that begin with `_` are locals. Whole-number weights are a deck of cards that is
@@ -20,6 +22,10 @@ mod file;
 mod functions;
 mod load;
 mod syntax;
+#[cfg(test)]
+mod test_application;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use weir_sql::bound::ParameterMode;
@@ -286,7 +292,8 @@ fn procedure_named(
 ) -> Option<usize> {
     let found = application.procedures.iter().position(|procedure| procedure.name == name);
     if found.is_none() {
-        let names: Vec<&str> = application.procedures.iter().map(|procedure| procedure.name.as_str()).collect();
+        let names: Vec<&str> =
+            application.procedures.iter().map(|procedure| procedure.name.as_str()).collect();
         let message = format!("there is no procedure {name}");
         let hint = format!("the procedures are {}", names.join(", "));
         diagnostics.push(error(SqlState::UNDEFINED_FUNCTION, span, message).with_hint(hint));
@@ -346,9 +353,7 @@ impl Output {
     fn take(&self, context: &mut code::Context) -> Value {
         let converted = match self.slot {
             compile::Slot::Scalar(slot) => self.conversion.scalar(&self.kind, context.scalars[slot]),
-            compile::Slot::Value(slot) => {
-                self.conversion.value(std::mem::take(&mut context.values[slot]))
-            }
+            compile::Slot::Value(slot) => self.conversion.value(std::mem::take(&mut context.values[slot])),
         };
         self.checked(converted, context)
     }

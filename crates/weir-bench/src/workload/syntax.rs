@@ -1,6 +1,8 @@
 //! The expression language of `workload.toml`: text to tree, every node with its place.
 //!
-//!     uniform(1, 10) * 2 + if(index = _lines and _rollback, items + 1, 0)
+//! ```text
+//! uniform(1, 10) * 2 + if(index = _lines and _rollback, items + 1, 0)
+//! ```
 //!
 //! Numbers (`1_000`, `0.05`), texts in single quotes, `true`, `false`, `null`, names (`w_id`,
 //! `orders.o_id`), calls, `+ - * / %`, comparisons, `and`, `or`, `not`, parentheses.
@@ -122,7 +124,8 @@ fn number(text: &str, span: Span) -> Result<Token, Diagnostic> {
 
 fn tokens(text: &str, file: u32, offset: u32) -> Result<Vec<(Token, Span)>, Diagnostic> {
     let bytes = text.as_bytes();
-    let span = |start: usize, end: usize| Span { file, start: offset + start as u32, end: offset + end as u32 };
+    let span =
+        |start: usize, end: usize| Span { file, start: offset + start as u32, end: offset + end as u32 };
     let run = |from: usize, accept: &dyn Fn(u8) -> bool| {
         bytes[from..].iter().position(|b| !accept(*b)).map_or(bytes.len(), |length| from + length)
     };
@@ -145,7 +148,8 @@ fn tokens(text: &str, file: u32, offset: u32) -> Result<Vec<(Token, Span)>, Diag
         } else if byte.is_ascii_alphabetic() || byte == b'_' {
             let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
             at = run(at, &is_name);
-            if bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic) {
+            let after_dot = bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
+            if bytes.get(at) == Some(&b'.') && after_dot {
                 at = run(at + 1, &is_name);
             }
             Token::Name(text[start..at].to_string())
