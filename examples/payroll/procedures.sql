@@ -4,7 +4,7 @@
 CREATE PROCEDURE hire_with_number(
     IN employee_id   bigint,
     IN employee_name text,
-    IN department    integer,
+    IN department    bigint,
     IN first_salary  numeric,
     IN start_date    date
 )
@@ -21,7 +21,7 @@ $$;
 -- The same with a number that the database chooses: it can always choose another one.
 CREATE PROCEDURE hire(
     IN  employee_name text,
-    IN  department    integer,
+    IN  department    bigint,
     IN  first_salary  numeric,
     IN  start_date    date,
     OUT employee_id   bigint
@@ -59,11 +59,11 @@ END;
 $$;
 
 -- Two transfers of one employee at once would count the departure twice.
-CREATE PROCEDURE transfer(IN employee_id bigint, IN new_department integer)
+CREATE PROCEDURE transfer(IN employee_id bigint, IN new_department bigint)
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    old_department integer;
+    old_department bigint;
 BEGIN
     SELECT department_id INTO old_department FROM employees WHERE id = employee_id FOR UPDATE;
     IF FOUND THEN
@@ -78,7 +78,7 @@ CREATE PROCEDURE resign(IN employee_id bigint)
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    old_department integer;
+    old_department bigint;
 BEGIN
     DELETE FROM employees WHERE id = employee_id RETURNING department_id INTO old_department;
     IF FOUND THEN
@@ -96,7 +96,7 @@ BEGIN
 END;
 $$;
 
-CREATE PROCEDURE open_department(IN department integer, IN department_name text)
+CREATE PROCEDURE open_department(IN department bigint, IN department_name text)
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -105,7 +105,7 @@ END;
 $$;
 
 -- Refused by the foreign key while somebody works there; someone may be hired there meanwhile.
-CREATE PROCEDURE close_department(IN department integer)
+CREATE PROCEDURE close_department(IN department bigint)
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -114,7 +114,7 @@ END;
 $$;
 
 CREATE PROCEDURE department_report(
-    IN  department integer,
+    IN  department    bigint,
     OUT people     bigint,
     OUT payroll    numeric
 )

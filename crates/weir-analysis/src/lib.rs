@@ -6,18 +6,31 @@
 //! (design.md §4). Pure: no clock, no IO, no randomness; it never runs a transaction and never looks at
 //! data. Structure alone decides; no rule knows the name of a table or a procedure.
 
+mod anomaly;
+mod assertion;
 pub mod effects;
+mod family;
 pub mod finding;
 pub mod invariant;
+mod json;
+mod placement;
 pub mod plan;
+mod planner;
+mod rules;
+mod text;
 pub mod verdict;
+mod world;
+
+use weir_sql::Application;
 
 pub use effects::ProcedureEffects;
 pub use finding::{Finding, Severity};
 pub use invariant::{Invariant, InvariantId, InvariantKind};
+pub use json::to_json;
 pub use plan::{
     Class, Guard, GuardKind, Mechanism, Placement, Plan, Requirement, RoundTrips, TransactionPlan,
 };
+pub use text::{TextStyle, to_text};
 pub use verdict::{Alone, DecidedBy, Rule, Verdict};
 
 /// Everything that the analysis says of one application.
@@ -30,4 +43,32 @@ pub struct Analysis {
     pub verdicts: Vec<Verdict>,
     pub plan: Plan,
     pub diagnostics: Vec<Finding>,
+}
+
+/// Analyses an application. Never fails: what it cannot decide it says.
+pub fn analyze(app: &Application) -> Analysis {
+    let effects: Vec<ProcedureEffects> =
+        (0..app.procedures.len()).map(|procedure| effects::effects(app, procedure)).collect();
+    let invariants = invariant::invariants(app);
+    let world = world::World::new(app, &effects);
+    let shapes: Vec<assertion::Shape<'_>> =
+        app.assertions.iter().map(|assertion| assertion::Shape::of(&assertion.expr)).collect();
+    let mut outcomes: Vec<Vec<rules::Outcome>> = Vec::new();
+    for procedure in 0..app.procedures.len() {
+        let mut list: Vec<rules::Outcome> =
+            invariants.iter().map(|invariant| rules::judge(&world, &shapes, invariant, procedure)).collect();
+        rules::settle_reliance(&mut list, procedure);
+        outcomes.push(list);
+    }
+    let mut diagnostics = Vec::new();
+    anomaly::findings(&world, &mut diagnostics);
+    let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
+    let plan = planner::plan(app, &world, &names, &outcomes, &mut diagnostics);
+    let mut verdicts = Vec::new();
+    for (procedure, list) in outcomes.into_iter().enumerate() {
+        for (index, outcome) in list.into_iter().enumerate() {
+            verdicts.push(outcome.into_verdict(InvariantId(index as u32), procedure));
+        }
+    }
+    Analysis { invariants, effects, verdicts, plan, diagnostics }
 }

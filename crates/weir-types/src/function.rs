@@ -49,6 +49,7 @@ pub enum Arg {
     Bytea,
     Jsonb,
     TextArray,
+    Int4Array,
     /// Any type at all; an unknown literal becomes text.
     Any,
     /// The element type of the call's [`Arg::AnyArray`]s.

@@ -9,7 +9,6 @@ pub mod compare;
 pub mod datetime;
 pub mod error;
 pub mod floats;
-#[allow(dead_code)]
 pub mod function;
 pub mod json;
 pub mod numeric;

@@ -41,7 +41,6 @@ mod evaluate;
 mod resolve;
 
 pub use evaluate::{BinaryFn, binary, negate, specialise};
-#[allow(unused_imports)]
 pub(crate) use evaluate::{array_append, array_prepend, power_floats};
 pub use resolve::{BinarySignature, resolve_binary, resolve_negate};
 

@@ -116,6 +116,18 @@ pub fn compile(pattern: &str, insensitive: bool) -> Result<Regex, SqlError> {
             .build()
             .map_err(|error| {
                 let reason = error.to_string();
+                let reason = match () {
+                    () if reason.contains("unclosed group") || reason.contains("unopened group") => {
+                        "parentheses () not balanced".to_owned()
+                    }
+                    () if reason.contains("unclosed character class") => {
+                        "brackets [] not balanced".to_owned()
+                    }
+                    () if reason.contains("repetition operator missing") => {
+                        "quantifier operand invalid".to_owned()
+                    }
+                    () => reason,
+                };
                 let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ").to_owned();
                 SqlError::new(
                     SqlState::INVALID_REGULAR_EXPRESSION,

@@ -5,14 +5,20 @@
 //! its provenance (parameter, constant, column of a row read, generated …). Over-approximates: an effect
 //! that cannot happen may be listed; one that can is never missing.
 
+mod dml;
+mod expression;
+mod interpret;
+mod query;
 pub mod term;
 pub mod walk;
 
 use std::collections::BTreeSet;
 
 use weir_sql::Span;
-use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 
+pub use expression::integer;
+pub use interpret::effects;
 pub use term::{Sign, Term, TermId, Terms};
 
 /// A row (or rows) that one statement looks at; index into [`ProcedureEffects::reads`].
@@ -29,6 +35,8 @@ pub struct ProcedureEffects {
     pub terms: Terms,
     pub reads: Vec<Read>,
     pub writes: Vec<Write>,
+    /// Those it draws numbers from.
+    pub sequences: BTreeSet<SequenceId>,
     /// Places of `RAISE EXCEPTION` and ASSERT.
     pub raises: Vec<Span>,
     /// It may stop between two writes that belong together, without an error.
@@ -46,7 +54,7 @@ pub struct Read {
     pub key: Key,
     /// The one row with the lowest value of this column among those of the key (ORDER BY … LIMIT 1, min()).
     pub lowest: Option<ColumnIndex>,
-    /// FOR UPDATE, or the target of an UPDATE or DELETE.
+    /// FOR UPDATE.
     pub locked: bool,
     pub context: Context,
     pub span: Span,

@@ -219,12 +219,27 @@ pub fn extract_interval(name: &str, interval: &Interval) -> Result<Numeric, SqlE
     })
 }
 
+/// In doubles, as `date_part` computes it.
+pub fn epoch_of_interval(interval: &Interval) -> f64 {
+    let (years, months) = (interval.months / 12, interval.months % 12);
+    interval.microseconds as f64 / 1e6
+        + 365.25 * 86_400.0 * f64::from(years)
+        + 30.0 * 86_400.0 * f64::from(months)
+        + 86_400.0 * f64::from(interval.days)
+}
+
+/// Fields that are no units of time, which nothing can be truncated to.
+fn is_unit(field: &Field) -> bool {
+    use Field::*;
+    !matches!(field, DayOfWeek | IsoDayOfWeek | DayOfYear | IsoYear | Epoch | Julian)
+}
+
 pub fn truncate_timestamp(name: &str, timestamp: i64, zoned: bool) -> Result<i64, SqlError> {
     let type_name = if zoned { "timestamp with time zone" } else { "timestamp without time zone" };
-    let field = Field::parse(name).ok_or_else(|| unrecognized(name, type_name))?;
     if is_infinite_timestamp(timestamp) {
         return Ok(timestamp);
     }
+    let field = Field::parse(name).filter(is_unit).ok_or_else(|| unrecognized(name, type_name))?;
     let floor = |unit: i64| Ok(timestamp - timestamp.rem_euclid(unit));
     let days = timestamp.div_euclid(MICROSECONDS_PER_DAY);
     let date = civil_from_days(days);
@@ -254,7 +269,7 @@ pub fn truncate_timestamp(name: &str, timestamp: i64, zoned: bool) -> Result<i64
 }
 
 pub fn truncate_interval(name: &str, interval: &Interval) -> Result<Interval, SqlError> {
-    let field = Field::parse(name).ok_or_else(|| unrecognized(name, "interval"))?;
+    let field = Field::parse(name).filter(is_unit).ok_or_else(|| unrecognized(name, "interval"))?;
     let Interval { months, days, microseconds } = *interval;
     let time = |unit: i64| Ok(Interval { months, days, microseconds: microseconds - microseconds % unit });
     let whole_months = |unit: i32| Ok(Interval { months: months - months % unit, days: 0, microseconds: 0 });

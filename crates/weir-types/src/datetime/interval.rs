@@ -236,11 +236,10 @@ impl Builder {
                 microseconds: i64::try_from(self.microseconds).ok()?,
             })
         };
-        build().ok_or_else(|| {
-            SqlError::new(
-                SqlState::INTERVAL_FIELD_OVERFLOW,
-                format!("interval field value out of range: \"{text}\""),
-            )
-        })
+        build().ok_or_else(|| field_overflow(text))
     }
+}
+
+pub(super) fn field_overflow(text: &str) -> SqlError {
+    SqlError::new(SqlState::INTERVAL_FIELD_OVERFLOW, format!("interval field value out of range: \"{text}\""))
 }

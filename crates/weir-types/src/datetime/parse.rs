@@ -435,12 +435,13 @@ pub fn interval(text: &str) -> Result<Interval, SqlError> {
     let lower = text.trim().to_ascii_lowercase();
     let mut builder = Builder::default();
     let parsed = match lower.strip_prefix('p') {
-        Some(iso) => iso_interval(iso, &mut builder),
+        Some(iso) => iso_interval(iso, &mut builder).ok_or(Failure::Syntax),
         None => verbose_interval(&lower, &mut builder),
     };
     match parsed {
-        Some(()) => builder.build(text),
-        None => Err(error(Failure::Syntax, text, "interval")),
+        Ok(()) => builder.build(text),
+        Err(Failure::Overflow) => Err(super::interval::field_overflow(text)),
+        Err(failure) => Err(error(failure, text, "interval")),
     }
 }
 
@@ -484,6 +485,11 @@ fn iso_interval(text: &str, builder: &mut Builder) -> Option<()> {
             continue;
         }
         let amount = amount(&mut cursor)?;
+        if matches!(cursor.peek(), Some(b'-' | b':')) {
+            cursor.at = iso_start(text, cursor.at);
+            iso_alternative(&mut cursor, in_time, builder)?;
+            continue;
+        }
         let unit = match (cursor.peek()?, in_time) {
             (b'y', false) => Unit::Year,
             (b'm', false) => Unit::Month,
@@ -500,10 +506,39 @@ fn iso_interval(text: &str, builder: &mut Builder) -> Option<()> {
     Some(())
 }
 
+/// Where the number that ends at `end` starts.
+fn iso_start(text: &str, end: usize) -> usize {
+    let is_number = |b: &u8| b.is_ascii_digit() || *b == b'.';
+    end - text.as_bytes()[..end].iter().rev().take_while(|b| is_number(b)).count()
+}
+
+/// `0001-02-03` of the alternative form, or `04:05:06` behind its `T`.
+fn iso_alternative(cursor: &mut Cursor, in_time: bool, builder: &mut Builder) -> Option<()> {
+    let (units, separator) = if in_time {
+        ([Unit::Hour, Unit::Minute, Unit::Second], b':')
+    } else {
+        ([Unit::Year, Unit::Month, Unit::Day], b'-')
+    };
+    for (i, unit) in units.into_iter().enumerate() {
+        if i > 0 && !cursor.eat(separator) {
+            return None;
+        }
+        amount(cursor)?.add_to(unit, builder);
+    }
+    Some(())
+}
+
 /// `1 year 2 mons -3 days 04:05:06.7 ago`, `1-2 3 4:05:06`, `90`.
-fn verbose_interval(text: &str, builder: &mut Builder) -> Option<()> {
+fn verbose_interval(text: &str, builder: &mut Builder) -> Result<(), Failure> {
     let mut cursor = Cursor { bytes: text.as_bytes(), at: 0 };
     let mut pending: Option<Amount> = None;
+    let mut units = Vec::new();
+    // Each unit may occur once.
+    let mut once = |unit: Unit| {
+        let first = !units.contains(&unit);
+        units.push(unit);
+        if first { Ok(unit) } else { Err(Failure::Syntax) }
+    };
     let mut seen = false;
     cursor.take_while(|b| b == b'@' || b.is_ascii_whitespace());
     while let Some(b) = cursor.peek() {
@@ -514,62 +549,67 @@ fn verbose_interval(text: &str, builder: &mut Builder) -> Option<()> {
             if word == "ago" {
                 builder.negate();
                 cursor.take_while(|b| b.is_ascii_whitespace());
-                return (cursor.peek().is_none() && pending.is_none() && seen).then_some(());
+                let ended = cursor.peek().is_none() && pending.is_none() && seen;
+                return if ended { Ok(()) } else { Err(Failure::Syntax) };
             }
-            pending.take()?.add_to(Unit::parse(word)?, builder);
+            let unit = once(Unit::parse(word).ok_or(Failure::Syntax)?)?;
+            pending.take().ok_or(Failure::Syntax)?.add_to(unit, builder);
         } else {
-            let amount = amount(&mut cursor)?;
+            let amount = amount(&mut cursor).ok_or(Failure::Syntax)?;
             seen = true;
             match cursor.peek() {
                 Some(b':') => {
                     // A bare number before a time counts days.
                     if let Some(days) = pending.take() {
-                        days.add_to(Unit::Day, builder);
+                        days.add_to(once(Unit::Day)?, builder);
                     }
+                    once(Unit::Hour)?;
                     clock_interval(&mut cursor, &amount, builder)?;
                 }
                 Some(b'-') if amount.fraction == 0.0 => {
                     cursor.at += 1;
-                    let months: i64 = cursor.digits().parse().ok()?;
+                    let months = cursor.number()?.0;
                     if months > 11 {
-                        return None;
+                        return Err(Failure::Overflow);
                     }
-                    let months = Amount { whole: months, ..amount };
-                    Amount { fraction: 0.0, ..amount }.add_to(Unit::Year, builder);
-                    months.add_to(Unit::Month, builder);
+                    if cursor.peek() == Some(b'-') {
+                        return Err(Failure::Syntax);
+                    }
+                    Amount { fraction: 0.0, ..amount }.add_to(once(Unit::Year)?, builder);
+                    Amount { whole: months, ..amount }.add_to(once(Unit::Month)?, builder);
                 }
                 _ => {
                     if let Some(days) = pending.replace(amount) {
-                        days.add_to(Unit::Day, builder);
+                        days.add_to(once(Unit::Day)?, builder);
                     }
                 }
             }
         }
     }
     if let Some(seconds) = pending {
-        seconds.add_to(Unit::Second, builder);
+        seconds.add_to(once(Unit::Second)?, builder);
     }
-    seen.then_some(())
+    if seen { Ok(()) } else { Err(Failure::Syntax) }
 }
 
 /// `hours:minutes[:seconds]`, or `minutes:seconds.fraction`.
-fn clock_interval(cursor: &mut Cursor, hours: &Amount, builder: &mut Builder) -> Option<()> {
+fn clock_interval(cursor: &mut Cursor, hours: &Amount, builder: &mut Builder) -> Result<(), Failure> {
     cursor.at += 1;
-    let middle: i64 = cursor.digits().parse().ok()?;
+    let middle = cursor.number()?.0;
     let (hour, minute, second, fraction) = if cursor.eat(b'.') {
         (0, hours.whole, middle, cursor.fraction())
     } else if cursor.eat(b':') {
-        let second = cursor.digits().parse().ok()?;
+        let second = cursor.number()?.0;
         (hours.whole, middle, second, if cursor.eat(b'.') { cursor.fraction() } else { 0 })
     } else {
         (hours.whole, middle, 0, 0)
     };
     if minute > 59 || second > 59 {
-        return None;
+        return Err(Failure::Overflow);
     }
     let microseconds = ((i128::from(hour) * 60 + i128::from(minute)) * 60 + i128::from(second))
         * i128::from(MICROSECONDS_PER_SECOND)
         + i128::from(fraction);
     builder.add_microseconds(if hours.negative { -microseconds } else { microseconds });
-    Some(())
+    Ok(())
 }

@@ -44,6 +44,7 @@ impl Arg {
             Arg::Bytea => SqlType::Bytea,
             Arg::Jsonb => SqlType::Jsonb,
             Arg::TextArray => SqlType::array_of(SqlType::Text),
+            Arg::Int4Array => SqlType::array_of(SqlType::Int4),
             Arg::Any | Arg::AnyElement | Arg::AnyArray => return None,
         })
     }
@@ -55,7 +56,7 @@ impl Arg {
             Arg::Text => Category::String,
             Arg::Date | Arg::Timestamp | Arg::Timestamptz => Category::Time,
             Arg::Interval => Category::Span,
-            Arg::TextArray | Arg::AnyArray => Category::Array,
+            Arg::TextArray | Arg::Int4Array | Arg::AnyArray => Category::Array,
             Arg::Uuid | Arg::Bytea | Arg::Jsonb | Arg::Any | Arg::AnyElement => Category::Other,
         }
     }

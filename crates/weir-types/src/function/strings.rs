@@ -1,2 +1,564 @@
-//! Placeholder.
-pub(super) static FUNCTIONS: &[super::Function] = &[];
+//! String functions; positions and lengths count characters.
+
+use super::arguments::{array, int, text};
+use super::{Arg, CallTypes, Function};
+use crate::arrays::type_of;
+use crate::error::{SqlError, SqlState};
+use crate::pattern;
+use crate::sql_type::SqlType;
+use crate::text::to_text;
+use crate::value::Value;
+
+use Arg::*;
+
+type Evaluated = Result<Value, SqlError>;
+
+/// PostgreSQL's limit of a value's size.
+pub(super) const SIZE_MAX: usize = 0x3fff_ffff;
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    Function::new("length", &[Text], Int4, char_length),
+    Function::new("char_length", &[Text], Int4, char_length),
+    Function::new("character_length", &[Text], Int4, char_length),
+    Function::new("octet_length", &[Text], Int4, |a, _| Ok(Value::Int(text(&a[0])?.len() as i64))),
+    Function::new("bit_length", &[Text], Int4, |a, _| Ok(Value::Int(text(&a[0])?.len() as i64 * 8))),
+    Function::new("lower", &[Text], Text, |a, _| Ok(Value::text(map_chars(text(&a[0])?, lower)))),
+    Function::new("upper", &[Text], Text, |a, _| Ok(Value::text(map_chars(text(&a[0])?, upper)))),
+    Function::new("initcap", &[Text], Text, initcap),
+    Function::new("substr", &[Text, Int4, Int4], Text, substring),
+    Function::new("substr", &[Text, Int4], Text, substring),
+    Function::new("substring", &[Text, Int4, Int4], Text, substring),
+    Function::new("substring", &[Text, Int4], Text, substring),
+    Function::new("substring", &[Text, Text], Text, substring_by_regex),
+    Function::new("left", &[Text, Int4], Text, |a, _| {
+        let (chars, n) = (chars(&a[0])?, int(&a[1])?);
+        Ok(string_of(&chars[..from_end(n, chars.len())]))
+    }),
+    Function::new("right", &[Text, Int4], Text, |a, _| {
+        let (chars, n) = (chars(&a[0])?, int(&a[1])?);
+        let kept = from_end(n, chars.len());
+        Ok(string_of(&chars[chars.len() - kept..]))
+    }),
+    Function::new("lpad", &[Text, Int4, Text], Text, |a, _| pad(a, true)).optional(1),
+    Function::new("rpad", &[Text, Int4, Text], Text, |a, _| pad(a, false)).optional(1),
+    Function::new("ltrim", &[Text, Text], Text, |a, _| trim(a, true, false)).optional(1),
+    Function::new("rtrim", &[Text, Text], Text, |a, _| trim(a, false, true)).optional(1),
+    Function::new("btrim", &[Text, Text], Text, |a, _| trim(a, true, true)).optional(1),
+    Function::new("trim", &[Text, Text], Text, |a, _| trim(a, true, true)).optional(1),
+    Function::new("repeat", &[Text, Int4], Text, repeat),
+    Function::new("replace", &[Text, Text, Text], Text, replace),
+    Function::new("reverse", &[Text], Text, |a, _| {
+        Ok(Value::text(text(&a[0])?.chars().rev().collect::<String>()))
+    }),
+    Function::new("strpos", &[Text, Text], Int4, |a, _| position(text(&a[0])?, text(&a[1])?)),
+    Function::new("position", &[Text, Text], Int4, |a, _| position(text(&a[0])?, text(&a[1])?)),
+    Function::new("split_part", &[Text, Text, Int4], Text, split_part),
+    Function::new("concat", &[Any], Text, concat).variadic().accepts_null(),
+    Function::new("concat_ws", &[Text, Any], Text, concat_ws).variadic().accepts_null(),
+    Function::new("chr", &[Int4], Text, chr),
+    Function::new("ascii", &[Text], Int4, |a, _| {
+        Ok(Value::Int(text(&a[0])?.chars().next().map_or(0, |c| i64::from(u32::from(c)))))
+    }),
+    Function::new("translate", &[Text, Text, Text], Text, translate),
+    Function::new("starts_with", &[Text, Text], Bool, |a, _| {
+        Ok(Value::Bool(text(&a[0])?.starts_with(text(&a[1])?)))
+    }),
+    Function::new("to_hex", &[Int4], Text, |a, _| Ok(Value::text(format!("{:x}", int(&a[0])? as i32)))),
+    Function::new("to_hex", &[Int8], Text, |a, _| Ok(Value::text(format!("{:x}", int(&a[0])?)))),
+    Function::new("overlay", &[Text, Text, Int4, Int4], Text, overlay).optional(1),
+    Function::new("quote_literal", &[Text], Text, |a, _| Ok(Value::text(quote_literal(text(&a[0])?)))),
+    Function::new("quote_literal", &[Any], Text, |a, types| {
+        Ok(Value::text(quote_literal(&printed(&a[0], &types.args[0]))))
+    }),
+    Function::new("quote_nullable", &[Any], Text, |a, types| {
+        Ok(Value::text(match &a[0] {
+            Value::Null => "NULL".to_owned(),
+            value => quote_literal(&printed(value, &types.args[0])),
+        }))
+    })
+    .accepts_null(),
+    Function::new("quote_ident", &[Text], Text, |a, _| Ok(Value::text(quote_identifier(text(&a[0])?)))),
+    Function::new("format", &[Text, Any], Text, format).variadic().accepts_null(),
+    Function::new("regexp_replace", &[Text, Text, Text, Text], Text, regexp_replace).optional(1),
+    Function::new("regexp_match", &[Text, Text, Text], TextArray, regexp_match).optional(1),
+    Function::new("regexp_split_to_array", &[Text, Text, Text], TextArray, regexp_split).optional(1),
+    Function::new("regexp_like", &[Text, Text, Text], Bool, |a, _| {
+        Ok(Value::Bool(regex(a, 1, 2)?.is_match(text(&a[0])?)))
+    })
+    .optional(1),
+    Function::new("regexp_count", &[Text, Text], Int4, |a, _| {
+        Ok(Value::Int(regex(a, 1, 9)?.find_iter(text(&a[0])?).count() as i64))
+    }),
+    Function::new("regexp_substr", &[Text, Text], Text, |a, _| {
+        let found = regex(a, 1, 9)?.find(text(&a[0])?).map(|found| found.as_str().to_owned());
+        Ok(found.map_or(Value::Null, Value::text))
+    }),
+    Function::new("regexp_instr", &[Text, Text], Int4, |a, _| {
+        let whole = text(&a[0])?;
+        let found = regex(a, 1, 9)?.find(whole).map(|found| whole[..found.start()].chars().count() + 1);
+        Ok(Value::Int(found.unwrap_or(0) as i64))
+    }),
+    Function::new("string_to_array", &[Text, Text, Text], TextArray, string_to_array)
+        .optional(1)
+        .accepts_null(),
+    Function::new("array_to_string", &[AnyArray, Text, Text], Text, array_to_string)
+        .optional(1)
+        .accepts_null(),
+];
+
+fn chars(value: &Value) -> Result<Vec<char>, SqlError> {
+    Ok(text(value)?.chars().collect())
+}
+
+fn string_of(chars: &[char]) -> Value {
+    Value::text(chars.iter().collect::<String>())
+}
+
+fn lower(c: char) -> char {
+    let mut folded = c.to_lowercase();
+    if folded.len() == 1 { folded.next().unwrap_or(c) } else { c }
+}
+
+fn upper(c: char) -> char {
+    let mut folded = c.to_uppercase();
+    if folded.len() == 1 { folded.next().unwrap_or(c) } else { c }
+}
+
+fn map_chars(text: &str, map: fn(char) -> char) -> String {
+    text.chars().map(map).collect()
+}
+
+fn char_length(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    Ok(Value::Int(text(&args[0])?.chars().count() as i64))
+}
+
+fn initcap(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let mut inside = false;
+    let capital = |c: char| {
+        let mapped = if inside { lower(c) } else { upper(c) };
+        inside = c.is_alphanumeric();
+        mapped
+    };
+    Ok(Value::text(text(&args[0])?.chars().map(capital).collect::<String>()))
+}
+
+/// The part of `len` elements that `FROM from FOR count` names.
+pub(super) fn substring_range(
+    from: i64,
+    count: Option<i64>,
+    len: usize,
+) -> Result<std::ops::Range<usize>, SqlError> {
+    let start = from - 1;
+    let end = match count {
+        None => i64::MAX,
+        Some(count) if count < 0 => {
+            return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
+        }
+        Some(count) => start + count,
+    };
+    let clamp = |at: i64| at.clamp(0, len as i64) as usize;
+    Ok(clamp(start)..clamp(end).max(clamp(start)))
+}
+
+fn substring(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let chars = chars(&args[0])?;
+    let count = args.get(2).map(int).transpose()?;
+    Ok(string_of(&chars[substring_range(int(&args[1])?, count, chars.len())?]))
+}
+
+/// The first group, or the whole match if there is none.
+fn substring_by_regex(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let regex = pattern::compile(text(&args[1])?, false)?;
+    let Some(captures) = regex.captures(text(&args[0])?) else { return Ok(Value::Null) };
+    let group = usize::from(captures.len() > 1);
+    Ok(captures.get(group).map_or(Value::Null, |found| Value::text(found.as_str())))
+}
+
+/// How many elements `n` keeps: a negative number leaves so many out.
+fn from_end(n: i64, len: usize) -> usize {
+    let kept = if n < 0 { len as i64 + n } else { n };
+    kept.clamp(0, len as i64) as usize
+}
+
+#[cold]
+fn too_large() -> SqlError {
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
+}
+
+fn pad(args: &[Value], on_left: bool) -> Evaluated {
+    let chars = chars(&args[0])?;
+    let wanted = int(&args[1])?.max(0) as usize;
+    if wanted > SIZE_MAX {
+        return Err(too_large());
+    }
+    let fill: Vec<char> = args.get(2).map_or(Ok(" "), text)?.chars().collect();
+    if wanted <= chars.len() {
+        return Ok(string_of(&chars[..wanted]));
+    }
+    if fill.is_empty() {
+        return Ok(string_of(&chars));
+    }
+    let padding = fill.iter().cycle().take(wanted - chars.len());
+    let padded: String =
+        if on_left { padding.chain(&chars).collect() } else { chars.iter().chain(padding).collect() };
+    Ok(Value::text(padded))
+}
+
+fn trim(args: &[Value], left: bool, right: bool) -> Evaluated {
+    let set: Vec<char> = args.get(1).map_or(Ok(" "), text)?.chars().collect();
+    let mut trimmed = text(&args[0])?;
+    if left {
+        trimmed = trimmed.trim_start_matches(set.as_slice());
+    }
+    if right {
+        trimmed = trimmed.trim_end_matches(set.as_slice());
+    }
+    Ok(Value::text(trimmed))
+}
+
+fn repeat(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let (text, times) = (text(&args[0])?, int(&args[1])?.max(0) as usize);
+    if text.len().checked_mul(times).is_none_or(|size| size > SIZE_MAX) {
+        return Err(too_large());
+    }
+    Ok(Value::text(text.repeat(times)))
+}
+
+fn replace(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let (whole, from, to) = (text(&args[0])?, text(&args[1])?, text(&args[2])?);
+    Ok(if from.is_empty() { args[0].clone() } else { Value::text(whole.replace(from, to)) })
+}
+
+fn position(whole: &str, part: &str) -> Evaluated {
+    let at = whole.find(part).map_or(0, |at| whole[..at].chars().count() + 1);
+    Ok(Value::Int(at as i64))
+}
+
+fn split_part(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let (whole, separator, n) = (text(&args[0])?, text(&args[1])?, int(&args[2])?);
+    if n == 0 {
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "field position must not be zero"));
+    }
+    let parts: Vec<&str> = match (whole, separator) {
+        ("", _) => Vec::new(),
+        (_, "") => vec![whole],
+        _ => whole.split(separator).collect(),
+    };
+    let at = if n > 0 { n - 1 } else { parts.len() as i64 + n };
+    let part = usize::try_from(at).ok().and_then(|at| parts.get(at)).copied();
+    Ok(Value::text(part.unwrap_or("")))
+}
+
+/// The type's output, `t` and `f` for booleans.
+fn printed(value: &Value, ty: &SqlType) -> String {
+    match ty {
+        SqlType::Unknown => to_text(value, &type_of(value)),
+        _ => to_text(value, ty),
+    }
+}
+
+fn concat(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
+    let mut joined = String::new();
+    for (value, ty) in args.iter().zip(types.args) {
+        if !value.is_null() {
+            joined.push_str(&printed(value, ty));
+        }
+    }
+    Ok(Value::text(joined))
+}
+
+fn concat_ws(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
+    if args[0].is_null() {
+        return Ok(Value::Null);
+    }
+    let separator = text(&args[0])?;
+    let parts: Vec<String> = args
+        .iter()
+        .zip(types.args)
+        .skip(1)
+        .filter(|(value, _)| !value.is_null())
+        .map(|(value, ty)| printed(value, ty))
+        .collect();
+    Ok(Value::text(parts.join(separator)))
+}
+
+fn chr(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let code = int(&args[0])?;
+    let refuse = |message: String| Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+    if code < 0 {
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "character number must be positive"));
+    }
+    if code == 0 {
+        return refuse("null character not permitted".to_owned());
+    }
+    match u32::try_from(code).ok().and_then(char::from_u32) {
+        Some(c) => Ok(Value::text(c.to_string())),
+        None if code > 0x10_ffff => refuse(format!("requested character too large for encoding: {code}")),
+        None => refuse(format!("requested character not valid for encoding: {code}")),
+    }
+}
+
+fn translate(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let (from, to) = (chars(&args[1])?, chars(&args[2])?);
+    let map = |c: char| match from.iter().position(|known| *known == c) {
+        None => Some(c),
+        Some(at) => to.get(at).copied(),
+    };
+    Ok(Value::text(text(&args[0])?.chars().filter_map(map).collect::<String>()))
+}
+
+fn overlay(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let (whole, new, from) = (chars(&args[0])?, chars(&args[1])?, int(&args[2])?);
+    let count = args.get(3).map_or(Ok(new.len() as i64), int)?;
+    if from <= 0 {
+        return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
+    }
+    let before = &whole[..substring_range(1, Some(from - 1), whole.len())?.end];
+    let after = &whole[substring_range(from + count, None, whole.len())?];
+    Ok(Value::text(before.iter().chain(&new).chain(after).collect::<String>()))
+}
+
+/// In quotes, doubled inside; with backslashes the `E'…'` form.
+pub fn quote_literal(text: &str) -> String {
+    let doubled = text.replace('\'', "''");
+    if text.contains('\\') { format!("E'{}'", doubled.replace('\\', "\\\\")) } else { format!("'{doubled}'") }
+}
+
+/// PostgreSQL's key words that are not free to be names.
+const KEYWORDS: &str = " all analyse analyze and any array as asc asymmetric authorization between bigint \
+    binary bit boolean both case cast char character check coalesce collate collation column concurrently \
+    constraint create cross current_catalog current_date current_role current_schema current_time \
+    current_timestamp current_user dec decimal default deferrable desc distinct do else end except exists \
+    extract false fetch float for foreign freeze from full grant greatest group grouping having ilike in \
+    initially inner inout int integer intersect interval into is isnull join lateral leading least left like \
+    limit localtime localtimestamp national natural nchar none normalize not notnull null nullif numeric \
+    offset on only or order out outer overlaps overlay placing position precision primary real references \
+    returning right row select session_user setof similar smallint some substring symmetric table \
+    tablesample then time timestamp to trailing treat trim true union unique user using values varchar \
+    variadic verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
+    xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable ";
+
+/// As it is if it is a plain name, else in double quotes.
+pub fn quote_identifier(name: &str) -> String {
+    let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    let plain = starts_well
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && !KEYWORDS.contains(&format!(" {name} "));
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// One `%` specifier of `format`.
+struct Specifier {
+    position: Option<usize>,
+    left: bool,
+    width: usize,
+    width_argument: bool,
+    kind: char,
+}
+
+fn specifier(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Specifier, SqlError> {
+    let unterminated = || {
+        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "unterminated format() type specifier")
+            .with_hint("For a single \"%\" use \"%%\".")
+    };
+    let mut found = Specifier { position: None, left: false, width: 0, width_argument: false, kind: 's' };
+    let mut digits = String::new();
+    loop {
+        let c = chars.next().ok_or_else(unterminated)?;
+        match c {
+            '0'..='9' => digits.push(c),
+            '$' => {
+                let position: usize = std::mem::take(&mut digits).parse().unwrap_or(0);
+                if position == 0 {
+                    return Err(SqlError::new(
+                        SqlState::INVALID_PARAMETER_VALUE,
+                        "format specifies argument 0, but arguments are numbered from 1",
+                    ));
+                }
+                found.position = Some(position);
+            }
+            '-' => found.left = true,
+            '*' => found.width_argument = true,
+            kind => {
+                found.width = digits.parse().unwrap_or(0);
+                found.kind = kind;
+                return Ok(found);
+            }
+        }
+    }
+}
+
+fn format(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
+    if args[0].is_null() {
+        return Ok(Value::Null);
+    }
+    let too_few = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "too few arguments for format()");
+    let mut chars = text(&args[0])?.chars().peekable();
+    let (mut out, mut next) = (String::new(), 1);
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        if chars.peek() == Some(&'%') {
+            chars.next();
+            out.push('%');
+            continue;
+        }
+        let mut specifier = specifier(&mut chars)?;
+        if !matches!(specifier.kind, 's' | 'I' | 'L') {
+            return Err(SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("unrecognized format() type specifier \"{}\"", specifier.kind),
+            )
+            .with_hint("For a single \"%\" use \"%%\"."));
+        }
+        if specifier.width_argument {
+            let width = int(args.get(next).ok_or_else(too_few)?).unwrap_or(0);
+            specifier.left |= width < 0;
+            specifier.width = width.unsigned_abs() as usize;
+            next += 1;
+        }
+        let at = specifier.position.unwrap_or(next);
+        let value = args.get(at).ok_or_else(too_few)?;
+        next = at + 1;
+        let item = format_item(value, &types.args[at], specifier.kind)?;
+        let padding = specifier.width.min(SIZE_MAX).saturating_sub(item.chars().count());
+        if specifier.left {
+            out.push_str(&item);
+            out.extend(std::iter::repeat_n(' ', padding));
+        } else {
+            out.extend(std::iter::repeat_n(' ', padding));
+            out.push_str(&item);
+        }
+    }
+    Ok(Value::text(out))
+}
+
+fn format_item(value: &Value, ty: &SqlType, kind: char) -> Result<String, SqlError> {
+    match (kind, value) {
+        ('s', Value::Null) => Ok(String::new()),
+        ('L', Value::Null) => Ok("NULL".to_owned()),
+        (_, Value::Null) => Err(SqlError::new(
+            SqlState::NULL_VALUE_NOT_ALLOWED,
+            "null values cannot be formatted as an SQL identifier",
+        )),
+        ('s', value) => Ok(printed(value, ty)),
+        ('I', value) => Ok(quote_identifier(&printed(value, ty))),
+        (_, value) => Ok(quote_literal(&printed(value, ty))),
+    }
+}
+
+/// The compiled expression of an argument, with the flags of another, if that is there.
+fn regex(args: &[Value], at: usize, flags_at: usize) -> Result<regex::Regex, SqlError> {
+    let flags = args.get(flags_at).map_or(Ok(""), text)?;
+    let mut insensitive = false;
+    for flag in flags.chars() {
+        match flag {
+            'i' => insensitive = true,
+            'c' => insensitive = false,
+            's' | 'g' => {}
+            _ => {
+                return Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("invalid regular expression option: \"{flag}\""),
+                ));
+            }
+        }
+    }
+    pattern::compile(text(&args[at])?, insensitive)
+}
+
+fn regexp_replace(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let whole = text(&args[0])?;
+    let everywhere = args.get(3).map_or(Ok(""), text)?.contains('g');
+    // `n` and `M` have no meaning for replacements that the crate could not give: they are refused.
+    let regex = regex(args, 1, 3)?;
+    let replacement = text(&args[2])?;
+    let expand = |captures: &regex::Captures<'_>| {
+        let mut out = String::new();
+        let mut chars = replacement.chars();
+        while let Some(c) = chars.next() {
+            if c != '\\' {
+                out.push(c);
+                continue;
+            }
+            match chars.next() {
+                Some('&') => out.push_str(&captures[0]),
+                Some(digit @ '1'..='9') => {
+                    let group = digit as usize - '0' as usize;
+                    out.push_str(captures.get(group).map_or("", |found| found.as_str()));
+                }
+                Some(other) => {
+                    if other != '\\' {
+                        out.push('\\');
+                    }
+                    out.push(other);
+                }
+                None => out.push('\\'),
+            }
+        }
+        out
+    };
+    Ok(Value::text(regex.replacen(whole, usize::from(!everywhere), expand).into_owned()))
+}
+
+fn text_array(values: Vec<Value>) -> Value {
+    Value::array(SqlType::Text, values)
+}
+
+fn regexp_match(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let Some(captures) = regex(args, 1, 2)?.captures(text(&args[0])?) else {
+        return Ok(Value::Null);
+    };
+    let groups = captures.iter().skip(usize::from(captures.len() > 1));
+    let texts = groups.map(|group| group.map_or(Value::Null, |found| Value::text(found.as_str())));
+    Ok(text_array(texts.collect()))
+}
+
+fn regexp_split(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let regex = regex(args, 1, 2)?;
+    Ok(text_array(regex.split(text(&args[0])?).map(Value::text).collect()))
+}
+
+fn string_to_array(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    if args[0].is_null() {
+        return Ok(Value::Null);
+    }
+    let whole = text(&args[0])?;
+    let parts: Vec<String> = match &args[1] {
+        _ if whole.is_empty() => Vec::new(),
+        Value::Null => whole.chars().map(String::from).collect(),
+        separator => match text(separator)? {
+            "" => vec![whole.to_owned()],
+            separator => whole.split(separator).map(str::to_owned).collect(),
+        },
+    };
+    let null = match args.get(2) {
+        Some(Value::Text(null)) => Some(null.as_str()),
+        _ => None,
+    };
+    let value = |part: String| if null == Some(part.as_str()) { Value::Null } else { Value::text(part) };
+    Ok(text_array(parts.into_iter().map(value).collect()))
+}
+
+fn array_to_string(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
+    if args[0].is_null() || args[1].is_null() {
+        return Ok(Value::Null);
+    }
+    let (array, separator) = (array(&args[0])?, text(&args[1])?);
+    let element = match &types.args[0] {
+        SqlType::Array(element) => element,
+        _ => &array.element,
+    };
+    let null = match args.get(2) {
+        Some(Value::Text(null)) => Some(null.as_str()),
+        _ => None,
+    };
+    let item = |value: &Value| match value {
+        Value::Null => null.map(str::to_owned),
+        value => Some(printed(value, element)),
+    };
+    let items: Vec<String> = array.values.iter().filter_map(item).collect();
+    Ok(Value::text(items.join(separator)))
+}

@@ -29,6 +29,10 @@ const NO_MATCH: &str =
 /// Which operator `left op right` is (42883 if none, 42725 if two unknown literals leave it open).
 pub fn resolve_binary(op: BinaryOp, left: &SqlType, right: &SqlType) -> Result<BinarySignature, SqlError> {
     let found = match (left, right) {
+        // A number of days, an interval or a time: PostgreSQL does not choose either.
+        (SqlType::Unknown, SqlType::Date) | (SqlType::Date, SqlType::Unknown) if op == BinaryOp::Add => {
+            return Err(not_unique(op, left, right));
+        }
         (SqlType::Unknown, SqlType::Unknown) => return both_unknown(op),
         (SqlType::Unknown, _) => unknown_left(op, right),
         (_, SqlType::Unknown) => unknown_right(op, left),
@@ -71,11 +75,15 @@ fn both_unknown(op: BinaryOp) -> Result<BinarySignature, SqlError> {
     if op == BinaryOp::Concat {
         return Ok(BinarySignature { left: text.clone(), right: text.clone(), result: text });
     }
-    Err(SqlError::new(
+    Err(not_unique(op, &SqlType::Unknown, &SqlType::Unknown))
+}
+
+fn not_unique(op: BinaryOp, left: &SqlType, right: &SqlType) -> SqlError {
+    SqlError::new(
         SqlState::AMBIGUOUS_FUNCTION,
-        format!("operator is not unique: unknown {} unknown", op.symbol()),
+        format!("operator is not unique: {} {} {}", left.name(), op.symbol(), right.name()),
     )
-    .with_hint("Could not choose a best candidate operator. You might need to add explicit type casts."))
+    .with_hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
 }
 
 /// The type that an unknown literal takes for the sake of the other operand.
@@ -94,7 +102,6 @@ fn unknown_right(op: BinaryOp, left: &SqlType) -> Option<BinarySignature> {
     }
     let right = match (op, left) {
         (Add | Subtract, SqlType::Timestamp | SqlType::Timestamptz) => SqlType::Interval,
-        (Add, SqlType::Date) => SqlType::Int4,
         (Multiply | Divide, SqlType::Interval) => SqlType::Float8,
         (ShiftLeft | ShiftRight, SqlType::Int8 | SqlType::Int2) => SqlType::Int4,
         (_, _) => SqlType::Text,
@@ -137,9 +144,8 @@ fn known(op: BinaryOp, left: &SqlType, right: &SqlType) -> Option<BinarySignatur
             (SqlType::Jsonb, SqlType::Jsonb) if op != Overlaps => {
                 signature(SqlType::Jsonb, SqlType::Jsonb, SqlType::Bool)
             }
-            (SqlType::Array(_), SqlType::Array(_)) => {
-                let common = common_array(left, right)?;
-                signature(common.clone(), common, SqlType::Bool)
+            (SqlType::Array(_), SqlType::Array(_)) if left.base() == right.base() => {
+                signature(left.base(), right.base(), SqlType::Bool)
             }
             _ => None,
         },

@@ -1,0 +1,588 @@
+//! Assertions taken apart: for every row of some tables, a claim of a known shape.
+//!
+//! `NOT EXISTS (SELECT … WHERE violation)` is "for every row of the FROM list, not violation". The claim's
+//! shape (an equality between sums, a density condition, "null exactly when", a bound) is what the rules
+//! decide by. What has none of these shapes stays [`Claim::Opaque`]; the rules then say that they cannot decide.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_sql::bound::{
+    Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, FromItem, Query, QueryBody, RelationId, Select,
+};
+use weir_sql::catalog::{ColumnIndex, TableId};
+
+use crate::effects::integer;
+use crate::effects::walk::{Part, conjuncts, parts_of_expr, parts_of_query, uncast};
+
+/// A column of one relation of the assertion.
+pub type Place = (RelationId, ColumnIndex);
+
+/// One assertion: all clauses must hold.
+pub struct Shape<'a> {
+    /// Every table of the assertion, by relation.
+    pub tables: BTreeMap<RelationId, TableId>,
+    /// Every column that the assertion reads.
+    pub columns: BTreeSet<(TableId, ColumnIndex)>,
+    pub clauses: Vec<Clause<'a>>,
+}
+
+pub struct Clause<'a> {
+    pub claim: Claim<'a>,
+    /// Which rows the clause speaks of: WHERE conjuncts beside the claim.
+    pub conditions: Vec<&'a Expr>,
+    /// Relations of the FROM list, those of derived tables without aggregates included.
+    pub scope: Vec<RelationId>,
+}
+
+pub enum Claim<'a> {
+    /// The weighted atoms add up to a constant.
+    Equality(Vec<(i64, Atom<'a>)>),
+    /// The weighted atoms are at least (or more than) a constant.
+    AtLeast(Vec<(i64, Atom<'a>)>),
+    /// Not all of these together.
+    NotTogether(Vec<Fact<'a>>),
+    /// A condition on one row of one relation.
+    Row(RelationId, &'a Expr),
+    Opaque,
+}
+
+#[derive(Clone)]
+pub enum Atom<'a> {
+    Column(Place),
+    Aggregate(Group<'a>),
+}
+
+/// Rows that an aggregate or EXISTS ranges over.
+#[derive(Clone)]
+pub struct Group<'a> {
+    pub function: Option<AggregateFunction>,
+    pub argument: Option<&'a Expr>,
+    pub tables: Vec<(RelationId, TableId)>,
+    pub filters: Vec<&'a Expr>,
+}
+
+pub enum Fact<'a> {
+    Null { place: Place, negated: bool },
+    Exists { group: Group<'a>, negated: bool },
+}
+
+impl<'a> Shape<'a> {
+    pub fn of(expr: &'a Expr) -> Shape<'a> {
+        let mut builder = Builder::default();
+        builder.collect(Part::Expr(expr));
+        let mut clauses = Vec::new();
+        builder.holds(expr, &mut clauses);
+        let columns = builder
+            .columns
+            .iter()
+            .filter_map(|place| Some((*builder.tables.get(&place.0)?, place.1)))
+            .collect();
+        Shape { tables: builder.tables, columns, clauses }
+    }
+
+    pub fn table(&self, relation: RelationId) -> Option<TableId> {
+        self.tables.get(&relation).copied()
+    }
+}
+
+#[derive(Default)]
+struct Builder<'a> {
+    tables: BTreeMap<RelationId, TableId>,
+    derived: BTreeMap<RelationId, &'a Query>,
+    columns: BTreeSet<Place>,
+}
+
+impl<'a> Builder<'a> {
+    /// Names every relation and column, however deep.
+    fn collect(&mut self, part: Part<'a>) {
+        match part {
+            Part::Expr(expr) => {
+                if let ExprKind::Column { relation, column } = expr.kind {
+                    self.columns.insert((relation, column));
+                }
+                let mut parts = Vec::new();
+                parts_of_expr(expr, &mut |part| parts.push(part));
+                parts.into_iter().for_each(|part| self.collect(part));
+            }
+            Part::Query(query) => {
+                if let QueryBody::Select(select) = &query.body {
+                    select.from.iter().for_each(|item| self.name(item, query));
+                }
+                let mut parts = Vec::new();
+                parts_of_query(query, &mut |part| parts.push(part));
+                parts.into_iter().for_each(|part| self.collect(part));
+            }
+        }
+    }
+
+    fn name(&mut self, item: &'a FromItem, around: &'a Query) {
+        match item {
+            FromItem::Table { relation, table, .. } => {
+                self.tables.insert(*relation, *table);
+            }
+            FromItem::Subquery { relation, query, .. } => {
+                self.derived.insert(*relation, query);
+            }
+            FromItem::Cte { relation, level: 0, index } => {
+                if let Some(cte) = around.ctes.get(*index) {
+                    self.derived.insert(*relation, &cte.query);
+                }
+            }
+            FromItem::Join { left, right, .. } => {
+                self.name(left, around);
+                self.name(right, around);
+            }
+            FromItem::Cte { .. } | FromItem::Function { .. } | FromItem::Values { .. } => {}
+        }
+    }
+
+    /// Clauses of a condition that must be true.
+    fn holds(&self, expr: &'a Expr, clauses: &mut Vec<Clause<'a>>) {
+        match &expr.kind {
+            ExprKind::And(list) => list.iter().for_each(|item| self.holds(item, clauses)),
+            ExprKind::Exists { query, negated: true } => self.no_row(query, clauses),
+            ExprKind::Not(inner) => match &inner.kind {
+                ExprKind::Exists { query, negated: false } => self.no_row(query, clauses),
+                ExprKind::Or(list) => list.iter().for_each(|item| self.fails(item, &[], &[], clauses)),
+                _ => self.fails(inner, &[], &[], clauses),
+            },
+            ExprKind::Binary { op: BinaryOp::Equal, left, right } => {
+                match (count_of(left), integer(right), count_of(right), integer(left)) {
+                    (Some(query), Some(0), _, _) | (_, _, Some(query), Some(0)) => {
+                        self.no_row(query, clauses);
+                    }
+                    _ => clauses.push(self.clause(self.equality(left, right), &[], &[])),
+                }
+            }
+            _ => clauses.push(self.clause(Claim::Opaque, &[], &[])),
+        }
+    }
+
+    fn clause(&self, claim: Claim<'a>, conditions: &[&'a Expr], scope: &[RelationId]) -> Clause<'a> {
+        Clause { claim, conditions: conditions.to_vec(), scope: scope.to_vec() }
+    }
+
+    /// An EXISTS inside a violation that compares something itself: its rows join the clause's.
+    fn no_row_within(
+        &self,
+        query: &'a Query,
+        conditions: &[&'a Expr],
+        scope: &[RelationId],
+        clauses: &mut Vec<Clause<'a>>,
+    ) {
+        let mut inner = Vec::new();
+        self.no_row(query, &mut inner);
+        for mut clause in inner {
+            clause.conditions.extend(conditions);
+            clause.scope.extend(scope);
+            clauses.push(clause);
+        }
+    }
+
+    fn has_claim(&self, query: &Query) -> bool {
+        select_of(query).is_some_and(|select| {
+            let filters = select.filter.iter().flat_map(conjuncts);
+            select.having.is_some()
+                || filters.into_iter().any(|expr| !self.is_condition(expr) && self.is_comparison(expr))
+        })
+    }
+
+    /// The query returns no row.
+    fn no_row(&self, query: &'a Query, clauses: &mut Vec<Clause<'a>>) {
+        match &query.body {
+            QueryBody::Select(select) => {
+                let mut scope = Vec::new();
+                let mut conditions = Vec::new();
+                select.from.iter().for_each(|item| self.scope_of(item, &mut scope, &mut conditions));
+                let filters: Vec<&'a Expr> = select.filter.iter().flat_map(conjuncts).collect();
+                let having: Vec<&'a Expr> = select.having.iter().flat_map(conjuncts).collect();
+                self.no_row_of(&filters, &having, conditions, &scope, clauses);
+            }
+            QueryBody::SetOperation { left, right, op: weir_sql::bound::SetOperator::Union, .. } => {
+                self.no_row(left, clauses);
+                self.no_row(right, clauses);
+            }
+            _ => clauses.push(self.clause(Claim::Opaque, &[], &[])),
+        }
+    }
+
+    fn no_row_of(
+        &self,
+        filters: &[&'a Expr],
+        having: &[&'a Expr],
+        mut conditions: Vec<&'a Expr>,
+        scope: &[RelationId],
+        clauses: &mut Vec<Clause<'a>>,
+    ) {
+        let (joins, mut claims): (Vec<&'a Expr>, Vec<&'a Expr>) = if having.is_empty() {
+            filters.iter().copied().partition(|expr| self.is_condition(expr))
+        } else {
+            conditions.extend(filters);
+            (Vec::new(), having.to_vec())
+        };
+        conditions.extend(joins);
+        match claims.len() {
+            0 => clauses.push(self.clause(Claim::Opaque, &conditions, scope)),
+            1 => self.fails(claims.remove(0), &conditions, scope, clauses),
+            _ => match self.facts(&claims) {
+                Some(facts) => clauses.push(self.clause(Claim::NotTogether(facts), &conditions, scope)),
+                // The strongest shape among them is the claim, the others say when it applies.
+                None => {
+                    let at = claims.iter().position(|claim| self.is_comparison(claim)).unwrap_or(0);
+                    let claim = claims.remove(at);
+                    conditions.extend(claims);
+                    self.fails(claim, &conditions, scope, clauses);
+                }
+            },
+        }
+    }
+
+    /// A conjunct that selects rows: an equality between columns, or a comparison of one with a literal.
+    fn is_condition(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Binary { op: BinaryOp::Equal, left, right } => {
+                let plain = |e: &Expr| self.is_plain(uncast(e));
+                plain(left) && plain(right)
+            }
+            ExprKind::Binary { left, right, .. } => {
+                let literal = |e: &Expr| matches!(uncast(e).kind, ExprKind::Literal(_));
+                let plain =
+                    |e: &Expr| matches!(uncast(e).kind, ExprKind::Column { .. }) && self.is_plain(uncast(e));
+                plain(left) && literal(right) || literal(left) && plain(right)
+            }
+            _ => false,
+        }
+    }
+
+    /// A literal, or a column that is not an aggregate's result.
+    fn is_plain(&self, expr: &Expr) -> bool {
+        match expr.kind {
+            ExprKind::Column { relation, column } => match self.derived.get(&relation) {
+                Some(query) => output(query, column).is_some_and(|inner| self.is_plain(uncast(inner))),
+                None => true,
+            },
+            ExprKind::Literal(_) => true,
+            _ => false,
+        }
+    }
+
+    fn is_comparison(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Binary { .. } | ExprKind::IsDistinct { .. } => true,
+            ExprKind::Not(inner) => self.is_comparison(inner),
+            _ => false,
+        }
+    }
+
+    fn scope_of(&self, item: &'a FromItem, scope: &mut Vec<RelationId>, conditions: &mut Vec<&'a Expr>) {
+        match item {
+            FromItem::Table { relation, .. } => scope.push(*relation),
+            FromItem::Join { left, right, on, .. } => {
+                self.scope_of(left, scope, conditions);
+                self.scope_of(right, scope, conditions);
+                conditions.extend(on.iter().flat_map(conjuncts));
+            }
+            FromItem::Subquery { relation, .. } | FromItem::Cte { relation, .. } => {
+                if let Some(select) = self.derived.get(relation).and_then(|query| select_of(query))
+                    && !select.aggregates
+                {
+                    select.from.iter().for_each(|inner| self.scope_of(inner, scope, conditions));
+                    conditions.extend(select.filter.iter().flat_map(conjuncts));
+                }
+            }
+            FromItem::Function { .. } | FromItem::Values { .. } => {}
+        }
+    }
+
+    /// A violation that must never be true.
+    fn fails(
+        &self,
+        violation: &'a Expr,
+        conditions: &[&'a Expr],
+        scope: &[RelationId],
+        clauses: &mut Vec<Clause<'a>>,
+    ) {
+        let mut push = |claim| clauses.push(self.clause(claim, conditions, scope));
+        match &violation.kind {
+            ExprKind::Or(list) => {
+                list.iter().for_each(|item| self.fails(item, conditions, scope, clauses));
+            }
+            ExprKind::And(list) => {
+                let list: Vec<&'a Expr> = list.iter().flat_map(conjuncts).collect();
+                self.no_row_of(&list, &[], conditions.to_vec(), scope, clauses);
+            }
+            ExprKind::Not(inner) => match &inner.kind {
+                ExprKind::Binary { op: BinaryOp::Equal, left, right }
+                | ExprKind::IsDistinct { left, right, negated: true } => {
+                    self.differ(left, right, conditions, scope, clauses);
+                }
+                ExprKind::And(list) => {
+                    for item in list {
+                        let mut inner = Vec::new();
+                        self.holds(item, &mut inner);
+                        for mut clause in inner {
+                            clause.conditions.extend(conditions);
+                            clause.scope.extend(scope);
+                            clauses.push(clause);
+                        }
+                    }
+                }
+                _ => push(self.row_or_opaque(violation)),
+            },
+            ExprKind::Binary { op: BinaryOp::NotEqual, left, right }
+            | ExprKind::IsDistinct { left, right, negated: false } => {
+                self.differ(left, right, conditions, scope, clauses);
+            }
+            ExprKind::Binary { op, left, right } => push(self.bound(violation, *op, left, right)),
+            ExprKind::Exists { query, negated: false } if self.has_claim(query) => {
+                self.no_row_within(query, conditions, scope, clauses);
+            }
+            _ => push(match self.facts(&[violation]) {
+                Some(facts) if !scope.is_empty() && facts.len() == 1 && is_exists(&facts[0]) => {
+                    Claim::NotTogether(facts)
+                }
+                _ => self.row_or_opaque(violation),
+            }),
+        }
+    }
+
+    /// `a <> b` must never be true.
+    fn differ(
+        &self,
+        left: &'a Expr,
+        right: &'a Expr,
+        conditions: &[&'a Expr],
+        scope: &[RelationId],
+        clauses: &mut Vec<Clause<'a>>,
+    ) {
+        match (self.fact(left), self.fact(right)) {
+            (Some(a), Some(b)) => {
+                let mut together = |facts| {
+                    clauses.push(self.clause(Claim::NotTogether(facts), conditions, scope));
+                };
+                let (not_a, not_b) = (negated(&a), negated(&b));
+                together(vec![a, not_b]);
+                together(vec![not_a, b]);
+            }
+            _ => clauses.push(self.clause(self.equality(left, right), conditions, scope)),
+        }
+    }
+
+    fn facts(&self, list: &[&'a Expr]) -> Option<Vec<Fact<'a>>> {
+        list.iter().map(|expr| self.fact(expr)).collect()
+    }
+
+    fn fact(&self, expr: &'a Expr) -> Option<Fact<'a>> {
+        match &expr.kind {
+            ExprKind::IsNull { operand, negated } => match uncast(operand).kind {
+                ExprKind::Column { relation, column } => {
+                    Some(Fact::Null { place: self.plain_place((relation, column))?, negated: *negated })
+                }
+                _ => None,
+            },
+            ExprKind::Exists { query, negated } => {
+                Some(Fact::Exists { group: self.group(query)?, negated: *negated })
+            }
+            ExprKind::Not(inner) => self.fact(inner).map(|fact| negated(&fact)),
+            _ => None,
+        }
+    }
+
+    fn equality(&self, left: &'a Expr, right: &'a Expr) -> Claim<'a> {
+        let mut atoms = Vec::new();
+        if self.linear(left, 1, &mut atoms) && self.linear(right, -1, &mut atoms) {
+            Claim::Equality(atoms)
+        } else {
+            Claim::Opaque
+        }
+    }
+
+    /// `left op right` must never be true.
+    fn bound(&self, violation: &'a Expr, op: BinaryOp, left: &'a Expr, right: &'a Expr) -> Claim<'a> {
+        let mut atoms = Vec::new();
+        let sides = match op {
+            BinaryOp::Less | BinaryOp::LessOrEqual => (1, -1),
+            BinaryOp::Greater | BinaryOp::GreaterOrEqual => (-1, 1),
+            _ => return self.row_or_opaque(violation),
+        };
+        if self.linear(left, sides.0, &mut atoms) && self.linear(right, sides.1, &mut atoms) {
+            let has_group = atoms.iter().any(|(_, atom)| matches!(atom, Atom::Aggregate(_)));
+            if has_group { Claim::AtLeast(atoms) } else { self.row_or_opaque(violation) }
+        } else {
+            self.row_or_opaque(violation)
+        }
+    }
+
+    fn row_or_opaque(&self, violation: &'a Expr) -> Claim<'a> {
+        let mut relations = BTreeSet::new();
+        let mut nested = false;
+        let mut todo = vec![violation];
+        while let Some(expr) = todo.pop() {
+            if let ExprKind::Column { relation, .. } = expr.kind {
+                relations.insert(relation);
+            }
+            parts_of_expr(expr, &mut |part| match part {
+                Part::Expr(inner) => todo.push(inner),
+                Part::Query(_) => nested = true,
+            });
+        }
+        match (nested, relations.len(), relations.first()) {
+            (false, 1, Some(&relation)) if self.tables.contains_key(&relation) => {
+                Claim::Row(relation, violation)
+            }
+            _ => Claim::Opaque,
+        }
+    }
+
+    /// Adds the expression's summands; false if it is no linear combination of columns and aggregates.
+    fn linear(&self, expr: &'a Expr, sign: i64, atoms: &mut Vec<(i64, Atom<'a>)>) -> bool {
+        let expr = uncast(expr);
+        match &expr.kind {
+            ExprKind::Literal(_) => true,
+            ExprKind::Binary { op: BinaryOp::Add, left, right } => {
+                self.linear(left, sign, atoms) && self.linear(right, sign, atoms)
+            }
+            ExprKind::Binary { op: BinaryOp::Subtract, left, right } => {
+                self.linear(left, sign, atoms) && self.linear(right, -sign, atoms)
+            }
+            ExprKind::Negate(inner) => self.linear(inner, -sign, atoms),
+            ExprKind::Coalesce(list) => list.first().is_some_and(|first| self.linear(first, sign, atoms)),
+            ExprKind::Column { relation, column } => match self.derived.get(relation) {
+                None => {
+                    atoms.push((sign, Atom::Column((*relation, *column))));
+                    true
+                }
+                Some(query) => match (output(query, *column), select_of(query)) {
+                    (Some(inner), Some(select)) => self.linear_in(inner, sign, Some(select), atoms),
+                    _ => false,
+                },
+            },
+            ExprKind::ScalarSubquery(query) => match (output(query, 0), select_of(query)) {
+                (Some(inner), Some(select)) => self.linear_in(inner, sign, Some(select), atoms),
+                _ => false,
+            },
+            ExprKind::Aggregate(_) => self.linear_in(expr, sign, None, atoms),
+            _ => false,
+        }
+    }
+
+    /// The same for an output of `select`, whose aggregates range over its FROM list.
+    fn linear_in(
+        &self,
+        expr: &'a Expr,
+        sign: i64,
+        select: Option<&'a Select>,
+        atoms: &mut Vec<(i64, Atom<'a>)>,
+    ) -> bool {
+        let expr = uncast(expr);
+        match &expr.kind {
+            ExprKind::Aggregate(aggregate) => match self.group_of(aggregate, select) {
+                Some(group) => {
+                    atoms.push((sign, Atom::Aggregate(group)));
+                    true
+                }
+                None => false,
+            },
+            ExprKind::Binary { op: BinaryOp::Add, left, right } => {
+                self.linear_in(left, sign, select, atoms) && self.linear_in(right, sign, select, atoms)
+            }
+            ExprKind::Binary { op: BinaryOp::Subtract, left, right } => {
+                self.linear_in(left, sign, select, atoms) && self.linear_in(right, -sign, select, atoms)
+            }
+            ExprKind::Negate(inner) => self.linear_in(inner, -sign, select, atoms),
+            ExprKind::Coalesce(list) => {
+                list.first().is_some_and(|first| self.linear_in(first, sign, select, atoms))
+            }
+            _ => self.linear(expr, sign, atoms),
+        }
+    }
+
+    /// `None` for aggregates that no rule knows. Without a select it belongs to the clause's own FROM list.
+    fn group_of(&self, aggregate: &'a Aggregate, select: Option<&'a Select>) -> Option<Group<'a>> {
+        use AggregateFunction::{Count, Maximum, Minimum, Sum};
+        if aggregate.distinct || !matches!(aggregate.function, Count | Sum | Minimum | Maximum) {
+            return None;
+        }
+        let mut group = match select {
+            Some(select) => self.group_of_select(select),
+            None => Group { function: None, argument: None, tables: Vec::new(), filters: Vec::new() },
+        };
+        group.function = Some(aggregate.function);
+        group.argument = aggregate.args.first();
+        group.filters.extend(aggregate.filter.iter().flat_map(conjuncts));
+        if let (None, Some(argument)) = (select, group.argument) {
+            let mut relations = BTreeSet::new();
+            crate::effects::walk::columns_of(argument, &mut |relation, _| {
+                relations.insert(relation);
+            });
+            group.tables = relations
+                .iter()
+                .filter_map(|relation| Some((*relation, *self.tables.get(relation)?)))
+                .collect();
+        }
+        Some(group)
+    }
+
+    fn group_of_select(&self, select: &'a Select) -> Group<'a> {
+        let mut relations = Vec::new();
+        let mut filters = Vec::new();
+        select.from.iter().for_each(|item| self.scope_of(item, &mut relations, &mut filters));
+        filters.extend(select.filter.iter().flat_map(conjuncts));
+        let tables =
+            relations.iter().filter_map(|relation| Some((*relation, *self.tables.get(relation)?))).collect();
+        Group { function: None, argument: None, tables, filters }
+    }
+
+    fn group(&self, query: &'a Query) -> Option<Group<'a>> {
+        let select = select_of(query)?;
+        (!select.aggregates).then(|| self.group_of_select(select))
+    }
+
+    /// Follows a derived table's column to the table's.
+    fn plain_place(&self, place: Place) -> Option<Place> {
+        match self.derived.get(&place.0) {
+            None => Some(place),
+            Some(query) => match uncast(output(query, place.1)?).kind {
+                ExprKind::Column { relation, column } => self.plain_place((relation, column)),
+                _ => None,
+            },
+        }
+    }
+}
+
+fn is_exists(fact: &Fact<'_>) -> bool {
+    matches!(fact, Fact::Exists { .. })
+}
+
+fn negated<'a>(fact: &Fact<'a>) -> Fact<'a> {
+    match fact {
+        Fact::Null { place, negated } => Fact::Null { place: *place, negated: !negated },
+        Fact::Exists { group, negated } => Fact::Exists { group: group.clone(), negated: !negated },
+    }
+}
+
+fn select_of(query: &Query) -> Option<&Select> {
+    match &query.body {
+        QueryBody::Select(select) => Some(select),
+        _ => None,
+    }
+}
+
+fn output(query: &Query, column: ColumnIndex) -> Option<&Expr> {
+    select_of(query)?.outputs.get(column)
+}
+
+/// `(SELECT count(*) FROM …)`.
+fn count_of(expr: &Expr) -> Option<&Query> {
+    let ExprKind::ScalarSubquery(query) = &uncast(expr).kind else { return None };
+    match &uncast(output(query, 0)?).kind {
+        ExprKind::Aggregate(aggregate)
+            if aggregate.function == AggregateFunction::Count
+                && aggregate.args.is_empty()
+                && select_of(query)?.having.is_none() =>
+        {
+            Some(query)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,285 @@
+//! Expressions to terms.
+
+use weir_sql::bound::{Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, RelationId, VolatileFunction};
+use weir_sql::catalog::ColumnIndex;
+use weir_types::Value;
+use weir_types::numeric::Numeric;
+
+use super::interpret::{Binding, Interpreter};
+use super::walk::{conjuncts, uncast};
+use super::{Sign, Term, TermId};
+
+impl Interpreter<'_> {
+    pub(super) fn expr(&mut self, expr: &Expr) -> TermId {
+        match &expr.kind {
+            ExprKind::Literal(value) => self.literal(value),
+            ExprKind::Column { relation, column } => self.column(*relation, *column),
+            ExprKind::Variable(variable) => self.variable(*variable),
+            ExprKind::Cast { operand, .. } => self.expr(operand),
+            ExprKind::Negate(inner) => {
+                let term = self.expr(inner);
+                self.terms().negate(term)
+            }
+            ExprKind::Binary { op, left, right } => {
+                let (left, right) = (self.expr(left), self.expr(right));
+                self.binary(*op, left, right)
+            }
+            ExprKind::Coalesce(list)
+                if list.len() == 2 && matches!(uncast(&list[1]).kind, ExprKind::Literal(_)) =>
+            {
+                let first = self.expr(&list[0]);
+                let second = self.expr(&list[1]);
+                if self.is_never_null(first) {
+                    first
+                } else {
+                    self.terms().call("coalesce", vec![first, second])
+                }
+            }
+            ExprKind::Subscript { array, index } => {
+                let (array, index) = (self.expr(array), self.expr(index));
+                self.terms().intern(Term::Element { array, index })
+            }
+            ExprKind::Function { function, args } => {
+                let args: Vec<TermId> = args.iter().map(|arg| self.expr(arg)).collect();
+                match function.name {
+                    "array_length" | "cardinality" | "array_upper" => {
+                        self.terms().call("cardinality", args[..args.len().min(1)].to_vec())
+                    }
+                    name => self.terms().call(name, args),
+                }
+            }
+            ExprKind::Case { whens, otherwise } => self.case(whens, otherwise.as_deref()),
+            ExprKind::ScalarSubquery(query) => match self.query(query).first() {
+                Some(&term) => term,
+                None => self.terms().unknown(),
+            },
+            ExprKind::Aggregate(aggregate) => self.aggregate(aggregate),
+            ExprKind::NextValue(_) | ExprKind::Volatile(VolatileFunction::GenRandomUuid) => {
+                if let ExprKind::NextValue(sequence) = expr.kind {
+                    self.effects.sequences.insert(sequence);
+                }
+                let site = self.terms().site();
+                self.terms().intern(Term::Generated(site))
+            }
+            ExprKind::TransactionTime | ExprKind::Volatile(VolatileFunction::ClockTimestamp) => {
+                self.terms().intern(Term::Time)
+            }
+            ExprKind::Volatile(VolatileFunction::Random) | ExprKind::CurrentValue(_) => {
+                self.terms().unknown()
+            }
+            _ => self.opaque(expr),
+        }
+    }
+
+    /// An expression whose shape does not matter, only what it is computed from.
+    fn opaque(&mut self, expr: &Expr) -> TermId {
+        let mut parts = Vec::new();
+        super::walk::parts_of_expr(expr, &mut |part| parts.push(part));
+        let mut arguments = Vec::new();
+        for part in parts {
+            match part {
+                super::walk::Part::Expr(inner) => arguments.push(self.expr(inner)),
+                super::walk::Part::Query(query) => arguments.extend(self.query(query)),
+            }
+        }
+        let name = format!("{:?}", std::mem::discriminant(&expr.kind));
+        self.terms().call(name, arguments)
+    }
+
+    fn case(&mut self, whens: &[(Expr, Expr)], otherwise: Option<&Expr>) -> TermId {
+        let mut arguments = Vec::new();
+        for (condition, value) in whens {
+            arguments.push(self.expr(condition));
+            arguments.push(self.expr(value));
+        }
+        let last = match otherwise {
+            Some(value) => self.expr(value),
+            None => self.terms().intern(Term::Null),
+        };
+        arguments.push(last);
+        let values: Vec<TermId> = arguments.iter().copied().skip(1).step_by(2).chain([last]).collect();
+        let sign = values.iter().map(|&value| self.terms().sign(value)).reduce(Sign::or);
+        let term = self.terms().call("case", arguments);
+        if let Some(sign) = sign {
+            self.terms().learn(term, sign);
+        }
+        term
+    }
+
+    fn literal(&mut self, value: &Value) -> TermId {
+        let term = match value {
+            Value::Null => Term::Null,
+            Value::Int(n) => Term::Integer(*n),
+            Value::Numeric(Numeric::Small { scale: 0, mantissa }) => Term::Integer(*mantissa),
+            Value::Numeric(Numeric::Small { mantissa, .. }) => {
+                Term::Literal(format!("{value:?}"), Sign::of_integer(*mantissa))
+            }
+            Value::Float8(n) => Term::Literal(format!("{value:?}"), sign_of_float(*n)),
+            Value::Float4(n) => Term::Literal(format!("{value:?}"), sign_of_float(f64::from(*n))),
+            _ => Term::Literal(format!("{value:?}"), Sign::ANY),
+        };
+        self.terms().intern(term)
+    }
+
+    /// The value of a column; what a key binds it to where it does.
+    pub(super) fn column(&mut self, relation: RelationId, column: ColumnIndex) -> TermId {
+        match self.relations.get(&relation).cloned() {
+            Some(Binding::Row(row)) => self.field(row, column),
+            Some(Binding::Outputs(outputs)) => match outputs.get(column) {
+                Some(&term) => term,
+                None => self.terms().unknown(),
+            },
+            Some(Binding::Updated(row, new)) => match new.iter().find(|(updated, _)| *updated == column) {
+                Some((_, term)) => *term,
+                None => self.field(row, column),
+            },
+            None => self.terms().unknown(),
+        }
+    }
+
+    pub(super) fn field(&mut self, row: super::ReadId, column: ColumnIndex) -> TermId {
+        let read = self.read_mut(row);
+        read.columns.insert(column);
+        match read.key.iter().find(|(bound, _)| *bound == column) {
+            Some((_, term)) => *term,
+            None => self.terms().intern(Term::Field { row, column }),
+        }
+    }
+
+    fn binary(&mut self, op: BinaryOp, left: TermId, right: TermId) -> TermId {
+        match op {
+            BinaryOp::Add => self.terms().add(left, right),
+            BinaryOp::Subtract => {
+                let negated = self.terms().negate(right);
+                self.terms().add(left, negated)
+            }
+            BinaryOp::Multiply => {
+                let mut arguments = vec![left, right];
+                arguments.sort();
+                self.terms().call("*", arguments)
+            }
+            _ => self.terms().call(format!("{op:?}"), vec![left, right]),
+        }
+    }
+
+    fn aggregate(&mut self, aggregate: &Aggregate) -> TermId {
+        let argument = aggregate.args.first().map(|arg| self.expr(arg));
+        aggregate.filter.iter().for_each(|filter| {
+            self.expr(filter);
+        });
+        let rows = self.rows_in_scope();
+        if let (AggregateFunction::Minimum, Some(argument)) = (aggregate.function, argument)
+            && let Term::Field { row, column } = *self.terms().get(argument)
+        {
+            self.read_mut(row).lowest = Some(column);
+            return argument;
+        }
+        let function = match aggregate.function {
+            AggregateFunction::Count => "count".to_string(),
+            AggregateFunction::Sum => "sum".to_string(),
+            other => format!("{other:?}"),
+        };
+        self.terms().intern(Term::Aggregate { function, argument, rows })
+    }
+
+    fn rows_in_scope(&self) -> Vec<super::ReadId> {
+        let row = |binding: &Binding| match binding {
+            Binding::Row(row) => Some(*row),
+            _ => None,
+        };
+        self.relations.values().filter_map(row).collect()
+    }
+
+    /// Not NULL by its form or by the column's declaration.
+    pub(super) fn is_never_null(&mut self, term: TermId) -> bool {
+        let term = self.terms().get(term).clone();
+        match term {
+            Term::Integer(_) | Term::Literal(..) | Term::Generated(_) | Term::Time | Term::Index(_) => true,
+            Term::Sum { base, .. } => self.is_never_null(base),
+            _ => false,
+        }
+    }
+
+    /// What follows from a condition being false or NULL after it has raised otherwise.
+    pub(super) fn learn_negation(&mut self, condition: &Expr) {
+        // Within a branch it holds only there, and terms do not know where they are used.
+        if self.context.iter().any(|frame| matches!(frame, super::Frame::Branch { .. })) {
+            return;
+        }
+        match &condition.kind {
+            ExprKind::Or(list) => list.iter().for_each(|item| self.learn_negation(item)),
+            ExprKind::Binary { op, left, right } => {
+                let (left, right) = (uncast(left), uncast(right));
+                if let Some(sign) = negated_sign(*op, right) {
+                    let term = self.expr(left);
+                    self.terms().learn(term, sign);
+                } else if let Some(sign) = negated_sign(flipped(*op), left) {
+                    let term = self.expr(right);
+                    self.terms().learn(term, sign);
+                }
+            }
+            ExprKind::Not(inner) => {
+                for item in conjuncts(inner) {
+                    if let ExprKind::Binary { op, left, right } = &item.kind
+                        && let Some(opposite) = opposite(*op)
+                        && let Some(sign) = negated_sign(opposite, uncast(right))
+                    {
+                        let term = self.expr(uncast(left));
+                        self.terms().learn(term, sign);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn sign_of_float(n: f64) -> Sign {
+    Sign { negative: n < 0.0, zero: n == 0.0, positive: n > 0.0 }
+}
+
+/// The sign of `x` where `x op bound` does not hold and the bound tells.
+fn negated_sign(op: BinaryOp, bound: &Expr) -> Option<Sign> {
+    let positive = Sign { negative: false, zero: false, positive: true };
+    let bound = integer(bound)?;
+    match (op, bound) {
+        (BinaryOp::Less, 0) => Some(Sign::NOT_NEGATIVE),
+        (BinaryOp::Less, 1..) | (BinaryOp::LessOrEqual, 0..) => Some(positive),
+        (BinaryOp::Greater, 0) => Some(Sign::NOT_POSITIVE),
+        (BinaryOp::GreaterOrEqual, ..=0) | (BinaryOp::Greater, ..=-1) => Some(positive.negated()),
+        _ => None,
+    }
+}
+
+/// An integer literal, also as a numeric.
+pub fn integer(expr: &Expr) -> Option<i64> {
+    match &uncast(expr).kind {
+        ExprKind::Literal(Value::Int(n)) => Some(*n),
+        ExprKind::Literal(Value::Numeric(Numeric::Small { scale, mantissa })) => {
+            let unit = 10i64.checked_pow(u32::from(*scale))?;
+            (mantissa % unit == 0).then_some(mantissa / unit)
+        }
+        ExprKind::Negate(inner) => integer(inner)?.checked_neg(),
+        _ => None,
+    }
+}
+
+fn flipped(op: BinaryOp) -> BinaryOp {
+    match op {
+        BinaryOp::Less => BinaryOp::Greater,
+        BinaryOp::LessOrEqual => BinaryOp::GreaterOrEqual,
+        BinaryOp::Greater => BinaryOp::Less,
+        BinaryOp::GreaterOrEqual => BinaryOp::LessOrEqual,
+        other => other,
+    }
+}
+
+fn opposite(op: BinaryOp) -> Option<BinaryOp> {
+    match op {
+        BinaryOp::Less => Some(BinaryOp::GreaterOrEqual),
+        BinaryOp::LessOrEqual => Some(BinaryOp::Greater),
+        BinaryOp::Greater => Some(BinaryOp::LessOrEqual),
+        BinaryOp::GreaterOrEqual => Some(BinaryOp::Less),
+        _ => None,
+    }
+}

@@ -1,0 +1,411 @@
+//! Runs a procedure's body over symbolic values: both branches of every IF, one pass of every loop.
+//!
+//! A variable that a loop changes is a [`Term::Carried`] inside it, whose leaves are those of its value
+//! before the loop and after one pass; so one pass is enough for provenance.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_sql::bound::{
+    Expr, IntoTarget, Procedure, Query, RaiseLevel, RelationId, Step, StepKind, VariableId,
+};
+use weir_sql::{Application, Span};
+
+use super::{Context, Frame, ProcedureEffects, Read, ReadId, Term, TermId, Terms};
+
+/// Calls nested deeper than this are taken for recursion.
+const CALL_DEPTH_MAX: usize = 12;
+
+/// The effects of the procedure with that index.
+pub fn effects(app: &Application, procedure: usize) -> ProcedureEffects {
+    let definition = &app.procedures[procedure];
+    let mut interpreter = Interpreter::new(app);
+    interpreter.effects.procedure = procedure;
+    let mut env = Vec::with_capacity(definition.variables.len());
+    for index in 0..definition.variables.len() {
+        env.push(interpreter.terms().intern(Term::Parameter(VariableId(index as u32))));
+    }
+    interpreter.frame = CallFrame { env, writes_before_iteration: 0 };
+    interpreter.nullify_locals(definition);
+    interpreter.calls.push(procedure);
+    interpreter.steps(&definition.body);
+    interpreter.effects
+}
+
+/// What a relation of the running statement stands for.
+#[derive(Clone)]
+pub(super) enum Binding {
+    Row(ReadId),
+    /// A derived table, a function, VALUES, or a row that was just inserted.
+    Outputs(Vec<TermId>),
+    /// An updated row in RETURNING: new values over the old row.
+    Updated(ReadId, Vec<(usize, TermId)>),
+}
+
+struct CallFrame {
+    env: Vec<TermId>,
+    /// Writes recorded when the innermost loop's pass (or the body) began.
+    writes_before_iteration: usize,
+}
+
+/// Whether control goes on behind a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    On,
+    /// RAISE EXCEPTION: nothing of the transaction remains.
+    Aborted,
+    /// RETURN, EXIT or CONTINUE.
+    Left,
+}
+
+pub(super) struct Interpreter<'a> {
+    pub app: &'a Application,
+    pub effects: ProcedureEffects,
+    pub relations: BTreeMap<RelationId, Binding>,
+    /// Outputs of the CTEs in scope, innermost query last.
+    pub ctes: Vec<Vec<Vec<TermId>>>,
+    pub context: Context,
+    frame: CallFrame,
+    calls: Vec<usize>,
+}
+
+impl<'a> Interpreter<'a> {
+    fn new(app: &'a Application) -> Self {
+        Interpreter {
+            app,
+            effects: ProcedureEffects::default(),
+            relations: BTreeMap::new(),
+            ctes: Vec::new(),
+            context: Context::new(),
+            frame: CallFrame { env: Vec::new(), writes_before_iteration: 0 },
+            calls: Vec::new(),
+        }
+    }
+
+    pub fn terms(&mut self) -> &mut Terms {
+        &mut self.effects.terms
+    }
+
+    pub fn variable(&mut self, variable: VariableId) -> TermId {
+        match self.frame.env.get(variable.0 as usize) {
+            Some(&term) => term,
+            None => self.terms().unknown(),
+        }
+    }
+
+    pub fn add_read(&mut self, table: weir_sql::catalog::TableId, span: Span) -> ReadId {
+        let id = ReadId(self.effects.reads.len() as u32);
+        self.effects.reads.push(Read {
+            table,
+            columns: BTreeSet::new(),
+            key: Vec::new(),
+            lowest: None,
+            locked: false,
+            context: self.context.clone(),
+            span,
+        });
+        id
+    }
+
+    pub fn read_mut(&mut self, id: ReadId) -> &mut Read {
+        &mut self.effects.reads[id.0 as usize]
+    }
+
+    fn set(&mut self, variable: VariableId, term: TermId) {
+        if let Some(slot) = self.frame.env.get_mut(variable.0 as usize) {
+            *slot = term;
+        }
+    }
+
+    /// Variables that are not parameters start as NULL.
+    fn nullify_locals(&mut self, procedure: &Procedure) {
+        let null = self.terms().intern(Term::Null);
+        let parameters: BTreeSet<usize> =
+            procedure.parameters.iter().map(|parameter| parameter.variable.0 as usize).collect();
+        for (index, slot) in self.frame.env.iter_mut().enumerate() {
+            if !parameters.contains(&index) {
+                *slot = null;
+            }
+        }
+    }
+
+    fn assign_targets(&mut self, targets: &[IntoTarget], outputs: &[TermId]) {
+        for (index, target) in targets.iter().enumerate() {
+            let term = match outputs.get(index) {
+                Some(&term) => term,
+                None => self.terms().intern(Term::Null),
+            };
+            self.set(target.variable, term);
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step]) -> Flow {
+        for step in steps {
+            let flow = self.step(step);
+            if flow != Flow::On {
+                return flow;
+            }
+        }
+        Flow::On
+    }
+
+    fn step(&mut self, step: &Step) -> Flow {
+        match &step.kind {
+            StepKind::Assign { variable, value } => {
+                let term = self.value(value);
+                self.set(*variable, term);
+            }
+            StepKind::AssignElement { variable, index, value } => {
+                let (index, value) = (self.value(index), self.value(value));
+                let array = self.variable(*variable);
+                let term = self.terms().call("set_element", vec![array, index, value]);
+                self.set(*variable, term);
+            }
+            StepKind::Sql { statement, into } => {
+                let outputs = self.statement(statement);
+                if let Some(into) = into {
+                    self.assign_targets(&into.targets, &outputs);
+                }
+                let found = self.terms().unknown();
+                let variable = self.procedure().found;
+                self.set(variable, found);
+            }
+            StepKind::If { branches, otherwise } => return self.branches(branches, otherwise),
+            StepKind::Block { body, .. } => {
+                let flow = self.steps(body);
+                // EXIT of a block goes on behind it; nothing tells the two apart here, so both go on.
+                return if flow == Flow::Aborted { Flow::Aborted } else { Flow::On };
+            }
+            StepKind::Exit { when, .. } | StepKind::Continue { when, .. } => {
+                when.iter().for_each(|condition| {
+                    self.value(condition);
+                });
+                self.leave();
+                return if when.is_none() { Flow::Left } else { Flow::On };
+            }
+            StepKind::Return { value } => {
+                value.iter().for_each(|value| {
+                    self.value(value);
+                });
+                self.leave();
+                return Flow::Left;
+            }
+            StepKind::Raise(raise) => {
+                raise.args.iter().for_each(|arg| {
+                    self.value(arg);
+                });
+                if raise.level == RaiseLevel::Exception {
+                    self.effects.raises.push(step.span);
+                    return Flow::Aborted;
+                }
+            }
+            StepKind::Assert { condition, .. } => {
+                self.value(condition);
+                self.effects.raises.push(step.span);
+            }
+            StepKind::ReturnNext { values } => values.iter().for_each(|value| {
+                self.value(value);
+            }),
+            StepKind::ReturnQuery { query } => drop(self.query_statement(query)),
+            StepKind::GetRowCount { variable } => {
+                let term = self.terms().unknown();
+                self.set(*variable, term);
+            }
+            StepKind::Call { procedure, args, targets } => self.call(*procedure, args, targets, step.span),
+            StepKind::Null => {}
+            _ => self.loop_step(&step.kind),
+        }
+        Flow::On
+    }
+
+    /// A value outside any statement.
+    fn value(&mut self, expr: &Expr) -> TermId {
+        self.relations.clear();
+        self.expr(expr)
+    }
+
+    fn query_statement(&mut self, query: &Query) -> Vec<TermId> {
+        self.relations.clear();
+        self.query(query)
+    }
+
+    fn procedure(&self) -> &'a Procedure {
+        &self.app.procedures[*self.calls.last().expect("a body runs within its call")]
+    }
+
+    fn leave(&mut self) {
+        if self.effects.writes.len() > self.frame.writes_before_iteration {
+            self.effects.irregular = true;
+        }
+    }
+
+    fn branches(&mut self, branches: &[(Expr, Vec<Step>)], otherwise: &[Step]) -> Flow {
+        let site = self.terms().site();
+        let count = branches.len() as u32 + 1;
+        let mut ends: Vec<Vec<TermId>> = Vec::new();
+        let mut flows = Vec::new();
+        let mut run = |this: &mut Self, branch: u32, body: &[Step]| {
+            let before = this.frame.env.clone();
+            this.context.push(Frame::Branch { site, branch, branches: count });
+            let flow = this.steps(body);
+            this.context.pop();
+            let after = std::mem::replace(&mut this.frame.env, before);
+            if flow == Flow::On {
+                ends.push(after);
+            }
+            flows.push(flow);
+        };
+        for (branch, (condition, body)) in branches.iter().enumerate() {
+            self.value(condition);
+            run(self, branch as u32, body);
+        }
+        run(self, count - 1, otherwise);
+        let aborting = branches.iter().zip(&flows).take_while(|(_, flow)| **flow == Flow::Aborted);
+        for (condition, _) in aborting.map(|(branch, _)| branch) {
+            self.learn_negation(condition);
+        }
+        if ends.is_empty() {
+            return if flows.contains(&Flow::Left) { Flow::Left } else { Flow::Aborted };
+        }
+        for variable in 0..self.frame.env.len() {
+            let options: Vec<TermId> = ends.iter().map(|env| env[variable]).collect();
+            self.frame.env[variable] = self.terms().choice(&options);
+        }
+        Flow::On
+    }
+
+    fn loop_step(&mut self, kind: &StepKind) {
+        match kind {
+            StepKind::ForRange { variable, from, to, by, body, reverse, .. } => {
+                let (from, to) = (self.value(from), self.value(to));
+                by.iter().for_each(|by| {
+                    self.value(by);
+                });
+                let one = self.terms().intern(Term::Integer(1));
+                let count = (from == one && by.is_none() && !reverse).then_some(to);
+                let site = self.terms().site();
+                let index = self.terms().intern(Term::Index(site));
+                self.repeat(site, count, body, |this| this.set(*variable, index));
+            }
+            StepKind::ForEach { variable, array, body, .. } => {
+                let array = self.value(array);
+                let count = self.terms().call("cardinality", vec![array]);
+                let site = self.terms().site();
+                let index = self.terms().intern(Term::Index(site));
+                let element = self.terms().intern(Term::Element { array, index });
+                self.repeat(site, Some(count), body, |this| this.set(*variable, element));
+            }
+            StepKind::ForQuery { targets, query, body, .. } => {
+                let site = self.terms().site();
+                self.context.push(Frame::Loop { site, count: None });
+                let outputs = self.query_statement(query);
+                self.context.pop();
+                self.repeat(site, None, body, |this| this.assign_targets(targets, &outputs));
+            }
+            StepKind::While { condition, body, .. } => {
+                let site = self.terms().site();
+                self.repeat(site, None, body, |this| {
+                    this.value(condition);
+                });
+            }
+            StepKind::Loop { body, .. } => {
+                let site = self.terms().site();
+                self.repeat(site, None, body, |_| {});
+            }
+            _ => {}
+        }
+    }
+
+    /// One pass over a loop's body, with what it changes unknown at its start but for its leaves.
+    fn repeat(&mut self, site: u32, count: Option<TermId>, body: &[Step], start: impl FnOnce(&mut Self)) {
+        let mut assigned = BTreeSet::new();
+        assigned_in(body, &mut assigned);
+        let mut carried = Vec::new();
+        for &variable in &assigned {
+            let index = variable.0 as usize;
+            let Some(&before) = self.frame.env.get(index) else { continue };
+            let number = self.terms().site();
+            let term = self.terms().intern(Term::Carried(number));
+            self.frame.env[index] = term;
+            carried.push((index, number, before, term));
+        }
+        let outer = std::mem::replace(&mut self.frame.writes_before_iteration, self.effects.writes.len());
+        self.context.push(Frame::Loop { site, count });
+        start(self);
+        self.steps(body);
+        self.context.pop();
+        self.frame.writes_before_iteration = outer;
+        for (index, number, before, term) in carried {
+            let after = self.frame.env[index];
+            self.terms().set_carried(number, before, after);
+            self.frame.env[index] = term;
+        }
+    }
+
+    fn call(&mut self, callee: usize, args: &[Expr], targets: &[IntoTarget], span: Span) {
+        let Some(definition) = self.app.procedures.get(callee) else { return };
+        if self.calls.contains(&callee) || self.calls.len() >= CALL_DEPTH_MAX {
+            self.effects.unknown.push((format!("recursive call of {}", definition.name), span));
+            return;
+        }
+        let args: Vec<TermId> = args.iter().map(|arg| self.value(arg)).collect();
+        let null = self.terms().intern(Term::Null);
+        let env = vec![null; definition.variables.len()];
+        let caller = std::mem::replace(
+            &mut self.frame,
+            CallFrame { env, writes_before_iteration: self.effects.writes.len() },
+        );
+        let inputs = definition
+            .parameters
+            .iter()
+            .filter(|parameter| parameter.mode != weir_sql::bound::ParameterMode::Out);
+        for (parameter, &arg) in inputs.zip(&args) {
+            self.set(parameter.variable, arg);
+        }
+        self.calls.push(callee);
+        self.steps(&definition.body);
+        let outputs: Vec<TermId> = definition
+            .parameters
+            .iter()
+            .filter(|parameter| parameter.mode != weir_sql::bound::ParameterMode::In)
+            .map(|parameter| self.variable(parameter.variable))
+            .collect();
+        self.calls.pop();
+        self.frame = caller;
+        self.assign_targets(targets, &outputs);
+    }
+}
+
+/// Variables that some step below assigns to.
+fn assigned_in(steps: &[Step], assigned: &mut BTreeSet<VariableId>) {
+    for step in steps {
+        match &step.kind {
+            StepKind::Assign { variable, .. }
+            | StepKind::AssignElement { variable, .. }
+            | StepKind::GetRowCount { variable } => {
+                assigned.insert(*variable);
+            }
+            StepKind::Sql { into: Some(into), .. } => add_targets(&into.targets, assigned),
+            StepKind::Call { targets, .. } => add_targets(targets, assigned),
+            StepKind::ForQuery { targets, body, .. } => {
+                add_targets(targets, assigned);
+                assigned_in(body, assigned);
+            }
+            StepKind::ForRange { variable, body, .. } | StepKind::ForEach { variable, body, .. } => {
+                assigned.insert(*variable);
+                assigned_in(body, assigned);
+            }
+            StepKind::While { body, .. } | StepKind::Loop { body, .. } | StepKind::Block { body, .. } => {
+                assigned_in(body, assigned);
+            }
+            StepKind::If { branches, otherwise } => {
+                branches.iter().for_each(|(_, body)| assigned_in(body, assigned));
+                assigned_in(otherwise, assigned);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn add_targets(targets: &[IntoTarget], assigned: &mut BTreeSet<VariableId>) {
+    assigned.extend(targets.iter().map(|target| target.variable));
+}

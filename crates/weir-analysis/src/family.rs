@@ -1,0 +1,132 @@
+//! One column, one family (design.md §4, soundness S13): closes the set of ordered transactions.
+//!
+//! Ordered and general transactions are serializable only with respect to each other. So whoever writes what
+//! one of them reads or writes is ordered too, existence and predicate columns included; and so is whoever
+//! conflicts with it over an invariant that only order keeps. Who merely reads ordered data stays in the merge
+//! family: its reads run as an independent transaction.
+
+use std::collections::BTreeSet;
+
+use weir_sql::catalog::{ColumnIndex, TableId};
+
+use crate::effects::{ColumnOperation, Operation};
+use crate::invariant::InvariantId;
+use crate::plan::Placement;
+use crate::planner::Candidate;
+use crate::world::World;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Member {
+    Merge,
+    Ordered { one_shot: bool, because: Because },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Because {
+    Declared,
+    /// No guard keeps this invariant.
+    Unguarded(InvariantId),
+    PromotedBy(usize),
+}
+
+/// A column, or (`None`) which rows there are.
+type Touched = BTreeSet<(TableId, Option<ColumnIndex>)>;
+
+pub fn close(world: &World<'_>, placement: &[Placement], candidates: &[Candidate]) -> Vec<Member> {
+    let mut reasons: Vec<Option<Because>> = vec![None; candidates.len()];
+    for (procedure, candidate) in candidates.iter().enumerate() {
+        if world.app.procedures[procedure].serializable {
+            reasons[procedure] = Some(Because::Declared);
+        } else if let Some(&(invariant, _)) = candidate.unguarded.first() {
+            reasons[procedure] = Some(Because::Unguarded(invariant));
+        }
+    }
+    let mut todo: Vec<usize> =
+        (0..candidates.len()).filter(|&procedure| reasons[procedure].is_some()).collect();
+    while let Some(by) = todo.pop() {
+        let touched = touched(world, by);
+        let mut promote: Vec<usize> =
+            (0..candidates.len()).filter(|&other| !written(world, other).is_disjoint(&touched)).collect();
+        promote.extend(candidates[by].unguarded.iter().filter_map(|(_, with)| *with));
+        for other in promote {
+            if reasons[other].is_none() {
+                reasons[other] = Some(Because::PromotedBy(by));
+                todo.push(other);
+            }
+        }
+    }
+    reasons
+        .into_iter()
+        .enumerate()
+        .map(|(procedure, reason)| match reason {
+            None => Member::Merge,
+            Some(because) => Member::Ordered {
+                one_shot: one_shot(world, placement, &candidates[procedure], procedure),
+                because,
+            },
+        })
+        .collect()
+}
+
+/// What the procedure writes: columns, and the existence of rows where it inserts or deletes.
+pub fn written(world: &World<'_>, procedure: usize) -> Touched {
+    let mut touched = Touched::new();
+    for write in &world.effects[procedure].writes {
+        touched.extend(write.updates().iter().map(|(column, _)| (write.table, Some(*column))));
+        if write.is_insert() || write.is_delete() {
+            touched.insert((write.table, None));
+        }
+    }
+    touched
+}
+
+/// What it reads or writes; every read of a table reads which rows there are.
+pub fn touched(world: &World<'_>, procedure: usize) -> Touched {
+    let mut touched = written(world, procedure);
+    for read in &world.effects[procedure].reads {
+        touched.insert((read.table, None));
+        touched.extend(read.columns.iter().map(|&column| (read.table, Some(column))));
+    }
+    touched
+}
+
+/// One message is enough and every shard comes to the same decision from its own data (soundness S2).
+fn one_shot(world: &World<'_>, placement: &[Placement], candidate: &Candidate, procedure: usize) -> bool {
+    if candidate.reach.single {
+        return true;
+    }
+    let effects = &world.effects[procedure];
+    let crosses = candidate.reach.dependent
+        || effects.writes.iter().any(|write| {
+            let terms = match &write.operation {
+                Operation::Insert { values, .. } => values.clone(),
+                _ => write.updates().iter().map(|(_, operation)| operation.term()).collect(),
+            };
+            let fixed = |&term| world.self_determined(procedure, term, false).is_ok();
+            !terms.iter().all(fixed)
+        });
+    let may_fail = !effects.raises.is_empty() || effects.writes.iter().any(|write| can_fail(world, write));
+    let copied =
+        effects.writes.iter().any(|write| placement[write.table.0 as usize] == Placement::Replicated);
+    !crosses && !may_fail && !copied
+}
+
+/// An error that only the shard with that row would see.
+fn can_fail(world: &World<'_>, write: &crate::effects::Write) -> bool {
+    let table = world.table(write.table);
+    let key = table.primary_key.is_some() || !table.unique_keys.is_empty();
+    let checks = |column: ColumnIndex| {
+        let mut found = false;
+        for check in &table.checks {
+            crate::effects::walk::columns_of(&check.expr, &mut |_, checked| found |= checked == column);
+        }
+        found
+    };
+    match &write.operation {
+        Operation::Insert { .. } => key || !table.checks.is_empty() || !table.foreign_keys.is_empty(),
+        Operation::Delete { .. } => true,
+        Operation::Update { columns, .. } => columns
+            .iter()
+            .any(|(column, operation)| checks(*column) || matches!(operation, ColumnOperation::Apply(_))),
+    }
+}

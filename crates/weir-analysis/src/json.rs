@@ -1,0 +1,137 @@
+//! `weir analyze --format json`, version 1 (interface.md). Fields are added, never changed.
+
+use serde_json::{Value, json};
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::{Application, Span};
+
+use crate::Analysis;
+use crate::invariant::column_list;
+use crate::plan::{Guard, Placement};
+
+pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
+    json!({
+        "version": 1,
+        "tables": tables(app, analysis),
+        "invariants": invariants(app, analysis),
+        "transactions": transactions(app, analysis),
+        "verdicts": verdicts(app, analysis),
+        "diagnostics": diagnostics(app, analysis),
+    })
+}
+
+fn source(app: &Application, span: Span) -> Value {
+    let place = app.sources.place(span);
+    json!({"file": place.file, "line": place.line, "column": place.column})
+}
+
+fn names(app: &Application, table: TableId, columns: &[ColumnIndex]) -> Vec<String> {
+    let table = app.catalog.table(table);
+    columns.iter().map(|&column| table.columns[column].name.clone()).collect()
+}
+
+/// `district (d_next_o_id)`.
+pub fn guard_on(app: &Application, guard: &Guard) -> String {
+    let table = app.catalog.table(guard.table);
+    format!("{} {}", table.name, column_list(table, &guard.columns))
+}
+
+fn tables(app: &Application, analysis: &Analysis) -> Vec<Value> {
+    let table = |table: &weir_sql::catalog::Table| {
+        let (columns, replicated) = match analysis.plan.placement(table.id) {
+            Placement::Partitioned { columns } => (names(app, table.id, columns), false),
+            Placement::Replicated => (Vec::new(), true),
+        };
+        json!({"name": table.name, "partition_columns": columns, "replicated": replicated})
+    };
+    app.catalog.tables.iter().map(table).collect()
+}
+
+fn invariants(app: &Application, analysis: &Analysis) -> Vec<Value> {
+    let invariant = |invariant: &crate::Invariant| {
+        let columns = invariant.table.map(|table| names(app, table, &invariant.columns)).unwrap_or_default();
+        json!({
+            "id": invariant.name,
+            "kind": invariant.kind.name(),
+            "table": invariant.table.map(|table| app.catalog.table(table).name.clone()),
+            "columns": columns,
+            "text": invariant.text,
+            "source": source(app, invariant.span),
+        })
+    };
+    analysis.invariants.iter().map(invariant).collect()
+}
+
+fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
+    let transaction = |plan: &crate::TransactionPlan| {
+        let procedure = &app.procedures[plan.procedure];
+        let parameter = |index: &usize| procedure.parameters[*index].name.clone();
+        let keeps = |guard: &Guard| -> Vec<&str> {
+            guard.keeps.iter().map(|id| analysis.invariants[id.0 as usize].name.as_str()).collect()
+        };
+        let guards: Vec<Value> = plan
+            .guards
+            .iter()
+            .map(|guard| {
+                json!({
+                    "kind": guard.kind.name(),
+                    "on": guard_on(app, guard),
+                    "shared": guard.shared,
+                    "keeps": keeps(guard),
+                    "why": guard.why,
+                    "source": source(app, guard.statement),
+                })
+            })
+            .collect();
+        json!({
+            "name": procedure.name,
+            "parameters": procedure.parameters.iter().map(|p| p.name.clone()).collect::<Vec<_>>(),
+            "read_only": plan.read_only,
+            "confluent": plan.confluent,
+            "class": plan.class.name(),
+            "partitioning_parameters": plan.partitioning_parameters.iter().map(parameter).collect::<Vec<_>>(),
+            "requirement": plan.requirement.name(),
+            "mechanism": plan.mechanism.name(),
+            "guards": guards,
+            "round_trips": plan.round_trips,
+            "single_partition": plan.single_partition,
+            "promoted_by": plan.promoted_by.map(|by| app.procedures[by].name.clone()),
+            "why": plan.why,
+        })
+    };
+    analysis.plan.transactions.iter().map(transaction).collect()
+}
+
+fn verdicts(app: &Application, analysis: &Analysis) -> Vec<Value> {
+    let verdict = |verdict: &crate::Verdict| {
+        let rule = match verdict.decided_by {
+            crate::DecidedBy::Rule(rule) => Some(rule.name()),
+            _ => None,
+        };
+        json!({
+            "invariant": analysis.invariants[verdict.invariant.0 as usize].name,
+            "transaction": app.procedures[verdict.transaction].name,
+            "operation": verdict.operation,
+            "with": verdict.with.map(|with| app.procedures[with].name.clone()),
+            "confluent": verdict.confluent,
+            "alone": verdict.alone.name(),
+            "assumes": verdict.assumes,
+            "because": verdict.because,
+            "decided_by": verdict.decided_by.name(),
+            "rule": rule,
+            "witness": Value::Null,
+        })
+    };
+    analysis.verdicts.iter().map(verdict).collect()
+}
+
+fn diagnostics(app: &Application, analysis: &Analysis) -> Vec<Value> {
+    let finding = |finding: &crate::Finding| {
+        json!({
+            "id": finding.id,
+            "severity": finding.severity.name(),
+            "message": finding.message,
+            "source": source(app, finding.span),
+        })
+    };
+    analysis.diagnostics.iter().map(finding).collect()
+}

@@ -1,0 +1,129 @@
+//! Where rows live, and which partitions a transaction reaches.
+//!
+//! The partition columns are the user's (`COMMENT ON TABLE … 'weir: partition by (…)'`); without one a table
+//! that nobody writes is copied to every shard, and any other is partitioned by the first column of its
+//! primary key. Choosing them from the workload is Operation Partitioning's business, not done here.
+
+use std::collections::BTreeSet;
+
+use weir_sql::catalog::TableId;
+
+use crate::effects::{Key, Operation, Term, TermId};
+use crate::finding::{Finding, Severity};
+use crate::plan::{Class, Placement};
+use crate::world::World;
+
+pub fn placement(world: &World<'_>, findings: &mut Vec<Finding>) -> Vec<Placement> {
+    world.app.catalog.tables.iter().map(|table| place(world, table.id, findings)).collect()
+}
+
+fn place(world: &World<'_>, id: TableId, findings: &mut Vec<Finding>) -> Placement {
+    let table = world.table(id);
+    if table.replicated {
+        return Placement::Replicated;
+    }
+    if let Some(columns) = table.partition_by.clone().filter(|columns| !columns.is_empty()) {
+        return Placement::Partitioned { columns };
+    }
+    if !world.is_written(id) {
+        return Placement::Replicated;
+    }
+    let column = table.primary_key.as_ref().and_then(|key| key.columns.first().copied()).unwrap_or(0);
+    findings.push(Finding {
+        id: "default-placement",
+        severity: Severity::Note,
+        message: format!(
+            "{0} says nothing about its placement and is partitioned by its column {1}; \
+             COMMENT ON TABLE {0} IS 'weir: partition by (…)' chooses another",
+            table.name, table.columns[column].name
+        ),
+        span: table.span,
+    });
+    Placement::Partitioned { columns: vec![column] }
+}
+
+/// The partitions that one procedure reaches.
+pub struct Reach {
+    /// One shard holds everything that any statement names.
+    pub single: bool,
+    /// Some statement does not say which partition it wants.
+    pub scattered: bool,
+    /// The partition of some statement is known only once mutable data has been read.
+    pub dependent: bool,
+    /// Indexes of the parameters that name partitions.
+    pub parameters: Vec<usize>,
+    distinct: usize,
+}
+
+pub fn reach(world: &World<'_>, placement: &[Placement], procedure: usize) -> Reach {
+    let effects = &world.effects[procedure];
+    let mut partitions: BTreeSet<Vec<TermId>> = BTreeSet::new();
+    let mut reach =
+        Reach { single: true, scattered: false, dependent: false, parameters: Vec::new(), distinct: 0 };
+    let reads = effects.reads.iter().map(|read| (read.table, read.key.clone(), false));
+    let inserts = effects.writes.iter().map(|write| (write.table, effects.key_of(write), true));
+    for (table, key, writes) in reads.chain(inserts) {
+        match &placement[table.0 as usize] {
+            Placement::Replicated => reach.single &= !writes,
+            Placement::Partitioned { columns } => match partition(columns, &key) {
+                Some(terms) => {
+                    partitions.insert(terms);
+                }
+                None => reach.scattered = true,
+            },
+        }
+    }
+    let mut parameters = BTreeSet::new();
+    for &term in partitions.iter().flatten() {
+        for leaf in effects.terms.leaves(term) {
+            match effects.terms.get(leaf) {
+                Term::Parameter(variable) => {
+                    let list = &world.app.procedures[procedure].parameters;
+                    parameters.extend(list.iter().position(|parameter| parameter.variable == *variable));
+                }
+                Term::Field { row, column } => {
+                    reach.dependent |= !world.is_immutable(effects.read(*row).table, *column);
+                }
+                Term::Aggregate { .. } => reach.dependent = true,
+                _ => {}
+            }
+        }
+        // A partition that changes from one pass of a loop to the next is many partitions.
+        let in_loop = |leaf: &TermId| matches!(effects.terms.get(*leaf), Term::Index(_) | Term::Carried(_));
+        reach.single &= !effects.terms.leaves(term).iter().any(in_loop);
+    }
+    reach.parameters = parameters.into_iter().collect();
+    reach.distinct = partitions.len();
+    reach.single &= partitions.len() <= 1 && !reach.scattered;
+    reach
+}
+
+fn partition(columns: &[usize], key: &Key) -> Option<Vec<TermId>> {
+    let value = |column: &usize| key.iter().find(|(bound, _)| bound == column).map(|(_, term)| *term);
+    columns.iter().map(value).collect()
+}
+
+/// A first cut of Operation Partitioning's classes, from the partitions alone: it does not look for
+/// partitioning parameters that would make more operations local, and calls commutative only what conflicts
+/// with nothing because it reads data that never changes.
+pub fn class(world: &World<'_>, procedure: usize, reach: &Reach) -> Class {
+    let effects = &world.effects[procedure];
+    let reads_fixed = effects.reads.iter().all(|read| !world.is_written(read.table));
+    if effects.is_read_only() && reads_fixed {
+        return Class::Commutative;
+    }
+    let only_inserts = effects.writes.iter().all(|write| matches!(write.operation, Operation::Insert { .. }));
+    let nobody_reads = effects.writes.iter().all(|write| {
+        !world.effects.iter().any(|other| other.reads.iter().any(|read| read.table == write.table))
+    });
+    if only_inserts && nobody_reads && reads_fixed {
+        return Class::Commutative;
+    }
+    if reach.single {
+        Class::Local
+    } else if !reach.scattered && !reach.dependent && reach.distinct > 1 && !reach.parameters.is_empty() {
+        Class::LocalOrGlobal
+    } else {
+        Class::Global
+    }
+}

@@ -1,0 +1,197 @@
+//! Verdicts to plan: for each transaction the cheapest mechanism that is enough (design.md §4).
+
+use weir_sql::Application;
+
+use crate::family;
+use crate::finding::Finding;
+use crate::invariant::InvariantId;
+use crate::placement::{self, Reach};
+use crate::plan::{Guard, GuardKind, Mechanism, Placement, Plan, Requirement, TransactionPlan};
+use crate::rules::{GuardDraft, Outcome};
+use crate::world::World;
+
+/// What the planner knows of one transaction before the families are closed.
+pub struct Candidate {
+    pub reach: Reach,
+    pub guards: Vec<Guard>,
+    /// Invariants that nothing cheaper than order keeps, each with the partner it conflicts with.
+    pub unguarded: Vec<(InvariantId, Option<usize>)>,
+}
+
+/// `outcomes` by procedure, then by invariant.
+pub fn plan(
+    app: &Application,
+    world: &World<'_>,
+    names: &[String],
+    outcomes: &[Vec<Outcome>],
+    findings: &mut Vec<Finding>,
+) -> Plan {
+    let placement = placement::placement(world, findings);
+    let candidates: Vec<Candidate> = outcomes
+        .iter()
+        .enumerate()
+        .map(|(procedure, list)| candidate(world, &placement, procedure, list))
+        .collect();
+    let families = family::close(world, &placement, &candidates);
+    let transactions = (0..app.procedures.len())
+        .map(|procedure| {
+            let confluent = outcomes[procedure].iter().all(|outcome| outcome.confluent);
+            let member = &families[procedure];
+            let candidate = &candidates[procedure];
+            transaction(app, world, names, procedure, candidate, member, confluent)
+        })
+        .collect();
+    Plan { placement, transactions }
+}
+
+fn candidate(
+    world: &World<'_>,
+    placement: &[Placement],
+    procedure: usize,
+    outcomes: &[Outcome],
+) -> Candidate {
+    let mut guards: Vec<Guard> = Vec::new();
+    let mut unguarded = Vec::new();
+    for (index, outcome) in outcomes.iter().enumerate() {
+        let invariant = InvariantId(index as u32);
+        let drafts = if outcome.confluent { &outcome.relies_on } else { &outcome.guards };
+        drafts.iter().for_each(|draft| add_guard(&mut guards, draft, invariant));
+        if !outcome.confluent && outcome.guards.is_empty() {
+            unguarded.push((invariant, outcome.with));
+        }
+    }
+    Candidate { reach: placement::reach(world, placement, procedure), guards, unguarded }
+}
+
+fn add_guard(guards: &mut Vec<Guard>, draft: &GuardDraft, invariant: InvariantId) {
+    let same = |guard: &&mut Guard| {
+        guard.kind == draft.kind
+            && guard.table == draft.table
+            && guard.columns == draft.columns
+            && guard.shared == draft.shared
+            && guard.statement == draft.statement
+    };
+    match guards.iter_mut().find(same) {
+        Some(guard) => {
+            if !guard.keeps.contains(&invariant) {
+                guard.keeps.push(invariant);
+            }
+        }
+        None => guards.push(Guard {
+            kind: draft.kind,
+            table: draft.table,
+            columns: draft.columns.clone(),
+            shared: draft.shared,
+            statement: draft.statement,
+            keeps: vec![invariant],
+            why: draft.why.clone(),
+        }),
+    }
+}
+
+fn transaction(
+    app: &Application,
+    world: &World<'_>,
+    names: &[String],
+    procedure: usize,
+    candidate: &Candidate,
+    member: &family::Member,
+    confluent: bool,
+) -> TransactionPlan {
+    let serializable = app.procedures[procedure].serializable;
+    let mechanism = match member {
+        family::Member::Merge if candidate.reach.single && candidate.guards.is_empty() => Mechanism::Merge,
+        family::Member::Merge => Mechanism::Ramp,
+        family::Member::Ordered { one_shot: true, .. } => Mechanism::Ordered,
+        family::Member::Ordered { one_shot: false, .. } => Mechanism::General,
+    };
+    let promoted_by = match member {
+        family::Member::Ordered { because: family::Because::PromotedBy(other), .. } => Some(*other),
+        _ => None,
+    };
+    let guards = if mechanism.is_ordered_family() { Vec::new() } else { candidate.guards.clone() };
+    TransactionPlan {
+        procedure,
+        read_only: world.effects[procedure].is_read_only(),
+        confluent,
+        mechanism,
+        round_trips: round_trips(world, procedure, mechanism, &candidate.reach),
+        requirement: if serializable { Requirement::Serializable } else { Requirement::Invariants },
+        why: why(world, names, procedure, candidate, member, mechanism),
+        promoted_by,
+        single_partition: candidate.reach.single,
+        partitioning_parameters: candidate.reach.parameters.clone(),
+        class: placement::class(world, procedure, &candidate.reach),
+        guards,
+    }
+}
+
+fn round_trips(world: &World<'_>, procedure: usize, mechanism: Mechanism, reach: &Reach) -> u32 {
+    let read_first = u32::from(reach.dependent);
+    match mechanism {
+        Mechanism::Merge => 1,
+        // One message prepares and commits, guards included, where one shard is all there is.
+        Mechanism::Ramp if reach.single => 1,
+        Mechanism::Ramp if world.effects[procedure].is_read_only() => 1 + read_first,
+        Mechanism::Ramp => 2 + read_first,
+        Mechanism::Ordered => 1,
+        Mechanism::General => 2 + read_first,
+    }
+}
+
+fn why(
+    world: &World<'_>,
+    names: &[String],
+    procedure: usize,
+    candidate: &Candidate,
+    member: &family::Member,
+    mechanism: Mechanism,
+) -> String {
+    if let family::Member::Ordered { because, one_shot } = member {
+        let reason = match because {
+            family::Because::Declared => "it is declared serializable".to_string(),
+            family::Because::PromotedBy(other) => {
+                format!("it shares data with {}, which runs in order", world.name(*other))
+            }
+            family::Because::Unguarded(invariant) => {
+                format!("nothing cheaper keeps {}", names[invariant.0 as usize])
+            }
+        };
+        let shape = match one_shot {
+            true => "one message is enough and every shard decides alike",
+            false => "shards must hear of each other before they can decide",
+        };
+        return format!("{reason}; {shape}");
+    }
+    let read_only = world.effects[procedure].is_read_only();
+    if candidate.guards.is_empty() {
+        return match (mechanism, read_only) {
+            (Mechanism::Merge, true) => "reads one shard".to_string(),
+            (_, true) => "reads several shards; a second round only where it meets a commit".to_string(),
+            (Mechanism::Merge, false) => "keeps every invariant by itself, on one shard".to_string(),
+            (_, false) => {
+                "keeps every invariant by itself; several shards are made visible at once".to_string()
+            }
+        };
+    }
+    let guards: Vec<String> = candidate.guards.iter().map(|guard| guard_words(world, names, guard)).collect();
+    guards.join("; ")
+}
+
+fn guard_words(world: &World<'_>, names: &[String], guard: &Guard) -> String {
+    const SHOWN_MAX: usize = 3;
+    let kept: Vec<&str> = guard.keeps.iter().map(|id| names[id.0 as usize].as_str()).collect();
+    let more = match kept.len() {
+        n if n > SHOWN_MAX => format!(" and {} more", n - SHOWN_MAX),
+        _ => String::new(),
+    };
+    let kept = kept[..kept.len().min(SHOWN_MAX)].join(", ");
+    let on = crate::json::guard_on(world.app, guard);
+    let kind = match (guard.kind, guard.shared) {
+        (GuardKind::Sequence, _) => "commit-time number",
+        (GuardKind::Escrow, _) => "escrow",
+        (GuardKind::Claim, true) => "shared claim",
+        (GuardKind::Claim, false) => "claim",
+    };
+    format!("{kind} on {on}, to keep {kept}{more}")
+}

@@ -1,0 +1,194 @@
+//! One column against a value that does not change: the counters of Table 2.
+
+use weir_sql::bound::{BinaryOp, Expr, ExprKind};
+use weir_sql::catalog::{ColumnIndex, TableId};
+
+use super::{GuardDraft, Outcome, describe};
+use crate::effects::walk::{columns_of, uncast};
+use crate::effects::{ColumnOperation, Sign, Write};
+use crate::plan::GuardKind;
+use crate::verdict::Rule;
+use crate::world::World;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// `>` and `>=`.
+    Above,
+    /// `<` and `<=`.
+    Below,
+    Equal,
+    NotEqual,
+    /// Another condition on the column alone.
+    Other,
+}
+
+/// The condition's form if its only changing column is `mutable`.
+pub fn of(expr: &Expr, negated: bool, mutable: &[ColumnIndex]) -> Option<Bound> {
+    let &[column] = mutable else { return None };
+    let bound = form(expr, column);
+    Some(if negated { opposite(bound) } else { bound })
+}
+
+fn form(expr: &Expr, column: ColumnIndex) -> Bound {
+    if let ExprKind::Not(inner) = &expr.kind {
+        return opposite(form(inner, column));
+    }
+    let ExprKind::Binary { op, left, right } = &expr.kind else { return Bound::Other };
+    let mentions = |expr: &Expr| {
+        let mut found = false;
+        columns_of(expr, &mut |_, mentioned| found |= mentioned == column);
+        found
+    };
+    let is_column =
+        |expr: &Expr| matches!(uncast(expr).kind, ExprKind::Column { column: c, .. } if c == column);
+    let (op, flipped) = match (is_column(left) && !mentions(right), is_column(right) && !mentions(left)) {
+        (true, _) => (*op, false),
+        (_, true) => (*op, true),
+        _ => return Bound::Other,
+    };
+    let bound = match op {
+        BinaryOp::Greater | BinaryOp::GreaterOrEqual => Bound::Above,
+        BinaryOp::Less | BinaryOp::LessOrEqual => Bound::Below,
+        BinaryOp::Equal => Bound::Equal,
+        BinaryOp::NotEqual => Bound::NotEqual,
+        _ => Bound::Other,
+    };
+    match bound {
+        Bound::Above | Bound::Below if flipped => opposite(bound),
+        other => other,
+    }
+}
+
+fn opposite(bound: Bound) -> Bound {
+    match bound {
+        Bound::Above => Bound::Below,
+        Bound::Below => Bound::Above,
+        Bound::Equal => Bound::NotEqual,
+        Bound::NotEqual => Bound::Equal,
+        Bound::Other => Bound::Other,
+    }
+}
+
+/// A delta of that sign may bring the column nearer to the bound.
+fn is_toward(bound: Bound, sign: Sign) -> bool {
+    match bound {
+        Bound::Above => sign.negative,
+        Bound::Below => sign.positive,
+        Bound::Equal | Bound::NotEqual | Bound::Other => sign.negative || sign.positive,
+    }
+}
+
+/// The verdict on an update of the column.
+pub fn judge(
+    world: &World<'_>,
+    table: TableId,
+    column: ColumnIndex,
+    bound: Bound,
+    procedure: usize,
+    write: &Write,
+) -> Outcome {
+    let name = world.column_name(table, column);
+    let operation = describe(world, write);
+    let Some(own) = write.update_of(column) else {
+        return Outcome::yes(Rule::PerRecord, operation, "It does not change the column.").proved();
+    };
+    match own {
+        ColumnOperation::Add(delta) => {
+            let sign = world.effects[procedure].terms.sign(delta);
+            added(world, table, column, bound, sign, procedure, write, operation, &name)
+        }
+        ColumnOperation::Apply(_) => Outcome::undecided(
+            operation,
+            format!("{name} becomes an expression of itself; no rule says where two of them lead together."),
+        ),
+        ColumnOperation::Assign(_) | ColumnOperation::Max(_) | ColumnOperation::Min(_) => {
+            replaced(world, table, column, bound, write, operation, &name)
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn added(
+    world: &World<'_>,
+    table: TableId,
+    column: ColumnIndex,
+    bound: Bound,
+    sign: Sign,
+    procedure: usize,
+    write: &Write,
+    operation: String,
+    name: &str,
+) -> Outcome {
+    match bound {
+        Bound::Above | Bound::Below if !is_toward(bound, sign) => {
+            let because = format!("It moves {name} away from the bound; merged deltas move it further away.");
+            Outcome::yes(Rule::BoundAway, operation, because).proved()
+        }
+        Bound::Above | Bound::Below => {
+            let because = format!(
+                "Each branch may use up what {name} is away from the bound; together they use up more than \
+                 there is."
+            );
+            Outcome::no(Rule::BoundToward, procedure, operation, because)
+                .guarded(escrow(world, table, column, write))
+        }
+        Bound::Equal => {
+            let because =
+                "Each branch keeps the value alone, so its deltas sum to zero; so do both together.";
+            Outcome::yes(Rule::BoundEqual, operation, because)
+        }
+        Bound::NotEqual => {
+            let because =
+                format!("Deltas that miss the forbidden value of {name} one by one may meet it together.");
+            Outcome::no(Rule::BoundAvoid, procedure, operation, because)
+        }
+        Bound::Other => Outcome::undecided(
+            operation,
+            format!(
+                "No rule says whether deltas of {name} that keep the condition one by one keep it together."
+            ),
+        ),
+    }
+}
+
+fn replaced(
+    world: &World<'_>,
+    table: TableId,
+    column: ColumnIndex,
+    bound: Bound,
+    write: &Write,
+    operation: String,
+    name: &str,
+) -> Outcome {
+    for (other, candidate) in world.writes().filter(|(_, candidate)| candidate.table == table) {
+        let Some(change) = candidate.update_of(column) else { continue };
+        let toward = match change {
+            ColumnOperation::Add(delta) => is_toward(bound, world.effects[other].terms.sign(delta)),
+            ColumnOperation::Apply(_) => true,
+            _ => false,
+        };
+        if toward {
+            let because = format!(
+                "{} changes {name} by an amount that it could afford before; on the new value it may not.",
+                world.name(other)
+            );
+            let outcome = Outcome::no(Rule::BoundToward, other, operation, because);
+            let bounded =
+                matches!(bound, Bound::Above | Bound::Below) && matches!(change, ColumnOperation::Add(_));
+            return if bounded { outcome.guarded(escrow(world, table, column, write)) } else { outcome };
+        }
+    }
+    let because = format!("The value of {name} that stands in the end was checked by whoever wrote it.");
+    Outcome::yes(Rule::PerRecord, operation, because)
+}
+
+fn escrow(world: &World<'_>, table: TableId, column: ColumnIndex, write: &Write) -> GuardDraft {
+    GuardDraft {
+        kind: GuardKind::Escrow,
+        table,
+        columns: vec![column],
+        shared: false,
+        statement: write.span,
+        why: format!("draws on a share of what {} may still change by", world.column_name(table, column)),
+    }
+}

@@ -1,0 +1,67 @@
+//! Secondary indexes, materialized views and sequences: functions of the data, or of who asks.
+
+use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
+
+use super::Outcome;
+use crate::effects::walk::{Part, parts_of_expr, parts_of_query};
+use crate::verdict::Rule;
+use crate::world::World;
+
+/// Writes of the procedure to that table: any insert or delete, updates of these columns.
+fn touches(world: &World<'_>, procedure: usize, table: TableId, columns: Option<&[ColumnIndex]>) -> bool {
+    world.effects[procedure].writes.iter().any(|write| {
+        let updates = |column: &ColumnIndex| write.update_of(*column).is_some();
+        write.table == table
+            && (write.is_insert() || write.is_delete() || columns.is_none_or(|list| list.iter().any(updates)))
+    })
+}
+
+pub fn index(
+    world: &World<'_>,
+    table: TableId,
+    columns: &[ColumnIndex],
+    procedure: usize,
+) -> Option<Outcome> {
+    touches(world, procedure, table, Some(columns)).then(|| {
+        let because = "An index is a function of the rows and is updated with them, atomically.";
+        Outcome::yes(Rule::SecondaryIndex, "changes indexed rows", because).proved()
+    })
+}
+
+pub fn view(world: &World<'_>, view: usize, procedure: usize) -> Option<Outcome> {
+    let mut tables = Vec::new();
+    let mut todo = vec![Part::Query(&world.app.catalog.views[view].query)];
+    while let Some(part) = todo.pop() {
+        match part {
+            Part::Expr(expr) => parts_of_expr(expr, &mut |part| todo.push(part)),
+            Part::Query(query) => {
+                tables_of(query, &mut tables);
+                parts_of_query(query, &mut |part| todo.push(part));
+            }
+        }
+    }
+    tables.into_iter().any(|table| touches(world, procedure, table, None)).then(|| {
+        let because = "A view is a function of the primary data; its changes are installed with the data's.";
+        Outcome::yes(Rule::MaterializedView, "changes what the view reads", because).proved()
+    })
+}
+
+fn tables_of(query: &weir_sql::bound::Query, tables: &mut Vec<TableId>) {
+    use weir_sql::bound::{FromItem, QueryBody};
+    let QueryBody::Select(select) = &query.body else { return };
+    let mut todo: Vec<&FromItem> = select.from.iter().collect();
+    while let Some(item) = todo.pop() {
+        match item {
+            FromItem::Table { table, .. } => tables.push(*table),
+            FromItem::Join { left, right, .. } => todo.extend([left.as_ref(), right.as_ref()]),
+            _ => {}
+        }
+    }
+}
+
+pub fn sequence(world: &World<'_>, sequence: SequenceId, procedure: usize) -> Option<Outcome> {
+    world.effects[procedure].sequences.contains(&sequence).then(|| {
+        let because = "Its numbers must differ, not be dense: each shard hands out its own share.";
+        Outcome::yes(Rule::SequenceShare, "draws a number", because).proved()
+    })
+}

@@ -1,0 +1,268 @@
+//! The rules: one function for each kind of invariant, one [`Rule`] for each argument.
+//!
+//! A rule that finds nothing to say returns an assumption: it says so, and the transaction is treated as
+//! needing coordination.
+
+mod assertion;
+mod balance;
+mod bound;
+mod dense;
+mod derived;
+mod fact;
+mod foreign_key;
+mod record;
+mod sum;
+mod unique;
+
+use weir_sql::Span;
+use weir_sql::catalog::{ColumnIndex, TableId};
+
+use crate::assertion::Shape;
+use crate::effects::{Operation, Write};
+use crate::invariant::{Invariant, InvariantId, InvariantKind};
+use crate::plan::GuardKind;
+use crate::verdict::{Alone, DecidedBy, Rule, Verdict};
+use crate::world::{ClaimedRow, Counter, World};
+
+/// A verdict with the guards that would keep the invariant where it is not confluent.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub operation: String,
+    pub with: Option<usize>,
+    pub confluent: bool,
+    pub alone: Alone,
+    pub assumes: Vec<String>,
+    pub because: String,
+    pub decided_by: DecidedBy,
+    /// Empty and not confluent: nothing cheaper than the ordered family keeps it.
+    pub guards: Vec<GuardDraft>,
+    /// Guards that a confluent verdict takes for granted. If no other verdict asks for them, this one does.
+    pub relies_on: Vec<GuardDraft>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardDraft {
+    pub kind: GuardKind,
+    pub table: TableId,
+    pub columns: Vec<ColumnIndex>,
+    pub shared: bool,
+    pub statement: Span,
+    pub why: String,
+}
+
+impl Outcome {
+    pub fn yes(rule: Rule, operation: impl Into<String>, because: impl Into<String>) -> Outcome {
+        Outcome {
+            operation: operation.into(),
+            with: None,
+            confluent: true,
+            alone: Alone::Checked,
+            assumes: Vec::new(),
+            because: because.into(),
+            decided_by: DecidedBy::Rule(rule),
+            guards: Vec::new(),
+            relies_on: Vec::new(),
+        }
+    }
+
+    pub fn no(rule: Rule, with: usize, operation: impl Into<String>, because: impl Into<String>) -> Outcome {
+        Outcome { with: Some(with), confluent: false, ..Outcome::yes(rule, operation, because) }
+    }
+
+    /// Nothing decides it.
+    pub fn undecided(operation: impl Into<String>, because: impl Into<String>) -> Outcome {
+        Outcome {
+            confluent: false,
+            alone: Alone::No,
+            decided_by: DecidedBy::Assumption,
+            ..Outcome::yes(Rule::Untouched, operation, because)
+        }
+    }
+
+    pub fn proved(mut self) -> Outcome {
+        self.alone = Alone::Proved;
+        self
+    }
+
+    pub fn alone(mut self, alone: Alone) -> Outcome {
+        self.alone = alone;
+        self
+    }
+
+    pub fn assuming(mut self, assumption: impl Into<String>) -> Outcome {
+        let assumption = assumption.into();
+        if !self.assumes.contains(&assumption) {
+            self.assumes.push(assumption);
+        }
+        self
+    }
+
+    pub fn guarded(mut self, guard: GuardDraft) -> Outcome {
+        if !self.guards.contains(&guard) {
+            self.guards.push(guard);
+        }
+        self
+    }
+
+    pub fn relying_on(mut self, guard: GuardDraft) -> Outcome {
+        if !self.relies_on.contains(&guard) {
+            self.relies_on.push(guard);
+        }
+        self
+    }
+
+    fn rank(&self) -> u8 {
+        match (self.confluent, self.guards.is_empty()) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => 2,
+        }
+    }
+}
+
+/// The verdict on one transaction and one invariant, and the guards it asks for.
+pub fn judge(world: &World<'_>, shapes: &[Shape<'_>], invariant: &Invariant, procedure: usize) -> Outcome {
+    let judged = match (invariant.kind, invariant.table) {
+        (InvariantKind::NotNull, Some(table)) => {
+            record::not_null(world, table, invariant.columns[0], procedure)
+        }
+        (InvariantKind::Check(index), Some(table)) => record::check(world, table, index, procedure),
+        (
+            InvariantKind::PrimaryKey | InvariantKind::Unique(_) | InvariantKind::UniqueIndex(_),
+            Some(table),
+        ) => unique::judge(world, table, &invariant.columns, invariant.kind, procedure),
+        (InvariantKind::ForeignKey(index), Some(table)) => foreign_key::judge(world, table, index, procedure),
+        (InvariantKind::Index(_), Some(table)) => derived::index(world, table, &invariant.columns, procedure),
+        (InvariantKind::View(index), _) => derived::view(world, index, procedure),
+        (InvariantKind::Sequence(sequence), _) => derived::sequence(world, sequence, procedure),
+        (InvariantKind::Assertion(index), _) => assertion::judge(world, &shapes[index], procedure),
+        (_, None) => None,
+    };
+    judged.unwrap_or_else(|| untouched(world, procedure))
+}
+
+fn untouched(world: &World<'_>, procedure: usize) -> Outcome {
+    let read_only = world.effects[procedure].is_read_only();
+    let operation = if read_only { "reads only" } else { "writes nothing that it speaks of" };
+    Outcome::yes(Rule::Untouched, operation, "What the invariant speaks of is the same after it as before.")
+        .proved()
+}
+
+/// The number, taken at the counter's owner at commit.
+pub fn sequence_guard(world: &World<'_>, counter: &Counter) -> GuardDraft {
+    GuardDraft {
+        kind: GuardKind::Sequence,
+        table: counter.table,
+        columns: vec![counter.column],
+        shared: false,
+        statement: counter.statement,
+        why: format!("takes the number of {} at commit", world.column_name(counter.table, counter.column)),
+    }
+}
+
+/// The row, tested and set at its owner.
+pub fn claim_guard(world: &World<'_>, claim: &ClaimedRow) -> GuardDraft {
+    let name = &world.table(claim.table).name;
+    let why = if claim.deleted {
+        format!("takes the row of {name} once")
+    } else {
+        format!("holds the row of {name} that it has FOR UPDATE")
+    };
+    GuardDraft {
+        kind: GuardKind::Claim,
+        table: claim.table,
+        columns: claim.key.iter().map(|(column, _)| *column).collect(),
+        shared: false,
+        statement: claim.statement,
+        why,
+    }
+}
+
+/// A verdict may rely on a guard only if another verdict of the transaction asks for it; else it asks itself.
+pub fn settle_reliance(outcomes: &mut [Outcome], procedure: usize) {
+    let asked: Vec<GuardDraft> = outcomes
+        .iter()
+        .filter(|outcome| !outcome.confluent)
+        .flat_map(|outcome| outcome.guards.clone())
+        .collect();
+    let same_item =
+        |a: &GuardDraft, b: &GuardDraft| a.kind == b.kind && a.table == b.table && a.columns == b.columns;
+    for outcome in outcomes.iter_mut().filter(|outcome| outcome.confluent) {
+        let missing: Vec<GuardDraft> = outcome
+            .relies_on
+            .iter()
+            .filter(|guard| !asked.iter().any(|other| same_item(other, guard)))
+            .cloned()
+            .collect();
+        if !missing.is_empty() {
+            outcome.confluent = false;
+            outcome.with = Some(procedure);
+            outcome.because = format!(
+                "Without a guard two branches have the same value. {}",
+                std::mem::take(&mut outcome.because)
+            );
+            outcome.guards = missing;
+        }
+    }
+}
+
+/// The worst of several outcomes, with the guards and assumptions of all.
+pub fn combine(outcomes: Vec<Outcome>) -> Option<Outcome> {
+    let mut outcomes = outcomes.into_iter();
+    let mut worst = outcomes.next()?;
+    for other in outcomes {
+        let (mut high, low) = if other.rank() > worst.rank() { (other, worst) } else { (worst, other) };
+        high.alone = weaker(high.alone, low.alone);
+        if high.rank() < 2 {
+            for guard in low.guards {
+                high = high.guarded(guard);
+            }
+        }
+        for guard in low.relies_on {
+            high = high.relying_on(guard);
+        }
+        for assumption in low.assumes {
+            high = high.assuming(assumption);
+        }
+        worst = high;
+    }
+    Some(worst)
+}
+
+fn weaker(a: Alone, b: Alone) -> Alone {
+    match (a, b) {
+        (Alone::No, _) | (_, Alone::No) => Alone::No,
+        (Alone::Checked, _) | (_, Alone::Checked) => Alone::Checked,
+        _ => Alone::Proved,
+    }
+}
+
+/// `inserts into t`, `updates t (a, b)`, `deletes from t`.
+pub fn describe(world: &World<'_>, write: &Write) -> String {
+    let table = world.table(write.table);
+    match &write.operation {
+        Operation::Insert { on_conflict: Some(_), .. } => format!("upserts into {}", table.name),
+        Operation::Insert { .. } => format!("inserts into {}", table.name),
+        Operation::Delete { .. } => format!("deletes from {}", table.name),
+        Operation::Update { columns, .. } => {
+            let columns: Vec<ColumnIndex> = columns.iter().map(|(column, _)| *column).collect();
+            format!("updates {} {}", table.name, crate::invariant::column_list(table, &columns))
+        }
+    }
+}
+
+impl Outcome {
+    pub fn into_verdict(self, invariant: InvariantId, transaction: usize) -> Verdict {
+        Verdict {
+            invariant,
+            transaction,
+            operation: self.operation,
+            with: self.with,
+            confluent: self.confluent,
+            alone: self.alone,
+            assumes: self.assumes,
+            because: self.because,
+            decided_by: self.decided_by,
+        }
+    }
+}

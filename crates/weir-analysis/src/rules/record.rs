@@ -1,0 +1,122 @@
+//! Conditions on one record: NOT NULL, CHECK, and assertions that speak of one row.
+
+use std::collections::BTreeSet;
+
+use weir_sql::bound::Expr;
+use weir_sql::catalog::{ColumnIndex, TableId};
+
+use super::bound;
+use super::{Outcome, combine, describe};
+use crate::effects::walk::{columns_of, conjuncts};
+use crate::effects::{ColumnOperation, Operation, Term, TermId, Write};
+use crate::verdict::{Alone, Rule};
+use crate::world::World;
+
+pub fn not_null(world: &World<'_>, table: TableId, column: ColumnIndex, procedure: usize) -> Option<Outcome> {
+    let mut outcomes = Vec::new();
+    for write in world.effects[procedure].writes.iter().filter(|write| write.table == table) {
+        let written = match &write.operation {
+            Operation::Insert { values, .. } => Some(values[column]),
+            _ => write.update_of(column).map(ColumnOperation::term),
+        };
+        if let Some(term) = written {
+            let because = "A condition on one record that holds in both branches holds in their union.";
+            let alone = if never_null(world, procedure, term) { Alone::Proved } else { Alone::Checked };
+            outcomes.push(Outcome::yes(Rule::PerRecord, describe(world, write), because).alone(alone));
+        }
+    }
+    combine(outcomes)
+}
+
+/// By its form, or because it is a NOT NULL column of a row that was read.
+pub fn never_null(world: &World<'_>, procedure: usize, term: TermId) -> bool {
+    let effects = &world.effects[procedure];
+    match effects.terms.get(term) {
+        Term::Integer(_) | Term::Literal(..) | Term::Generated(_) | Term::Time | Term::Index(_) => true,
+        Term::Sum { base, .. } => never_null(world, procedure, *base),
+        Term::Field { row, column } => world.table(effects.read(*row).table).columns[*column].not_null,
+        _ => false,
+    }
+}
+
+pub fn check(world: &World<'_>, table: TableId, check: usize, procedure: usize) -> Option<Outcome> {
+    let expr = &world.table(table).checks[check].expr;
+    let outcomes =
+        conjuncts(expr).into_iter().filter_map(|part| condition(world, table, part, false, procedure));
+    combine(outcomes.collect())
+}
+
+/// A condition on one row of the table; a violation if `negated`.
+pub fn condition(
+    world: &World<'_>,
+    table: TableId,
+    expr: &Expr,
+    negated: bool,
+    procedure: usize,
+) -> Option<Outcome> {
+    let mut columns = BTreeSet::new();
+    columns_of(expr, &mut |_, column| {
+        columns.insert(column);
+    });
+    let mut outcomes = Vec::new();
+    for write in world.effects[procedure].writes.iter().filter(|write| write.table == table) {
+        if write.is_insert() {
+            let because = "A new record is checked where it comes to be; union does not change it.";
+            outcomes.push(Outcome::yes(Rule::PerRecord, describe(world, write), because));
+        }
+        let updated: Vec<(ColumnIndex, ColumnOperation)> =
+            write.updates().iter().copied().filter(|(column, _)| columns.contains(column)).collect();
+        if !updated.is_empty() {
+            outcomes.push(update(world, table, expr, negated, &columns, procedure, write, &updated));
+        }
+    }
+    combine(outcomes)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn update(
+    world: &World<'_>,
+    table: TableId,
+    expr: &Expr,
+    negated: bool,
+    columns: &BTreeSet<ColumnIndex>,
+    procedure: usize,
+    write: &Write,
+    updated: &[(ColumnIndex, ColumnOperation)],
+) -> Outcome {
+    let mutable: Vec<ColumnIndex> =
+        columns.iter().copied().filter(|&column| !world.is_immutable(table, column)).collect();
+    if let (&[column], Some(bound)) = (mutable.as_slice(), bound::of(expr, negated, &mutable)) {
+        return bound::judge(world, table, column, bound, procedure, write);
+    }
+    let operation = describe(world, write);
+    if updated.iter().any(|(_, operation)| adds(*operation)) {
+        let because = "No rule says whether deltas that keep the condition one by one keep it together.";
+        return Outcome::undecided(operation, because);
+    }
+    // Only assignments: the last writer's record stands if whoever writes one column writes them all.
+    for (other, candidate) in world.writes().filter(|(_, candidate)| candidate.table == table) {
+        let count = mutable.iter().filter(|&&column| candidate.update_of(column).is_some()).count();
+        if count > 0 && count < mutable.len() {
+            let because = format!(
+                "{} writes only some of the columns that the condition compares; merged they stand beside \
+                 the other branch's.",
+                world.name(other)
+            );
+            return Outcome::no(Rule::RecordSkew, other, operation, because);
+        }
+        if mutable.iter().any(|&column| candidate.update_of(column).is_some_and(adds)) {
+            return Outcome::undecided(
+                operation,
+                "Another transaction changes the same column by an amount.",
+            );
+        }
+    }
+    let because =
+        "It writes the record's part in the condition as a whole; the last writer's stands, checked.";
+    Outcome::yes(Rule::PerRecord, operation, because)
+}
+
+fn adds(operation: ColumnOperation) -> bool {
+    matches!(operation, ColumnOperation::Add(_) | ColumnOperation::Apply(_))
+}

@@ -1,0 +1,408 @@
+//! Equalities and inequalities between counters, sums and counts.
+
+use std::collections::BTreeSet;
+
+use weir_sql::bound::{AggregateFunction, ExprKind, RelationId};
+use weir_sql::catalog::{ColumnIndex, TableId};
+
+use super::{Outcome, assertion, balance, claim_guard};
+use crate::assertion::{Atom, Clause, Group, Shape};
+use crate::effects::walk::{columns_of, uncast};
+use crate::effects::{ColumnOperation, Sign, Write};
+use crate::verdict::{Alone, Rule};
+use crate::world::{ClaimedRow, KeySource, World};
+
+/// Why a contribution may not survive the merge as it was.
+struct Flaw {
+    rule: Rule,
+    with: usize,
+    because: String,
+}
+
+struct Judge<'w, 'a> {
+    world: &'w World<'a>,
+    shape: &'w Shape<'w>,
+    procedure: usize,
+    /// Rows that the transaction claims count as its own.
+    claims: bool,
+    used: Vec<ClaimedRow>,
+    assumes: BTreeSet<String>,
+}
+
+pub fn equality(
+    world: &World<'_>,
+    shape: &Shape<'_>,
+    clause: &Clause<'_>,
+    atoms: &[(i64, Atom<'_>)],
+    procedure: usize,
+) -> Option<Outcome> {
+    let touching = touching(world, shape, atoms, procedure);
+    if touching.is_empty() {
+        return None;
+    }
+    let operation = assertion::operations(world, &touching);
+    let alone = match balance::is_balanced(world, shape, clause, atoms, procedure) {
+        true => Alone::Proved,
+        false => Alone::No,
+    };
+    let mut judge =
+        Judge { world, shape, procedure, claims: false, used: Vec::new(), assumes: BTreeSet::new() };
+    let Err(flaw) = judge.all(atoms, &touching) else {
+        let because = "Both sides move by the same amount in each branch, and merged amounts add up.";
+        let mut outcome = Outcome::yes(Rule::SumOfDeltas, operation, because).alone(alone);
+        if alone == Alone::Proved && touching.iter().any(|write| !write.updates().is_empty()) {
+            outcome = outcome.assuming("the rows whose counters it changes exist");
+        }
+        return Some(judge.assumes.into_iter().fold(outcome, Outcome::assuming));
+    };
+    judge.claims = true;
+    judge.assumes.clear();
+    let kept = judge.all(atoms, &touching).is_ok();
+    let mut outcome = Outcome::no(flaw.rule, flaw.with, operation, flaw.because).alone(alone);
+    if kept {
+        for claim in &judge.used {
+            outcome = outcome.guarded(claim_guard(world, claim));
+        }
+    }
+    Some(judge.assumes.into_iter().fold(outcome, Outcome::assuming))
+}
+
+/// Writes that move one of the atoms.
+fn touching<'a>(
+    world: &World<'a>,
+    shape: &Shape<'_>,
+    atoms: &[(i64, Atom<'_>)],
+    procedure: usize,
+) -> Vec<&'a Write> {
+    let mut places: BTreeSet<(TableId, Option<ColumnIndex>)> = BTreeSet::new();
+    for (_, atom) in atoms {
+        match atom {
+            Atom::Column((relation, column)) => {
+                if let Some(table) = shape.table(*relation) {
+                    places.insert((table, Some(*column)));
+                }
+            }
+            Atom::Aggregate(group) => {
+                for &(relation, table) in &group.tables {
+                    places.insert((table, None));
+                    for column in columns_in(group, relation) {
+                        places.insert((table, Some(column)));
+                    }
+                }
+            }
+        }
+    }
+    let tables: BTreeSet<TableId> = places.iter().map(|(table, _)| *table).collect();
+    world.effects[procedure]
+        .writes
+        .iter()
+        .filter(|write| {
+            let existence = write.is_insert() || write.is_delete();
+            let counts =
+                existence && (places.contains(&(write.table, None)) || tables.contains(&write.table));
+            counts || write.updates().iter().any(|(column, _)| places.contains(&(write.table, Some(*column))))
+        })
+        .collect()
+}
+
+/// Columns of one relation that decide what a group sums.
+fn columns_in(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnIndex> {
+    let mut columns = BTreeSet::new();
+    let mut note = |of: RelationId, column| {
+        if of == relation {
+            columns.insert(column);
+        }
+    };
+    group.filters.iter().for_each(|filter| columns_of(filter, &mut note));
+    group.argument.iter().for_each(|argument| columns_of(argument, &mut note));
+    columns
+}
+
+/// The summed column, if the argument is one plain column that no filter mentions.
+fn summed_column(group: &Group<'_>, relation: RelationId) -> Option<ColumnIndex> {
+    let ExprKind::Column { relation: of, column } = uncast(group.argument?).kind else { return None };
+    let mut filtered = false;
+    let mut note = |r: RelationId, c: ColumnIndex| filtered |= r == relation && c == column;
+    group.filters.iter().for_each(|filter| columns_of(filter, &mut note));
+    (of == relation && group.function == Some(AggregateFunction::Sum) && !filtered).then_some(column)
+}
+
+impl Judge<'_, '_> {
+    fn all(&mut self, atoms: &[(i64, Atom<'_>)], writes: &[&Write]) -> Result<(), Flaw> {
+        // The most telling flaw first: a row that two branches take.
+        let mut flaws = Vec::new();
+        for write in writes {
+            for (_, atom) in atoms {
+                let result = match atom {
+                    Atom::Column((relation, column)) if self.shape.table(*relation) == Some(write.table) => {
+                        self.counter(atoms, *relation, *column, write)
+                    }
+                    Atom::Aggregate(group) => self.group(group, write),
+                    Atom::Column(_) => Ok(()),
+                };
+                flaws.extend(result.err());
+            }
+        }
+        match flaws.into_iter().min_by_key(|flaw| flaw.rule != Rule::TakenTwice) {
+            Some(flaw) => Err(flaw),
+            None => Ok(()),
+        }
+    }
+
+    fn flaw(&self, rule: Rule, because: String) -> Result<(), Flaw> {
+        Err(Flaw { rule, with: self.procedure, because })
+    }
+
+    fn counter(
+        &mut self,
+        atoms: &[(i64, Atom<'_>)],
+        relation: RelationId,
+        column: ColumnIndex,
+        write: &Write,
+    ) -> Result<(), Flaw> {
+        let name = self.world.column_name(write.table, column);
+        for (_, atom) in atoms {
+            if let Atom::Aggregate(group) = atom {
+                for link in columns_in(group, relation) {
+                    if write.update_of(link).is_some() {
+                        let link = self.world.column_name(write.table, link);
+                        return self.flaw(
+                            Rule::SumOverwritten,
+                            format!("It moves the counter itself: it sets {link}."),
+                        );
+                    }
+                }
+            }
+        }
+        match write.update_of(column) {
+            None => Ok(()),
+            Some(ColumnOperation::Add(delta)) => self.delta(delta, &name),
+            Some(_) => self.flaw(
+                Rule::SumOverwritten,
+                format!(
+                    "It overwrites {name}. The merge keeps one of two overwrites, and both of what balanced them. \
+                     Written as {name} = {name} + … it would add."
+                ),
+            ),
+        }
+    }
+
+    fn delta(&mut self, delta: crate::effects::TermId, name: &str) -> Result<(), Flaw> {
+        let Err(unsettled) = self.world.self_determined(self.procedure, delta, self.claims) else {
+            self.note_claims_of(delta);
+            return Ok(());
+        };
+        let table = &self.world.table(unsettled.table).name;
+        let (what, with) = match unsettled.column {
+            Some(column) => {
+                let updater = self.world.updaters(unsettled.table, column).next();
+                (self.world.column_name(unsettled.table, column), updater)
+            }
+            None => (format!("which rows of {table} there are"), None),
+        };
+        Err(Flaw {
+            rule: Rule::TakenTwice,
+            with: with.unwrap_or(self.procedure),
+            because: format!(
+                "What it adds to {name} depends on {what}, which the other branch reads and uses as well: it \
+                 counts once in the merge, what is added counts twice."
+            ),
+        })
+    }
+
+    /// The claims that make a delta this transaction's own.
+    fn note_claims_of(&mut self, delta: crate::effects::TermId) {
+        if !self.claims {
+            return;
+        }
+        let effects = &self.world.effects[self.procedure];
+        for leaf in effects.terms.leaves(delta) {
+            let rows = match effects.terms.get(leaf) {
+                crate::effects::Term::Aggregate { rows, .. } => rows.clone(),
+                crate::effects::Term::Field { row, column } => {
+                    let table = effects.read(*row).table;
+                    if self.world.is_immutable(table, *column) { Vec::new() } else { vec![*row] }
+                }
+                _ => Vec::new(),
+            };
+            for row in rows {
+                let claim = self.world.covering_claim(self.procedure, &effects.read(row).key).cloned();
+                self.use_claim(claim);
+            }
+        }
+    }
+
+    fn use_claim(&mut self, claim: Option<ClaimedRow>) {
+        if let Some(claim) = claim
+            && !self.used.iter().any(|used| used.statement == claim.statement)
+        {
+            self.used.push(claim);
+        }
+    }
+
+    fn group(&mut self, group: &Group<'_>, write: &Write) -> Result<(), Flaw> {
+        for &(relation, table) in group.tables.iter().filter(|(_, table)| *table == write.table) {
+            if write.is_insert() {
+                self.insert(group, table, write)?;
+            }
+            if write.is_delete() {
+                self.claimed(write, None)?;
+            }
+            for column in columns_in(group, relation) {
+                match write.update_of(column) {
+                    None => {}
+                    Some(ColumnOperation::Add(delta)) if summed_column(group, relation) == Some(column) => {
+                        let name = self.world.column_name(table, column);
+                        self.delta(delta, &name)?;
+                    }
+                    Some(_) => self.claimed(write, Some(column))?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, group: &Group<'_>, table: TableId, write: &Write) -> Result<(), Flaw> {
+        let definition = self.world.table(table);
+        if let Some(key) = &definition.primary_key {
+            if let KeySource::Upsert = self.world.key_source(self.procedure, write, &key.columns) {
+                let because =
+                    format!("Two upserts of one row of {} count once in the merge.", definition.name);
+                return self.flaw(Rule::TakenTwice, because);
+            }
+            self.assumes.insert(format!("the primary key {}", key.name));
+        }
+        for &(_, other) in group.tables.iter().filter(|(_, other)| *other != table) {
+            let appears = self.world.inserters(other).next().or_else(|| self.world.deleters(other).next());
+            if let Some(with) = appears
+                && !self.stays_together(table, other)
+            {
+                let name = &self.world.table(other).name;
+                let because = format!(
+                    "A row of {} here and its partner in {name} in the other branch are in no branch's sum, \
+                     but in the merge's.",
+                    definition.name
+                );
+                return Err(Flaw { rule: Rule::SumJoinApart, with, because });
+            }
+        }
+        Ok(())
+    }
+
+    /// A row of one table is never new in one branch while its partner is new in the other.
+    fn stays_together(&self, table: TableId, other: TableId) -> bool {
+        let refers = |from: TableId, to: TableId| {
+            self.world.table(from).foreign_keys.iter().any(|key| key.parent == to)
+        };
+        refers(table, other)
+            || refers(other, table)
+            || self.world.effects[self.procedure]
+                .writes
+                .iter()
+                .any(|write| write.table == other && write.is_insert())
+    }
+
+    /// The write is of rows that only this transaction can reach, given its claim.
+    fn claimed(&mut self, write: &Write, column: Option<ColumnIndex>) -> Result<(), Flaw> {
+        let effects = &self.world.effects[self.procedure];
+        let table = &self.world.table(write.table).name;
+        let covering = self.world.covering_claim(self.procedure, &effects.key_of(write)).cloned();
+        let settled = covering.as_ref().is_some_and(|claim| {
+            column.is_none_or(|column| self.world.updates_are_claimed(write.table, column, claim.table))
+        });
+        if self.claims && settled {
+            self.use_claim(covering);
+            return Ok(());
+        }
+        let because = match column {
+            None => format!(
+                "Two branches take the same row of {table}: it goes once in the merge, what each adds elsewhere \
+                 counts twice."
+            ),
+            Some(column) => format!(
+                "Two branches set {} of the same row: it counts once in the merge, what each adds elsewhere \
+                 counts twice.",
+                self.world.column_name(write.table, column)
+            ),
+        };
+        self.flaw(Rule::TakenTwice, because)
+    }
+}
+
+/// A sum that stays at or above a value: does the transaction only widen the margin?
+pub fn at_least(
+    world: &World<'_>,
+    shape: &Shape<'_>,
+    _clause: &Clause<'_>,
+    atoms: &[(i64, Atom<'_>)],
+    procedure: usize,
+) -> Option<Outcome> {
+    let touching = touching(world, shape, atoms, procedure);
+    if touching.is_empty() {
+        return None;
+    }
+    let operation = assertion::operations(world, &touching);
+    let narrows = touching.iter().any(|write| {
+        atoms.iter().any(|(weight, atom)| may_lower(world, shape, procedure, *weight, atom, write))
+    });
+    Some(if narrows {
+        let because = "Each branch uses up what is left of the margin; together they use more than there is.";
+        Outcome::no(Rule::MarginUsed, procedure, operation, because).alone(Alone::No)
+    } else {
+        let because = "It can only widen the margin, and merged changes widen it further.";
+        Outcome::yes(Rule::MarginWider, operation, because).proved()
+    })
+}
+
+fn may_lower(
+    world: &World<'_>,
+    shape: &Shape<'_>,
+    procedure: usize,
+    weight: i64,
+    atom: &Atom<'_>,
+    write: &Write,
+) -> bool {
+    let effects = &world.effects[procedure];
+    let lowers = |sign: Sign| if weight > 0 { sign.negative } else { sign.positive };
+    match atom {
+        Atom::Column((relation, column)) if shape.table(*relation) == Some(write.table) => {
+            match write.update_of(*column) {
+                None => false,
+                Some(ColumnOperation::Add(delta)) => lowers(effects.terms.sign(delta)),
+                Some(ColumnOperation::Max(_)) => weight < 0,
+                Some(ColumnOperation::Min(_)) => weight > 0,
+                Some(_) => true,
+            }
+        }
+        Atom::Column(_) => false,
+        Atom::Aggregate(group) => group.tables.iter().any(|&(relation, table)| {
+            if table != write.table {
+                return false;
+            }
+            let counts = group.function == Some(AggregateFunction::Count);
+            let change = match &write.operation {
+                crate::effects::Operation::Insert { values, .. } => match summed_column(group, relation) {
+                    Some(column) => effects.terms.sign(values[column]),
+                    None if counts => Sign::of_integer(1),
+                    None => Sign::ANY,
+                },
+                crate::effects::Operation::Delete { .. } if counts => Sign::of_integer(-1),
+                crate::effects::Operation::Delete { .. } => Sign::ANY,
+                crate::effects::Operation::Update { .. } => {
+                    let summed = summed_column(group, relation);
+                    let relevant = columns_in(group, relation);
+                    let changes = relevant.into_iter().filter_map(|column| {
+                        Some(match write.update_of(column)? {
+                            ColumnOperation::Add(delta) if summed == Some(column) => {
+                                effects.terms.sign(delta)
+                            }
+                            _ => Sign::ANY,
+                        })
+                    });
+                    changes.reduce(Sign::or).unwrap_or(Sign::of_integer(0))
+                }
+            };
+            lowers(change)
+        }),
+    }
+}

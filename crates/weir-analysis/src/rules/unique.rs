@@ -1,0 +1,143 @@
+//! Uniqueness: choose a specific value, choose some value, count one up, take one.
+
+use weir_sql::catalog::{ColumnIndex, TableId};
+
+use super::{GuardDraft, Outcome, claim_guard, combine, describe, sequence_guard};
+use crate::effects::{ColumnOperation, Term, Write};
+use crate::invariant::{InvariantKind, column_list};
+use crate::plan::GuardKind;
+use crate::verdict::{Alone, Rule};
+use crate::world::{KeySource, World};
+
+pub fn judge(
+    world: &World<'_>,
+    table: TableId,
+    columns: &[ColumnIndex],
+    kind: InvariantKind,
+    procedure: usize,
+) -> Option<Outcome> {
+    let mut outcomes = Vec::new();
+    for write in &world.effects[procedure].writes {
+        if write.table != table {
+            continue;
+        }
+        if write.is_insert() {
+            outcomes.push(insert(world, columns, kind, procedure, write));
+        } else if write.is_delete() {
+            let because = "Removing rows cannot introduce a duplicate.";
+            outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
+        }
+        if columns.iter().any(|&column| write.update_of(column).is_some()) {
+            outcomes.push(update(world, columns, procedure, write));
+        }
+    }
+    combine(outcomes)
+}
+
+fn insert(
+    world: &World<'_>,
+    columns: &[ColumnIndex],
+    kind: InvariantKind,
+    procedure: usize,
+    write: &Write,
+) -> Outcome {
+    let operation = describe(world, write);
+    let names = column_list(world.table(write.table), columns);
+    match world.key_source(procedure, write, columns) {
+        KeySource::Generated => {
+            let because =
+                format!("The database chooses some value for {names}: shards draw from disjoint shares.");
+            let outcome = Outcome::yes(Rule::UniqueGenerated, operation, because);
+            match chooser(world, write.table, columns) {
+                Some(other) => outcome.assuming(format!(
+                    "{} chooses no value that the generator has yet to give",
+                    world.name(other)
+                )),
+                None => outcome,
+            }
+        }
+        KeySource::Counted(counter) => counted(world, operation, &names, &counter, procedure),
+        KeySource::Taken(claim) => {
+            let taken = &world.table(claim.table).name;
+            let because = format!("{names} is that of a row of {taken} which it takes; nobody else has it.");
+            Outcome::yes(Rule::UniqueTaken, operation, because)
+                .assuming(format!("the claim on the row of {taken}"))
+                .relying_on(claim_guard(world, &claim))
+        }
+        KeySource::Upsert if kind == InvariantKind::PrimaryKey => {
+            let because = "Two upserts of one key are operations on one row: there is nothing to collide.";
+            Outcome::yes(Rule::UniqueUpsert, operation, because).proved()
+        }
+        KeySource::Upsert | KeySource::Chosen => chosen(world, columns, procedure, write, operation),
+    }
+}
+
+/// The number comes from the transaction's own counter. Whatever hands it out once is enough.
+fn counted(
+    world: &World<'_>,
+    operation: String,
+    names: &str,
+    counter: &crate::world::Counter,
+    procedure: usize,
+) -> Outcome {
+    let from = world.column_name(counter.table, counter.column);
+    if !counter.adds {
+        let because = format!(
+            "Two branches read the same {from}, use it for {names} and write back the same successor. \
+             Written as {from} = {from} + 1 … RETURNING it could be taken at commit."
+        );
+        return Outcome::no(Rule::UniqueChosen, procedure, operation, because);
+    }
+    let because = format!("The number in {names} is handed out by {from}, once.");
+    Outcome::yes(Rule::UniqueCounted, operation, because)
+        .assuming(format!("the commit-time number of {from}"))
+        .relying_on(sequence_guard(world, counter))
+}
+
+fn chosen(
+    world: &World<'_>,
+    columns: &[ColumnIndex],
+    procedure: usize,
+    write: &Write,
+    operation: String,
+) -> Outcome {
+    let names = column_list(world.table(write.table), columns);
+    let because =
+        format!("Two branches may each choose the same value for {names}; neither sees the other's row.");
+    let why = format!("tests and sets the chosen value of {names} at its owner");
+    Outcome::no(Rule::UniqueChosen, procedure, operation, because).guarded(GuardDraft {
+        kind: GuardKind::Claim,
+        table: write.table,
+        columns: columns.to_vec(),
+        shared: false,
+        statement: write.span,
+        why,
+    })
+}
+
+fn update(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, write: &Write) -> Outcome {
+    let terms = &world.effects[procedure].terms;
+    let generated = columns.iter().any(|&column| match write.update_of(column) {
+        Some(ColumnOperation::Assign(term)) => matches!(terms.get(term), Term::Generated(_)),
+        _ => false,
+    });
+    if generated {
+        let because = "The database chooses some value: shards draw from disjoint shares.";
+        return Outcome::yes(Rule::UniqueGenerated, describe(world, write), because).alone(Alone::Checked);
+    }
+    chosen(world, columns, procedure, write, describe(world, write))
+}
+
+/// Another procedure that chooses the value itself.
+fn chooser(world: &World<'_>, table: TableId, columns: &[ColumnIndex]) -> Option<usize> {
+    world.inserters(table).find(|&procedure| {
+        world.effects[procedure].writes.iter().any(|write| {
+            write.table == table
+                && write.is_insert()
+                && matches!(
+                    world.key_source(procedure, write, columns),
+                    KeySource::Chosen | KeySource::Upsert
+                )
+        })
+    })
+}

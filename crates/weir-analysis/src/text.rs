@@ -1,0 +1,197 @@
+//! The analysis as a person reads it: the plan as a table, then what is not confluent and why.
+
+use std::fmt::Write as _;
+
+use comfy_table::modifiers::UTF8_ROUND_CORNERS;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width};
+use weir_sql::Application;
+
+use crate::Analysis;
+use crate::plan::{Mechanism, TransactionPlan};
+use crate::verdict::{DecidedBy, Verdict};
+
+/// How to render: the width in characters, and whether colours may be used.
+#[derive(Clone, Copy, Debug)]
+pub struct TextStyle {
+    pub width: u16,
+    pub colours: bool,
+}
+
+impl Default for TextStyle {
+    fn default() -> TextStyle {
+        TextStyle { width: 100, colours: false }
+    }
+}
+
+pub fn to_text(app: &Application, analysis: &Analysis, style: TextStyle) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}", plan_table(app, analysis, style));
+    text.push('\n');
+    refused(app, analysis, style, &mut text);
+    summary(app, analysis, &mut text);
+    findings(app, analysis, &mut text);
+    text
+}
+
+fn cell(style: TextStyle, text: impl ToString, colour: Color) -> Cell {
+    let cell = Cell::new(text);
+    if style.colours { cell.fg(colour) } else { cell }
+}
+
+fn plan_table(app: &Application, analysis: &Analysis, style: TextStyle) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(UTF8_FULL_CONDENSED)
+        .apply_modifier(UTF8_ROUND_CORNERS)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(style.width);
+    if style.colours {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    let header = ["transaction", "coordination", "mechanism", "rounds", "why"];
+    table.set_header(header.map(|name| {
+        let cell = Cell::new(name);
+        if style.colours { cell.add_attribute(Attribute::Bold) } else { cell }
+    }));
+    for plan in &analysis.plan.transactions {
+        let (verdict, colour) = verdict_words(plan);
+        table.add_row(vec![
+            Cell::new(&app.procedures[plan.procedure].name),
+            cell(style, verdict, colour),
+            cell(style, mechanism_words(plan), mechanism_colour(plan.mechanism)),
+            Cell::new(plan.round_trips),
+            Cell::new(&plan.why),
+        ]);
+    }
+    if let Some(column) = table.column_mut(0) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    if let Some(column) = table.column_mut(4) {
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(30)));
+    }
+    table
+}
+
+fn verdict_words(plan: &TransactionPlan) -> (&'static str, Color) {
+    match (plan.confluent, plan.mechanism.is_ordered_family(), plan.guards.is_empty()) {
+        (_, true, _) => ("in order", Color::Red),
+        (true, false, true) => ("none", Color::Green),
+        (_, false, false) => ("at a guard", Color::Yellow),
+        (false, false, true) => ("none left", Color::Yellow),
+    }
+}
+
+fn mechanism_words(plan: &TransactionPlan) -> String {
+    let mut words = plan.mechanism.name().to_string();
+    let mut kinds: Vec<&str> = plan.guards.iter().map(|guard| guard.kind.name()).collect();
+    kinds.dedup();
+    for kind in kinds {
+        let _ = write!(words, " + {kind}");
+    }
+    words
+}
+
+fn mechanism_colour(mechanism: Mechanism) -> Color {
+    match mechanism {
+        Mechanism::Merge | Mechanism::Ramp => Color::Green,
+        Mechanism::Ordered => Color::Yellow,
+        Mechanism::General => Color::Red,
+    }
+}
+
+fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
+    let refused: Vec<&Verdict> = analysis.verdicts.iter().filter(|verdict| !verdict.confluent).collect();
+    if refused.is_empty() {
+        let _ = writeln!(text, "Every transaction keeps every invariant without coordination.");
+        return;
+    }
+    let _ = writeln!(text, "Not confluent:\n");
+    for verdict in refused {
+        let invariant = &analysis.invariants[verdict.invariant.0 as usize];
+        let name = &app.procedures[verdict.transaction].name;
+        let beside = match verdict.with {
+            Some(with) if with == verdict.transaction => format!("{name} beside another {name}"),
+            Some(with) => format!("{name} beside {}", app.procedures[with].name),
+            None => name.clone(),
+        };
+        let place = app.sources.place(invariant.span);
+        let _ = writeln!(text, "  {beside}: {}  ({place})", invariant.name);
+        let undecided = if verdict.decided_by == DecidedBy::Assumption { "Undecided. " } else { "" };
+        wrap(
+            &format!("{undecided}It {}. {}", verdict.operation, verdict.because),
+            "      ",
+            style.width,
+            text,
+        );
+        let kept: Vec<String> = analysis.plan.transactions[verdict.transaction]
+            .guards
+            .iter()
+            .filter(|guard| guard.keeps.contains(&verdict.invariant))
+            .map(|guard| format!("{} on {}", guard.kind.name(), crate::json::guard_on(app, guard)))
+            .collect();
+        if !kept.is_empty() {
+            wrap(&format!("Kept by: {}.", kept.join(", ")), "      ", style.width, text);
+        }
+        text.push('\n');
+    }
+}
+
+/// Breaks at spaces.
+fn wrap(words: &str, indent: &str, width: u16, text: &mut String) {
+    let width = usize::from(width).max(indent.len() + 20);
+    let mut line = indent.to_string();
+    for word in words.split_whitespace() {
+        if line.len() > indent.len() {
+            if line.chars().count() + 1 + word.chars().count() > width {
+                let _ = writeln!(text, "{line}");
+                line = indent.to_string();
+            } else {
+                line.push(' ');
+            }
+        }
+        line.push_str(word);
+    }
+    let _ = writeln!(text, "{line}");
+}
+
+fn summary(app: &Application, analysis: &Analysis, text: &mut String) {
+    let confluent = analysis.verdicts.iter().filter(|verdict| verdict.confluent).count();
+    let _ = writeln!(
+        text,
+        "{confluent} of {} verdicts are confluent: {} invariants × {} transactions.",
+        analysis.verdicts.len(),
+        analysis.invariants.len(),
+        app.procedures.len()
+    );
+    let mut assumed: Vec<&str> = analysis
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.confluent)
+        .flat_map(|verdict| &verdict.assumes)
+        .map(String::as_str)
+        .collect();
+    assumed.sort_unstable();
+    assumed.dedup();
+    if !assumed.is_empty() {
+        let _ = writeln!(text, "They assume:");
+        for assumption in assumed {
+            let _ = writeln!(text, "  · {assumption}");
+        }
+    }
+}
+
+fn findings(app: &Application, analysis: &Analysis, text: &mut String) {
+    for finding in &analysis.diagnostics {
+        let place = app.sources.place(finding.span);
+        let _ = writeln!(
+            text,
+            "\n{}: {} [{}]\n  at {place}",
+            finding.severity.name(),
+            finding.message,
+            finding.id
+        );
+    }
+}

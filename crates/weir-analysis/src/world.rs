@@ -1,0 +1,287 @@
+//! What all procedures do together: who inserts, deletes and updates what, which columns never change, which
+//! numbers come from counters, and which rows a transaction takes for itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_sql::catalog::{ColumnIndex, Table, TableId};
+use weir_sql::{Application, Span};
+
+use crate::effects::{
+    ColumnOperation, Key, Operation, ProcedureEffects, Read, ReadId, Sign, Term, TermId, Write,
+};
+
+pub struct World<'a> {
+    pub app: &'a Application,
+    pub effects: &'a [ProcedureEffects],
+    /// By procedure.
+    pub claims: Vec<Vec<ClaimedRow>>,
+    updated: BTreeMap<(TableId, ColumnIndex), BTreeSet<usize>>,
+    inserted: BTreeMap<TableId, BTreeSet<usize>>,
+    deleted: BTreeMap<TableId, BTreeSet<usize>>,
+}
+
+/// A row that a transaction takes: it deletes it, or has it FOR UPDATE.
+#[derive(Clone, Debug)]
+pub struct ClaimedRow {
+    pub table: TableId,
+    /// The columns of a unique key, each with its value.
+    pub key: Key,
+    pub statement: Span,
+    /// Deleted, so that it can be taken only once.
+    pub deleted: bool,
+}
+
+/// A column that hands out numbers: read and incremented in one transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    pub table: TableId,
+    pub column: ColumnIndex,
+    /// What finds the counter's row.
+    pub key: Key,
+    /// The statement that increments it.
+    pub statement: Span,
+    /// It adds; a counter that is read and overwritten cannot be taken at commit.
+    pub adds: bool,
+}
+
+/// Where the values of a new row's key come from.
+#[derive(Clone, Debug)]
+pub enum KeySource {
+    Generated,
+    Counted(Counter),
+    Taken(ClaimedRow),
+    Upsert,
+    /// By the caller, or from data.
+    Chosen,
+}
+
+impl<'a> World<'a> {
+    pub fn new(app: &'a Application, effects: &'a [ProcedureEffects]) -> World<'a> {
+        let mut world = World {
+            app,
+            effects,
+            claims: Vec::new(),
+            updated: BTreeMap::new(),
+            inserted: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+        };
+        for (procedure, effects) in effects.iter().enumerate() {
+            for write in &effects.writes {
+                match write.operation {
+                    Operation::Insert { .. } => {
+                        world.inserted.entry(write.table).or_default().insert(procedure)
+                    }
+                    Operation::Delete { .. } => {
+                        world.deleted.entry(write.table).or_default().insert(procedure)
+                    }
+                    Operation::Update { .. } => false,
+                };
+                for &(column, _) in write.updates() {
+                    world.updated.entry((write.table, column)).or_default().insert(procedure);
+                }
+            }
+        }
+        world.claims = effects.iter().map(|effects| claims_of(app, effects)).collect();
+        world
+    }
+
+    pub fn table(&self, table: TableId) -> &'a Table {
+        self.app.catalog.table(table)
+    }
+
+    pub fn name(&self, procedure: usize) -> &'a str {
+        &self.app.procedures[procedure].name
+    }
+
+    pub fn column_name(&self, table: TableId, column: ColumnIndex) -> String {
+        let table = self.table(table);
+        format!("{}.{}", table.name, table.columns[column].name)
+    }
+
+    pub fn inserters(&self, table: TableId) -> impl Iterator<Item = usize> + '_ {
+        self.inserted.get(&table).into_iter().flatten().copied()
+    }
+
+    pub fn deleters(&self, table: TableId) -> impl Iterator<Item = usize> + '_ {
+        self.deleted.get(&table).into_iter().flatten().copied()
+    }
+
+    pub fn updaters(&self, table: TableId, column: ColumnIndex) -> impl Iterator<Item = usize> + '_ {
+        self.updated.get(&(table, column)).into_iter().flatten().copied()
+    }
+
+    pub fn is_written(&self, table: TableId) -> bool {
+        self.inserted.contains_key(&table)
+            || self.deleted.contains_key(&table)
+            || self.updated.keys().any(|(updated, _)| *updated == table)
+    }
+
+    /// No procedure updates it after the insert.
+    pub fn is_immutable(&self, table: TableId, column: ColumnIndex) -> bool {
+        !self.updated.contains_key(&(table, column))
+    }
+
+    /// Writes of all procedures, with the procedure.
+    pub fn writes(&self) -> impl Iterator<Item = (usize, &'a Write)> + '_ {
+        self.effects
+            .iter()
+            .enumerate()
+            .flat_map(|(procedure, effects)| effects.writes.iter().map(move |write| (procedure, write)))
+    }
+
+    /// The claim of that procedure which covers these rows: the row's key values are among the values that
+    /// find them, so transactions that claim different rows reach different ones here.
+    pub fn covering_claim(&self, procedure: usize, key: &Key) -> Option<&ClaimedRow> {
+        self.claims[procedure]
+            .iter()
+            .find(|claim| claim.key.iter().all(|(_, term)| key.iter().any(|(_, other)| other == term)))
+    }
+
+    /// Who hands out the number in `term`, if it is one that a counter has handed out.
+    pub fn counter(&self, procedure: usize, term: TermId) -> Option<Counter> {
+        let effects = &self.effects[procedure];
+        let Term::Field { row, column } = *effects.terms.get(effects.terms.base(term)) else { return None };
+        let read = effects.read(row);
+        effects.writes.iter().find_map(|write| {
+            let Operation::Update { row: updated, .. } = write.operation else { return None };
+            let target = effects.read(updated);
+            let same = updated == row || (target.key == read.key && !read.key.is_empty());
+            if write.table != read.table || !same {
+                return None;
+            }
+            let adds = match write.update_of(column)? {
+                ColumnOperation::Add(delta) => is_positive(effects.terms.sign(delta)),
+                ColumnOperation::Assign(value) => {
+                    let base = effects.terms.base(value);
+                    let is_next = value != base && base == effects.terms.base(term);
+                    if !is_next {
+                        return None;
+                    }
+                    false
+                }
+                _ => return None,
+            };
+            Some(Counter { table: read.table, column, key: target.key.clone(), statement: write.span, adds })
+        })
+    }
+
+    /// Where the values of these columns of a new row come from.
+    pub fn key_source(&self, procedure: usize, write: &Write, columns: &[ColumnIndex]) -> KeySource {
+        let Operation::Insert { values, on_conflict } = &write.operation else { return KeySource::Chosen };
+        let terms = &self.effects[procedure].terms;
+        let key: Key = columns.iter().map(|&column| (column, values[column])).collect();
+        if key.iter().any(|(_, term)| matches!(terms.get(*term), Term::Generated(_))) {
+            return KeySource::Generated;
+        }
+        if let Some(conflict) = on_conflict {
+            let same = conflict.columns.as_ref().is_none_or(|on| {
+                on.iter().collect::<BTreeSet<_>>() == columns.iter().collect::<BTreeSet<_>>()
+            });
+            if same {
+                return KeySource::Upsert;
+            }
+        }
+        for (_, term) in &key {
+            if let Some(counter) = self.counter(procedure, *term)
+                && counter.key.iter().all(|(_, part)| key.iter().any(|(_, other)| other == part))
+            {
+                return KeySource::Counted(counter);
+            }
+        }
+        match self.covering_claim(procedure, &key) {
+            Some(claim) => KeySource::Taken(claim.clone()),
+            None => KeySource::Chosen,
+        }
+    }
+
+    /// A value that is the same wherever and whenever the transaction runs beside others: parameters,
+    /// constants, immutable columns, rows of its own; rows that it has claimed if `claims` is true.
+    pub fn self_determined(&self, procedure: usize, term: TermId, claims: bool) -> Result<(), Unsettled> {
+        let effects = &self.effects[procedure];
+        for leaf in effects.terms.leaves(term) {
+            match effects.terms.get(leaf) {
+                Term::Field { row, column } => {
+                    let read = effects.read(*row);
+                    let claimed = claims && self.settled_by_claim(procedure, read, *column);
+                    if !claimed && !self.is_immutable(read.table, *column) {
+                        return Err(Unsettled { table: read.table, column: Some(*column), row: *row });
+                    }
+                }
+                Term::Aggregate { rows, .. } => {
+                    for &row in rows {
+                        let read = effects.read(row);
+                        let covered = claims && self.covering_claim(procedure, &read.key).is_some();
+                        let fixed = !self.is_written(read.table);
+                        if !fixed && !covered {
+                            return Err(Unsettled { table: read.table, column: None, row });
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The row is covered by this transaction's claim, and so is every update of that column by anybody.
+    fn settled_by_claim(&self, procedure: usize, read: &Read, column: ColumnIndex) -> bool {
+        let Some(claim) = self.covering_claim(procedure, &read.key) else { return false };
+        self.updates_are_claimed(read.table, column, claim.table)
+    }
+
+    /// Every update of the column is of rows that its transaction has claimed in `claimed`.
+    pub fn updates_are_claimed(&self, table: TableId, column: ColumnIndex, claimed: TableId) -> bool {
+        self.updaters(table, column).all(|procedure| {
+            let effects = &self.effects[procedure];
+            effects
+                .writes
+                .iter()
+                .filter(|write| write.table == table && write.update_of(column).is_some())
+                .all(|write| {
+                    self.covering_claim(procedure, &effects.key_of(write))
+                        .is_some_and(|claim| claim.table == claimed)
+                })
+        })
+    }
+}
+
+/// A value that may be another one when the branch is merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    pub table: TableId,
+    /// `None`: which rows there are.
+    pub column: Option<ColumnIndex>,
+    pub row: ReadId,
+}
+
+pub fn is_positive(sign: Sign) -> bool {
+    !sign.negative && !sign.zero
+}
+
+fn claims_of(app: &Application, effects: &ProcedureEffects) -> Vec<ClaimedRow> {
+    let mut claims = Vec::new();
+    let mut add = |read: &Read, statement, deleted| {
+        if let Some(key) = unique_part(app.catalog.table(read.table), &read.key) {
+            claims.push(ClaimedRow { table: read.table, key, statement, deleted });
+        }
+    };
+    for write in &effects.writes {
+        if let Operation::Delete { row } = write.operation {
+            add(effects.read(row), write.span, true);
+        }
+    }
+    for read in effects.reads.iter().filter(|read| read.locked) {
+        add(read, read.span, false);
+    }
+    claims
+}
+
+/// The part of the key that names one row, if it does.
+pub fn unique_part(table: &Table, key: &Key) -> Option<Key> {
+    let value = |column: &ColumnIndex| key.iter().find(|(bound, _)| bound == column).copied();
+    table
+        .primary_key
+        .iter()
+        .chain(&table.unique_keys)
+        .find_map(|unique| unique.columns.iter().map(value).collect::<Option<Key>>())
+}
