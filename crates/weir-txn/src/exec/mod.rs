@@ -8,6 +8,7 @@ pub mod assertion;
 pub mod call;
 mod compile;
 pub mod compiler;
+pub mod constraint;
 pub mod context;
 pub mod expr;
 pub mod fetch;

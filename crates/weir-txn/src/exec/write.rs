@@ -181,7 +181,7 @@ impl Environment for NoEnvironment {
 }
 
 /// Evaluates an expression that reads nothing but the frame.
-fn eval_alone(expr: &CompiledExpr, frame: &mut Frame, transaction_time: i64) -> Result<Value, SqlError> {
+pub(super) fn eval_alone(expr: &CompiledExpr, frame: &mut Frame, transaction_time: i64) -> Result<Value, SqlError> {
     expr.eval(&mut Cx { frame, rows: &crate::storage::NoRows, transaction_time, environment: &mut NoEnvironment })
 }
 

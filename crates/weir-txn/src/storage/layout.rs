@@ -139,6 +139,15 @@ impl Layout {
         row.into_boxed_slice()
     }
 
+    /// Bytes of the values alone: fixed widths and the bytes of what varies.
+    pub fn raw_bytes(&self, row: &[u8]) -> usize {
+        let fixed = |field: &Field| match field {
+            Field::Fixed { kind, .. } => kind.width(),
+            Field::Variable { .. } => 0,
+        };
+        self.fields.iter().map(fixed).sum::<usize>() + row.len() - self.tail_at
+    }
+
     fn tail_hint(field: &Field, value: &Value) -> usize {
         match (field, value) {
             (Field::Variable { .. }, Value::Text(text)) => text.len(),

@@ -235,8 +235,19 @@ impl Storage {
         self.history.forget(position);
     }
 
+    /// Bytes that the table's rows and indexes take.
     pub fn memory_bytes(&self, table: TableId) -> usize {
         self.tables[table.0 as usize].memory_bytes()
+    }
+
+    /// Bytes of the table's values alone.
+    pub fn raw_bytes(&self, table: TableId) -> usize {
+        self.tables[table.0 as usize].raw_bytes()
+    }
+
+    /// The same for the same rows, whatever order they came in.
+    pub fn fingerprint(&self, table: TableId) -> u64 {
+        self.tables[table.0 as usize].fingerprint()
     }
 }
 

@@ -22,7 +22,7 @@ pub struct RowRef {
 /// Called once per row; `Break` ends the visit early.
 pub type Visit<'a> = &'a mut dyn FnMut(RowRef) -> Result<ControlFlow<()>, SqlError>;
 
-pub trait Rows {
+pub trait Rows: Sync {
     fn schema(&self) -> &Schema;
 
     /// The row that has exactly this key in a unique index.

@@ -197,6 +197,18 @@ impl TableStore {
         .with_constraint(index.name.clone())
     }
 
+    /// Bytes of the values alone.
+    pub fn raw_bytes(&self) -> usize {
+        self.rows.iter().flatten().map(|row| self.layout.raw_bytes(row)).sum()
+    }
+
+    /// A sum over rows, so that their order does not matter.
+    pub fn fingerprint(&self) -> u64 {
+        // FNV-1a of each row, without its timestamp.
+        let hash = |row: &Packed| row[8..].iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        self.rows.iter().flatten().map(hash).fold(0, u64::wrapping_add)
+    }
+
     /// Bytes of rows (with their allocations) and indexes.
     pub fn memory_bytes(&self) -> usize {
         let rows: usize = self.rows.iter().flatten().map(|row| row.len().div_ceil(16) * 16 + 8).sum();

@@ -1,0 +1,233 @@
+//! One thread of clients: closed loops over one coordinator.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_server::embedded::Links;
+use weir_sql::catalog::TableId;
+use weir_txn::exec::gather::Gather;
+use weir_txn::exec::program::Program;
+use weir_txn::ramp::{Call, Coordinator, Event, Protocol};
+use weir_types::{SqlError, Value};
+
+use crate::run::RunOptions;
+use crate::workload::{CallGenerator, Workload};
+
+/// What all client threads look at.
+pub struct Shared {
+    pub stop: AtomicBool,
+    pub calls_left: AtomicU64,
+    pub answered: AtomicU64,
+}
+
+/// Assertions that are checked for single rows while the workload runs.
+pub struct Audits {
+    /// Name, table, and the query for the row that violates it.
+    pub assertions: Vec<(String, TableId, Arc<Gather>)>,
+    pub keys: BTreeMap<TableId, Vec<Vec<Value>>>,
+    pub every: Option<u64>,
+}
+
+/// What one thread saw.
+pub struct Tally {
+    pub by_procedure: Vec<ProcedureTally>,
+    /// By second of the run: committed calls by procedure, and aborted ones.
+    pub seconds: Vec<(Vec<u64>, u64)>,
+    /// Assertions that a concurrent reader saw violated, with the first such row's key.
+    pub audit_violations: BTreeMap<String, String>,
+    pub audits: u64,
+}
+
+pub struct ProcedureTally {
+    pub committed: u64,
+    pub aborted: BTreeMap<String, u64>,
+    /// Nanoseconds of the committed calls.
+    pub latency: Histogram<u64>,
+}
+
+pub struct ClientThread {
+    coordinator: Coordinator,
+    generators: Vec<Client>,
+    workload: Arc<Workload>,
+    seed: u64,
+    audits: Arc<Audits>,
+    shared: Arc<Shared>,
+    chance: Xoshiro256PlusPlus,
+    tally: Tally,
+    procedures: usize,
+    since_audit: u64,
+    /// What the audit under way is of.
+    audit: Option<(usize, Vec<Value>)>,
+    transaction_time: i64,
+}
+
+struct Client {
+    generator: CallGenerator,
+    procedure: usize,
+    begun: Instant,
+    busy: bool,
+}
+
+/// The tag of reads; calls have their client's number.
+const AUDIT: u64 = u64::MAX;
+
+impl ClientThread {
+    pub fn new(
+        id: u16,
+        program: &Arc<Program>,
+        options: &RunOptions,
+        workload: &Arc<Workload>,
+        audits: Arc<Audits>,
+        shared: Arc<Shared>,
+    ) -> ClientThread {
+        let protocol: Protocol = options.protocol;
+        let procedures = program.procedures.len();
+        let tally = || ProcedureTally { committed: 0, aborted: BTreeMap::new(), latency: Histogram::new(3).expect("three digits") };
+        ClientThread {
+            coordinator: Coordinator::new(id, program.clone(), protocol),
+            generators: Vec::new(),
+            workload: workload.clone(),
+            seed: options.seed,
+            audits,
+            shared,
+            chance: Xoshiro256PlusPlus::seed_from_u64(options.seed ^ (u64::from(id) << 32)),
+            tally: Tally {
+                by_procedure: (0..procedures).map(|_| tally()).collect(),
+                seconds: Vec::new(),
+                audit_violations: BTreeMap::new(),
+                audits: 0,
+            },
+            procedures,
+            since_audit: 0,
+            audit: None,
+            transaction_time: 0,
+        }
+    }
+
+    pub fn run(mut self, mut links: Links, clients: std::ops::Range<u32>, begin: Instant) -> Tally {
+        let mut events = Vec::new();
+        let mut finished = Vec::new();
+        for client in clients {
+            let generator = CallGenerator::new(&self.workload, self.seed, u64::from(client));
+            self.generators.push(Client { generator, procedure: 0, begun: begin, busy: false });
+        }
+        self.transaction_time = microseconds_since_2000();
+        let now = Instant::now();
+        for client in 0..self.generators.len() {
+            self.begin_call(client, now, &mut events);
+        }
+        loop {
+            let now = Instant::now();
+            while !events.is_empty() {
+                links.dispatch(&mut events, |event| finished.push(event));
+                for event in finished.drain(..) {
+                    self.on_event(event, begin, now, &mut events);
+                }
+            }
+            links.flush(&self.coordinator);
+            if self.coordinator.is_idle() {
+                return self.tally;
+            }
+            links.receive(&mut self.coordinator, &mut events);
+            self.transaction_time = microseconds_since_2000();
+        }
+    }
+
+    fn begin_call(&mut self, client: usize, now: Instant, events: &mut Vec<Event>) {
+        let left = |left: u64| left.checked_sub(1);
+        let stop = self.shared.stop.load(Ordering::Relaxed)
+            || self.shared.calls_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_err();
+        let one = &mut self.generators[client];
+        one.busy = !stop;
+        if stop {
+            return;
+        }
+        match one.generator.next_call() {
+            Ok(call) => {
+                one.procedure = call.procedure;
+                one.begun = now;
+                let call = Call { procedure: call.procedure, args: call.args, transaction_time: self.transaction_time };
+                self.coordinator.begin(client as u64, call, events);
+            }
+            Err(error) => {
+                one.busy = false;
+                self.note_abort(0, &error);
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: Event, begin: Instant, now: Instant, events: &mut Vec<Event>) {
+        match event {
+            Event::Answered { tag, result } => {
+                let client = tag as usize;
+                let (procedure, begun) = (self.generators[client].procedure, self.generators[client].begun);
+                let procedures = self.procedures;
+                let second = now.duration_since(begin).as_secs() as usize;
+                if self.tally.seconds.len() <= second {
+                    self.tally.seconds.resize_with(second + 1, || (vec![0; procedures], 0));
+                }
+                match result {
+                    Ok(_) => {
+                        let latency = now.duration_since(begun).as_nanos() as u64;
+                        let tally = &mut self.tally.by_procedure[procedure];
+                        tally.committed += 1;
+                        tally.latency.saturating_record(latency.max(1));
+                        self.tally.seconds[second].0[procedure] += 1;
+                    }
+                    Err(error) => {
+                        self.tally.seconds[second].1 += 1;
+                        self.note_abort(procedure, &error);
+                    }
+                }
+                self.shared.answered.fetch_add(1, Ordering::Relaxed);
+                self.begin_call(client, now, events);
+                self.maybe_audit(events);
+            }
+            Event::ReadDone { result, .. } => self.on_audit(result),
+            Event::Send(..) => unreachable!("dispatch keeps what is to be sent"),
+        }
+    }
+
+    fn note_abort(&mut self, procedure: usize, error: &SqlError) {
+        let reason = format!("{} {}", error.state(), error.message());
+        *self.tally.by_procedure[procedure].aborted.entry(reason).or_default() += 1;
+    }
+
+    fn maybe_audit(&mut self, events: &mut Vec<Event>) {
+        let Some(every) = self.audits.every else { return };
+        self.since_audit += 1;
+        let stopping = !self.generators.iter().any(|client| client.busy);
+        if self.since_audit < every || self.audit.is_some() || self.audits.assertions.is_empty() || stopping {
+            return;
+        }
+        self.since_audit = 0;
+        let which = self.chance.next_u64() as usize % self.audits.assertions.len();
+        let (_, table, gather) = &self.audits.assertions[which];
+        let Some(keys) = self.audits.keys.get(table).filter(|keys| !keys.is_empty()) else { return };
+        let key = keys[self.chance.next_u64() as usize % keys.len()].clone();
+        self.audit = Some((which, key.clone()));
+        self.coordinator.begin_read(AUDIT, gather.clone(), key, events);
+    }
+
+    fn on_audit(&mut self, result: Result<Option<Vec<Value>>, SqlError>) {
+        let (which, key) = self.audit.take().expect("an audit is under way");
+        self.tally.audits += 1;
+        let name = &self.audits.assertions[which].0;
+        let said = match result {
+            Ok(None) => return,
+            Ok(Some(row)) => format!("a concurrent reader saw it violated for key {key:?}: {row:?}"),
+            Err(error) => format!("a concurrent reader failed for key {key:?}: {error}"),
+        };
+        self.tally.audit_violations.entry(name.clone()).or_insert(said);
+    }
+}
+
+fn microseconds_since_2000() -> i64 {
+    const UNIX_TO_2000_MS: i64 = 946_684_800_000;
+    (weir_server::embedded::now_ms() as i64 - UNIX_TO_2000_MS) * 1000
+}

@@ -1,0 +1,292 @@
+//! The main job: load an application on an embedded cluster, run its workload, check every invariant.
+//!
+//! Knows threads and the clock; knows no application. Clients are closed loops: each has one call under
+//! way. A few threads carry all of them, so that messages travel in batches.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_analysis::Analysis;
+use weir_server::embedded::Cluster;
+use weir_server::progress::{Listener, Progress};
+use weir_server::report::{InvariantReport, Memory, RunReport, Setup};
+use weir_sql::Application;
+use weir_sql::catalog::TableId;
+use weir_txn::exec::program::{CompileError, Program};
+use weir_txn::node::{Node, PlantedBugs};
+use weir_txn::ramp::Protocol;
+use weir_txn::storage::view::WholeView;
+use weir_types::{SqlError, Value};
+
+use crate::check::Invariants;
+use crate::client::{Audits, ClientThread, Shared, Tally};
+use crate::tally;
+use crate::workload::{Workload, raw_row_bytes};
+
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    pub shards: u16,
+    /// Calls under way at once.
+    pub clients: u32,
+    pub limit: Limit,
+    pub seed: u64,
+    pub protocol: Protocol,
+    /// One call in so many is followed by a read-atomic check of an assertion for one row, while the run
+    /// goes on; `None`: never.
+    pub audit_every: Option<u64>,
+    pub bugs: PlantedBugs,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    Seconds(f64),
+    Transactions(u64),
+}
+
+#[derive(Debug)]
+pub enum RunError {
+    /// A statement that the executor cannot run, with its place.
+    Compile(CompileError),
+    /// Loading or checking failed.
+    Sql(String, SqlError),
+    /// The initial data violates invariants: nothing was run.
+    InitialViolation(Vec<InvariantReport>),
+}
+
+impl From<CompileError> for RunError {
+    fn from(error: CompileError) -> RunError {
+        RunError::Compile(error)
+    }
+}
+
+/// Threads that carry the clients: enough to keep the shards busy, few enough to batch.
+const CLIENT_THREADS: usize = 2;
+
+/// How many keys of a table the audits choose from.
+const AUDIT_KEYS_MAX: usize = 4096;
+
+/// An application that is loaded and checked, ready to run once.
+pub struct Loaded {
+    pub program: Arc<Program>,
+    nodes: Vec<Node>,
+    invariants: Invariants,
+    audit_keys: BTreeMap<TableId, Vec<Vec<Value>>>,
+    raw_bytes: u64,
+    rows: u64,
+    load_seconds: f64,
+    options: RunOptions,
+}
+
+/// Compiles and loads. `check_initial`: also that every invariant holds before anything runs.
+pub fn load(
+    application: &Application,
+    analysis: &Analysis,
+    workload: &Workload,
+    options: &RunOptions,
+    check_initial: bool,
+    listener: &mut Listener<'_>,
+) -> Result<Loaded, RunError> {
+    let program = Arc::new(Program::compile(application, &analysis.plan, options.shards)?);
+    let invariants = Invariants::compile(application, analysis, &program)?;
+    let coordinators = 0..CLIENT_THREADS as u16;
+    let mut nodes: Vec<Node> =
+        (0..options.shards).map(|shard| Node::new(shard, program.clone(), coordinators.clone(), options.bugs)).collect();
+    let begin = Instant::now();
+    let audited = invariants.audited();
+    let mut loaded = Population { rows: 0, raw_bytes: 0, audit_keys: BTreeMap::new() };
+    let total = total_rows(workload, options.seed)?;
+    listener(Progress::Phase { name: "loading", steps: total });
+    for &table in workload.load_order() {
+        let name = &application.catalog.table(table).name;
+        let place = |error| RunError::Sql(format!("loading {name}"), error);
+        let mut sink = |values: Vec<Value>| {
+            loaded.note(&program, table, &values, audited.get(&table).map(Vec::as_slice));
+            if loaded.rows % 65_536 == 0 {
+                listener(Progress::Steps { done: loaded.rows, note: name });
+            }
+            match program.home(table, &|column| values[column].clone()) {
+                Some(shard) => nodes[usize::from(shard)].load(table, &values),
+                None => nodes.iter_mut().try_for_each(|node| node.load(table, &values)),
+            }
+        };
+        workload.load_rows(options.seed, table, &mut sink).map_err(place)?;
+    }
+    let load_seconds = begin.elapsed().as_secs_f64();
+    let loaded = Loaded {
+        program,
+        nodes,
+        invariants,
+        audit_keys: loaded.audit_keys,
+        raw_bytes: loaded.raw_bytes,
+        rows: loaded.rows,
+        load_seconds,
+        options: options.clone(),
+    };
+    if check_initial {
+        let reports = loaded.check(listener)?;
+        if reports.iter().any(|report| !report.holds) {
+            return Err(RunError::InitialViolation(reports));
+        }
+    }
+    Ok(loaded)
+}
+
+fn total_rows(workload: &Workload, seed: u64) -> Result<u64, RunError> {
+    let count = |table: &TableId| workload.row_count(seed, *table);
+    let counts: Result<Vec<u64>, SqlError> = workload.load_order().iter().map(count).collect();
+    Ok(counts.map_err(|error| RunError::Sql("counting the rows to load".to_string(), error))?.iter().sum())
+}
+
+struct Population {
+    rows: u64,
+    raw_bytes: u64,
+    audit_keys: BTreeMap<TableId, Vec<Vec<Value>>>,
+}
+
+impl Population {
+    fn note(&mut self, program: &Program, table: TableId, values: &[Value], key: Option<&[usize]>) {
+        self.rows += 1;
+        self.raw_bytes += raw_row_bytes(values, &program.schema.table(table).types) as u64;
+        let Some(key) = key else { return };
+        let keys = self.audit_keys.entry(table).or_default();
+        let row = || key.iter().map(|&column| values[column].clone()).collect();
+        if keys.len() < AUDIT_KEYS_MAX {
+            keys.push(row());
+        } else if self.rows % 61 == 0 {
+            // A spread over the table is enough; the audits draw from it by chance.
+            let at = (self.rows / 61) as usize % AUDIT_KEYS_MAX;
+            keys[at] = row();
+        }
+    }
+}
+
+impl Loaded {
+    /// Every invariant, with all shards at rest.
+    fn check(&self, listener: &mut Listener<'_>) -> Result<Vec<InvariantReport>, RunError> {
+        let replicated = self.program.partitions.iter().map(Option::is_none).collect();
+        let view = WholeView::new(self.nodes.iter().map(|node| &node.storage).collect(), replicated);
+        self.invariants.check(&view, &self.program, listener)
+    }
+
+    /// Runs the workload to its limit, then checks every invariant.
+    pub fn run(mut self, workload: &Arc<Workload>, listener: &mut Listener<'_>) -> Result<RunReport, RunError> {
+        let options = self.options.clone();
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            calls_left: AtomicU64::new(match options.limit {
+                Limit::Seconds(_) => u64::MAX,
+                Limit::Transactions(calls) => calls,
+            }),
+            answered: AtomicU64::new(0),
+        });
+        let audits = Arc::new(Audits {
+            assertions: self.invariants.take_audits(),
+            keys: std::mem::take(&mut self.audit_keys),
+            every: options.audit_every,
+        });
+        let (cluster, links) = Cluster::start(std::mem::take(&mut self.nodes), CLIENT_THREADS);
+        let begin = Instant::now();
+        let threads: Vec<_> = links
+            .into_iter()
+            .enumerate()
+            .map(|(id, links)| {
+                let thread = ClientThread::new(id as u16, &self.program, &options, workload, audits.clone(), shared.clone());
+                let clients = clients_of(id, options.clients);
+                std::thread::Builder::new()
+                    .name(format!("clients-{id}"))
+                    .spawn(move || thread.run(links, clients, begin))
+                    .expect("the system can start one more thread")
+            })
+            .collect();
+        watch(&options, &shared, begin, listener, || threads.iter().all(std::thread::JoinHandle::is_finished));
+        let tallies: Vec<Tally> = threads.into_iter().map(|thread| thread.join().expect("a client's assertion failed; see above")).collect();
+        let seconds = begin.elapsed().as_secs_f64();
+        self.nodes = cluster.stop();
+        self.nodes.sort_by_key(|node| node.shard);
+        let invariants = self.check(listener)?;
+        let mut report = tally::report(&self.program, tallies, seconds);
+        report.invariants = self.invariants.with_audits(invariants, std::mem::take(&mut report.invariants));
+        report.converged = self.converged();
+        report.setup = Setup {
+            protocol: options.protocol.name().to_string(),
+            shards: usize::from(options.shards),
+            clients: options.clients as usize,
+            seed: options.seed,
+            parameters: workload.settings().iter().map(|(name, value)| (name.clone(), setting(value))).collect(),
+            rows_loaded: self.rows,
+            load_seconds: self.load_seconds,
+        };
+        report.memory = Some(self.memory());
+        Ok(report)
+    }
+
+    /// Nothing is half done, and copies of replicated tables are the same everywhere.
+    fn converged(&self) -> bool {
+        let replicated = (0..self.program.partitions.len()).filter(|&table| self.program.partitions[table].is_none());
+        let mut same = replicated.map(|table| self.nodes.iter().map(|node| node.storage.fingerprint(TableId(table as u32))));
+        self.nodes.iter().all(Node::is_idle) && same.all(|mut prints| {
+            let first = prints.next();
+            prints.all(|print| Some(print) == first)
+        })
+    }
+
+    fn memory(&self) -> Memory {
+        let partitioned = (0..self.program.partitions.len()).filter(|&table| self.program.partitions[table].is_some());
+        let mut raw = 0;
+        let mut stored = 0;
+        for table in partitioned.map(|table| TableId(table as u32)) {
+            for node in &self.nodes {
+                stored += node.storage.memory_bytes(table) as u64;
+                raw += node.storage.raw_bytes(table) as u64;
+            }
+        }
+        Memory { raw_row_bytes: raw, stored_bytes: stored, resident_bytes: resident_bytes() }
+    }
+}
+
+fn setting(value: &str) -> serde_json::Value {
+    serde_json::from_str(value).unwrap_or_else(|_| serde_json::Value::String(value.to_string()))
+}
+
+fn clients_of(thread: usize, clients: u32) -> std::ops::Range<u32> {
+    let thread = thread as u32;
+    let each = |upto: u32| (u64::from(clients) * u64::from(upto) / CLIENT_THREADS as u64) as u32;
+    each(thread)..each(thread + 1)
+}
+
+/// Stops the run at its limit and tells how it goes meanwhile.
+fn watch(options: &RunOptions, shared: &Shared, begin: Instant, listener: &mut Listener<'_>, finished: impl Fn() -> bool) {
+    let steps = match options.limit {
+        Limit::Seconds(seconds) => (seconds * 10.0).ceil() as u64,
+        Limit::Transactions(calls) => calls,
+    };
+    listener(Progress::Phase { name: "running", steps });
+    while !finished() {
+        let elapsed = begin.elapsed().as_secs_f64();
+        let answered = shared.answered.load(Ordering::Relaxed);
+        let done = match options.limit {
+            Limit::Seconds(seconds) => {
+                if elapsed >= seconds {
+                    shared.stop.store(true, Ordering::Relaxed);
+                }
+                (elapsed * 10.0) as u64
+            }
+            Limit::Transactions(_) => answered,
+        };
+        listener(Progress::Steps { done: done.min(steps), note: &format!("{:.0} calls/s", answered as f64 / elapsed.max(0.001)) });
+        let left = match options.limit {
+            Limit::Seconds(seconds) => (seconds - elapsed).clamp(0.001, 0.1),
+            Limit::Transactions(_) => 0.02,
+        };
+        std::thread::sleep(Duration::from_secs_f64(left));
+    }
+}
+
+/// The process's resident set, where the system tells it.
+fn resident_bytes() -> u64 {
+    const PAGE_BYTES: u64 = 4096;
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE_BYTES
+}
