@@ -28,7 +28,11 @@ enum Check {
 }
 
 impl Invariants {
-    pub fn compile(application: &Application, analysis: &Analysis, program: &Program) -> Result<Invariants, CompileError> {
+    pub fn compile(
+        application: &Application,
+        analysis: &Analysis,
+        program: &Program,
+    ) -> Result<Invariants, CompileError> {
         let mut checks = Vec::new();
         for invariant in &analysis.invariants {
             let table = |constraint: fn(TableId, usize) -> Constraint, at: usize| {
@@ -38,14 +42,18 @@ impl Invariants {
                 InvariantKind::Assertion(at) => {
                     let assertion = &application.assertions[at];
                     let compiled = CompiledAssertion::compile(assertion, &application.catalog, program);
-                    Check::Assertion(Box::new(compiled.map_err(|error| CompileError { span: assertion.span, error })?))
+                    Check::Assertion(Box::new(
+                        compiled.map_err(|error| CompileError { span: assertion.span, error })?,
+                    ))
                 }
                 InvariantKind::NotNull => table(Constraint::NotNull, invariant.columns[0]),
                 InvariantKind::Check(at) => table(Constraint::Check, at),
                 InvariantKind::ForeignKey(at) => table(Constraint::ForeignKey, at),
                 InvariantKind::PrimaryKey => table(Constraint::Unique, 0),
                 InvariantKind::Unique(at) => {
-                    let keyed = invariant.table.is_some_and(|table| application.catalog.table(table).primary_key.is_some());
+                    let keyed = invariant
+                        .table
+                        .is_some_and(|table| application.catalog.table(table).primary_key.is_some());
                     table(Constraint::Unique, at + usize::from(keyed))
                 }
                 InvariantKind::UniqueIndex(at) => {
@@ -55,7 +63,9 @@ impl Invariants {
                     });
                     table(Constraint::Unique, at + before)
                 }
-                InvariantKind::Index(_) | InvariantKind::Sequence(_) | InvariantKind::View(_) => Check::Always,
+                InvariantKind::Index(_) | InvariantKind::Sequence(_) | InvariantKind::View(_) => {
+                    Check::Always
+                }
             };
             checks.push((invariant.name.clone(), check));
         }
@@ -84,7 +94,12 @@ impl Invariants {
         audits
     }
 
-    pub fn check(&self, rows: &dyn Rows, program: &Program, listener: &mut Listener<'_>) -> Result<Vec<InvariantReport>, RunError> {
+    pub fn check(
+        &self,
+        rows: &dyn Rows,
+        program: &Program,
+        listener: &mut Listener<'_>,
+    ) -> Result<Vec<InvariantReport>, RunError> {
         listener(Progress::Phase { name: "checking", steps: self.checks.len() as u64 });
         // Two threads: what is large is few, so each takes the next one that nobody has taken.
         let next = std::sync::atomic::AtomicUsize::new(0);
@@ -117,7 +132,11 @@ impl Invariants {
     }
 
     /// The check at rest, with what concurrent readers saw.
-    pub fn with_audits(&self, mut reports: Vec<InvariantReport>, seen: Vec<InvariantReport>) -> Vec<InvariantReport> {
+    pub fn with_audits(
+        &self,
+        mut reports: Vec<InvariantReport>,
+        seen: Vec<InvariantReport>,
+    ) -> Vec<InvariantReport> {
         for violated in seen {
             if let Some(report) = reports.iter_mut().find(|report| report.id == violated.id) {
                 report.holds = false;
@@ -130,8 +149,14 @@ impl Invariants {
 
 fn report(name: &str, verdict: Verdict) -> InvariantReport {
     let row = |columns: Vec<(String, String)>| {
-        serde_json::Value::Object(columns.into_iter().map(|(name, value)| (name, serde_json::Value::String(value))).collect())
+        serde_json::Value::Object(
+            columns.into_iter().map(|(name, value)| (name, serde_json::Value::String(value))).collect(),
+        )
     };
-    InvariantReport { id: name.to_string(), holds: verdict.holds, rows_checked: verdict.rows_checked, violation: verdict.violation.map(row) }
+    InvariantReport {
+        id: name.to_string(),
+        holds: verdict.holds,
+        rows_checked: verdict.rows_checked,
+        violation: verdict.violation.map(row),
+    }
 }
-

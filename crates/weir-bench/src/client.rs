@@ -87,7 +87,11 @@ impl ClientThread {
     ) -> ClientThread {
         let protocol: Protocol = options.protocol;
         let procedures = program.procedures.len();
-        let tally = || ProcedureTally { committed: 0, aborted: BTreeMap::new(), latency: Histogram::new(3).expect("three digits") };
+        let tally = || ProcedureTally {
+            committed: 0,
+            aborted: BTreeMap::new(),
+            latency: Histogram::new(3).expect("three digits"),
+        };
         ClientThread {
             coordinator: Coordinator::new(id, program.clone(), protocol),
             generators: Vec::new(),
@@ -151,7 +155,11 @@ impl ClientThread {
             Ok(call) => {
                 one.procedure = call.procedure;
                 one.begun = now;
-                let call = Call { procedure: call.procedure, args: call.args, transaction_time: self.transaction_time };
+                let call = Call {
+                    procedure: call.procedure,
+                    args: call.args,
+                    transaction_time: self.transaction_time,
+                };
                 self.coordinator.begin(client as u64, call, events);
             }
             Err(error) => {

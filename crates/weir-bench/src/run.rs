@@ -91,8 +91,9 @@ pub fn load(
     let program = Arc::new(Program::compile(application, &analysis.plan, options.shards)?);
     let invariants = Invariants::compile(application, analysis, &program)?;
     let coordinators = 0..CLIENT_THREADS as u16;
-    let mut nodes: Vec<Node> =
-        (0..options.shards).map(|shard| Node::new(shard, program.clone(), coordinators.clone(), options.bugs)).collect();
+    let mut nodes: Vec<Node> = (0..options.shards)
+        .map(|shard| Node::new(shard, program.clone(), coordinators.clone(), options.bugs))
+        .collect();
     let begin = Instant::now();
     let audited = invariants.audited();
     let mut loaded = Population { rows: 0, raw_bytes: 0, audit_keys: BTreeMap::new() };
@@ -171,7 +172,11 @@ impl Loaded {
     }
 
     /// Runs the workload to its limit, then checks every invariant.
-    pub fn run(mut self, workload: &Arc<Workload>, listener: &mut Listener<'_>) -> Result<RunReport, RunError> {
+    pub fn run(
+        mut self,
+        workload: &Arc<Workload>,
+        listener: &mut Listener<'_>,
+    ) -> Result<RunReport, RunError> {
         let options = self.options.clone();
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
@@ -192,7 +197,14 @@ impl Loaded {
             .into_iter()
             .enumerate()
             .map(|(id, links)| {
-                let thread = ClientThread::new(id as u16, &self.program, &options, workload, audits.clone(), shared.clone());
+                let thread = ClientThread::new(
+                    id as u16,
+                    &self.program,
+                    &options,
+                    workload,
+                    audits.clone(),
+                    shared.clone(),
+                );
                 let clients = clients_of(id, options.clients);
                 std::thread::Builder::new()
                     .name(format!("clients-{id}"))
@@ -200,8 +212,13 @@ impl Loaded {
                     .expect("the system can start one more thread")
             })
             .collect();
-        watch(&options, &shared, begin, listener, || threads.iter().all(std::thread::JoinHandle::is_finished));
-        let tallies: Vec<Tally> = threads.into_iter().map(|thread| thread.join().expect("a client's assertion failed; see above")).collect();
+        watch(&options, &shared, begin, listener, || {
+            threads.iter().all(std::thread::JoinHandle::is_finished)
+        });
+        let tallies: Vec<Tally> = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a client's assertion failed; see above"))
+            .collect();
         let seconds = begin.elapsed().as_secs_f64();
         self.nodes = cluster.stop();
         self.nodes.sort_by_key(|node| node.shard);
@@ -214,7 +231,11 @@ impl Loaded {
             shards: usize::from(options.shards),
             clients: options.clients as usize,
             seed: options.seed,
-            parameters: workload.settings().iter().map(|(name, value)| (name.clone(), setting(value))).collect(),
+            parameters: workload
+                .settings()
+                .iter()
+                .map(|(name, value)| (name.clone(), setting(value)))
+                .collect(),
             rows_loaded: self.rows,
             load_seconds: self.load_seconds,
         };
@@ -224,16 +245,18 @@ impl Loaded {
 
     /// Nothing is half done, and copies of replicated tables are the same everywhere.
     fn converged(&self) -> bool {
-        let replicated = (0..self.program.partitions.len()).filter(|&table| self.program.partitions[table].is_none());
-        let mut same = replicated.map(|table| self.nodes.iter().map(|node| node.storage.fingerprint(TableId(table as u32))));
-        self.nodes.iter().all(Node::is_idle) && same.all(|mut prints| {
+        let same = |table: usize| {
+            let mut prints = self.nodes.iter().map(|node| node.storage.fingerprint(TableId(table as u32)));
             let first = prints.next();
             prints.all(|print| Some(print) == first)
-        })
+        };
+        let copied = |table: &usize| self.program.partitions[*table].is_none();
+        self.nodes.iter().all(Node::is_idle) && (0..self.program.partitions.len()).filter(copied).all(same)
     }
 
     fn memory(&self) -> Memory {
-        let partitioned = (0..self.program.partitions.len()).filter(|&table| self.program.partitions[table].is_some());
+        let partitioned =
+            (0..self.program.partitions.len()).filter(|&table| self.program.partitions[table].is_some());
         let mut raw = 0;
         let mut stored = 0;
         for table in partitioned.map(|table| TableId(table as u32)) {
@@ -257,7 +280,13 @@ fn clients_of(thread: usize, clients: u32) -> std::ops::Range<u32> {
 }
 
 /// Stops the run at its limit and tells how it goes meanwhile.
-fn watch(options: &RunOptions, shared: &Shared, begin: Instant, listener: &mut Listener<'_>, finished: impl Fn() -> bool) {
+fn watch(
+    options: &RunOptions,
+    shared: &Shared,
+    begin: Instant,
+    listener: &mut Listener<'_>,
+    finished: impl Fn() -> bool,
+) {
     let steps = match options.limit {
         Limit::Seconds(seconds) => (seconds * 10.0).ceil() as u64,
         Limit::Transactions(calls) => calls,
@@ -275,7 +304,10 @@ fn watch(options: &RunOptions, shared: &Shared, begin: Instant, listener: &mut L
             }
             Limit::Transactions(_) => answered,
         };
-        listener(Progress::Steps { done: done.min(steps), note: &format!("{:.0} calls/s", answered as f64 / elapsed.max(0.001)) });
+        listener(Progress::Steps {
+            done: done.min(steps),
+            note: &format!("{:.0} calls/s", answered as f64 / elapsed.max(0.001)),
+        });
         let left = match options.limit {
             Limit::Seconds(seconds) => (seconds - elapsed).clamp(0.001, 0.1),
             Limit::Transactions(_) => 0.02,

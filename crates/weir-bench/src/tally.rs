@@ -53,9 +53,15 @@ pub fn report(program: &Program, tallies: Vec<Tally>, seconds: f64) -> RunReport
 
 fn audit_violations(tallies: &[Tally]) -> Vec<InvariantReport> {
     let seen: BTreeMap<&String, &String> = tallies.iter().flat_map(|tally| &tally.audit_violations).collect();
-    let violation = |said: &String| Some(serde_json::json!({ "seen_by": "a concurrent reader", "what": said }));
+    let violation =
+        |said: &String| Some(serde_json::json!({ "seen_by": "a concurrent reader", "what": said }));
     seen.into_iter()
-        .map(|(id, said)| InvariantReport { id: id.clone(), holds: false, rows_checked: 0, violation: violation(said) })
+        .map(|(id, said)| InvariantReport {
+            id: id.clone(),
+            holds: false,
+            rows_checked: 0,
+            violation: violation(said),
+        })
         .collect()
 }
 
@@ -73,7 +79,12 @@ fn series(program: &Program, tallies: &[Tally], seconds: f64) -> Vec<Second> {
                     }
                 }
             }
-            Second { second: second as u64, length: (seconds - second as f64).clamp(0.001, 1.0), committed, aborted }
+            Second {
+                second: second as u64,
+                length: (seconds - second as f64).clamp(0.001, 1.0),
+                committed,
+                aborted,
+            }
         })
         .collect()
 }

@@ -44,8 +44,10 @@ pub struct Links {
 impl Cluster {
     /// Starts a thread for each node, and links for as many coordinators (ids from 0).
     pub fn start(nodes: Vec<Node>, coordinators: usize) -> (Cluster, Vec<Links>) {
-        let inboxes: Vec<Arc<Mailbox<RequestBatch>>> = nodes.iter().map(|_| Arc::new(Mailbox::new())).collect();
-        let replies: Vec<Arc<Mailbox<ReplyBatch>>> = (0..coordinators).map(|_| Arc::new(Mailbox::new())).collect();
+        let inboxes: Vec<Arc<Mailbox<RequestBatch>>> =
+            nodes.iter().map(|_| Arc::new(Mailbox::new())).collect();
+        let replies: Vec<Arc<Mailbox<ReplyBatch>>> =
+            (0..coordinators).map(|_| Arc::new(Mailbox::new())).collect();
         let threads = nodes
             .into_iter()
             .zip(&inboxes)
@@ -72,7 +74,10 @@ impl Cluster {
     /// Ends the threads once their inboxes are empty, and hands the shards back.
     pub fn stop(self) -> Vec<Node> {
         self.inboxes.iter().for_each(|inbox| inbox.close());
-        self.threads.into_iter().map(|thread| thread.join().expect("a shard's assertion failed; see above")).collect()
+        self.threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a shard's assertion failed; see above"))
+            .collect()
     }
 }
 

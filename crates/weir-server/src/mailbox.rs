@@ -64,7 +64,8 @@ impl<T> Mailbox<T> {
             state = match patience {
                 None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(patience) => {
-                    let (mut state, result) = self.arrived.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+                    let (mut state, result) =
+                        self.arrived.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
                     if result.timed_out() {
                         state.sleeping = false;
                         std::mem::swap(&mut state.queue, buffer);

@@ -50,7 +50,12 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn new(shard: ShardId, program: Arc<Program>, coordinators: impl IntoIterator<Item = u16>, bugs: PlantedBugs) -> Node {
+    pub fn new(
+        shard: ShardId,
+        program: Arc<Program>,
+        coordinators: impl IntoIterator<Item = u16>,
+        bugs: PlantedBugs,
+    ) -> Node {
         Node {
             shard,
             storage: Storage::new(program.schema.clone()),
@@ -69,7 +74,9 @@ impl Node {
     pub fn step(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
         match request {
             Request::Execute { txn, age, call } => self.on_execute(now_ms, txn, age, call, out),
-            Request::Prepare { txn, age, call, participants } => self.on_prepare(now_ms, txn, age, call, participants, out),
+            Request::Prepare { txn, age, call, participants } => {
+                self.on_prepare(now_ms, txn, age, call, participants, out)
+            }
             Request::Decide { txn, age, call, participants, answers, above } => {
                 self.on_decide(now_ms, txn, age, (call, participants, answers, above), out);
             }
@@ -86,7 +93,9 @@ impl Node {
                 self.wake(now_ms, txn, out);
             }
             Request::Read { read, query } => self.on_read(read, &query, out),
-            Request::ReadAt { read, query, position, including } => self.on_read_at(read, &query, position, including, out),
+            Request::ReadAt { read, query, position, including } => {
+                self.on_read_at(read, &query, position, including, out)
+            }
             Request::EndRead { read } => {
                 self.readers.remove(&read);
             }
@@ -125,7 +134,15 @@ impl Node {
         }
     }
 
-    fn on_prepare(&mut self, now_ms: u64, txn: TxnId, age: Age, call: Arc<Call>, participants: Arc<[ShardId]>, out: &mut Effects) {
+    fn on_prepare(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        age: Age,
+        call: Arc<Call>,
+        participants: Arc<[ShardId]>,
+        out: &mut Effects,
+    ) {
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
         let ran = self.run(txn, &call, Role::Part, timestamp, true);
@@ -134,11 +151,22 @@ impl Node {
         match ran {
             Ok(ran) => {
                 self.hold(txn, age, ran.writes, ran.claims, participants);
-                out.replies.push((txn.coordinator, Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp }));
+                out.replies.push((
+                    txn.coordinator,
+                    Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp },
+                ));
             }
-            Err(Stop::Error(error)) => out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error })),
+            Err(Stop::Error(error)) => {
+                out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error }))
+            }
             Err(Stop::Held { holder }) => {
-                self.wait_or_withdraw(holder, txn, age, Request::Prepare { txn, age, call, participants }, out);
+                self.wait_or_withdraw(
+                    holder,
+                    txn,
+                    age,
+                    Request::Prepare { txn, age, call, participants },
+                    out,
+                );
             }
         }
     }
@@ -147,18 +175,32 @@ impl Node {
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
         match self.run(txn, &call, Role::Part, timestamp, false) {
-            Ok(ran) => out.replies.push((txn.coordinator, Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp })),
+            Ok(ran) => out.replies.push((
+                txn.coordinator,
+                Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp },
+            )),
             Err(stop) => {
                 self.storage.rollback(begin);
                 match stop {
-                    Stop::Error(error) => out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error })),
-                    Stop::Held { holder } => self.wait_or_withdraw(holder, txn, age, Request::Apply { txn, age, call }, out),
+                    Stop::Error(error) => {
+                        out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error }))
+                    }
+                    Stop::Held { holder } => {
+                        self.wait_or_withdraw(holder, txn, age, Request::Apply { txn, age, call }, out)
+                    }
                 }
             }
         }
     }
 
-    fn hold(&mut self, txn: TxnId, age: Age, writes: Vec<Write>, claims: Vec<crate::ramp::participant::Claim>, participants: Arc<[ShardId]>) {
+    fn hold(
+        &mut self,
+        txn: TxnId,
+        age: Age,
+        writes: Vec<Write>,
+        claims: Vec<crate::ramp::participant::Claim>,
+        participants: Arc<[ShardId]>,
+    ) {
         for write in &writes {
             if let Some(row) = write.row {
                 self.storage.pin(write.table, row);
@@ -186,7 +228,10 @@ impl Node {
                 let position = self.storage.position();
                 let writes = keep.then(|| ran.writes.into());
                 if !participants.is_empty() {
-                    self.participant.unsettled.insert(txn, Unsettled { timestamp, participants, position, prepared_at: begin, writes });
+                    self.participant.unsettled.insert(
+                        txn,
+                        Unsettled { timestamp, participants, position, prepared_at: begin, writes },
+                    );
                 }
                 out.replies.push((txn.coordinator, Reply::Decided { txn, output: ran.output, timestamp }));
             }
@@ -196,12 +241,25 @@ impl Node {
             }
             Err(Stop::Held { holder }) => {
                 self.storage.rollback(begin);
-                self.wait_or_withdraw(holder, txn, age, Request::Decide { txn, age, call, participants, answers, above }, out);
+                self.wait_or_withdraw(
+                    holder,
+                    txn,
+                    age,
+                    Request::Decide { txn, age, call, participants, answers, above },
+                    out,
+                );
             }
         }
     }
 
-    fn run(&mut self, txn: TxnId, call: &Call, role: Role<'_>, timestamp: Timestamp, keep_writes: bool) -> Result<call::Ran, Stop> {
+    fn run(
+        &mut self,
+        txn: TxnId,
+        call: &Call,
+        role: Role<'_>,
+        timestamp: Timestamp,
+        keep_writes: bool,
+    ) -> Result<call::Ran, Stop> {
         let fragment = Fragment {
             program: &self.program,
             storage: &mut self.storage,
@@ -271,12 +329,20 @@ impl Node {
         self.readers.insert(read, position.min(undecided));
         let rows = crate::exec::fetch::fetch(&self.storage, query);
         let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
-        out.replies.push((read.coordinator, Reply::ReadRows { read, shard: self.shard, position, rows, siblings }));
+        out.replies
+            .push((read.coordinator, Reply::ReadRows { read, shard: self.shard, position, rows, siblings }));
     }
 
     /// S5: the state at `position` plus the named transactions, exactly; those not committed here yet are
     /// committed first.
-    fn on_read_at(&mut self, read: TxnId, query: &Arc<ReadQuery>, position: Position, including: Vec<Sibling>, out: &mut Effects) {
+    fn on_read_at(
+        &mut self,
+        read: TxnId,
+        query: &Arc<ReadQuery>,
+        position: Position,
+        including: Vec<Sibling>,
+        out: &mut Effects,
+    ) {
         if !self.readers.contains_key(&read) || position < self.storage.history_begins() {
             out.replies.push((read.coordinator, Reply::ReadAgain { read, shard: self.shard }));
             return;
@@ -301,7 +367,10 @@ impl Node {
         let rows = crate::exec::fetch::fetch(&self.storage, query);
         self.storage.rollback(position);
         self.storage.replay(undone);
-        out.replies.push((read.coordinator, Reply::ReadRows { read, shard: self.shard, position, rows, siblings: Vec::new() }));
+        out.replies.push((
+            read.coordinator,
+            Reply::ReadRows { read, shard: self.shard, position, rows, siblings: Vec::new() },
+        ));
     }
 
     /// History goes as far as no reader and no prepared transaction may need it.
@@ -312,11 +381,14 @@ impl Node {
     }
 
     /// Puts a row of the initial population where it belongs; checks keys but nothing else.
-    pub fn load(&mut self, table: weir_sql::catalog::TableId, values: &[weir_types::Value]) -> Result<(), SqlError> {
+    pub fn load(
+        &mut self,
+        table: weir_sql::catalog::TableId,
+        values: &[weir_types::Value],
+    ) -> Result<(), SqlError> {
         let timestamp = self.clock.tick(0);
         self.storage.insert(table, values, timestamp)?;
         self.storage.forget(self.storage.position());
         Ok(())
     }
 }
-

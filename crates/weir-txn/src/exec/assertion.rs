@@ -54,13 +54,24 @@ pub struct Audit {
 }
 
 impl CompiledAssertion {
-    pub fn compile(assertion: &Assertion, catalog: &Catalog, program: &Program) -> Result<CompiledAssertion, SqlError> {
+    pub fn compile(
+        assertion: &Assertion,
+        catalog: &Catalog,
+        program: &Program,
+    ) -> Result<CompiledAssertion, SqlError> {
         let mut slots = SlotAllocator::new(0);
         let Some((query, relation, table)) = ranges_over(&assertion.expr) else {
             slots.begin_expr(&assertion.expr);
-            let condition = CompiledExpr::compile(&assertion.expr, &mut Compiler::new(&program.schema, &mut slots))?;
+            let condition =
+                CompiledExpr::compile(&assertion.expr, &mut Compiler::new(&program.schema, &mut slots))?;
             let check = Check::Condition(condition);
-            return Ok(CompiledAssertion { name: assertion.name.clone(), check, slots: slots.slots_max(), cells: slots.cells_max(), audit: None });
+            return Ok(CompiledAssertion {
+                name: assertion.name.clone(),
+                check,
+                slots: slots.slots_max(),
+                cells: slots.cells_max(),
+                audit: None,
+            });
         };
         let shown = showing_rows(query, relation, table, catalog);
         slots.begin_query(&shown);
@@ -75,7 +86,13 @@ impl CompiledAssertion {
             None => None,
         };
         let check = Check::NoRow { violating, columns, table };
-        Ok(CompiledAssertion { name: assertion.name.clone(), check, slots: slots.slots_max(), cells: slots.cells_max(), audit })
+        Ok(CompiledAssertion {
+            name: assertion.name.clone(),
+            check,
+            slots: slots.slots_max(),
+            cells: slots.cells_max(),
+            audit,
+        })
     }
 
     /// Checks the whole database, at rest.
@@ -97,13 +114,19 @@ impl CompiledAssertion {
                     violation = Some(self.describe(columns, row));
                     Ok(ControlFlow::Break(()))
                 })?;
-                Ok(Verdict { holds: violation.is_none(), rows_checked: rows.row_count(*table) as u64, violation })
+                Ok(Verdict {
+                    holds: violation.is_none(),
+                    rows_checked: rows.row_count(*table) as u64,
+                    violation,
+                })
             }
         }
     }
 
     fn describe(&self, columns: &[(String, SqlType)], row: &[Value]) -> Vec<(String, String)> {
-        let text = |value: &Value, ty: &SqlType| if value.is_null() { "NULL".to_string() } else { to_text(value, ty) };
+        let text = |value: &Value, ty: &SqlType| {
+            if value.is_null() { "NULL".to_string() } else { to_text(value, ty) }
+        };
         columns.iter().zip(row).map(|((name, ty), value)| (name.clone(), text(value, ty))).collect()
     }
 }
@@ -128,7 +151,9 @@ fn ranges_over(expr: &Expr) -> Option<(&Query, RelationId, TableId)> {
 /// The same query with the table's columns as its output.
 fn showing_rows(query: &Query, relation: RelationId, table: TableId, catalog: &Catalog) -> Query {
     let mut shown = query.clone();
-    let QueryBody::Select(select) = &mut shown.body else { unreachable!("only a SELECT ranges over a table") };
+    let QueryBody::Select(select) = &mut shown.body else {
+        unreachable!("only a SELECT ranges over a table")
+    };
     let columns = &catalog.table(table).columns;
     select.outputs = (0..columns.len()).map(|column| column_of(relation, table, column, catalog)).collect();
     shown.columns = columns
@@ -150,10 +175,13 @@ fn column_of(relation: RelationId, table: TableId, column: usize, catalog: &Cata
 /// The same query for one row: its primary key is in the variables.
 fn narrowed(query: &Query, relation: RelationId, table: TableId, key: &[usize], catalog: &Catalog) -> Query {
     let mut narrowed = query.clone();
-    let QueryBody::Select(select) = &mut narrowed.body else { unreachable!("only a SELECT ranges over a table") };
+    let QueryBody::Select(select) = &mut narrowed.body else {
+        unreachable!("only a SELECT ranges over a table")
+    };
     let conditions = key.iter().enumerate().map(|(at, &column)| {
         let left = column_of(relation, table, column, catalog);
-        let right = Expr { kind: ExprKind::Variable(VariableId(at as u32)), ty: left.ty.clone(), span: left.span };
+        let right =
+            Expr { kind: ExprKind::Variable(VariableId(at as u32)), ty: left.ty.clone(), span: left.span };
         let kind = ExprKind::Binary { op: BinaryOp::Equal, left: Box::new(left), right: Box::new(right) };
         Expr { kind, ty: SqlType::Bool, span: Default::default() }
     });

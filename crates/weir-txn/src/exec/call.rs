@@ -16,7 +16,10 @@ use weir_types::{SqlError, SqlState, Value};
 
 use super::context::{Cx, Environment, Frame};
 use super::expr::{CompiledExpr, Truth};
-use super::program::{CompiledInto, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep, CompiledStepKind, Effects, Program, Target};
+use super::program::{
+    CompiledInto, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep, CompiledStepKind, Effects,
+    Program, Target,
+};
 use super::routing::shard_of;
 use crate::node::PlantedBugs;
 use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
@@ -63,7 +66,9 @@ pub struct Ran {
 pub enum Stop {
     Error(SqlError),
     /// Another transaction holds a claim on the same value or row.
-    Held { holder: TxnId },
+    Held {
+        holder: TxnId,
+    },
 }
 
 impl From<SqlError> for Stop {
@@ -103,7 +108,11 @@ impl Environment for Environs<'_> {
         let value = i128::from(definition.start) + step * i128::from(definition.increment);
         let bounds = i128::from(definition.minimum)..=i128::from(definition.maximum);
         if !bounds.contains(&value) {
-            let (word, bound) = if definition.increment > 0 { ("maximum", definition.maximum) } else { ("minimum", definition.minimum) };
+            let (word, bound) = if definition.increment > 0 {
+                ("maximum", definition.maximum)
+            } else {
+                ("minimum", definition.minimum)
+            };
             return Err(SqlError::new(
                 SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
                 format!("nextval: reached {word} value of sequence \"{}\" ({bound})", definition.name),
@@ -130,7 +139,9 @@ impl Environment for Environs<'_> {
     fn volatile(&mut self, function: VolatileFunction) -> Result<Value, SqlError> {
         Ok(match function {
             VolatileFunction::ClockTimestamp => Value::Timestamp(self.transaction_time),
-            VolatileFunction::Random => Value::Float8((self.sequences.next_random(self.here) >> 11) as f64 / (1_u64 << 53) as f64),
+            VolatileFunction::Random => {
+                Value::Float8((self.sequences.next_random(self.here) >> 11) as f64 / (1_u64 << 53) as f64)
+            }
             VolatileFunction::GenRandomUuid => {
                 let mut bytes = [0; 16];
                 bytes[..8].copy_from_slice(&self.sequences.next_random(self.here).to_be_bytes());
@@ -145,8 +156,19 @@ impl Environment for Environs<'_> {
 
 impl Sequences {
     /// For statements that run outside of a call.
-    pub(super) fn environment<'a>(&'a mut self, program: &'a Program, here: ShardId, transaction_time: i64) -> Environs<'a> {
-        Environs { sequences: self, definitions: &program.sequences, here, shards: program.shards, transaction_time }
+    pub(super) fn environment<'a>(
+        &'a mut self,
+        program: &'a Program,
+        here: ShardId,
+        transaction_time: i64,
+    ) -> Environs<'a> {
+        Environs {
+            sequences: self,
+            definitions: &program.sequences,
+            here,
+            shards: program.shards,
+            transaction_time,
+        }
     }
 
     /// SplitMix64 (Steele, Lea, Flood 2014), one stream per shard.
@@ -363,7 +385,9 @@ impl<'a> Run<'a> {
                 Flow::Exit(left) if left == *label => {}
                 flow => return Ok(flow),
             },
-            CompiledStepKind::ForRange { .. } | CompiledStepKind::ForQuery { .. } | CompiledStepKind::ForEach { .. } => return self.for_loop(step),
+            CompiledStepKind::ForRange { .. }
+            | CompiledStepKind::ForQuery { .. }
+            | CompiledStepKind::ForEach { .. } => return self.for_loop(step),
             CompiledStepKind::Exit { label, when } => {
                 if self.holds(when.as_ref())? {
                     return Ok(Flow::Exit(*label));
@@ -408,7 +432,11 @@ impl<'a> Run<'a> {
     fn for_loop(&mut self, step: &'a CompiledStep) -> Result<Flow, Stop> {
         match &step.kind {
             CompiledStepKind::ForRange { slot, from, to, by, reverse, label, body, effects } => {
-                let bounds = [self.eval(from)?, self.eval(to)?, by.as_ref().map_or(Ok(Value::Int(1)), |by| self.eval(by))?];
+                let bounds = [
+                    self.eval(from)?,
+                    self.eval(to)?,
+                    by.as_ref().map_or(Ok(Value::Int(1)), |by| self.eval(by))?,
+                ];
                 if bounds.iter().any(|bound| matches!(bound, Value::Deferred)) {
                     self.pass_over(effects)?;
                     return Ok(Flow::Next);
@@ -443,7 +471,13 @@ impl<'a> Run<'a> {
                     }
                     self.set_found(!array.values.is_empty());
                 }
-                _ => return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "FOREACH expression must not be null").into()),
+                _ => {
+                    return Err(SqlError::new(
+                        SqlState::NULL_VALUE_NOT_ALLOWED,
+                        "FOREACH expression must not be null",
+                    )
+                    .into());
+                }
             },
             CompiledStepKind::ForQuery { query, targets, route, label, body, effects } => {
                 let rows = match self.place(route)? {
@@ -451,7 +485,9 @@ impl<'a> Run<'a> {
                         None => return self.pass_over(effects).map(|()| Flow::Next),
                         Some(answer) => answer.chunks(targets.len().max(1)).map(<[Value]>::to_vec).collect(),
                     },
-                    Place::Everywhere if self.fragment.program.shards > 1 => return Err(needs_general("a loop over rows of every shard")),
+                    Place::Everywhere if self.fragment.program.shards > 1 => {
+                        return Err(needs_general("a loop over rows of every shard"));
+                    }
                     place => {
                         self.select(query, usize::MAX, true)?;
                         let rows = std::mem::take(&mut self.returned);
@@ -520,7 +556,8 @@ impl<'a> Run<'a> {
                         shard_of(&[value], shards)
                     }
                     keys => {
-                        let values: Result<Vec<Value>, SqlError> = keys.iter().map(|key| self.eval(key)).collect();
+                        let values: Result<Vec<Value>, SqlError> =
+                            keys.iter().map(|key| self.eval(key)).collect();
                         let values = values?;
                         if values.iter().any(|value| matches!(value, Value::Deferred)) {
                             return Err(needs_general("a partition key that another shard knows"));
@@ -584,7 +621,12 @@ impl<'a> Run<'a> {
     fn answer_of(&mut self, shard: ShardId) -> Result<Option<Vec<Value>>, Stop> {
         let answers = match self.fragment.role {
             Role::Part => return Ok(None),
-            Role::Whole => return Err(internal(format!("shard {} was sent a call that needs shard {shard}", self.fragment.here))),
+            Role::Whole => {
+                return Err(internal(format!(
+                    "shard {} was sent a call that needs shard {shard}",
+                    self.fragment.here
+                )));
+            }
             Role::Last(answers) => answers,
         };
         let from = answers.iter().find(|(from, _)| *from == shard).map(|(_, answers)| answers);
@@ -598,7 +640,9 @@ impl<'a> Run<'a> {
         };
         let answer = from.get(*taken).cloned();
         *taken += 1;
-        answer.map(Some).ok_or_else(|| internal(format!("shard {shard} answered fewer statements than this one has")))
+        answer
+            .map(Some)
+            .ok_or_else(|| internal(format!("shard {shard} answered fewer statements than this one has")))
     }
 
     fn counts_of_others(&mut self) -> Result<u64, Stop> {
@@ -637,7 +681,12 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the query into `returned`, up to `wanted` rows; how many there were.
-    fn select(&mut self, query: &super::query::CompiledQuery, wanted: usize, keep: bool) -> Result<u64, Stop> {
+    fn select(
+        &mut self,
+        query: &super::query::CompiledQuery,
+        wanted: usize,
+        keep: bool,
+    ) -> Result<u64, Stop> {
         let mut rows = std::mem::take(&mut self.returned);
         rows.clear();
         let mut count = 0;
@@ -648,7 +697,11 @@ impl<'a> Run<'a> {
                 if keep {
                     rows.push(row.to_vec());
                 }
-                Ok(if count as usize >= wanted { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) })
+                Ok(if count as usize >= wanted {
+                    std::ops::ControlFlow::Break(())
+                } else {
+                    std::ops::ControlFlow::Continue(())
+                })
             })
         });
         self.returned = rows;
@@ -659,7 +712,9 @@ impl<'a> Run<'a> {
     fn assign(&mut self, target: &Target, value: Value) -> Result<(), SqlError> {
         let value = match (&target.from, value) {
             (_, Value::Deferred) => Value::Deferred,
-            (Some(from), value) if !value.is_null() => cast(&value, from, &target.ty, CastContext::Assignment)?,
+            (Some(from), value) if !value.is_null() => {
+                cast(&value, from, &target.ty, CastContext::Assignment)?
+            }
             (_, value) => value,
         };
         if target.not_null && value.is_null() {
@@ -718,7 +773,8 @@ impl<'a> Run<'a> {
         match self.truth(condition)? {
             Truth::True | Truth::Deferred => Ok(()),
             Truth::False | Truth::Unknown => {
-                let message = message.map_or(Ok("assertion failed".to_string()), |message| self.text_of(message))?;
+                let message =
+                    message.map_or(Ok("assertion failed".to_string()), |message| self.text_of(message))?;
                 Err(SqlError::new(SqlState::ASSERT_FAILURE, message).into())
             }
         }
@@ -757,31 +813,55 @@ fn after_body(flow: Flow, label: LoopLabel) -> Result<bool, Flow> {
 
 fn range_bounds(bounds: [Value; 3]) -> Result<[i64; 3], SqlError> {
     let mut numbers = [0; 3];
-    for ((number, bound), what) in numbers.iter_mut().zip(bounds).zip(["lower bound", "upper bound", "BY value"]) {
+    for ((number, bound), what) in
+        numbers.iter_mut().zip(bounds).zip(["lower bound", "upper bound", "BY value"])
+    {
         let Value::Int(value) = bound else {
-            return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, format!("{what} of FOR loop cannot be null")));
+            return Err(SqlError::new(
+                SqlState::NULL_VALUE_NOT_ALLOWED,
+                format!("{what} of FOR loop cannot be null"),
+            ));
         };
         *number = value;
     }
     if numbers[2] <= 0 {
-        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "BY value of FOR loop must be greater than zero"));
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "BY value of FOR loop must be greater than zero",
+        ));
     }
     Ok(numbers)
 }
 
 /// `a[i] := v`; an array grows by NULLs to reach its new end.
-fn assign_element(array: &mut Value, element: &weir_types::SqlType, index: Value, value: Value) -> Result<(), SqlError> {
+fn assign_element(
+    array: &mut Value,
+    element: &weir_types::SqlType,
+    index: Value,
+    value: Value,
+) -> Result<(), SqlError> {
     const ELEMENTS_MAX: i64 = 134_217_727;
     let at = match index {
         Value::Int(at) if (1..=ELEMENTS_MAX).contains(&at) => at as usize,
         Value::Int(at) if at < 1 => {
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("an array subscript below 1 ({at}) is not supported"))
-                .with_hint("Arrays begin at 1 here."));
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("an array subscript below 1 ({at}) is not supported"),
+            )
+            .with_hint("Arrays begin at 1 here."));
         }
         Value::Int(_) => {
-            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "array size exceeds the maximum allowed (134217727)"));
+            return Err(SqlError::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "array size exceeds the maximum allowed (134217727)",
+            ));
         }
-        _ => return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "array subscript in assignment must not be null")),
+        _ => {
+            return Err(SqlError::new(
+                SqlState::NULL_VALUE_NOT_ALLOWED,
+                "array subscript in assignment must not be null",
+            ));
+        }
     };
     if let Value::Deferred = array {
         return Ok(());
@@ -802,8 +882,11 @@ fn assign_element(array: &mut Value, element: &weir_types::SqlType, index: Value
 #[cold]
 fn needs_general(what: &str) -> Stop {
     Stop::Error(
-        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported over several shards"))
-            .with_hint("Place the rows that the procedure needs together, or pass the value as a parameter."),
+        SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("{what} is not supported over several shards"),
+        )
+        .with_hint("Place the rows that the procedure needs together, or pass the value as a parameter."),
     )
 }
 
@@ -825,4 +908,3 @@ pub(super) fn join_effects(parts: impl IntoIterator<Item = Effects>) -> Effects 
     all.assigned.dedup();
     all
 }
-

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use weir_analysis::plan::{GuardKind, Plan};
 use weir_sql::bound::{
-    Delete, Expr, ExprKind, FromItem, Insert, InsertSource, IntoTarget, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query,
-    QueryBody, RelationId, Select, Statement, Step, StepKind, Update, VariableId,
+    Delete, Expr, ExprKind, FromItem, Insert, InsertSource, IntoTarget, OutputColumn, ParameterMode,
+    Procedure, ProcedureKind, Query, QueryBody, RelationId, Select, Statement, Step, StepKind, Update,
+    VariableId,
 };
 use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, TableId};
 use weir_sql::{Application, Span};
@@ -19,16 +20,16 @@ use super::expr::CompiledExpr;
 use super::expr::compile::compile_list;
 use super::flow::Participation;
 use super::program::{
-    CompileError, CompiledInto, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep, CompiledStepKind, Effects, Input, Program,
-    Target, VariableRules, guarded_statements, partitions,
+    CompileError, CompiledInto, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
+    CompiledStepKind, Effects, Input, Program, Target, VariableRules, guarded_statements, partitions,
 };
 use super::query::CompiledQuery;
 use super::routing::{Route, Router};
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use super::walk;
 use super::write::{
-    Assignment, AssignmentKind, CheckRule, CompiledConflict, CompiledDelete, CompiledInsert, CompiledSource, CompiledUpdate, DistantParent,
-    ForeignKeyRule, Matches, Reference, TableRules,
+    Assignment, AssignmentKind, CheckRule, CompiledConflict, CompiledDelete, CompiledInsert, CompiledSource,
+    CompiledUpdate, DistantParent, ForeignKeyRule, Matches, Reference, TableRules,
 };
 use crate::storage::Schema;
 
@@ -56,7 +57,11 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
 fn check_unique_keys(catalog: &Catalog, partitions: &[Option<Vec<ColumnIndex>>]) -> Result<(), CompileError> {
     for table in &catalog.tables {
         let Some(partition) = &partitions[table.id.0 as usize] else { continue };
-        let keys = table.primary_key.iter().chain(&table.unique_keys).map(|key| (&key.name, key.columns.clone(), key.span));
+        let keys = table
+            .primary_key
+            .iter()
+            .chain(&table.unique_keys)
+            .map(|key| (&key.name, key.columns.clone(), key.span));
         let indexes = table.indexes.iter().filter(|index| index.unique).map(|index| {
             let columns = index.keys.iter().filter_map(|key| match key.expr.kind {
                 ExprKind::Column { column, .. } => Some(column),
@@ -66,10 +71,14 @@ fn check_unique_keys(catalog: &Catalog, partitions: &[Option<Vec<ColumnIndex>>])
         });
         for (name, columns, span) in keys.chain(indexes) {
             if !partition.iter().all(|column| columns.contains(column)) {
-                let names: Vec<&str> = partition.iter().map(|&column| table.columns[column].name.as_str()).collect();
+                let names: Vec<&str> =
+                    partition.iter().map(|&column| table.columns[column].name.as_str()).collect();
                 return Err(unsupported(
                     span,
-                    format!("key \"{name}\" over several shards, without the partition column {},", names.join(", ")),
+                    format!(
+                        "key \"{name}\" over several shards, without the partition column {},",
+                        names.join(", ")
+                    ),
                     "Partition the table by columns of the key, make it replicated, or run on one shard.",
                 ));
             }
@@ -81,12 +90,21 @@ fn check_unique_keys(catalog: &Catalog, partitions: &[Option<Vec<ColumnIndex>>])
 fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
     for table in &catalog.tables {
         for index in &table.indexes {
-            let plain = index.predicate.is_none() && index.keys.iter().all(|key| matches!(key.expr.kind, ExprKind::Column { .. }));
+            let plain = index.predicate.is_none()
+                && index.keys.iter().all(|key| matches!(key.expr.kind, ExprKind::Column { .. }));
             if !plain {
-                return Err(unsupported(index.span, "a partial index or an index on an expression", "An index on plain columns works."));
+                return Err(unsupported(
+                    index.span,
+                    "a partial index or an index on an expression",
+                    "An index on plain columns works.",
+                ));
             }
         }
-        let keyed = table.primary_key.iter().chain(&table.unique_keys).flat_map(|key| key.columns.iter().map(|column| (*column, key.span)));
+        let keyed = table
+            .primary_key
+            .iter()
+            .chain(&table.unique_keys)
+            .flat_map(|key| key.columns.iter().map(|column| (*column, key.span)));
         let indexed = table.indexes.iter().flat_map(|index| {
             index.keys.iter().filter_map(|key| match key.expr.kind {
                 ExprKind::Column { column, .. } => Some((column, index.span)),
@@ -96,7 +114,11 @@ fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
         for (column, span) in keyed.chain(indexed) {
             let ty = &table.columns[column].ty;
             if matches!(ty, SqlType::Jsonb | SqlType::Array(_)) {
-                return Err(unsupported(span, format!("an index on a column of type {ty}"), "Index a column of a scalar type."));
+                return Err(unsupported(
+                    span,
+                    format!("an index on a column of type {ty}"),
+                    "Index a column of a scalar type.",
+                ));
             }
         }
     }
@@ -104,7 +126,8 @@ fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
 }
 
 fn unsupported(span: Span, what: impl std::fmt::Display, instead: &str) -> CompileError {
-    let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported")).with_hint(instead);
+    let error =
+        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported")).with_hint(instead);
     CompileError { span, error }
 }
 
@@ -201,17 +224,25 @@ fn foreign_key(
     table: TableId,
     key: &ForeignKey,
 ) -> ForeignKeyRule {
-    let child_of = |parent: ColumnIndex| key.parent_columns.iter().position(|&column| column == parent).map(|at| key.columns[at]);
+    let child_of = |parent: ColumnIndex| {
+        key.parent_columns.iter().position(|&column| column == parent).map(|at| key.columns[at])
+    };
     let parent = schema.table(key.parent);
     let fits = |index: &crate::storage::IndexSchema| {
         index.unique
             && index.columns.len() == key.parent_columns.len()
             && index.columns.iter().all(|column| column.column.and_then(child_of).is_some())
     };
-    let parent_index = parent.indexes.iter().position(fits).expect("the binder demands a unique key behind a foreign key");
-    let key_columns = parent.indexes[parent_index].columns.iter().filter_map(|column| column.column.and_then(child_of)).collect();
-    let parent_partition =
-        partitions[key.parent.0 as usize].as_ref().map(|columns| columns.iter().filter_map(|&column| child_of(column)).collect());
+    let parent_index =
+        parent.indexes.iter().position(fits).expect("the binder demands a unique key behind a foreign key");
+    let key_columns = parent.indexes[parent_index]
+        .columns
+        .iter()
+        .filter_map(|column| column.column.and_then(child_of))
+        .collect();
+    let parent_partition = partitions[key.parent.0 as usize]
+        .as_ref()
+        .map(|columns| columns.iter().filter_map(|&column| child_of(column)).collect());
     ForeignKeyRule {
         name: key.name.clone(),
         parent: key.parent,
@@ -225,11 +256,14 @@ fn foreign_key(
 
 /// A child's shard is its parent's, whatever the values.
 fn lives_together(partitions: &[Option<Vec<ColumnIndex>>], child: TableId, key: &ForeignKey) -> bool {
-    let (Some(parent), Some(child)) = (&partitions[key.parent.0 as usize], &partitions[child.0 as usize]) else {
+    let (Some(parent), Some(child)) = (&partitions[key.parent.0 as usize], &partitions[child.0 as usize])
+    else {
         return partitions[key.parent.0 as usize].is_none();
     };
-    let mapped: Option<Vec<ColumnIndex>> =
-        parent.iter().map(|column| key.parent_columns.iter().position(|parent| parent == column).map(|at| key.columns[at])).collect();
+    let mapped: Option<Vec<ColumnIndex>> = parent
+        .iter()
+        .map(|column| key.parent_columns.iter().position(|parent| parent == column).map(|at| key.columns[at]))
+        .collect();
     mapped.as_ref() == Some(child)
 }
 
@@ -270,9 +304,14 @@ impl<'a> ProcedureCompiler<'a> {
             guards,
         };
         let body = compiler.steps(&procedure.body)?;
-        let parameter = |modes: &'a [ParameterMode]| procedure.parameters.iter().filter(|parameter| modes.contains(&parameter.mode));
-        let inputs = parameter(&[ParameterMode::In, ParameterMode::InOut])
-            .map(|parameter| Input { name: parameter.name.clone(), ty: parameter.ty.clone(), slot: parameter.variable.0 });
+        let parameter = |modes: &'a [ParameterMode]| {
+            procedure.parameters.iter().filter(|parameter| modes.contains(&parameter.mode))
+        };
+        let inputs = parameter(&[ParameterMode::In, ParameterMode::InOut]).map(|parameter| Input {
+            name: parameter.name.clone(),
+            ty: parameter.ty.clone(),
+            slot: parameter.variable.0,
+        });
         let outputs: Vec<(String, SqlType, Slot)> = parameter(&[ParameterMode::Out, ParameterMode::InOut])
             .map(|parameter| (parameter.name.clone(), parameter.ty.clone(), parameter.variable.0))
             .collect();
@@ -288,7 +327,11 @@ impl<'a> ProcedureCompiler<'a> {
             variables: procedure
                 .variables
                 .iter()
-                .map(|variable| VariableRules { name: variable.name.clone(), ty: variable.ty.clone(), not_null: variable.not_null })
+                .map(|variable| VariableRules {
+                    name: variable.name.clone(),
+                    ty: variable.ty.clone(),
+                    not_null: variable.not_null,
+                })
                 .collect(),
             slots: compiler.slots.slots_max(),
             cells: compiler.slots.cells_max(),
@@ -334,7 +377,13 @@ impl<'a> ProcedureCompiler<'a> {
     fn target(&self, variable: VariableId, from: Option<&SqlType>) -> Target {
         let rules = &self.procedure.variables[variable.0 as usize];
         let from = from.filter(|from| **from != rules.ty && !same_representation(from, &rules.ty)).cloned();
-        Target { slot: variable.0, name: rules.name.clone(), ty: rules.ty.clone(), not_null: rules.not_null, from }
+        Target {
+            slot: variable.0,
+            name: rules.name.clone(),
+            ty: rules.ty.clone(),
+            not_null: rules.not_null,
+            from,
+        }
     }
 
     fn targets(&self, targets: &[IntoTarget], columns: &[OutputColumn]) -> Vec<Target> {
@@ -352,26 +401,35 @@ impl<'a> ProcedureCompiler<'a> {
                     SqlType::Array(element) => (**element).clone(),
                     other => other.clone(),
                 };
-                CompiledStepKind::AssignElement { slot: variable.0, element, index: self.expr(index)?, value: self.expr(value)? }
+                CompiledStepKind::AssignElement {
+                    slot: variable.0,
+                    element,
+                    index: self.expr(index)?,
+                    value: self.expr(value)?,
+                }
             }
             StepKind::Sql { statement, into } => return self.statement(statement, into.as_ref(), step.span),
             StepKind::If { branches, otherwise } => {
                 let bodies = branches.iter().map(|(_, body)| effects(body)).chain([effects(otherwise)]);
                 let effects = join_effects(bodies);
-                let branches: Result<Vec<_>, CompileError> =
-                    branches.iter().map(|(condition, body)| Ok((self.expr(condition)?, self.steps(body)?))).collect();
+                let branches: Result<Vec<_>, CompileError> = branches
+                    .iter()
+                    .map(|(condition, body)| Ok((self.expr(condition)?, self.steps(body)?)))
+                    .collect();
                 CompiledStepKind::If { branches: branches?, otherwise: self.steps(otherwise)?, effects }
             }
-            StepKind::ForRange { variable, from, to, by, reverse, label, body } => CompiledStepKind::ForRange {
-                slot: variable.0,
-                from: self.expr(from)?,
-                to: self.expr(to)?,
-                by: self.maybe(by.as_ref())?,
-                reverse: *reverse,
-                label: *label,
-                effects: effects(body),
-                body: self.steps(body)?,
-            },
+            StepKind::ForRange { variable, from, to, by, reverse, label, body } => {
+                CompiledStepKind::ForRange {
+                    slot: variable.0,
+                    from: self.expr(from)?,
+                    to: self.expr(to)?,
+                    by: self.maybe(by.as_ref())?,
+                    reverse: *reverse,
+                    label: *label,
+                    effects: effects(body),
+                    body: self.steps(body)?,
+                }
+            }
             StepKind::ForQuery { targets, query, label, body } => {
                 let route = self.router.query(query);
                 CompiledStepKind::ForQuery {
@@ -390,13 +448,24 @@ impl<'a> ProcedureCompiler<'a> {
                 effects: effects(body),
                 body: self.steps(body)?,
             },
-            StepKind::While { condition, label, body } => {
-                CompiledStepKind::While { condition: self.expr(condition)?, label: *label, effects: effects(body), body: self.steps(body)? }
+            StepKind::While { condition, label, body } => CompiledStepKind::While {
+                condition: self.expr(condition)?,
+                label: *label,
+                effects: effects(body),
+                body: self.steps(body)?,
+            },
+            StepKind::Loop { label, body } => {
+                CompiledStepKind::Loop { label: *label, body: self.steps(body)? }
             }
-            StepKind::Loop { label, body } => CompiledStepKind::Loop { label: *label, body: self.steps(body)? },
-            StepKind::Block { label, body } => CompiledStepKind::Block { label: *label, body: self.steps(body)? },
-            StepKind::Exit { label, when } => CompiledStepKind::Exit { label: *label, when: self.maybe(when.as_ref())? },
-            StepKind::Continue { label, when } => CompiledStepKind::Continue { label: *label, when: self.maybe(when.as_ref())? },
+            StepKind::Block { label, body } => {
+                CompiledStepKind::Block { label: *label, body: self.steps(body)? }
+            }
+            StepKind::Exit { label, when } => {
+                CompiledStepKind::Exit { label: *label, when: self.maybe(when.as_ref())? }
+            }
+            StepKind::Continue { label, when } => {
+                CompiledStepKind::Continue { label: *label, when: self.maybe(when.as_ref())? }
+            }
             StepKind::Raise(raise) => CompiledStepKind::Raise(Box::new(CompiledRaise {
                 level: raise.level,
                 format: raise.format.clone(),
@@ -410,7 +479,10 @@ impl<'a> ProcedureCompiler<'a> {
             StepKind::ReturnNext { values } => CompiledStepKind::ReturnNext { values: self.exprs(values)? },
             StepKind::ReturnQuery { query } => {
                 let route = self.router.query(query);
-                CompiledStepKind::ReturnQuery { route: self.route(route)?, query: Box::new(self.query(query, step.span)?) }
+                CompiledStepKind::ReturnQuery {
+                    route: self.route(route)?,
+                    query: Box::new(self.query(query, step.span)?),
+                }
             }
             StepKind::GetRowCount { variable } => {
                 CompiledStepKind::GetRowCount { target: self.target(*variable, Some(&SqlType::Int8)) }
@@ -425,9 +497,10 @@ impl<'a> ProcedureCompiler<'a> {
                 let targets = self.targets(targets, &outputs);
                 CompiledStepKind::Call { procedure: *procedure, args: self.exprs(args)?, targets }
             }
-            StepKind::Assert { condition, message } => {
-                CompiledStepKind::Assert { condition: self.expr(condition)?, message: self.maybe(message.as_ref())? }
-            }
+            StepKind::Assert { condition, message } => CompiledStepKind::Assert {
+                condition: self.expr(condition)?,
+                message: self.maybe(message.as_ref())?,
+            },
             StepKind::Null => CompiledStepKind::Null,
         })
     }
@@ -445,19 +518,34 @@ impl<'a> ProcedureCompiler<'a> {
     ) -> Result<CompiledStepKind, CompileError> {
         let route = self.router.statement(statement);
         let route = self.route(route)?;
-        let into = into.map(|into| CompiledInto { targets: self.targets(&into.targets, &statement.columns()), strict: into.strict });
+        let into = into.map(|into| CompiledInto {
+            targets: self.targets(&into.targets, &statement.columns()),
+            strict: into.strict,
+        });
         Ok(match statement {
-            Statement::Query(query) => CompiledStepKind::Query { query: Box::new(self.query(query, span)?), into, route },
-            Statement::Insert(insert) => {
-                CompiledStepKind::Insert { insert: Box::new(place(self.insert(insert, statement), insert.span)?), into, route }
+            Statement::Query(query) => {
+                CompiledStepKind::Query { query: Box::new(self.query(query, span)?), into, route }
             }
+            Statement::Insert(insert) => CompiledStepKind::Insert {
+                insert: Box::new(place(self.insert(insert, statement), insert.span)?),
+                into,
+                route,
+            },
             Statement::Update(update) => {
                 let guarded = self.guards.contains_key(&span) || self.guards.contains_key(&update.span);
-                CompiledStepKind::Update { update: Box::new(place(self.update(update, statement, guarded), update.span)?), into, route }
+                CompiledStepKind::Update {
+                    update: Box::new(place(self.update(update, statement, guarded), update.span)?),
+                    into,
+                    route,
+                }
             }
             Statement::Delete(delete) => {
                 let guarded = self.guards.contains_key(&span) || self.guards.contains_key(&delete.span);
-                CompiledStepKind::Delete { delete: Box::new(place(self.delete(delete, statement, guarded), delete.span)?), into, route }
+                CompiledStepKind::Delete {
+                    delete: Box::new(place(self.delete(delete, statement, guarded), delete.span)?),
+                    into,
+                    route,
+                }
             }
         })
     }
@@ -468,10 +556,13 @@ impl<'a> ProcedureCompiler<'a> {
         let mut compiler = Compiler::new(self.schema, &mut self.slots);
         let source = match &insert.source {
             InsertSource::Values(rows) => {
-                let rows: Result<Vec<_>, SqlError> = rows.iter().map(|row| compile_list(row, &mut compiler)).collect();
+                let rows: Result<Vec<_>, SqlError> =
+                    rows.iter().map(|row| compile_list(row, &mut compiler)).collect();
                 CompiledSource::Values(rows?)
             }
-            InsertSource::Query(query) => CompiledSource::Query(CompiledQuery::compile_in(query, &mut compiler)?),
+            InsertSource::Query(query) => {
+                CompiledSource::Query(CompiledQuery::compile_in(query, &mut compiler)?)
+            }
         };
         let mut defaults = Vec::new();
         for (column, expr) in &insert.defaults {
@@ -485,7 +576,10 @@ impl<'a> ProcedureCompiler<'a> {
                     indexes.iter().position(|index| {
                         index.unique
                             && index.columns.len() == columns.len()
-                            && index.columns.iter().all(|have| have.column.is_some_and(|have| columns.contains(&have)))
+                            && index
+                                .columns
+                                .iter()
+                                .all(|have| have.column.is_some_and(|have| columns.contains(&have)))
                     })
                 });
                 let update = match &conflict.update {
@@ -495,7 +589,10 @@ impl<'a> ProcedureCompiler<'a> {
                         for (column, expr) in assignments {
                             compiled.push((*column, CompiledExpr::compile(expr, &mut compiler)?));
                         }
-                        let filter = filter.as_ref().map(|filter| CompiledExpr::compile(filter, &mut compiler)).transpose()?;
+                        let filter = filter
+                            .as_ref()
+                            .map(|filter| CompiledExpr::compile(filter, &mut compiler))
+                            .transpose()?;
                         Some((compiled, filter))
                     }
                 };
@@ -506,8 +603,11 @@ impl<'a> ProcedureCompiler<'a> {
             insert.returning.iter().map(|(_, expr)| CompiledExpr::compile(expr, &mut compiler)).collect();
         let returning = returning?;
         let mut distant_parents = Vec::new();
-        for (rule, (compiled, key)) in
-            self.rules[insert.table.0 as usize].foreign_keys.iter().zip(&self.router.catalog.table(insert.table).foreign_keys).enumerate()
+        for (rule, (compiled, key)) in self.rules[insert.table.0 as usize]
+            .foreign_keys
+            .iter()
+            .zip(&self.router.catalog.table(insert.table).foreign_keys)
+            .enumerate()
         {
             if compiled.together || compiled.parent_partition.is_none() {
                 continue;
@@ -541,7 +641,12 @@ impl<'a> ProcedureCompiler<'a> {
         })
     }
 
-    fn update(&mut self, update: &Update, statement: &Statement, guarded: bool) -> Result<CompiledUpdate, SqlError> {
+    fn update(
+        &mut self,
+        update: &Update,
+        statement: &Statement,
+        guarded: bool,
+    ) -> Result<CompiledUpdate, SqlError> {
         self.slots.begin_statement(statement);
         let rows = self.matches(update.table, update.relation, &update.from, update.filter.as_ref())?;
         let mut assignments = Vec::new();
@@ -554,7 +659,8 @@ impl<'a> ProcedureCompiler<'a> {
         let mut compiler = Compiler::new(self.schema, &mut self.slots);
         let returning: Result<Vec<_>, SqlError> =
             update.returning.iter().map(|(_, expr)| CompiledExpr::compile(expr, &mut compiler)).collect();
-        let assigned = |column: &ColumnIndex| update.assignments.iter().any(|(assigned, _)| assigned == column);
+        let assigned =
+            |column: &ColumnIndex| update.assignments.iter().any(|(assigned, _)| assigned == column);
         let rules = &self.rules[update.table.0 as usize];
         let partition = match self.router.plan.placement(update.table) {
             weir_analysis::plan::Placement::Partitioned { columns } => columns.iter().any(assigned),
@@ -577,7 +683,12 @@ impl<'a> ProcedureCompiler<'a> {
         })
     }
 
-    fn delete(&mut self, delete: &Delete, statement: &Statement, guarded: bool) -> Result<CompiledDelete, SqlError> {
+    fn delete(
+        &mut self,
+        delete: &Delete,
+        statement: &Statement,
+        guarded: bool,
+    ) -> Result<CompiledDelete, SqlError> {
         self.slots.begin_statement(statement);
         let rows = self.matches(delete.table, delete.relation, &delete.using, delete.filter.as_ref())?;
         let mut compiler = Compiler::new(self.schema, &mut self.slots);
@@ -599,10 +710,16 @@ impl<'a> ProcedureCompiler<'a> {
             if let Some(filter) = filter {
                 walk::conjuncts(filter, &mut conditions);
             }
-            return Ok(Matches::Access(TableAccess::compile(table, relation, &conditions, &mut self.compiler())?));
+            return Ok(Matches::Access(TableAccess::compile(
+                table,
+                relation,
+                &conditions,
+                &mut self.compiler(),
+            )?));
         }
         let span = Span::default();
-        let identity = Expr { kind: ExprKind::Column { relation, column: ROW_IDENTITY }, ty: SqlType::Int8, span };
+        let identity =
+            Expr { kind: ExprKind::Column { relation, column: ROW_IDENTITY }, ty: SqlType::Int8, span };
         self.slots.column(relation, ROW_IDENTITY);
         let alias = self.router.catalog.table(table).name.clone();
         let mut from = vec![FromItem::Table { relation, table, alias, span }];
@@ -631,22 +748,36 @@ impl<'a> ProcedureCompiler<'a> {
 
     /// Design §3: `x = x + d` adds, `x = greatest(x, v)` is a maximum, `x = v` assigns, and any other
     /// expression over the same row is applied to the row that it meets.
-    fn assignment_kind(&mut self, relation: RelationId, column: ColumnIndex, ty: &SqlType, expr: &Expr) -> Result<AssignmentKind, SqlError> {
+    fn assignment_kind(
+        &mut self,
+        relation: RelationId,
+        column: ColumnIndex,
+        ty: &SqlType,
+        expr: &Expr,
+    ) -> Result<AssignmentKind, SqlError> {
         let reads = |expr: &Expr| walk::relations_read(expr).contains(&relation);
         if !reads(expr) {
             return Ok(AssignmentKind::Assign);
         }
         let is_self = |expr: &Expr| matches!(uncast(expr).kind, ExprKind::Column { relation: r, column: c } if r == relation && c == column);
-        let comparable = |expr: &Expr| expr.ty.base() == ty.base() || (expr.ty.is_integer() && ty.is_integer());
+        let comparable =
+            |expr: &Expr| expr.ty.base() == ty.base() || (expr.ty.is_integer() && ty.is_integer());
         match &uncast(expr).kind {
-            ExprKind::Binary { op: weir_sql::bound::BinaryOp::Add, left, right } if comparable(right) && is_self(left) && !reads(right) => {
+            ExprKind::Binary { op: weir_sql::bound::BinaryOp::Add, left, right }
+                if comparable(right) && is_self(left) && !reads(right) =>
+            {
                 return Ok(AssignmentKind::Add(CompiledExpr::compile(right, &mut self.compiler())?));
             }
-            ExprKind::Binary { op: weir_sql::bound::BinaryOp::Add, left, right } if comparable(left) && is_self(right) && !reads(left) => {
+            ExprKind::Binary { op: weir_sql::bound::BinaryOp::Add, left, right }
+                if comparable(left) && is_self(right) && !reads(left) =>
+            {
                 return Ok(AssignmentKind::Add(CompiledExpr::compile(left, &mut self.compiler())?));
             }
-            ExprKind::Binary { op: weir_sql::bound::BinaryOp::Subtract, left, right } if comparable(right) && is_self(left) && !reads(right) => {
-                let negated = Expr { kind: ExprKind::Negate(right.clone()), ty: right.ty.clone(), span: right.span };
+            ExprKind::Binary { op: weir_sql::bound::BinaryOp::Subtract, left, right }
+                if comparable(right) && is_self(left) && !reads(right) =>
+            {
+                let negated =
+                    Expr { kind: ExprKind::Negate(right.clone()), ty: right.ty.clone(), span: right.span };
                 return Ok(AssignmentKind::Add(CompiledExpr::compile(&negated, &mut self.compiler())?));
             }
             ExprKind::Greatest(list) | ExprKind::Least(list) => {
@@ -661,7 +792,11 @@ impl<'a> ProcedureCompiler<'a> {
                 {
                     let value = CompiledExpr::compile(other, &mut self.compiler())?;
                     let greatest = matches!(uncast(expr).kind, ExprKind::Greatest(_));
-                    return Ok(if greatest { AssignmentKind::Max(value) } else { AssignmentKind::Min(value) });
+                    return Ok(if greatest {
+                        AssignmentKind::Max(value)
+                    } else {
+                        AssignmentKind::Min(value)
+                    });
                 }
             }
             _ => {}
@@ -672,7 +807,10 @@ impl<'a> ProcedureCompiler<'a> {
         walk::each_expr(expr, &mut |expr| match &expr.kind {
             ExprKind::Variable(variable) if !variables.contains(&variable.0) => variables.push(variable.0),
             ExprKind::Column { relation: other, .. } => foreign |= *other != relation,
-            ExprKind::ScalarSubquery(_) | ExprKind::Exists { .. } | ExprKind::QuantifiedSubquery { .. } | ExprKind::ArraySubquery(_) => {
+            ExprKind::ScalarSubquery(_)
+            | ExprKind::Exists { .. }
+            | ExprKind::QuantifiedSubquery { .. }
+            | ExprKind::ArraySubquery(_) => {
                 subquery = true;
             }
             _ => {}
@@ -683,7 +821,11 @@ impl<'a> ProcedureCompiler<'a> {
         }
         let mut used = walk::UsedColumns::new();
         walk::each_expr(expr, &mut |expr| walk::note_column(&mut used, expr));
-        let columns = used.remove(&relation).unwrap_or_default().into_iter().map(|column| (column, self.slots.column(relation, column)));
+        let columns = used
+            .remove(&relation)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|column| (column, self.slots.column(relation, column)));
         Ok(AssignmentKind::Apply { columns: columns.collect(), variables })
     }
 }
@@ -691,7 +833,11 @@ impl<'a> ProcedureCompiler<'a> {
 /// Without the casts that the binder put around an assigned value.
 fn uncast(expr: &Expr) -> &Expr {
     match &expr.kind {
-        ExprKind::Cast { operand, .. } if expr.ty.base() == operand.ty.base() || (expr.ty.is_integer() && operand.ty.is_integer()) => uncast(operand),
+        ExprKind::Cast { operand, .. }
+            if expr.ty.base() == operand.ty.base() || (expr.ty.is_integer() && operand.ty.is_integer()) =>
+        {
+            uncast(operand)
+        }
         _ => expr,
     }
 }
@@ -712,9 +858,12 @@ fn same_representation(from: &SqlType, to: &SqlType) -> bool {
 fn effects(steps: &[Step]) -> Effects {
     let mut all = Effects::default();
     for step in steps {
-        let mut assign = |targets: &[IntoTarget]| all.assigned.extend(targets.iter().map(|target| target.variable.0));
+        let mut assign =
+            |targets: &[IntoTarget]| all.assigned.extend(targets.iter().map(|target| target.variable.0));
         let inner = match &step.kind {
-            StepKind::Assign { variable, .. } | StepKind::AssignElement { variable, .. } | StepKind::GetRowCount { variable } => {
+            StepKind::Assign { variable, .. }
+            | StepKind::AssignElement { variable, .. }
+            | StepKind::GetRowCount { variable } => {
                 all.assigned.push(variable.0);
                 continue;
             }
@@ -728,7 +877,9 @@ fn effects(steps: &[Step]) -> Effects {
                 assign(targets);
                 continue;
             }
-            StepKind::If { branches, otherwise } => join_effects(branches.iter().map(|(_, body)| effects(body)).chain([effects(otherwise)])),
+            StepKind::If { branches, otherwise } => {
+                join_effects(branches.iter().map(|(_, body)| effects(body)).chain([effects(otherwise)]))
+            }
             StepKind::ForRange { variable, body, .. } | StepKind::ForEach { variable, body, .. } => {
                 all.assigned.push(variable.0);
                 effects(body)
@@ -738,8 +889,13 @@ fn effects(steps: &[Step]) -> Effects {
                 assign(targets);
                 effects(body)
             }
-            StepKind::While { body, .. } | StepKind::Loop { body, .. } | StepKind::Block { body, .. } => effects(body),
-            StepKind::Exit { .. } | StepKind::Continue { .. } | StepKind::Return { .. } | StepKind::ReturnNext { .. } => {
+            StepKind::While { body, .. } | StepKind::Loop { body, .. } | StepKind::Block { body, .. } => {
+                effects(body)
+            }
+            StepKind::Exit { .. }
+            | StepKind::Continue { .. }
+            | StepKind::Return { .. }
+            | StepKind::ReturnNext { .. } => {
                 all.leaves = true;
                 continue;
             }

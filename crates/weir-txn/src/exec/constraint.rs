@@ -27,8 +27,10 @@ pub enum Constraint {
 }
 
 pub fn check(constraint: &Constraint, rows: &dyn Rows, program: &Program) -> Result<Verdict, SqlError> {
-    let (Constraint::NotNull(table, _) | Constraint::Check(table, _) | Constraint::ForeignKey(table, _) | Constraint::Unique(table, _)) =
-        *constraint;
+    let (Constraint::NotNull(table, _)
+    | Constraint::Check(table, _)
+    | Constraint::ForeignKey(table, _)
+    | Constraint::Unique(table, _)) = *constraint;
     let mut seen: HashSet<KeyBytes, FxBuildHasher> = HashSet::default();
     let mut frame = Frame::default();
     let mut verdict = Verdict { holds: true, rows_checked: 0, violation: None };

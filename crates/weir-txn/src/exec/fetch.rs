@@ -21,7 +21,8 @@ pub fn fetch(storage: &Storage, query: &ReadQuery) -> Vec<Vec<Vec<Value>>> {
             Some((earlier, pairs)) => {
                 for row in &fetched[*earlier] {
                     let joined = pairs.iter().map(|&(own, theirs)| (own, row[1 + theirs].clone()));
-                    let equals: Vec<(ColumnIndex, Value)> = read.equals.iter().cloned().chain(joined).collect();
+                    let equals: Vec<(ColumnIndex, Value)> =
+                        read.equals.iter().cloned().chain(joined).collect();
                     matching(storage, read, &equals, &mut rows);
                 }
             }
@@ -37,11 +38,20 @@ pub fn fetch(storage: &Storage, query: &ReadQuery) -> Vec<Vec<Vec<Value>>> {
 }
 
 /// Adds the rows whose columns have these values, found by the index that fits best.
-fn matching(storage: &Storage, read: &TableRead, equals: &[(ColumnIndex, Value)], rows: &mut BTreeSet<RowRef>) {
+fn matching(
+    storage: &Storage,
+    read: &TableRead,
+    equals: &[(ColumnIndex, Value)],
+    rows: &mut BTreeSet<RowRef>,
+) {
     let schema = storage.schema().table(read.table);
-    let wanted = |column: Option<usize>| column.and_then(|column| equals.iter().find(|(of, _)| *of == column));
-    let covered = |index: &IndexSchema| index.columns.iter().take_while(|column| wanted(column.column).is_some()).count();
-    let best = (0..schema.indexes.len()).max_by_key(|&index| (covered(&schema.indexes[index]), usize::MAX - index));
+    let wanted =
+        |column: Option<usize>| column.and_then(|column| equals.iter().find(|(of, _)| *of == column));
+    let covered = |index: &IndexSchema| {
+        index.columns.iter().take_while(|column| wanted(column.column).is_some()).count()
+    };
+    let best =
+        (0..schema.indexes.len()).max_by_key(|&index| (covered(&schema.indexes[index]), usize::MAX - index));
     let mut visit = |row: RowRef| {
         let matches = equals.iter().all(|(column, value)| {
             let own = storage.value(read.table, row, *column);

@@ -56,10 +56,16 @@ impl<'a> Participation<'a> {
 
     fn finish(mut self) -> Participants {
         let others_ready = |last: usize, needs: &[Groups]| {
-            needs.iter().enumerate().all(|(group, needs)| group == last || needs.iter().all(|need| *need == group))
+            needs
+                .iter()
+                .enumerate()
+                .all(|(group, needs)| group == last || needs.iter().all(|need| *need == group))
         };
         let dependent = |group: &usize| self.needs[*group].iter().any(|need| need != group);
-        let order: Vec<usize> = (0..self.keys.len()).filter(dependent).chain((0..self.keys.len()).filter(|group| !dependent(group))).collect();
+        let order: Vec<usize> = (0..self.keys.len())
+            .filter(dependent)
+            .chain((0..self.keys.len()).filter(|group| !dependent(group)))
+            .collect();
         let last = order.into_iter().find(|&group| others_ready(group, &self.needs));
         match last {
             Some(last) => self.keys.swap(0, last),
@@ -115,7 +121,9 @@ impl<'a> Participation<'a> {
         let sources: Option<Key> = keys.iter().map(|key| self.origins.expr(key)).collect();
         let Some(sources) = sources else {
             self.everywhere = true;
-            self.refuse("a partition key is computed from data, so its shards are not known from the arguments");
+            self.refuse(
+                "a partition key is computed from data, so its shards are not known from the arguments",
+            );
             return None;
         };
         Some(match self.keys.iter().position(|key| *key == sources) {
@@ -146,7 +154,8 @@ impl<'a> Participation<'a> {
                 self.taint(*variable, &groups);
             }
             StepKind::Sql { statement, into } => {
-                let targets: Vec<VariableId> = into.iter().flat_map(|into| &into.targets).map(|target| target.variable).collect();
+                let targets: Vec<VariableId> =
+                    into.iter().flat_map(|into| &into.targets).map(|target| target.variable).collect();
                 self.statement(statement, &targets, control);
             }
             StepKind::If { branches, otherwise } => {
@@ -230,7 +239,9 @@ impl<'a> Participation<'a> {
             (Route::Everywhere, _) if !targets.is_empty() || matches!(statement, Statement::Query(_)) => {
                 self.refuse("a query over the rows of all shards");
             }
-            (Route::Everywhere, _) if !reads.is_empty() => self.refuse("a write on all shards depends on one shard's data"),
+            (Route::Everywhere, _) if !reads.is_empty() => {
+                self.refuse("a write on all shards depends on one shard's data")
+            }
             _ => {}
         }
         if let Statement::Insert(insert) = statement {
@@ -261,7 +272,9 @@ impl<'a> Participation<'a> {
 fn leaves(steps: &[Step]) -> bool {
     steps.iter().any(|step| match &step.kind {
         StepKind::Exit { .. } | StepKind::Continue { .. } | StepKind::Return { .. } => true,
-        StepKind::If { branches, otherwise } => branches.iter().any(|(_, body)| leaves(body)) || leaves(otherwise),
+        StepKind::If { branches, otherwise } => {
+            branches.iter().any(|(_, body)| leaves(body)) || leaves(otherwise)
+        }
         StepKind::ForRange { body, .. }
         | StepKind::ForQuery { body, .. }
         | StepKind::ForEach { body, .. }

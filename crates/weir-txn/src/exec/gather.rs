@@ -60,7 +60,11 @@ impl Gather {
             .into_iter()
             .map(|of| GatherTable {
                 table: of.table,
-                equals: of.fixed.into_iter().filter_map(|(column, expr)| Some((column, known(expr)?))).collect(),
+                equals: of
+                    .fixed
+                    .into_iter()
+                    .filter_map(|(column, expr)| Some((column, known(expr)?)))
+                    .collect(),
                 joined: of.joined,
             })
             .collect();
@@ -88,12 +92,25 @@ impl Gather {
             };
             // A join on one shard narrows what is fetched to the rows that it can use.
             let joined = single.and_then(|shard| {
-                let earlier = table.joined.iter().map(|(_, earlier, _)| *earlier).find(|&earlier| places[earlier].is_some_and(|(of, _)| of == shard))?;
-                let pairs = table.joined.iter().filter(|(_, of, _)| *of == earlier).map(|&(own, _, theirs)| (own, theirs)).collect();
+                let earlier = table
+                    .joined
+                    .iter()
+                    .map(|(_, earlier, _)| *earlier)
+                    .find(|&earlier| places[earlier].is_some_and(|(of, _)| of == shard))?;
+                let pairs = table
+                    .joined
+                    .iter()
+                    .filter(|(_, of, _)| *of == earlier)
+                    .map(|&(own, _, theirs)| (own, theirs))
+                    .collect();
                 Some((places[earlier]?.1, pairs))
             });
             for &shard in &shards {
-                by_shard.entry(shard).or_default().push(TableRead { table: table.table, equals: equals.clone(), joined: joined.clone() });
+                by_shard.entry(shard).or_default().push(TableRead {
+                    table: table.table,
+                    equals: equals.clone(),
+                    joined: joined.clone(),
+                });
             }
             places.push(single.map(|shard| (shard, by_shard[&shard].len() - 1)));
         }
@@ -101,7 +118,13 @@ impl Gather {
     }
 
     /// Runs the query on what was fetched; its first row, if it has one.
-    pub fn first_row(&self, values: &[Value], queries: &BTreeMap<ShardId, Arc<ReadQuery>>, fetched: Fetched, program: &Program) -> Result<Option<Vec<Value>>, SqlError> {
+    pub fn first_row(
+        &self,
+        values: &[Value],
+        queries: &BTreeMap<ShardId, Arc<ReadQuery>>,
+        fetched: Fetched,
+        program: &Program,
+    ) -> Result<Option<Vec<Value>>, SqlError> {
         let mut storage = Storage::new(program.schema.clone());
         let mut seen = BTreeSet::new();
         for (shard, tables) in fetched {
@@ -122,7 +145,8 @@ impl Gather {
         let mut found = None;
         let mut sequences = Sequences::default();
         let mut environment = sequences.environment(program, 0, 0);
-        let mut cx = Cx { frame: &mut frame, rows: &storage, transaction_time: 0, environment: &mut environment };
+        let mut cx =
+            Cx { frame: &mut frame, rows: &storage, transaction_time: 0, environment: &mut environment };
         self.compiled.run(&mut cx, &mut |_, row| {
             found = Some(row.to_vec());
             Ok(std::ops::ControlFlow::Break(()))
@@ -133,7 +157,8 @@ impl Gather {
 
 fn shards_of(table: TableId, equals: &[(ColumnIndex, Value)], program: &Program) -> Vec<ShardId> {
     let Some(partition) = program.partition(table) else { return vec![0] };
-    let value = |column: &ColumnIndex| equals.iter().find(|(of, _)| of == column).map(|(_, value)| value.clone());
+    let value =
+        |column: &ColumnIndex| equals.iter().find(|(of, _)| of == column).map(|(_, value)| value.clone());
     match partition.iter().map(value).collect::<Option<Vec<Value>>>() {
         Some(values) => vec![shard_of(&values, program.shards)],
         None => (0..program.shards).collect(),

@@ -109,7 +109,12 @@ impl Participants {
 }
 
 /// Calls `visit` with each combination of the sources' values.
-fn each_key(sources: &[Vec<Source>], args: &[Value], values: &mut Vec<Value>, visit: &mut dyn FnMut(&[Value])) {
+fn each_key(
+    sources: &[Vec<Source>],
+    args: &[Value],
+    values: &mut Vec<Value>,
+    visit: &mut dyn FnMut(&[Value]),
+) {
     let Some((column, rest)) = sources.split_first() else { return visit(values) };
     let mut with = |value: &Value, values: &mut Vec<Value>| {
         values.push(value.clone());
@@ -151,29 +156,112 @@ pub struct CompiledStep {
 
 #[derive(Debug)]
 pub enum CompiledStepKind {
-    Assign { target: Target, value: CompiledExpr },
-    AssignElement { slot: Slot, element: SqlType, index: CompiledExpr, value: CompiledExpr },
-    Query { query: Box<CompiledQuery>, into: Option<CompiledInto>, route: CompiledRoute },
-    Insert { insert: Box<CompiledInsert>, into: Option<CompiledInto>, route: CompiledRoute },
-    Update { update: Box<CompiledUpdate>, into: Option<CompiledInto>, route: CompiledRoute },
-    Delete { delete: Box<CompiledDelete>, into: Option<CompiledInto>, route: CompiledRoute },
+    Assign {
+        target: Target,
+        value: CompiledExpr,
+    },
+    AssignElement {
+        slot: Slot,
+        element: SqlType,
+        index: CompiledExpr,
+        value: CompiledExpr,
+    },
+    Query {
+        query: Box<CompiledQuery>,
+        into: Option<CompiledInto>,
+        route: CompiledRoute,
+    },
+    Insert {
+        insert: Box<CompiledInsert>,
+        into: Option<CompiledInto>,
+        route: CompiledRoute,
+    },
+    Update {
+        update: Box<CompiledUpdate>,
+        into: Option<CompiledInto>,
+        route: CompiledRoute,
+    },
+    Delete {
+        delete: Box<CompiledDelete>,
+        into: Option<CompiledInto>,
+        route: CompiledRoute,
+    },
     /// `effects` of each arm tell what to do where the condition is not known here.
-    If { branches: Vec<(CompiledExpr, Vec<CompiledStep>)>, otherwise: Vec<CompiledStep>, effects: Effects },
-    ForRange { slot: Slot, from: CompiledExpr, to: CompiledExpr, by: Option<CompiledExpr>, reverse: bool, label: LoopLabel, body: Vec<CompiledStep>, effects: Effects },
-    ForQuery { query: Box<CompiledQuery>, targets: Vec<Target>, route: CompiledRoute, label: LoopLabel, body: Vec<CompiledStep>, effects: Effects },
-    ForEach { slot: Slot, array: CompiledExpr, label: LoopLabel, body: Vec<CompiledStep>, effects: Effects },
-    While { condition: CompiledExpr, label: LoopLabel, body: Vec<CompiledStep>, effects: Effects },
-    Loop { label: LoopLabel, body: Vec<CompiledStep> },
-    Block { label: LoopLabel, body: Vec<CompiledStep> },
-    Exit { label: LoopLabel, when: Option<CompiledExpr> },
-    Continue { label: LoopLabel, when: Option<CompiledExpr> },
+    If {
+        branches: Vec<(CompiledExpr, Vec<CompiledStep>)>,
+        otherwise: Vec<CompiledStep>,
+        effects: Effects,
+    },
+    ForRange {
+        slot: Slot,
+        from: CompiledExpr,
+        to: CompiledExpr,
+        by: Option<CompiledExpr>,
+        reverse: bool,
+        label: LoopLabel,
+        body: Vec<CompiledStep>,
+        effects: Effects,
+    },
+    ForQuery {
+        query: Box<CompiledQuery>,
+        targets: Vec<Target>,
+        route: CompiledRoute,
+        label: LoopLabel,
+        body: Vec<CompiledStep>,
+        effects: Effects,
+    },
+    ForEach {
+        slot: Slot,
+        array: CompiledExpr,
+        label: LoopLabel,
+        body: Vec<CompiledStep>,
+        effects: Effects,
+    },
+    While {
+        condition: CompiledExpr,
+        label: LoopLabel,
+        body: Vec<CompiledStep>,
+        effects: Effects,
+    },
+    Loop {
+        label: LoopLabel,
+        body: Vec<CompiledStep>,
+    },
+    Block {
+        label: LoopLabel,
+        body: Vec<CompiledStep>,
+    },
+    Exit {
+        label: LoopLabel,
+        when: Option<CompiledExpr>,
+    },
+    Continue {
+        label: LoopLabel,
+        when: Option<CompiledExpr>,
+    },
     Raise(Box<CompiledRaise>),
-    Return { value: Option<CompiledExpr> },
-    ReturnNext { values: Vec<CompiledExpr> },
-    ReturnQuery { query: Box<CompiledQuery>, route: CompiledRoute },
-    GetRowCount { target: Target },
-    Call { procedure: usize, args: Vec<CompiledExpr>, targets: Vec<Target> },
-    Assert { condition: CompiledExpr, message: Option<CompiledExpr> },
+    Return {
+        value: Option<CompiledExpr>,
+    },
+    ReturnNext {
+        values: Vec<CompiledExpr>,
+    },
+    ReturnQuery {
+        query: Box<CompiledQuery>,
+        route: CompiledRoute,
+    },
+    GetRowCount {
+        target: Target,
+    },
+    Call {
+        procedure: usize,
+        args: Vec<CompiledExpr>,
+        targets: Vec<Target>,
+    },
+    Assert {
+        condition: CompiledExpr,
+        message: Option<CompiledExpr>,
+    },
     Null,
 }
 
@@ -261,7 +349,11 @@ pub struct CompileError {
 /// The statements that take a guard, by their place.
 pub fn guarded_statements(plan: &Plan, procedure: usize) -> BTreeMap<Span, GuardKind> {
     let transaction = plan.transactions.iter().find(|transaction| transaction.procedure == procedure);
-    transaction.into_iter().flat_map(|transaction| &transaction.guards).map(|guard| (guard.statement, guard.kind)).collect()
+    transaction
+        .into_iter()
+        .flat_map(|transaction| &transaction.guards)
+        .map(|guard| (guard.statement, guard.kind))
+        .collect()
 }
 
 pub fn partitions(plan: &Plan) -> Vec<Option<Vec<ColumnIndex>>> {

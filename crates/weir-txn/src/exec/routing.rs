@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::Catalog;
 use weir_sql::bound::{
-    BinaryOp, Expr, ExprKind, FromItem, Insert, InsertSource, Procedure, Query, QueryBody, RelationId, Statement, Step, StepKind, VariableId,
+    BinaryOp, Expr, ExprKind, FromItem, Insert, InsertSource, Procedure, Query, QueryBody, RelationId,
+    Statement, Step, StepKind, VariableId,
 };
 use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
 use weir_types::Value;
@@ -134,7 +135,12 @@ impl<'a> Equalities<'a> {
                 if let Some(filter) = &select.filter {
                     self.filter(filter);
                 }
-                select.outputs.iter().chain(&select.filter).chain(&select.having).for_each(|expr| self.subqueries(expr));
+                select
+                    .outputs
+                    .iter()
+                    .chain(&select.filter)
+                    .chain(&select.having)
+                    .for_each(|expr| self.subqueries(expr));
             }
             QueryBody::SetOperation { left, right, .. } => {
                 self.query(left);
@@ -151,7 +157,9 @@ impl<'a> Equalities<'a> {
                 self.query(query);
                 if let QueryBody::Select(select) = &query.body {
                     for (column, output) in select.outputs.iter().enumerate() {
-                        if let ExprKind::Column { relation: inner, column: at } = without_integer_cast(output).kind {
+                        if let ExprKind::Column { relation: inner, column: at } =
+                            without_integer_cast(output).kind
+                        {
                             let (outer, inner) = (self.class(*relation, column), self.class(inner, at));
                             self.parents[outer] = inner;
                             self.known[inner] = self.known[inner].or(self.known[outer]);
@@ -182,7 +190,9 @@ impl<'a> Equalities<'a> {
 
 fn without_integer_cast(expr: &Expr) -> &Expr {
     match &expr.kind {
-        ExprKind::Cast { operand, .. } if expr.ty.is_integer() && operand.ty.is_integer() => without_integer_cast(operand),
+        ExprKind::Cast { operand, .. } if expr.ty.is_integer() && operand.ty.is_integer() => {
+            without_integer_cast(operand)
+        }
         _ => expr,
     }
 }
@@ -205,7 +215,12 @@ impl Router<'_> {
                 update.from.iter().for_each(|item| equalities.from(item));
                 update.filter.iter().for_each(|filter| equalities.filter(filter));
                 walk::each_statement_expr(statement, &mut |_| {});
-                update.assignments.iter().map(|(_, expr)| expr).chain(&update.filter).for_each(|expr| equalities.subqueries(expr));
+                update
+                    .assignments
+                    .iter()
+                    .map(|(_, expr)| expr)
+                    .chain(&update.filter)
+                    .for_each(|expr| equalities.subqueries(expr));
             }
             Statement::Delete(delete) => {
                 equalities.tables.push((delete.relation, delete.table));
@@ -259,12 +274,16 @@ impl Router<'_> {
                 _ => Route::Everywhere,
             };
         };
-        let key = |row: &[Expr]| -> Option<Vec<Expr>> { columns.iter().map(|&column| inserted(insert, row, column).cloned()).collect() };
+        let key = |row: &[Expr]| -> Option<Vec<Expr>> {
+            columns.iter().map(|&column| inserted(insert, row, column).cloned()).collect()
+        };
         match &insert.source {
             InsertSource::Values(rows) => {
                 let mut keys = rows.iter().map(|row| key(row));
                 match keys.next().flatten() {
-                    Some(first) if keys.all(|other| other.is_some_and(|other| same(&first, &other))) => Route::By(first),
+                    Some(first) if keys.all(|other| other.is_some_and(|other| same(&first, &other))) => {
+                        Route::By(first)
+                    }
                     _ => Route::Everywhere,
                 }
             }
@@ -344,7 +363,9 @@ pub fn same_expr(left: &Expr, right: &Expr) -> bool {
     match (&left.kind, &right.kind) {
         (ExprKind::Variable(a), ExprKind::Variable(b)) => a == b,
         (ExprKind::Literal(a), ExprKind::Literal(b)) => format!("{a:?}") == format!("{b:?}"),
-        (ExprKind::Subscript { array: a, index: i }, ExprKind::Subscript { array: b, index: j }) => same_expr(a, b) && same_expr(i, j),
+        (ExprKind::Subscript { array: a, index: i }, ExprKind::Subscript { array: b, index: j }) => {
+            same_expr(a, b) && same_expr(i, j)
+        }
         _ => false,
     }
 }
@@ -392,14 +413,22 @@ impl Origins {
                     targets.iter().for_each(|target| self.note(target.variable, None));
                     self.steps(body);
                 }
-                StepKind::Sql { into: Some(into), .. } => into.targets.iter().for_each(|target| self.note(target.variable, None)),
-                StepKind::Call { targets, .. } => targets.iter().for_each(|target| self.note(target.variable, None)),
-                StepKind::AssignElement { variable, .. } | StepKind::GetRowCount { variable } => self.note(*variable, None),
+                StepKind::Sql { into: Some(into), .. } => {
+                    into.targets.iter().for_each(|target| self.note(target.variable, None))
+                }
+                StepKind::Call { targets, .. } => {
+                    targets.iter().for_each(|target| self.note(target.variable, None))
+                }
+                StepKind::AssignElement { variable, .. } | StepKind::GetRowCount { variable } => {
+                    self.note(*variable, None)
+                }
                 StepKind::If { branches, otherwise } => {
                     branches.iter().for_each(|(_, body)| self.steps(body));
                     self.steps(otherwise);
                 }
-                StepKind::While { body, .. } | StepKind::Loop { body, .. } | StepKind::Block { body, .. } => self.steps(body),
+                StepKind::While { body, .. } | StepKind::Loop { body, .. } | StepKind::Block { body, .. } => {
+                    self.steps(body)
+                }
                 _ => {}
             }
         }

@@ -17,7 +17,8 @@ use super::routing::shard_of;
 use super::slots::Slot;
 use crate::ramp::participant::{Claim, Write};
 use crate::storage::{
-    ColumnChange, ColumnOperation, IndexId, KeyBytes, KeyRange, Operation, RowFunction, RowRef, Rows, key::push_key,
+    ColumnChange, ColumnOperation, IndexId, KeyBytes, KeyRange, Operation, RowFunction, RowRef, Rows,
+    key::push_key,
 };
 
 /// What every row of a table must satisfy.
@@ -149,7 +150,10 @@ pub enum AssignmentKind {
     Max(CompiledExpr),
     Min(CompiledExpr),
     /// Another expression over this row: the columns and the variables that it reads.
-    Apply { columns: Vec<(ColumnIndex, Slot)>, variables: Vec<Slot> },
+    Apply {
+        columns: Vec<(ColumnIndex, Slot)>,
+        variables: Vec<Slot>,
+    },
 }
 
 /// An `Apply` with what it captured.
@@ -181,8 +185,17 @@ impl Environment for NoEnvironment {
 }
 
 /// Evaluates an expression that reads nothing but the frame.
-pub(super) fn eval_alone(expr: &CompiledExpr, frame: &mut Frame, transaction_time: i64) -> Result<Value, SqlError> {
-    expr.eval(&mut Cx { frame, rows: &crate::storage::NoRows, transaction_time, environment: &mut NoEnvironment })
+pub(super) fn eval_alone(
+    expr: &CompiledExpr,
+    frame: &mut Frame,
+    transaction_time: i64,
+) -> Result<Value, SqlError> {
+    expr.eval(&mut Cx {
+        frame,
+        rows: &crate::storage::NoRows,
+        transaction_time,
+        environment: &mut NoEnvironment,
+    })
 }
 
 impl RowFunction for RowApply {
@@ -258,7 +271,9 @@ impl Run<'_> {
         {
             return match &conflict.update {
                 None => Ok(0),
-                Some((assignments, filter)) => self.update_conflicting(insert, row, &values, assignments, filter.as_ref()),
+                Some((assignments, filter)) => {
+                    self.update_conflicting(insert, row, &values, assignments, filter.as_ref())
+                }
             };
         }
         self.claim_keys(table, &values)?;
@@ -293,7 +308,12 @@ impl Run<'_> {
     }
 
     /// The existing row that an ON CONFLICT is about.
-    fn conflicting(&mut self, table: TableId, index: Option<IndexId>, values: &[Value]) -> Result<Option<u32>, Stop> {
+    fn conflicting(
+        &mut self,
+        table: TableId,
+        index: Option<IndexId>,
+        values: &[Value],
+    ) -> Result<Option<u32>, Stop> {
         let program = self.fragment.program;
         for (at, schema) in program.schema.table(table).indexes.iter().enumerate() {
             if !schema.unique || index.is_some_and(|index| index != at) {
@@ -331,7 +351,10 @@ impl Run<'_> {
         for (column, expr) in assignments {
             changes.push((*column, self.eval(expr)?));
         }
-        let columns = changes.iter().map(|(column, value)| ColumnOperation { column: *column, change: ColumnChange::Assign(value.clone()) });
+        let columns = changes.iter().map(|(column, value)| ColumnOperation {
+            column: *column,
+            change: ColumnChange::Assign(value.clone()),
+        });
         let operation = Operation::Update(columns.collect());
         self.write_update(insert.table, row, &changes, Some(operation), true)?;
         if !insert.returning.is_empty() {
@@ -406,7 +429,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn operation(&mut self, update: &CompiledUpdate, changes: &[(ColumnIndex, Value)]) -> Result<Operation, SqlError> {
+    fn operation(
+        &mut self,
+        update: &CompiledUpdate,
+        changes: &[(ColumnIndex, Value)],
+    ) -> Result<Operation, SqlError> {
         let overwrite = self.fragment.bugs.overwrite || (self.fragment.bugs.no_guards && update.guarded);
         let mut columns = Vec::with_capacity(changes.len());
         for (assignment, (column, value)) in update.assignments.iter().zip(changes) {
@@ -442,7 +469,9 @@ impl Run<'_> {
         let schema = self.fragment.program.schema.table(table);
         for (column, value) in changes {
             if value.is_null() && schema.not_null[*column] {
-                return Err(self.not_null_violation(table, *column, &|at| self.changed(table, row, changes, at)).into());
+                return Err(self
+                    .not_null_violation(table, *column, &|at| self.changed(table, row, changes, at))
+                    .into());
             }
         }
         if checked {
@@ -465,7 +494,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn changed(&self, table: TableId, row: u32, changes: &[(ColumnIndex, Value)], column: ColumnIndex) -> Value {
+    fn changed(
+        &self,
+        table: TableId,
+        row: u32,
+        changes: &[(ColumnIndex, Value)],
+        column: ColumnIndex,
+    ) -> Value {
         match changes.iter().find(|(changed, _)| *changed == column) {
             Some((_, value)) => value.clone(),
             None => self.fragment.storage.value(table, RowRef { shard: 0, row }, column),
@@ -527,7 +562,12 @@ impl Run<'_> {
     }
 
     /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new.
-    fn check_row(&mut self, table: TableId, value: &dyn Fn(ColumnIndex) -> Value, touched: &dyn Fn(ColumnIndex) -> bool) -> Result<(), Stop> {
+    fn check_row(
+        &mut self,
+        table: TableId,
+        value: &dyn Fn(ColumnIndex) -> Value,
+        touched: &dyn Fn(ColumnIndex) -> bool,
+    ) -> Result<(), Stop> {
         let program = self.fragment.program;
         let schema = program.schema.table(table);
         for (column, not_null) in schema.not_null.iter().enumerate() {
@@ -547,7 +587,10 @@ impl Run<'_> {
             if let Value::Bool(false) = eval_alone(&check.expr, self.rule_frame, self.transaction_time)? {
                 return Err(SqlError::new(
                     SqlState::CHECK_VIOLATION,
-                    format!("new row for relation \"{}\" violates check constraint \"{}\"", schema.name, check.name),
+                    format!(
+                        "new row for relation \"{}\" violates check constraint \"{}\"",
+                        schema.name, check.name
+                    ),
                 )
                 .with_detail(failing_row(schema, value))
                 .with_constraint(check.name.clone())
@@ -562,7 +605,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn not_null_violation(&self, table: TableId, column: ColumnIndex, value: &dyn Fn(ColumnIndex) -> Value) -> SqlError {
+    fn not_null_violation(
+        &self,
+        table: TableId,
+        column: ColumnIndex,
+        value: &dyn Fn(ColumnIndex) -> Value,
+    ) -> SqlError {
         let schema = self.fragment.program.schema.table(table);
         SqlError::new(
             SqlState::NOT_NULL_VIOLATION,
@@ -576,7 +624,12 @@ impl Run<'_> {
 
     /// The parent is looked up where it lives; elsewhere its own shard does it
     /// ([`Run::check_parents_for_others`]).
-    fn check_parent(&mut self, table: TableId, rule: &ForeignKeyRule, value: &dyn Fn(ColumnIndex) -> Value) -> Result<(), Stop> {
+    fn check_parent(
+        &mut self,
+        table: TableId,
+        rule: &ForeignKeyRule,
+        value: &dyn Fn(ColumnIndex) -> Value,
+    ) -> Result<(), Stop> {
         let key_values: Vec<Value> = rule.key_columns.iter().map(|&column| value(column)).collect();
         if key_values.iter().any(Value::is_null) {
             return Ok(());
@@ -594,7 +647,12 @@ impl Run<'_> {
         self.require_parent(table, rule, &key_values)
     }
 
-    fn require_parent(&mut self, table: TableId, rule: &ForeignKeyRule, key_values: &[Value]) -> Result<(), Stop> {
+    fn require_parent(
+        &mut self,
+        table: TableId,
+        rule: &ForeignKeyRule,
+        key_values: &[Value],
+    ) -> Result<(), Stop> {
         let program = self.fragment.program;
         let parent = program.schema.table(rule.parent);
         let index = &parent.indexes[rule.parent_index];
@@ -607,9 +665,14 @@ impl Run<'_> {
             Some(_) => Ok(()),
             None => {
                 let schema = program.schema.table(table);
-                let names: Vec<&str> = rule.key_columns.iter().map(|&column| schema.column_names[column].as_str()).collect();
-                let texts: Vec<String> =
-                    rule.key_columns.iter().zip(key_values).map(|(&column, value)| to_text(value, &schema.types[column])).collect();
+                let names: Vec<&str> =
+                    rule.key_columns.iter().map(|&column| schema.column_names[column].as_str()).collect();
+                let texts: Vec<String> = rule
+                    .key_columns
+                    .iter()
+                    .zip(key_values)
+                    .map(|(&column, value)| to_text(value, &schema.types[column]))
+                    .collect();
                 Err(SqlError::new(
                     SqlState::FOREIGN_KEY_VIOLATION,
                     format!(
@@ -635,15 +698,21 @@ impl Run<'_> {
         for distant in &insert.distant_parents {
             let rule = &program.rules[insert.table.0 as usize].foreign_keys[distant.rule];
             for (partition, key) in &distant.rows {
-                let partition: Result<Vec<Value>, SqlError> = partition.iter().map(|expr| self.eval(expr)).collect();
+                let partition: Result<Vec<Value>, SqlError> =
+                    partition.iter().map(|expr| self.eval(expr)).collect();
                 let partition = partition?;
-                if partition.iter().any(Value::is_null) || shard_of(&partition, program.shards) != self.fragment.here {
+                if partition.iter().any(Value::is_null)
+                    || shard_of(&partition, program.shards) != self.fragment.here
+                {
                     continue;
                 }
                 let key: Result<Vec<Value>, SqlError> = key.iter().map(|expr| self.eval(expr)).collect();
                 let key = key?;
                 if key.iter().any(|value| matches!(value, Value::Deferred)) {
-                    return Err(internal(format!("the parent of {} cannot be looked up before it is known", rule.name)));
+                    return Err(internal(format!(
+                        "the parent of {} cannot be looked up before it is known",
+                        rule.name
+                    )));
                 }
                 if !key.iter().any(Value::is_null) {
                     self.require_parent(insert.table, rule, &key)?;
@@ -657,7 +726,8 @@ impl Run<'_> {
     fn on_parent_change(&mut self, table: TableId, row: u32, new: Option<&[Value]>) -> Result<(), Stop> {
         let program = self.fragment.program;
         for reference in &program.rules[table.0 as usize].referenced_by {
-            let old = |column: ColumnIndex| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
+            let old =
+                |column: ColumnIndex| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
             let old_key: Vec<Value> = reference.parent_columns.iter().map(|&column| old(column)).collect();
             let new_key: Option<Vec<Value>> =
                 new.map(|new| reference.parent_columns.iter().map(|&column| new[column].clone()).collect());
@@ -670,7 +740,10 @@ impl Run<'_> {
             if program.shards > 1 && !reference.together {
                 return Err(SqlError::new(
                     SqlState::FEATURE_NOT_SUPPORTED,
-                    format!("removing a parent of \"{}\", whose children live on other shards, is not supported", reference.name),
+                    format!(
+                        "removing a parent of \"{}\", whose children live on other shards, is not supported",
+                        reference.name
+                    ),
                 )
                 .with_hint("Partition the child table by the column that refers to the parent.")
                 .into());
@@ -695,13 +768,23 @@ impl Run<'_> {
         action: ForeignKeyAction,
     ) -> Result<(), Stop> {
         let program = self.fragment.program;
-        let assign = |values: Vec<Value>| -> Vec<(ColumnIndex, Value)> { reference.columns.iter().copied().zip(values).collect() };
+        let assign = |values: Vec<Value>| -> Vec<(ColumnIndex, Value)> {
+            reference.columns.iter().copied().zip(values).collect()
+        };
         let changes = match (action, new_key) {
             (ForeignKeyAction::Restrict, _) => {
                 let schema = program.schema.table(table);
-                let names: Vec<&str> = reference.parent_columns.iter().map(|&column| schema.column_names[column].as_str()).collect();
-                let texts: Vec<String> =
-                    reference.parent_columns.iter().zip(old_key).map(|(&column, value)| to_text(value, &schema.types[column])).collect();
+                let names: Vec<&str> = reference
+                    .parent_columns
+                    .iter()
+                    .map(|&column| schema.column_names[column].as_str())
+                    .collect();
+                let texts: Vec<String> = reference
+                    .parent_columns
+                    .iter()
+                    .zip(old_key)
+                    .map(|(&column, value)| to_text(value, &schema.types[column]))
+                    .collect();
                 let child = &program.schema.table(reference.child).name;
                 return Err(SqlError::new(
                     SqlState::FOREIGN_KEY_VIOLATION,
@@ -722,12 +805,18 @@ impl Run<'_> {
             (ForeignKeyAction::Cascade, Some(new)) => assign(new.to_vec()),
             (ForeignKeyAction::SetNull, _) => assign(vec![Value::Null; reference.columns.len()]),
             (ForeignKeyAction::SetDefault, _) => {
-                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "SET DEFAULT on a foreign key is not supported")
-                    .with_hint("SET NULL, CASCADE and RESTRICT work.")
-                    .into());
+                return Err(SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "SET DEFAULT on a foreign key is not supported",
+                )
+                .with_hint("SET NULL, CASCADE and RESTRICT work.")
+                .into());
             }
         };
-        let columns = changes.iter().map(|(column, value)| ColumnOperation { column: *column, change: ColumnChange::Assign(value.clone()) });
+        let columns = changes.iter().map(|(column, value)| ColumnOperation {
+            column: *column,
+            change: ColumnChange::Assign(value.clone()),
+        });
         let operation = Operation::Update(columns.collect());
         self.write_update(reference.child, child, &changes, Some(operation), false)
     }
@@ -783,10 +872,15 @@ impl Run<'_> {
     fn check_moved(&self, table: TableId, row: u32, new: &[Value]) -> Result<(), Stop> {
         let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
         let program = self.fragment.program;
-        if program.shards > 1 && program.home(table, &|column| new[column].clone()) != program.home(table, &old) {
+        if program.shards > 1
+            && program.home(table, &|column| new[column].clone()) != program.home(table, &old)
+        {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
-                format!("moving a row of \"{}\" to another shard is not supported", program.schema.table(table).name),
+                format!(
+                    "moving a row of \"{}\" to another shard is not supported",
+                    program.schema.table(table).name
+                ),
             )
             .with_hint("Delete the row and insert it anew.")
             .into());

@@ -49,9 +49,16 @@ impl Protocol {
 pub enum Event {
     Send(ShardId, Request),
     /// The call that was begun under this tag has its answer.
-    Answered { tag: u64, result: Result<Output, SqlError> },
+    Answered {
+        tag: u64,
+        result: Result<Output, SqlError>,
+    },
     /// The read that was begun under this tag: the first row of its query.
-    ReadDone { tag: u64, result: Result<Option<Vec<Value>>, SqlError>, rounds: u32 },
+    ReadDone {
+        tag: u64,
+        result: Result<Option<Vec<Value>>, SqlError>,
+        rounds: u32,
+    },
 }
 
 /// One coordinator. Sequences ascend; those below `base` are over.
@@ -152,7 +159,8 @@ impl Coordinator {
         let sequence = self.next_sequence();
         let txn = TxnId { coordinator: self.id, sequence };
         // Only guards make a call come back.
-        let kept = Some(call.clone()).filter(|_| participants.len() > 1 || self.program.procedures[call.procedure].guarded);
+        let kept = Some(call.clone())
+            .filter(|_| participants.len() > 1 || self.program.procedures[call.procedure].guarded);
         let atomic = self.protocol == Protocol::RampFast;
         let machine = Transaction::begin(txn, age, call, participants, atomic, &mut self.actions);
         self.flights.push_back(Some(Flight::Transaction { tag, machine, age, call: kept, retries }));
@@ -189,13 +197,16 @@ impl Coordinator {
         let mut again = None;
         for action in std::mem::take(&mut self.actions) {
             let at = (sequence - self.base) as usize;
-            let Some(Some(Flight::Transaction { tag, age, call, retries, .. })) = self.flights.get_mut(at) else {
+            let Some(Some(Flight::Transaction { tag, age, call, retries, .. })) = self.flights.get_mut(at)
+            else {
                 unreachable!("the transaction is under way")
             };
             match action {
                 Action::Send(shard, request) => out.push(Event::Send(shard, request)),
                 Action::Answer(result) => out.push(Event::Answered { tag: *tag, result }),
-                Action::Retry if *retries == RETRIES_MAX => out.push(Event::Answered { tag: *tag, result: Err(gave_up()) }),
+                Action::Retry if *retries == RETRIES_MAX => {
+                    out.push(Event::Answered { tag: *tag, result: Err(gave_up()) })
+                }
                 Action::Retry => {
                     let call = call.take().expect("a call that may meet a guard is kept");
                     again = Some((*tag, call, *age, *retries + 1));
@@ -216,7 +227,9 @@ impl Coordinator {
                 ReadAction::Again => {
                     let at = (sequence - self.base) as usize;
                     let flight = self.flights[at].replace(Flight::Over);
-                    let Some(Flight::Read { tag, gather, values, .. }) = flight else { unreachable!("the read is under way") };
+                    let Some(Flight::Read { tag, gather, values, .. }) = flight else {
+                        unreachable!("the read is under way")
+                    };
                     self.settle(sequence);
                     self.begin_read(tag, gather, values, out);
                     return;
@@ -227,7 +240,8 @@ impl Coordinator {
 
     fn finish_read(&mut self, sequence: u64, fetched: Fetched, out: &mut Vec<Event>) {
         let at = (sequence - self.base) as usize;
-        let Some(Flight::Read { tag, machine, gather, values }) = self.flights[at].replace(Flight::Over) else {
+        let Some(Flight::Read { tag, machine, gather, values }) = self.flights[at].replace(Flight::Over)
+        else {
             unreachable!("the read is under way")
         };
         let queries = gather.queries(&values, &self.program);

@@ -54,7 +54,14 @@ enum Failure {
 
 impl Transaction {
     /// `participants` in the order in which they are asked; the last decides. At least one.
-    pub fn begin(txn: TxnId, age: Age, call: Call, participants: Vec<ShardId>, atomic: bool, out: &mut Vec<Action>) -> Transaction {
+    pub fn begin(
+        txn: TxnId,
+        age: Age,
+        call: Call,
+        participants: Vec<ShardId>,
+        atomic: bool,
+        out: &mut Vec<Action>,
+    ) -> Transaction {
         let participants: Arc<[ShardId]> = participants.into();
         let (&last, first) = participants.split_last().expect("a transaction has a participant");
         if first.is_empty() {
@@ -66,10 +73,19 @@ impl Transaction {
         let call = Arc::new(call);
         for &shard in first {
             let (call, participants) = (call.clone(), participants.clone());
-            let request = if atomic { Request::Prepare { txn, age, call, participants } } else { Request::Apply { txn, age, call } };
+            let request = if atomic {
+                Request::Prepare { txn, age, call, participants }
+            } else {
+                Request::Apply { txn, age, call }
+            };
             out.push(Action::Send(shard, request));
         }
-        let phase = Phase::Preparing { waiting: first.len(), answers: Vec::with_capacity(first.len()), above: Timestamp::default(), failure: None };
+        let phase = Phase::Preparing {
+            waiting: first.len(),
+            answers: Vec::with_capacity(first.len()),
+            above: Timestamp::default(),
+            failure: None,
+        };
         Transaction { txn, age, call, participants, phase, atomic }
     }
 
@@ -80,7 +96,9 @@ impl Transaction {
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<Action>) {
         match reply {
             Reply::Executed { result, .. } => self.finish(result, out),
-            Reply::Prepared { shard, answers, timestamp, .. } => self.on_prepared(Ok((shard, answers, timestamp)), out),
+            Reply::Prepared { shard, answers, timestamp, .. } => {
+                self.on_prepared(Ok((shard, answers, timestamp)), out)
+            }
             Reply::Refused { error, .. } => match self.phase {
                 Phase::Preparing { .. } => self.on_prepared(Err(Failure::Error(error)), out),
                 _ => self.on_undecided(Failure::Error(error), out),
@@ -98,7 +116,9 @@ impl Transaction {
                     out.push(Action::Settled);
                 }
             }
-            Reply::ReadRows { .. } | Reply::ReadAgain { .. } => unreachable!("a transaction that writes sends no READ"),
+            Reply::ReadRows { .. } | Reply::ReadAgain { .. } => {
+                unreachable!("a transaction that writes sends no READ")
+            }
         }
     }
 
@@ -129,7 +149,10 @@ impl Transaction {
         // Without participants nobody is told of siblings.
         let participants = if self.atomic { self.participants.clone() } else { Arc::new([]) };
         let call = self.call.clone();
-        out.push(Action::Send(last, Request::Decide { txn: self.txn, age: self.age, call, participants, answers, above }));
+        out.push(Action::Send(
+            last,
+            Request::Decide { txn: self.txn, age: self.age, call, participants, answers, above },
+        ));
     }
 
     /// The last participant, or the only one, did not commit.

@@ -52,22 +52,57 @@ pub struct Output {
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Prepare and commit in one message: the only participant.
-    Execute { txn: TxnId, age: Age, call: Box<Call> },
+    Execute {
+        txn: TxnId,
+        age: Age,
+        call: Box<Call>,
+    },
     /// Run this shard's part and keep its operations until COMMIT.
-    Prepare { txn: TxnId, age: Age, call: Arc<Call>, participants: Arc<[ShardId]> },
+    Prepare {
+        txn: TxnId,
+        age: Age,
+        call: Arc<Call>,
+        participants: Arc<[ShardId]>,
+    },
     /// The last participant: all others have prepared, so this one decides by running its part. Carries
     /// what the others answered; its timestamp must exceed `above`.
-    Decide { txn: TxnId, age: Age, call: Arc<Call>, participants: Arc<[ShardId]>, answers: Vec<(ShardId, Answers)>, above: Timestamp },
+    Decide {
+        txn: TxnId,
+        age: Age,
+        call: Arc<Call>,
+        participants: Arc<[ShardId]>,
+        answers: Vec<(ShardId, Answers)>,
+        above: Timestamp,
+    },
     /// Run this shard's part and make it visible at once (the comparator `none`).
-    Apply { txn: TxnId, age: Age, call: Arc<Call> },
-    Commit { txn: TxnId, timestamp: Timestamp },
-    Abort { txn: TxnId },
+    Apply {
+        txn: TxnId,
+        age: Age,
+        call: Arc<Call>,
+    },
+    Commit {
+        txn: TxnId,
+        timestamp: Timestamp,
+    },
+    Abort {
+        txn: TxnId,
+    },
     /// Round one of a read: `query` of the program's reads, with its arguments.
-    Read { read: TxnId, query: Arc<ReadQuery> },
+    Read {
+        read: TxnId,
+        query: Arc<ReadQuery>,
+    },
     /// Round two (S5): exactly the state at `position` plus the named transactions.
-    ReadAt { read: TxnId, query: Arc<ReadQuery>, position: Position, including: Vec<Sibling> },
+    ReadAt {
+        read: TxnId,
+        query: Arc<ReadQuery>,
+        position: Position,
+        including: Vec<Sibling>,
+    },
     /// The read is over: its position may be forgotten.
-    EndRead { read: TxnId },
+    EndRead {
+        read: TxnId,
+    },
 }
 
 /// Which rows a read wants of one shard.
@@ -96,18 +131,49 @@ pub struct Sibling {
 
 #[derive(Clone, Debug)]
 pub enum Reply {
-    Executed { txn: TxnId, result: Result<Output, SqlError> },
-    Prepared { txn: TxnId, shard: ShardId, answers: Answers, timestamp: Timestamp },
+    Executed {
+        txn: TxnId,
+        result: Result<Output, SqlError>,
+    },
+    Prepared {
+        txn: TxnId,
+        shard: ShardId,
+        answers: Answers,
+        timestamp: Timestamp,
+    },
     /// A check or a guard failed: abort everywhere and tell the client.
-    Refused { txn: TxnId, shard: ShardId, error: SqlError },
+    Refused {
+        txn: TxnId,
+        shard: ShardId,
+        error: SqlError,
+    },
     /// Withdraw and retry under the old age (S7).
-    Busy { txn: TxnId, shard: ShardId },
-    Decided { txn: TxnId, output: Output, timestamp: Timestamp },
-    Committed { txn: TxnId, shard: ShardId },
+    Busy {
+        txn: TxnId,
+        shard: ShardId,
+    },
+    Decided {
+        txn: TxnId,
+        output: Output,
+        timestamp: Timestamp,
+    },
+    Committed {
+        txn: TxnId,
+        shard: ShardId,
+    },
     /// `siblings`: transactions that the state contains and that may not be everywhere yet.
-    ReadRows { read: TxnId, shard: ShardId, position: Position, rows: Vec<Vec<Vec<Value>>>, siblings: Vec<Sibling> },
+    ReadRows {
+        read: TxnId,
+        shard: ShardId,
+        position: Position,
+        rows: Vec<Vec<Vec<Value>>>,
+        siblings: Vec<Sibling>,
+    },
     /// The position is forgotten: begin again (the paper's rule; never a null).
-    ReadAgain { read: TxnId, shard: ShardId },
+    ReadAgain {
+        read: TxnId,
+        shard: ShardId,
+    },
 }
 
 impl Reply {

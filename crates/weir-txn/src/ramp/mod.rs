@@ -12,4 +12,6 @@ pub mod reader;
 
 pub use client::{Coordinator, Event, Protocol};
 pub use coordinator::{Action, Transaction};
-pub use message::{Age, Answers, Call, Output, ReadQuery, Reply, Request, ShardId, Sibling, TableRead, TxnId};
+pub use message::{
+    Age, Answers, Call, Output, ReadQuery, Reply, Request, ShardId, Sibling, TableRead, TxnId,
+};

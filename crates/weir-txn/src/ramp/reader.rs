@@ -72,14 +72,19 @@ impl Read {
         if missing.is_empty() {
             self.end(out);
             let answers = std::mem::take(&mut self.answers);
-            out.push(ReadAction::Done(answers.into_iter().map(|(shard, answer)| (shard, answer.rows)).collect()));
+            out.push(ReadAction::Done(
+                answers.into_iter().map(|(shard, answer)| (shard, answer.rows)).collect(),
+            ));
             return;
         }
         self.rounds = 2;
         self.waiting = missing.len();
         for (shard, including) in missing {
             let (query, position) = (self.queries[&shard].clone(), self.answers[&shard].position);
-            out.push(ReadAction::Send(shard, Request::ReadAt { read: self.read, query, position, including }));
+            out.push(ReadAction::Send(
+                shard,
+                Request::ReadAt { read: self.read, query, position, including },
+            ));
         }
     }
 

@@ -71,7 +71,8 @@ impl History {
     ) -> Option<Packed> {
         assert!(prepared_at >= self.begin, "history is kept from the oldest undecided prepare");
         let since = self.changes.range((prepared_at - self.begin) as usize..);
-        let mut later: Vec<&Change> = since.filter(|change| change.table == table && change.row == row).collect();
+        let mut later: Vec<&Change> =
+            since.filter(|change| change.table == table && change.row == row).collect();
         let base = match later.first() {
             Some(first) => first.before.clone(),
             None => Some(current),
@@ -79,7 +80,8 @@ impl History {
         later.sort_by_key(|change| change.timestamp);
         let split = later.partition_point(|change| change.timestamp < timestamp);
         let step = |state, change: &Change| {
-            let operation = change.operation.as_deref().expect("changes to a pinned row keep their operation");
+            let operation =
+                change.operation.as_deref().expect("changes to a pinned row keep their operation");
             fold(layout, types, state, operation, change.timestamp)
         };
         let state = later[..split].iter().fold(base, |state, change| step(state, change));

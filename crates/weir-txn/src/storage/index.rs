@@ -161,7 +161,10 @@ impl IndexTree {
             // BTreeMap panics on an inverted range; to us it is empty.
             let empty = match (&lower, &upper) {
                 (Bound::Included(low), Bound::Included(high)) => low > high,
-                (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => low >= high,
+                (
+                    Bound::Included(low) | Bound::Excluded(low),
+                    Bound::Included(high) | Bound::Excluded(high),
+                ) => low >= high,
                 _ => false,
             };
             if empty {

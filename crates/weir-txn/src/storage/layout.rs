@@ -44,7 +44,9 @@ enum Fixed {
     Date,
     Timestamp,
     /// `numeric(p, s)` with p ≤ 18: the mantissa at scale s; `i64::MIN` is NaN.
-    Decimal { scale: u8 },
+    Decimal {
+        scale: u8,
+    },
     Uuid,
     Interval,
 }
@@ -118,7 +120,8 @@ impl Layout {
     /// Packs one value per column, each already of its column's type.
     pub fn pack(&self, timestamp: u64, values: &[Value]) -> Packed {
         assert_eq!(values.len(), self.fields.len(), "one value per column");
-        let tail: usize = self.fields.iter().zip(values).map(|(field, value)| Self::tail_hint(field, value)).sum();
+        let tail: usize =
+            self.fields.iter().zip(values).map(|(field, value)| Self::tail_hint(field, value)).sum();
         let mut row = Vec::with_capacity(self.tail_at + tail);
         row.resize(self.tail_at, 0);
         row[..8].copy_from_slice(&timestamp.to_le_bytes());

@@ -49,7 +49,12 @@ impl Storage {
     }
 
     /// Adds a row. The error is a violated key (23505); nothing has changed then.
-    pub fn insert(&mut self, table: TableId, values: &[Value], timestamp: Timestamp) -> Result<u32, SqlError> {
+    pub fn insert(
+        &mut self,
+        table: TableId,
+        values: &[Value],
+        timestamp: Timestamp,
+    ) -> Result<u32, SqlError> {
         let schema = &self.schema.tables[table.0 as usize];
         let store = &mut self.tables[table.0 as usize];
         let packed = store.layout.pack(timestamp.clock, values);
@@ -99,7 +104,14 @@ impl Storage {
 
     /// Applies an operation that was prepared at `prepared_at`, in its place in timestamp order (S9).
     /// `row` is where the row was then; an insert finds its own place.
-    pub fn apply(&mut self, table: TableId, row: Option<u32>, operation: &Operation, timestamp: Timestamp, prepared_at: Position) {
+    pub fn apply(
+        &mut self,
+        table: TableId,
+        row: Option<u32>,
+        operation: &Operation,
+        timestamp: Timestamp,
+        prepared_at: Position,
+    ) {
         let schema = &self.schema.tables[table.0 as usize];
         let store = &mut self.tables[table.0 as usize];
         let Some(row) = row else {
@@ -118,7 +130,14 @@ impl Storage {
         let after = if timestamp.clock > Layout::timestamp(&current) {
             operation::fold(&store.layout, &schema.types, Some(current), operation, timestamp)
         } else {
-            self.history.refold(&store.layout, &schema.types, (table, row), current, (operation, timestamp), prepared_at)
+            self.history.refold(
+                &store.layout,
+                &schema.types,
+                (table, row),
+                current,
+                (operation, timestamp),
+                prepared_at,
+            )
         };
         let pinned = self.prepared.contains_key(&(table, row));
         let before = match after {
@@ -200,9 +219,9 @@ impl Storage {
             let schema = &self.schema.tables[table.0 as usize];
             let store = &mut self.tables[table.0 as usize];
             let before = match after {
-                Some(after) if store.row(row).is_some() => {
-                    Some(store.replace(schema, row, after, |_| true).expect("replay meets the state that it left"))
-                }
+                Some(after) if store.row(row).is_some() => Some(
+                    store.replace(schema, row, after, |_| true).expect("replay meets the state that it left"),
+                ),
                 Some(after) => {
                     store.insert_at(schema, row, after);
                     None
@@ -270,8 +289,16 @@ impl Rows for Storage {
         self.tables[table.0 as usize].indexes[index].get(key).map(|row| RowRef { shard: 0, row })
     }
 
-    fn range(&self, table: TableId, index: IndexId, range: &KeyRange, reverse: bool, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError> {
-        self.tables[table.0 as usize].indexes[index].range(range, reverse, &mut |row| visit(RowRef { shard: 0, row }))
+    fn range(
+        &self,
+        table: TableId,
+        index: IndexId,
+        range: &KeyRange,
+        reverse: bool,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        self.tables[table.0 as usize].indexes[index]
+            .range(range, reverse, &mut |row| visit(RowRef { shard: 0, row }))
     }
 
     fn scan(&self, table: TableId, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError> {

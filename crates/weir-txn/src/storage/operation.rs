@@ -52,7 +52,13 @@ pub trait RowFunction: fmt::Debug + Send + Sync {
 }
 
 /// One step of the fold. `types` are the table's column types.
-pub fn fold(layout: &Layout, types: &[SqlType], row: Option<Packed>, operation: &Operation, timestamp: Timestamp) -> Option<Packed> {
+pub fn fold(
+    layout: &Layout,
+    types: &[SqlType],
+    row: Option<Packed>,
+    operation: &Operation,
+    timestamp: Timestamp,
+) -> Option<Packed> {
     match (operation, row) {
         (Operation::Insert(packed), _) => {
             let mut packed = packed.clone();
@@ -68,7 +74,12 @@ pub fn fold(layout: &Layout, types: &[SqlType], row: Option<Packed>, operation: 
 }
 
 /// What an update does to this row; columns whose arithmetic fails on it stay as they are.
-pub fn evaluate(layout: &Layout, types: &[SqlType], row: &[u8], columns: &[ColumnOperation]) -> Vec<(ColumnIndex, Value)> {
+pub fn evaluate(
+    layout: &Layout,
+    types: &[SqlType],
+    row: &[u8],
+    columns: &[ColumnOperation],
+) -> Vec<(ColumnIndex, Value)> {
     let mut changes = Vec::with_capacity(columns.len());
     for ColumnOperation { column, change } in columns {
         let current = || layout.read(row, *column);

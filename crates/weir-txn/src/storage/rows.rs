@@ -63,7 +63,14 @@ impl Rows for NoRows {
         None
     }
 
-    fn range(&self, _: TableId, _: IndexId, _: &KeyRange, _: bool, _: Visit<'_>) -> Result<ControlFlow<()>, SqlError> {
+    fn range(
+        &self,
+        _: TableId,
+        _: IndexId,
+        _: &KeyRange,
+        _: bool,
+        _: Visit<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
         Ok(ControlFlow::Continue(()))
     }
 

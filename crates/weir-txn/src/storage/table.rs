@@ -108,7 +108,8 @@ impl TableStore {
         let null = |column: &super::schema::IndexColumn| {
             column.column.is_some_and(|column| self.layout.is_null(packed, column))
         };
-        !schema.indexes[index].columns.iter().any(null) && self.indexes[index].get(&key[..key.len() - 4]).is_some()
+        !schema.indexes[index].columns.iter().any(null)
+            && self.indexes[index].get(&key[..key.len() - 4]).is_some()
     }
 
     /// Takes the row out; `recycle` frees its slot for others.
@@ -164,13 +165,22 @@ impl TableStore {
         Ok(self.rows[row as usize].replace(packed).expect("a row that was just found"))
     }
 
-    fn rekey(&mut self, schema: &TableSchema, index: IndexId, row: u32, packed: &[u8]) -> Result<(), IndexId> {
+    fn rekey(
+        &mut self,
+        schema: &TableSchema,
+        index: IndexId,
+        row: u32,
+        packed: &[u8],
+    ) -> Result<(), IndexId> {
         let old = self.rows[row as usize].as_deref().expect("a row that was just found");
         let (old_key, new_key) = (self.key(schema, index, old, row), self.key(schema, index, packed, row));
         if old_key == new_key {
             return Ok(());
         }
-        if schema.indexes[index].unique && self.indexes[index].row_in_key && self.clashes(schema, index, packed, &new_key) {
+        if schema.indexes[index].unique
+            && self.indexes[index].row_in_key
+            && self.clashes(schema, index, packed, &new_key)
+        {
             return Err(index);
         }
         self.indexes[index].insert(&new_key, row).map_err(|_| index)?;
@@ -179,7 +189,12 @@ impl TableStore {
     }
 
     /// PostgreSQL's 23505 for this row and index.
-    pub fn unique_violation(&self, schema: &TableSchema, index: IndexId, values: &dyn Fn(ColumnIndex) -> Value) -> SqlError {
+    pub fn unique_violation(
+        &self,
+        schema: &TableSchema,
+        index: IndexId,
+        values: &dyn Fn(ColumnIndex) -> Value,
+    ) -> SqlError {
         let index = &schema.indexes[index];
         let (mut names, mut texts) = (Vec::new(), Vec::new());
         for column in index.columns.iter().filter_map(|column| column.column) {
@@ -205,7 +220,11 @@ impl TableStore {
     /// A sum over rows, so that their order does not matter.
     pub fn fingerprint(&self) -> u64 {
         // FNV-1a of each row, without its timestamp.
-        let hash = |row: &Packed| row[8..].iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        let hash = |row: &Packed| {
+            row[8..].iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            })
+        };
         self.rows.iter().flatten().map(hash).fold(0, u64::wrapping_add)
     }
 

@@ -40,10 +40,19 @@ impl Rows for WholeView<'_> {
     }
 
     fn get(&self, table: TableId, index: IndexId, key: &[u8]) -> Option<RowRef> {
-        self.shards(table).find_map(|(shard, storage)| storage.get(table, index, key).map(|row| RowRef { shard, row: row.row }))
+        self.shards(table).find_map(|(shard, storage)| {
+            storage.get(table, index, key).map(|row| RowRef { shard, row: row.row })
+        })
     }
 
-    fn range(&self, table: TableId, index: IndexId, range: &KeyRange, reverse: bool, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError> {
+    fn range(
+        &self,
+        table: TableId,
+        index: IndexId,
+        range: &KeyRange,
+        reverse: bool,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
         let mut occupied = Vec::new();
         for (shard, storage) in self.shards(table) {
             let found = storage.range(table, index, range, reverse, &mut |_| Ok(ControlFlow::Break(())))?;
@@ -52,7 +61,8 @@ impl Rows for WholeView<'_> {
             }
         }
         if let [(shard, storage)] = occupied[..] {
-            return storage.range(table, index, range, reverse, &mut |row| visit(RowRef { shard, row: row.row }));
+            return storage
+                .range(table, index, range, reverse, &mut |row| visit(RowRef { shard, row: row.row }));
         }
         // The range spans shards: their rows are put in one order first.
         let mut rows: Vec<(KeyBytes, RowRef)> = Vec::new();
