@@ -112,21 +112,27 @@ impl std::fmt::Debug for Function {
     }
 }
 
+static LIBRARY: [&[Function]; 7] = [
+    numbers::FUNCTIONS,
+    strings::FUNCTIONS,
+    bytes::FUNCTIONS,
+    templates::FUNCTIONS,
+    times::FUNCTIONS,
+    array_functions::FUNCTIONS,
+    json_functions::FUNCTIONS,
+];
+
+/// Every overload of every function.
+pub fn all() -> impl Iterator<Item = &'static Function> {
+    LIBRARY.iter().copied().flatten()
+}
+
 /// The overloads of a name; none if there is no such function.
 pub fn overloads(name: &str) -> &'static [&'static Function] {
     static BY_NAME: OnceLock<BTreeMap<&'static str, Vec<&'static Function>>> = OnceLock::new();
     let by_name = BY_NAME.get_or_init(|| {
         let mut by_name: BTreeMap<&'static str, Vec<&'static Function>> = BTreeMap::new();
-        let all = [
-            numbers::FUNCTIONS,
-            strings::FUNCTIONS,
-            bytes::FUNCTIONS,
-            templates::FUNCTIONS,
-            times::FUNCTIONS,
-            array_functions::FUNCTIONS,
-            json_functions::FUNCTIONS,
-        ];
-        for function in all.into_iter().flatten() {
+        for function in all() {
             by_name.entry(function.name).or_default().push(function);
         }
         by_name

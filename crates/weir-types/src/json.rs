@@ -305,10 +305,8 @@ impl Parser<'_> {
                 for (word, value) in
                     [("true", Json::Bool(true)), ("false", Json::Bool(false)), ("null", Json::Null)]
                 {
-                    let rest = &self.text[self.at..];
-                    let ends = !rest[word.len().min(rest.len())..]
-                        .starts_with(|c: char| c.is_alphanumeric() || c == '_');
-                    if rest.starts_with(word) && ends {
+                    let Some(after) = self.text[self.at..].strip_prefix(word) else { continue };
+                    if !after.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
                         self.at += word.len();
                         return Ok(value);
                     }

@@ -44,6 +44,9 @@ const ZONES: [(&str, i64); 20] = [
     ("jst", 9),
 ];
 
+/// Largest number in a date or time, so that its arithmetic cannot overflow.
+const FIELD_MAX: i64 = 2_147_483_647;
+
 #[derive(Clone, Copy, PartialEq)]
 enum Special {
     Infinity,
@@ -130,7 +133,8 @@ impl<'a> Cursor<'a> {
     fn number(&mut self) -> Result<(i64, usize), Failure> {
         let digits = self.digits();
         let value = digits.parse().map_err(|_| Failure::Syntax)?;
-        Ok((value, digits.len()))
+        // Larger numbers are no field of any date or time.
+        if value > FIELD_MAX { Err(Failure::Overflow) } else { Ok((value, digits.len())) }
     }
 
     fn eat(&mut self, byte: u8) -> bool {

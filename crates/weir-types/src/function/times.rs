@@ -151,7 +151,7 @@ fn make_timestamp(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
 fn make_interval(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let part = |at: usize| args.get(at).map_or(Ok(0), int);
     let seconds = args.get(6).map_or(Ok(0.0), double)?;
-    if !seconds.is_finite() {
+    if !seconds.is_finite() || seconds.abs() > 1e14 {
         return Err(datetime::interval_out_of_range());
     }
     let months = part(0)? * 12 + part(1)?;
@@ -190,7 +190,8 @@ fn from_unix(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     if microseconds.abs() > 9.2e18 {
         return Err(out_of_range());
     }
-    let since_2000 = microseconds as i64 - UNIX_EPOCH_DAYS * MICROSECONDS_PER_DAY;
+    let since_2000 =
+        (microseconds as i64).checked_sub(UNIX_EPOCH_DAYS * MICROSECONDS_PER_DAY).ok_or_else(out_of_range)?;
     let (days, time) =
         (since_2000.div_euclid(MICROSECONDS_PER_DAY), since_2000.rem_euclid(MICROSECONDS_PER_DAY));
     datetime::timestamp_from_day(days, time).map(Value::Timestamp).ok_or_else(out_of_range)

@@ -297,20 +297,40 @@ fn integer_power(base: &BigInt, base_scale: i64, n: i32, wanted: i64) -> Result<
     if weight < -(wanted as f64) - 2.0 {
         return Numeric::from_big(BigInt::zero(), wanted);
     }
-    let times = i64::from(n.unsigned_abs());
-    let digits = base.magnitude().to_string().len() as i64;
-    if digits * times <= 50_000 {
-        let power = base.pow(n.unsigned_abs());
-        let scale = base_scale * times;
-        return if n > 0 {
-            rounded(&power, scale, wanted)
-        } else {
-            Numeric::quotient(&BigInt::one(), 0, &power, scale, wanted)
-        };
+    // Enough digits that what the multiplications cut off does not reach the result's last one.
+    let precision = (wanted + weight as i64).max(0) + 40;
+    let (power, scale) = approximate_power(base, base_scale, n.unsigned_abs(), precision);
+    if n < 0 {
+        return Numeric::quotient(&BigInt::one(), 0, &power, scale, wanted);
     }
-    let precision = wanted + weight.max(0.0) as i64 + 25;
-    let x = ln_fixed(&base.abs(), base_scale, precision) * n;
-    let result = exp_fixed(&x, precision, weight as i64);
-    let result = if base.is_negative() && n % 2 != 0 { -result } else { result };
-    rounded(&result, precision, wanted)
+    if scale >= 0 {
+        rounded(&power, scale, wanted)
+    } else {
+        rounded(&(power * power_of_ten(-scale as u32)), 0, wanted)
+    }
+}
+
+/// Repeated squaring to so many significant digits; exact if they suffice. The scale may be negative.
+fn approximate_power(base: &BigInt, base_scale: i64, n: u32, precision: i64) -> (BigInt, i64) {
+    let cut = |mantissa: BigInt, scale: i64| {
+        let digits = (mantissa.bits() as f64 * std::f64::consts::LOG10_2) as i64;
+        let excess = digits - precision;
+        if excess <= 0 {
+            return (mantissa, scale);
+        }
+        (divide_rounded(&mantissa, &power_of_ten(excess as u32)), scale - excess)
+    };
+    let (mut result, mut result_scale) = (BigInt::one(), 0);
+    let (mut square, mut square_scale) = (base.clone(), base_scale);
+    let mut rest = n;
+    loop {
+        if rest & 1 == 1 {
+            (result, result_scale) = cut(result * &square, result_scale + square_scale);
+        }
+        rest >>= 1;
+        if rest == 0 {
+            return (result, result_scale);
+        }
+        (square, square_scale) = cut(&square * &square, square_scale * 2);
+    }
 }

@@ -209,7 +209,8 @@ fn field<'a>(name: &str, rest: &'a str, digits_follow: bool, found: &mut Found) 
         }
         "Y,YYY" => {
             let end = rest.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(rest.len());
-            found.year = rest[..end].replace(',', "").parse().ok();
+            let year: Option<i32> = rest[..end].replace(',', "").parse().ok();
+            found.year = year.map(i64::from);
             return Ok(&rest[end..]);
         }
         "TZ" | "OF" => {
@@ -242,6 +243,13 @@ fn number_field<'a>(
     };
     if rest.starts_with('-') {
         value = -value;
+    }
+    if i32::try_from(value).is_err() {
+        return Err(SqlError::new(
+            SqlState::DATETIME_FIELD_OVERFLOW,
+            format!("value \"{digits}\" for \"{name}\" is out of range"),
+        )
+        .with_detail("Value must be in the range -2147483648 to 2147483647."));
     }
     let short_year = |value: i64, digits: usize| match (digits, value) {
         (1 | 2, 0..=69) => value + 2000,
