@@ -4,13 +4,26 @@
 //! (`pg_query`); names are resolved and types are inferred here, once, so that nothing to the right
 //! ever sees SQL text. Pure: files are handed in as strings.
 
+mod assertion;
+pub mod binder;
 pub mod bound;
 pub mod catalog;
+mod ddl;
+mod lexer;
+mod load;
+pub mod parse;
 pub mod plpgsql;
+pub mod print;
+pub mod routine;
 pub mod source;
+mod statement;
+mod type_name;
+pub mod walk;
 
 pub use catalog::Catalog;
+pub use load::load;
 pub use source::{Diagnostic, Sources, Span};
+pub use statement::{bind_call, bind_statement};
 
 /// Everything that an application's SQL files say.
 #[derive(Debug)]

@@ -1,0 +1,240 @@
+//! PostgreSQL's own grammar: text in, parse tree out, with the place of each statement and error.
+//!
+//! The tree is `pg_query`'s; there is no other one. What the grammar does not know (CREATE ASSERTION)
+//! is cut out before, by [`crate::assertion`]. Nothing here looks at what a statement means.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+
+use pg_query::ParserOptions;
+use pg_query::protobuf::{Node, node};
+use weir_types::SqlState;
+
+use crate::lexer;
+use crate::source::{Diagnostic, Span};
+
+/// A stretch of a source file that is parsed by itself; byte `i` of `text` is byte `offset + i` of the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    pub file: u32,
+    pub offset: u32,
+    pub text: &'a str,
+}
+
+/// One parsed statement and the bytes of the file that it takes, without its semicolon.
+#[derive(Debug)]
+pub struct ParsedStatement {
+    pub node: node::Node,
+    pub span: Span,
+}
+
+impl<'a> Piece<'a> {
+    pub fn new(file: u32, offset: u32, text: &'a str) -> Piece<'a> {
+        Piece { file, offset, text }
+    }
+
+    /// The whole piece.
+    pub fn span(&self) -> Span {
+        self.range(0, self.text.len())
+    }
+
+    /// Bytes `start..end` of the piece, as a place in the file.
+    pub fn range(&self, start: usize, end: usize) -> Span {
+        Span { file: self.file, start: self.offset + start as u32, end: self.offset + end.max(start) as u32 }
+    }
+
+    /// The token at a location of the parse tree; the whole piece where the tree has none (−1).
+    pub fn token(&self, location: i32) -> Span {
+        match usize::try_from(location) {
+            Ok(start) if start <= self.text.len() => self.range(start, lexer::token_end(self.text, start)),
+            _ => self.span(),
+        }
+    }
+
+    /// From a location to the end of the bracket that opens at or after it.
+    pub fn bracketed(&self, location: i32) -> Span {
+        match usize::try_from(location) {
+            Ok(start) if self.text.is_char_boundary(start) => {
+                self.range(start, lexer::closing_end(self.text, start))
+            }
+            _ => self.token(location),
+        }
+    }
+}
+
+/// Statements separated by semicolons.
+pub fn parse_statements(piece: Piece<'_>) -> Result<Vec<ParsedStatement>, Diagnostic> {
+    let mut statements = Vec::new();
+    for raw in parse_with(piece, ParserOptions::DEFAULT)? {
+        let Some(node) = raw.stmt.and_then(|node| node.node) else { continue };
+        let start = (raw.stmt_location.max(0) as usize).min(piece.text.len());
+        let end = match raw.stmt_len {
+            0 => piece.text.len(),
+            length => (start + length.max(0) as usize).min(piece.text.len()),
+        };
+        // A statement's range begins with the blanks and comments before it.
+        let start = lexer::Lexer::new(piece.text, start).next().map_or(start, |token| token.start);
+        let end = start + piece.text.get(start..end).map_or(0, |text| text.trim_end().len());
+        statements.push(ParsedStatement { node, span: piece.range(start, end) });
+    }
+    Ok(statements)
+}
+
+/// Exactly one statement.
+pub fn parse_statement(piece: Piece<'_>) -> Result<ParsedStatement, Diagnostic> {
+    let mut statements = parse_statements(piece)?;
+    match statements.len() {
+        1 => Ok(statements.remove(0)),
+        0 => Err(Diagnostic::new(SqlState::SYNTAX_ERROR, piece.span(), "there is no statement here")),
+        _ => Err(Diagnostic::new(
+            SqlState::SYNTAX_ERROR,
+            statements[1].span,
+            "cannot insert multiple commands into a prepared statement",
+        )
+        .with_hint("send one statement at a time")),
+    }
+}
+
+/// An expression, or anything that may follow SELECT: a `SelectStmt` node, as PL/pgSQL reads it.
+pub fn parse_expression(piece: Piece<'_>) -> Result<Node, Diagnostic> {
+    let missing = || Diagnostic::new(SqlState::SYNTAX_ERROR, piece.span(), "an expression is missing here");
+    if lexer::Lexer::new(piece.text, 0).next().is_none() {
+        return Err(missing());
+    }
+    let statements = parse_with(piece, ParserOptions::PLPGSQL_EXPR)?;
+    let node = statements.into_iter().next().and_then(|raw| raw.stmt).ok_or_else(missing)?;
+    Ok(*node)
+}
+
+/// A type's name, `numeric(12,2)[]`.
+pub fn parse_type_name(piece: Piece<'_>) -> Result<pg_query::protobuf::TypeName, Diagnostic> {
+    let statements = parse_with(piece, ParserOptions::TYPE_NAME)?;
+    match statements.into_iter().next().and_then(|raw| raw.stmt).and_then(|node| node.node) {
+        Some(node::Node::TypeName(name)) => Ok(name),
+        _ => Err(Diagnostic::new(SqlState::SYNTAX_ERROR, piece.span(), "the name of a type is missing here")),
+    }
+}
+
+fn parse_with(
+    piece: Piece<'_>,
+    options: ParserOptions,
+) -> Result<Vec<pg_query::protobuf::RawStmt>, Diagnostic> {
+    if let Some(nul) = piece.text.find('\0') {
+        return Err(Diagnostic::new(
+            SqlState::SYNTAX_ERROR,
+            piece.range(nul, nul + 1),
+            "SQL text must not contain a NUL character",
+        ));
+    }
+    match pg_query::parse(piece.text, options) {
+        Ok(result) => Ok(result.protobuf.stmts),
+        Err(pg_query::Error::Parse(message)) => Err(syntax_error(piece, options, message)),
+        Err(pg_query::Error::Decode(_)) => Err(Diagnostic::new(
+            SqlState::STATEMENT_TOO_COMPLEX,
+            piece.token(first_token(piece.text)),
+            "the statement nests too deeply",
+        )
+        .with_hint("split it: a statement may nest about thirty levels of parentheses and operators")),
+        Err(error) => Err(Diagnostic::new(SqlState::SYNTAX_ERROR, piece.span(), error.to_string())),
+    }
+}
+
+fn first_token(text: &str) -> i32 {
+    lexer::Lexer::new(text, 0).next().map_or(0, |token| token.start as i32)
+}
+
+fn syntax_error(piece: Piece<'_>, options: ParserOptions, message: String) -> Diagnostic {
+    let span = match error_cursor(piece.text, options) {
+        Some(at) => piece.range(at, lexer::token_end(piece.text, at)),
+        None => piece.token(first_token(piece.text)),
+    };
+    let feature = message.contains("not supported") || message.contains("not yet implemented");
+    let state = if feature { SqlState::FEATURE_NOT_SUPPORTED } else { SqlState::SYNTAX_ERROR };
+    Diagnostic::new(state, span, message)
+}
+
+#[repr(C)]
+struct CError {
+    message: *mut c_char,
+    function: *mut c_char,
+    file: *mut c_char,
+    line: c_int,
+    cursor: c_int,
+    context: *mut c_char,
+}
+
+#[repr(C)]
+struct CParseResult {
+    tree_length: usize,
+    tree: *mut c_char,
+    stderr_buffer: *mut c_char,
+    error: *mut CError,
+}
+
+// The crate's own `parse` throws the cursor away, and its bindings are private, so the two functions
+// are declared here once more, as `pg_query.h` of the pinned version 18.1 has them.
+#[allow(unsafe_code)]
+unsafe extern "C" {
+    fn pg_query_parse_protobuf_opts(input: *const c_char, options: c_int) -> CParseResult;
+    fn pg_query_free_protobuf_parse_result(result: CParseResult);
+}
+
+/// Where the grammar stopped, as a byte of `text`.
+#[allow(unsafe_code)]
+fn error_cursor(text: &str, options: ParserOptions) -> Option<usize> {
+    let input = CString::new(text).ok()?;
+    // SAFETY: `input` is a NUL-terminated string that outlives the call; the result is read only
+    // through its non-null error pointer and freed exactly once, by the library's own function.
+    let cursor = unsafe {
+        let result = pg_query_parse_protobuf_opts(input.as_ptr(), options.bits());
+        let cursor = result.error.as_ref().map(|error| {
+            debug_assert!(error.message.is_null() || CStr::from_ptr(error.message).to_str().is_ok());
+            error.cursor
+        });
+        pg_query_free_protobuf_parse_result(result);
+        cursor
+    };
+    // Counted in characters from 1; 0 is unknown.
+    let characters = usize::try_from(cursor?).ok()?.checked_sub(1)?;
+    Some(text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: &str) {
+        let found = match parse_statements(Piece::new(0, 100, text)) {
+            Ok(statements) => statements
+                .iter()
+                .map(|statement| format!("{}..{}", statement.span.start, statement.span.end))
+                .collect::<Vec<_>>()
+                .join(" "),
+            Err(error) => format!(
+                "{} {}..{} {}",
+                error.state, error.span.start, error.span.end, error.message
+            ),
+        };
+        assert_eq!(found, expect, "{text}");
+    }
+
+    #[test]
+    fn places() {
+        check("select 1; -- x\n select 2 ;", "100..108 116..124");
+        check("", "");
+        check("select 'é' from t where", "42601 123..123 syntax error at end of input");
+        check("select 'é', , 2", "42601 113..114 syntax error at or near \",\"");
+        check("selec 1", "42601 100..105 syntax error at or near \"selec\"");
+        check("select 'open", "42601 107..112 unterminated quoted string at or near \"'open\"");
+        check("select \0", "42601 107..108 SQL text must not contain a NUL character");
+    }
+
+    #[test]
+    fn depth_is_limited_without_a_crash() {
+        let text = format!("select {}1{}", "(".repeat(5000), ")".repeat(5000));
+        let _ = parse_statements(Piece::new(0, 0, &text));
+        let text = format!("select {}1", "- - ".repeat(20000));
+        assert!(parse_statements(Piece::new(0, 0, &text)).is_err());
+        let text = format!("select 1{}", " + 1".repeat(20000));
+        assert!(parse_statements(Piece::new(0, 0, &text)).is_err());
+    }
+}

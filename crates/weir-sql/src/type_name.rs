@@ -1,0 +1,200 @@
+//! Names of types, with their modifiers, to [`SqlType`].
+
+use pg_query::protobuf::{TypeName, a_const, node};
+use weir_types::{SqlState, SqlType};
+
+use crate::catalog::{Catalog, Table};
+use crate::parse::Piece;
+use crate::source::Diagnostic;
+
+/// The name's parts, `pg_catalog` and `public` left away.
+fn parts(name: &TypeName) -> Vec<&str> {
+    let all: Vec<&str> = name
+        .names
+        .iter()
+        .filter_map(|part| match &part.node {
+            Some(node::Node::String(string)) => Some(string.sval.as_str()),
+            _ => None,
+        })
+        .collect();
+    match all.as_slice() {
+        ["pg_catalog" | "public", rest @ ..] if !rest.is_empty() => rest.to_vec(),
+        _ => all,
+    }
+}
+
+/// The table whose row type this names (`RETURNS SETOF orders`), if there is one.
+pub fn table_of<'c>(catalog: &'c Catalog, name: &TypeName) -> Option<&'c Table> {
+    match parts(name).as_slice() {
+        [table] if !name.pct_type && name.array_bounds.is_empty() => catalog.table_by_name(table),
+        _ => None,
+    }
+}
+
+/// Like [`resolve`], and `table.column%TYPE` besides.
+pub fn resolve_in(catalog: &Catalog, piece: Piece<'_>, name: &TypeName) -> Result<SqlType, Diagnostic> {
+    if !name.pct_type {
+        return resolve(piece, name);
+    }
+    let span = piece.token(name.location);
+    let [table_name, column_name] = parts(name)[..] else {
+        return Err(Diagnostic::unsupported(span, "this use of %TYPE", "write table.column%TYPE"));
+    };
+    let table = catalog.table_by_name(table_name).ok_or_else(|| {
+        Diagnostic::new(
+            SqlState::UNDEFINED_TABLE,
+            span,
+            format!("relation \"{table_name}\" does not exist"),
+        )
+    })?;
+    let column = table.column_by_name(column_name).ok_or_else(|| {
+        Diagnostic::new(
+            SqlState::UNDEFINED_COLUMN,
+            span,
+            format!("column \"{column_name}\" of relation \"{table_name}\" does not exist"),
+        )
+    })?;
+    Ok(table.columns[column].ty.clone())
+}
+
+/// A type that stands alone: no `%TYPE`, no table.
+pub fn resolve(piece: Piece<'_>, name: &TypeName) -> Result<SqlType, Diagnostic> {
+    let span = piece.token(name.location);
+    if name.setof || name.pct_type {
+        return Err(Diagnostic::unsupported(span, "SETOF or %TYPE here", "write the type's name"));
+    }
+    let words = parts(name);
+    let modifiers = modifiers(piece, name)?;
+    let [word] = words.as_slice() else {
+        return Err(unknown_type(piece, name, &words.join(".")));
+    };
+    let element = scalar(piece, name, word, &modifiers)?;
+    match name.array_bounds.len() {
+        0 => Ok(element),
+        1 if matches!(element, SqlType::Array(_)) => Err(two_dimensions(piece, name)),
+        1 => Ok(SqlType::Array(Box::new(element))),
+        _ => Err(two_dimensions(piece, name)),
+    }
+}
+
+fn two_dimensions(piece: Piece<'_>, name: &TypeName) -> Diagnostic {
+    Diagnostic::unsupported(
+        piece.token(name.location),
+        "an array of more than one dimension",
+        "use one dimension, or jsonb",
+    )
+}
+
+fn modifiers(piece: Piece<'_>, name: &TypeName) -> Result<Vec<i32>, Diagnostic> {
+    name.typmods
+        .iter()
+        .map(|modifier| match &modifier.node {
+            Some(node::Node::AConst(constant)) => match &constant.val {
+                Some(a_const::Val::Ival(number)) => Ok(number.ival),
+                _ => Err(bad_modifier(piece, name)),
+            },
+            _ => Err(bad_modifier(piece, name)),
+        })
+        .collect()
+}
+
+fn bad_modifier(piece: Piece<'_>, name: &TypeName) -> Diagnostic {
+    Diagnostic::new(
+        SqlState::INVALID_PARAMETER_VALUE,
+        piece.token(name.location),
+        "type modifiers must be simple constants",
+    )
+}
+
+fn scalar(
+    piece: Piece<'_>,
+    name: &TypeName,
+    word: &str,
+    modifiers: &[i32],
+) -> Result<SqlType, Diagnostic> {
+    if let Some(element) = word.strip_prefix('_') {
+        return Ok(SqlType::Array(Box::new(scalar(piece, name, element, &[])?)));
+    }
+    let span = piece.token(name.location);
+    let invalid = |what: String| Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, span, what));
+    let plain = |ty: SqlType| match modifiers {
+        [] => Ok(ty),
+        _ => Err(Diagnostic::new(
+            SqlState::SYNTAX_ERROR,
+            span,
+            format!("type modifier is not allowed for type \"{word}\""),
+        )),
+    };
+    match (word, modifiers) {
+        ("bool", _) => plain(SqlType::Bool),
+        ("int2", _) => plain(SqlType::Int2),
+        ("int4", _) => plain(SqlType::Int4),
+        ("int8", _) => plain(SqlType::Int8),
+        ("float4", _) => plain(SqlType::Float4),
+        ("float8", _) => plain(SqlType::Float8),
+        ("text", _) => plain(SqlType::Text),
+        ("date", _) => plain(SqlType::Date),
+        ("uuid", _) => plain(SqlType::Uuid),
+        ("bytea", _) => plain(SqlType::Bytea),
+        ("jsonb", _) => plain(SqlType::Jsonb),
+        ("void", _) => plain(SqlType::Void),
+        ("record", _) => plain(SqlType::Record),
+        ("timestamp", [] | [6]) => Ok(SqlType::Timestamp),
+        ("timestamptz", [] | [6]) => Ok(SqlType::Timestamptz),
+        ("interval", [] | [0x7fff] | [0x7fff, 6]) => Ok(SqlType::Interval),
+        ("numeric", []) => Ok(SqlType::Numeric(None)),
+        ("numeric", [precision]) if (1..=1000).contains(precision) => {
+            Ok(SqlType::Numeric(Some((*precision as u16, 0))))
+        }
+        ("numeric", [precision, scale]) if (1..=1000).contains(precision) => match scale {
+            -1000..=1000 => Ok(SqlType::Numeric(Some((*precision as u16, *scale as i16)))),
+            _ => invalid(format!("NUMERIC scale {scale} must be between -1000 and 1000")),
+        },
+        ("numeric", [precision, ..]) => {
+            invalid(format!("NUMERIC precision {precision} must be between 1 and 1000"))
+        }
+        ("varchar", []) => Ok(SqlType::Varchar(None)),
+        ("bpchar", []) => Ok(SqlType::Char(1)),
+        ("varchar", [length]) if (1..=10_485_760).contains(length) => {
+            Ok(SqlType::Varchar(Some(*length as u32)))
+        }
+        ("bpchar", [length]) if (1..=10_485_760).contains(length) => Ok(SqlType::Char(*length as u32)),
+        ("varchar", [_]) => invalid("length for type varchar must be between 1 and 10485760".into()),
+        ("bpchar", [_]) => invalid("length for type char must be between 1 and 10485760".into()),
+        _ => Err(unknown_type(piece, name, word)),
+    }
+}
+
+/// Names the type, and what would work in its place.
+fn unknown_type(piece: Piece<'_>, name: &TypeName, word: &str) -> Diagnostic {
+    let span = piece.token(name.location);
+    let instead = match word {
+        "time" | "timetz" => "use timestamp, or interval for a time of day",
+        "timestamp" | "timestamptz" | "interval" => "leave the precision or the fields away",
+        "json" | "xml" => "use jsonb",
+        "money" => "use numeric(19,2)",
+        "name" | "char" | "citext" | "bpchar" => "use text, or a CHECK with lower(…)",
+        "bit" | "varbit" => "use bytea or bigint",
+        "serial" | "bigserial" | "smallserial" | "serial2" | "serial4" | "serial8" => {
+            "serial types are for columns of CREATE TABLE only"
+        }
+        "inet" | "cidr" | "macaddr" | "macaddr8" => "use text",
+        "oid" | "regclass" | "xid" => "use bigint or text",
+        "int4range" | "int8range" | "numrange" | "tsrange" | "tstzrange" | "daterange" => {
+            "use two columns and a CHECK"
+        }
+        "point" | "line" | "lseg" | "box" | "path" | "polygon" | "circle" => "use double precision columns",
+        "tsvector" | "tsquery" => "use text and LIKE",
+        "refcursor" => "loop over the query with FOR",
+        "trigger" | "event_trigger" => "triggers are not supported: do it in the procedure",
+        "hstore" => "use jsonb",
+        _ => {
+            return Diagnostic::new(
+                SqlState::UNDEFINED_OBJECT,
+                span,
+                format!("type \"{word}\" does not exist"),
+            );
+        }
+    };
+    Diagnostic::unsupported(span, format!("type {word}"), instead)
+}
