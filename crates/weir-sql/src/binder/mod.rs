@@ -78,8 +78,6 @@ pub struct Binder<'a> {
     ctes: Vec<CteFrame<'a>>,
     /// Types of `$1`, `$2`, …; Unknown until something fixes them.
     parameters: Vec<SqlType>,
-    /// A table that is not in the catalog yet: the one whose CREATE TABLE is being read.
-    new_table: Option<&'a Table>,
     depth: usize,
 }
 
@@ -163,7 +161,6 @@ impl<'a> Binder<'a> {
             scopes: Vec::new(),
             ctes: Vec::new(),
             parameters: Vec::new(),
-            new_table: None,
             depth: 0,
         }
     }
@@ -209,8 +206,7 @@ impl<'a> Binder<'a> {
     }
 
     /// In sight as relation 0: a CHECK, an index, a partial index's predicate.
-    pub(crate) fn enter_table(&mut self, table: &'a Table) {
-        self.new_table = Some(table);
+    pub(crate) fn enter_table(&mut self, table: &Table) {
         let relation = self.new_relation();
         let scope = Scope::of_table(table, &table.name, relation, table.span);
         self.scopes.push(scope);

@@ -1,0 +1,284 @@
+//! Types that meet: casts made explicit, literals read as what they must be, common types found.
+//!
+//! A cast that changes nothing but a modifier or the name of a string type (varchar to text) is left
+//! away where it is implicit: the values are the same.
+
+use weir_types::{CastContext, SqlError, SqlState, SqlType, Value, cast, text};
+
+use super::Binder;
+use crate::bound::{Expr, ExprKind};
+use crate::source::{Diagnostic, Span};
+
+/// An error of `weir-types`, at a place.
+pub(super) fn located(error: SqlError, span: Span) -> Diagnostic {
+    let fields = error.fields();
+    Diagnostic {
+        state: fields.state,
+        message: fields.message.clone(),
+        hint: fields.hint.clone().or_else(|| fields.detail.clone()),
+        span,
+    }
+}
+
+pub(super) fn null(ty: SqlType, span: Span) -> Expr {
+    Expr { kind: ExprKind::Literal(Value::Null), ty, span }
+}
+
+fn has_modifier(ty: &SqlType) -> bool {
+    match ty {
+        SqlType::Numeric(Some(_)) | SqlType::Varchar(Some(_)) | SqlType::Char(_) => true,
+        SqlType::Array(element) => has_modifier(element),
+        _ => false,
+    }
+}
+
+/// Of the same kind, modifiers aside.
+pub(super) fn same_base(left: &SqlType, right: &SqlType) -> bool {
+    match (left, right) {
+        (SqlType::Char(_), SqlType::Char(_)) => true,
+        (SqlType::Array(left), SqlType::Array(right)) => same_base(left, right),
+        _ => left.base() == right.base(),
+    }
+}
+
+/// The values of both are the same, so that a cast between them computes nothing.
+fn same_values(left: &SqlType, right: &SqlType) -> bool {
+    let plain_text = |ty: &SqlType| matches!(ty, SqlType::Text | SqlType::Varchar(_));
+    same_base(left, right) || plain_text(left) && plain_text(right)
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn coerce(
+        &mut self,
+        expr: Expr,
+        target: &SqlType,
+        context: CastContext,
+    ) -> Result<Expr, Diagnostic> {
+        if expr.ty == *target || *target == SqlType::Unknown {
+            return Ok(expr);
+        }
+        if expr.ty == SqlType::Unknown {
+            return self.coerce_unknown(expr, target, context);
+        }
+        if matches!(context, CastContext::Implicit) && same_values(&expr.ty, target) {
+            return Ok(expr);
+        }
+        if same_base(&expr.ty, target) && !has_modifier(target) {
+            return Ok(Expr { ty: target.clone(), ..expr });
+        }
+        if let (ExprKind::Array(_), SqlType::Array(element)) = (&expr.kind, target) {
+            let (element, span) = (element.as_ref().clone(), expr.span);
+            let ExprKind::Array(elements) = expr.kind else { return Ok(expr) };
+            let elements = elements
+                .into_iter()
+                .map(|value| self.coerce(value, &element, context))
+                .collect::<Result<_, _>>()?;
+            return Ok(Expr { kind: ExprKind::Array(elements), ty: target.clone(), span });
+        }
+        if cast::can_cast(&expr.ty, target, context) {
+            return Ok(self.cast(expr, target, context));
+        }
+        let message = match context {
+            CastContext::Explicit => format!("cannot cast type {} to {target}", expr.ty),
+            _ => format!("a value of type {target} is wanted here, not of type {}", expr.ty),
+        };
+        let state = match context {
+            CastContext::Explicit => SqlState::CANNOT_COERCE,
+            _ => SqlState::DATATYPE_MISMATCH,
+        };
+        Err(self.error(state, expr.span, message))
+    }
+
+    fn cast(&self, expr: Expr, target: &SqlType, context: CastContext) -> Expr {
+        let explicit = matches!(context, CastContext::Explicit);
+        let span = expr.span;
+        if let ExprKind::Literal(Value::Null) = expr.kind {
+            return null(target.clone(), span);
+        }
+        Expr { kind: ExprKind::Cast { operand: Box::new(expr), explicit }, ty: target.clone(), span }
+    }
+
+    /// A literal is read as a `target`; a parameter becomes one.
+    fn coerce_unknown(
+        &mut self,
+        expr: Expr,
+        target: &SqlType,
+        context: CastContext,
+    ) -> Result<Expr, Diagnostic> {
+        let span = expr.span;
+        match &expr.kind {
+            ExprKind::Literal(Value::Null) => Ok(null(target.clone(), span)),
+            ExprKind::Literal(Value::Text(literal)) => {
+                let literal = literal.clone();
+                self.read_literal(&literal, target, context, span)
+            }
+            ExprKind::Variable(id) if self.context.infer_parameters => {
+                let index = id.0 as usize;
+                let Some(known) = self.parameters.get_mut(index) else { return Ok(expr) };
+                if *known == SqlType::Unknown {
+                    *known = target.base();
+                }
+                let typed = Expr { ty: known.clone(), ..expr };
+                self.coerce(typed, target, context)
+            }
+            _ => self.coerce(Expr { ty: SqlType::Text, ..expr }, target, context),
+        }
+    }
+
+    fn read_literal(
+        &mut self,
+        literal: &str,
+        target: &SqlType,
+        context: CastContext,
+        span: Span,
+    ) -> Result<Expr, Diagnostic> {
+        let value = match target {
+            SqlType::Text | SqlType::Varchar(_) => Value::text(literal),
+            SqlType::Char(_) => Value::text(literal.trim_end_matches(' ')),
+            SqlType::Record | SqlType::Void => {
+                return Err(self.error(
+                    SqlState::DATATYPE_MISMATCH,
+                    span,
+                    format!("a literal cannot be of type {target}"),
+                ));
+            }
+            other => text::parse_text(literal, &other.base()).map_err(|error| located(error, span))?,
+        };
+        let fits = match (target, context) {
+            (SqlType::Varchar(Some(n)), _) => literal.chars().count() <= *n as usize,
+            (SqlType::Char(n), _) => literal.trim_end_matches(' ').chars().count() <= *n as usize,
+            _ => !has_modifier(target),
+        };
+        if fits {
+            return Ok(Expr { kind: ExprKind::Literal(value), ty: target.clone(), span });
+        }
+        let ty = match target {
+            SqlType::Char(_) => SqlType::Text,
+            other => other.base(),
+        };
+        let read = Expr { kind: ExprKind::Literal(value), ty, span };
+        match context {
+            CastContext::Implicit => Ok(Expr { ty: target.clone(), ..read }),
+            _ => Ok(self.cast(read, target, context)),
+        }
+    }
+
+    pub(super) fn coerce_boolean(&mut self, expr: Expr, clause: &str) -> Result<Expr, Diagnostic> {
+        match expr.ty {
+            SqlType::Bool => Ok(expr),
+            SqlType::Unknown => self.coerce(expr, &SqlType::Bool, CastContext::Implicit),
+            ref other => Err(self.error(
+                SqlState::DATATYPE_MISMATCH,
+                expr.span,
+                format!("argument of {clause} must be type boolean, not type {other}"),
+            )),
+        }
+    }
+
+    /// Into a column.
+    pub(super) fn coerce_column(
+        &mut self,
+        expr: Expr,
+        column: &str,
+        ty: &SqlType,
+    ) -> Result<Expr, Diagnostic> {
+        let (from, span) = (expr.ty.clone(), expr.span);
+        if from != SqlType::Unknown
+            && !same_values(&from, ty)
+            && !cast::can_cast(&from, ty, CastContext::Assignment)
+        {
+            return Err(self
+                .error(
+                    SqlState::DATATYPE_MISMATCH,
+                    span,
+                    format!("column \"{column}\" is of type {ty} but expression is of type {from}"),
+                )
+                .with_hint("you will need to rewrite or cast the expression"));
+        }
+        self.coerce(expr, ty, CastContext::Assignment)
+    }
+
+    /// Into a variable: what no assignment cast does goes through the value's text, as PL/pgSQL has it.
+    pub(super) fn coerce_assign(&mut self, expr: Expr, ty: &SqlType) -> Result<Expr, Diagnostic> {
+        let explicit_only = expr.ty != SqlType::Unknown
+            && !same_values(&expr.ty, ty)
+            && !cast::can_cast(&expr.ty, ty, CastContext::Assignment)
+            && cast::can_cast(&expr.ty, ty, CastContext::Explicit);
+        let context = if explicit_only { CastContext::Explicit } else { CastContext::Assignment };
+        self.coerce(expr, ty, context)
+    }
+
+    /// The one type that all have (PostgreSQL, "UNION, CASE, and related constructs"); `what` for messages.
+    pub(super) fn common_type(&self, exprs: &[&Expr], what: &str) -> Result<SqlType, Diagnostic> {
+        let mut common: Option<SqlType> = None;
+        for expr in exprs.iter().filter(|expr| expr.ty != SqlType::Unknown) {
+            common = Some(match common {
+                None => expr.ty.clone(),
+                Some(so_far) => self.wider(so_far, &expr.ty).ok_or_else(|| {
+                    let first = exprs.iter().find(|expr| expr.ty != SqlType::Unknown);
+                    let first = first.map_or(SqlType::Unknown, |expr| expr.ty.base());
+                    self.error(
+                        SqlState::DATATYPE_MISMATCH,
+                        expr.span,
+                        format!("{what} types {first} and {} cannot be matched", expr.ty.base()),
+                    )
+                })?,
+            });
+        }
+        Ok(common.unwrap_or(SqlType::Text))
+    }
+
+    /// `None` where neither becomes the other implicitly.
+    fn wider(&self, left: SqlType, right: &SqlType) -> Option<SqlType> {
+        match (&left, right) {
+            (left_type, right) if left_type == right => return Some(left),
+            (SqlType::Char(a), SqlType::Char(b)) => return Some(SqlType::Char(*a.max(b))),
+            (left, right) if same_base(left, right) => return Some(left.base()),
+            _ => {}
+        }
+        if category(&left) != category(right) {
+            return None;
+        }
+        let to_right = cast::can_cast(&left, right, CastContext::Implicit);
+        let to_left = cast::can_cast(right, &left, CastContext::Implicit);
+        match (to_right, to_left) {
+            (true, false) => Some(right.base()),
+            (true, true) if preferred(right) && !preferred(&left) => Some(right.base()),
+            (_, true) => Some(left.base()),
+            (false, false) => None,
+        }
+    }
+
+    /// All of them, cast to their common type.
+    pub(super) fn unify(&mut self, exprs: Vec<Expr>, what: &str) -> Result<(Vec<Expr>, SqlType), Diagnostic> {
+        let ty = self.common_type(&exprs.iter().collect::<Vec<_>>(), what)?;
+        let exprs = exprs
+            .into_iter()
+            .map(|expr| self.coerce(expr, &ty, CastContext::Implicit))
+            .collect::<Result<_, _>>()?;
+        Ok((exprs, ty))
+    }
+}
+
+fn category(ty: &SqlType) -> u8 {
+    match ty {
+        SqlType::Bool => b'B',
+        ty if ty.is_number() => b'N',
+        ty if ty.is_string() => b'S',
+        SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => b'D',
+        SqlType::Interval => b'T',
+        SqlType::Array(_) => b'A',
+        SqlType::Record => b'P',
+        SqlType::Uuid => b'u',
+        SqlType::Bytea => b'b',
+        SqlType::Jsonb => b'j',
+        _ => b'X',
+    }
+}
+
+fn preferred(ty: &SqlType) -> bool {
+    matches!(
+        ty,
+        SqlType::Bool | SqlType::Float8 | SqlType::Text | SqlType::Timestamptz | SqlType::Interval
+    )
+}

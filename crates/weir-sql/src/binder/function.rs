@@ -1,0 +1,222 @@
+//! Function calls. Aggregates are in [`super::aggregate`].
+
+use pg_query::protobuf::{FuncCall, node};
+use weir_types::{CastContext, SqlState, SqlType, Value, function};
+
+use super::Binder;
+use super::coerce::located;
+use crate::bound::{Expr, ExprKind, VolatileFunction};
+use crate::catalog::SequenceId;
+use crate::routine::simple_name;
+use crate::source::{Diagnostic, Span};
+
+impl<'a> Binder<'a> {
+    pub(super) fn bind_call(&mut self, call: &'a FuncCall) -> Result<Expr, Diagnostic> {
+        let place = self.piece.token(call.location);
+        let span = match call.location {
+            location if location >= 0 => self.call_span(call),
+            _ => place,
+        };
+        let name = simple_name(&call.funcname, place)?;
+        if call.over.is_some() || is_window_function(&name) {
+            return Err(Diagnostic::unsupported(
+                place,
+                format!("the window function {name}"),
+                "use a subquery with an aggregate, or number the rows in a procedure",
+            ));
+        }
+        if let Some(aggregate) = super::aggregate::aggregate_function(&name) {
+            return self.bind_aggregate(aggregate, &name, call, span);
+        }
+        self.refuse_decorations(&name, call, place)?;
+        if let Some(expr) = self.special_function(&name, call, span)? {
+            return Ok(expr);
+        }
+        let args = self.bind_list(&call.args)?;
+        self.function_of(&name, args, span)
+    }
+
+    /// From the name to the closing parenthesis; `extract` and `AT TIME ZONE` look otherwise.
+    fn call_span(&self, call: &FuncCall) -> Span {
+        let place = self.piece.token(call.location);
+        let end = (place.end - self.piece.offset) as usize;
+        let mut tokens = crate::lexer::Lexer::new(self.piece.text, end);
+        match tokens.next() {
+            Some(next) if next.is(b'(') || next.is(b'.') => self.piece.bracketed(call.location),
+            _ => place,
+        }
+    }
+
+    /// What only aggregates may have.
+    fn refuse_decorations(&self, name: &str, call: &FuncCall, place: Span) -> Result<(), Diagnostic> {
+        let named = call.args.iter().any(|arg| matches!(arg.node, Some(node::Node::NamedArgExpr(_))));
+        if named || call.func_variadic {
+            return Err(Diagnostic::unsupported(
+                place,
+                "a named or VARIADIC argument",
+                "pass the arguments by position",
+            ));
+        }
+        let decorated = call.agg_star
+            || call.agg_distinct
+            || call.agg_within_group
+            || call.agg_filter.is_some()
+            || !call.agg_order.is_empty();
+        if decorated {
+            return Err(self
+                .error(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    place,
+                    format!("{name} is not an aggregate function that Weir knows"),
+                )
+                .with_hint(super::aggregate::KNOWN));
+        }
+        Ok(())
+    }
+
+    /// Functions that are not functions of their arguments alone.
+    fn special_function(
+        &mut self,
+        name: &str,
+        call: &'a FuncCall,
+        span: Span,
+    ) -> Result<Option<Expr>, Diagnostic> {
+        let volatile = |function, ty| Expr { kind: ExprKind::Volatile(function), ty, span };
+        let no_args = call.args.is_empty();
+        let expr = match name {
+            "now" | "transaction_timestamp" if no_args => {
+                Expr { kind: ExprKind::TransactionTime, ty: SqlType::Timestamptz, span }
+            }
+            "clock_timestamp" if no_args => {
+                volatile(VolatileFunction::ClockTimestamp, SqlType::Timestamptz)
+            }
+            "random" if no_args => volatile(VolatileFunction::Random, SqlType::Float8),
+            "gen_random_uuid" if no_args => volatile(VolatileFunction::GenRandomUuid, SqlType::Uuid),
+            "nextval" | "currval" if call.args.len() == 1 => {
+                let sequence = self.bind_sequence(call, span)?;
+                let kind = match name {
+                    "nextval" => ExprKind::NextValue(sequence),
+                    _ => ExprKind::CurrentValue(sequence),
+                };
+                Expr { kind, ty: SqlType::Int8, span }
+            }
+            "statement_timestamp" | "timeofday" => {
+                return Err(Diagnostic::unsupported(span, name, "use now() or clock_timestamp()"));
+            }
+            "setval" | "lastval" => {
+                return Err(Diagnostic::unsupported(
+                    span,
+                    name,
+                    "declare the start with CREATE SEQUENCE … START, and read values with RETURNING",
+                ));
+            }
+            "unnest" | "generate_series" => {
+                return Err(Diagnostic::unsupported(
+                    span,
+                    format!("the set-returning function {name} outside of FROM"),
+                    format!("write FROM {name}(…)"),
+                ));
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(expr))
+    }
+
+    /// The argument of nextval: a literal name.
+    fn bind_sequence(&mut self, call: &'a FuncCall, span: Span) -> Result<SequenceId, Diagnostic> {
+        let argument = self.bind_expr(&call.args[0])?;
+        let ExprKind::Literal(Value::Text(name)) = &argument.kind else {
+            return Err(Diagnostic::unsupported(
+                span,
+                "a sequence whose name is computed",
+                "write the name as a literal: nextval('orders_id_seq')",
+            ));
+        };
+        let bare = name.strip_prefix("public.").unwrap_or(name.as_str());
+        let bare = match bare.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(quoted) => quoted.to_owned(),
+            None => bare.to_lowercase(),
+        };
+        let sequences = &self.context.catalog.sequences;
+        let found = sequences.iter().find(|sequence| sequence.name == bare);
+        found.map(|sequence| sequence.id).ok_or_else(|| {
+            self.error(
+                SqlState::UNDEFINED_TABLE,
+                argument.span,
+                format!("relation \"{bare}\" does not exist"),
+            )
+        })
+    }
+
+    /// A scalar function of bound arguments.
+    pub(super) fn function_of(
+        &mut self,
+        name: &str,
+        args: Vec<Expr>,
+        span: Span,
+    ) -> Result<Expr, Diagnostic> {
+        let types: Vec<SqlType> = args.iter().map(|arg| arg.ty.clone()).collect();
+        let resolved = match function::resolve(name, &types) {
+            Ok(resolved) => resolved,
+            Err(error) => {
+                if let (Some(ty), 1) = (type_function(name), args.len()) {
+                    return args
+                        .into_iter()
+                        .next()
+                        .map(|arg| self.coerce(arg, &ty, CastContext::Explicit))
+                        .unwrap_or_else(|| Err(located(error, span)));
+                }
+                if self.context.signatures.iter().any(|signature| signature.name == name) {
+                    return Err(Diagnostic::unsupported(
+                        span,
+                        format!("a call of the function {name} inside of an expression"),
+                        "call it as a statement of its own: CALL, PERFORM or variable := …",
+                    ));
+                }
+                return Err(located(error, span));
+            }
+        };
+        let args = args
+            .into_iter()
+            .zip(&resolved.args)
+            .map(|(arg, ty)| self.coerce_resolved(arg, ty))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Expr { kind: ExprKind::Function { function: resolved.function, args }, ty: resolved.result, span })
+    }
+}
+
+/// `date(x)` is `x::date`.
+fn type_function(name: &str) -> Option<SqlType> {
+    Some(match name {
+        "date" => SqlType::Date,
+        "timestamp" => SqlType::Timestamp,
+        "timestamptz" => SqlType::Timestamptz,
+        "text" => SqlType::Text,
+        "int2" => SqlType::Int2,
+        "int4" => SqlType::Int4,
+        "int8" => SqlType::Int8,
+        "numeric" => SqlType::Numeric(None),
+        "float4" => SqlType::Float4,
+        "float8" => SqlType::Float8,
+        "varchar" => SqlType::Varchar(None),
+        "bool" => SqlType::Bool,
+        _ => return None,
+    })
+}
+
+fn is_window_function(name: &str) -> bool {
+    [
+        "row_number",
+        "rank",
+        "dense_rank",
+        "percent_rank",
+        "cume_dist",
+        "ntile",
+        "lag",
+        "lead",
+        "first_value",
+        "last_value",
+        "nth_value",
+    ]
+    .contains(&name)
+}

@@ -1,0 +1,441 @@
+//! SELECT, VALUES, set operations and WITH.
+
+use pg_query::protobuf::{
+    CommonTableExpr, LimitOption, LockClauseStrength, LockWaitPolicy, Node, SelectStmt, SetOperation,
+    WithClause, node,
+};
+use weir_types::{CastContext, SqlState, SqlType};
+
+use super::Binder;
+use super::coerce::null;
+use super::output::Target;
+use super::scope::{Aggregates, CteFrame, CteKind, CteName, Scope};
+use crate::bound::{
+    Cte, Distinct, Expr, OrderBy, OutputColumn, Query, QueryBody, Select, SetOperator,
+};
+use crate::source::{Diagnostic, Span};
+use crate::walk;
+
+/// Levels of subqueries.
+const DEPTH_MAX: usize = 40;
+
+impl<'a> Binder<'a> {
+    /// A query whose literals have found a type.
+    pub(super) fn bind_query(&mut self, select: &'a SelectStmt) -> Result<Query, Diagnostic> {
+        self.bind_query_with(select, true)
+    }
+
+    /// With `settle` false, literals in the outputs stay of unknown type, for the caller to decide.
+    pub(super) fn bind_query_with(
+        &mut self,
+        select: &'a SelectStmt,
+        settle: bool,
+    ) -> Result<Query, Diagnostic> {
+        if self.ctes.len() >= DEPTH_MAX {
+            return Err(self.error(
+                SqlState::STATEMENT_TOO_COMPLEX,
+                self.piece.span(),
+                "subqueries nest too deeply",
+            ));
+        }
+        self.ctes.push(CteFrame { names: Vec::new(), is_query: true });
+        let (scopes, ctes) = (self.scopes.len(), self.ctes.len());
+        let result = self.bind_level(select, settle);
+        debug_assert!(result.is_err() || self.scopes.len() == scopes);
+        self.scopes.truncate(scopes);
+        self.ctes.truncate(ctes - 1);
+        result
+    }
+
+    fn bind_level(&mut self, select: &'a SelectStmt, settle: bool) -> Result<Query, Diagnostic> {
+        self.refuse_into(select)?;
+        let ctes = match &select.with_clause {
+            Some(with) => self.bind_with(with)?,
+            None => Vec::new(),
+        };
+        let operation = SetOperation::try_from(select.op).unwrap_or(SetOperation::SetopNone);
+        let (body, order_by, columns) = match operation {
+            SetOperation::SetopNone | SetOperation::Undefined if !select.values_lists.is_empty() => {
+                self.bind_values_body(select, settle)?
+            }
+            SetOperation::SetopNone | SetOperation::Undefined => self.bind_select(select, settle)?,
+            operation => self.bind_set_operation(select, operation)?,
+        };
+        let lock_rows = self.bind_locks(select, &body)?;
+        let limit = self.bind_limit(select.limit_count.as_deref(), "LIMIT")?;
+        let offset = self.bind_limit(select.limit_offset.as_deref(), "OFFSET")?;
+        if LimitOption::try_from(select.limit_option) == Ok(LimitOption::WithTies) {
+            let span = limit.as_ref().map_or(self.piece.span(), |limit| limit.span);
+            return Err(Diagnostic::unsupported(span, "FETCH … WITH TIES", "use FETCH FIRST n ROWS ONLY"));
+        }
+        let span = self.query_span(&body, &columns);
+        Ok(Query { ctes, body, order_by, limit, offset, lock_rows, columns, span })
+    }
+
+    /// The parse tree has no place for a SELECT: the span of its outputs stands for it.
+    fn query_span(&self, body: &QueryBody, _columns: &[OutputColumn]) -> Span {
+        let first = match body {
+            QueryBody::Select(select) => select.outputs.first().map(|output| output.span),
+            QueryBody::Values(rows) => rows.first().and_then(|row| row.first()).map(|value| value.span),
+            QueryBody::SetOperation { left, .. } => Some(left.span),
+        };
+        first.unwrap_or_else(|| self.piece.span())
+    }
+
+    fn bind_with(&mut self, with: &'a WithClause) -> Result<Vec<Cte>, Diagnostic> {
+        let mut ctes: Vec<Cte> = Vec::new();
+        for node in &with.ctes {
+            let Some(node::Node::CommonTableExpr(cte)) = &node.node else { continue };
+            let span = self.piece.token(cte.location);
+            self.refuse_cte(with, cte, span)?;
+            if ctes.iter().any(|other| other.name == cte.ctename) {
+                return Err(self.duplicate_cte(cte, span));
+            }
+            let query = self.bind_cte(cte)?;
+            let columns = query.columns.clone();
+            let kind = CteKind::Bound { index: ctes.len(), columns };
+            self.add_cte(CteName { name: cte.ctename.clone(), kind });
+            ctes.push(Cte { name: cte.ctename.clone(), query });
+        }
+        Ok(ctes)
+    }
+
+    /// The WITH of an INSERT, UPDATE or DELETE, which the bound form has no place for: each reference
+    /// becomes a subquery.
+    pub(super) fn bind_inline_with(&mut self, with: &'a Option<WithClause>) -> Result<(), Diagnostic> {
+        self.ctes.push(CteFrame { names: Vec::new(), is_query: false });
+        let Some(with) = with else { return Ok(()) };
+        for node in &with.ctes {
+            let Some(node::Node::CommonTableExpr(cte)) = &node.node else { continue };
+            let span = self.piece.token(cte.location);
+            self.refuse_cte(with, cte, span)?;
+            let known = self.ctes.last().map_or(&[][..], |frame| &frame.names);
+            if known.iter().any(|other| other.name == cte.ctename) {
+                return Err(self.duplicate_cte(cte, span));
+            }
+            // An error in it is an error even if nothing refers to it.
+            let next_relation = self.next_relation;
+            self.bind_cte(cte)?;
+            self.next_relation = next_relation;
+            self.add_cte(CteName { name: cte.ctename.clone(), kind: CteKind::Inline(cte) });
+        }
+        Ok(())
+    }
+
+    fn add_cte(&mut self, name: CteName<'a>) {
+        if let Some(frame) = self.ctes.last_mut() {
+            frame.names.push(name);
+        }
+    }
+
+    fn duplicate_cte(&self, cte: &CommonTableExpr, span: Span) -> Diagnostic {
+        self.error(
+            SqlState::DUPLICATE_ALIAS,
+            span,
+            format!("WITH query name \"{}\" specified more than once", cte.ctename),
+        )
+    }
+
+    fn refuse_cte(&self, with: &WithClause, cte: &CommonTableExpr, span: Span) -> Result<(), Diagnostic> {
+        if with.recursive {
+            return Err(Diagnostic::unsupported(span, "WITH RECURSIVE", "loop in a procedure"));
+        }
+        match cte.ctequery.as_deref().and_then(|node| node.node.as_ref()) {
+            Some(node::Node::SelectStmt(_)) => Ok(()),
+            _ => Err(Diagnostic::unsupported(
+                span,
+                "a data-modifying statement in WITH",
+                "write it as a statement of its own, with RETURNING … INTO, in a procedure",
+            )),
+        }
+    }
+
+    pub(super) fn bind_cte(&mut self, cte: &'a CommonTableExpr) -> Result<Query, Diagnostic> {
+        let span = self.piece.token(cte.location);
+        let Some(node::Node::SelectStmt(select)) = cte.ctequery.as_deref().and_then(|n| n.node.as_ref())
+        else {
+            return Err(self.error(SqlState::SYNTAX_ERROR, span, "WITH wants a query"));
+        };
+        // A CTE sees no neighbours, only outer queries.
+        let mut query = self.bind_query(select)?;
+        let names = super::expr::strings(&cte.aliascolnames);
+        rename(&mut query.columns, &names, &cte.ctename, span)?;
+        Ok(query)
+    }
+
+    fn bind_values_body(
+        &mut self,
+        select: &'a SelectStmt,
+        settle: bool,
+    ) -> Result<(QueryBody, Vec<OrderBy>, Vec<OutputColumn>), Diagnostic> {
+        let (rows, columns) = self.bind_values(&select.values_lists, settle)?;
+        let mut targets = column_targets(&columns, self.piece.span());
+        let visible = targets.len();
+        let hide = Err("ORDER BY of VALUES may only name its columns: column1, column2 …");
+        let order_by = self.bind_order(&select.sort_clause, &mut targets, visible, hide)?;
+        Ok((QueryBody::Values(rows), order_by, columns))
+    }
+
+    /// The rows of VALUES, each column of one type.
+    pub(super) fn bind_values(
+        &mut self,
+        lists: &'a [Node],
+        settle: bool,
+    ) -> Result<(Vec<Vec<Expr>>, Vec<OutputColumn>), Diagnostic> {
+        let mut rows: Vec<Vec<Expr>> = Vec::new();
+        for list in lists {
+            let Some(node::Node::List(list)) = &list.node else { continue };
+            let row = self.bind_list(&list.items)?;
+            if rows.first().is_some_and(|first| first.len() != row.len()) {
+                let span = row.first().map_or(self.piece.span(), |value| value.span);
+                return Err(self.error(
+                    SqlState::SYNTAX_ERROR,
+                    span,
+                    "VALUES lists must all be the same length",
+                ));
+            }
+            rows.push(row);
+        }
+        let width = rows.first().map_or(0, Vec::len);
+        let mut columns = Vec::new();
+        for i in 0..width {
+            let column: Vec<&Expr> = rows.iter().map(|row| &row[i]).collect();
+            let unknown = column.iter().all(|value| value.ty == SqlType::Unknown);
+            let ty = match unknown && !settle {
+                true => SqlType::Unknown,
+                false => self.common_type(&column, "VALUES")?,
+            };
+            for row in &mut rows {
+                let value = std::mem::replace(&mut row[i], null(SqlType::Unknown, self.piece.span()));
+                row[i] = self.coerce(value, &ty, CastContext::Implicit)?;
+            }
+            columns.push(OutputColumn { name: format!("column{}", i + 1), ty });
+        }
+        Ok((rows, columns))
+    }
+
+    fn bind_set_operation(
+        &mut self,
+        select: &'a SelectStmt,
+        operation: SetOperation,
+    ) -> Result<(QueryBody, Vec<OrderBy>, Vec<OutputColumn>), Diagnostic> {
+        let (op, word) = match operation {
+            SetOperation::SetopIntersect => (SetOperator::Intersect, "INTERSECT"),
+            SetOperation::SetopExcept => (SetOperator::Except, "EXCEPT"),
+            _ => (SetOperator::Union, "UNION"),
+        };
+        let (Some(left), Some(right)) = (select.larg.as_deref(), select.rarg.as_deref()) else {
+            return Err(self.error(SqlState::SYNTAX_ERROR, self.piece.span(), format!("{word} of nothing")));
+        };
+        let mut left = self.bind_query_with(left, false)?;
+        let mut right = self.bind_query_with(right, false)?;
+        if left.columns.len() != right.columns.len() {
+            return Err(self.error(
+                SqlState::SYNTAX_ERROR,
+                right.span,
+                format!("each {word} query must have the same number of columns"),
+            ));
+        }
+        let mut types = Vec::new();
+        for (i, (a, b)) in left.columns.iter().zip(&right.columns).enumerate() {
+            let a = null(a.ty.clone(), output_span(&left, i));
+            let b = null(b.ty.clone(), output_span(&right, i));
+            types.push(self.common_type(&[&a, &b], word)?);
+        }
+        self.coerce_outputs(&mut left, &types)?;
+        self.coerce_outputs(&mut right, &types)?;
+        let columns = left.columns.clone();
+        let mut targets = column_targets(&columns, left.span);
+        let visible = targets.len();
+        let hide = Err("ORDER BY of a UNION, INTERSECT or EXCEPT may only name its columns, no expressions");
+        let order_by = self.bind_order(&select.sort_clause, &mut targets, visible, hide)?;
+        let body = QueryBody::SetOperation {
+            op,
+            all: select.all,
+            left: Box::new(left),
+            right: Box::new(right),
+        };
+        Ok((body, order_by, columns))
+    }
+
+    fn bind_select(
+        &mut self,
+        select: &'a SelectStmt,
+        settle: bool,
+    ) -> Result<(QueryBody, Vec<OrderBy>, Vec<OutputColumn>), Diagnostic> {
+        if let Some(Node { node: Some(node::Node::WindowDef(window)) }) = select.window_clause.first() {
+            let span = self.piece.token(window.location);
+            return Err(Diagnostic::unsupported(span, "WINDOW", "use a subquery with an aggregate"));
+        }
+        self.scopes.push(Scope::default());
+        let from = self.bind_from(&select.from_clause)?;
+        self.set_aggregates(Aggregates::Forbidden("WHERE"));
+        let filter = match &select.where_clause {
+            Some(node) => Some(self.bind_condition(node, "WHERE")?),
+            None => None,
+        };
+        self.set_aggregates(Aggregates::Allowed);
+        let mut targets = self.bind_targets(&select.target_list, settle)?;
+        let visible = targets.len();
+        self.set_aggregates(Aggregates::Forbidden("GROUP BY"));
+        let group_by = self.bind_group_by(&select.group_clause, &targets)?;
+        self.set_aggregates(Aggregates::Allowed);
+        let having = match &select.having_clause {
+            Some(node) => Some(self.bind_condition(node, "HAVING")?),
+            None => None,
+        };
+        let plain_distinct = matches!(select.distinct_clause.as_slice(), [Node { node: None }]);
+        let hide = match plain_distinct {
+            true => Err("for SELECT DISTINCT, ORDER BY expressions must appear in select list"),
+            false => Ok(()),
+        };
+        let order_by = self.bind_order(&select.sort_clause, &mut targets, visible, hide)?;
+        let distinct = match select.distinct_clause.as_slice() {
+            [] => Distinct::All,
+            _ if plain_distinct => Distinct::Rows,
+            list => self.bind_distinct_on(list, &mut targets, visible, &order_by)?,
+        };
+        let columns = targets[..visible]
+            .iter()
+            .map(|target| OutputColumn { name: target.name.clone(), ty: target.expr.ty.clone() })
+            .collect();
+        let outputs: Vec<Expr> = targets.into_iter().map(|target| target.expr).collect();
+        let aggregates = !group_by.is_empty() || having.is_some() || outputs.iter().any(walk::has_aggregate);
+        let bound = Select { distinct, outputs, from, filter, group_by, having, aggregates };
+        if aggregates {
+            self.check_grouping(&bound)?;
+        }
+        self.scopes.pop();
+        Ok((QueryBody::Select(Box::new(bound)), order_by, columns))
+    }
+
+    fn bind_distinct_on(
+        &mut self,
+        list: &'a [Node],
+        targets: &mut Vec<Target>,
+        visible: usize,
+        order_by: &[OrderBy],
+    ) -> Result<Distinct, Diagnostic> {
+        let mut outputs = Vec::new();
+        for node in list {
+            let output = match self.named_output(node, &targets[..visible], "DISTINCT ON")? {
+                Some(output) => output,
+                None => self.expression_output(node, targets, Ok(()))?,
+            };
+            if !outputs.contains(&output) {
+                outputs.push(output);
+            }
+        }
+        let leading = &order_by[..order_by.len().min(outputs.len())];
+        if let Some(stray) = leading.iter().find(|item| !outputs.contains(&item.output)) {
+            return Err(self.error(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                targets[stray.output].expr.span,
+                "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+            ));
+        }
+        Ok(Distinct::On(outputs))
+    }
+
+    fn bind_limit(&mut self, node: Option<&'a Node>, clause: &str) -> Result<Option<Expr>, Diagnostic> {
+        let Some(node) = node else { return Ok(None) };
+        // LIMIT ALL is LIMIT NULL.
+        if let Some(node::Node::AConst(constant)) = &node.node {
+            if constant.isnull {
+                return Ok(None);
+            }
+        }
+        let expr = self.bind_expr(node)?;
+        if expr.ty != SqlType::Unknown && !expr.ty.is_number() {
+            return Err(self.error(
+                SqlState::DATATYPE_MISMATCH,
+                expr.span,
+                format!("argument of {clause} must be type bigint, not type {}", expr.ty),
+            ));
+        }
+        self.coerce(expr, &SqlType::Int8, CastContext::Assignment).map(Some)
+    }
+
+    fn bind_locks(&self, select: &SelectStmt, body: &QueryBody) -> Result<bool, Diagnostic> {
+        for node in &select.locking_clause {
+            let Some(node::Node::LockingClause(lock)) = &node.node else { continue };
+            let place = lock.locked_rels.iter().find_map(|relation| match &relation.node {
+                Some(node::Node::RangeVar(range)) => Some(self.piece.token(range.location)),
+                _ => None,
+            });
+            let place = place.unwrap_or_else(|| self.query_span(body, &[]));
+            if matches!(
+                LockWaitPolicy::try_from(lock.wait_policy),
+                Ok(LockWaitPolicy::LockWaitSkip | LockWaitPolicy::LockWaitError)
+            ) {
+                return Err(Diagnostic::unsupported(
+                    place,
+                    "SKIP LOCKED and NOWAIT",
+                    "leave it away: conflicts are resolved when the transaction commits",
+                ));
+            }
+            let plain = match body {
+                QueryBody::Select(select) => {
+                    !select.aggregates && matches!(select.distinct, Distinct::All)
+                }
+                _ => false,
+            };
+            if !plain {
+                return Err(self.error(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    place,
+                    "FOR UPDATE is not allowed with DISTINCT, GROUP BY, aggregates, VALUES or set operations",
+                ));
+            }
+        }
+        let locks = |node: &Node| match &node.node {
+            Some(node::Node::LockingClause(lock)) => {
+                LockClauseStrength::try_from(lock.strength) != Ok(LockClauseStrength::LcsNone)
+            }
+            _ => false,
+        };
+        Ok(select.locking_clause.iter().any(locks))
+    }
+}
+
+fn column_targets(columns: &[OutputColumn], span: Span) -> Vec<Target> {
+    let target = |column: &OutputColumn| Target {
+        name: column.name.clone(),
+        expr: null(column.ty.clone(), span),
+    };
+    columns.iter().map(target).collect()
+}
+
+/// The place of the i-th output of a query.
+pub(super) fn output_span(query: &Query, i: usize) -> Span {
+    let found = match &query.body {
+        QueryBody::Select(select) => select.outputs.get(i).map(|output| output.span),
+        QueryBody::Values(rows) => rows.first().and_then(|row| row.get(i)).map(|value| value.span),
+        QueryBody::SetOperation { left, .. } => Some(output_span(left, i)),
+    };
+    found.unwrap_or(query.span)
+}
+
+/// `AS name (a, b)`: there may be fewer names than columns.
+pub(super) fn rename(
+    columns: &mut [OutputColumn],
+    names: &[&str],
+    relation: &str,
+    span: Span,
+) -> Result<(), Diagnostic> {
+    if names.len() > columns.len() {
+        return Err(Diagnostic::new(
+            SqlState::INVALID_COLUMN_REFERENCE,
+            span,
+            format!(
+                "table \"{relation}\" has {} columns available but {} columns specified",
+                columns.len(),
+                names.len()
+            ),
+        ));
+    }
+    for (column, name) in columns.iter_mut().zip(names) {
+        column.name = (*name).to_owned();
+    }
+    Ok(())
+}

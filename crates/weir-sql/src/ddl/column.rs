@@ -1,0 +1,224 @@
+//! Columns: their types, NOT NULL, DEFAULT, serial and identity.
+
+use pg_query::protobuf::{ColumnDef, ConstrType, Constraint, node};
+use weir_types::{SqlState, SqlType};
+
+use super::Schema;
+use super::constraint::TableConstraint;
+use super::sequence::SequenceOptions;
+use super::table::kind;
+use crate::binder::{Binder, Context, expr_strings};
+use crate::bound::{Expr, ExprKind};
+use crate::catalog::{Column, Table};
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+use crate::type_name;
+
+impl Schema {
+    /// Adds the column; its key, CHECK and FOREIGN KEY constraints are left to the caller.
+    pub(super) fn add_column<'d>(
+        &mut self,
+        piece: Piece<'_>,
+        table: &mut Table,
+        definition: &'d ColumnDef,
+        constraints: &mut Vec<TableConstraint<'d>>,
+    ) -> Result<(), Diagnostic> {
+        let span = piece.token(definition.location);
+        let name = definition.colname.as_str();
+        if table.column_by_name(name).is_some() {
+            return Err(Diagnostic::new(
+                SqlState::DUPLICATE_COLUMN,
+                span,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+        let Some(type_name) = &definition.type_name else {
+            return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "a column needs a type"));
+        };
+        check_collation(piece, definition)?;
+        let serial = serial_type(expr_strings(&type_name.names).last().copied().unwrap_or(""))
+            .filter(|_| type_name.array_bounds.is_empty());
+        let ty = match &serial {
+            Some(ty) => ty.clone(),
+            None => type_name::resolve_in(&self.catalog, piece, type_name)?,
+        };
+        if matches!(ty, SqlType::Record | SqlType::Void) {
+            return Err(Diagnostic::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                piece.token(type_name.location),
+                format!("column \"{name}\" has pseudo-type {ty}"),
+            ));
+        }
+        let end = span_of_column(piece, definition, span);
+        table.columns.push(Column {
+            name: name.to_owned(),
+            ty,
+            not_null: false,
+            not_null_span: None,
+            default: None,
+            generated_always: false,
+            span: end,
+        });
+        let index = table.columns.len() - 1;
+        if serial.is_some() {
+            table.columns[index].not_null = true;
+            table.columns[index].not_null_span = Some(piece.token(type_name.location));
+            self.own_sequence(table, index, SequenceOptions::default(), span)?;
+        }
+        for node in &definition.constraints {
+            let Some(node::Node::Constraint(constraint)) = &node.node else { continue };
+            match self.column_constraint(piece, table, index, constraint)? {
+                true => {}
+                false => constraints.push(TableConstraint { constraint, column: Some(index) }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Those that belong to the column itself; `false` for a constraint of the table.
+    fn column_constraint(
+        &mut self,
+        piece: Piece<'_>,
+        table: &mut Table,
+        index: usize,
+        constraint: &Constraint,
+    ) -> Result<bool, Diagnostic> {
+        let span = piece.token(constraint.location);
+        match kind(constraint) {
+            ConstrType::ConstrNull if table.columns[index].not_null => {
+                return Err(Diagnostic::new(
+                    SqlState::SYNTAX_ERROR,
+                    span,
+                    format!(
+                        "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{}\"",
+                        table.columns[index].name, table.name
+                    ),
+                ));
+            }
+            ConstrType::ConstrNull => {}
+            ConstrType::ConstrNotnull => {
+                table.columns[index].not_null = true;
+                table.columns[index].not_null_span = Some(span);
+            }
+            ConstrType::ConstrDefault => {
+                if table.columns[index].default.is_some() {
+                    return Err(Diagnostic::new(
+                        SqlState::SYNTAX_ERROR,
+                        span,
+                        format!(
+                            "multiple default values specified for column \"{}\" of table \"{}\"",
+                            table.columns[index].name, table.name
+                        ),
+                    ));
+                }
+                table.columns[index].default =
+                    self.column_default(piece, &table.columns[index], &constraint.raw_expr)?;
+            }
+            ConstrType::ConstrIdentity => self.add_identity(piece, table, index, constraint)?,
+            ConstrType::ConstrGenerated => {
+                return Err(Diagnostic::unsupported(
+                    span,
+                    "GENERATED ALWAYS AS (…) STORED",
+                    "compute the value in the procedure that writes the row, or in a view",
+                ));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    pub(super) fn column_default(
+        &self,
+        piece: Piece<'_>,
+        column: &Column,
+        value: &Option<Box<pg_query::protobuf::Node>>,
+    ) -> Result<Option<Expr>, Diagnostic> {
+        let Some(value) = value else { return Ok(None) };
+        let context = Context::new(&self.catalog);
+        Binder::new(&context, piece).bind_default(value, &column.name, &column.ty).map(Some)
+    }
+
+    pub(super) fn add_identity(
+        &mut self,
+        piece: Piece<'_>,
+        table: &mut Table,
+        index: usize,
+        constraint: &Constraint,
+    ) -> Result<(), Diagnostic> {
+        let span = piece.token(constraint.location);
+        let column = &mut table.columns[index];
+        if !column.ty.is_integer() {
+            return Err(Diagnostic::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                span,
+                "identity column type must be smallint, integer, or bigint",
+            ));
+        }
+        if column.default.is_some() {
+            return Err(Diagnostic::new(
+                SqlState::SYNTAX_ERROR,
+                span,
+                format!("both default and identity specified for column \"{}\"", column.name),
+            ));
+        }
+        column.not_null = true;
+        column.not_null_span.get_or_insert(span);
+        column.generated_always = constraint.generated_when == "a";
+        let options = SequenceOptions::read(piece, &constraint.options, span)?;
+        self.own_sequence(table, index, options, span)
+    }
+
+    /// A sequence that belongs to the column and is its default.
+    fn own_sequence(
+        &mut self,
+        table: &mut Table,
+        index: usize,
+        options: SequenceOptions,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let column = &table.columns[index];
+        let name = match &options.name {
+            Some(name) => name.clone(),
+            None => self.free_name(&format!("{}_{}_seq", table.name, column.name), table),
+        };
+        let ty = column.ty.clone();
+        let id = self.add_sequence(name, &ty, &options, Some((table.id, index)), span)?;
+        let value = Expr { kind: ExprKind::NextValue(id), ty: SqlType::Int8, span };
+        table.columns[index].default = Some(match ty {
+            SqlType::Int8 => value,
+            ty => Expr {
+                kind: ExprKind::Cast { operand: Box::new(value), explicit: false },
+                ty,
+                span,
+            },
+        });
+        Ok(())
+    }
+}
+
+fn serial_type(name: &str) -> Option<SqlType> {
+    Some(match name {
+        "smallserial" | "serial2" => SqlType::Int2,
+        "serial" | "serial4" => SqlType::Int4,
+        "bigserial" | "serial8" => SqlType::Int8,
+        _ => return None,
+    })
+}
+
+fn check_collation(piece: Piece<'_>, definition: &ColumnDef) -> Result<(), Diagnostic> {
+    let Some(collate) = &definition.coll_clause else { return Ok(()) };
+    match expr_strings(&collate.collname).last() {
+        Some(&("C" | "POSIX" | "default")) => Ok(()),
+        _ => Err(Diagnostic::unsupported(
+            piece.token(collate.location),
+            "this collation",
+            "text compares by its bytes: use COLLATE \"C\" or none",
+        )),
+    }
+}
+
+/// From the name to the end of the type.
+fn span_of_column(piece: Piece<'_>, definition: &ColumnDef, name: Span) -> Span {
+    let ty = definition.type_name.as_ref().map_or(name, |ty| piece.token(ty.location));
+    Span { end: ty.end.max(name.end), ..name }
+}

@@ -1,0 +1,184 @@
+//! `COMMENT ON TABLE t IS 'weir: …'`: what Weir wants to know of a table, in a place that PostgreSQL and
+//! its tools carry along.
+//!
+//! One comment may hold several directives, separated by semicolons:
+//! `weir: partition by (w_id); assert positive check (balance >= 0)`.
+
+use pg_query::protobuf::{CommentStmt, ObjectType, node};
+use weir_types::SqlState;
+
+use super::{PendingAssertion, Schema};
+use crate::binder::expr_strings;
+use crate::lexer::{Lexer, Token, TokenKind, closing_end};
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+
+const KNOWN: &str = "weir: partition by (a, b), weir: replicated and weir: assert name check (…) are known";
+
+/// The comment's text, and where each of its bytes stands in the file.
+struct Directive<'t> {
+    text: &'t str,
+    places: &'t [u32],
+    file: u32,
+}
+
+impl Directive<'_> {
+    fn span(&self, start: usize, end: usize) -> Span {
+        let at = |i: usize| self.places.get(i).or(self.places.last()).copied().unwrap_or(0);
+        Span { file: self.file, start: at(start), end: at(end.saturating_sub(1)).max(at(start)) + 1 }
+    }
+
+    fn error(&self, token: Option<&Token>, message: impl Into<String>) -> Diagnostic {
+        let span = match token {
+            Some(token) => self.span(token.start, token.end),
+            None => self.span(self.text.len(), self.text.len()),
+        };
+        Diagnostic::new(SqlState::SYNTAX_ERROR, span, message).with_hint(KNOWN)
+    }
+}
+
+impl Schema {
+    pub(super) fn comment(
+        &mut self,
+        piece: Piece<'_>,
+        comment: &CommentStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let trimmed = comment.comment.trim_start();
+        if !trimmed.get(..5).is_some_and(|prefix| prefix.eq_ignore_ascii_case("weir:")) {
+            return Ok(());
+        }
+        let (text, places) = comment_text(piece, comment, span);
+        let directive = Directive { text: &text, places: &places, file: piece.file };
+        if ObjectType::try_from(comment.objtype) != Ok(ObjectType::ObjectTable) {
+            return Err(directive.error(None, "a weir: comment belongs to a table"));
+        }
+        let name = match comment.object.as_deref().and_then(|object| object.node.as_ref()) {
+            Some(node::Node::List(list)) => expr_strings(&list.items).last().copied().unwrap_or(""),
+            _ => "",
+        };
+        let table = self.catalog.tables.iter().position(|table| table.name == name).ok_or_else(|| {
+            Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{name}\" does not exist"))
+        })?;
+        let start = text.find(':').map_or(0, |colon| colon + 1);
+        let tokens: Vec<Token> = Lexer::new(&text, start).collect();
+        for part in tokens.split(|token| token.is(b';')).filter(|part| !part.is_empty()) {
+            self.directive(&directive, table, part)?;
+        }
+        Ok(())
+    }
+
+    fn directive(&mut self, directive: &Directive<'_>, table: usize, tokens: &[Token]) -> Result<(), Diagnostic> {
+        let word = |i: usize, word: &str| {
+            tokens.get(i).is_some_and(|token| token.is_word(directive.text, word))
+        };
+        if word(0, "replicated") && tokens.len() == 1 {
+            self.catalog.tables[table].replicated = true;
+            return Ok(());
+        }
+        if word(0, "partition") && word(1, "by") {
+            return self.partition_by(directive, table, &tokens[2..]);
+        }
+        if word(0, "assert") && word(2, "check") {
+            let name = name(directive, &tokens[1])
+                .ok_or_else(|| directive.error(tokens.get(1), "an assertion needs a name"))?;
+            let open = tokens.get(3).filter(|token| token.is(b'('));
+            let Some(open) = open else {
+                return Err(directive.error(tokens.get(3), "CHECK wants a condition in parentheses"));
+            };
+            let end = closing_end(directive.text, open.start);
+            let (start, end) = (open.end, end.saturating_sub(1).max(open.end));
+            if let Some(stray) = tokens.iter().find(|token| token.start > end) {
+                return Err(directive.error(Some(stray), "unexpected text after the assertion"));
+            }
+            self.assertions.push(PendingAssertion {
+                name,
+                name_span: directive.span(tokens[1].start, tokens[1].end),
+                span: directive.span(start, end),
+                text: directive.text[start..end].to_owned(),
+                places: directive.places[start..end].to_vec(),
+            });
+            return Ok(());
+        }
+        Err(directive.error(tokens.first(), "unknown weir: directive"))
+    }
+
+    fn partition_by(
+        &mut self,
+        directive: &Directive<'_>,
+        table: usize,
+        tokens: &[Token],
+    ) -> Result<(), Diagnostic> {
+        let table = &mut self.catalog.tables[table];
+        let bracketed = tokens.first().is_some_and(|token| token.is(b'('))
+            && tokens.last().is_some_and(|token| token.is(b')'));
+        if !bracketed {
+            return Err(directive.error(tokens.first(), "PARTITION BY wants columns in parentheses"));
+        }
+        let mut columns = Vec::new();
+        for (i, token) in tokens[1..tokens.len() - 1].iter().enumerate() {
+            if i % 2 == 1 {
+                if !token.is(b',') {
+                    return Err(directive.error(Some(token), "a comma is missing here"));
+                }
+                continue;
+            }
+            let name = name(directive, token)
+                .ok_or_else(|| directive.error(Some(token), "the name of a column is missing here"))?;
+            let column = table.column_by_name(&name).ok_or_else(|| {
+                Diagnostic::new(
+                    SqlState::UNDEFINED_COLUMN,
+                    directive.span(token.start, token.end),
+                    format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
+                )
+            })?;
+            columns.push(column);
+        }
+        if columns.is_empty() {
+            return Err(directive.error(tokens.last(), "PARTITION BY wants at least one column"));
+        }
+        table.partition_by = Some(columns);
+        Ok(())
+    }
+}
+
+/// An identifier as PostgreSQL folds it.
+fn name(directive: &Directive<'_>, token: &Token) -> Option<String> {
+    let text = &directive.text[token.start..token.end];
+    match token.kind {
+        TokenKind::Word => Some(text.to_lowercase()),
+        TokenKind::QuotedName => {
+            Some(text.strip_prefix('"')?.strip_suffix('"')?.replace("\"\"", "\""))
+        }
+        _ => None,
+    }
+}
+
+/// The tree has no place for the comment: it is the statement's last string, whose doubled quotes are
+/// undone here byte by byte so that places stay exact.
+fn comment_text(piece: Piece<'_>, comment: &CommentStmt, span: Span) -> (String, Vec<u32>) {
+    let start = (span.start - piece.offset) as usize;
+    let end = (span.end - piece.offset) as usize;
+    let tokens = Lexer::new(piece.text, start).take_while(|token| token.end <= end);
+    let literal = tokens.filter(|token| token.kind == TokenKind::Text).last();
+    let fallback = || (comment.comment.clone(), vec![span.start; comment.comment.len()]);
+    let Some(literal) = literal else { return fallback() };
+    let raw = &piece.text[literal.start..literal.end];
+    let (mut text, mut places) = (String::new(), Vec::new());
+    if let Some(body) = raw.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+        let mut at = 0;
+        while let Some(c) = body[at..].chars().next() {
+            for byte in 0..c.len_utf8() {
+                places.push(piece.offset + (literal.start + 1 + at + byte) as u32);
+            }
+            text.push(c);
+            at += if c == '\'' { 2 } else { c.len_utf8() };
+        }
+    } else if raw.starts_with('$') {
+        let tag = raw[1..].find('$').map_or(raw.len(), |end| end + 2);
+        let body = raw.get(tag..raw.len().saturating_sub(tag)).unwrap_or("");
+        text.push_str(body);
+        places = (0..body.len()).map(|i| piece.offset + (literal.start + tag + i) as u32).collect();
+    }
+    if text == comment.comment { (text, places) } else { fallback() }
+}

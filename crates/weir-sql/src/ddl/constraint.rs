@@ -1,0 +1,352 @@
+//! PRIMARY KEY, UNIQUE and CHECK, and the names that PostgreSQL gives to constraints.
+
+use std::collections::BTreeSet;
+
+use pg_query::protobuf::{ConstrType, Constraint, Node, node};
+use weir_types::{SqlState, Value};
+
+use super::table::kind;
+use super::{Schema, index_names};
+use crate::binder::{Binder, Context, expr_strings};
+use crate::bound::{Expr, ExprKind};
+use crate::catalog::{Check, ColumnIndex, Table, UniqueKey};
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+use crate::walk;
+
+/// A constraint of a table, or one written at a column.
+#[derive(Clone, Copy)]
+pub(super) struct TableConstraint<'d> {
+    pub constraint: &'d Constraint,
+    pub column: Option<ColumnIndex>,
+}
+
+impl Schema {
+    pub(super) fn add_constraint(
+        &mut self,
+        piece: Piece<'_>,
+        table: &mut Table,
+        added: TableConstraint<'_>,
+    ) -> Result<(), Diagnostic> {
+        let constraint = added.constraint;
+        let span = constraint_span(piece, constraint);
+        refuse_attributes(constraint, span)?;
+        let taken = constraint_names(table).any(|name| name == constraint.conname);
+        if !constraint.conname.is_empty() && taken {
+            return Err(Diagnostic::new(
+                SqlState::DUPLICATE_OBJECT,
+                span,
+                format!(
+                    "constraint \"{}\" for relation \"{}\" already exists",
+                    constraint.conname, table.name
+                ),
+            ));
+        }
+        match kind(constraint) {
+            ConstrType::ConstrPrimary | ConstrType::ConstrUnique => {
+                self.add_key(piece, table, added, span)
+            }
+            ConstrType::ConstrCheck => self.add_check(piece, table, added, span),
+            ConstrType::ConstrForeign => self.add_foreign_key(piece, table, added, span),
+            ConstrType::ConstrNotnull => self.add_not_null(table, constraint, span),
+            ConstrType::ConstrExclusion => Err(Diagnostic::unsupported(
+                span,
+                "EXCLUDE",
+                "use UNIQUE, or CREATE ASSERTION … CHECK (NOT EXISTS (…))",
+            )),
+            // Attributes follow the constraint that they belong to.
+            ConstrType::ConstrAttrNotDeferrable
+            | ConstrType::ConstrAttrImmediate
+            | ConstrType::ConstrAttrEnforced => Ok(()),
+            ConstrType::ConstrAttrDeferrable | ConstrType::ConstrAttrDeferred => Err(deferrable(span)),
+            _ => Err(Diagnostic::unsupported(
+                span,
+                "this constraint",
+                "PRIMARY KEY, UNIQUE, CHECK, FOREIGN KEY and NOT NULL are",
+            )),
+        }
+    }
+
+    fn add_not_null(
+        &mut self,
+        table: &mut Table,
+        constraint: &Constraint,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        for name in expr_strings(&constraint.keys) {
+            let column = key_column(table, name, span)?;
+            table.columns[column].not_null = true;
+            table.columns[column].not_null_span.get_or_insert(span);
+        }
+        Ok(())
+    }
+
+    fn add_key(
+        &mut self,
+        piece: Piece<'_>,
+        table: &mut Table,
+        added: TableConstraint<'_>,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let constraint = added.constraint;
+        if !constraint.indexname.is_empty() {
+            return Err(Diagnostic::unsupported(span, "USING INDEX", "name the columns of the key"));
+        }
+        let columns = match added.column {
+            Some(column) => vec![column],
+            None => key_columns(table, &constraint.keys, span)?,
+        };
+        let primary = kind(constraint) == ConstrType::ConstrPrimary;
+        if primary && table.primary_key.is_some() {
+            return Err(Diagnostic::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                span,
+                format!("multiple primary keys for table \"{}\" are not allowed", table.name),
+            ));
+        }
+        for &column in &columns {
+            comparable(piece, table, column, span)?;
+        }
+        let name = match constraint.conname.as_str() {
+            "" if primary => self.free_name(&object_name(&table.name, "", "pkey"), table),
+            "" => self.free_name(&object_name(&table.name, &column_names(table, &columns), "key"), table),
+            name if self.relation_exists(name) => {
+                return Err(Diagnostic::new(
+                    SqlState::DUPLICATE_TABLE,
+                    span,
+                    format!("relation \"{name}\" already exists"),
+                ));
+            }
+            name => name.to_owned(),
+        };
+        let nulls_not_distinct = constraint.nulls_not_distinct;
+        let key = UniqueKey { name, columns: columns.clone(), nulls_not_distinct, span };
+        if !primary {
+            table.unique_keys.push(key);
+            return Ok(());
+        }
+        for column in columns {
+            table.columns[column].not_null = true;
+            table.columns[column].not_null_span.get_or_insert(span);
+        }
+        table.primary_key = Some(key);
+        Ok(())
+    }
+
+    fn add_check(
+        &mut self,
+        piece: Piece<'_>,
+        table: &mut Table,
+        added: TableConstraint<'_>,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let constraint = added.constraint;
+        let Some(node) = &constraint.raw_expr else {
+            return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "CHECK of nothing"));
+        };
+        let expr = self.bind_over_table(piece, table, node, "CHECK")?;
+        let mut columns = BTreeSet::new();
+        walk::columns(&expr, &mut |_, column| {
+            columns.insert(column);
+        });
+        let name = match constraint.conname.as_str() {
+            "" => {
+                // Named after its column if it has exactly one.
+                let column = match columns.len() {
+                    1 => columns.iter().map(|&column| table.columns[column].name.clone()).collect(),
+                    _ => String::new(),
+                };
+                free(&object_name(&table.name, &column, "check"), |name| {
+                    constraint_names(table).any(|taken| taken == name)
+                })
+            }
+            name => name.to_owned(),
+        };
+        // CHECK (true) holds for every row and is no constraint to anybody.
+        if !matches!(expr.kind, ExprKind::Literal(Value::Bool(true))) {
+            table.checks.push(Check { name, expr, span });
+        }
+        Ok(())
+    }
+
+    /// A condition over the columns of one row, without subqueries.
+    pub(super) fn bind_over_table(
+        &self,
+        piece: Piece<'_>,
+        table: &Table,
+        node: &Node,
+        clause: &str,
+    ) -> Result<Expr, Diagnostic> {
+        let context = Context::new(&self.catalog);
+        let mut binder = Binder::new(&context, piece);
+        binder.enter_table(table);
+        let expr = binder.bind_condition(node, clause)?;
+        refuse_subquery(&expr, clause)?;
+        Ok(expr)
+    }
+
+    /// `name`, `name1`, `name2` …: the first that no relation and no constraint of the table has.
+    pub(super) fn free_name(&self, wanted: &str, table: &Table) -> String {
+        free(wanted, |name| {
+            self.relation_exists(name)
+                || constraint_names(table).any(|taken| taken == name)
+                || index_names(table).any(|taken| taken == name)
+        })
+    }
+}
+
+pub(super) fn free(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
+    if !taken(wanted) {
+        return wanted.to_owned();
+    }
+    let mut number = 1u32;
+    loop {
+        let candidate = format!("{wanted}{number}");
+        if !taken(&candidate) {
+            return candidate;
+        }
+        number += 1;
+    }
+}
+
+/// `table_columns_label`, cut to PostgreSQL's 63 bytes where the longer of the first two gives way.
+pub(super) fn object_name(table: &str, columns: &str, label: &str) -> String {
+    let (mut first, mut second) = (table.to_owned(), columns.to_owned());
+    let overhead = label.len() + 1 + usize::from(!second.is_empty());
+    while first.len() + second.len() + overhead > 63 {
+        if first.len() > second.len() { first.pop() } else { second.pop() };
+    }
+    match second.as_str() {
+        "" => format!("{first}_{label}"),
+        second => format!("{first}_{second}_{label}"),
+    }
+}
+
+pub(super) fn column_names(table: &Table, columns: &[ColumnIndex]) -> String {
+    let names: Vec<&str> = columns.iter().map(|&column| table.columns[column].name.as_str()).collect();
+    names.join("_")
+}
+
+fn constraint_names(table: &Table) -> impl Iterator<Item = &str> {
+    let keys = table.primary_key.iter().chain(&table.unique_keys).map(|key| key.name.as_str());
+    let checks = table.checks.iter().map(|check| check.name.as_str());
+    keys.chain(checks).chain(table.foreign_keys.iter().map(|key| key.name.as_str()))
+}
+
+pub(super) fn foreign_key_name(table: &Table, columns: &[ColumnIndex]) -> String {
+    let wanted = object_name(&table.name, &column_names(table, columns), "fkey");
+    free(&wanted, |name| constraint_names(table).any(|taken| taken == name))
+}
+
+pub(super) fn refuse_subquery(expr: &Expr, clause: &str) -> Result<(), Diagnostic> {
+    let mut found = None;
+    walk::each_expr(expr, &mut |part| {
+        if walk::subquery(part).is_some() {
+            found.get_or_insert(part.span);
+        }
+    });
+    match found {
+        None => Ok(()),
+        Some(span) => Err(Diagnostic::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            span,
+            format!("cannot use subquery in {clause} of one row"),
+        )
+        .with_hint("CREATE ASSERTION name CHECK (…) may look at other rows and tables")),
+    }
+}
+
+fn key_column(table: &Table, name: &str, span: Span) -> Result<ColumnIndex, Diagnostic> {
+    table.column_by_name(name).ok_or_else(|| {
+        Diagnostic::new(
+            SqlState::UNDEFINED_COLUMN,
+            span,
+            format!("column \"{name}\" named in key does not exist"),
+        )
+    })
+}
+
+pub(super) fn key_columns(table: &Table, keys: &[Node], span: Span) -> Result<Vec<ColumnIndex>, Diagnostic> {
+    let mut columns = Vec::new();
+    for name in expr_strings(keys) {
+        let column = key_column(table, name, span)?;
+        if columns.contains(&column) {
+            return Err(Diagnostic::new(
+                SqlState::DUPLICATE_COLUMN,
+                span,
+                format!("column \"{name}\" appears twice in key"),
+            ));
+        }
+        columns.push(column);
+    }
+    Ok(columns)
+}
+
+/// Keys need an order.
+pub(super) fn comparable(
+    _piece: Piece<'_>,
+    table: &Table,
+    column: ColumnIndex,
+    span: Span,
+) -> Result<(), Diagnostic> {
+    use weir_types::operator::{BinaryOp, resolve_binary};
+    let column = &table.columns[column];
+    resolve_binary(BinaryOp::Less, &column.ty, &column.ty).map(|_| ()).map_err(|_| {
+        Diagnostic::new(
+            SqlState::UNDEFINED_OBJECT,
+            span,
+            format!("data type {} of column \"{}\" has no order and cannot be a key", column.ty, column.name),
+        )
+    })
+}
+
+/// From its first word to the end of its brackets, if it has any.
+fn constraint_span(piece: Piece<'_>, constraint: &Constraint) -> Span {
+    let word = piece.token(constraint.location);
+    let Ok(start) = usize::try_from(constraint.location) else { return word };
+    let mut end = word.end;
+    for token in crate::lexer::Lexer::new(piece.text, start) {
+        if token.is(b',') || token.is(b';') || token.is(b')') {
+            break;
+        }
+        if token.is(b'(') {
+            return piece.range(start, crate::lexer::closing_end(piece.text, token.start));
+        }
+        end = piece.offset + token.end as u32;
+    }
+    Span { end: end.max(word.end), ..word }
+}
+
+fn deferrable(span: Span) -> Diagnostic {
+    Diagnostic::unsupported(
+        span,
+        "a DEFERRABLE constraint",
+        "constraints hold when a transaction commits: leave DEFERRABLE away",
+    )
+}
+
+fn refuse_attributes(constraint: &Constraint, span: Span) -> Result<(), Diagnostic> {
+    if constraint.deferrable || constraint.initdeferred {
+        return Err(deferrable(span));
+    }
+    let enforceable = matches!(kind(constraint), ConstrType::ConstrCheck | ConstrType::ConstrForeign);
+    if enforceable && (!constraint.is_enforced || constraint.skip_validation) {
+        return Err(Diagnostic::unsupported(
+            span,
+            "NOT VALID or NOT ENFORCED",
+            "a constraint holds for all rows: leave it away",
+        ));
+    }
+    if constraint.without_overlaps || constraint.fk_with_period {
+        return Err(Diagnostic::unsupported(span, "WITHOUT OVERLAPS and PERIOD", "use CREATE ASSERTION"));
+    }
+    Ok(())
+}
+
+/// For `node` patterns elsewhere in this module's family.
+pub(super) fn as_constraint(node: &Node) -> Option<&Constraint> {
+    match &node.node {
+        Some(node::Node::Constraint(constraint)) => Some(constraint),
+        _ => None,
+    }
+}

@@ -1,0 +1,159 @@
+//! CREATE INDEX.
+
+use pg_query::protobuf::{IndexElem, IndexStmt, Node, SortByDir, SortByNulls, node};
+use weir_types::{SqlState, SqlType};
+
+use super::Schema;
+use super::constraint::{object_name, refuse_subquery};
+use crate::binder::{Binder, Context, expr_strings};
+use crate::bound::{Expr, ExprKind, RelationId};
+use crate::catalog::{Index, IndexKey, Table};
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+
+impl Schema {
+    pub(super) fn create_index(
+        &mut self,
+        piece: Piece<'_>,
+        create: &IndexStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let Some(range) = &create.relation else {
+            return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "CREATE INDEX on nothing"));
+        };
+        let at = self.table_index(piece, range)?;
+        let place = piece.token(range.location);
+        if !matches!(create.access_method.as_str(), "" | "btree" | "hash") {
+            return Err(Diagnostic::unsupported(
+                place,
+                format!("an index of kind {}", create.access_method),
+                "btree is",
+            ));
+        }
+        if !create.table_space.is_empty() {
+            return Err(Diagnostic::unsupported(place, "TABLESPACE", "leave it away"));
+        }
+        let table = &self.catalog.tables[at];
+        let mut keys = Vec::new();
+        let mut names = Vec::new();
+        for node in &create.index_params {
+            let Some(node::Node::IndexElem(element)) = &node.node else { continue };
+            keys.push(self.index_key(piece, table, element, place)?);
+            names.push(element_name(element));
+        }
+        let predicate = match &create.where_clause {
+            Some(node) => Some(self.bind_over_table(piece, table, node, "WHERE")?),
+            None => None,
+        };
+        let name = match create.idxname.as_str() {
+            "" => self.free_name(&object_name(&table.name, &names.join("_"), "idx"), table),
+            name if self.relation_exists(name) && create.if_not_exists => return Ok(()),
+            name if self.relation_exists(name) => {
+                return Err(Diagnostic::new(
+                    SqlState::DUPLICATE_TABLE,
+                    place,
+                    format!("relation \"{name}\" already exists"),
+                ));
+            }
+            name => name.to_owned(),
+        };
+        let index = Index {
+            name,
+            keys,
+            unique: create.unique,
+            nulls_not_distinct: create.nulls_not_distinct,
+            predicate,
+            span,
+        };
+        self.catalog.tables[at].indexes.push(index);
+        Ok(())
+    }
+
+    fn index_key(
+        &self,
+        piece: Piece<'_>,
+        table: &Table,
+        element: &IndexElem,
+        place: Span,
+    ) -> Result<IndexKey, Diagnostic> {
+        let collation = expr_strings(&element.collation);
+        if !matches!(collation.last(), None | Some(&("C" | "POSIX" | "default"))) {
+            return Err(Diagnostic::unsupported(
+                place,
+                "this collation",
+                "text compares by its bytes: use COLLATE \"C\" or none",
+            ));
+        }
+        if expr_strings(&element.opclass).last().is_some_and(|class| !class.ends_with("_pattern_ops")) {
+            return Err(Diagnostic::unsupported(place, "this operator class", "leave it away"));
+        }
+        let expr = match &element.expr {
+            Some(node) => self.index_expression(piece, table, node)?,
+            None => {
+                let column = table.column_by_name(&element.name).ok_or_else(|| {
+                    Diagnostic::new(
+                        SqlState::UNDEFINED_COLUMN,
+                        place,
+                        format!("column \"{}\" does not exist", element.name),
+                    )
+                })?;
+                super::constraint::comparable(piece, table, column, place)?;
+                let kind = ExprKind::Column { relation: RelationId(0), column };
+                Expr { kind, ty: table.columns[column].ty.clone(), span: place }
+            }
+        };
+        let descending = SortByDir::try_from(element.ordering) == Ok(SortByDir::SortbyDesc);
+        let nulls_first = match SortByNulls::try_from(element.nulls_ordering) {
+            Ok(SortByNulls::SortbyNullsFirst) => true,
+            Ok(SortByNulls::SortbyNullsLast) => false,
+            _ => descending,
+        };
+        Ok(IndexKey { expr, descending, nulls_first })
+    }
+
+    fn index_expression(&self, piece: Piece<'_>, table: &Table, node: &Node) -> Result<Expr, Diagnostic> {
+        let context = Context::new(&self.catalog);
+        let mut binder = Binder::new(&context, piece);
+        binder.enter_table(table);
+        let expr = binder.bind_expr(node)?;
+        refuse_subquery(&expr, "an index expression")?;
+        let mut changing = None;
+        crate::walk::each_expr(&expr, &mut |part| {
+            let stable = !matches!(
+                part.kind,
+                ExprKind::TransactionTime
+                    | ExprKind::Volatile(_)
+                    | ExprKind::NextValue(_)
+                    | ExprKind::CurrentValue(_)
+            );
+            if !stable {
+                changing.get_or_insert(part.span);
+            }
+        });
+        match changing {
+            Some(span) => Err(Diagnostic::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                span,
+                "functions in index expression must be marked IMMUTABLE",
+            )),
+            None if expr.ty == SqlType::Record => Err(Diagnostic::unsupported(
+                expr.span,
+                "a row as index key",
+                "list the columns without inner parentheses",
+            )),
+            None => Ok(expr),
+        }
+    }
+}
+
+/// PostgreSQL's part of a generated index name.
+fn element_name(element: &IndexElem) -> String {
+    match element.expr.as_deref().and_then(|node| node.node.as_ref()) {
+        None => element.name.clone(),
+        Some(node::Node::FuncCall(call)) => {
+            expr_strings(&call.funcname).last().map_or_else(|| "expr".to_owned(), |name| (*name).to_owned())
+        }
+        Some(node::Node::CoalesceExpr(_)) => "coalesce".to_owned(),
+        _ => "expr".to_owned(),
+    }
+}

@@ -1,0 +1,227 @@
+//! CREATE SEQUENCE, ALTER SEQUENCE, and the options of identity columns.
+
+use pg_query::protobuf::{AlterSeqStmt, CreateSeqStmt, DefElem, Node, node};
+use weir_types::{SqlState, SqlType};
+
+use super::Schema;
+use crate::binder::expr_strings;
+use crate::catalog::{ColumnIndex, Sequence, SequenceId, TableId};
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+use crate::type_name;
+
+/// As written; what is missing depends on the type and the direction.
+#[derive(Debug, Default)]
+pub(super) struct SequenceOptions {
+    pub name: Option<String>,
+    ty: Option<SqlType>,
+    start: Option<i64>,
+    increment: Option<i64>,
+    minimum: Option<i64>,
+    maximum: Option<i64>,
+    cycle: bool,
+    /// `table.column`; empty for NONE.
+    owned_by: Option<Vec<String>>,
+}
+
+impl SequenceOptions {
+    pub fn read(piece: Piece<'_>, options: &[Node], span: Span) -> Result<SequenceOptions, Diagnostic> {
+        let mut read = SequenceOptions::default();
+        for node in options {
+            let Some(node::Node::DefElem(option)) = &node.node else { continue };
+            let place = if option.location >= 0 { piece.token(option.location) } else { span };
+            match option.defname.as_str() {
+                "as" => {
+                    if let Some(node::Node::TypeName(name)) = value(option) {
+                        read.ty = Some(type_name::resolve(piece, name)?);
+                    }
+                }
+                "start" | "restart" => read.start = number(option, place)?,
+                "increment" => read.increment = number(option, place)?,
+                "minvalue" => read.minimum = number(option, place)?,
+                "maxvalue" => read.maximum = number(option, place)?,
+                "cycle" => {
+                    read.cycle = matches!(value(option), Some(node::Node::Boolean(cycle)) if cycle.boolval);
+                }
+                // How many values a session takes at once is the server's business here.
+                "cache" | "logged" => {}
+                "owned_by" => {
+                    if let Some(node::Node::List(list)) = value(option) {
+                        let names = expr_strings(&list.items).into_iter().map(str::to_owned);
+                        read.owned_by = Some(names.filter(|name| name != "none").collect());
+                    }
+                }
+                "sequence_name" => {
+                    if let Some(node::Node::List(list)) = value(option) {
+                        read.name = expr_strings(&list.items).last().map(|name| (*name).to_owned());
+                    }
+                }
+                other => {
+                    return Err(Diagnostic::unsupported(
+                        place,
+                        format!("the sequence option {other}"),
+                        "AS, START, INCREMENT, MINVALUE, MAXVALUE, CYCLE, CACHE and OWNED BY are",
+                    ));
+                }
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn value(option: &DefElem) -> Option<&node::Node> {
+    option.arg.as_deref()?.node.as_ref()
+}
+
+/// `None` for NO MINVALUE and the like.
+fn number(option: &DefElem, span: Span) -> Result<Option<i64>, Diagnostic> {
+    let digits = match value(option) {
+        None => return Ok(None),
+        Some(node::Node::Integer(number)) => return Ok(Some(number.ival.into())),
+        Some(node::Node::Float(number)) => number.fval.as_str(),
+        Some(_) => "",
+    };
+    digits.parse().map(Some).map_err(|_| {
+        Diagnostic::new(
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            span,
+            format!("value \"{digits}\" of {} is out of range for type bigint", option.defname),
+        )
+    })
+}
+
+fn limits(ty: &SqlType) -> (i64, i64) {
+    match ty {
+        SqlType::Int2 => (i16::MIN.into(), i16::MAX.into()),
+        SqlType::Int4 => (i32::MIN.into(), i32::MAX.into()),
+        _ => (i64::MIN, i64::MAX),
+    }
+}
+
+impl Schema {
+    pub(super) fn create_sequence(
+        &mut self,
+        piece: Piece<'_>,
+        create: &CreateSeqStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let Some(range) = &create.sequence else {
+            return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "CREATE SEQUENCE without a name"));
+        };
+        if self.check_new_relation(piece, range, create.if_not_exists)? {
+            return Ok(());
+        }
+        let options = SequenceOptions::read(piece, &create.options, span)?;
+        let owner = match &options.owned_by {
+            Some(names) => self.sequence_owner(names, span)?,
+            None => None,
+        };
+        let ty = options.ty.clone().unwrap_or(SqlType::Int8);
+        self.add_sequence(range.relname.clone(), &ty, &options, owner, span).map(|_| ())
+    }
+
+    pub(super) fn add_sequence(
+        &mut self,
+        name: String,
+        ty: &SqlType,
+        options: &SequenceOptions,
+        owner: Option<(TableId, ColumnIndex)>,
+        span: Span,
+    ) -> Result<SequenceId, Diagnostic> {
+        let invalid = |message: String| Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, span, message);
+        if !ty.is_integer() {
+            return Err(invalid("sequence type must be smallint, integer, or bigint".to_owned()));
+        }
+        let increment = options.increment.unwrap_or(1);
+        if increment == 0 {
+            return Err(invalid("INCREMENT must not be zero".to_owned()));
+        }
+        let (lowest, highest) = limits(ty);
+        let minimum = options.minimum.unwrap_or(if increment > 0 { 1 } else { lowest });
+        let maximum = options.maximum.unwrap_or(if increment > 0 { highest } else { -1 });
+        for (what, bound) in [("MINVALUE", minimum), ("MAXVALUE", maximum)] {
+            if bound < lowest || bound > highest {
+                return Err(invalid(format!("{what} ({bound}) is out of range for sequence data type {ty}")));
+            }
+        }
+        if minimum >= maximum {
+            return Err(invalid(format!("MINVALUE ({minimum}) must be less than MAXVALUE ({maximum})")));
+        }
+        let start = options.start.unwrap_or(if increment > 0 { minimum } else { maximum });
+        if start < minimum {
+            return Err(invalid(format!("START value ({start}) cannot be less than MINVALUE ({minimum})")));
+        }
+        if start > maximum {
+            return Err(invalid(format!("START value ({start}) cannot be greater than MAXVALUE ({maximum})")));
+        }
+        let id = SequenceId(self.catalog.sequences.len() as u32);
+        let cycle = options.cycle;
+        self.catalog
+            .sequences
+            .push(Sequence { id, name, start, increment, minimum, maximum, cycle, owner, span });
+        Ok(id)
+    }
+
+    fn sequence_owner(
+        &self,
+        names: &[String],
+        span: Span,
+    ) -> Result<Option<(TableId, ColumnIndex)>, Diagnostic> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (table, column) = match names.as_slice() {
+            [] => return Ok(None),
+            [table, column] | ["public", table, column] => (*table, *column),
+            _ => {
+                return Err(Diagnostic::new(
+                    SqlState::SYNTAX_ERROR,
+                    span,
+                    "OWNED BY wants table.column or NONE",
+                ));
+            }
+        };
+        let found = self.catalog.table_by_name(table).ok_or_else(|| {
+            Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{table}\" does not exist"))
+        })?;
+        let column = found.column_by_name(column).ok_or_else(|| {
+            Diagnostic::new(
+                SqlState::UNDEFINED_COLUMN,
+                span,
+                format!("column \"{column}\" of relation \"{table}\" does not exist"),
+            )
+        })?;
+        Ok(Some((found.id, column)))
+    }
+
+    /// Only OWNED BY, as pg_dump has it.
+    pub(super) fn alter_sequence(
+        &mut self,
+        piece: Piece<'_>,
+        alter: &AlterSeqStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let Some(range) = &alter.sequence else { return Ok(()) };
+        super::check_schema(piece, range)?;
+        let options = SequenceOptions::read(piece, &alter.options, span)?;
+        let (Some(names), 1) = (&options.owned_by, alter.options.len()) else {
+            return Err(Diagnostic::unsupported(
+                span,
+                "this ALTER SEQUENCE",
+                "write the options in CREATE SEQUENCE; OWNED BY may be altered",
+            ));
+        };
+        let owner = self.sequence_owner(names, span)?;
+        let found = self.catalog.sequences.iter_mut().find(|sequence| sequence.name == range.relname);
+        match found {
+            Some(sequence) => {
+                sequence.owner = owner;
+                Ok(())
+            }
+            None if alter.missing_ok => Ok(()),
+            None => Err(Diagnostic::new(
+                SqlState::UNDEFINED_TABLE,
+                piece.token(range.location),
+                format!("relation \"{}\" does not exist", range.relname),
+            )),
+        }
+    }
+}

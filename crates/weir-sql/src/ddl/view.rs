@@ -1,0 +1,115 @@
+//! Views and materialized views.
+
+use pg_query::protobuf::{CreateTableAsStmt, Node, ObjectType, RangeVar, ViewCheckOption, ViewStmt, node};
+use weir_types::SqlState;
+
+use super::Schema;
+use crate::binder::{self, Context, expr_strings};
+use crate::bound::{Query, Statement};
+use crate::catalog::View;
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+
+impl Schema {
+    pub(super) fn create_view(
+        &mut self,
+        piece: Piece<'_>,
+        create: &ViewStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let Some(range) = &create.view else {
+            return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "CREATE VIEW without a name"));
+        };
+        let place = piece.token(range.location);
+        if !matches!(
+            ViewCheckOption::try_from(create.with_check_option),
+            Ok(ViewCheckOption::NoCheckOption | ViewCheckOption::Undefined)
+        ) {
+            return Err(Diagnostic::unsupported(
+                place,
+                "WITH CHECK OPTION",
+                "views cannot be written to: leave it away",
+            ));
+        }
+        let replaced = self.catalog.views.iter().position(|view| view.name == range.relname);
+        if !(create.replace && replaced.is_some()) {
+            self.check_new_relation(piece, range, false)?;
+        }
+        let query = self.view_query(piece, create.query.as_deref(), &create.aliases, place)?;
+        let view = View { name: range.relname.clone(), query, materialized: false, span };
+        match replaced {
+            Some(index) => self.catalog.views[index] = view,
+            None => self.catalog.views.push(view),
+        }
+        Ok(())
+    }
+
+    pub(super) fn create_materialized(
+        &mut self,
+        piece: Piece<'_>,
+        create: &CreateTableAsStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let into = create.into.as_deref();
+        let Some(range) = into.and_then(|into| into.rel.as_ref()) else {
+            return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "a view without a name"));
+        };
+        let place = piece.token(range.location);
+        if ObjectType::try_from(create.objtype) != Ok(ObjectType::ObjectMatview) {
+            return Err(Diagnostic::unsupported(
+                place,
+                "CREATE TABLE AS",
+                "create the table, and fill it with INSERT … SELECT in a procedure",
+            ));
+        }
+        if self.check_new_relation(piece, range, create.if_not_exists)? {
+            return Ok(());
+        }
+        let aliases = into.map_or(&[][..], |into| &into.col_names);
+        let query = self.view_query(piece, create.query.as_deref(), aliases, place)?;
+        self.catalog.views.push(View { name: range.relname.clone(), query, materialized: true, span });
+        Ok(())
+    }
+
+    fn view_query(
+        &self,
+        piece: Piece<'_>,
+        query: Option<&Node>,
+        aliases: &[Node],
+        place: Span,
+    ) -> Result<Query, Diagnostic> {
+        let select = query.and_then(|node| node.node.as_ref());
+        let Some(select @ node::Node::SelectStmt(_)) = select else {
+            return Err(Diagnostic::unsupported(place, "a view of this statement", "a view is a SELECT"));
+        };
+        let context = Context::new(&self.catalog);
+        let Statement::Query(mut query) = binder::bind_statement_node(&context, piece, select)? else {
+            return Err(Diagnostic::unsupported(place, "a view of this statement", "a view is a SELECT"));
+        };
+        let names = expr_strings(aliases);
+        if names.len() > query.columns.len() {
+            return Err(Diagnostic::new(
+                SqlState::SYNTAX_ERROR,
+                place,
+                "CREATE VIEW specifies more column names than columns",
+            ));
+        }
+        for (column, name) in query.columns.iter_mut().zip(names) {
+            column.name = name.to_owned();
+        }
+        for (i, column) in query.columns.iter().enumerate() {
+            if query.columns[..i].iter().any(|other| other.name == column.name) {
+                return Err(Diagnostic::new(
+                    SqlState::DUPLICATE_COLUMN,
+                    place,
+                    format!("column \"{}\" specified more than once", column.name),
+                ));
+            }
+        }
+        Ok(query)
+    }
+
+    pub(super) fn is_view(&self, range: &RangeVar) -> bool {
+        self.catalog.views.iter().any(|view| view.name == range.relname)
+    }
+}
