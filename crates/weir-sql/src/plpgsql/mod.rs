@@ -1,12 +1,23 @@
 //! Procedures and functions: the structure of PL/pgSQL bodies, and their bound form.
 //!
 //! [`parser`] reads the structure over PostgreSQL's own scanner; embedded SQL stays a place in the
-//! file until the binder hands it to PostgreSQL's own grammar. Nothing here executes anything.
+//! file until [`bind_procedure`] hands it to PostgreSQL's own grammar. Nothing here executes anything.
 
+mod bind;
+mod conditions;
 mod control;
+mod declare;
+mod flow;
 pub mod parser;
+mod scope;
+mod sql_body;
+mod steps;
 pub mod structure;
 mod tokens;
 
 #[cfg(test)]
+mod bind_tests;
+#[cfg(test)]
 mod structure_tests;
+
+pub use bind::bind_procedure;

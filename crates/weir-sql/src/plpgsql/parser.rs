@@ -348,7 +348,7 @@ impl Parser<'_> {
                         "INTO specified more than once",
                     ));
                 }
-                into = Some(self.into_clause()?);
+                into = Some(self.read_into()?);
             } else {
                 self.tokens.advance();
             }
@@ -360,7 +360,7 @@ impl Parser<'_> {
         Ok(StatementKind::Sql { into })
     }
 
-    fn into_clause(&mut self) -> Result<IntoClause, Diagnostic> {
+    fn read_into(&mut self) -> Result<IntoClause, Diagnostic> {
         let start = self.tokens.advance();
         let strict = self.tokens.accept("strict");
         let targets = self.paths("the name of a variable")?;

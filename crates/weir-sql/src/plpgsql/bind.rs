@@ -1,0 +1,396 @@
+//! CREATE PROCEDURE and CREATE FUNCTION to [`Procedure`]: options, parameters, language, result.
+
+use pg_query::protobuf::{
+    CreateFunctionStmt, DefElem, FunctionParameterMode, Node, VariableSetStmt, a_const, node,
+};
+use weir_types::{SqlState, SqlType, Value};
+
+use super::parser;
+use super::scope::Scopes;
+use crate::binder::{self, Context};
+use crate::bound::{
+    Expr, ExprKind, LoopLabel, Parameter, ParameterMode, Procedure, ProcedureKind, Raise, RaiseLevel, Step,
+    StepKind, VariableId,
+};
+use crate::catalog::Catalog;
+use crate::lexer::{Lexer, TokenKind};
+use crate::parse::Piece;
+use crate::routine::Signature;
+use crate::source::{Diagnostic, Span};
+
+/// Binds the body of the procedure `signatures[index]`.
+///
+/// `create`'s locations are bytes of `piece`; `span` is the whole statement. Errors have their place.
+pub fn bind_procedure(
+    catalog: &Catalog,
+    signatures: &[Signature],
+    index: usize,
+    piece: Piece<'_>,
+    create: &CreateFunctionStmt,
+    span: Span,
+) -> Result<Procedure, Diagnostic> {
+    let Some(signature) = signatures.get(index) else {
+        return Err(Diagnostic::new(SqlState::UNDEFINED_FUNCTION, span, "the procedure has no signature"));
+    };
+    let options = Options::read(piece, create, span)?;
+    let (mut body, parameters, found) =
+        Body::new(catalog, signatures, signature, piece, returns_table(create));
+    let mut steps = body.null_on_null_input(&parameters, &options);
+    steps.extend(match (&create.sql_body, options.language.as_str()) {
+        (Some(sql_body), "sql") => body.atomic_body(piece, sql_body, span)?,
+        (None, "sql") => body.sql_text(options.body(piece, span)?)?,
+        (None, "plpgsql") => {
+            let text = options.body(piece, span)?;
+            let block = parser::parse(text.file, text.offset, text.text)?;
+            body.whole_body(&block)?
+        }
+        (_, other) => {
+            return Err(Diagnostic::unsupported(
+                span,
+                format!("LANGUAGE {other}"),
+                "write the body in LANGUAGE plpgsql or LANGUAGE SQL",
+            ));
+        }
+    });
+    Ok(Procedure {
+        name: signature.name.clone(),
+        kind: signature.kind.clone(),
+        parameters,
+        variables: body.scopes.variables,
+        found,
+        body: steps,
+        serializable: options.serializable,
+        span,
+    })
+}
+
+/// RETURNS TABLE declares its columns as variables; RETURNS SETOF has no names to declare.
+fn returns_table(create: &CreateFunctionStmt) -> bool {
+    create.parameters.iter().any(|node| match &node.node {
+        Some(node::Node::FunctionParameter(parameter)) => {
+            parameter.mode() == FunctionParameterMode::FuncParamTable
+        }
+        _ => false,
+    })
+}
+
+/// What stands beside the body.
+struct Options {
+    language: String,
+    /// Where the word AS is.
+    body_at: Option<i32>,
+    strict: bool,
+    serializable: bool,
+}
+
+impl Options {
+    fn read(piece: Piece<'_>, create: &CreateFunctionStmt, span: Span) -> Result<Options, Diagnostic> {
+        let mut options =
+            Options { language: "sql".into(), body_at: None, strict: false, serializable: false };
+        for option in &create.options {
+            let Some(node::Node::DefElem(option)) = &option.node else { continue };
+            let place = piece.token(option.location);
+            match option.defname.as_str() {
+                "language" => options.language = word(option).to_ascii_lowercase(),
+                "as" => options.body_at = Some(option.location),
+                "strict" => options.strict = truth(option),
+                "security" if truth(option) => {
+                    return Err(Diagnostic::unsupported(
+                        place,
+                        "SECURITY DEFINER",
+                        "there are no privileges inside of Weir: leave it away",
+                    ));
+                }
+                // Hints for PostgreSQL's planner; they change no result.
+                "volatility" | "parallel" | "cost" | "rows" | "leakproof" | "security" => {}
+                "set" => match option.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
+                    Some(node::Node::VariableSetStmt(set)) => options.setting(set, place)?,
+                    _ => return Err(unknown_option(place, "SET")),
+                },
+                other => return Err(unknown_option(place, &other.to_uppercase())),
+            }
+        }
+        if options.body_at.is_none() && create.sql_body.is_none() {
+            return Err(Diagnostic::new(
+                SqlState::INVALID_FUNCTION_DEFINITION,
+                span,
+                "no function body specified",
+            ));
+        }
+        Ok(options)
+    }
+
+    fn setting(&mut self, set: &VariableSetStmt, place: Span) -> Result<(), Diagnostic> {
+        let values: Vec<String> = set.args.iter().map(constant_word).collect();
+        match (set.name.as_str(), values.as_slice()) {
+            ("default_transaction_isolation" | "transaction_isolation", [level]) => {
+                self.serializable = level.eq_ignore_ascii_case("serializable");
+                Ok(())
+            }
+            ("search_path", [schema]) if schema == "public" => Ok(()),
+            (name, _) => Err(Diagnostic::unsupported(
+                place,
+                format!("SET {name} on a procedure"),
+                "only SET default_transaction_isolation = 'serializable' has a meaning here",
+            )),
+        }
+    }
+
+    /// The body between its quotes.
+    fn body<'p>(&self, piece: Piece<'p>, span: Span) -> Result<Piece<'p>, Diagnostic> {
+        let missing =
+            || Diagnostic::new(SqlState::INVALID_FUNCTION_DEFINITION, span, "no function body specified");
+        let at = self.body_at.and_then(|at| usize::try_from(at).ok()).ok_or_else(missing)?;
+        let token =
+            Lexer::new(piece.text, at).find(|token| token.kind == TokenKind::Text).ok_or_else(missing)?;
+        let written = &piece.text[token.start..token.end];
+        let quote = match written.strip_prefix('$').and_then(|rest| rest.find('$')) {
+            Some(tag_length) => tag_length + 2,
+            None => 1,
+        };
+        let text = written.get(quote..written.len().saturating_sub(quote)).ok_or_else(missing)?;
+        let plain = written.starts_with('$') || (written.starts_with('\'') && !text.contains('\''));
+        if !plain {
+            return Err(Diagnostic::unsupported(
+                piece.range(token.start, token.end),
+                "a body in single quotes that contains quotes or escapes",
+                "write the body between $$ and $$",
+            ));
+        }
+        Ok(Piece::new(piece.file, piece.offset + (token.start + quote) as u32, text))
+    }
+}
+
+fn unknown_option(place: Span, what: &str) -> Diagnostic {
+    Diagnostic::unsupported(
+        place,
+        format!("{what} on a procedure"),
+        "LANGUAGE, IMMUTABLE/STABLE/VOLATILE, STRICT and SET default_transaction_isolation are understood",
+    )
+}
+
+fn word(option: &DefElem) -> String {
+    match option.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
+        Some(node::Node::String(text)) => text.sval.clone(),
+        _ => String::new(),
+    }
+}
+
+fn truth(option: &DefElem) -> bool {
+    match option.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
+        Some(node::Node::Boolean(value)) => value.boolval,
+        _ => false,
+    }
+}
+
+fn constant_word(node: &Node) -> String {
+    match &node.node {
+        Some(node::Node::AConst(constant)) => match &constant.val {
+            Some(a_const::Val::Sval(text)) => text.sval.clone(),
+            _ => String::new(),
+        },
+        _ => String::new(),
+    }
+}
+
+/// A loop or block around the statement that is being bound.
+pub(super) struct Label {
+    pub name: Option<String>,
+    pub id: LoopLabel,
+    pub is_loop: bool,
+}
+
+/// One body while it is bound.
+pub(super) struct Body<'a> {
+    pub catalog: &'a Catalog,
+    signatures: &'a [Signature],
+    pub kind: ProcedureKind,
+    /// The text that all spans of the body lie in.
+    file: Piece<'a>,
+    pub scopes: Scopes,
+    /// OUT and INOUT parameters, or the columns of RETURNS TABLE.
+    pub outputs: Vec<VariableId>,
+    /// Outermost first.
+    pub labels: Vec<Label>,
+    pub label_count: u32,
+    pub case_count: u32,
+}
+
+impl<'a> Body<'a> {
+    /// With the parameters declared; also returns them, and the FOUND variable.
+    fn new(
+        catalog: &'a Catalog,
+        signatures: &'a [Signature],
+        signature: &Signature,
+        file: Piece<'a>,
+        returns_table: bool,
+    ) -> (Body<'a>, Vec<Parameter>, VariableId) {
+        let mut scopes = Scopes::default();
+        scopes.enter(Some(&signature.name));
+        let mut parameters = Vec::new();
+        let mut outputs = Vec::new();
+        for parameter in &signature.parameters {
+            let variable = match parameter.name.as_str() {
+                "" => scopes.add_hidden(format!("${}", parameters.len() + 1), parameter.ty.clone()),
+                name => scopes.add_variable(name, parameter.ty.clone()),
+            };
+            scopes.parameters.push(variable);
+            if parameter.mode != ParameterMode::In {
+                outputs.push(variable);
+            }
+            parameters.push(Parameter {
+                name: parameter.name.clone(),
+                ty: parameter.ty.clone(),
+                mode: parameter.mode,
+                default: parameter.default.clone(),
+                variable,
+            });
+        }
+        if let (ProcedureKind::SetReturningFunction { columns }, true) = (&signature.kind, returns_table) {
+            outputs = columns.iter().map(|(name, ty)| scopes.add_variable(name, ty.clone())).collect();
+        }
+        let found = scopes.add_variable("found", SqlType::Bool);
+        let body = Body {
+            catalog,
+            signatures,
+            kind: signature.kind.clone(),
+            file,
+            scopes,
+            outputs,
+            labels: Vec::new(),
+            label_count: 0,
+            case_count: 0,
+        };
+        (body, parameters, found)
+    }
+
+    pub(super) fn context(&self) -> Context<'_> {
+        Context {
+            catalog: self.catalog,
+            signatures: self.signatures,
+            variables: Some(&self.scopes),
+            infer_parameters: false,
+        }
+    }
+
+    pub(super) fn signature(&self, procedure: usize) -> &'a Signature {
+        &self.signatures[procedure]
+    }
+
+    /// STRICT functions answer NULL (or nothing) as soon as an argument is NULL.
+    fn null_on_null_input(&self, parameters: &[Parameter], options: &Options) -> Vec<Step> {
+        if !options.strict {
+            return Vec::new();
+        }
+        let span = self.file.span();
+        let tests: Vec<Expr> = parameters
+            .iter()
+            .filter(|parameter| parameter.mode != ParameterMode::Out)
+            .map(|parameter| {
+                let operand = Box::new(self.read(parameter.variable, span));
+                boolean(ExprKind::IsNull { operand, negated: false }, span)
+            })
+            .collect();
+        let condition = match tests.len() {
+            0 => return Vec::new(),
+            1 => tests.into_iter().next(),
+            _ => Some(boolean(ExprKind::Or(tests), span)),
+        };
+        let value = match &self.kind {
+            ProcedureKind::Function { returns } if *returns != SqlType::Void => {
+                Some(null(returns.clone(), span))
+            }
+            _ => None,
+        };
+        let give_up = vec![Step { kind: StepKind::Return { value }, span }];
+        let branches = condition.map(|condition| (condition, give_up)).into_iter().collect();
+        vec![Step { kind: StepKind::If { branches, otherwise: Vec::new() }, span }]
+    }
+
+    pub(super) fn read(&self, variable: VariableId, span: Span) -> Expr {
+        Expr { kind: ExprKind::Variable(variable), ty: self.scopes.ty(variable).clone(), span }
+    }
+
+    /// The text of a place in the body.
+    pub(super) fn piece(&self, span: Span) -> Piece<'a> {
+        let start = span.start.saturating_sub(self.file.offset) as usize;
+        let end = span.end.saturating_sub(self.file.offset) as usize;
+        Piece::new(span.file, span.start, self.file.text.get(start..end).unwrap_or(""))
+    }
+
+    pub(super) fn value(&self, span: Span) -> Result<Expr, Diagnostic> {
+        binder::bind_expression(&self.context(), self.piece(span)).map_err(|error| self.scopes.explain(error))
+    }
+
+    /// Cast as PL/pgSQL does: by an assignment cast, or where there is none, through text.
+    pub(super) fn value_as(&self, span: Span, ty: &SqlType) -> Result<Expr, Diagnostic> {
+        match binder::bind_expression_as(&self.context(), self.piece(span), ty) {
+            Err(error) if no_cast(&error) => self.convert(self.value(span)?, ty).map_err(|_| error),
+            other => other.map_err(|error| self.scopes.explain(error)),
+        }
+    }
+
+    pub(super) fn convert(&self, value: Expr, ty: &SqlType) -> Result<Expr, Diagnostic> {
+        match binder::assign(&self.context(), value.clone(), ty) {
+            Err(error) if no_cast(&error) && by_text(&value.ty) && by_text(ty) => {
+                let span = value.span;
+                let text = match value.ty {
+                    SqlType::Text => value,
+                    _ => cast(value, SqlType::Text, span),
+                };
+                Ok(cast(text, ty.clone(), span))
+            }
+            other => other,
+        }
+    }
+
+    /// What a function hands back at RETURN or at its end; procedures leave it in their variables.
+    pub(super) fn output_value(&self, span: Span) -> Option<Expr> {
+        match (&self.kind, self.outputs.as_slice()) {
+            (ProcedureKind::Function { .. }, [one]) => Some(self.read(*one, span)),
+            (ProcedureKind::Function { .. }, [_, _, ..]) => {
+                let fields = self.outputs.iter().map(|id| self.read(*id, span)).collect();
+                Some(Expr { kind: ExprKind::Row(fields), ty: SqlType::Record, span })
+            }
+            _ => None,
+        }
+    }
+}
+
+fn no_cast(error: &Diagnostic) -> bool {
+    matches!(error.state, SqlState::DATATYPE_MISMATCH | SqlState::CANNOT_COERCE)
+}
+
+fn by_text(ty: &SqlType) -> bool {
+    !matches!(ty, SqlType::Record | SqlType::Void | SqlType::Unknown)
+}
+
+fn cast(operand: Expr, ty: SqlType, span: Span) -> Expr {
+    Expr { kind: ExprKind::Cast { operand: Box::new(operand), explicit: true }, ty, span }
+}
+
+pub(super) fn boolean(kind: ExprKind, span: Span) -> Expr {
+    Expr { kind, ty: SqlType::Bool, span }
+}
+
+pub(super) fn null(ty: SqlType, span: Span) -> Expr {
+    Expr { kind: ExprKind::Literal(Value::Null), ty, span }
+}
+
+pub(super) fn text(value: &str, span: Span) -> Expr {
+    Expr { kind: ExprKind::Literal(Value::text(value)), ty: SqlType::Text, span }
+}
+
+/// An error of PL/pgSQL itself, at run time.
+pub(super) fn raise_error(state: SqlState, message: &str, hint: Option<&str>, span: Span) -> Step {
+    let raise = Raise {
+        level: RaiseLevel::Exception,
+        format: message.replace('%', "%%"),
+        args: Vec::new(),
+        state,
+        message: None,
+        detail: None,
+        hint: hint.map(|hint| text(hint, span)),
+    };
+    Step { kind: StepKind::Raise(raise), span }
+}
