@@ -209,10 +209,9 @@ mod tests {
                 .map(|statement| format!("{}..{}", statement.span.start, statement.span.end))
                 .collect::<Vec<_>>()
                 .join(" "),
-            Err(error) => format!(
-                "{} {}..{} {}",
-                error.state, error.span.start, error.span.end, error.message
-            ),
+            Err(error) => {
+                format!("{} {}..{} {}", error.state, error.span.start, error.span.end, error.message)
+            }
         };
         assert_eq!(found, expect, "{text}");
     }
@@ -221,7 +220,7 @@ mod tests {
     fn places() {
         check("select 1; -- x\n select 2 ;", "100..108 116..124");
         check("", "");
-        check("select 'é' from t where", "42601 123..123 syntax error at end of input");
+        check("select 'é' from t where", "42601 124..124 syntax error at end of input");
         check("select 'é', , 2", "42601 113..114 syntax error at or near \",\"");
         check("selec 1", "42601 100..105 syntax error at or near \"selec\"");
         check("select 'open", "42601 107..112 unterminated quoted string at or near \"'open\"");

@@ -177,16 +177,15 @@ pub(crate) fn bind_call<'a>(binder: &mut Binder<'a>, call: &'a FuncCall) -> Resu
             ));
         }
         [one] => *one,
-        several => *several
-            .iter()
-            .find(|&&i| signatures[i].parameters.len() == call.args.len())
-            .ok_or_else(|| {
+        several => *several.iter().find(|&&i| signatures[i].parameters.len() == call.args.len()).ok_or_else(
+            || {
                 Diagnostic::new(
                     SqlState::UNDEFINED_FUNCTION,
                     span,
                     format!("no procedure {name} takes {} arguments", call.args.len()),
                 )
-            })?,
+            },
+        )?,
     };
     let signature = &signatures[procedure];
     let places = place_arguments(binder, signature, call, span)?;
@@ -251,12 +250,7 @@ fn place_arguments<'a>(
             return Err(Diagnostic::new(
                 SqlState::UNDEFINED_FUNCTION,
                 span,
-                format!(
-                    "{} takes {} arguments, not {}",
-                    signature.name,
-                    slots.len(),
-                    call.args.len()
-                ),
+                format!("{} takes {} arguments, not {}", signature.name, slots.len(), call.args.len()),
             ));
         };
         if places[slot].is_some() {

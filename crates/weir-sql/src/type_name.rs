@@ -41,11 +41,7 @@ pub fn resolve_in(catalog: &Catalog, piece: Piece<'_>, name: &TypeName) -> Resul
         return Err(Diagnostic::unsupported(span, "this use of %TYPE", "write table.column%TYPE"));
     };
     let table = catalog.table_by_name(table_name).ok_or_else(|| {
-        Diagnostic::new(
-            SqlState::UNDEFINED_TABLE,
-            span,
-            format!("relation \"{table_name}\" does not exist"),
-        )
+        Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{table_name}\" does not exist"))
     })?;
     let column = table.column_by_name(column_name).ok_or_else(|| {
         Diagnostic::new(
@@ -106,12 +102,7 @@ fn bad_modifier(piece: Piece<'_>, name: &TypeName) -> Diagnostic {
     )
 }
 
-fn scalar(
-    piece: Piece<'_>,
-    name: &TypeName,
-    word: &str,
-    modifiers: &[i32],
-) -> Result<SqlType, Diagnostic> {
+fn scalar(piece: Piece<'_>, name: &TypeName, word: &str, modifiers: &[i32]) -> Result<SqlType, Diagnostic> {
     if let Some(element) = word.strip_prefix('_') {
         return Ok(SqlType::Array(Box::new(scalar(piece, name, element, &[])?)));
     }

@@ -54,9 +54,7 @@ impl<'a> Binder<'a> {
         let allowed = self.scopes.last().map_or(Aggregates::NoQuery, |scope| scope.aggregates);
         let refusal = match allowed {
             Aggregates::Allowed => None,
-            Aggregates::Forbidden(clause) => {
-                Some(format!("aggregate functions are not allowed in {clause}"))
-            }
+            Aggregates::Forbidden(clause) => Some(format!("aggregate functions are not allowed in {clause}")),
             Aggregates::Nested => Some("aggregate function calls cannot be nested".to_owned()),
             Aggregates::NoQuery => Some("aggregate functions are not allowed here".to_owned()),
         };

@@ -277,8 +277,5 @@ fn category(ty: &SqlType) -> u8 {
 }
 
 fn preferred(ty: &SqlType) -> bool {
-    matches!(
-        ty,
-        SqlType::Bool | SqlType::Float8 | SqlType::Text | SqlType::Timestamptz | SqlType::Interval
-    )
+    matches!(ty, SqlType::Bool | SqlType::Float8 | SqlType::Text | SqlType::Timestamptz | SqlType::Interval)
 }

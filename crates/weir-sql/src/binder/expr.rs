@@ -26,7 +26,7 @@ pub(super) fn union(left: Span, right: Span) -> Span {
 }
 
 /// The strings of a list of `String` nodes.
-pub(super) fn strings(nodes: &[Node]) -> Vec<&str> {
+pub(crate) fn strings(nodes: &[Node]) -> Vec<&str> {
     nodes
         .iter()
         .filter_map(|node| match &node.node {
@@ -53,7 +53,11 @@ impl<'a> Binder<'a> {
 
     fn bind_node(&mut self, node: &'a Node) -> Result<Expr, Diagnostic> {
         let Some(node) = &node.node else {
-            return Err(self.error(SqlState::SYNTAX_ERROR, self.piece.span(), "an expression is missing here"));
+            return Err(self.error(
+                SqlState::SYNTAX_ERROR,
+                self.piece.span(),
+                "an expression is missing here",
+            ));
         };
         match node {
             node::Node::AConst(constant) => self.bind_constant(constant),
@@ -165,7 +169,8 @@ impl<'a> Binder<'a> {
         if let Ok(integer) = i64::from_str_radix(&format!("{sign}{body}"), radix) {
             return Ok((Value::Int(integer), SqlType::Int8));
         }
-        let value = text::parse_text(&digits, &SqlType::Numeric(None)).map_err(|error| located(error, span))?;
+        let value =
+            text::parse_text(&digits, &SqlType::Numeric(None)).map_err(|error| located(error, span))?;
         Ok((value, SqlType::Numeric(None)))
     }
 
@@ -286,11 +291,7 @@ impl<'a> Binder<'a> {
         bound.span = span;
         // varchar to text computes nothing, but what follows sees another type.
         if bound.ty != ty && !literal {
-            bound = Expr {
-                kind: ExprKind::Cast { operand: Box::new(bound), explicit: true },
-                ty,
-                span,
-            };
+            bound = Expr { kind: ExprKind::Cast { operand: Box::new(bound), explicit: true }, ty, span };
         }
         Ok(bound)
     }

@@ -11,9 +11,7 @@ use super::expr::strings;
 use super::query::rename;
 use super::row::all_of;
 use super::scope::{Aggregates, CteKind, Scope, ScopeColumn, ScopeRelation, nearest};
-use crate::bound::{
-    Expr, ExprKind, FromItem, JoinKind, OutputColumn, Query, RelationId, TableFunction,
-};
+use crate::bound::{Expr, ExprKind, FromItem, JoinKind, OutputColumn, Query, RelationId, TableFunction};
 use crate::routine::simple_name;
 use crate::source::{Diagnostic, Span};
 use crate::walk;
@@ -114,11 +112,8 @@ impl<'a> Binder<'a> {
         let catalog = self.context.catalog;
         let known = catalog.tables.iter().map(|table| table.name.as_str());
         let known = known.chain(catalog.views.iter().map(|view| view.name.as_str()));
-        let mut error = self.error(
-            SqlState::UNDEFINED_TABLE,
-            span,
-            format!("relation \"{name}\" does not exist"),
-        );
+        let mut error =
+            self.error(SqlState::UNDEFINED_TABLE, span, format!("relation \"{name}\" does not exist"));
         error.hint = nearest(name, known);
         error
     }
@@ -255,10 +250,8 @@ impl<'a> Binder<'a> {
         let shown = alias.map_or(name.as_str(), |alias| alias.aliasname.as_str());
         // A lone column takes the alias' name.
         let column_name = if types.len() == 1 { shown } else { name.as_str() };
-        let mut columns: Vec<OutputColumn> = types
-            .into_iter()
-            .map(|ty| OutputColumn { name: column_name.to_owned(), ty })
-            .collect();
+        let mut columns: Vec<OutputColumn> =
+            types.into_iter().map(|ty| OutputColumn { name: column_name.to_owned(), ty }).collect();
         if range.ordinality {
             columns.push(OutputColumn { name: "ordinality".to_owned(), ty: SqlType::Int8 });
         }
@@ -335,7 +328,8 @@ impl<'a> Binder<'a> {
             _ => return Err(missing(self)),
         };
         if args.len() == 2 && step == SqlType::Interval {
-            return Err(missing(self).with_hint("a series of times needs a step: generate_series(a, b, interval '1 day')"));
+            return Err(missing(self)
+                .with_hint("a series of times needs a step: generate_series(a, b, interval '1 day')"));
         }
         let mut cast = Vec::new();
         for (i, arg) in args.into_iter().enumerate() {
@@ -453,8 +447,7 @@ impl<'a> Binder<'a> {
         }
         let rest = visible(&left).chain(visible(&right)).filter(|column| !names.contains(&column.name));
         merged.extend(rest.cloned());
-        let columns =
-            ScopeRelation { name: None, columns: merged, unqualified: true, span, relation: None };
+        let columns = ScopeRelation { name: None, columns: merged, unqualified: true, span, relation: None };
         let hide = |relation: ScopeRelation| ScopeRelation { unqualified: false, ..relation };
         let mut seen: Vec<ScopeRelation> = left.into_iter().chain(right).map(hide).collect();
         seen.push(columns);

@@ -87,9 +87,7 @@ impl<'a> Binder<'a> {
             "now" | "transaction_timestamp" if no_args => {
                 Expr { kind: ExprKind::TransactionTime, ty: SqlType::Timestamptz, span }
             }
-            "clock_timestamp" if no_args => {
-                volatile(VolatileFunction::ClockTimestamp, SqlType::Timestamptz)
-            }
+            "clock_timestamp" if no_args => volatile(VolatileFunction::ClockTimestamp, SqlType::Timestamptz),
             "random" if no_args => volatile(VolatileFunction::Random, SqlType::Float8),
             "gen_random_uuid" if no_args => volatile(VolatileFunction::GenRandomUuid, SqlType::Uuid),
             "nextval" | "currval" if call.args.len() == 1 => {

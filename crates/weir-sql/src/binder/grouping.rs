@@ -44,12 +44,7 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
-    fn check_grouped(
-        &self,
-        expr: &Expr,
-        group_by: &[Expr],
-        free: &[RelationId],
-    ) -> Result<(), Diagnostic> {
+    fn check_grouped(&self, expr: &Expr, group_by: &[Expr], free: &[RelationId]) -> Result<(), Diagnostic> {
         if matches!(expr.kind, ExprKind::Aggregate(_)) || group_by.iter().any(|key| print::same(key, expr)) {
             return Ok(());
         }

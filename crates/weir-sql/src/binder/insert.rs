@@ -135,20 +135,14 @@ impl<'a> Binder<'a> {
         Ok((columns, spans))
     }
 
-    pub(super) fn column_of(
-        &self,
-        table: &Table,
-        name: &str,
-        span: Span,
-    ) -> Result<ColumnIndex, Diagnostic> {
+    pub(super) fn column_of(&self, table: &Table, name: &str, span: Span) -> Result<ColumnIndex, Diagnostic> {
         table.column_by_name(name).ok_or_else(|| {
             let mut error = self.error(
                 SqlState::UNDEFINED_COLUMN,
                 span,
                 format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
             );
-            error.hint =
-                super::scope::nearest(name, table.columns.iter().map(|column| column.name.as_str()));
+            error.hint = super::scope::nearest(name, table.columns.iter().map(|column| column.name.as_str()));
             error
         })
     }
@@ -247,7 +241,10 @@ impl<'a> Binder<'a> {
                 .error(
                     SqlState::GENERATED_ALWAYS,
                     span,
-                    format!("cannot insert a non-DEFAULT value into column \"{}\"", table.columns[column].name),
+                    format!(
+                        "cannot insert a non-DEFAULT value into column \"{}\"",
+                        table.columns[column].name
+                    ),
                 )
                 .with_hint("use OVERRIDING SYSTEM VALUE to override, or leave the column away")),
             _ => Ok(()),
@@ -447,10 +444,8 @@ impl<'a> Binder<'a> {
 fn around(query: Query, relation: RelationId, outputs: Vec<Expr>) -> Query {
     let span = query.span;
     let names = query.columns.iter().map(|column| column.name.clone());
-    let columns = names
-        .zip(&outputs)
-        .map(|(name, output)| OutputColumn { name, ty: output.ty.clone() })
-        .collect();
+    let columns =
+        names.zip(&outputs).map(|(name, output)| OutputColumn { name, ty: output.ty.clone() }).collect();
     let from = vec![FromItem::Subquery { relation, query: Box::new(query), lateral: false }];
     let select = Select {
         distinct: Distinct::All,

@@ -29,6 +29,8 @@ use crate::parse::{self, Piece};
 use crate::routine::{self, BoundCall, Signature};
 use crate::source::{Diagnostic, Span};
 
+pub(crate) use expr::strings as expr_strings;
+pub(crate) use scope::nearest;
 use scope::{CteFrame, Scope};
 
 /// The variables that an expression inside a procedure sees besides columns.
@@ -91,13 +93,17 @@ pub fn bind_expression(context: &Context<'_>, piece: Piece<'_>) -> Result<Expr, 
 }
 
 /// Like [`bind_expression`], cast to `ty` as an assignment does.
-pub fn bind_expression_as(
-    context: &Context<'_>,
-    piece: Piece<'_>,
-    ty: &SqlType,
-) -> Result<Expr, Diagnostic> {
+pub fn bind_expression_as(context: &Context<'_>, piece: Piece<'_>, ty: &SqlType) -> Result<Expr, Diagnostic> {
     let node = parse::parse_expression(piece)?;
     Binder::new(context, piece).bind_plpgsql_expr(&node, Some(ty))
+}
+
+/// A condition that stands alone, as an assertion's: boolean, over no relation.
+pub fn bind_check(context: &Context<'_>, piece: Piece<'_>) -> Result<Expr, Diagnostic> {
+    let node = parse::parse_expression(piece)?;
+    let mut binder = Binder::new(context, piece);
+    let expr = binder.bind_plpgsql_expr(&node, None)?;
+    binder.coerce_boolean(expr, "CHECK")
 }
 
 /// One SELECT, VALUES, INSERT, UPDATE or DELETE.
@@ -242,9 +248,11 @@ impl<'a> Binder<'a> {
     fn refuse_statement(&self, statement: &node::Node) -> Diagnostic {
         let span = self.piece.token(0);
         match statement {
-            node::Node::MergeStmt(_) => {
-                Diagnostic::unsupported(span, "MERGE", "use INSERT … ON CONFLICT, or IF NOT FOUND after UPDATE")
-            }
+            node::Node::MergeStmt(_) => Diagnostic::unsupported(
+                span,
+                "MERGE",
+                "use INSERT … ON CONFLICT, or IF NOT FOUND after UPDATE",
+            ),
             node::Node::CallStmt(_) => Diagnostic::unsupported(
                 span,
                 "CALL as part of another statement",

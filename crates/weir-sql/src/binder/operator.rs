@@ -112,9 +112,11 @@ impl<'a> Binder<'a> {
                 let insensitive = kind == AExprKind::AexprIlike;
                 self.like(left, pattern, escape, (insensitive, name.starts_with('!')), place)
             }
-            AExprKind::AexprSimilar => {
-                Err(Diagnostic::unsupported(place, "SIMILAR TO", "use LIKE or the regular expression operator ~"))
-            }
+            AExprKind::AexprSimilar => Err(Diagnostic::unsupported(
+                place,
+                "SIMILAR TO",
+                "use LIKE or the regular expression operator ~",
+            )),
             AExprKind::AexprBetween
             | AExprKind::AexprNotBetween
             | AExprKind::AexprBetweenSym
@@ -150,11 +152,8 @@ impl<'a> Binder<'a> {
             }
             // ~x is x # -1.
             "~" if operand.ty.is_integer() => {
-                let ones = Expr {
-                    kind: ExprKind::Literal(Value::Int(-1)),
-                    ty: operand.ty.clone(),
-                    span: place,
-                };
+                let ones =
+                    Expr { kind: ExprKind::Literal(Value::Int(-1)), ty: operand.ty.clone(), span: place };
                 self.binary(BinaryOp::BitXor, operand, ones, place)
             }
             "@" => self.function_of("abs", vec![operand], span),
@@ -257,8 +256,7 @@ impl<'a> Binder<'a> {
     /// To the type of a resolved operator or function, which knows that the cast is allowed
     /// (`text || 1` takes any type on its right).
     pub(super) fn coerce_resolved(&mut self, expr: Expr, ty: &SqlType) -> Result<Expr, Diagnostic> {
-        let implicit =
-            expr.ty == SqlType::Unknown || cast::can_cast(&expr.ty, ty, CastContext::Implicit);
+        let implicit = expr.ty == SqlType::Unknown || cast::can_cast(&expr.ty, ty, CastContext::Implicit);
         let assignment = cast::can_cast(&expr.ty, ty, CastContext::Assignment);
         let context = match (implicit, assignment) {
             (false, true) => CastContext::Assignment,
@@ -267,13 +265,7 @@ impl<'a> Binder<'a> {
         self.coerce(expr, ty, context)
     }
 
-    fn distinct(
-        &mut self,
-        left: Expr,
-        right: Expr,
-        negated: bool,
-        place: Span,
-    ) -> Result<Expr, Diagnostic> {
+    fn distinct(&mut self, left: Expr, right: Expr, negated: bool, place: Span) -> Result<Expr, Diagnostic> {
         let span = union(left.span, right.span);
         match (left.kind, right.kind) {
             (ExprKind::Row(left), ExprKind::Row(right)) => {

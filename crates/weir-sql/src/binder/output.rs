@@ -17,11 +17,7 @@ pub(super) struct Target {
 }
 
 impl<'a> Binder<'a> {
-    pub(super) fn bind_targets(
-        &mut self,
-        list: &'a [Node],
-        settle: bool,
-    ) -> Result<Vec<Target>, Diagnostic> {
+    pub(super) fn bind_targets(&mut self, list: &'a [Node], settle: bool) -> Result<Vec<Target>, Diagnostic> {
         let mut targets = Vec::new();
         for node in list {
             let Some(node::Node::ResTarget(target)) = &node.node else { continue };
@@ -144,8 +140,7 @@ impl<'a> Binder<'a> {
         match &node.node {
             Some(node::Node::ColumnRef(column)) => {
                 let &[name] = strings(&column.fields).as_slice() else { return Ok(None) };
-                let matching: Vec<usize> =
-                    (0..targets.len()).filter(|&i| targets[i].name == name).collect();
+                let matching: Vec<usize> = (0..targets.len()).filter(|&i| targets[i].name == name).collect();
                 let Some(&first) = matching.first() else { return Ok(None) };
                 let same = |&i: &usize| print::same(&targets[i].expr, &targets[first].expr);
                 if column.fields.len() > 1 || !matching.iter().all(same) {
@@ -296,9 +291,7 @@ fn sublink_name(link: &pg_query::protobuf::SubLink) -> Option<(String, bool)> {
         Ok(ArraySublink) => Some(("array".to_owned(), true)),
         Ok(ExprSublink) => match link.subselect.as_deref()?.node.as_ref()? {
             node::Node::SelectStmt(select) => match select.target_list.first()?.node.as_ref()? {
-                node::Node::ResTarget(target) if !target.name.is_empty() => {
-                    Some((target.name.clone(), true))
-                }
+                node::Node::ResTarget(target) if !target.name.is_empty() => Some((target.name.clone(), true)),
                 node::Node::ResTarget(target) => figure_name(target.val.as_deref()?),
                 _ => None,
             },

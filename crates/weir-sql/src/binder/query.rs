@@ -10,9 +10,7 @@ use super::Binder;
 use super::coerce::null;
 use super::output::Target;
 use super::scope::{Aggregates, CteFrame, CteKind, CteName, Scope};
-use crate::bound::{
-    Cte, Distinct, Expr, OrderBy, OutputColumn, Query, QueryBody, Select, SetOperator,
-};
+use crate::bound::{Cte, Distinct, Expr, OrderBy, OutputColumn, Query, QueryBody, Select, SetOperator};
 use crate::source::{Diagnostic, Span};
 use crate::walk;
 
@@ -249,12 +247,8 @@ impl<'a> Binder<'a> {
         let visible = targets.len();
         let hide = Err("ORDER BY of a UNION, INTERSECT or EXCEPT may only name its columns, no expressions");
         let order_by = self.bind_order(&select.sort_clause, &mut targets, visible, hide)?;
-        let body = QueryBody::SetOperation {
-            op,
-            all: select.all,
-            left: Box::new(left),
-            right: Box::new(right),
-        };
+        let body =
+            QueryBody::SetOperation { op, all: select.all, left: Box::new(left), right: Box::new(right) };
         Ok((body, order_by, columns))
     }
 
@@ -375,9 +369,7 @@ impl<'a> Binder<'a> {
                 ));
             }
             let plain = match body {
-                QueryBody::Select(select) => {
-                    !select.aggregates && matches!(select.distinct, Distinct::All)
-                }
+                QueryBody::Select(select) => !select.aggregates && matches!(select.distinct, Distinct::All),
                 _ => false,
             };
             if !plain {
@@ -399,10 +391,8 @@ impl<'a> Binder<'a> {
 }
 
 fn column_targets(columns: &[OutputColumn], span: Span) -> Vec<Target> {
-    let target = |column: &OutputColumn| Target {
-        name: column.name.clone(),
-        expr: null(column.ty.clone(), span),
-    };
+    let target =
+        |column: &OutputColumn| Target { name: column.name.clone(), expr: null(column.ty.clone(), span) };
     columns.iter().map(target).collect()
 }
 

@@ -85,10 +85,10 @@ impl Scope {
 
 impl ScopeRelation {
     pub fn of_table(table: &Table, alias: &str, relation: RelationId, span: Span) -> ScopeRelation {
-        let columns = table.columns.iter().map(|column| OutputColumn {
-            name: column.name.clone(),
-            ty: column.ty.clone(),
-        });
+        let columns = table
+            .columns
+            .iter()
+            .map(|column| OutputColumn { name: column.name.clone(), ty: column.ty.clone() });
         ScopeRelation::of_columns(columns, alias, relation, span)
     }
 
@@ -218,11 +218,8 @@ impl<'a> Binder<'a> {
                 "name its columns; count(*) counts rows",
             ),
             [name] => {
-                let mut error = self.error(
-                    SqlState::UNDEFINED_COLUMN,
-                    span,
-                    format!("column \"{name}\" does not exist"),
-                );
+                let mut error =
+                    self.error(SqlState::UNDEFINED_COLUMN, span, format!("column \"{name}\" does not exist"));
                 let columns = self.scopes.iter().rev().flat_map(|scope| &scope.relations);
                 let names = columns.flat_map(|relation| &relation.columns).map(|column| column.name.as_str());
                 error.hint = nearest(name, names);

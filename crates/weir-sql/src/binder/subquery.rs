@@ -59,9 +59,7 @@ impl<'a> Binder<'a> {
     fn one_column(&self, query: &Query, span: Span) -> Result<SqlType, Diagnostic> {
         match query.columns.as_slice() {
             [column] => Ok(column.ty.clone()),
-            _ => {
-                Err(self.error(SqlState::SYNTAX_ERROR, span, "subquery must return only one column"))
-            }
+            _ => Err(self.error(SqlState::SYNTAX_ERROR, span, "subquery must return only one column")),
         }
     }
 
@@ -83,16 +81,12 @@ impl<'a> Binder<'a> {
         let mut query = self.bind_query_with(select, false)?;
         if query.columns.len() != left.len() {
             let few = if query.columns.len() < left.len() { "few" } else { "many" };
-            return Err(self.error(
-                SqlState::SYNTAX_ERROR,
-                place,
-                format!("subquery has too {few} columns"),
-            ));
+            return Err(self.error(SqlState::SYNTAX_ERROR, place, format!("subquery has too {few} columns")));
         }
         let (mut cast_left, mut targets) = (Vec::new(), Vec::new());
         for (expr, column) in left.into_iter().zip(&query.columns) {
-            let signature = operator::resolve_binary(op, &expr.ty, &column.ty)
-                .map_err(|error| located(error, place))?;
+            let signature =
+                operator::resolve_binary(op, &expr.ty, &column.ty).map_err(|error| located(error, place))?;
             if signature.result != SqlType::Bool {
                 return Err(self.error(
                     SqlState::DATATYPE_MISMATCH,

@@ -72,8 +72,7 @@ impl Schema {
             AlterTableType::AtColumnDefault => {
                 let column = column(table, &command.name, place)?;
                 let value = command.def.clone();
-                table.columns[column].default =
-                    self.column_default(piece, &table.columns[column], &value)?;
+                table.columns[column].default = self.column_default(piece, &table.columns[column], &value)?;
                 Ok(())
             }
             AlterTableType::AtSetNotNull => {
@@ -135,8 +134,7 @@ impl Schema {
             .filter(|&i| expr_strings(&self.routines[i].create.funcname).last() == Some(&name))
             .collect();
         if matching.len() > 1 && !function.args_unspecified {
-            matching
-                .retain(|&i| self.routines[i].create.parameters.len() == function.objfuncargs.len());
+            matching.retain(|&i| self.routines[i].create.parameters.len() == function.objfuncargs.len());
         }
         let [index] = matching.as_slice() else {
             let problem = if matching.is_empty() { "does not exist" } else { "is not unique" };

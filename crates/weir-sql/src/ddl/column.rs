@@ -186,11 +186,7 @@ impl Schema {
         let value = Expr { kind: ExprKind::NextValue(id), ty: SqlType::Int8, span };
         table.columns[index].default = Some(match ty {
             SqlType::Int8 => value,
-            ty => Expr {
-                kind: ExprKind::Cast { operand: Box::new(value), explicit: false },
-                ty,
-                span,
-            },
+            ty => Expr { kind: ExprKind::Cast { operand: Box::new(value), explicit: false }, ty, span },
         });
         Ok(())
     }

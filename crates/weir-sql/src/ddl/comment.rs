@@ -68,10 +68,14 @@ impl Schema {
         Ok(())
     }
 
-    fn directive(&mut self, directive: &Directive<'_>, table: usize, tokens: &[Token]) -> Result<(), Diagnostic> {
-        let word = |i: usize, word: &str| {
-            tokens.get(i).is_some_and(|token| token.is_word(directive.text, word))
-        };
+    fn directive(
+        &mut self,
+        directive: &Directive<'_>,
+        table: usize,
+        tokens: &[Token],
+    ) -> Result<(), Diagnostic> {
+        let word =
+            |i: usize, word: &str| tokens.get(i).is_some_and(|token| token.is_word(directive.text, word));
         if word(0, "replicated") && tokens.len() == 1 {
             self.catalog.tables[table].replicated = true;
             return Ok(());
@@ -147,9 +151,7 @@ fn name(directive: &Directive<'_>, token: &Token) -> Option<String> {
     let text = &directive.text[token.start..token.end];
     match token.kind {
         TokenKind::Word => Some(text.to_lowercase()),
-        TokenKind::QuotedName => {
-            Some(text.strip_prefix('"')?.strip_suffix('"')?.replace("\"\"", "\""))
-        }
+        TokenKind::QuotedName => Some(text.strip_prefix('"')?.strip_suffix('"')?.replace("\"\"", "\"")),
         _ => None,
     }
 }

@@ -43,9 +43,7 @@ impl Schema {
             ));
         }
         match kind(constraint) {
-            ConstrType::ConstrPrimary | ConstrType::ConstrUnique => {
-                self.add_key(piece, table, added, span)
-            }
+            ConstrType::ConstrPrimary | ConstrType::ConstrUnique => self.add_key(piece, table, added, span),
             ConstrType::ConstrCheck => self.add_check(piece, table, added, span),
             ConstrType::ConstrForeign => self.add_foreign_key(piece, table, added, span),
             ConstrType::ConstrNotnull => self.add_not_null(table, constraint, span),
@@ -214,7 +212,11 @@ pub(super) fn object_name(table: &str, columns: &str, label: &str) -> String {
     let (mut first, mut second) = (table.to_owned(), columns.to_owned());
     let overhead = label.len() + 1 + usize::from(!second.is_empty());
     while first.len() + second.len() + overhead > 63 {
-        if first.len() > second.len() { first.pop() } else { second.pop() };
+        if first.len() > second.len() {
+            first.pop()
+        } else {
+            second.pop()
+        };
     }
     match second.as_str() {
         "" => format!("{first}_{label}"),

@@ -115,9 +115,8 @@ fn parent_key(parent: &Table, constraint: &Constraint, place: Span) -> Result<Ve
         }
         columns.push(column);
     }
-    let same = |key: &[ColumnIndex]| {
-        key.len() == columns.len() && key.iter().all(|column| columns.contains(column))
-    };
+    let same =
+        |key: &[ColumnIndex]| key.len() == columns.len() && key.iter().all(|column| columns.contains(column));
     let keys = parent.primary_key.iter().chain(&parent.unique_keys).any(|key| same(&key.columns));
     let indexed = parent.indexes.iter().filter(|index| index.unique && index.predicate.is_none());
     let indexed = indexed.into_iter().any(|index| {
@@ -132,7 +131,10 @@ fn parent_key(parent: &Table, constraint: &Constraint, place: Span) -> Result<Ve
         false => Err(Diagnostic::new(
             SqlState::INVALID_FOREIGN_KEY,
             place,
-            format!("there is no unique constraint matching given keys for referenced table \"{}\"", parent.name),
+            format!(
+                "there is no unique constraint matching given keys for referenced table \"{}\"",
+                parent.name
+            ),
         )
         .with_hint("declare PRIMARY KEY or UNIQUE over exactly these columns")),
     }

@@ -86,7 +86,8 @@ impl Schema {
             node::Node::CreateFunctionStmt(create) => self.add_routine(*create, piece.file, span),
             node::Node::VariableSetStmt(set) => settings::accept_set(piece, &set, head),
             node::Node::SelectStmt(select) => settings::accept_select(piece, &select, head),
-            node::Node::TransactionStmt(transaction) => match TransactionStmtKind::try_from(transaction.kind) {
+            node::Node::TransactionStmt(transaction) => match TransactionStmtKind::try_from(transaction.kind)
+            {
                 Ok(
                     TransactionStmtKind::TransStmtBegin
                     | TransactionStmtKind::TransStmtStart

@@ -91,7 +91,9 @@ pub(super) fn refusal(node: &node::Node, span: Span) -> Diagnostic {
             "schema files hold no rows: send it to the running server"
         }
         node::Node::DoStmt(_) => "write a CREATE PROCEDURE",
-        node::Node::CreateTrigStmt(_) | node::Node::RuleStmt(_) => "do it in the procedures that write the table",
+        node::Node::CreateTrigStmt(_) | node::Node::RuleStmt(_) => {
+            "do it in the procedures that write the table"
+        }
         node::Node::CreateDomainStmt(_) => "use the base type and a CHECK on each column",
         node::Node::CreateEnumStmt(_) => "use text and CHECK (column IN (…))",
         node::Node::CompositeTypeStmt(_) => "use columns, or jsonb",

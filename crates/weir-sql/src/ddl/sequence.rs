@@ -152,13 +152,23 @@ impl Schema {
             return Err(invalid(format!("START value ({start}) cannot be less than MINVALUE ({minimum})")));
         }
         if start > maximum {
-            return Err(invalid(format!("START value ({start}) cannot be greater than MAXVALUE ({maximum})")));
+            return Err(invalid(format!(
+                "START value ({start}) cannot be greater than MAXVALUE ({maximum})"
+            )));
         }
         let id = SequenceId(self.catalog.sequences.len() as u32);
         let cycle = options.cycle;
-        self.catalog
-            .sequences
-            .push(Sequence { id, name, start, increment, minimum, maximum, cycle, owner, span });
+        self.catalog.sequences.push(Sequence {
+            id,
+            name,
+            start,
+            increment,
+            minimum,
+            maximum,
+            cycle,
+            owner,
+            span,
+        });
         Ok(id)
     }
 

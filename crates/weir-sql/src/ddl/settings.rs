@@ -71,7 +71,9 @@ pub(super) fn accept_set(_piece: Piece<'_>, set: &VariableSetStmt, span: Span) -
     let values: Vec<String> = set.args.iter().map(constant).collect();
     match VariableSetKind::try_from(set.kind) {
         Ok(VariableSetKind::VarSetValue) => accept(&set.name, &values.join(", "), span),
-        Ok(VariableSetKind::VarSetDefault | VariableSetKind::VarReset | VariableSetKind::VarResetAll) => Ok(()),
+        Ok(VariableSetKind::VarSetDefault | VariableSetKind::VarReset | VariableSetKind::VarResetAll) => {
+            Ok(())
+        }
         _ => Err(Diagnostic::unsupported(
             span,
             format!("SET {} in a schema file", set.name),

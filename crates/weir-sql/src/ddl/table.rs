@@ -64,7 +64,11 @@ impl Schema {
                     constraints.push(TableConstraint { constraint, column: None });
                 }
                 Some(node::Node::TableLikeClause(_)) => {
-                    return Err(Diagnostic::unsupported(name_span, "LIKE in CREATE TABLE", "write the columns"));
+                    return Err(Diagnostic::unsupported(
+                        name_span,
+                        "LIKE in CREATE TABLE",
+                        "write the columns",
+                    ));
                 }
                 _ => {
                     return Err(Diagnostic::unsupported(

@@ -46,7 +46,7 @@ pub fn bind_procedure(
         }
         (_, other) => {
             return Err(Diagnostic::unsupported(
-                span,
+                options.language_at,
                 format!("LANGUAGE {other}"),
                 "write the body in LANGUAGE plpgsql or LANGUAGE SQL",
             ));
@@ -77,6 +77,7 @@ fn returns_table(create: &CreateFunctionStmt) -> bool {
 /// What stands beside the body.
 struct Options {
     language: String,
+    language_at: Span,
     /// Where the word AS is.
     body_at: Option<i32>,
     strict: bool,
@@ -85,13 +86,21 @@ struct Options {
 
 impl Options {
     fn read(piece: Piece<'_>, create: &CreateFunctionStmt, span: Span) -> Result<Options, Diagnostic> {
-        let mut options =
-            Options { language: "sql".into(), body_at: None, strict: false, serializable: false };
+        let mut options = Options {
+            language: "sql".into(),
+            language_at: span,
+            body_at: None,
+            strict: false,
+            serializable: false,
+        };
         for option in &create.options {
             let Some(node::Node::DefElem(option)) = &option.node else { continue };
             let place = piece.token(option.location);
             match option.defname.as_str() {
-                "language" => options.language = word(option).to_ascii_lowercase(),
+                "language" => {
+                    options.language = word(option).to_ascii_lowercase();
+                    options.language_at = place;
+                }
                 "as" => options.body_at = Some(option.location),
                 "strict" => options.strict = truth(option),
                 "security" if truth(option) => {

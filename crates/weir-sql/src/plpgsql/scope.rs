@@ -114,10 +114,9 @@ impl Scopes {
                 Some(entry) => return Some((entry, 1)),
                 None => {}
             }
-            if let (Some(second), true) = (second, frame.label.as_deref() == Some(first)) {
-                if let Some(entry) = find(second) {
-                    return Some((entry, 2));
-                }
+            let labelled = frame.label.as_deref() == Some(first);
+            if let Some(entry) = second.filter(|_| labelled).and_then(|second| find(second)) {
+                return Some((entry, 2));
             }
         }
         None

@@ -130,7 +130,7 @@ impl<'a> Tokens<'a> {
     }
 
     pub fn expect(&mut self, what: &str) -> Result<Token, Diagnostic> {
-        if self.at(what) { Ok(self.advance()) } else { Err(self.unexpected(what)) }
+        if self.at(what) { Ok(self.advance()) } else { Err(self.unexpected(&what.to_uppercase())) }
     }
 
     /// The next token is not what the grammar wants.
@@ -248,8 +248,13 @@ fn quoted_list(ends: &[&str]) -> String {
     ends.iter().map(|end| end.to_uppercase()).collect::<Vec<_>>().join(" or ")
 }
 
+/// A message that quotes the rest of the text is cut where the line ends.
 fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or("").to_string()
+    match text.split_once('\n') {
+        Some((line, _)) if line.matches('"').count() % 2 == 1 => format!("{line}\""),
+        Some((line, _)) => line.to_string(),
+        None => text.to_string(),
+    }
 }
 
 /// Decodes a string constant of any kind by asking the grammar.

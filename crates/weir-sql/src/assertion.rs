@@ -1,0 +1,224 @@
+//! CREATE ASSERTION, which PostgreSQL's grammar does not know: cut out of the text before parsing.
+//!
+//! What is cut out is replaced by blanks, so that every other place in the file stays what it was. psql's
+//! backslash commands, and rows after COPY … FROM stdin, are dealt with here too, for the same reason.
+
+use weir_types::{SqlState, SqlType};
+
+use crate::binder::{self, Context};
+use crate::bound::ExprKind;
+use crate::catalog::{Assertion, Catalog};
+use crate::ddl::PendingAssertion;
+use crate::lexer::{Lexer, Token, TokenKind, closing_end};
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+use crate::walk;
+
+/// The text without assertions, and the assertions.
+pub(crate) fn split(file: u32, text: &str) -> Result<(String, Vec<PendingAssertion>), Diagnostic> {
+    let piece = Piece::new(file, 0, text);
+    let tokens: Vec<Token> = Lexer::new(text, 0).collect();
+    let mut rest = text.to_owned();
+    let mut assertions = Vec::new();
+    let mut i = 0;
+    let mut starts = true;
+    while i < tokens.len() {
+        let token = tokens[i];
+        let word = |ahead: usize, word: &str| {
+            tokens.get(i + ahead).is_some_and(|token: &Token| token.is_word(text, word))
+        };
+        if text.as_bytes()[token.start] == b'\\' && starts {
+            let end = backslash(piece, token.start)?;
+            blank(&mut rest, token.start, end);
+            i += tokens[i..].iter().take_while(|token| token.start < end).count();
+            continue;
+        }
+        if starts && word(0, "create") && word(1, "assertion") {
+            let (assertion, next, end) = one(piece, &tokens, i)?;
+            blank(&mut rest, token.start, end);
+            assertions.push(assertion);
+            i = next;
+            continue;
+        }
+        if starts && word(0, "copy") {
+            refuse_rows(piece, &tokens[i..])?;
+        }
+        starts = token.is(b';');
+        i += 1;
+    }
+    Ok((rest, assertions))
+}
+
+/// Spaces, with the line ends kept.
+fn blank(text: &mut String, start: usize, end: usize) {
+    let blanks: String =
+        text[start..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+    text.replace_range(start..end, &blanks);
+}
+
+/// psql commands without effect on what the file means; the others would change it.
+fn backslash(piece: Piece<'_>, start: usize) -> Result<usize, Diagnostic> {
+    let line = piece.text[start..].lines().next().unwrap_or("");
+    let end = start + line.len();
+    let command = line[1..].split_whitespace().next().unwrap_or("");
+    match command {
+        "restrict" | "unrestrict" | "set" | "pset" | "timing" | "echo" | "qecho" | "encoding" => Ok(end),
+        _ => Err(Diagnostic::unsupported(
+            piece.range(start, start + 1 + command.len()),
+            format!("the psql command \\{command}"),
+            "pass every file to weir by itself, in order",
+        )),
+    }
+}
+
+fn refuse_rows(piece: Piece<'_>, tokens: &[Token]) -> Result<(), Diagnostic> {
+    let statement = tokens.iter().take_while(|token| !token.is(b';'));
+    match statement.clone().any(|token| token.is_word(piece.text, "stdin")) {
+        false => Ok(()),
+        true => Err(Diagnostic::unsupported(
+            piece.range(tokens[0].start, tokens[0].end),
+            "COPY with rows in a schema file",
+            "schema files hold no rows: describe the load in workload.toml (pg_dump --schema-only)",
+        )),
+    }
+}
+
+/// The assertion at token `i`, the next token's index, and the byte after its semicolon.
+fn one(piece: Piece<'_>, tokens: &[Token], i: usize) -> Result<(PendingAssertion, usize, usize), Diagnostic> {
+    let text = piece.text;
+    let span = |token: Option<&Token>| match token {
+        Some(token) => piece.range(token.start, token.end),
+        None => piece.range(text.len(), text.len()),
+    };
+    let error = |token: Option<&Token>, message: &str| {
+        let near = match token {
+            Some(token) => format!("{message} at or near \"{}\"", &text[token.start..token.end]),
+            None => format!("{message} at end of input"),
+        };
+        Diagnostic::new(SqlState::SYNTAX_ERROR, span(token), near)
+            .with_hint("CREATE ASSERTION name CHECK (condition);")
+    };
+    let name_at = if tokens.get(i + 3).is_some_and(|token| token.is(b'.')) { i + 4 } else { i + 2 };
+    let name_token = tokens.get(name_at);
+    let name = match name_token.map(|token| (token.kind, &text[token.start..token.end])) {
+        Some((TokenKind::Word, word)) => word.to_lowercase(),
+        Some((TokenKind::QuotedName, quoted)) if quoted.len() > 2 => {
+            quoted[1..quoted.len() - 1].replace("\"\"", "\"")
+        }
+        _ => return Err(error(name_token, "the name of the assertion is missing")),
+    };
+    let check = tokens.get(name_at + 1);
+    if !check.is_some_and(|token| token.is_word(text, "check")) {
+        return Err(error(check, "CHECK is missing"));
+    }
+    let open = tokens.get(name_at + 2);
+    let Some(open) = open.filter(|token| token.is(b'(')) else {
+        return Err(error(open, "a parenthesis is missing"));
+    };
+    let end = closing_end(text, open.start);
+    if !text[..end].ends_with(')') || end == open.end {
+        return Err(error(None, "the parenthesis of CHECK does not close"));
+    }
+    let after = tokens.iter().position(|token| token.start >= end).unwrap_or(tokens.len());
+    let (next, last) = match tokens.get(after) {
+        None => (after, end),
+        Some(token) if token.is(b';') => (after + 1, token.end),
+        Some(token) if token.is_word(text, "deferrable") || token.is_word(text, "initially") => {
+            return Err(Diagnostic::unsupported(
+                span(Some(token)),
+                "a DEFERRABLE assertion",
+                "assertions hold when a transaction commits: leave it away",
+            ));
+        }
+        token => return Err(error(token, "syntax error")),
+    };
+    let assertion = PendingAssertion {
+        name,
+        name_span: span(name_token),
+        span: piece.range(open.end, end - 1),
+        text: text[open.end..end - 1].to_owned(),
+        places: Vec::new(),
+    };
+    Ok((assertion, next, last))
+}
+
+/// The condition of an assertion: a boolean whose subqueries hold everything.
+pub(crate) fn bind(catalog: &Catalog, pending: PendingAssertion) -> Result<Assertion, Diagnostic> {
+    let piece = Piece::new(pending.span.file, pending.span.start, &pending.text);
+    let context = Context::new(catalog);
+    let bound = binder::bind_check(&context, piece)
+        .map_err(|error| Diagnostic { span: original(&pending, error.span), ..error })?;
+    let mut changing = None;
+    walk::each_expr(&bound, &mut |part| {
+        let stable = !matches!(
+            part.kind,
+            ExprKind::TransactionTime
+                | ExprKind::Volatile(_)
+                | ExprKind::NextValue(_)
+                | ExprKind::CurrentValue(_)
+        );
+        if !stable {
+            changing.get_or_insert(part.span);
+        }
+    });
+    if let Some(span) = changing {
+        return Err(Diagnostic::unsupported(
+            original(&pending, span),
+            "a value that changes by itself in an assertion",
+            "compare with columns and literals only",
+        ));
+    }
+    debug_assert_eq!(bound.ty, SqlType::Bool);
+    let (text, span) = (pending.text.trim().to_owned(), pending.name_span);
+    Ok(Assertion { name: pending.name, expr: bound, text, span })
+}
+
+/// From a place in the text whose escapes are undone, to the place in the file.
+fn original(pending: &PendingAssertion, span: Span) -> Span {
+    if pending.places.is_empty() {
+        return span;
+    }
+    let at = |position: u32| {
+        let i = position.saturating_sub(pending.span.start) as usize;
+        pending.places.get(i).copied().unwrap_or(pending.span.end)
+    };
+    Span { start: at(span.start), end: at(span.end).max(at(span.start)), ..span }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: &str) {
+        let found = match split(0, text) {
+            Ok((rest, assertions)) => {
+                assert_eq!(rest.len(), text.len());
+                let names = assertions.iter().map(|a| format!("{}[{}]", a.name, a.text));
+                format!("{} | {}", names.collect::<Vec<_>>().join(" "), rest.trim())
+            }
+            Err(error) => {
+                format!("{}..{} {} {}", error.span.start, error.span.end, error.state, error.message)
+            }
+        };
+        assert_eq!(found, expect, "{text}");
+    }
+
+    #[test]
+    fn splitting() {
+        check(
+            "create table t(a int); create assertion a check ((1 = ')')); select 1;",
+            "a[(1 = ')')] | create table t(a int);                                       select 1;",
+        );
+        check("CREATE ASSERTION \"A b\" CHECK (f(/* ) */ x) -- )\n); ", "A b[f(/* ) */ x) -- )\n] | ");
+        check("select $$ create assertion x check (1) $$;", " | select $$ create assertion x check (1) $$;");
+        check("create assertion", "16..16 42601 the name of the assertion is missing at end of input");
+        check("create assertion a chek (true)", "19..23 42601 CHECK is missing at or near \"chek\"");
+        check(
+            "create assertion a check (true",
+            "30..30 42601 the parenthesis of CHECK does not close at end of input",
+        );
+        check("create assertion a check (true) x", "32..33 42601 syntax error at or near \"x\"");
+        check("\\restrict abc\nselect 1", " | select 1");
+        check("\\i other.sql", "0..2 0A000 the psql command \\i is not supported");
+    }
+}
