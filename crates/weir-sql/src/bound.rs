@@ -342,6 +342,7 @@ pub struct OnConflict {
     /// The key that arbitrates; `None` is any (DO NOTHING only).
     pub columns: Option<Vec<ColumnIndex>>,
     /// `None` is DO NOTHING.
+    #[allow(clippy::type_complexity)]
     pub update: Option<(Vec<(ColumnIndex, Expr)>, Option<Expr>)>,
 }
 

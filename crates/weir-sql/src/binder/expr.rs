@@ -192,10 +192,10 @@ impl<'a> Binder<'a> {
         for _ in 1..column.fields.len() {
             let dot = (span.end - self.piece.offset) as usize;
             let mut tokens = crate::lexer::Lexer::new(self.piece.text, dot);
-            if let (Some(dot), Some(name)) = (tokens.next(), tokens.next()) {
-                if dot.is(b'.') {
-                    span.end = self.piece.offset + name.end as u32;
-                }
+            if let (Some(dot), Some(name)) = (tokens.next(), tokens.next())
+                && dot.is(b'.')
+            {
+                span.end = self.piece.offset + name.end as u32;
             }
         }
         span

@@ -88,10 +88,10 @@ impl<'a> Binder<'a> {
         let span = self.piece.token(range.location);
         self.check_schema(range)?;
         let (name, alias) = (range.relname.as_str(), range.alias.as_ref());
-        if range.schemaname.is_empty() {
-            if let Some(bound) = self.bind_cte_reference(range, span)? {
-                return Ok(bound);
-            }
+        if range.schemaname.is_empty()
+            && let Some(bound) = self.bind_cte_reference(range, span)?
+        {
+            return Ok(bound);
         }
         let shown = alias.map_or(name, |alias| alias.aliasname.as_str());
         if let Some(table) = self.context.catalog.table_by_name(name) {

@@ -183,19 +183,20 @@ impl<'a> Binder<'a> {
         name: &str,
         ty: &SqlType,
     ) -> Result<Query, Diagnostic> {
-        if let QueryBody::Select(select) = &mut query.body {
-            if matches!(select.distinct, Distinct::All) && query.order_by.is_empty() {
-                let output = select.outputs.swap_remove(index);
-                let output = match output.ty {
-                    SqlType::Unknown => self.coerce_column(output, name, ty)?,
-                    _ => output,
-                };
-                let mut column = query.columns.swap_remove(index);
-                column.ty = output.ty.clone();
-                query.columns = vec![column];
-                select.outputs = vec![output];
-                return Ok(query);
-            }
+        if let QueryBody::Select(select) = &mut query.body
+            && matches!(select.distinct, Distinct::All)
+            && query.order_by.is_empty()
+        {
+            let output = select.outputs.swap_remove(index);
+            let output = match output.ty {
+                SqlType::Unknown => self.coerce_column(output, name, ty)?,
+                _ => output,
+            };
+            let mut column = query.columns.swap_remove(index);
+            column.ty = output.ty.clone();
+            query.columns = vec![column];
+            select.outputs = vec![output];
+            return Ok(query);
         }
         let types: Vec<SqlType> = query
             .columns

@@ -176,8 +176,8 @@ fn comment_text(piece: Piece<'_>, comment: &CommentStmt, span: Span) -> (String,
             text.push(c);
             at += if c == '\'' { 2 } else { c.len_utf8() };
         }
-    } else if raw.starts_with('$') {
-        let tag = raw[1..].find('$').map_or(raw.len(), |end| end + 2);
+    } else if let Some(rest) = raw.strip_prefix('$') {
+        let tag = rest.find('$').map_or(raw.len(), |end| end + 2);
         let body = raw.get(tag..raw.len().saturating_sub(tag)).unwrap_or("");
         text.push_str(body);
         places = (0..body.len()).map(|i| piece.offset + (literal.start + tag + i) as u32).collect();
