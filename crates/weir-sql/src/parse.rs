@@ -105,15 +105,6 @@ pub fn parse_expression(piece: Piece<'_>) -> Result<Node, Diagnostic> {
     Ok(*node)
 }
 
-/// A type's name, `numeric(12,2)[]`.
-pub fn parse_type_name(piece: Piece<'_>) -> Result<pg_query::protobuf::TypeName, Diagnostic> {
-    let statements = parse_with(piece, ParserOptions::TYPE_NAME)?;
-    match statements.into_iter().next().and_then(|raw| raw.stmt).and_then(|node| node.node) {
-        Some(node::Node::TypeName(name)) => Ok(name),
-        _ => Err(Diagnostic::new(SqlState::SYNTAX_ERROR, piece.span(), "the name of a type is missing here")),
-    }
-}
-
 fn parse_with(
     piece: Piece<'_>,
     options: ParserOptions,

@@ -327,15 +327,22 @@ impl<'a> Body<'a> {
         Piece::new(span.file, span.start, self.file.text.get(start..end).unwrap_or(""))
     }
 
+    /// See [`Scopes::explain`].
+    pub(super) fn explain(&self, error: Diagnostic) -> Diagnostic {
+        let start = error.span.start.saturating_sub(self.file.offset) as usize;
+        let written = self.file.text.get(start..).unwrap_or("");
+        self.scopes.explain(error, written)
+    }
+
     pub(super) fn value(&self, span: Span) -> Result<Expr, Diagnostic> {
-        binder::bind_expression(&self.context(), self.piece(span)).map_err(|error| self.scopes.explain(error))
+        binder::bind_expression(&self.context(), self.piece(span)).map_err(|error| self.explain(error))
     }
 
     /// Cast as PL/pgSQL does: by an assignment cast, or where there is none, through text.
     pub(super) fn value_as(&self, span: Span, ty: &SqlType) -> Result<Expr, Diagnostic> {
         match binder::bind_expression_as(&self.context(), self.piece(span), ty) {
             Err(error) if no_cast(&error) => self.convert(self.value(span)?, ty).map_err(|_| error),
-            other => other.map_err(|error| self.scopes.explain(error)),
+            other => other.map_err(|error| self.explain(error)),
         }
     }
 

@@ -343,7 +343,7 @@ const BAD: &[(&str, &str)] = &[
     ("begin delete from t into a; end", "2:21 42601 INTO used with a command that cannot return data"),
     ("begin selec id into a from t; end", "2:7 42601 syntax error at or near \"selec\""),
     ("declare id int; begin select id into a from t; end", "2:30 42702 column reference \"id\" is ambiguous"),
-    ("declare x int; x text; begin end", "2:16 42601 duplicate declaration of \"x\""),
+    ("declare x int; x text; begin end", "2:16 42601 duplicate declaration at or near \"x\""),
     ("declare x constant int := 1; begin x := 2; end", "2:36 22005 variable \"x\" is declared CONSTANT"),
     (
         "declare x constant int := 1; begin select id into x from t; end",
@@ -362,7 +362,7 @@ const BAD: &[(&str, &str)] = &[
     ("declare r record; begin a := r.id; end", "2:30 55000 record \"r\" is not assigned yet"),
     (
         "declare r record; begin select id into r from t; a := r.nope; end",
-        "2:55 42703 record \"r\" has no such field",
+        "2:55 42703 record \"r\" has no field \"nope\"",
     ),
     (
         "declare r record; begin select id into r from t; select name into r from t; end",

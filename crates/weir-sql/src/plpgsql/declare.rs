@@ -86,7 +86,7 @@ impl Body<'_> {
             return Err(Diagnostic::new(
                 SqlState::SYNTAX_ERROR,
                 name.span,
-                format!("duplicate declaration of \"{}\"", name.text),
+                format!("duplicate declaration at or near \"{}\"", name.text),
             ));
         }
         match kind {

@@ -76,7 +76,7 @@ impl Body<'_> {
         let condition = format!("{prefix}{})", self.piece(list).text);
         let start = list.start.saturating_sub(prefix.len() as u32);
         binder::bind_expression_as(&self.context(), Piece::new(list.file, start, &condition), &SqlType::Bool)
-            .map_err(|error| self.scopes.explain(error))
+            .map_err(|error| self.explain(error))
     }
 
     pub(super) fn loop_step(

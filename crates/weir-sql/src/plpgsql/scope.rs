@@ -213,37 +213,31 @@ impl Scopes {
     }
 
     /// Says what is really wrong where the binder of queries could only see an unknown name.
-    pub fn explain(&self, error: Diagnostic) -> Diagnostic {
-        let quoted: Vec<&str> = error.message.split('"').skip(1).step_by(2).collect();
-        let plain =
-            error.message.strip_prefix("column ").and_then(|rest| rest.strip_suffix(" does not exist"));
-        let parts: Vec<&str> = match (error.state, quoted.as_slice(), plain) {
-            (SqlState::UNDEFINED_TABLE | SqlState::UNDEFINED_COLUMN, [name, ..], _) => {
-                name.split('.').collect()
-            }
-            (SqlState::UNDEFINED_COLUMN, [], Some(name)) => name.split('.').collect(),
-            _ => return error,
-        };
+    /// `written` is the text from the error's place on.
+    pub fn explain(&self, error: Diagnostic, written: &str) -> Diagnostic {
+        if !matches!(error.state, SqlState::UNDEFINED_TABLE | SqlState::UNDEFINED_COLUMN) {
+            return error;
+        }
+        let end = written.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$' | '.')));
+        let path = written[..end.unwrap_or(written.len())].to_lowercase();
+        let parts: Vec<&str> = path.split('.').collect();
         let Some((Entry::Record(record), used)) = self.look_up(&parts) else { return error };
         let record = &self.records[record];
-        match (&record.fields, parts.get(used)) {
-            (None, _) => not_assigned_yet(&record.name, error.span),
-            (Some(fields), field) => {
-                let known: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
-                let what = match (error.state, field) {
-                    (SqlState::UNDEFINED_COLUMN, None) => {
-                        return Diagnostic::unsupported(
-                            error.span,
-                            format!("the whole record \"{}\" as a value", record.name),
-                            format!("name its fields: {}", known.join(", ")),
-                        );
-                    }
-                    (_, Some(field)) => format!("record \"{}\" has no field \"{field}\"", record.name),
-                    _ => format!("record \"{}\" has no such field", record.name),
-                };
-                Diagnostic::new(SqlState::UNDEFINED_COLUMN, error.span, what)
-                    .with_hint(format!("its fields are {}", known.join(", ")))
-            }
+        let Some(fields) = &record.fields else { return not_assigned_yet(&record.name, error.span) };
+        let known: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        match parts.get(used) {
+            Some(field) if known.contains(field) => error,
+            Some(field) => Diagnostic::new(
+                SqlState::UNDEFINED_COLUMN,
+                error.span,
+                format!("record \"{}\" has no field \"{field}\"", record.name),
+            )
+            .with_hint(format!("its fields are {}", known.join(", "))),
+            None => Diagnostic::unsupported(
+                error.span,
+                format!("the whole record \"{}\" as a value", record.name),
+                format!("name its fields: {}", known.join(", ")),
+            ),
         }
     }
 }

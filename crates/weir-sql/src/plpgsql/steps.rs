@@ -191,7 +191,7 @@ impl Body<'_> {
     fn sql(&mut self, into: Option<&IntoClause>, span: Span) -> Result<Vec<Step>, Diagnostic> {
         let text = self.blanked(span, into.map(|into| into.span));
         let statement = binder::bind_statement(&self.context(), Piece::new(span.file, span.start, &text))
-            .map_err(|error| self.scopes.explain(error))?;
+            .map_err(|error| self.explain(error))?;
         let columns = statement.columns();
         let is_query = matches!(statement, bound::Statement::Query(_));
         let Some(clause) = into else {
@@ -257,13 +257,13 @@ impl Body<'_> {
         let mut text = self.piece(span).text.to_owned();
         text.replace_range(.."PERFORM".len().min(text.len()), "SELECT ");
         let query = binder::bind_query(&self.context(), Piece::new(span.file, span.start, &text))
-            .map_err(|error| self.scopes.explain(error))?;
+            .map_err(|error| self.explain(error))?;
         Ok(StepKind::Sql { statement: Box::new(bound::Statement::Query(query)), into: None })
     }
 
     fn call(&mut self, span: Span) -> Result<StepKind, Diagnostic> {
-        let call = binder::bind_call(&self.context(), self.piece(span))
-            .map_err(|error| self.scopes.explain(error))?;
+        let call =
+            binder::bind_call(&self.context(), self.piece(span)).map_err(|error| self.explain(error))?;
         self.call_step(call, span)
     }
 
@@ -441,7 +441,7 @@ impl Body<'_> {
     }
 
     pub(super) fn query(&self, span: Span) -> Result<bound::Query, Diagnostic> {
-        binder::bind_query(&self.context(), self.piece(span)).map_err(|error| self.scopes.explain(error))
+        binder::bind_query(&self.context(), self.piece(span)).map_err(|error| self.explain(error))
     }
 }
 
