@@ -1,0 +1,64 @@
+//! The examples' analyses as text, compared with `testdata/analysis`. `WEIR_UPDATE=1` rewrites the files.
+
+mod support;
+
+use std::fmt::Write as _;
+
+use weir_analysis::{Analysis, TextStyle, analyze, to_json, to_text};
+use weir_sql::Application;
+
+#[track_caller]
+fn check(example: &str) {
+    let app = support::example(example, |_, text| text);
+    let analysis = analyze(&app);
+    let actual = format!("{}{}", to_text(&app, &analysis, TextStyle::default()), details(&app, &analysis));
+    let path = support::root().join(format!("testdata/analysis/{example}.txt"));
+    if std::env::var_os("WEIR_UPDATE").is_some() {
+        std::fs::write(&path, &actual).expect("the golden file is writable");
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(actual == expected, "{} differs; WEIR_UPDATE=1 rewrites it. It would be:\n{actual}", path.display());
+    let json = to_json(&app, &analysis);
+    assert_eq!(json["verdicts"].as_array().map(Vec::len), Some(analysis.verdicts.len()));
+}
+
+/// Every verdict that is not "untouched", and the placement.
+fn details(app: &Application, analysis: &Analysis) -> String {
+    let mut text = String::from("\n--- verdicts\n");
+    for verdict in &analysis.verdicts {
+        let name = &analysis.invariants[verdict.invariant.0 as usize].name;
+        let rule = match verdict.decided_by {
+            weir_analysis::DecidedBy::Rule(weir_analysis::Rule::Untouched) => continue,
+            weir_analysis::DecidedBy::Rule(rule) => rule.name(),
+            other => other.name().to_string(),
+        };
+        let _ = writeln!(
+            text,
+            "{} | {name} | {} | {rule} | alone {}{}",
+            app.procedures[verdict.transaction].name,
+            if verdict.confluent { "yes" } else { "NO" },
+            verdict.alone.name(),
+            if verdict.assumes.is_empty() {
+                String::new()
+            } else {
+                format!(" | assumes {}", verdict.assumes.join("; "))
+            },
+        );
+    }
+    text.push_str("--- tables\n");
+    for table in &app.catalog.tables {
+        let _ = writeln!(text, "{} {:?}", table.name, analysis.plan.placement(table.id));
+    }
+    text
+}
+
+#[test]
+fn payroll() {
+    check("payroll");
+}
+
+#[test]
+fn tpcc() {
+    check("tpcc");
+}
