@@ -18,7 +18,11 @@ fn check(example: &str) {
         return;
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(actual == expected, "{} differs; WEIR_UPDATE=1 rewrites it. It would be:\n{actual}", path.display());
+    assert!(
+        actual == expected,
+        "{} differs; WEIR_UPDATE=1 rewrites it. It would be:\n{actual}",
+        path.display()
+    );
     let json = to_json(&app, &analysis);
     assert_eq!(json["verdicts"].as_array().map(Vec::len), Some(analysis.verdicts.len()));
 }
