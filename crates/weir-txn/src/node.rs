@@ -119,6 +119,9 @@ impl Node {
     }
 
     fn on_execute(&mut self, now_ms: u64, txn: TxnId, age: Age, call: Box<Call>, out: &mut Effects) {
+        if self.bugs.no_guards && self.program.procedures[call.procedure].guarded {
+            return self.on_prepare(now_ms, txn, age, Arc::new(*call), Arc::new([self.shard]), out);
+        }
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
         match self.run(txn, &call, Role::Whole, timestamp, false) {

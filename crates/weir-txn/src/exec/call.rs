@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use weir_sql::bound::{LoopLabel, RaiseLevel, VolatileFunction};
 use weir_sql::catalog::{Sequence, SequenceId};
-use weir_types::cast::{CastContext, cast};
+use weir_types::cast::{CastContext, can_cast, cast};
+use weir_types::text::{parse_text, to_text};
 use weir_types::value::Array;
 use weir_types::{SqlError, SqlState, Value};
 
@@ -660,7 +661,8 @@ impl<'a> Run<'a> {
 
     /// The first returned row into the variables; how many rows count for FOUND.
     fn store_first(&mut self, into: &CompiledInto) -> Result<u64, Stop> {
-        if into.strict && self.returned.len() != 1 {
+        let too_many = (into.strict || into.writes) && self.returned.len() > 1;
+        if too_many || (into.strict && self.returned.is_empty()) {
             let (state, message) = match self.returned.len() {
                 0 => (SqlState::NO_DATA_FOUND, "query returned no rows"),
                 _ => (SqlState::TOO_MANY_ROWS, "query returned more than one row"),
@@ -713,7 +715,12 @@ impl<'a> Run<'a> {
         let value = match (&target.from, value) {
             (_, Value::Deferred) => Value::Deferred,
             (Some(from), value) if !value.is_null() => {
-                cast(&value, from, &target.ty, CastContext::Assignment)?
+                if can_cast(from, &target.ty, CastContext::Assignment) {
+                    cast(&value, from, &target.ty, CastContext::Assignment)?
+                } else {
+                    // PL/pgSQL's way where SQL has no cast: by the value's text.
+                    parse_text(&to_text(&value, from), &target.ty)?
+                }
             }
             (_, value) => value,
         };

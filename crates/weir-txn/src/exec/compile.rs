@@ -521,6 +521,7 @@ impl<'a> ProcedureCompiler<'a> {
         let into = into.map(|into| CompiledInto {
             targets: self.targets(&into.targets, &statement.columns()),
             strict: into.strict,
+            writes: !matches!(statement, Statement::Query(_)),
         });
         Ok(match statement {
             Statement::Query(query) => {

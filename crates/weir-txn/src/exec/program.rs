@@ -280,6 +280,8 @@ pub struct Target {
 pub struct CompiledInto {
     pub targets: Vec<Target>,
     pub strict: bool,
+    /// Of a statement that writes: more than one row is an error even without STRICT.
+    pub writes: bool,
 }
 
 /// What steps that may or may not run would change.

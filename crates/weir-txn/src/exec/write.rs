@@ -434,7 +434,7 @@ impl Run<'_> {
         update: &CompiledUpdate,
         changes: &[(ColumnIndex, Value)],
     ) -> Result<Operation, SqlError> {
-        let overwrite = self.fragment.bugs.overwrite || (self.fragment.bugs.no_guards && update.guarded);
+        let overwrite = self.fragment.bugs.overwrite;
         let mut columns = Vec::with_capacity(changes.len());
         for (assignment, (column, value)) in update.assignments.iter().zip(changes) {
             let change = match &assignment.kind {

@@ -96,6 +96,12 @@ impl Transaction {
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<Action>) {
         match reply {
             Reply::Executed { result, .. } => self.finish(result, out),
+            // Only the planted bug "no guards" prepares the only participant.
+            Reply::Prepared { shard, timestamp, .. } if matches!(self.phase, Phase::Executing) => {
+                self.phase = Phase::Committing { waiting: 1 };
+                out.push(Action::Send(shard, Request::Commit { txn: self.txn, timestamp }));
+                out.push(Action::Answer(Ok(Output::default())));
+            }
             Reply::Prepared { shard, answers, timestamp, .. } => {
                 self.on_prepared(Ok((shard, answers, timestamp)), out)
             }

@@ -78,7 +78,7 @@ impl History {
             None => Some(current),
         };
         later.sort_by_key(|change| change.timestamp);
-        let split = later.partition_point(|change| change.timestamp < timestamp);
+        let split = later.partition_point(|change| change.timestamp <= timestamp);
         let step = |state, change: &Change| {
             let operation =
                 change.operation.as_deref().expect("changes to a pinned row keep their operation");

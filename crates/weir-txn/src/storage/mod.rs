@@ -147,7 +147,8 @@ impl Storage {
             }
             None => store.remove(schema, row, !pinned),
         };
-        let operation = pinned.then(|| Box::new(operation.clone()));
+        // Kept in any case: the same transaction may have another operation on the row.
+        let operation = Some(Box::new(operation.clone()));
         self.history.push(Change { table, row, before: Some(before), operation, timestamp });
     }
 

@@ -1,0 +1,202 @@
+//! The event loop: a heap of messages by their time of arrival.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_txn::exec::gather::Gather;
+use weir_txn::exec::program::Program;
+use weir_txn::node::{Effects, Node, PlantedBugs};
+use weir_txn::ramp::{Call, Coordinator, Event, Output, Protocol, Reply, Request, ShardId};
+use weir_types::{SqlError, Value};
+
+/// An assertion that concurrent readers check for rows of their choice.
+#[derive(Clone)]
+pub struct Audit {
+    pub name: String,
+    pub gather: Arc<Gather>,
+    pub keys: Vec<Vec<Value>>,
+}
+
+/// A cluster in virtual time.
+pub struct Simulation {
+    pub nodes: Vec<Node>,
+    coordinators: Vec<Coordinator>,
+    chance: Xoshiro256PlusPlus,
+    now_us: u64,
+    delay_us_max: u64,
+    /// Arrivals: time, a tie-breaker, and where the message waits.
+    arrivals: BinaryHeap<Reverse<(u64, u64)>>,
+    messages: BTreeMap<u64, Message>,
+    sent: u64,
+    events: Vec<Event>,
+    effects: Effects,
+}
+
+enum Message {
+    Request { coordinator: usize, shard: ShardId, settled_below: u64, drained: u64, request: Request },
+    Reply { coordinator: usize, shard: ShardId, epoch: u64, reply: Reply },
+}
+
+/// What a run gave.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub committed: u64,
+    pub aborted: BTreeMap<String, u64>,
+    pub audits: u64,
+    /// Reads that needed a second round.
+    pub second_rounds: u64,
+    /// Assertions that a concurrent reader saw violated: name, and what it saw first.
+    pub violated: BTreeMap<String, String>,
+    pub ended_us: u64,
+}
+
+/// The tag of audits; calls have their client's number.
+const AUDIT: u64 = u64::MAX;
+
+impl Simulation {
+    /// `delay_us_max`: a message takes from 1 to so many microseconds, so they overtake one another.
+    pub fn new(program: &Arc<Program>, coordinators: u16, seed: u64, delay_us_max: u64, bugs: PlantedBugs) -> Simulation {
+        let nodes = (0..program.shards).map(|shard| Node::new(shard, program.clone(), 0..coordinators, bugs)).collect();
+        Simulation {
+            nodes,
+            coordinators: (0..coordinators).map(|id| Coordinator::new(id, program.clone(), Protocol::RampFast)).collect(),
+            chance: Xoshiro256PlusPlus::seed_from_u64(seed),
+            now_us: 4_102_444_800_000_000, // The year 2100: clocks must not care.
+            delay_us_max,
+            arrivals: BinaryHeap::new(),
+            messages: BTreeMap::new(),
+            sent: 0,
+            events: Vec::new(),
+            effects: Effects::default(),
+        }
+    }
+
+    /// Runs `clients` closed loops until `next_call` has nothing more for them and everything that was
+    /// begun is over; each coordinator audits all the while. `answered` is told of every call.
+    pub fn run(
+        &mut self,
+        clients: usize,
+        audits: &[Audit],
+        next_call: &mut dyn FnMut(usize) -> Option<Call>,
+        answered: &mut dyn FnMut(usize, &Result<Output, SqlError>),
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        let begun_us = self.now_us;
+        let mut busy = 0;
+        for client in 0..clients {
+            busy += usize::from(self.begin_call(client, next_call));
+        }
+        let mut auditing: Vec<Option<usize>> = vec![None; self.coordinators.len()];
+        for coordinator in 0..self.coordinators.len() {
+            auditing[coordinator] = self.begin_audit(coordinator, audits);
+        }
+        while let Some(Reverse((time, number))) = self.arrivals.pop() {
+            self.now_us = time;
+            let message = self.messages.remove(&number).expect("every arrival has its message");
+            let Some(coordinator) = self.deliver(message) else { continue };
+            for event in std::mem::take(&mut self.events) {
+                match event {
+                    Event::Answered { tag, result } => {
+                        answered(tag as usize, &result);
+                        match result {
+                            Ok(_) => outcome.committed += 1,
+                            Err(error) => *outcome.aborted.entry(format!("{} {}", error.state(), error.message())).or_default() += 1,
+                        }
+                        if !self.begin_call(tag as usize, next_call) {
+                            busy -= 1;
+                        }
+                    }
+                    Event::ReadDone { result, rounds, .. } => {
+                        outcome.audits += 1;
+                        outcome.second_rounds += u64::from(rounds > 1);
+                        let which = auditing[coordinator].take().expect("an audit is under way");
+                        let saw = match result {
+                            Ok(None) => None,
+                            Ok(Some(row)) => Some(format!("{row:?}")),
+                            Err(error) => Some(error.to_string()),
+                        };
+                        if let Some(saw) = saw {
+                            outcome.violated.entry(audits[which].name.clone()).or_insert(saw);
+                        }
+                        if busy > 0 {
+                            auditing[coordinator] = self.begin_audit(coordinator, audits);
+                        }
+                    }
+                    Event::Send(..) => unreachable!("sends are posted at once"),
+                }
+            }
+        }
+        outcome.ended_us = self.now_us - begun_us;
+        outcome
+    }
+
+    fn begin_call(&mut self, client: usize, next_call: &mut dyn FnMut(usize) -> Option<Call>) -> bool {
+        let Some(call) = next_call(client) else { return false };
+        let coordinator = client % self.coordinators.len();
+        let mut events = Vec::new();
+        self.coordinators[coordinator].begin(client as u64, call, &mut events);
+        self.post(coordinator, events);
+        true
+    }
+
+    fn begin_audit(&mut self, coordinator: usize, audits: &[Audit]) -> Option<usize> {
+        if audits.is_empty() {
+            return None;
+        }
+        let which = self.chance.next_u64() as usize % audits.len();
+        let audit = &audits[which];
+        let key = audit.keys[self.chance.next_u64() as usize % audit.keys.len()].clone();
+        let mut events = Vec::new();
+        self.coordinators[coordinator].begin_read(AUDIT, audit.gather.clone(), key, &mut events);
+        self.post(coordinator, events);
+        Some(which)
+    }
+
+    /// Sends what is to be sent; keeps the other events for the loop.
+    fn post(&mut self, coordinator: usize, events: Vec<Event>) {
+        for event in events {
+            match event {
+                Event::Send(shard, request) => {
+                    let of = &self.coordinators[coordinator];
+                    let (settled_below, drained) = (of.settled_below(), of.drained(shard));
+                    self.send(Message::Request { coordinator, shard, settled_below, drained, request });
+                }
+                other => self.events.push(other),
+            }
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        let arrival = self.now_us + 1 + self.chance.next_u64() % self.delay_us_max;
+        self.arrivals.push(Reverse((arrival, self.sent)));
+        self.messages.insert(self.sent, message);
+        self.sent += 1;
+    }
+
+    /// The coordinator that got a reply, if one did.
+    fn deliver(&mut self, message: Message) -> Option<usize> {
+        match message {
+            Message::Request { coordinator, shard, settled_below, drained, request } => {
+                let node = &mut self.nodes[usize::from(shard)];
+                node.on_progress(coordinator as u16, settled_below, drained);
+                node.step(self.now_us / 1000, request, &mut self.effects);
+                let epoch = node.epoch();
+                for (to, reply) in std::mem::take(&mut self.effects.replies) {
+                    self.send(Message::Reply { coordinator: usize::from(to), shard, epoch, reply });
+                }
+                None
+            }
+            Message::Reply { coordinator, shard, epoch, reply } => {
+                let mut events = Vec::new();
+                let of = &mut self.coordinators[coordinator];
+                of.on_epoch(shard, epoch);
+                of.on_reply(reply, &mut events);
+                self.post(coordinator, events);
+                Some(coordinator)
+            }
+        }
+    }
+}
