@@ -95,6 +95,12 @@ impl<'a> Binder<'a> {
         if let ExprKind::Literal(Value::Null) = expr.kind {
             return null(target.clone(), span);
         }
+        // A literal's cast is done here, unless it fails: then it fails when it runs, if it ever does.
+        if let ExprKind::Literal(value) = &expr.kind
+            && let Ok(value) = cast::cast(value, &expr.ty, target, context)
+        {
+            return Expr { kind: ExprKind::Literal(value), ty: target.clone(), span };
+        }
         Expr { kind: ExprKind::Cast { operand: Box::new(expr), explicit }, ty: target.clone(), span }
     }
 

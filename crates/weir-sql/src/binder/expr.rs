@@ -20,6 +20,17 @@ pub(super) fn boolean(kind: ExprKind, span: Span) -> Expr {
     Expr { kind, ty: SqlType::Bool, span }
 }
 
+/// NOT x; of a subquery's test, the opposite test.
+fn negation(operand: Expr, span: Span) -> Expr {
+    match operand.kind {
+        ExprKind::Exists { query, negated } => boolean(ExprKind::Exists { query, negated: !negated }, span),
+        ExprKind::QuantifiedSubquery { op: BinaryOp::Equal, left, query, all: false } => {
+            boolean(ExprKind::QuantifiedSubquery { op: BinaryOp::NotEqual, left, query, all: true }, span)
+        }
+        kind => boolean(ExprKind::Not(Box::new(Expr { kind, ..operand })), span),
+    }
+}
+
 /// From the earlier start to the later end.
 pub(super) fn union(left: Span, right: Span) -> Span {
     Span { file: left.file, start: left.start.min(right.start), end: left.end.max(right.end) }
@@ -167,7 +178,8 @@ impl<'a> Binder<'a> {
         };
         let body = if radix == 10 { magnitude } else { &magnitude[2..] };
         if let Ok(integer) = i64::from_str_radix(&format!("{sign}{body}"), radix) {
-            return Ok((Value::Int(integer), SqlType::Int8));
+            let small = i32::try_from(integer).is_ok();
+            return Ok((Value::Int(integer), if small { SqlType::Int4 } else { SqlType::Int8 }));
         }
         let value =
             text::parse_text(&digits, &SqlType::Numeric(None)).map_err(|error| located(error, span))?;
@@ -216,8 +228,7 @@ impl<'a> Binder<'a> {
             span = union(span, operand.span);
         }
         if op == BoolExprType::NotExpr {
-            let operand = operands.swap_remove(0);
-            return Ok(boolean(ExprKind::Not(Box::new(operand)), span));
+            return Ok(negation(operands.swap_remove(0), span));
         }
         // a AND (b AND c) is a AND b AND c.
         let mut flat = Vec::new();
