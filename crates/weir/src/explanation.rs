@@ -226,4 +226,18 @@ pub const EXPLANATIONS: &[Explanation] = &[
          though no declared invariant forbids that.",
         "Write an expression over the row itself (`x = x + 1`), or declare the invariant that must hold.",
     ),
+    explain(
+        "default-placement",
+        "nothing says where a table's rows live, so a default was taken",
+        "Rows are placed by the first column of the primary key. Transactions that meet on other columns then \
+         span shards that they need not span.",
+        "COMMENT ON TABLE t IS 'weir: partition by (column)', or 'weir: replicated' for what hardly changes.",
+    ),
+    explain(
+        "not-followed",
+        "the analysis could not follow a statement to its end, and assumes the worst of it",
+        "What it reads and writes is taken to be more than it may be, so the plan is safe but may coordinate \
+         more than is needed.",
+        "Name rows by their key columns, and columns by their names.",
+    ),
 ];
