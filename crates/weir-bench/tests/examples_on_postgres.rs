@@ -8,13 +8,10 @@ use std::sync::Arc;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use weir_bench::postgres::Server;
 use weir_bench::{Call, CallGenerator, Workload};
-use weir_sql::Application;
 use weir_sql::bound::ParameterMode;
+use weir_sql::{Application, Sources};
 use weir_types::Value;
 use weir_types::text::to_text;
-
-#[path = "../src/workload/test_application.rs"]
-mod test_application;
 
 struct Example {
     client: Client,
@@ -36,7 +33,12 @@ impl Example {
             |file: &str| std::fs::read_to_string(format!("{folder}/{file}")).expect("the example has it");
         let server = Server::start().expect("PostgreSQL starts");
         let mut client = Client::connect(&server.connection_string(), NoTls).expect("it accepts connections");
-        let mut application = test_application::application(&read("schema.sql"), &read("procedures.sql"));
+        let mut sources = Sources::default();
+        for file in ["schema.sql", "procedures.sql", "invariants.sql"] {
+            sources.add(format!("{name}/{file}"), read(file));
+        }
+        let loaded = weir_sql::load(sources);
+        let mut application = loaded.unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
         for file in ["schema.sql", "procedures.sql"] {
             client.batch_execute(&read(file)).unwrap_or_else(|error| panic!("{name}/{file}: {error}"));
         }
