@@ -26,7 +26,8 @@ pub(super) fn null(ty: SqlType, span: Span) -> Expr {
 
 fn has_modifier(ty: &SqlType) -> bool {
     match ty {
-        SqlType::Numeric(Some(_)) | SqlType::Varchar(Some(_)) | SqlType::Char(_) => true,
+        SqlType::Numeric(Some(_)) | SqlType::Varchar(Some(_)) => true,
+        SqlType::Char(length) => *length > 0,
         SqlType::Array(element) => has_modifier(element),
         _ => false,
     }
@@ -48,7 +49,7 @@ fn same_values(left: &SqlType, right: &SqlType) -> bool {
 }
 
 impl<'a> Binder<'a> {
-    pub(super) fn coerce(
+    pub(crate) fn coerce(
         &mut self,
         expr: Expr,
         target: &SqlType,
@@ -152,7 +153,7 @@ impl<'a> Binder<'a> {
         };
         let fits = match (target, context) {
             (SqlType::Varchar(Some(n)), _) => literal.chars().count() <= *n as usize,
-            (SqlType::Char(n), _) => literal.trim_end_matches(' ').chars().count() <= *n as usize,
+            (SqlType::Char(n), _) if *n > 0 => literal.trim_end_matches(' ').chars().count() <= *n as usize,
             _ => !has_modifier(target),
         };
         if fits {

@@ -133,7 +133,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Where the type that is wanted helps: `ARRAY[]` has none of its own.
-    pub(super) fn bind_expr_toward(&mut self, node: &'a Node, ty: &SqlType) -> Result<Expr, Diagnostic> {
+    pub(crate) fn bind_expr_toward(&mut self, node: &'a Node, ty: &SqlType) -> Result<Expr, Diagnostic> {
         match (&node.node, ty) {
             (Some(node::Node::AArrayExpr(array)), SqlType::Array(element)) => {
                 let span = self.piece.bracketed(array.location);

@@ -109,7 +109,11 @@ pub fn bind_check(context: &Context<'_>, piece: Piece<'_>) -> Result<Expr, Diagn
 /// One SELECT, VALUES, INSERT, UPDATE or DELETE.
 pub fn bind_statement(context: &Context<'_>, piece: Piece<'_>) -> Result<Statement, Diagnostic> {
     let parsed = parse::parse_statement(piece)?;
-    bind_statement_node(context, piece, &parsed.node)
+    let mut statement = bind_statement_node(context, piece, &parsed.node)?;
+    if let Statement::Query(query) = &mut statement {
+        query.span = parsed.span;
+    }
+    Ok(statement)
 }
 
 /// Like [`bind_statement`], of a tree that is already there (`BEGIN ATOMIC … END`).

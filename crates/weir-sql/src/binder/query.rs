@@ -362,7 +362,7 @@ impl<'a> Binder<'a> {
             ) {
                 return Err(Diagnostic::unsupported(
                     place,
-                    "SKIP LOCKED and NOWAIT",
+                    "SKIP LOCKED or NOWAIT",
                     "leave it away: conflicts are resolved when the transaction commits",
                 ));
             }
