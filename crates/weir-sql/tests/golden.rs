@@ -221,7 +221,7 @@ fn mutations(input: &str, seed: u64) -> Vec<String> {
         (state % limit.max(1) as u64) as usize
     };
     let mut out = Vec::new();
-    for _ in 0..12 {
+    for _ in 0..40 {
         let mut changed: Vec<&str> = words.clone();
         match random(4) {
             0 => changed.truncate(random(words.len())),

@@ -8,6 +8,7 @@ use weir_types::{CastContext, SqlError, SqlState, SqlType, Value, cast, text};
 use super::Binder;
 use crate::bound::{Expr, ExprKind};
 use crate::source::{Diagnostic, Span};
+use crate::type_name::unmodified;
 
 /// An error of `weir-types`, at a place.
 pub(super) fn located(error: SqlError, span: Span) -> Diagnostic {
@@ -232,14 +233,17 @@ impl<'a> Binder<'a> {
                 })?,
             });
         }
-        Ok(common.unwrap_or(SqlType::Text))
+        // A literal has no modifier, so that the common type has none either.
+        let common = common.unwrap_or(SqlType::Text);
+        let literal = exprs.iter().any(|expr| expr.ty == SqlType::Unknown);
+        Ok(if literal { unmodified(common) } else { common })
     }
 
     /// `None` where neither becomes the other implicitly.
     fn wider(&self, left: SqlType, right: &SqlType) -> Option<SqlType> {
         match (&left, right) {
             (left_type, right) if left_type == right => return Some(left),
-            (SqlType::Char(a), SqlType::Char(b)) => return Some(SqlType::Char(*a.max(b))),
+            (SqlType::Char(_), SqlType::Char(_)) => return Some(SqlType::Char(0)),
             (left, right) if same_base(left, right) => return Some(left.base()),
             _ => {}
         }
