@@ -192,7 +192,7 @@ fn golden_files() {
 #[test]
 fn broken_input_never_panics() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/sql");
-    for name in ["select.test", "schema.test", "modify.test"] {
+    for name in ["select.test", "schema.test", "modify.test", "postgres.test"] {
         let text = std::fs::read_to_string(folder.join(name)).expect("a golden file");
         let inputs: Vec<&str> =
             text.split("\n====\n").map(|block| block.split("\n----\n").next().unwrap_or("")).collect();
