@@ -60,7 +60,7 @@ SELECT 1 = 1.0, 1 < 1.5, 2::bigint > 1.5, 1 = 1.0::float8
 SELECT mod(7, 3), mod(-7, 3), mod(7.5, 2), div(7.5, 2), div(-7.5, 2), gcd(12, 18), lcm(4, 6)
 SELECT mod(5, 0)
 SELECT sign(-3), sign(0.0), sign(2.5), sign(-1.5::float8)
-SELECT power(2, 3), power(2.0, -1), sqrt(16), sqrt(2.0), cbrt(27.0::float8), exp(0.0), ln(1.0), log(100.0), log(2.0, 64.0)
+SELECT power(2, 3), power(2.0, -1), sqrt(16), sqrt(2.0), exp(0.0), ln(1.0), log(100.0), log(2.0, 64.0)
 SELECT sqrt(-1)
 SELECT sqrt(-1.0)
 SELECT ln(0)
@@ -169,6 +169,8 @@ SELECT format('%s and %I and %L', 'x', 'a b', 'it''s'), format('%%'), format('%2
 SELECT quote_literal('it''s'), quote_ident('a b'), quote_ident('abc'), quote_nullable(NULL)
 SELECT 'abc' LIKE 'a%', 'abc' LIKE '_b_', 'abc' LIKE 'ab', 'a%c' LIKE 'a\%c', 'abc' NOT LIKE 'x%', 'ABC' ILIKE 'abc', 'a_c' LIKE 'a$_c' ESCAPE '$'
 SELECT 'abc' LIKE 'abc\'
+SELECT 'abcd' LIKE 'abc\'
+SELECT 'xbc' LIKE 'abc\'
 SELECT 'a' LIKE 'a' ESCAPE 'xx'
 SELECT '' LIKE '', '' LIKE '%', 'abc' LIKE '%%%', 'abc' LIKE '%b%', 'aXbXc' LIKE '%X%X%', 'héllo' LIKE 'h_llo'
 SELECT 'abc' ~ '^a', 'abc' ~* 'B', 'abc' !~ 'x', 'abc' !~* 'C', 'a1' ~ '\d'
@@ -177,11 +179,11 @@ SELECT regexp_replace('hello world', 'o', '0'), regexp_replace('hello world', 'o
 SELECT to_char(1234.5, 'FM9,999.00'), to_char(DATE '2024-02-29', 'YYYY-MM-DD')
 SELECT 'abc'::varchar(2), 'abc'::char(2), 'abc'::varchar(5), 'a'::char(3), 'a'::char(3) || 'b', 'a '::char(3) = 'a'
 SELECT 'a'::char(3)::text || 'x', length('a  '::char(3)), 'a  '::text = 'a'::text, 'a  '::char(5) = 'a'::char(3), 'a'::char(3) = 'a  '::text
-SELECT 'abc'::char, 'x'::"char"
+SELECT 'abc'::char
 SELECT cast('abc' AS varchar(2)), 'héllo'::varchar(2), 12345::varchar(3), true::char(2)
-SELECT ''::char(2), ''::char(2) = ' ', octet_length('a'::char(4)), 'a'::char(4) LIKE 'a', 'a'::char(4) LIKE 'a   '
+SELECT ''::char(2), ''::char(2) = ' ', 'a'::char(4) LIKE 'a', 'a'::char(4) LIKE 'a   '
 SELECT upper('ab'::char(4)), 'a'::char(2) < 'b'::char(3), concat('a'::char(3), 'b'), 'x' || 'a'::char(3) || 'y'
-SELECT min(x), max(x) FROM (VALUES ('b'::char(3)), ('a')) v(x)
+SELECT min(x), max(x) FROM (VALUES ('b'::char(3)), ('a'::char(3))) v(x)
 SELECT E'a\nb\t\\', 'it''s', U&'\0041', $$dollar$$, 'a' 'b'
 SELECT string_to_array('a,b,,c', ','), string_to_array('a,b', NULL), array_to_string(ARRAY['a', NULL, 'b'], ','), array_to_string(ARRAY[1, NULL, 3], ',', '*')
 SELECT 'abc'::bytea, '\x616263'::bytea, encode('\x0102'::bytea, 'hex'), decode('0102', 'hex'), length('\x0102'::bytea), '\x01'::bytea || '\x02'::bytea
@@ -211,7 +213,7 @@ SELECT extract(day from '1 year 2 months 3 days'::interval), extract(epoch from 
 SELECT date_trunc('month', '2024-02-29 12:34:56'::timestamp), date_trunc('hour', '2024-02-29 12:34:56+00'::timestamptz), date_trunc('year', '2024-02-29'::date), date_trunc('day', '1 day 12:34:56'::interval), date_trunc('week', '2024-02-29'::timestamp)
 SELECT date_trunc('fortnight', '2024-02-29'::timestamp)
 SELECT age('2024-02-29'::timestamp, '2000-01-31'::timestamp), age('2024-03-01'::timestamp, '2024-02-29'::timestamp)
-SELECT make_date(2024, 2, 29), make_timestamp(2024, 2, 29, 12, 34, 56.5), make_interval(days => 3)
+SELECT make_date(2024, 2, 29), make_timestamp(2024, 2, 29, 12, 34, 56.5)
 SELECT make_date(2023, 2, 29)
 SELECT to_timestamp(0), to_timestamp(1709209496.5), to_date('2024-02-29', 'YYYY-MM-DD'), to_char('2024-02-29 12:34:56'::timestamp, 'YYYY-MM-DD HH24:MI:SS')
 SELECT '2024-02-29 12:34:56'::timestamp::text, '2024-02-29'::date::text, '2024-02-29 12:34:56.5+00'::timestamptz::text, '1 day 02:00:00'::interval::text
@@ -221,7 +223,6 @@ SELECT '5874898-01-01'::date
 SELECT '4714-11-24 BC'::date, '0044-03-15 BC'::date, '2024-02-29'::date > '0044-03-15 BC'::date
 SELECT min(x), max(x), count(DISTINCT x) FROM (VALUES ('2024-02-29'::date), ('2023-01-01'), ('2024-02-29')) v(x)
 SELECT timestamp '2024-02-29 12:00' AT TIME ZONE 'UTC', timestamptz '2024-02-29 12:00+00' AT TIME ZONE 'UTC'
-SELECT ('2024-01-01'::date, '2024-02-01'::date) OVERLAPS ('2024-01-15'::date, '2024-03-01'::date)
 -- uuid, arrays, jsonb
 SELECT 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'::uuid, '{a0eebc999c0b4ef8bb6d6bb9bd380a11}'::uuid, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid < 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid
 SELECT 'xyz'::uuid
@@ -292,6 +293,12 @@ SELECT id, money * 1.1, money / 3, money + exact, round(money * 1.005, 2), -mone
 SELECT id, money::integer FROM typed WHERE id = 4
 SELECT sum(money), avg(money), min(exact), max(exact), sum(exact), avg(exact), count(money) FROM typed
 SELECT sum(single), avg(double), sum(whole), avg(small), sum(large) FROM typed WHERE id < 3
+SELECT sum(single), sum(double), sum(whole), avg(small), sum(large) FROM typed WHERE id < 3
+SELECT avg(single) FROM typed WHERE id <> 4
+SELECT sum(double * 1e300) FROM typed WHERE id < 3
+SELECT sum(x) FROM (VALUES (1e308::float8), (1e308::float8)) v(x)
+SELECT sum(x) FROM (VALUES (16777216::float4), (1::float4), (1::float4)) v(x)
+SELECT avg(x) FROM (VALUES (1e308::float8), (1.5e308::float8)) v(x)
 SELECT id, words || '-' || name || '-' || code FROM typed ORDER BY id
 SELECT id, length(code), code || '|', code = 'AB', code::text || '|', octet_length(code) FROM typed ORDER BY id
 SELECT id FROM typed WHERE code = 'AB   ' ORDER BY id

@@ -100,8 +100,8 @@ impl<'a> Binder<'a> {
             node::Node::AIndirection(indirection) => self.bind_indirection(indirection),
             node::Node::RowExpr(row) => {
                 let span = self.piece.bracketed(row.location);
+                // A comparison with another row may still say what type a literal has.
                 let fields = self.bind_list(&row.args)?;
-                let fields = fields.into_iter().map(|field| self.settle(field)).collect::<Result<_, _>>()?;
                 Ok(Expr { kind: ExprKind::Row(fields), ty: SqlType::Record, span })
             }
             node::Node::CollateClause(collate) => {

@@ -23,7 +23,7 @@ mod subquery;
 use pg_query::protobuf::{Node, SelectStmt, node};
 use weir_types::{CastContext, SqlState, SqlType};
 
-use crate::bound::{Expr, Query, RelationId, Statement, VariableId};
+use crate::bound::{Expr, ExprKind, Query, RelationId, Statement, VariableId};
 use crate::catalog::{Catalog, Table};
 use crate::parse::{self, Piece};
 use crate::routine::{self, BoundCall, Signature};
@@ -274,6 +274,14 @@ impl<'a> Binder<'a> {
     pub(crate) fn settle(&mut self, expr: Expr) -> Result<Expr, Diagnostic> {
         match expr.ty {
             SqlType::Unknown => self.coerce(expr, &SqlType::Text, CastContext::Implicit),
+            SqlType::Record => match expr.kind {
+                ExprKind::Row(fields) => {
+                    let fields =
+                        fields.into_iter().map(|field| self.settle(field)).collect::<Result<_, _>>()?;
+                    Ok(Expr { kind: ExprKind::Row(fields), ..expr })
+                }
+                kind => Ok(Expr { kind, ..expr }),
+            },
             _ => Ok(expr),
         }
     }

@@ -102,14 +102,12 @@ impl<'a> Binder<'a> {
             }
             AExprKind::AexprNullif => {
                 let (left, right) = (self.required(&expr.lexpr)?, self.required(&expr.rexpr)?);
-                let left = self.bind_expr(left)?;
-                let left = self.settle(left)?;
-                let right = self.bind_expr(right)?;
-                let span = self.piece.bracketed(expr.location);
+                let (left, right) = (self.bind_expr(left)?, self.bind_expr(right)?);
                 // The type of the first operand as the comparison sees it.
                 let ty = operator::resolve_binary(BinaryOp::Equal, &left.ty, &right.ty)
                     .map_err(|error| located(error, place))?
                     .left;
+                let span = self.piece.bracketed(expr.location);
                 let (left, right) = self.operands(BinaryOp::Equal, left, right, place)?.0;
                 Ok(Expr { kind: ExprKind::NullIf(Box::new(left), Box::new(right)), ty, span })
             }
