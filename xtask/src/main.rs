@@ -2,19 +2,22 @@
 //!
 //! `verify` never writes; `fix` does. Nothing here is part of the product.
 
+mod bars;
 mod verify;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask verify|fix
+const USAGE: &str = "usage: cargo xtask verify|fix|bars
     verify   formatting, lints and house rules; writes nothing
-    fix      formats and applies what clippy can apply by itself";
+    fix      formats and applies what clippy can apply by itself
+    bars     measures what Weir promises and writes docs/bars.md; --quick, --only ID, --list";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some("verify") => verify::verify(),
         Some("fix") => verify::fix(),
+        Some("bars") => bars::run(&arguments[1..]),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

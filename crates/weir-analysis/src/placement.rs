@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use weir_sql::catalog::TableId;
 
-use crate::effects::{Key, Operation, Term, TermId};
+use crate::effects::{Key, Operation, Term, TermId, Write};
 use crate::finding::{Finding, Severity};
 use crate::plan::{Class, Placement};
 use crate::world::World;
@@ -61,8 +61,9 @@ pub fn reach(world: &World<'_>, placement: &[Placement], procedure: usize) -> Re
     let mut reach =
         Reach { single: true, scattered: false, dependent: false, parameters: Vec::new(), distinct: 0 };
     let reads = effects.reads.iter().map(|read| (read.table, read.key.clone(), false));
-    let inserts = effects.writes.iter().map(|write| (write.table, effects.key_of(write), true));
-    for (table, key, writes) in reads.chain(inserts) {
+    let writes = effects.writes.iter().map(|write| (write.table, effects.key_of(write), true));
+    let checks = effects.writes.iter().flat_map(|write| checked_rows(world, procedure, write));
+    for (table, key, writes) in reads.chain(writes).chain(checks) {
         match &placement[table.0 as usize] {
             Placement::Replicated => reach.single &= !writes,
             Placement::Partitioned { columns } => match partition(columns, &key) {
@@ -96,6 +97,41 @@ pub fn reach(world: &World<'_>, placement: &[Placement], procedure: usize) -> Re
     reach.distinct = partitions.len();
     reach.single &= partitions.len() <= 1 && !reach.scattered;
     reach
+}
+
+/// Rows elsewhere that a constraint of the written row makes it look at: parents, children, and for a unique
+/// key the owner of the value (where the key does not tell the partition, that is another shard).
+fn checked_rows(world: &World<'_>, procedure: usize, write: &Write) -> Vec<(TableId, Key, bool)> {
+    let table = world.table(write.table);
+    let own = world.effects[procedure].key_of(write);
+    let value = |column: usize| match write.update_of(column) {
+        Some(operation) => Some(operation.term()),
+        None => own.iter().find(|(bound, _)| *bound == column).map(|(_, term)| *term),
+    };
+    let writes = |columns: &[usize]| {
+        write.is_insert() || columns.iter().any(|&column| write.update_of(column).is_some())
+    };
+    let mut rows = Vec::new();
+    for key in table.foreign_keys.iter().filter(|key| writes(&key.columns)) {
+        let parent = key.columns.iter().zip(&key.parent_columns);
+        let known: Key = parent.filter_map(|(&child, &column)| Some((column, value(child)?))).collect();
+        rows.push((key.parent, known, false));
+    }
+    let unique = table.primary_key.iter().chain(&table.unique_keys);
+    for key in unique.filter(|key| writes(&key.columns)) {
+        let known: Key = key.columns.iter().filter_map(|&column| Some((column, value(column)?))).collect();
+        rows.push((write.table, known, false));
+    }
+    if write.is_delete() {
+        for child in &world.app.catalog.tables {
+            for key in child.foreign_keys.iter().filter(|key| key.parent == write.table) {
+                let parent = key.columns.iter().zip(&key.parent_columns);
+                let known: Key = parent.filter_map(|(&column, &own)| Some((column, value(own)?))).collect();
+                rows.push((child.id, known, false));
+            }
+        }
+    }
+    rows
 }
 
 fn partition(columns: &[usize], key: &Key) -> Option<Vec<TermId>> {

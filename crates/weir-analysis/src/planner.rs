@@ -14,6 +14,8 @@ use crate::world::World;
 pub struct Candidate {
     pub reach: Reach,
     pub guards: Vec<Guard>,
+    /// Invariants with a verdict that is not confluent.
+    pub broken: Vec<InvariantId>,
     /// Invariants that nothing cheaper than order keeps, each with the partner it conflicts with.
     pub unguarded: Vec<(InvariantId, Option<usize>)>,
 }
@@ -52,15 +54,19 @@ fn candidate(
 ) -> Candidate {
     let mut guards: Vec<Guard> = Vec::new();
     let mut unguarded = Vec::new();
+    let mut broken = Vec::new();
     for (index, outcome) in outcomes.iter().enumerate() {
         let invariant = InvariantId(index as u32);
         let drafts = if outcome.confluent { &outcome.relies_on } else { &outcome.guards };
         drafts.iter().for_each(|draft| add_guard(&mut guards, draft, invariant));
+        if !outcome.confluent {
+            broken.push(invariant);
+        }
         if !outcome.confluent && outcome.guards.is_empty() {
             unguarded.push((invariant, outcome.with));
         }
     }
-    Candidate { reach: placement::reach(world, placement, procedure), guards, unguarded }
+    Candidate { reach: placement::reach(world, placement, procedure), guards, broken, unguarded }
 }
 
 fn add_guard(guards: &mut Vec<Guard>, draft: &GuardDraft, invariant: InvariantId) {
@@ -174,13 +180,17 @@ fn why(
             }
         };
     }
-    let guards: Vec<String> = candidate.guards.iter().map(|guard| guard_words(world, names, guard)).collect();
+    let guards: Vec<String> =
+        candidate.guards.iter().map(|guard| guard_words(world, names, &candidate.broken, guard)).collect();
     guards.join("; ")
 }
 
-fn guard_words(world: &World<'_>, names: &[String], guard: &Guard) -> String {
+fn guard_words(world: &World<'_>, names: &[String], broken: &[InvariantId], guard: &Guard) -> String {
     const SHOWN_MAX: usize = 3;
-    let kept: Vec<&str> = guard.keeps.iter().map(|id| names[id.0 as usize].as_str()).collect();
+    // Those that break without it come first; a key that only relies on it needs no mention before them.
+    let mut keeps = guard.keeps.clone();
+    keeps.sort_by_key(|id| !broken.contains(id));
+    let kept: Vec<&str> = keeps.iter().map(|id| names[id.0 as usize].as_str()).collect();
     let more = match kept.len() {
         n if n > SHOWN_MAX => format!(" and {} more", n - SHOWN_MAX),
         _ => String::new(),

@@ -1,10 +1,12 @@
-//! Workloads: the rows that an application starts with and the calls that its clients make.
+//! Workloads: the rows that an application starts with and the calls that its clients make; running them;
+//! and what they are compared with.
 //!
-//! [`workload`] reads an application's `workload.toml` and streams rows and calls from a seed. Nothing
-//! here opens a connection, knows a protocol or looks at a clock.
+//! [`workload`] reads an application's `workload.toml` and streams rows and calls from a seed: it opens no
+//! connection, knows no protocol and looks at no clock. [`postgres`] is a private server to compare with.
 
 mod check;
 mod client;
+pub mod postgres;
 pub mod run;
 mod tally;
 pub mod workload;

@@ -341,7 +341,7 @@ pub enum InsertSource {
 pub struct OnConflict {
     /// The key that arbitrates; `None` is any (DO NOTHING only).
     pub columns: Option<Vec<ColumnIndex>>,
-    /// `None` is DO NOTHING.
+    /// `None` is DO NOTHING; otherwise the assignments and their WHERE.
     #[allow(clippy::type_complexity)]
     pub update: Option<(Vec<(ColumnIndex, Expr)>, Option<Expr>)>,
 }

@@ -4,7 +4,7 @@
 //! bound, so that procedures may call each other in any order.
 
 use pg_query::protobuf::{CreateFunctionStmt, FuncCall, FunctionParameterMode, Node, node};
-use weir_types::{SqlState, SqlType};
+use weir_types::{CastContext, SqlState, SqlType};
 
 use crate::binder::{Binder, Context};
 use crate::bound::{Expr, ExprKind, ParameterMode, ProcedureKind};
@@ -82,7 +82,7 @@ pub fn signature(
             _ => span,
         };
         let Some(type_node) = &parameter.arg_type else { continue };
-        let ty = type_name::resolve_in(catalog, piece, type_node)?;
+        let ty = type_name::unmodified(type_name::resolve_in(catalog, piece, type_node)?);
         let mode = match FunctionParameterMode::try_from(parameter.mode) {
             Ok(FunctionParameterMode::FuncParamOut) => ParameterMode::Out,
             Ok(FunctionParameterMode::FuncParamInout) => ParameterMode::InOut,
@@ -144,8 +144,8 @@ fn kind(
         return Ok(ProcedureKind::Function { returns });
     };
     if !returns.setof {
-        let ty = type_name::resolve_in(catalog, piece, returns)?;
-        return Ok(ProcedureKind::Function { returns: ty });
+        let returns = type_name::unmodified(type_name::resolve_in(catalog, piece, returns)?);
+        return Ok(ProcedureKind::Function { returns });
     }
     let named = |parameter: &&SignatureParameter| (parameter.name.clone(), parameter.ty.clone());
     if !outputs.is_empty() {
@@ -157,7 +157,7 @@ fn kind(
     }
     let mut element = returns.clone();
     element.setof = false;
-    let ty = type_name::resolve_in(catalog, piece, &element)?;
+    let ty = type_name::unmodified(type_name::resolve_in(catalog, piece, &element)?);
     let name = simple_name(&create.funcname, piece.token(returns.location))?;
     Ok(ProcedureKind::SetReturningFunction { columns: vec![(name, ty)] })
 }
@@ -193,7 +193,7 @@ pub(crate) fn bind_call<'a>(binder: &mut Binder<'a>, call: &'a FuncCall) -> Resu
     for (parameter, argument) in signature.parameters.iter().zip(places) {
         if parameter.mode != ParameterMode::Out {
             args.push(match (argument, &parameter.default) {
-                (Some(node), _) => binder.bind_value(node, &parameter.ty)?,
+                (Some(node), _) => bind_argument(binder, signature, parameter, node)?,
                 (None, Some(default)) => default.clone(),
                 (None, None) => {
                     return Err(missing_argument(signature, parameter, span));
@@ -208,6 +208,33 @@ pub(crate) fn bind_call<'a>(binder: &mut Binder<'a>, call: &'a FuncCall) -> Resu
         }
     }
     Ok(BoundCall { procedure, args, out_args })
+}
+
+/// Arguments are cast only as operands are: 1.5 is no integer here.
+fn bind_argument<'a>(
+    binder: &mut Binder<'a>,
+    signature: &Signature,
+    parameter: &SignatureParameter,
+    node: &'a Node,
+) -> Result<Expr, Diagnostic> {
+    let argument = binder.bind_expr_toward(node, &parameter.ty)?;
+    let (span, ty) = (argument.span, argument.ty.clone());
+    let known = ty != SqlType::Unknown;
+    binder.coerce(argument, &parameter.ty, CastContext::Implicit).map_err(|error| match known {
+        false => error,
+        true => Diagnostic::new(
+            SqlState::UNDEFINED_FUNCTION,
+            span,
+            format!(
+                "{} takes {} as {}, not {}",
+                signature.name,
+                parameter.ty.name(),
+                parameter.name,
+                ty.name()
+            ),
+        )
+        .with_hint(format!("cast the argument: …::{}", parameter.ty.name())),
+    })
 }
 
 fn missing_argument(signature: &Signature, parameter: &SignatureParameter, span: Span) -> Diagnostic {

@@ -53,6 +53,15 @@ pub fn resolve_in(catalog: &Catalog, piece: Piece<'_>, name: &TypeName) -> Resul
     Ok(table.columns[column].ty.clone())
 }
 
+/// Without its modifier: the parameters and results of routines have none in PostgreSQL.
+pub fn unmodified(ty: SqlType) -> SqlType {
+    match ty {
+        SqlType::Char(_) => SqlType::Char(0),
+        SqlType::Array(element) => SqlType::Array(Box::new(unmodified(*element))),
+        other => other.base(),
+    }
+}
+
 /// A type that stands alone: no `%TYPE`, no table.
 pub fn resolve(piece: Piece<'_>, name: &TypeName) -> Result<SqlType, Diagnostic> {
     let span = piece.token(name.location);
@@ -145,7 +154,7 @@ fn scalar(piece: Piece<'_>, name: &TypeName, word: &str, modifiers: &[i32]) -> R
             invalid(format!("NUMERIC precision {precision} must be between 1 and 1000"))
         }
         ("varchar", []) => Ok(SqlType::Varchar(None)),
-        ("bpchar", []) => Ok(SqlType::Char(1)),
+        ("bpchar", []) => Ok(SqlType::Char(0)),
         ("varchar", [length]) if (1..=10_485_760).contains(length) => {
             Ok(SqlType::Varchar(Some(*length as u32)))
         }

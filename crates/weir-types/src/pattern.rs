@@ -23,6 +23,8 @@ enum Token {
     Any,
     One,
     Exactly(char),
+    /// The pattern ends with its escape: an error, but only if the text gets so far.
+    LoneEscape,
 }
 
 /// `text LIKE pattern ESCAPE escape`; the default escape is `\`, an empty one is none. 22025 for a
@@ -48,23 +50,18 @@ pub fn like(text: &str, pattern: &str, escape: Option<&str>, insensitive: bool) 
         tokens.push(match c {
             _ if Some(c) == escape => match chars.next() {
                 Some(c) => Token::Exactly(fold(c)),
-                None => {
-                    return Err(SqlError::new(
-                        SqlState::INVALID_ESCAPE_SEQUENCE,
-                        "LIKE pattern must not end with escape character",
-                    ));
-                }
+                None => Token::LoneEscape,
             },
             '%' => Token::Any,
             '_' => Token::One,
             c => Token::Exactly(fold(c)),
         });
     }
-    Ok(matches(&text.chars().map(fold).collect::<Vec<_>>(), &tokens))
+    matches(&text.chars().map(fold).collect::<Vec<_>>(), &tokens)
 }
 
 /// Greedy matching that goes back to the last `%` only: linear in practice, quadratic at worst.
-fn matches(text: &[char], tokens: &[Token]) -> bool {
+fn matches(text: &[char], tokens: &[Token]) -> Result<bool, SqlError> {
     let (mut at, mut token) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     loop {
@@ -84,7 +81,13 @@ fn matches(text: &[char], tokens: &[Token]) -> bool {
                 token += 1;
                 continue;
             }
-            None if at == text.len() => return true,
+            Some(Token::LoneEscape) if at < text.len() => {
+                return Err(SqlError::new(
+                    SqlState::INVALID_ESCAPE_SEQUENCE,
+                    "LIKE pattern must not end with escape character",
+                ));
+            }
+            None if at == text.len() => return Ok(true),
             _ => {}
         }
         match &mut retry {
@@ -93,7 +96,7 @@ fn matches(text: &[char], tokens: &[Token]) -> bool {
                 at = *start;
                 token = *after;
             }
-            _ => return false,
+            _ => return Ok(false),
         }
     }
 }

@@ -1,1 +1,63 @@
-fn main() {}
+//! The `weir` command line: reads arguments and files, prints what the other crates find.
+//!
+//! It decides nothing about an application and measures nothing. Exit codes are a promise to scripts:
+//! 0 all is well, 1 a check failed, 2 the input or the usage is wrong.
+
+mod analyze;
+mod application;
+mod bench;
+mod cli;
+mod diagnostic;
+mod explain;
+mod explanation;
+mod input;
+mod output;
+mod progress;
+mod report;
+mod run;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::output::Failure;
+
+/// Deeply nested SQL recurses deeply; only what is touched of this is ever paid for.
+const STACK_BYTES: usize = 256 << 20;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let worker = std::thread::Builder::new().name("weir".to_owned()).stack_size(STACK_BYTES);
+    let outcome = match worker.spawn(move || dispatch(cli)) {
+        Ok(handle) => match handle.join() {
+            Ok(outcome) => outcome,
+            // The panic's own message is already on stderr.
+            Err(_) => return ExitCode::from(101),
+        },
+        Err(error) => Err(Failure::input(format!("weir: cannot start a thread: {error}"))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Check(message)) => {
+            if let Some(message) = message {
+                output::print_error(&message);
+            }
+            ExitCode::from(1)
+        }
+        Err(Failure::Input(message)) => {
+            output::print_error(&message);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Analyze(arguments) => analyze::execute(&arguments),
+        Command::Run(arguments) => run::execute(&arguments),
+        Command::Bench(arguments) => bench::execute(&arguments),
+        Command::Explain(arguments) => explain::execute(&arguments),
+    }
+}

@@ -12,7 +12,7 @@ use weir_sql::catalog::ColumnIndex;
 use crate::assertion::{Atom, Clause, Group, Shape};
 use crate::effects::walk::{columns_of, uncast};
 use crate::effects::{ColumnOperation, Context, Frame, Key, Operation, Term, TermId, Write};
-use crate::world::World;
+use crate::world::{World, unique_part};
 
 /// More branches than this are not followed one by one.
 const BRANCH_SITES_MAX: usize = 10;
@@ -162,8 +162,9 @@ fn in_group(
         Operation::Update { columns, .. } if !columns.iter().any(|(column, _)| relevant.contains(column)) => {
             return Some(None);
         }
-        Operation::Insert { on_conflict: None, .. } | Operation::Update { .. } => {}
-        _ => return None,
+        Operation::Insert { on_conflict: None, .. } | Operation::Update { .. } | Operation::Delete { .. } => {
+        }
+        Operation::Insert { .. } => return None,
     }
     let key = world.effects[procedure].key_of(write);
     if let Operation::Insert { .. } = write.operation
@@ -172,10 +173,16 @@ fn in_group(
         return Some(None);
     }
     if group.tables.len() != 1 {
-        return None;
+        return partners_excluded(world, procedure, group, write).then_some(None);
     }
+    let mut weight = weight;
     let amount = match (&write.operation, group.function) {
         (Operation::Insert { .. }, Some(AggregateFunction::Count)) => Amount::One,
+        (Operation::Delete { .. }, Some(AggregateFunction::Count)) => {
+            unique_part(world.table(write.table), &key)?;
+            weight = -weight;
+            Amount::One
+        }
         (Operation::Insert { values, .. }, Some(AggregateFunction::Sum)) => {
             Amount::Term(values[plain_argument(group, relation)?])
         }
@@ -203,6 +210,18 @@ fn excluded(world: &World<'_>, procedure: usize, group: &Group<'_>, relation: Re
         },
         _ => false,
     })
+}
+
+/// A new row joins only with rows of the other tables that refer to it, so with new ones; none of these counts.
+fn partners_excluded(world: &World<'_>, procedure: usize, group: &Group<'_>, write: &Write) -> bool {
+    let effects = &world.effects[procedure];
+    write.is_insert()
+        && group.tables.iter().filter(|(_, table)| *table != write.table).all(|&(relation, table)| {
+            world.table(table).foreign_keys.iter().any(|key| key.parent == write.table)
+                && effects.writes.iter().filter(|other| other.table == table).all(|other| {
+                    other.is_insert() && excluded(world, procedure, group, relation, &effects.key_of(other))
+                })
+        })
 }
 
 fn plain_argument(group: &Group<'_>, relation: RelationId) -> Option<ColumnIndex> {

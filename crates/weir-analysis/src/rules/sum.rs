@@ -50,21 +50,28 @@ pub fn equality(
     let Err(flaw) = judge.all(atoms, &touching) else {
         let because = "Both sides move by the same amount in each branch, and merged amounts add up.";
         let mut outcome = Outcome::yes(Rule::SumOfDeltas, operation, because).alone(alone);
-        if alone == Alone::Proved && touching.iter().any(|write| !write.updates().is_empty()) {
-            outcome = outcome.assuming("the rows whose counters it changes exist");
-        }
+        outcome = existing(outcome, &touching);
         return Some(judge.assumes.into_iter().fold(outcome, Outcome::assuming));
     };
     judge.claims = true;
     judge.assumes.clear();
     let kept = judge.all(atoms, &touching).is_ok();
     let mut outcome = Outcome::no(flaw.rule, flaw.with, operation, flaw.because).alone(alone);
+    outcome = existing(outcome, &touching);
     if kept {
         for claim in &judge.used {
             outcome = outcome.guarded(claim_guard(world, claim));
         }
     }
     Some(judge.assumes.into_iter().fold(outcome, Outcome::assuming))
+}
+
+/// A proof by amounts takes for granted that an update or delete finds its row.
+fn existing(outcome: Outcome, touching: &[&Write]) -> Outcome {
+    match outcome.alone == Alone::Proved && touching.iter().any(|write| !write.is_insert()) {
+        true => outcome.assuming("the rows that it changes exist"),
+        false => outcome,
+    }
 }
 
 /// Writes that move one of the atoms.

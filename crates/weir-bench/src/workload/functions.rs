@@ -4,7 +4,9 @@
 //! nothing else in the product knows TPC-C.
 
 use weir_sql::{Diagnostic, Span};
-use weir_types::SqlState;
+use weir_types::datetime::is_infinite_timestamp;
+use weir_types::text::parse_text;
+use weir_types::{SqlState, SqlType, Value};
 
 use super::code::{Kind, Produced, Scalar, ScalarOp, Zipf};
 use super::compile::{
@@ -364,50 +366,13 @@ fn zipf(theta: Spanned, low: Spanned, high: Spanned) -> Result<Typed, Diagnostic
     }
 }
 
-/// `YYYY-MM-DD`, optionally with ` HH:MM:SS`.
+/// A constant in any form that PostgreSQL reads.
 fn time(text: &str, span: Span) -> Result<Typed, Diagnostic> {
-    let parse = || -> Option<i64> {
-        let (date, clock) = text.split_once(' ').unwrap_or((text, "00:00:00"));
-        let numbers = |text: &str, separator| -> Option<Vec<i64>> {
-            text.split(separator).map(|part| part.parse::<u16>().ok().map(i64::from)).collect()
-        };
-        let (&[year, month, day], &[hour, minute, second]) =
-            (numbers(date, '-')?.as_slice(), numbers(clock, ':')?.as_slice())
-        else {
-            return None;
-        };
-        let in_range = (1..=12).contains(&month)
-            && (1..=31).contains(&day)
-            && (0..24).contains(&hour)
-            && (0..60).contains(&minute)
-            && (0..60).contains(&second);
-        let seconds = ((days_since_2000(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
-        in_range.then_some(seconds * 1_000_000)
-    };
-    match parse() {
-        Some(microseconds) => Ok(Typed::scalar(Kind::Time, Scalar::Constant(microseconds), Purity::Constant)),
-        None => Err(error(SqlState::INVALID_DATETIME_FORMAT, span, format!("'{text}' is not a time"))
+    match parse_text(text, &SqlType::Timestamp) {
+        Ok(Value::Timestamp(time)) if !is_infinite_timestamp(time) => {
+            Ok(Typed::scalar(Kind::Time, Scalar::Constant(time), Purity::Constant))
+        }
+        _ => Err(error(SqlState::INVALID_DATETIME_FORMAT, span, format!("'{text}' is not a time"))
             .with_hint("as in time('2026-01-31 12:00:00')")),
-    }
-}
-
-/// Howard Hinnant's `days_from_civil`, moved from 1970 to 2000.
-fn days_since_2000(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 730_425
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn days_are_counted_from_2000() {
-        assert_eq!(super::days_since_2000(2000, 1, 1), 0);
-        assert_eq!(super::days_since_2000(2000, 3, 1), 60);
-        assert_eq!(super::days_since_2000(2026, 1, 1), 9497);
-        assert_eq!(super::days_since_2000(1999, 12, 31), -1);
     }
 }

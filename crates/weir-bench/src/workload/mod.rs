@@ -23,8 +23,6 @@ mod functions;
 mod load;
 mod syntax;
 #[cfg(test)]
-mod test_application;
-#[cfg(test)]
 mod tests;
 mod text;
 

@@ -3,18 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_sql::Application;
+use weir_sql::{Application, Sources};
 use weir_types::numeric::Numeric;
 use weir_types::value::Array;
 use weir_types::{SqlType, Value};
 
-use super::test_application::application;
 use super::{CallGenerator, Workload, raw_row_bytes};
 
 macro_rules! example {
     ($name:literal, $file:literal) => {
         include_str!(concat!("../../../../examples/", $name, "/", $file))
     };
+}
+
+fn application(schema: &str, procedures: &str) -> Application {
+    let mut sources = Sources::default();
+    sources.add("schema.sql", schema);
+    sources.add("procedures.sql", procedures);
+    weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"))
 }
 
 fn parse(
@@ -314,8 +320,9 @@ fn raw_size_counts_values_alone() {
     assert_eq!(raw_row_bytes(&values, &types), 4 + 2 + 9 + 6 + 12);
 }
 
-const ONE_TABLE: &str = "CREATE TABLE t (\n    a integer NOT NULL\n    b varchar(3)\n    c numeric(4,2)\n";
-const ONE_PROCEDURE: &str = "CREATE PROCEDURE p(IN x integer, IN y integer[])\nLANGUAGE plpgsql";
+const ONE_TABLE: &str = "CREATE TABLE t (a integer NOT NULL, b varchar(3), c numeric(4,2));";
+const ONE_PROCEDURE: &str =
+    "CREATE PROCEDURE p(IN x integer, IN y integer[]) LANGUAGE plpgsql AS $$ BEGIN NULL; END; $$;";
 
 /// Values of `t.a`, or the message: `expression` is its generator and `rest` follows it.
 fn check(expression: &str) -> String {

@@ -7,6 +7,7 @@ use super::Binder;
 use super::scope::Aggregates;
 use crate::bound::{Aggregate, AggregateFunction, Expr, ExprKind, SortOrder};
 use crate::source::{Diagnostic, Span};
+use crate::type_name::unmodified;
 use crate::walk;
 
 pub(super) const KNOWN: &str = "count, sum, avg, min, max, bool_and, bool_or, every, array_agg, string_agg and \
@@ -152,7 +153,7 @@ impl<'a> Binder<'a> {
                 SqlType::Bool | SqlType::Uuid | SqlType::Bytea | SqlType::Jsonb | SqlType::Record => {
                     return Err(missing().with_hint("bool_and and bool_or aggregate booleans"));
                 }
-                other => other.base(),
+                other => unmodified(other),
             },
             (BoolAnd | BoolOr, Some(SqlType::Bool | SqlType::Unknown)) => {
                 args = vec![self.coerce(args.swap_remove(0), &SqlType::Bool, CastContext::Implicit)?];
@@ -165,7 +166,7 @@ impl<'a> Binder<'a> {
                     "unnest them in FROM first",
                 ));
             }
-            (ArrayAgg, Some(ty)) => SqlType::Array(Box::new(ty)),
+            (ArrayAgg, Some(ty)) => SqlType::Array(Box::new(unmodified(ty))),
             (StringAgg, _) if args.iter().all(|arg| arg.ty.is_string()) => {
                 let text = |arg| self.coerce(arg, &SqlType::Text, CastContext::Implicit);
                 args = args.into_iter().map(text).collect::<Result<_, _>>()?;

@@ -8,6 +8,7 @@ use weir_types::{CastContext, SqlError, SqlState, SqlType, Value, cast, text};
 use super::Binder;
 use crate::bound::{Expr, ExprKind};
 use crate::source::{Diagnostic, Span};
+use crate::type_name::unmodified;
 
 /// An error of `weir-types`, at a place.
 pub(super) fn located(error: SqlError, span: Span) -> Diagnostic {
@@ -26,7 +27,8 @@ pub(super) fn null(ty: SqlType, span: Span) -> Expr {
 
 fn has_modifier(ty: &SqlType) -> bool {
     match ty {
-        SqlType::Numeric(Some(_)) | SqlType::Varchar(Some(_)) | SqlType::Char(_) => true,
+        SqlType::Numeric(Some(_)) | SqlType::Varchar(Some(_)) => true,
+        SqlType::Char(length) => *length > 0,
         SqlType::Array(element) => has_modifier(element),
         _ => false,
     }
@@ -48,7 +50,7 @@ fn same_values(left: &SqlType, right: &SqlType) -> bool {
 }
 
 impl<'a> Binder<'a> {
-    pub(super) fn coerce(
+    pub(crate) fn coerce(
         &mut self,
         expr: Expr,
         target: &SqlType,
@@ -94,6 +96,12 @@ impl<'a> Binder<'a> {
         let span = expr.span;
         if let ExprKind::Literal(Value::Null) = expr.kind {
             return null(target.clone(), span);
+        }
+        // A literal's cast is done here, unless it fails: then it fails when it runs, if it ever does.
+        if let ExprKind::Literal(value) = &expr.kind
+            && let Ok(value) = cast::cast(value, &expr.ty, target, context)
+        {
+            return Expr { kind: ExprKind::Literal(value), ty: target.clone(), span };
         }
         Expr { kind: ExprKind::Cast { operand: Box::new(expr), explicit }, ty: target.clone(), span }
     }
@@ -146,7 +154,7 @@ impl<'a> Binder<'a> {
         };
         let fits = match (target, context) {
             (SqlType::Varchar(Some(n)), _) => literal.chars().count() <= *n as usize,
-            (SqlType::Char(n), _) => literal.trim_end_matches(' ').chars().count() <= *n as usize,
+            (SqlType::Char(n), _) if *n > 0 => literal.trim_end_matches(' ').chars().count() <= *n as usize,
             _ => !has_modifier(target),
         };
         if fits {
@@ -225,14 +233,17 @@ impl<'a> Binder<'a> {
                 })?,
             });
         }
-        Ok(common.unwrap_or(SqlType::Text))
+        // A literal has no modifier, so that the common type has none either.
+        let common = common.unwrap_or(SqlType::Text);
+        let literal = exprs.iter().any(|expr| expr.ty == SqlType::Unknown);
+        Ok(if literal { unmodified(common) } else { common })
     }
 
     /// `None` where neither becomes the other implicitly.
     fn wider(&self, left: SqlType, right: &SqlType) -> Option<SqlType> {
         match (&left, right) {
             (left_type, right) if left_type == right => return Some(left),
-            (SqlType::Char(a), SqlType::Char(b)) => return Some(SqlType::Char(*a.max(b))),
+            (SqlType::Char(_), SqlType::Char(_)) => return Some(SqlType::Char(0)),
             (left, right) if same_base(left, right) => return Some(left.base()),
             _ => {}
         }

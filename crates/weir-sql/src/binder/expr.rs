@@ -20,6 +20,17 @@ pub(super) fn boolean(kind: ExprKind, span: Span) -> Expr {
     Expr { kind, ty: SqlType::Bool, span }
 }
 
+/// NOT x; of a subquery's test, the opposite test.
+fn negation(operand: Expr, span: Span) -> Expr {
+    match operand.kind {
+        ExprKind::Exists { query, negated } => boolean(ExprKind::Exists { query, negated: !negated }, span),
+        ExprKind::QuantifiedSubquery { op: BinaryOp::Equal, left, query, all: false } => {
+            boolean(ExprKind::QuantifiedSubquery { op: BinaryOp::NotEqual, left, query, all: true }, span)
+        }
+        kind => boolean(ExprKind::Not(Box::new(Expr { kind, ..operand })), span),
+    }
+}
+
 /// From the earlier start to the later end.
 pub(super) fn union(left: Span, right: Span) -> Span {
     Span { file: left.file, start: left.start.min(right.start), end: left.end.max(right.end) }
@@ -89,8 +100,8 @@ impl<'a> Binder<'a> {
             node::Node::AIndirection(indirection) => self.bind_indirection(indirection),
             node::Node::RowExpr(row) => {
                 let span = self.piece.bracketed(row.location);
+                // A comparison with another row may still say what type a literal has.
                 let fields = self.bind_list(&row.args)?;
-                let fields = fields.into_iter().map(|field| self.settle(field)).collect::<Result<_, _>>()?;
                 Ok(Expr { kind: ExprKind::Row(fields), ty: SqlType::Record, span })
             }
             node::Node::CollateClause(collate) => {
@@ -122,7 +133,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Where the type that is wanted helps: `ARRAY[]` has none of its own.
-    pub(super) fn bind_expr_toward(&mut self, node: &'a Node, ty: &SqlType) -> Result<Expr, Diagnostic> {
+    pub(crate) fn bind_expr_toward(&mut self, node: &'a Node, ty: &SqlType) -> Result<Expr, Diagnostic> {
         match (&node.node, ty) {
             (Some(node::Node::AArrayExpr(array)), SqlType::Array(element)) => {
                 let span = self.piece.bracketed(array.location);
@@ -167,7 +178,8 @@ impl<'a> Binder<'a> {
         };
         let body = if radix == 10 { magnitude } else { &magnitude[2..] };
         if let Ok(integer) = i64::from_str_radix(&format!("{sign}{body}"), radix) {
-            return Ok((Value::Int(integer), SqlType::Int8));
+            let small = i32::try_from(integer).is_ok();
+            return Ok((Value::Int(integer), if small { SqlType::Int4 } else { SqlType::Int8 }));
         }
         let value =
             text::parse_text(&digits, &SqlType::Numeric(None)).map_err(|error| located(error, span))?;
@@ -216,8 +228,7 @@ impl<'a> Binder<'a> {
             span = union(span, operand.span);
         }
         if op == BoolExprType::NotExpr {
-            let operand = operands.swap_remove(0);
-            return Ok(boolean(ExprKind::Not(Box::new(operand)), span));
+            return Ok(negation(operands.swap_remove(0), span));
         }
         // a AND (b AND c) is a AND b AND c.
         let mut flat = Vec::new();

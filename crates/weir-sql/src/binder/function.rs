@@ -98,6 +98,7 @@ impl<'a> Binder<'a> {
                 };
                 Expr { kind, ty: SqlType::Int8, span }
             }
+            "age" if call.args.len() == 1 => self.age_of_today(call, span)?,
             "statement_timestamp" | "timeofday" => {
                 return Err(Diagnostic::unsupported(span, name, "use now() or clock_timestamp()"));
             }
@@ -118,6 +119,18 @@ impl<'a> Binder<'a> {
             _ => return Ok(None),
         };
         Ok(Some(expr))
+    }
+
+    /// `age(x)` is `age(current_date, x)`.
+    fn age_of_today(&mut self, call: &'a FuncCall, span: Span) -> Result<Expr, Diagnostic> {
+        let since = self.bind_expr(&call.args[0])?;
+        let ty = match since.ty {
+            SqlType::Timestamptz => SqlType::Timestamptz,
+            _ => SqlType::Timestamp,
+        };
+        let today = Expr { kind: ExprKind::TransactionTime, ty: SqlType::Date, span };
+        let today = self.coerce(today, &ty, CastContext::Implicit)?;
+        self.function_of("age", vec![today, since], span)
     }
 
     /// The argument of nextval: a literal name.

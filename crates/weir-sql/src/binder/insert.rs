@@ -329,9 +329,7 @@ impl<'a> Binder<'a> {
         }
         let mut scope = Scope::of_table(table, alias, relation, span);
         scope.own.push(excluded);
-        let mut offered = ScopeRelation::of_table(table, "excluded", excluded, span);
-        offered.unqualified = false;
-        scope.relations.push(offered);
+        scope.relations.push(ScopeRelation::of_table(table, "excluded", excluded, span));
         self.scopes.push(scope);
         let assignments = self.bind_assignments(table, &clause.target_list)?;
         let filter = match &clause.where_clause {

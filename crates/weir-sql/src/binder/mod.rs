@@ -23,7 +23,7 @@ mod subquery;
 use pg_query::protobuf::{Node, SelectStmt, node};
 use weir_types::{CastContext, SqlState, SqlType};
 
-use crate::bound::{Expr, Query, RelationId, Statement, VariableId};
+use crate::bound::{Expr, ExprKind, Query, RelationId, Statement, VariableId};
 use crate::catalog::{Catalog, Table};
 use crate::parse::{self, Piece};
 use crate::routine::{self, BoundCall, Signature};
@@ -109,7 +109,11 @@ pub fn bind_check(context: &Context<'_>, piece: Piece<'_>) -> Result<Expr, Diagn
 /// One SELECT, VALUES, INSERT, UPDATE or DELETE.
 pub fn bind_statement(context: &Context<'_>, piece: Piece<'_>) -> Result<Statement, Diagnostic> {
     let parsed = parse::parse_statement(piece)?;
-    bind_statement_node(context, piece, &parsed.node)
+    let mut statement = bind_statement_node(context, piece, &parsed.node)?;
+    if let Statement::Query(query) = &mut statement {
+        query.span = parsed.span;
+    }
+    Ok(statement)
 }
 
 /// Like [`bind_statement`], of a tree that is already there (`BEGIN ATOMIC … END`).
@@ -270,6 +274,14 @@ impl<'a> Binder<'a> {
     pub(crate) fn settle(&mut self, expr: Expr) -> Result<Expr, Diagnostic> {
         match expr.ty {
             SqlType::Unknown => self.coerce(expr, &SqlType::Text, CastContext::Implicit),
+            SqlType::Record => match expr.kind {
+                ExprKind::Row(fields) => {
+                    let fields =
+                        fields.into_iter().map(|field| self.settle(field)).collect::<Result<_, _>>()?;
+                    Ok(Expr { kind: ExprKind::Row(fields), ..expr })
+                }
+                kind => Ok(Expr { kind, ..expr }),
+            },
             _ => Ok(expr),
         }
     }

@@ -73,6 +73,13 @@ impl<'a> Binder<'a> {
             AExprKind::AexprOp if expr.lexpr.is_none() => self.bind_unary(name, expr, place),
             AExprKind::AexprOp => {
                 let (left, right) = (self.required(&expr.lexpr)?, self.required(&expr.rexpr)?);
+                if is_row(left) && matches!(right.node, Some(node::Node::SubLink(_))) {
+                    return Err(Diagnostic::unsupported(
+                        place,
+                        "the comparison of a row with a subquery",
+                        "use (a, b) IN (SELECT …) or EXISTS",
+                    ));
+                }
                 let (left, right) = (self.bind_expr(left)?, self.bind_expr(right)?);
                 self.apply(name, left, right, place)
             }
@@ -95,10 +102,12 @@ impl<'a> Binder<'a> {
             }
             AExprKind::AexprNullif => {
                 let (left, right) = (self.required(&expr.lexpr)?, self.required(&expr.rexpr)?);
-                let left = self.bind_expr(left)?;
-                let left = self.settle(left)?;
-                let right = self.bind_expr(right)?;
-                let (ty, span) = (left.ty.clone(), self.piece.bracketed(expr.location));
+                let (left, right) = (self.bind_expr(left)?, self.bind_expr(right)?);
+                // The type of the first operand as the comparison sees it.
+                let ty = operator::resolve_binary(BinaryOp::Equal, &left.ty, &right.ty)
+                    .map_err(|error| located(error, place))?
+                    .left;
+                let span = self.piece.bracketed(expr.location);
                 let (left, right) = self.operands(BinaryOp::Equal, left, right, place)?.0;
                 Ok(Expr { kind: ExprKind::NullIf(Box::new(left), Box::new(right)), ty, span })
             }
@@ -446,6 +455,10 @@ impl<'a> Binder<'a> {
             )),
         }
     }
+}
+
+fn is_row(node: &Node) -> bool {
+    matches!(&node.node, Some(node::Node::RowExpr(_)))
 }
 
 fn is_empty_array(node: &Node) -> bool {

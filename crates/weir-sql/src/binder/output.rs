@@ -192,7 +192,7 @@ impl<'a> Binder<'a> {
             if let Some(node::Node::GroupingSet(set)) = &node.node {
                 return Err(Diagnostic::unsupported(
                     self.piece.token(set.location),
-                    "GROUPING SETS, ROLLUP and CUBE",
+                    "GROUP BY ROLLUP, CUBE or GROUPING SETS",
                     "use one query per grouping, joined by UNION ALL",
                 ));
             }

@@ -334,9 +334,7 @@ impl<'a> Binder<'a> {
     fn bind_limit(&mut self, node: Option<&'a Node>, clause: &str) -> Result<Option<Expr>, Diagnostic> {
         let Some(node) = node else { return Ok(None) };
         // LIMIT ALL is LIMIT NULL.
-        if let Some(node::Node::AConst(constant)) = &node.node
-            && constant.isnull
-        {
+        if matches!(&node.node, Some(node::Node::AConst(constant)) if constant.isnull) {
             return Ok(None);
         }
         let expr = self.bind_expr(node)?;
@@ -364,7 +362,7 @@ impl<'a> Binder<'a> {
             ) {
                 return Err(Diagnostic::unsupported(
                     place,
-                    "SKIP LOCKED and NOWAIT",
+                    "SKIP LOCKED or NOWAIT",
                     "leave it away: conflicts are resolved when the transaction commits",
                 ));
             }

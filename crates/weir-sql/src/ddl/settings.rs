@@ -57,7 +57,7 @@ fn accept(name: &str, value: &str, span: Span) -> Result<(), Diagnostic> {
         Some((_, values)) => Err(Diagnostic::unsupported(
             span,
             format!("{name} = '{value}'"),
-            format!("leave it away, or set it to {}", values[0]),
+            format!("leave it away, or set it to '{}'", values[0]),
         )),
         None => Err(Diagnostic::unsupported(
             span,

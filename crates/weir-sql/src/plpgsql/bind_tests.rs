@@ -239,7 +239,7 @@ const GOOD: &[(&str, &str)] = &[
     ),
     (
         "declare x int[]; begin x[a] := 1.5; x := array[1, a]; o := x[2]; end",
-        "x[a] := ('1.5')::integer; x := array[1, a]; o := (x[2])::numeric",
+        "x[a] := 2; x := array[1, a]; o := (x[2])::numeric",
     ),
     (
         "begin select amount, id into o, a from t where id = p.a; end",
@@ -281,7 +281,7 @@ const GOOD: &[(&str, &str)] = &[
     ),
     (
         "declare x int8; begin foreach x in array array[1, 2] loop a := x; end loop; end",
-        "foreach:0 x in array[(1)::bigint, (2)::bigint] {a := (x)::integer}",
+        "foreach:0 x in array[1, 2] {a := (x)::integer}",
     ),
     (
         "begin while a > 0 loop a := a - 1; end loop; <<z>> loop exit z when a is null; end loop; end",
@@ -314,7 +314,7 @@ const GOOD: &[(&str, &str)] = &[
     ),
     (
         "declare x t.amount%type; y a%type; z t.id%type[]; begin x := 1; y := 2; z := array[y]; end",
-        "x := (1)::numeric(12,2); y := 2; z := array[y]",
+        "x := '1.00'; y := 2; z := array[y]",
     ),
     (
         "declare x int := count(*) from t; begin a := max(id) from t where name = b; end",

@@ -51,10 +51,7 @@ enum State {
         sum: Option<Numeric>,
         count: i64,
     },
-    Float {
-        sum: f64,
-        count: i64,
-    },
+    Float(FloatSum),
     Interval {
         months: i64,
         days: i64,
@@ -65,6 +62,49 @@ enum State {
     Best(Value),
     List(Vec<Value>),
     Text(Option<String>),
+}
+
+/// Sum of floats, with PostgreSQL's overflow errors.
+#[derive(Debug, Default)]
+struct FloatSum {
+    sum: f64,
+    count: i64,
+    /// Sum of squared differences from the mean: `avg` fails where it overflows, since PostgreSQL keeps it.
+    squares: f64,
+}
+
+impl FloatSum {
+    /// `sum(real)` rounds to real at every step.
+    fn add_real(&mut self, value: f32) -> Result<(), SqlError> {
+        let sum = self.sum as f32 + value;
+        self.count += 1;
+        let overflows = sum.is_infinite() && self.sum.is_finite() && value.is_finite();
+        self.sum = f64::from(sum);
+        if overflows { Err(float_overflow()) } else { Ok(()) }
+    }
+
+    fn add_double(&mut self, value: f64, average: bool) -> Result<(), SqlError> {
+        let before = self.count as f64;
+        let sum = self.sum + value;
+        let overflows = sum.is_infinite() && self.sum.is_finite() && value.is_finite();
+        self.count += 1;
+        if average && before > 0.0 {
+            let difference = value * (before + 1.0) - sum;
+            self.squares += difference * difference / ((before + 1.0) * before);
+            if self.squares.is_infinite() && self.sum.is_finite() && value.is_finite() {
+                return Err(float_overflow());
+            }
+        }
+        if self.squares.is_infinite() || !value.is_finite() {
+            self.squares = f64::NAN;
+        }
+        self.sum = sum;
+        if overflows { Err(float_overflow()) } else { Ok(()) }
+    }
+}
+
+fn float_overflow() -> SqlError {
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow")
 }
 
 impl CompiledAggregate {
@@ -104,7 +144,7 @@ impl CompiledAggregate {
             AggregateFunction::Count => State::Count(0),
             AggregateFunction::Sum | AggregateFunction::Average => match self.argument {
                 SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => State::Int { sum: 0, count: 0 },
-                SqlType::Float4 | SqlType::Float8 => State::Float { sum: 0.0, count: 0 },
+                SqlType::Float4 | SqlType::Float8 => State::Float(FloatSum::default()),
                 SqlType::Interval => State::Interval { months: 0, days: 0, microseconds: 0, count: 0 },
                 _ => State::Numeric { sum: None, count: 0 },
             },
@@ -182,14 +222,14 @@ impl CompiledAggregate {
                     *count += 1;
                 }
             }
-            State::Float { sum, count } => {
-                *sum += match value {
-                    Value::Float4(value) => f64::from(value),
-                    Value::Float8(value) => value,
-                    _ => 0.0,
-                };
-                *count += 1;
-            }
+            State::Float(float) => match value {
+                Value::Float4(value) if self.function == AggregateFunction::Sum => float.add_real(value)?,
+                Value::Float4(value) => float.add_double(f64::from(value), true)?,
+                Value::Float8(value) => {
+                    float.add_double(value, self.function == AggregateFunction::Average)?
+                }
+                _ => {}
+            },
             State::Interval { months, days, microseconds, count } => {
                 if let Value::Interval(value) = value {
                     *months += i64::from(value.months);
@@ -254,7 +294,7 @@ impl CompiledAggregate {
         Ok(match state {
             State::Count(count) => Value::Int(count),
             State::Int { count: 0, .. }
-            | State::Float { count: 0, .. }
+            | State::Float(FloatSum { count: 0, .. })
             | State::Interval { count: 0, .. }
             | State::Numeric { sum: None, .. } => Value::Null,
             State::Int { sum, count } if average => {
@@ -272,9 +312,9 @@ impl CompiledAggregate {
                 Value::Numeric(sum.div(&Numeric::from_i64(count))?)
             }
             State::Numeric { sum: Some(sum), .. } => Value::Numeric(sum),
-            State::Float { sum, count } if average => Value::Float8(sum / count as f64),
-            State::Float { sum, .. } if self.result == SqlType::Float4 => Value::Float4(sum as f32),
-            State::Float { sum, .. } => Value::Float8(sum),
+            State::Float(float) if average => Value::Float8(float.sum / float.count as f64),
+            State::Float(float) if self.result == SqlType::Float4 => Value::Float4(float.sum as f32),
+            State::Float(float) => Value::Float8(float.sum),
             State::Interval { months, days, microseconds, count } => {
                 interval(months, days, microseconds, if average { count } else { 1 })?
             }

@@ -276,6 +276,8 @@ impl<'a> Run<'a> {
     }
 
     fn truth(&mut self, expr: &CompiledExpr) -> Result<Truth, SqlError> {
+        // A loop asks again and again; what a subquery cached is stale then.
+        self.frame.begin_statement();
         self.with_cx(|cx| expr.truth(cx))
     }
 
@@ -312,6 +314,7 @@ impl<'a> Run<'a> {
     }
 
     fn step(&mut self, step: &'a CompiledStep) -> Result<Flow, Stop> {
+        self.frame.begin_statement();
         match &step.kind {
             CompiledStepKind::Assign { target, value } => {
                 let value = self.eval(value)?;

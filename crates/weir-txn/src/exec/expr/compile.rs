@@ -68,7 +68,13 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         }
         ExprKind::Function { function, args } => CompiledExpr::Call(Box::new(Call {
             function,
-            args: compile_list(args, compiler)?,
+            args: match function.name {
+                "octet_length" | "bit_length" => args
+                    .iter()
+                    .map(|arg| padded(under_implicit_cast(arg), compiler))
+                    .collect::<Result<_, _>>()?,
+                _ => compile_list(args, compiler)?,
+            },
             arg_types: args.iter().map(|arg| arg.ty.clone()).collect(),
             result: expr.ty.clone(),
         })),
@@ -84,7 +90,7 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         }
         ExprKind::Like { operand, pattern, escape, insensitive, negated } => {
             CompiledExpr::Like(Box::new(Like {
-                operand: CompiledExpr::compile(operand, compiler)?,
+                operand: padded(operand, compiler)?,
                 pattern: CompiledExpr::compile(pattern, compiler)?,
                 escape: escape.as_ref().map(|e| CompiledExpr::compile(e, compiler)).transpose()?,
                 insensitive: *insensitive,
@@ -145,6 +151,23 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         ExprKind::TransactionTime if expr.ty == SqlType::Date => CompiledExpr::TransactionDate,
         ExprKind::TransactionTime => CompiledExpr::TransactionTime,
         ExprKind::Volatile(function) => CompiledExpr::Volatile(*function),
+    })
+}
+
+/// `char(n)` becomes text as an argument, but some functions of PostgreSQL take it as it is.
+fn under_implicit_cast(expr: &Expr) -> &Expr {
+    match &expr.kind {
+        ExprKind::Cast { operand, explicit: false } if matches!(operand.ty, SqlType::Char(_)) => operand,
+        _ => expr,
+    }
+}
+
+/// An operand whose padding counts.
+fn padded(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr, SqlError> {
+    let compiled = CompiledExpr::compile(expr, compiler)?;
+    Ok(match expr.ty {
+        SqlType::Char(width) => CompiledExpr::Padded(Box::new(compiled), width),
+        _ => compiled,
     })
 }
 

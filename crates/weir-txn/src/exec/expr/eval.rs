@@ -134,6 +134,7 @@ impl CompiledExpr {
                     fields.iter().map(|field| field.eval(cx)).collect();
                 Ok(Value::record(fields?))
             }
+            CompiledExpr::Padded(operand, width) => Ok(scalar::pad(operand.eval(cx)?, *width)),
             CompiledExpr::Scalar(subquery) => subquery.eval(cx),
             CompiledExpr::ArraySubquery(subquery) => subquery.eval(cx),
             CompiledExpr::NextValue(sequence) => cx.environment.next_value(*sequence),

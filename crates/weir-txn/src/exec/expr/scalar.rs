@@ -24,6 +24,16 @@ pub fn cast(value: &Value, cast: &Cast) -> Result<Value, SqlError> {
     weir_types::cast::cast(value, &cast.from, &cast.to, context)
 }
 
+/// Blanks up to the width, which counts characters.
+pub fn pad(value: Value, width: u32) -> Value {
+    let Value::Text(text) = &value else { return value };
+    let missing = (width as usize).saturating_sub(text.chars().count());
+    if missing == 0 {
+        return value;
+    }
+    Value::text(format!("{text}{:missing$}", ""))
+}
+
 /// The day of a moment, in UTC.
 pub fn date_of(microseconds: i64) -> Value {
     Value::Date(microseconds.div_euclid(MICROSECONDS_PER_DAY) as i32)

@@ -107,7 +107,7 @@ impl CompiledQuery {
         if limit == Some(0) {
             return Ok(ControlFlow::Continue(()));
         }
-        let mut window = Window { skip, left: limit, width: self.width };
+        let mut window = Window { skip, left: limit, width: self.width, enough: false };
         if self.order_by.is_empty() || self.presorted {
             let mut seen = ValueSet::default();
             let flow = self.body_rows(cx, &mut |cx, row| {
@@ -212,6 +212,8 @@ struct Window {
     skip: usize,
     left: Option<usize>,
     width: usize,
+    /// The one who takes the rows wants no more.
+    enough: bool,
 }
 
 impl Window {
@@ -222,6 +224,7 @@ impl Window {
         }
         row.truncate(self.width);
         let flow = sink(cx, row)?;
+        self.enough |= flow.is_break();
         match &mut self.left {
             Some(left) => {
                 *left -= 1;
@@ -233,7 +236,7 @@ impl Window {
 
     /// Reaching the limit ends this query, not the one around it.
     fn outcome(&self, flow: ControlFlow<()>) -> ControlFlow<()> {
-        if self.left == Some(0) { ControlFlow::Continue(()) } else { flow }
+        if self.left == Some(0) && !self.enough { ControlFlow::Continue(()) } else { flow }
     }
 }
 

@@ -1,0 +1,138 @@
+//! A private PostgreSQL server: the oracle for SQL semantics, and the database to compare speed with.
+//!
+//! It has its own data folder under the system's temporary one, listens on a socket in there and nowhere
+//! else, and ends with the value that started it. Collation is C and the encoding UTF-8, as in Weir.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A running server. Dropping it stops the server and removes its data.
+#[derive(Debug)]
+pub struct Server {
+    process: Child,
+    folder: PathBuf,
+}
+
+/// Where Debian and others put the server's programs, newest supported version first.
+const PROGRAM_FOLDERS: [&str; 3] =
+    ["/usr/lib/postgresql/15/bin", "/usr/pgsql-15/bin", "/usr/local/pgsql/bin"];
+
+const START_ATTEMPTS: u32 = 600;
+const START_PAUSE: Duration = Duration::from_millis(50);
+
+static STARTED: AtomicU32 = AtomicU32::new(0);
+
+impl Server {
+    /// Creates a cluster and starts it.
+    ///
+    /// # Errors
+    /// If the programs are not installed, or initdb or the server fails; the message says what it said.
+    pub fn start() -> io::Result<Server> {
+        let programs = program_folder()?;
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("weir-postgres-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder)?;
+        let as_other_user = is_root()?;
+        if as_other_user {
+            run(Command::new("chown").arg("postgres:").arg(&folder))?;
+        }
+        let data = folder.join("data");
+        let mut initdb = program(&programs.join("initdb"), as_other_user);
+        initdb.args(["--username=postgres", "--auth=trust", "--locale=C", "--encoding=UTF8", "--no-sync"]);
+        run(initdb.arg("-D").arg(&data).current_dir(&folder))?;
+        let log = std::fs::File::create(folder.join("log"))?;
+        let process = program(&programs.join("postgres"), as_other_user)
+            .arg("-D")
+            .arg(&data)
+            .arg("-k")
+            .arg(&folder)
+            .args(["-c", "listen_addresses=", "-c", "timezone=UTC", "-c", "fsync=off"])
+            .current_dir(&folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()?;
+        let mut server = Server { process, folder };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// For any client library that takes `key=value` pairs.
+    pub fn connection_string(&self) -> String {
+        format!("host={} user=postgres dbname=postgres", self.folder.display())
+    }
+
+    /// The process's id, for whoever wants to look at it from outside.
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    fn wait_until_ready(&mut self) -> io::Result<()> {
+        let ready = self.folder.join(".s.PGSQL.5432");
+        for _ in 0..START_ATTEMPTS {
+            if self.process.try_wait()?.is_some() {
+                break;
+            }
+            if ready.exists() && pid_file_says_ready(&self.folder.join("data/postmaster.pid")) {
+                return Ok(());
+            }
+            std::thread::sleep(START_PAUSE);
+        }
+        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        Err(io::Error::other(format!("PostgreSQL did not start:\n{log}")))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Fast shutdown, as `pg_ctl stop` asks for it.
+        let _ = Command::new("kill").arg("-INT").arg(self.process.id().to_string()).status();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The last line of the file that the server keeps about itself.
+fn pid_file_says_ready(path: &Path) -> bool {
+    std::fs::read_to_string(path)
+        .is_ok_and(|text| text.lines().last().is_some_and(|line| line.trim() == "ready"))
+}
+
+fn program_folder() -> io::Result<PathBuf> {
+    let named = std::env::var_os("WEIR_POSTGRES_BIN").map(PathBuf::from);
+    let mut folders = named.into_iter().chain(PROGRAM_FOLDERS.iter().map(PathBuf::from));
+    folders.find(|folder| folder.join("initdb").exists()).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "PostgreSQL 15 is not installed: `apt-get install postgresql-15` installs it, and \
+             WEIR_POSTGRES_BIN names the folder of initdb if it is elsewhere",
+        )
+    })
+}
+
+fn is_root() -> io::Result<bool> {
+    let output = Command::new("id").arg("-u").output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim() == "0")
+}
+
+/// The server refuses to run as root; Debian's package has made a user for it.
+fn program(path: &Path, as_other_user: bool) -> Command {
+    if !as_other_user {
+        return Command::new(path);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(path);
+    command
+}
+
+fn run(command: &mut Command) -> io::Result<()> {
+    let output = command.stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(io::Error::other(format!("{command:?} failed:\n{said}")))
+}

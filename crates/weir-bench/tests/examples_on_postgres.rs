@@ -1,0 +1,219 @@
+//! The examples on a private PostgreSQL 15: their files load unchanged, their procedures run on the rows and
+//! calls of their workloads, their invariants hold afterwards, and each of them sees its own violation.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+
+use postgres::{Client, NoTls, SimpleQueryMessage};
+use weir_bench::postgres::Server;
+use weir_bench::{Call, CallGenerator, Workload};
+use weir_sql::bound::ParameterMode;
+use weir_sql::{Application, Sources};
+use weir_types::Value;
+use weir_types::text::to_text;
+
+struct Example {
+    client: Client,
+    application: Application,
+    workload: Arc<Workload>,
+    /// Name and condition.
+    assertions: Vec<(String, String)>,
+    /// Dropped last, which stops it.
+    _server: Server,
+}
+
+const SEED: u64 = 11;
+
+impl Example {
+    /// Loads the example's files as they are, and its rows.
+    fn start(name: &str, overrides: &[(&str, &str)]) -> Example {
+        let folder = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
+        let read =
+            |file: &str| std::fs::read_to_string(format!("{folder}/{file}")).expect("the example has it");
+        let server = Server::start().expect("PostgreSQL starts");
+        let mut client = Client::connect(&server.connection_string(), NoTls).expect("it accepts connections");
+        let mut sources = Sources::default();
+        for file in ["schema.sql", "procedures.sql", "invariants.sql"] {
+            sources.add(format!("{name}/{file}"), read(file));
+        }
+        let loaded = weir_sql::load(sources);
+        let mut application = loaded.unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+        for file in ["schema.sql", "procedures.sql"] {
+            client.batch_execute(&read(file)).unwrap_or_else(|error| panic!("{name}/{file}: {error}"));
+        }
+        let file = application.sources.add("workload.toml", read("workload.toml"));
+        let overrides: Vec<(String, String)> =
+            overrides.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let workload = Workload::parse(&application, file, &overrides).expect("the workload is right");
+        let assertions = assertions(&read("invariants.sql"));
+        let workload = Arc::new(workload);
+        let mut example = Example { client, application, workload, assertions, _server: server };
+        example.load();
+        example
+    }
+
+    fn load(&mut self) {
+        for id in self.workload.load_order() {
+            let table = self.application.catalog.table(*id);
+            let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+            let copy = format!("COPY {} ({}) FROM STDIN", table.name, names.join(", "));
+            let mut writer = self.client.copy_in(&copy).expect("the table takes rows");
+            let mut sink = |row: Vec<Value>| {
+                let fields: Vec<String> = row
+                    .iter()
+                    .zip(&table.columns)
+                    .map(|(value, column)| match value {
+                        Value::Null => "\\N".to_string(),
+                        value => to_text(value, &column.ty).replace('\\', "\\\\"),
+                    })
+                    .collect();
+                writeln!(writer, "{}", fields.join("\t")).expect("the server reads");
+                Ok(())
+            };
+            self.workload.load_rows(SEED, *id, &mut sink).expect("the rows fit");
+            writer.finish().unwrap_or_else(|error| panic!("{}: {error}", table.name));
+        }
+    }
+
+    /// Makes the calls of some clients in turn; answers how often each SQLSTATE came back.
+    fn run(&mut self, clients: u64, calls: usize) -> BTreeMap<String, usize> {
+        let mut generators: Vec<CallGenerator> =
+            (0..clients).map(|client| CallGenerator::new(&self.workload, SEED, client)).collect();
+        let mut errors = BTreeMap::new();
+        for turn in 0..calls {
+            let generator = &mut generators[turn % clients as usize];
+            let sql = call_text(&self.application, &generator.next_call().expect("the call fits"));
+            if let Err(error) = self.client.batch_execute(&sql) {
+                let state = error.code().map(|state| state.code().to_string());
+                *errors.entry(state.unwrap_or_else(|| panic!("{sql}: {error}"))).or_default() += 1;
+            }
+        }
+        errors
+    }
+
+    /// The names of the assertions that do not hold.
+    fn violated(&mut self) -> Vec<String> {
+        let names: Vec<String> = self.assertions.iter().map(|(name, _)| name.clone()).collect();
+        names.into_iter().filter(|name| !self.holds(name)).collect()
+    }
+
+    fn holds(&mut self, assertion: &str) -> bool {
+        let found = self.assertions.iter().find(|(name, _)| name == assertion);
+        let (_, condition) = found.expect("the assertion is declared");
+        let answer = self.client.simple_query(&format!("SELECT {condition}")).expect("it can be asked");
+        answer
+            .iter()
+            .any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t")))
+    }
+}
+
+/// What stands inside each `CREATE ASSERTION name CHECK (…);`.
+fn assertions(text: &str) -> Vec<(String, String)> {
+    let code: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+    let code = code.join("\n");
+    code.split("CREATE ASSERTION ")
+        .skip(1)
+        .map(|assertion| {
+            let (name, condition) = assertion.split_once(" CHECK ").expect("an assertion has a CHECK");
+            (name.to_string(), condition.trim_end().trim_end_matches(';').to_string())
+        })
+        .collect()
+}
+
+fn call_text(application: &Application, call: &Call) -> String {
+    let procedure = &application.procedures[call.procedure];
+    let mut inputs = call.args.iter();
+    let args: Vec<String> = procedure
+        .parameters
+        .iter()
+        .map(|parameter| {
+            let input = if parameter.mode == ParameterMode::Out { None } else { inputs.next() };
+            match input {
+                None | Some(Value::Null) => "NULL".to_string(),
+                Some(value) => {
+                    format!("'{}'::{}", to_text(value, &parameter.ty).replace('\'', "''"), parameter.ty)
+                }
+            }
+        })
+        .collect();
+    format!("CALL {}({})", procedure.name, args.join(", "))
+}
+
+const SMALL: &[(&str, &str)] =
+    &[("warehouses", "2"), ("items", "200"), ("customers_per_district", "60"), ("remote_lines", "0.2")];
+
+/// For each condition, the smallest damage that it is there to see.
+const CORRUPTIONS: [(&str, &str); 13] = [
+    ("c_3_3_2_1", "UPDATE district SET d_ytd = d_ytd + 0.01 WHERE d_w_id = 2 AND d_id = 10"),
+    ("c_3_3_2_2", "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = 1 AND d_id = 3"),
+    (
+        "c_3_3_2_3",
+        "DELETE FROM new_order WHERE no_w_id = 1 AND no_d_id = 3 AND no_o_id = \
+         (SELECT min(no_o_id) + 1 FROM new_order WHERE no_w_id = 1 AND no_d_id = 3)",
+    ),
+    (
+        "c_3_3_2_4",
+        "DELETE FROM order_line WHERE ol_w_id = 2 AND ol_d_id = 1 AND ol_o_id = 2990 AND ol_number = 1",
+    ),
+    ("c_3_3_2_5", "UPDATE orders SET o_carrier_id = NULL WHERE o_w_id = 1 AND o_d_id = 1 AND o_id = 2950"),
+    (
+        "c_3_3_2_6",
+        "UPDATE order_line SET ol_o_id = 2951, ol_number = 99 \
+         WHERE ol_w_id = 1 AND ol_d_id = 1 AND ol_o_id = 2950 AND ol_number = 1",
+    ),
+    (
+        "c_3_3_2_7",
+        "UPDATE order_line SET ol_delivery_d = NULL \
+         WHERE ol_w_id = 1 AND ol_d_id = 1 AND ol_o_id = 2950 AND ol_number = 2",
+    ),
+    ("c_3_3_2_8", "DELETE FROM history WHERE h_w_id = 2 AND h_d_id = 2 AND h_c_id = 7"),
+    ("c_3_3_2_9", "UPDATE history SET h_d_id = 3 WHERE h_w_id = 2 AND h_d_id = 2 AND h_c_id = 7"),
+    (
+        "c_3_3_2_10",
+        "UPDATE customer SET c_balance = c_balance - 1, c_ytd_payment = c_ytd_payment + 1 \
+         WHERE c_w_id = 2 AND c_d_id = 2 AND c_id = 7",
+    ),
+    (
+        "c_3_3_2_11",
+        "UPDATE customer SET c_delivery_cnt = c_delivery_cnt + 1 WHERE c_w_id = 2 AND c_d_id = 2 AND c_id = 7",
+    ),
+    (
+        "c_3_3_2_12",
+        "UPDATE customer SET c_ytd_payment = c_ytd_payment + 1 WHERE c_w_id = 2 AND c_d_id = 2 AND c_id = 7",
+    ),
+    (
+        "stock_matches_order_lines",
+        "UPDATE stock SET s_remote_cnt = s_remote_cnt + 1 WHERE s_w_id = 1 AND s_i_id = 9",
+    ),
+];
+
+#[test]
+fn tpcc_keeps_its_thirteen_conditions_and_each_sees_its_violation() {
+    let mut example = Example::start("tpcc", SMALL);
+    assert_eq!(example.assertions.len(), 13);
+    assert_eq!(example.violated(), [""; 0], "after the load");
+    let errors = example.run(3, 1500);
+    let unused_items: usize = errors.get("TC001").copied().unwrap_or(0);
+    assert!((1..30).contains(&unused_items) && errors.len() == 1, "{errors:?}");
+    assert_eq!(example.violated(), [""; 0], "after the run");
+    for (name, damage) in CORRUPTIONS {
+        let begin = format!("BEGIN; SET LOCAL session_replication_role = replica; {damage}");
+        example.client.batch_execute(&begin).expect("the damage can be done");
+        assert!(!example.holds(name), "{name} does not see {damage}");
+        example.client.batch_execute("ROLLBACK").expect("it can be undone");
+    }
+}
+
+#[test]
+fn payroll_keeps_its_invariants() {
+    let mut example = Example::start("payroll", &[("departments", "5"), ("employees", "50")]);
+    assert_eq!(example.violated(), [""; 0], "after the load");
+    let errors = example.run(2, 1000);
+    // Departments and employees that are gone, departments that have people, raises above the bound.
+    let expected = ["23503", "23514"];
+    assert!(errors.keys().all(|state| expected.contains(&state.as_str())), "{errors:?}");
+    assert_eq!(example.violated(), [""; 0], "after the run");
+    example.client.batch_execute("UPDATE departments SET headcount = headcount + 1").expect("it can be done");
+    assert_eq!(example.violated(), ["headcount_is_right"]);
+}

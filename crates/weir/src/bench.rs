@@ -1,0 +1,243 @@
+//! `weir bench WORKLOAD`: the same workload under several protocols, in turn, in one process.
+//!
+//! A ratio between two protocols is the median over the repetitions, and each repetition runs all of
+//! them one after the other: what slows the machine down for a while slows all of them.
+
+use std::collections::BTreeMap;
+
+use comfy_table::Cell;
+use serde::Serialize;
+use serde_json::Value;
+use weir_server::report::{Latency, RunReport};
+use weir_txn::ramp::Protocol;
+
+use crate::application::{self, Loaded};
+use crate::cli::{BenchArguments, ClusterArguments, Format};
+use crate::input;
+use crate::output::{FAINT, Failure, STRONG, print, print_json, print_remark, styled};
+use crate::report::{duration, grouped};
+use crate::run;
+use crate::table::table;
+
+#[derive(Serialize)]
+struct BenchReport {
+    version: u32,
+    workload: String,
+    runs: Vec<BenchRun>,
+    ratios: Vec<Ratio>,
+}
+
+/// One run; repetitions of the same label are separate entries.
+#[derive(Serialize)]
+struct BenchRun {
+    label: String,
+    protocol: String,
+    parameters: BTreeMap<String, Value>,
+    /// Committed calls a second.
+    throughput: f64,
+    /// Committed calls a second of each transaction.
+    by_transaction: BTreeMap<String, f64>,
+    aborted_share: f64,
+    latency_us: Latency,
+    /// Which repetition this was, from 1.
+    rounds: u32,
+    /// Every invariant held after the run.
+    holds: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<weir_server::report::Memory>,
+}
+
+/// Throughput of one label over that of the first label, paired by repetition.
+#[derive(Serialize)]
+struct Ratio {
+    of: String,
+    to: String,
+    /// The median.
+    value: f64,
+    min: f64,
+    max: f64,
+    pairs: usize,
+}
+
+/// One protocol with one value of the swept setting.
+struct Variant {
+    label: String,
+    protocol: Protocol,
+    settings: Vec<(String, String)>,
+}
+
+pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
+    let variants = variants(arguments)?;
+    let mut runs = Vec::new();
+    for round in 1..=arguments.repeat {
+        for variant in &variants {
+            print_remark(&format!("weir: {} ({round} of {})", variant.label, arguments.repeat));
+            let report = one_run(arguments, variant)?;
+            runs.push(bench_run(variant, round, &report));
+        }
+    }
+    let report = BenchReport {
+        version: 1,
+        workload: arguments.workload.clone(),
+        ratios: ratios(&variants, &runs),
+        runs,
+    };
+    match arguments.format {
+        Format::Json => print_json(&report),
+        Format::Text => print(&text(&report)),
+    }
+    if report.runs.iter().all(|run| run.holds || run.protocol == "none") {
+        Ok(())
+    } else {
+        Err(Failure::Check(None))
+    }
+}
+
+fn one_run(arguments: &BenchArguments, variant: &Variant) -> Result<RunReport, Failure> {
+    let (sources, workload) = match input::shipped(&arguments.workload) {
+        Some(shipped) => shipped,
+        None => {
+            let path = std::path::PathBuf::from(&arguments.workload);
+            if !path.exists() {
+                return Err(Failure::input(format!(
+                    "weir bench: error: `{}` is neither a workload that Weir ships nor a directory\n\
+                     hint: the workloads are: {}",
+                    arguments.workload,
+                    input::SHIPPED.join(", ")
+                )));
+            }
+            (input::read_sources(std::slice::from_ref(&path))?, application::workload_file(&path)?)
+        }
+    };
+    let mut loaded = Loaded::from_sources(sources)?;
+    let cluster = ClusterArguments { settings: variant.settings.clone(), ..arguments.cluster.clone() };
+    let workload = loaded.workload(workload.0, workload.1, &cluster.settings)?;
+    run::once(&loaded, workload, &cluster, variant.protocol, None)
+}
+
+fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
+    let mut variants = Vec::new();
+    let values = match &arguments.sweep {
+        Some((name, values)) => values.iter().map(|value| Some((name.clone(), value.clone()))).collect(),
+        None => vec![None],
+    };
+    for value in values {
+        for protocol in &arguments.protocol {
+            let mut settings = arguments.cluster.settings.clone();
+            let mut label = protocol.clone();
+            if let Some((name, value)) = &value {
+                label = format!("{protocol} {name}={value}");
+                settings.push((name.clone(), value.clone()));
+            }
+            variants.push(Variant { label, protocol: run::protocol(protocol)?, settings });
+        }
+    }
+    Ok(variants)
+}
+
+fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
+    let calls = (report.committed + report.aborted_total()).max(1);
+    BenchRun {
+        label: variant.label.clone(),
+        protocol: variant.protocol.name().to_owned(),
+        parameters: report.setup.parameters.clone(),
+        throughput: report.throughput,
+        by_transaction: report
+            .by_transaction
+            .iter()
+            .map(|(name, one)| (name.clone(), one.throughput))
+            .collect(),
+        aborted_share: report.aborted_total() as f64 / calls as f64,
+        latency_us: report.latency_us.clone(),
+        rounds: round,
+        holds: report.is_good(),
+        memory: report.memory,
+    }
+}
+
+fn ratios(variants: &[Variant], runs: &[BenchRun]) -> Vec<Ratio> {
+    let Some(base) = variants.first() else { return Vec::new() };
+    let throughputs = |label: &str| -> Vec<f64> {
+        runs.iter().filter(|run| run.label == label).map(|run| run.throughput).collect()
+    };
+    let denominators = throughputs(&base.label);
+    let pairs_with = |variant: &Variant| {
+        let mut pairs: Vec<f64> = throughputs(&variant.label)
+            .into_iter()
+            .zip(&denominators)
+            .filter(|(_, below)| **below > 0.0)
+            .map(|(above, below)| above / below)
+            .collect();
+        pairs.sort_by(f64::total_cmp);
+        pairs
+    };
+    variants[1..]
+        .iter()
+        .filter_map(|variant| {
+            let pairs = pairs_with(variant);
+            Some(Ratio {
+                of: variant.label.clone(),
+                to: base.label.clone(),
+                value: median(&pairs)?,
+                min: *pairs.first()?,
+                max: *pairs.last()?,
+                pairs: pairs.len(),
+            })
+        })
+        .collect()
+}
+
+/// Of sorted numbers.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    if sorted.len().is_multiple_of(2) {
+        Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)
+    } else {
+        Some(upper)
+    }
+}
+
+fn text(report: &BenchReport) -> String {
+    let rows = report
+        .runs
+        .iter()
+        .map(|run| {
+            vec![
+                Cell::new(&run.label),
+                Cell::new(run.rounds),
+                Cell::new(grouped(run.throughput.round() as u64)),
+                Cell::new(format!("{:.2}%", 100.0 * run.aborted_share)),
+                Cell::new(duration(run.latency_us.p50)),
+                Cell::new(duration(run.latency_us.p99)),
+                Cell::new(if run.holds { "hold" } else { "violated" }),
+            ]
+        })
+        .collect();
+    let header = ["Run", "Round", "Committed a second", "Aborted", "p50", "p99", "Invariants"];
+    let mut text =
+        format!("\n{}\n\n{}\n", styled(STRONG, &report.workload), table(&header, &[1, 2, 3, 4, 5], rows));
+    for ratio in &report.ratios {
+        text.push_str(&format!(
+            "{} / {}: {} {}\n",
+            ratio.of,
+            ratio.to,
+            styled(STRONG, &format!("{:.3}", ratio.value)),
+            styled(FAINT, &format!("({:.3} to {:.3} over {} pairs)", ratio.min, ratio.max, ratio.pairs))
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn a_median_of_none_one_two_three() {
+        for (numbers, expect) in
+            [(&[][..], None), (&[2.0], Some(2.0)), (&[2.0, 4.0], Some(3.0)), (&[1.0, 2.0, 9.0], Some(2.0))]
+        {
+            assert_eq!(median(numbers), expect);
+        }
+    }
+}

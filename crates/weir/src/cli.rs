@@ -1,0 +1,188 @@
+//! The arguments of every command, with their help.
+//!
+//! Only what works today is listed: an option that does nothing is worse than none.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const AFTER: &str = "\
+Exit codes: 0 all is well; 1 a check failed; 2 the input or the usage is wrong.
+
+Example:
+  weir run examples/tpcc --shards 4 --seconds 20";
+
+/// A database that coordinates only where an invariant of the application needs it.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, after_help = AFTER, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Say which transactions need coordination, for which invariant, and the cheapest way to keep it
+    Analyze(AnalyzeArguments),
+    /// Analyse an application, run it on an embedded cluster, and check every invariant afterwards
+    Run(RunArguments),
+    /// Run a known workload under several protocols, one after the other, and compare them
+    Bench(BenchArguments),
+    /// Say what a kind of finding means and how to mend it
+    Explain(ExplainArguments),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AnalyzeFormat {
+    Text,
+    Json,
+    Html,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir analyze examples/tpcc
+  weir analyze schema.sql procedures.sql --format json --out plan.json")]
+pub struct AnalyzeArguments {
+    /// A directory with schema.sql, procedures.sql and invariants.sql, or SQL files in load order
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: AnalyzeFormat,
+    /// Write there instead of to standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir run examples/tpcc --shards 4 --seconds 20 --report run.html
+  weir run examples/tpcc --set warehouses=1 --set remote_lines=1.0 --transactions 50000 --seed 7")]
+pub struct RunArguments {
+    /// A directory with schema.sql, procedures.sql, invariants.sql and optionally workload.toml
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    #[command(flatten)]
+    pub cluster: ClusterArguments,
+    /// How transactions that need no coordination are made visible
+    #[arg(long, value_name = "NAME", default_value = "ramp-fast")]
+    pub protocol: String,
+    /// Also write the plan, the diagrams of the verdicts and plots of the run as one page
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ClusterArguments {
+    /// Shards, one thread each
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub shards: u16,
+    /// Calls in flight at once; default: enough to keep the shards busy
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub clients: Option<u32>,
+    /// How long to run, after loading [default: 10]
+    #[arg(long, value_name = "S", conflicts_with = "transactions", value_parser = positive_seconds)]
+    pub seconds: Option<f64>,
+    /// Run this many calls instead of for a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub transactions: Option<u64>,
+    /// Seed of everything that chance decides: data, mix and parameters
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Change a name that workload.toml lists under [set]; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    pub settings: Vec<(String, String)>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir bench tpcc --protocol ramp-fast,none
+  weir bench tpcc --sweep remote_lines=0,0.5,1 --seconds 5 --format json")]
+pub struct BenchArguments {
+    /// A workload that Weir ships (tpcc), or a directory with a workload.toml
+    #[arg(value_name = "WORKLOAD")]
+    pub workload: String,
+    #[command(flatten)]
+    pub cluster: ClusterArguments,
+    /// Protocols to compare, each in turn; `none` keeps the counters and drops atomic visibility
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "ramp-fast,none")]
+    pub protocol: Vec<String>,
+    /// Run once for each of these values of a setting
+    #[arg(long, value_name = "NAME=V1,V2,…", value_parser = name_and_values)]
+    pub sweep: Option<(String, Vec<String>)>,
+    /// How often each of the runs is repeated, interleaved; a ratio is the median over the repetitions
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  weir explain dense-insert")]
+pub struct ExplainArguments {
+    /// As it stands in a verdict or a finding; without it, all of them are listed
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+fn positive_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("a number of seconds above 0 and at most 86400 (a day)".to_owned()),
+    }
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("write NAME=VALUE, as in warehouses=20".to_owned()),
+    }
+}
+
+fn name_and_values(text: &str) -> Result<(String, Vec<String>), String> {
+    let (name, values) = name_and_value(text).map_err(|_| "write NAME=V1,V2, as in remote_lines=0,1")?;
+    Ok((
+        name,
+        values.split(',').map(|value| value.trim().to_owned()).filter(|value| !value.is_empty()).collect(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_are_names_and_values() {
+        for (text, expected) in [
+            ("a=1", Some(("a", "1"))),
+            (" a = x=y ", Some(("a", "x=y"))),
+            ("a", None),
+            ("=1", None),
+            ("a=", None),
+        ] {
+            let expected = expected.map(|(name, value): (&str, &str)| (name.to_owned(), value.to_owned()));
+            assert_eq!(name_and_value(text).ok(), expected, "{text}");
+        }
+    }
+}

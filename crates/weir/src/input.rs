@@ -1,0 +1,115 @@
+//! From PATHs on the command line to the texts of one application.
+//!
+//! Reads files and nothing else; what is in them is for `weir-sql` to judge.
+
+use std::path::{Path, PathBuf};
+
+use weir_sql::Sources;
+
+use crate::output::Failure;
+
+/// The files of a directory that are loaded, in this order. Only the first must be there.
+const FILES: [&str; 3] = ["schema.sql", "procedures.sql", "invariants.sql"];
+
+const LAYOUT: &str =
+    "a PATH is a directory with schema.sql, procedures.sql and invariants.sql, or a file of SQL";
+
+/// The largest SQL file that is read: places in it are 32-bit.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// Reads every PATH in the order given.
+pub fn read_sources(paths: &[PathBuf]) -> Result<Sources, Failure> {
+    let mut sources = Sources::default();
+    for path in paths {
+        let found = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+        if found.is_dir() {
+            read_directory(path, &mut sources)?;
+        } else {
+            sources.add(path.display().to_string(), read_text(path)?);
+        }
+    }
+    if sources.files.iter().all(|file| file.text.trim().is_empty()) {
+        let first = sources.files.first().map_or(String::new(), |file| file.name.clone());
+        return Err(Failure::input(format!(
+            "{first}:1:1: error: there is no SQL in it\nhint: {LAYOUT}; `CREATE TABLE` is the least it holds"
+        )));
+    }
+    Ok(sources)
+}
+
+fn read_directory(directory: &Path, sources: &mut Sources) -> Result<(), Failure> {
+    let schema = directory.join(FILES[0]);
+    if !schema.exists() {
+        let is_empty =
+            std::fs::read_dir(directory).map_err(|error| unreadable(directory, &error))?.next().is_none();
+        let what =
+            if is_empty { "the directory is empty" } else { "there is no schema.sql in this directory" };
+        return Err(Failure::input(format!("{}: error: {what}\nhint: {LAYOUT}", directory.display())));
+    }
+    for name in FILES {
+        let path = directory.join(name);
+        if path.exists() {
+            sources.add(path.display().to_string(), read_text(&path)?);
+        }
+    }
+    Ok(())
+}
+
+/// Reads one file as text, or says what is wrong with it and where.
+pub fn read_text(path: &Path) -> Result<String, Failure> {
+    let length = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(Failure::input(format!(
+            "{}: error: {length} bytes are more than the {FILE_BYTES_MAX} that are read\nhint: split the file",
+            path.display()
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let good = String::from_utf8_lossy(&error.as_bytes()[..at]).into_owned();
+        wrong_byte(path, &good, &format!("byte 0x{:02x} is not UTF-8", error.as_bytes()[at]))
+    })?;
+    if let Some(at) = text.find('\0') {
+        return Err(wrong_byte(path, &text[..at], "a zero byte cannot stand in SQL"));
+    }
+    Ok(text)
+}
+
+fn wrong_byte(path: &Path, before: &str, what: &str) -> Failure {
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    Failure::input(format!(
+        "{}:{line}:{column}: error: {what}\nhint: save the file as UTF-8 text (iconv -t utf-8 converts)",
+        path.display()
+    ))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    let hint = match error.kind() {
+        std::io::ErrorKind::NotFound => LAYOUT.to_owned(),
+        std::io::ErrorKind::PermissionDenied => "give yourself the right to read it".to_owned(),
+        _ => LAYOUT.to_owned(),
+    };
+    // The operating system's words without its number: "No such file or directory".
+    let reason = error.to_string();
+    let reason = reason.split(" (os error").next().unwrap_or(&reason).to_lowercase();
+    Failure::input(format!("{}: error: {reason}\nhint: {hint}", path.display()))
+}
+
+/// Names of the applications whose files are in the binary.
+pub const SHIPPED: [&str; 1] = ["tpcc"];
+
+/// The sources of an application that Weir ships, and the name and text of its workload.
+pub fn shipped(name: &str) -> Option<(Sources, (String, String))> {
+    if name != "tpcc" {
+        return None;
+    }
+    let mut sources = Sources::default();
+    sources.add("examples/tpcc/schema.sql", include_str!("../../../examples/tpcc/schema.sql"));
+    sources.add("examples/tpcc/procedures.sql", include_str!("../../../examples/tpcc/procedures.sql"));
+    sources.add("examples/tpcc/invariants.sql", include_str!("../../../examples/tpcc/invariants.sql"));
+    let workload = include_str!("../../../examples/tpcc/workload.toml");
+    Some((sources, ("examples/tpcc/workload.toml".to_owned(), workload.to_owned())))
+}

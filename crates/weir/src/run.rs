@@ -1,0 +1,133 @@
+//! `weir run PATH`: analyse, start an embedded cluster, load, run the workload, check every invariant,
+//! report.
+
+use std::sync::Arc;
+
+use weir_bench::Workload;
+use weir_bench::run::{Limit, RunError, RunOptions, load};
+use weir_server::report::{InvariantReport, RunReport};
+use weir_sql::Diagnostic;
+use weir_txn::node::PlantedBugs;
+use weir_txn::ramp::Protocol;
+use weir_types::SqlState;
+
+use crate::application::{self, Loaded};
+use crate::cli::{ClusterArguments, Format, RunArguments};
+use crate::output::{self, Failure};
+use crate::progress::ProgressView;
+use crate::{diagnostic, report, table};
+
+/// How long a run takes unless the user says so.
+const SECONDS_DEFAULT: f64 = 10.0;
+
+/// Calls in flight unless the user says so: enough that shards and clients find batches to work on.
+const CLIENTS_DEFAULT: u32 = 64;
+
+/// One call in so many is followed by a read-atomic look at an assertion while the run goes on.
+const AUDIT_EVERY: u64 = 1_000;
+
+pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
+    let mut loaded = Loaded::from_paths(std::slice::from_ref(&arguments.path))?;
+    let (name, text) = application::workload_file(&arguments.path)?;
+    let workload = loaded.workload(name, text, &arguments.cluster.settings)?;
+    let protocol = protocol(&arguments.protocol)?;
+    if let Some(path) = &arguments.report {
+        // A path that cannot be written is told before the run, not after it.
+        output::write_file(path, "")?;
+    }
+    if arguments.format == Format::Text {
+        output::print(&loaded.plan_text());
+    }
+    let run = once(&loaded, workload, &arguments.cluster, protocol, Some(AUDIT_EVERY))?;
+    if let Some(path) = &arguments.report {
+        let title = arguments.path.display().to_string();
+        output::write_file(path, &report::page(&title, &run.plan, Some(&run)))?;
+    }
+    match arguments.format {
+        Format::Json => output::print_json(&run),
+        Format::Text => output::print(&table::run_report(&run)),
+    }
+    if let Some(path) = &arguments.report {
+        output::print_remark(&format!("weir: wrote {}", path.display()));
+    }
+    if run.is_good() { Ok(()) } else { Err(Failure::Check(None)) }
+}
+
+/// The protocol of this name.
+pub fn protocol(name: &str) -> Result<Protocol, Failure> {
+    Protocol::by_name(name).ok_or_else(|| {
+        Failure::input(format!(
+            "weir: error: there is no protocol `{name}`\nhint: the protocols are: ramp-fast, none"
+        ))
+    })
+}
+
+/// Loads, runs and checks an application once.
+pub fn once(
+    loaded: &Loaded,
+    workload: Workload,
+    cluster: &ClusterArguments,
+    protocol: Protocol,
+    audit_every: Option<u64>,
+) -> Result<RunReport, Failure> {
+    let options = RunOptions {
+        shards: cluster.shards,
+        clients: cluster.clients.unwrap_or(CLIENTS_DEFAULT),
+        limit: match cluster.transactions {
+            Some(calls) => Limit::Transactions(calls),
+            None => Limit::Seconds(cluster.seconds.unwrap_or(SECONDS_DEFAULT)),
+        },
+        seed: cluster.seed,
+        protocol,
+        audit_every,
+        bugs: PlantedBugs::default(),
+    };
+    let mut view = ProgressView::new();
+    let mut listener = |remark: weir_server::progress::Progress<'_>| view.show(remark);
+    let failed = |error| failure(loaded, error);
+    let ready = load(&loaded.application, &loaded.analysis, &workload, &options, true, &mut listener)
+        .map_err(failed)?;
+    let mut run = ready.run(&Arc::new(workload), &mut listener).map_err(failed)?;
+    run.plan = loaded.plan();
+    Ok(run)
+}
+
+/// What went wrong, as the user can mend it.
+fn failure(loaded: &Loaded, error: RunError) -> Failure {
+    let sources = &loaded.application.sources;
+    match error {
+        RunError::Compile(error) => {
+            let fields = error.error.fields();
+            let mut wrong = Diagnostic::new(fields.state, error.span, fields.message.clone());
+            wrong.hint = fields.hint.clone().or_else(|| fields.detail.clone());
+            Failure::Input(diagnostic::render(sources, &wrong))
+        }
+        RunError::Sql(what, error) => {
+            let fields = error.fields();
+            let mut message = format!("{what}: error: {error}");
+            if let Some(hint) = fields.hint.as_ref().or(fields.detail.as_ref()) {
+                message.push_str(&format!("\nhint: {hint}"));
+            }
+            Failure::Input(message)
+        }
+        RunError::InitialViolation(reports) => initial_violation(loaded, &reports),
+    }
+}
+
+/// Exit code 1: the first invariant that the initial data violates, at the place of its declaration.
+fn initial_violation(loaded: &Loaded, reports: &[InvariantReport]) -> Failure {
+    let broken: Vec<&InvariantReport> = reports.iter().filter(|report| !report.holds).collect();
+    let Some(first) = broken.first() else { return Failure::Check(None) };
+    let named = loaded.analysis.invariants.iter().find(|invariant| invariant.name == first.id);
+    let span = named.map(|invariant| invariant.span).unwrap_or_default();
+    let mut message = format!("the initial data violates {}", first.id);
+    if let Some(violation) = &first.violation {
+        message.push_str(&format!(": {}", report::plain(violation)));
+    }
+    if broken.len() > 1 {
+        message.push_str(&format!(" (and {} more)", broken.len() - 1));
+    }
+    let wrong = Diagnostic::new(SqlState::CHECK_VIOLATION, span, message)
+        .with_hint("nothing was run; mend the [load] sections of workload.toml, or what is declared");
+    Failure::Check(Some(diagnostic::render(&loaded.application.sources, &wrong)))
+}

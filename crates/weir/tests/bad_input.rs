@@ -1,0 +1,204 @@
+//! What is wrong with the input is said once, with its place and a remedy; exit code 2, no stack trace.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SCHEMA: &str = "\
+CREATE TABLE department (
+    id   integer PRIMARY KEY,
+    name text NOT NULL
+);
+";
+
+/// A directory that is gone when the test is over.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn with(name: &str, files: &[(&str, &[u8])]) -> Directory {
+        let path = std::env::temp_dir().join(format!("weir-bad-input-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        for (file, content) in files {
+            std::fs::write(path.join(file), content).unwrap();
+        }
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn weir(arguments: &[&str], path: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).arg(path).output().unwrap()
+}
+
+/// Runs `weir analyze` and `weir run` on these files; both refuse them in the same words.
+#[track_caller]
+fn check(name: &str, files: &[(&str, &str)], place: &str, expected: &[&str]) {
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(file, text)| (*file, text.as_bytes())).collect();
+    let directory = Directory::with(name, &files);
+    for command in ["analyze", "run"] {
+        let output = weir(&[command], &directory.0);
+        check_refusal(&output, &directory.0.join(place).display().to_string(), expected);
+    }
+}
+
+#[track_caller]
+fn check_refusal(output: &Output, start: &str, expected: &[&str]) {
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(output.stdout.is_empty(), "standard output: {}", String::from_utf8_lossy(&output.stdout));
+    assert!(message.starts_with(start), "expected {start}…\n{message}");
+    for piece in expected {
+        assert!(message.contains(piece), "expected {piece}\n{message}");
+    }
+    for forbidden in ["panicked", "RUST_BACKTRACE", "stack backtrace", "\u{1b}["] {
+        assert!(!message.contains(forbidden), "{forbidden}\n{message}");
+    }
+    assert_eq!(message.matches(": error: ").count(), 1, "one message\n{message}");
+}
+
+#[test]
+fn a_syntax_error() {
+    check(
+        "syntax",
+        &[("schema.sql", "CREATE TABLE t (\n    id integer PRIMARY KEYS\n);\n")],
+        "schema.sql:2:24: error: ",
+        &["KEYS", "^"],
+    );
+}
+
+#[test]
+fn an_unknown_column() {
+    let procedures = "CREATE PROCEDURE rename(which integer) LANGUAGE plpgsql AS $$\nBEGIN\n    UPDATE department SET title = 'x' WHERE id = which;\nEND;\n$$;\n";
+    check(
+        "column",
+        &[("schema.sql", SCHEMA), ("procedures.sql", procedures)],
+        "procedures.sql:3:27: error: ",
+        &["title", "^", "42703"],
+    );
+}
+
+#[test]
+fn a_wrong_type() {
+    let schema = "CREATE TABLE t (\n    id integer PRIMARY KEY,\n    CHECK (id > true)\n);\n";
+    check("type", &[("schema.sql", schema)], "schema.sql:3:", &["integer", "boolean", "^"]);
+}
+
+#[test]
+fn a_type_that_does_not_exist() {
+    let schema = "CREATE TABLE t (\n    id integr PRIMARY KEY\n);\n";
+    check("typename", &[("schema.sql", schema)], "schema.sql:2:8: error: ", &["integr", "^"]);
+}
+
+#[test]
+fn a_foreign_key_to_nowhere() {
+    let schema =
+        "CREATE TABLE t (\n    id integer PRIMARY KEY,\n    boss integer REFERENCES nowhere (id)\n);\n";
+    check("nowhere", &[("schema.sql", schema)], "schema.sql:3:", &["nowhere", "^"]);
+}
+
+#[test]
+fn an_unsupported_feature_in_a_procedure() {
+    let procedures = "CREATE PROCEDURE p() LANGUAGE plpgsql AS $$\nBEGIN\n    LISTEN news;\nEND;\n$$;\n";
+    check(
+        "unsupported",
+        &[("schema.sql", SCHEMA), ("procedures.sql", procedures)],
+        "procedures.sql:3:5: error: ",
+        &["LISTEN", "not supported", "hint: "],
+    );
+}
+
+#[test]
+fn an_assertion_over_an_unknown_table() {
+    let invariants = "CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1 FROM employee));\n";
+    check(
+        "assertion",
+        &[("schema.sql", SCHEMA), ("invariants.sql", invariants)],
+        "invariants.sql:1:53: error: ",
+        &["employee", "^"],
+    );
+}
+
+#[test]
+fn an_empty_directory() {
+    let directory = Directory::with("empty", &[]);
+    for command in ["analyze", "run"] {
+        let start = format!("{}: error: the directory is empty", directory.0.display());
+        check_refusal(&weir(&[command], &directory.0), &start, &["hint: ", "schema.sql"]);
+    }
+}
+
+#[test]
+fn a_directory_without_a_schema() {
+    let directory = Directory::with("noschema", &[("readme.txt", b"hello")]);
+    let start = format!("{}: error: there is no schema.sql", directory.0.display());
+    check_refusal(&weir(&["analyze"], &directory.0), &start, &["hint: "]);
+}
+
+#[test]
+fn a_path_that_is_not_there() {
+    let path = std::env::temp_dir().join("weir-no-such-directory");
+    let start = format!("{}: error: no such file", path.display());
+    check_refusal(&weir(&["analyze"], &path), &start, &["hint: "]);
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    let directory = Directory::with("latin", &[("schema.sql", b"-- caf\xe9\nSELECT 1;\n")]);
+    let start = format!("{}:1:7: error: byte 0xe9", directory.0.join("schema.sql").display());
+    check_refusal(&weir(&["analyze"], &directory.0), &start, &["UTF-8", "hint: "]);
+    let directory = Directory::with("zero", &[("schema.sql", b"SELECT\n \0;\n")]);
+    let start = format!("{}:2:2: error: a zero byte", directory.0.join("schema.sql").display());
+    check_refusal(&weir(&["analyze"], &directory.0), &start, &["hint: "]);
+}
+
+#[test]
+fn a_file_with_nothing_in_it() {
+    let directory = Directory::with("blank", &[("schema.sql", b"\n  \n")]);
+    let start = format!("{}:1:1: error: there is no SQL", directory.0.join("schema.sql").display());
+    check_refusal(&weir(&["analyze"], &directory.0), &start, &["hint: "]);
+}
+
+#[test]
+fn a_run_without_a_workload() {
+    let directory = Directory::with("noworkload", &[("schema.sql", SCHEMA.as_bytes())]);
+    let start = format!("{}: error: there is no workload.toml", directory.0.display());
+    check_refusal(&weir(&["run"], &directory.0), &start, &["hint: "]);
+}
+
+#[test]
+fn usage_errors_have_exit_code_2_as_well() {
+    for arguments in
+        [&["run"][..], &["analyze"], &["run", ".", "--shards", "0"], &["run", ".", "--set", "x"], &["fly"]]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for command in ["analyze", "run", "bench", "explain"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_weir")).args([command, "--help"]).output().unwrap();
+        let help = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && help.contains("Example") && help.contains(&format!("weir {command} ")),
+            "{help}"
+        );
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused_or_read_but_never_a_crash() {
+    let deep = format!(
+        "CREATE TABLE t (id integer PRIMARY KEY CHECK ({}1{} = 1));\n",
+        "(".repeat(20_000),
+        ")".repeat(20_000)
+    );
+    let directory = Directory::with("deep", &[("schema.sql", deep.as_bytes())]);
+    let output = weir(&["analyze"], &directory.0);
+    assert!(matches!(output.status.code(), Some(0 | 2)), "{:?}", output.status);
+}

@@ -1,0 +1,123 @@
+//! `cargo xtask bars`: runs what Weir promises and writes docs/bars.md.
+//!
+//! A bar is a claim with a number and the command that shows it. Each issue adds its bars in a module of
+//! its own. Results are kept in docs/bars.json, so that measuring one bar leaves the others as they were.
+
+mod issue_02;
+mod record;
+mod weir;
+
+use std::process::ExitCode;
+
+use record::{Record, Records};
+use weir::Weir;
+
+/// How much time to spend: `--quick` shows that a bar can be met, the full form is what counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    Quick,
+    Full,
+}
+
+/// Where a figure comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Measured on this machine.
+    Real,
+    /// Follows from the input; the same on every machine.
+    Computed,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Real => "real",
+            Kind::Computed => "computed",
+        }
+    }
+}
+
+pub struct Bar {
+    /// Stable: `--only ID` runs it alone.
+    pub id: &'static str,
+    pub issue: u32,
+    pub claim: &'static str,
+    /// What counts as met, in words.
+    pub bar: &'static str,
+    pub kind: Kind,
+    pub measure: fn(&Weir, Effort) -> Result<Seen, String>,
+}
+
+/// What a measurement showed.
+pub struct Seen {
+    pub met: bool,
+    pub figure: String,
+    /// Smallest and largest of the repetitions, and how many there were.
+    pub interval: String,
+}
+
+const USAGE: &str = "usage: cargo xtask bars [--quick] [--list] [--only ID]…";
+
+pub fn run(arguments: &[String]) -> ExitCode {
+    let (mut effort, mut only, mut list) = (Effort::Full, Vec::new(), false);
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--quick" => effort = Effort::Quick,
+            "--list" => list = true,
+            "--only" => match rest.next() {
+                Some(id) => only.push(id.clone()),
+                None => return usage(),
+            },
+            _ => return usage(),
+        }
+    }
+    let bars: Vec<&Bar> = issue_02::BARS.iter().collect();
+    if list {
+        for bar in bars {
+            println!("{:24} {}: {}", bar.id, bar.claim, bar.bar);
+        }
+        return ExitCode::SUCCESS;
+    }
+    if let Some(unknown) = only.iter().find(|id| bars.iter().all(|bar| bar.id != id.as_str())) {
+        eprintln!("bars: there is no bar `{unknown}`; `cargo xtask bars --list` lists them");
+        return ExitCode::from(2);
+    }
+    let chosen: Vec<&Bar> =
+        bars.into_iter().filter(|bar| only.is_empty() || only.iter().any(|id| id == bar.id)).collect();
+    measure(&chosen, effort)
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+fn measure(bars: &[&Bar], effort: Effort) -> ExitCode {
+    let weir = match Weir::build() {
+        Ok(weir) => weir,
+        Err(error) => {
+            eprintln!("bars: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut records = Records::read(&weir.root);
+    let mut missed = 0;
+    for bar in bars {
+        eprintln!("bars: {} …", bar.id);
+        let seen = (bar.measure)(&weir, effort).unwrap_or_else(|error| Seen {
+            met: false,
+            figure: error.lines().next().unwrap_or("failed").to_owned(),
+            interval: String::new(),
+        });
+        eprintln!("bars: {}: {} {}", bar.id, seen.figure, if seen.met { "(met)" } else { "(MISSED)" });
+        missed += u32::from(!seen.met);
+        records.put(Record::new(bar, &seen, effort, &weir));
+        // After each one: a measurement of an hour should not be lost to the next one's crash.
+        if let Err(error) = records.write(&weir.root) {
+            eprintln!("bars: cannot write docs/bars.md: {error}");
+            return ExitCode::from(2);
+        }
+    }
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,101 @@
+//! Drives the `weir` binary and cargo's tests; knows their JSON and their closing lines.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::verify::workspace_root;
+
+pub struct Weir {
+    pub root: PathBuf,
+    binary: PathBuf,
+}
+
+impl Weir {
+    /// Builds the release binary, for speed is what most bars are about.
+    pub fn build() -> Result<Weir, String> {
+        let root = workspace_root();
+        let status = Command::new("cargo")
+            .current_dir(&root)
+            .args(["build", "--release", "--quiet", "--package", "weir"])
+            .status()
+            .map_err(|error| format!("cannot run cargo: {error}"))?;
+        if !status.success() {
+            return Err("the release build failed".to_owned());
+        }
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let binary = target.join("release").join("weir");
+        Ok(Weir { root, binary })
+    }
+
+    /// Runs `weir … --format json`. Exit codes above 1 are errors; 1 is an answer.
+    pub fn json(&self, arguments: &[&str]) -> Result<Value, String> {
+        let output = self.output(arguments)?;
+        if !matches!(output.status.code(), Some(0 | 1)) {
+            return Err(format!("weir {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)));
+        }
+        serde_json::from_slice(&output.stdout)
+            .map_err(|error| format!("weir {}: no JSON: {error}", arguments.join(" ")))
+    }
+
+    /// Wall time of one command that must succeed, its start-up included.
+    pub fn time(&self, arguments: &[&str]) -> Result<Duration, String> {
+        let begin = Instant::now();
+        let output = self.output(arguments)?;
+        let elapsed = begin.elapsed();
+        if output.status.success() {
+            Ok(elapsed)
+        } else {
+            Err(format!("weir {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)))
+        }
+    }
+
+    fn output(&self, arguments: &[&str]) -> Result<Output, String> {
+        Command::new(&self.binary)
+            .current_dir(&self.root)
+            .args(arguments)
+            .output()
+            .map_err(|error| format!("cannot run {}: {error}", self.binary.display()))
+    }
+
+    /// Runs tests and counts them: (passed, failed). No test at all is an error.
+    pub fn tests(&self, arguments: &[&str]) -> Result<(u64, u64), String> {
+        let output = run_tests(&self.root, arguments)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let (mut passed, mut failed) = (0, 0);
+        for line in text.lines().filter(|line| line.starts_with("test result:")) {
+            passed += count_before(line, " passed");
+            failed += count_before(line, " failed");
+        }
+        if passed + failed == 0 {
+            return Err(format!("cargo test {} ran no test", arguments.join(" ")));
+        }
+        Ok((passed, failed))
+    }
+}
+
+fn run_tests(root: &Path, arguments: &[&str]) -> Result<Output, String> {
+    Command::new("cargo")
+        .current_dir(root)
+        .args(["test", "--no-fail-fast"])
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))
+}
+
+/// The number that stands before these words.
+fn count_before(line: &str, words: &str) -> u64 {
+    let before = line.split(words).next().unwrap_or("");
+    before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn counts_are_read_from_cargos_closing_line() {
+        let line = "test result: ok. 12 passed; 3 failed; 0 ignored; 0 measured";
+        assert_eq!((super::count_before(line, " passed"), super::count_before(line, " failed")), (12, 3));
+    }
+}
