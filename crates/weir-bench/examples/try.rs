@@ -22,6 +22,11 @@ fn main() {
     let analysis = weir_analysis::analyze(&app);
     eprintln!("analysis {:?}", t.elapsed());
     for t in &analysis.plan.transactions { eprintln!("{} {:?} {:?} single {}", app.procedures[t.procedure].name, t.mechanism, t.guards.iter().map(|g| (g.kind, g.statement)).collect::<Vec<_>>(), t.single_partition); }
+    if std::env::var("PLAN").is_ok() {
+        let program = weir_txn::exec::program::Program::compile(&app, &analysis.plan, shards).unwrap();
+        for a in &app.assertions { let c = weir_txn::exec::assertion::CompiledAssertion::compile(a, &app.catalog, &program).unwrap(); println!("{:#?}", c); }
+        return;
+    }
     let file = app.sources.add("workload.toml", std::fs::read_to_string(format!("{dir}/workload.toml")).unwrap());
     let workload = match weir_bench::Workload::parse(&app, file, &overrides) {
         Ok(w) => Arc::new(w),
