@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The point at which a file has to be one thing to stay whole (docs/decisions/0003).
-const FILE_LINES_MAX: usize = 900;
+/// From about 600 lines on a file has to ask itself whether it is one thing; here it must have answered.
+const FILE_LINES_MAX: usize = 1_000;
 
 pub fn verify() -> ExitCode {
     let root = workspace_root();

@@ -18,6 +18,7 @@ mod calls;
 mod code;
 mod compile;
 mod convert;
+mod domains;
 mod file;
 mod functions;
 mod load;
@@ -104,7 +105,8 @@ impl Workload {
         if !diagnostics.is_empty() {
             return Err(diagnostics);
         }
-        let order = load_order(&application.catalog, &loads);
+        let loaded: Vec<TableId> = loads.iter().map(|load| load.table).collect();
+        let order = load_order(&application.catalog, &loaded);
         Ok(Workload {
             settings,
             loads,
@@ -307,7 +309,7 @@ fn inputs(procedure: &weir_sql::bound::Procedure) -> impl Iterator<Item = (&str,
 }
 
 /// Parents first; tables of a cycle in the catalog's order.
-fn load_order(catalog: &Catalog, loads: &[TableLoad]) -> Vec<TableId> {
+fn load_order(catalog: &Catalog, loaded: &[TableId]) -> Vec<TableId> {
     let mut order: Vec<TableId> = Vec::new();
     let mut rest: Vec<TableId> = catalog.tables.iter().map(|table| table.id).collect();
     while !rest.is_empty() {
@@ -319,7 +321,7 @@ fn load_order(catalog: &Catalog, loads: &[TableLoad]) -> Vec<TableId> {
         rest.retain(|id| *id != next);
         order.push(next);
     }
-    order.retain(|id| loads.iter().any(|load| load.table == *id));
+    order.retain(|id| loaded.contains(id));
     order
 }
 

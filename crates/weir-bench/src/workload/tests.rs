@@ -448,3 +448,37 @@ fn zipf_prefers_the_low_end() {
     assert!((1600..2200).contains(&frequency[1]), "{}", frequency[1]);
     assert!(frequency[1] > frequency[2] && frequency[2] > frequency[10] && frequency[10] > frequency[500]);
 }
+
+#[test]
+fn an_application_without_a_workload_gets_one_from_its_domains() {
+    let bare = application(example!("payroll", "schema.sql"), example!("payroll", "procedures.sql"));
+    let text = Workload::default_text(&bare);
+    let lines = [
+        "[load.phones]\nfor = [\"n in 1..rows\"]",
+        "department_id = \"_parent_0\"",
+        "[parameters.give_raise]\nemployee_id = \"uniform(1, rows)\"",
+        "[parameters.hire_with_number]\nemployee_id = \"rows + 1 + unique\"",
+        "new_department = \"uniform(1, rows)\"",
+        "department_name = \"concat(rows + 1 + unique)\"",
+    ];
+    for line in lines {
+        assert!(text.contains(line), "{line} is missing in\n{text}");
+    }
+    for (schema, procedures) in [
+        (example!("payroll", "schema.sql"), example!("payroll", "procedures.sql")),
+        (example!("tpcc", "schema.sql"), example!("tpcc", "procedures.sql")),
+        (ONE_TABLE, ONE_PROCEDURE),
+    ] {
+        let application = application(schema, procedures);
+        let text = Workload::default_text(&application);
+        let (application, workload) =
+            parse(application, &text, &[]).unwrap_or_else(|why| panic!("{why}\n{text}"));
+        for table in &application.catalog.tables {
+            assert_eq!(rows(&application, &workload, &table.name).len(), 100);
+        }
+        let mut generator = CallGenerator::new(&workload, 1, 0);
+        for _ in 0..100 {
+            generator.next_call().expect("the call fits");
+        }
+    }
+}

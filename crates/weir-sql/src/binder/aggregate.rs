@@ -150,6 +150,8 @@ impl<'a> Binder<'a> {
             (Average, Some(SqlType::Interval)) => SqlType::Interval,
             (Minimum | Maximum, Some(ty)) => match ty {
                 SqlType::Varchar(_) => SqlType::Text,
+                // The length is what gives the values their padding.
+                SqlType::Char(_) => ty,
                 SqlType::Bool | SqlType::Uuid | SqlType::Bytea | SqlType::Jsonb | SqlType::Record => {
                     return Err(missing().with_hint("bool_and and bool_or aggregate booleans"));
                 }

@@ -67,6 +67,7 @@ fn figure(plan: &Value, verdict: &Value) -> String {
             escape(&text(verdict, "because")),
         )
     };
+    let declared = declaration(plan, &invariant);
     let mut foot = String::new();
     if witness.is_object() {
         foot.push_str(&escape(&text(verdict, "because")));
@@ -80,13 +81,29 @@ fn figure(plan: &Value, verdict: &Value) -> String {
     }
     format!(
         "<figure class=\"diamond\">\n<figcaption><h3 class=\"mono\">{}</h3><span class=\"soft small\">{} beside {}</span>\
-         </figcaption>\n<div class=\"state top\"><b>valid state</b>{initial}</div>\n{FORK}\n\
+         {declared}</figcaption>\n<div class=\"state top\"><b>valid state</b>{initial}</div>\n{FORK}\n\
          <div class=\"branches\"><div class=\"state\"><b>one branch: valid</b>{left}</div>\
          <div class=\"state\"><b>the other: valid</b>{right}</div></div>\n{JOIN}\n\
          <div class=\"state bottom violated\"><b>merged: violated</b>{merged}</div>\n<div class=\"foot\">{foot}</div>\n</figure>\n",
         escape(&invariant),
         escape(&transaction),
         escape(&if partner == transaction { "itself".to_owned() } else { partner })
+    )
+}
+
+/// The invariant's own words, folded away.
+fn declaration(plan: &Value, invariant: &str) -> String {
+    let found = list(plan, "invariants").iter().find(|found| found["id"] == invariant);
+    let words = found.map(|found| text(found, "text")).unwrap_or_default();
+    if words.is_empty() {
+        return String::new();
+    }
+    let place = found.map(|found| &found["source"]).unwrap_or(&Value::Null);
+    format!(
+        "<details class=\"small\"><summary>{}:{}</summary><pre>{}</pre></details>",
+        escape(&text(place, "file")),
+        escape(&text(place, "line")),
+        escape(words.trim())
     )
 }
 
