@@ -23,7 +23,7 @@ use weir_types::{SqlError, Value};
 use crate::check::Invariants;
 use crate::client::{Audits, ClientThread, Shared, Tally};
 use crate::tally;
-use crate::workload::{Workload, raw_row_bytes};
+use crate::workload::Workload;
 
 #[derive(Clone, Debug)]
 pub struct RunOptions {
@@ -73,7 +73,6 @@ pub struct Loaded {
     nodes: Vec<Node>,
     invariants: Invariants,
     audit_keys: BTreeMap<TableId, Vec<Vec<Value>>>,
-    raw_bytes: u64,
     rows: u64,
     load_seconds: f64,
     options: RunOptions,
@@ -96,15 +95,15 @@ pub fn load(
         .collect();
     let begin = Instant::now();
     let audited = invariants.audited();
-    let mut loaded = Population { rows: 0, raw_bytes: 0, audit_keys: BTreeMap::new() };
+    let mut loaded = Population { rows: 0, audit_keys: BTreeMap::new() };
     let total = total_rows(workload, options.seed)?;
     listener(Progress::Phase { name: "loading", steps: total });
     for &table in workload.load_order() {
         let name = &application.catalog.table(table).name;
         let place = |error| RunError::Sql(format!("loading {name}"), error);
         let mut sink = |values: Vec<Value>| {
-            loaded.note(&program, table, &values, audited.get(&table).map(Vec::as_slice));
-            if loaded.rows % 65_536 == 0 {
+            loaded.note(table, &values, audited.get(&table).map(Vec::as_slice));
+            if loaded.rows.is_multiple_of(65_536) {
                 listener(Progress::Steps { done: loaded.rows, note: name });
             }
             match program.home(table, &|column| values[column].clone()) {
@@ -120,7 +119,6 @@ pub fn load(
         nodes,
         invariants,
         audit_keys: loaded.audit_keys,
-        raw_bytes: loaded.raw_bytes,
         rows: loaded.rows,
         load_seconds,
         options: options.clone(),
@@ -142,20 +140,18 @@ fn total_rows(workload: &Workload, seed: u64) -> Result<u64, RunError> {
 
 struct Population {
     rows: u64,
-    raw_bytes: u64,
     audit_keys: BTreeMap<TableId, Vec<Vec<Value>>>,
 }
 
 impl Population {
-    fn note(&mut self, program: &Program, table: TableId, values: &[Value], key: Option<&[usize]>) {
+    fn note(&mut self, table: TableId, values: &[Value], key: Option<&[usize]>) {
         self.rows += 1;
-        self.raw_bytes += raw_row_bytes(values, &program.schema.table(table).types) as u64;
         let Some(key) = key else { return };
         let keys = self.audit_keys.entry(table).or_default();
         let row = || key.iter().map(|&column| values[column].clone()).collect();
         if keys.len() < AUDIT_KEYS_MAX {
             keys.push(row());
-        } else if self.rows % 61 == 0 {
+        } else if self.rows.is_multiple_of(61) {
             // A spread over the table is enough; the audits draw from it by chance.
             let at = (self.rows / 61) as usize % AUDIT_KEYS_MAX;
             keys[at] = row();

@@ -25,7 +25,9 @@ struct Tpcc {
 
 fn tpcc(settings: &[(&str, &str)], change: &dyn Fn(&str, String) -> String) -> Tpcc {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tpcc");
-    let text = |name: &str| change(name, std::fs::read_to_string(directory.join(name)).expect("the example is there"));
+    let text = |name: &str| {
+        change(name, std::fs::read_to_string(directory.join(name)).expect("the example is there"))
+    };
     let mut sources = Sources::default();
     for name in ["schema.sql", "procedures.sql", "invariants.sql"] {
         sources.add(name, text(name));
@@ -36,7 +38,8 @@ fn tpcc(settings: &[(&str, &str)], change: &dyn Fn(&str, String) -> String) -> T
     let small = [("items", "100"), ("customers_per_district", "30")];
     let settings: Vec<(String, String)> =
         small.iter().chain(settings).map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let workload = Workload::parse(&application, file, &settings).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let workload =
+        Workload::parse(&application, file, &settings).unwrap_or_else(|errors| panic!("{errors:?}"));
     Tpcc { application, analysis, workload: Arc::new(workload) }
 }
 
@@ -58,14 +61,18 @@ struct Plan {
 }
 
 fn run(tpcc: &Tpcc, plan: &Plan) -> Run {
-    let program = Arc::new(Program::compile(&tpcc.application, &tpcc.analysis.plan, plan.shards).expect("TPC-C compiles"));
+    let program = Arc::new(
+        Program::compile(&tpcc.application, &tpcc.analysis.plan, plan.shards).expect("TPC-C compiles"),
+    );
     let mut simulation = Simulation::new(&program, 2, plan.seed, 2_000, plan.bugs);
     let mut keys: BTreeMap<_, Vec<Vec<Value>>> = BTreeMap::new();
     for &table in tpcc.workload.load_order() {
         let key = tpcc.application.catalog.table(table).primary_key.as_ref().map(|key| key.columns.clone());
         let mut load = |values: Vec<Value>| {
             if let Some(key) = &key {
-                keys.entry(table).or_default().push(key.iter().map(|&column| values[column].clone()).collect());
+                keys.entry(table)
+                    .or_default()
+                    .push(key.iter().map(|&column| values[column].clone()).collect());
             }
             match program.home(table, &|column| values[column].clone()) {
                 Some(shard) => simulation.nodes[usize::from(shard)].load(table, &values),
@@ -74,7 +81,9 @@ fn run(tpcc: &Tpcc, plan: &Plan) -> Run {
         };
         tpcc.workload.load_rows(plan.seed, table, &mut load).expect("the population loads");
     }
-    let compile = |assertion| CompiledAssertion::compile(assertion, &tpcc.application.catalog, &program).expect("it compiles");
+    let compile = |assertion| {
+        CompiledAssertion::compile(assertion, &tpcc.application.catalog, &program).expect("it compiles")
+    };
     let mut assertions: Vec<CompiledAssertion> = tpcc.application.assertions.iter().map(compile).collect();
     assert_eq!(broken(&simulation, &program, &assertions), BTreeSet::new(), "before anything runs");
     let audits: Vec<Audit> = assertions
@@ -82,7 +91,11 @@ fn run(tpcc: &Tpcc, plan: &Plan) -> Run {
         .filter(|assertion| plan.audits.contains(&assertion.name.as_str()))
         .filter_map(|assertion| {
             let audit = assertion.audit.take()?;
-            Some(Audit { name: assertion.name.clone(), keys: keys.get(&audit.table)?.clone(), gather: Arc::new(audit.gather) })
+            Some(Audit {
+                name: assertion.name.clone(),
+                keys: keys.get(&audit.table)?.clone(),
+                gather: Arc::new(audit.gather),
+            })
         })
         .collect();
     assert_eq!(audits.len(), plan.audits.len(), "every audit asked for can be made");
@@ -98,7 +111,12 @@ fn run(tpcc: &Tpcc, plan: &Plan) -> Run {
     let outcome = simulation.run(CLIENTS, &audits, &mut next_call, &mut |_, _| {});
     let tables = 0..program.partitions.len() as u32;
     let fingerprint = tables
-        .flat_map(|table| simulation.nodes.iter().map(move |node| node.storage.fingerprint(weir_sql::catalog::TableId(table))))
+        .flat_map(|table| {
+            simulation
+                .nodes
+                .iter()
+                .map(move |node| node.storage.fingerprint(weir_sql::catalog::TableId(table)))
+        })
         .fold(0_u64, |sum, print| sum.rotate_left(7) ^ print);
     Run { outcome, violated: broken(&simulation, &program, &assertions), fingerprint }
 }
@@ -106,7 +124,8 @@ fn run(tpcc: &Tpcc, plan: &Plan) -> Run {
 fn broken(simulation: &Simulation, program: &Program, assertions: &[CompiledAssertion]) -> BTreeSet<String> {
     let replicated = program.partitions.iter().map(Option::is_none).collect();
     let view = WholeView::new(simulation.nodes.iter().map(|node| &node.storage).collect(), replicated);
-    let holds = |assertion: &&CompiledAssertion| assertion.check(&view, program).expect("it can be checked").holds;
+    let holds =
+        |assertion: &&CompiledAssertion| assertion.check(&view, program).expect("it can be checked").holds;
     assertions.iter().filter(|assertion| !holds(assertion)).map(|assertion| assertion.name.clone()).collect()
 }
 
@@ -117,7 +136,13 @@ fn unchanged(_: &str, text: String) -> String {
 const SEEDS: std::ops::Range<u64> = 1..4;
 
 /// The bug must be caught by that assertion with every seed, and no seed may fail without it.
-fn caught(tpcc: &Tpcc, plan: impl Fn(u64, PlantedBugs) -> Plan, bugs: PlantedBugs, assertion: &str, by_readers: bool) {
+fn caught(
+    tpcc: &Tpcc,
+    plan: impl Fn(u64, PlantedBugs) -> Plan,
+    bugs: PlantedBugs,
+    assertion: &str,
+    by_readers: bool,
+) {
     for seed in SEEDS {
         let sound = run(tpcc, &plan(seed, PlantedBugs::default()));
         assert_eq!(sound.violated, BTreeSet::new(), "seed {seed} without the bug");
@@ -128,7 +153,11 @@ fn caught(tpcc: &Tpcc, plan: impl Fn(u64, PlantedBugs) -> Plan, bugs: PlantedBug
         } else {
             planted.violated.contains(assertion)
         };
-        assert!(seen, "seed {seed}: {assertion} did not catch the bug; violated: {:?} {:?}", planted.violated, planted.outcome.violated);
+        assert!(
+            seen,
+            "seed {seed}: {assertion} did not catch the bug; violated: {:?} {:?}",
+            planted.violated, planted.outcome.violated
+        );
     }
 }
 
@@ -138,13 +167,25 @@ const REMOTE: &[(&str, &str)] = &[("warehouses", "4"), ("remote_lines", "1.0"), 
 #[test]
 fn a_counter_without_its_guard_breaks_condition_2() {
     let plan = |seed, bugs| Plan { shards: 2, calls: 400, seed, bugs, audits: &[] };
-    caught(&tpcc(LOCAL, &unchanged), plan, PlantedBugs { no_guards: true, ..PlantedBugs::default() }, "c_3_3_2_2", false);
+    caught(
+        &tpcc(LOCAL, &unchanged),
+        plan,
+        PlantedBugs { no_guards: true, ..PlantedBugs::default() },
+        "c_3_3_2_2",
+        false,
+    );
 }
 
 #[test]
 fn a_delivery_without_its_claim_breaks_condition_12() {
     let plan = |seed, bugs| Plan { shards: 2, calls: 800, seed, bugs, audits: &[] };
-    caught(&tpcc(LOCAL, &unchanged), plan, PlantedBugs { no_guards: true, ..PlantedBugs::default() }, "c_3_3_2_12", false);
+    caught(
+        &tpcc(LOCAL, &unchanged),
+        plan,
+        PlantedBugs { no_guards: true, ..PlantedBugs::default() },
+        "c_3_3_2_12",
+        false,
+    );
 }
 
 #[test]
@@ -163,22 +204,36 @@ fn commits_shown_one_shard_at_a_time_break_condition_10_for_readers() {
 fn a_stock_update_overwritten_instead_of_merged_breaks_the_thirteenth() {
     let plan = |seed, bugs| Plan { shards: 4, calls: 600, seed, bugs, audits: &[] };
     let tpcc = tpcc(&[REMOTE, &[("items", "20")]].concat(), &unchanged);
-    caught(&tpcc, plan, PlantedBugs { overwrite: true, ..PlantedBugs::default() }, "stock_matches_order_lines", false);
+    caught(
+        &tpcc,
+        plan,
+        PlantedBugs { overwrite: true, ..PlantedBugs::default() },
+        "stock_matches_order_lines",
+        false,
+    );
 }
 
 #[test]
 fn an_order_line_key_without_its_number_breaks_condition_6() {
     let change = |name: &str, text: String| match name {
-        "schema.sql" => text.replace("PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)", "PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id)"),
+        "schema.sql" => text.replace(
+            "PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)",
+            "PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id)",
+        ),
         "procedures.sql" => {
             let insert = text.find("INSERT INTO order_line").expect("new_order inserts its lines");
             let end = insert + text[insert..].find(';').expect("a statement ends");
             format!("{} ON CONFLICT DO NOTHING{}", &text[..end], &text[end..])
         }
-        "workload.toml" => text.replace("number in 1..o_ol_cnt", "number in 1..1").replace("o_ol_cnt = \"uniform(5, 15)\"", "o_ol_cnt = 1"),
+        "workload.toml" => text
+            .replace("number in 1..o_ol_cnt", "number in 1..1")
+            .replace("o_ol_cnt = \"uniform(5, 15)\"", "o_ol_cnt = 1"),
         _ => text,
     };
-    let planted = run(&tpcc(LOCAL, &change), &Plan { shards: 2, calls: 200, seed: 1, bugs: PlantedBugs::default(), audits: &[] });
+    let planted = run(
+        &tpcc(LOCAL, &change),
+        &Plan { shards: 2, calls: 200, seed: 1, bugs: PlantedBugs::default(), audits: &[] },
+    );
     assert!(planted.violated.contains("c_3_3_2_6"), "{:?}", planted.violated);
 }
 
@@ -187,7 +242,10 @@ fn every_condition_holds_with_every_number_of_shards_and_every_reader() {
     let audits = &["c_3_3_2_1", "c_3_3_2_5", "c_3_3_2_8", "c_3_3_2_10", "c_3_3_2_12"];
     let tpcc = tpcc(REMOTE, &unchanged);
     for shards in [1, 2, 4, 8] {
-        let run = run(&tpcc, &Plan { shards, calls: 1_000, seed: u64::from(shards), bugs: PlantedBugs::default(), audits });
+        let run = run(
+            &tpcc,
+            &Plan { shards, calls: 1_000, seed: u64::from(shards), bugs: PlantedBugs::default(), audits },
+        );
         assert_eq!(run.violated, BTreeSet::new(), "{shards} shards");
         assert_eq!(run.outcome.violated, BTreeMap::new(), "{shards} shards");
         let reasons: Vec<&String> = run.outcome.aborted.keys().collect();
@@ -198,7 +256,8 @@ fn every_condition_holds_with_every_number_of_shards_and_every_reader() {
 #[test]
 fn the_same_seed_gives_the_same_state() {
     let tpcc = tpcc(REMOTE, &unchanged);
-    let plan = |seed| Plan { shards: 4, calls: 500, seed, bugs: PlantedBugs::default(), audits: &["c_3_3_2_10"] };
+    let plan =
+        |seed| Plan { shards: 4, calls: 500, seed, bugs: PlantedBugs::default(), audits: &["c_3_3_2_10"] };
     let first = run(&tpcc, &plan(7));
     let second = run(&tpcc, &plan(7));
     assert_eq!(first.fingerprint, second.fingerprint);

@@ -58,11 +58,21 @@ const AUDIT: u64 = u64::MAX;
 
 impl Simulation {
     /// `delay_us_max`: a message takes from 1 to so many microseconds, so they overtake one another.
-    pub fn new(program: &Arc<Program>, coordinators: u16, seed: u64, delay_us_max: u64, bugs: PlantedBugs) -> Simulation {
-        let nodes = (0..program.shards).map(|shard| Node::new(shard, program.clone(), 0..coordinators, bugs)).collect();
+    pub fn new(
+        program: &Arc<Program>,
+        coordinators: u16,
+        seed: u64,
+        delay_us_max: u64,
+        bugs: PlantedBugs,
+    ) -> Simulation {
+        let nodes = (0..program.shards)
+            .map(|shard| Node::new(shard, program.clone(), 0..coordinators, bugs))
+            .collect();
         Simulation {
             nodes,
-            coordinators: (0..coordinators).map(|id| Coordinator::new(id, program.clone(), Protocol::RampFast)).collect(),
+            coordinators: (0..coordinators)
+                .map(|id| Coordinator::new(id, program.clone(), Protocol::RampFast))
+                .collect(),
             chance: Xoshiro256PlusPlus::seed_from_u64(seed),
             now_us: 4_102_444_800_000_000, // The year 2100: clocks must not care.
             delay_us_max,
@@ -103,7 +113,12 @@ impl Simulation {
                         answered(tag as usize, &result);
                         match result {
                             Ok(_) => outcome.committed += 1,
-                            Err(error) => *outcome.aborted.entry(format!("{} {}", error.state(), error.message())).or_default() += 1,
+                            Err(error) => {
+                                *outcome
+                                    .aborted
+                                    .entry(format!("{} {}", error.state(), error.message()))
+                                    .or_default() += 1
+                            }
                         }
                         if !self.begin_call(tag as usize, next_call) {
                             busy -= 1;

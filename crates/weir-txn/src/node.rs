@@ -11,7 +11,7 @@ use weir_types::SqlError;
 use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, Role, Stop};
 use crate::exec::program::Program;
-use crate::ramp::message::{Age, Answers, Call, ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
+use crate::ramp::message::{Age, Call, Decision, ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
 use crate::storage::{Position, Storage, Timestamp};
 
@@ -77,9 +77,7 @@ impl Node {
             Request::Prepare { txn, age, call, participants } => {
                 self.on_prepare(now_ms, txn, age, call, participants, out)
             }
-            Request::Decide { txn, age, call, participants, answers, above } => {
-                self.on_decide(now_ms, txn, age, (call, participants, answers, above), out);
-            }
+            Request::Decide { txn, age, decision } => self.on_decide(now_ms, txn, age, decision, out),
             Request::Apply { txn, age, call } => self.on_apply(now_ms, txn, age, call, out),
             Request::Commit { txn, timestamp } => {
                 self.commit(txn, timestamp);
@@ -213,24 +211,18 @@ impl Node {
         self.participant.hold(txn, Prepared { age, writes: writes.into(), claims, participants, at });
     }
 
-    fn on_decide(
-        &mut self,
-        now_ms: u64,
-        txn: TxnId,
-        age: Age,
-        (call, participants, answers, above): (Arc<Call>, Arc<[ShardId]>, Vec<(ShardId, Answers)>, Timestamp),
-        out: &mut Effects,
-    ) {
-        self.clock.observe(above);
+    fn on_decide(&mut self, now_ms: u64, txn: TxnId, age: Age, decision: Box<Decision>, out: &mut Effects) {
+        self.clock.observe(decision.above);
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
         // Its operations are wanted only by readers that stand before it (S5).
         let keep = !self.readers.is_empty();
-        match self.run(txn, &call, Role::Last(&answers), timestamp, keep) {
+        match self.run(txn, &decision.call, Role::Last(&decision.answers), timestamp, keep) {
             Ok(ran) => {
                 let position = self.storage.position();
                 let writes = keep.then(|| ran.writes.into());
-                if !participants.is_empty() {
+                if !decision.participants.is_empty() {
+                    let participants = decision.participants;
                     self.participant.unsettled.insert(
                         txn,
                         Unsettled { timestamp, participants, position, prepared_at: begin, writes },
@@ -244,13 +236,7 @@ impl Node {
             }
             Err(Stop::Held { holder }) => {
                 self.storage.rollback(begin);
-                self.wait_or_withdraw(
-                    holder,
-                    txn,
-                    age,
-                    Request::Decide { txn, age, call, participants, answers, above },
-                    out,
-                );
+                self.wait_or_withdraw(holder, txn, age, Request::Decide { txn, age, decision }, out);
             }
         }
     }

@@ -199,10 +199,10 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         fragment,
     };
     let result = run.procedure(procedure, &call.args);
-    let result = result.and_then(|values| {
+    let result = result.map(|values| {
         run.ran.output.values = values;
         run.final_inserts();
-        Ok(std::mem::take(&mut run.ran))
+        std::mem::take(&mut run.ran)
     });
     let frame = std::mem::take(&mut run.frame);
     drop(run);
@@ -653,10 +653,10 @@ impl<'a> Run<'a> {
         let Role::Last(answers) = self.fragment.role else { return Ok(0) };
         let mut count = 0;
         for (shard, _) in answers {
-            if let Some(answer) = self.answer_of(*shard)? {
-                if let Some(Value::Int(rows)) = answer.get(1) {
-                    count += *rows as u64;
-                }
+            if let Some(answer) = self.answer_of(*shard)?
+                && let Some(Value::Int(rows)) = answer.get(1)
+            {
+                count += *rows as u64;
             }
         }
         Ok(count)

@@ -29,7 +29,7 @@ use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use super::walk;
 use super::write::{
     Assignment, AssignmentKind, CheckRule, CompiledConflict, CompiledDelete, CompiledInsert, CompiledSource,
-    CompiledUpdate, DistantParent, ForeignKeyRule, Matches, Reference, TableRules,
+    CompiledUpdate, ConflictUpdate, DistantParent, ForeignKeyRule, Matches, Reference, TableRules,
 };
 use crate::storage::Schema;
 
@@ -594,7 +594,7 @@ impl<'a> ProcedureCompiler<'a> {
                             .as_ref()
                             .map(|filter| CompiledExpr::compile(filter, &mut compiler))
                             .transpose()?;
-                        Some((compiled, filter))
+                        Some(ConflictUpdate { assignments: compiled, filter })
                     }
                 };
                 Some(CompiledConflict { index, update })

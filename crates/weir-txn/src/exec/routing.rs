@@ -269,10 +269,8 @@ impl Router<'_> {
 
     fn insert(&self, insert: &Insert) -> Route {
         let Some(columns) = self.partition(insert.table) else {
-            return match &insert.source {
-                // A replicated table is written on all copies.
-                _ => Route::Everywhere,
-            };
+            // A replicated table is written on all copies.
+            return Route::Everywhere;
         };
         let key = |row: &[Expr]| -> Option<Vec<Expr>> {
             columns.iter().map(|&column| inserted(insert, row, column).cloned()).collect()

@@ -100,7 +100,15 @@ pub enum CompiledSource {
 pub struct CompiledConflict {
     /// The index that arbitrates; `None` is any.
     pub index: Option<IndexId>,
-    pub update: Option<(Vec<(ColumnIndex, CompiledExpr)>, Option<CompiledExpr>)>,
+    /// `None` is DO NOTHING.
+    pub update: Option<ConflictUpdate>,
+}
+
+/// DO UPDATE SET … WHERE …
+#[derive(Debug)]
+pub struct ConflictUpdate {
+    pub assignments: Vec<(ColumnIndex, CompiledExpr)>,
+    pub filter: Option<CompiledExpr>,
 }
 
 #[derive(Debug)]
@@ -271,9 +279,7 @@ impl Run<'_> {
         {
             return match &conflict.update {
                 None => Ok(0),
-                Some((assignments, filter)) => {
-                    self.update_conflicting(insert, row, &values, assignments, filter.as_ref())
-                }
+                Some(update) => self.update_conflicting(insert, row, &values, update),
             };
         }
         self.claim_keys(table, &values)?;
@@ -332,8 +338,7 @@ impl Run<'_> {
         insert: &CompiledInsert,
         row: u32,
         values: &[Value],
-        assignments: &[(ColumnIndex, CompiledExpr)],
-        filter: Option<&CompiledExpr>,
+        update: &ConflictUpdate,
     ) -> Result<u64, Stop> {
         for &(column, slot) in &insert.row_slots {
             let old = self.fragment.storage.value(insert.table, RowRef { shard: 0, row }, column);
@@ -342,13 +347,13 @@ impl Run<'_> {
         for &(column, slot) in &insert.excluded_slots {
             self.frame.set(slot, values[column].clone());
         }
-        if let Some(filter) = filter
+        if let Some(filter) = &update.filter
             && !self.with_cx(|cx| filter.truth(cx))?.is_true()
         {
             return Ok(0);
         }
-        let mut changes = Vec::with_capacity(assignments.len());
-        for (column, expr) in assignments {
+        let mut changes = Vec::with_capacity(update.assignments.len());
+        for (column, expr) in &update.assignments {
             changes.push((*column, self.eval(expr)?));
         }
         let columns = changes.iter().map(|(column, value)| ColumnOperation {
@@ -890,9 +895,6 @@ impl Run<'_> {
 
     /// Takes a row for this transaction alone, or stops at who has it.
     fn claim_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
-        if self.fragment.bugs.no_guards {
-            return Ok(());
-        }
         self.claim(|| Claim::Row(table, row))
     }
 
@@ -913,6 +915,9 @@ impl Run<'_> {
     }
 
     fn claim(&mut self, claim: impl FnOnce() -> Claim) -> Result<(), Stop> {
+        if self.fragment.bugs.no_guards {
+            return Ok(());
+        }
         // Only a part that waits for its COMMIT holds claims; the others are over before anybody looks.
         let holds = matches!(self.fragment.role, super::call::Role::Part);
         if !holds && self.fragment.claims.is_empty() {

@@ -245,8 +245,9 @@ impl Coordinator {
             unreachable!("the read is under way")
         };
         let queries = gather.queries(&values, &self.program);
+        let rows = fetched.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
         let result = gather.first_row(&values, &queries, fetched, &self.program);
-        out.push(Event::ReadDone { tag, result, rounds: machine.rounds });
+        out.push(Event::ReadDone { tag, result, rounds: machine.rounds, rows });
         self.settle(sequence);
         self.drain();
     }

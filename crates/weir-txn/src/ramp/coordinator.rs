@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use weir_types::{SqlError, SqlState};
 
-use super::message::{Age, Answers, Call, Output, Reply, Request, ShardId, TxnId};
+use super::message::{Age, Answers, Call, Decision, Output, Reply, Request, ShardId, TxnId};
 use crate::storage::Timestamp;
 
 /// What the coordinator wants done.
@@ -155,9 +155,10 @@ impl Transaction {
         // Without participants nobody is told of siblings.
         let participants = if self.atomic { self.participants.clone() } else { Arc::new([]) };
         let call = self.call.clone();
+        let decision = Decision { call, participants, answers, above };
         out.push(Action::Send(
             last,
-            Request::Decide { txn: self.txn, age: self.age, call, participants, answers, above },
+            Request::Decide { txn: self.txn, age: self.age, decision: Box::new(decision) },
         ));
     }
 

@@ -49,6 +49,17 @@ pub struct Output {
     pub rows: Vec<Vec<Value>>,
 }
 
+/// What the last participant is told.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    pub call: Arc<Call>,
+    /// All of them, itself last; none where nobody is to be told of siblings (the comparator `none`).
+    pub participants: Arc<[ShardId]>,
+    pub answers: Vec<(ShardId, Answers)>,
+    /// Its timestamp must exceed this.
+    pub above: Timestamp,
+}
+
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Prepare and commit in one message: the only participant.
@@ -64,15 +75,11 @@ pub enum Request {
         call: Arc<Call>,
         participants: Arc<[ShardId]>,
     },
-    /// The last participant: all others have prepared, so this one decides by running its part. Carries
-    /// what the others answered; its timestamp must exceed `above`.
+    /// The last participant: all others have prepared, so this one decides by running its part.
     Decide {
         txn: TxnId,
         age: Age,
-        call: Arc<Call>,
-        participants: Arc<[ShardId]>,
-        answers: Vec<(ShardId, Answers)>,
-        above: Timestamp,
+        decision: Box<Decision>,
     },
     /// Run this shard's part and make it visible at once (the comparator `none`).
     Apply {
