@@ -100,8 +100,8 @@ impl Simulation {
             busy += usize::from(self.begin_call(client, next_call));
         }
         let mut auditing: Vec<Option<usize>> = vec![None; self.coordinators.len()];
-        for coordinator in 0..self.coordinators.len() {
-            auditing[coordinator] = self.begin_audit(coordinator, audits);
+        for (coordinator, audit) in auditing.iter_mut().enumerate() {
+            *audit = self.begin_audit(coordinator, audits);
         }
         while let Some(Reverse((time, number))) = self.arrivals.pop() {
             self.now_us = time;

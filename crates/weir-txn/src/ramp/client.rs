@@ -53,11 +53,13 @@ pub enum Event {
         tag: u64,
         result: Result<Output, SqlError>,
     },
-    /// The read that was begun under this tag: the first row of its query.
+    /// The read that was begun under this tag: the first row of its query, and how many rows were
+    /// fetched for it.
     ReadDone {
         tag: u64,
         result: Result<Option<Vec<Value>>, SqlError>,
         rounds: u32,
+        rows: usize,
     },
 }
 
