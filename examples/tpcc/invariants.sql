@@ -117,4 +117,4 @@ CREATE ASSERTION stock_matches_order_lines CHECK (NOT EXISTS (
                             WHERE ol_supply_w_id = s_w_id AND ol_i_id = s_i_id AND ol_o_id > 3000)
         OR s_remote_cnt <> (SELECT count(*) FROM order_line
                              WHERE ol_supply_w_id = s_w_id AND ol_i_id = s_i_id AND ol_o_id > 3000
-                               AND ol_w_id <> s_w_id)));
+                               AND ol_w_id <> ol_supply_w_id)));
