@@ -18,6 +18,9 @@ use weir_types::{SqlError, Value};
 use crate::run::RunOptions;
 use crate::workload::{CallGenerator, Workload};
 
+/// An hour: no call waits longer.
+const LATENCY_NANOSECONDS_MAX: u64 = 3_600_000_000_000;
+
 /// What all client threads look at.
 pub struct Shared {
     pub stop: AtomicBool,
@@ -95,7 +98,8 @@ impl ClientThread {
         let tally = || ProcedureTally {
             committed: 0,
             aborted: BTreeMap::new(),
-            latency: Histogram::new(3).expect("three digits"),
+            // A histogram that grows by itself would clamp what `saturating_record` gives it.
+            latency: Histogram::new_with_bounds(1, LATENCY_NANOSECONDS_MAX, 3).expect("three digits"),
         };
         ClientThread {
             coordinator: Coordinator::new(id, program.clone(), protocol),

@@ -52,17 +52,23 @@ impl Loaded {
     }
 }
 
-/// The text of a directory's workload.toml.
-pub fn workload_file(directory: &Path) -> Result<(String, String), Failure> {
-    let path = directory.join("workload.toml");
-    if !path.exists() {
+/// Name and text of the workload that lies in a directory, or of one made from the columns' domains.
+pub fn workload_text(loaded: &Loaded, path: &Path) -> Result<(String, String), Failure> {
+    if loaded.application.procedures.is_empty() {
         return Err(Failure::input(format!(
-            "{}: error: there is no workload.toml here, so nothing says what to call\n\
-             hint: add one with [load], [mix] and [parameters]; examples/payroll has a short one",
-            directory.display()
+            "{}: error: there is no procedure, so there is nothing to run\n\
+             hint: add CREATE PROCEDURE statements in procedures.sql; `weir analyze` needs none",
+            path.display()
         )));
     }
-    Ok((path.display().to_string(), input::read_text(&path)?))
+    let file = path.join("workload.toml");
+    if file.exists() {
+        return Ok((file.display().to_string(), input::read_text(&file)?));
+    }
+    output::print_remark(
+        "weir: there is no workload.toml; rows and parameters come from the columns' domains",
+    );
+    Ok(("workload.toml (made by weir)".to_owned(), Workload::default_text(&loaded.application)))
 }
 
 pub fn refused(sources: &Sources, wrong: &[Diagnostic]) -> Failure {

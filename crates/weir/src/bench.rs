@@ -4,6 +4,7 @@
 //! them one after the other: what slows the machine down for a while slows all of them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use comfy_table::Cell;
 use serde::Serialize;
@@ -94,10 +95,10 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
 }
 
 fn one_run(arguments: &BenchArguments, variant: &Variant) -> Result<RunReport, Failure> {
+    let path = PathBuf::from(&arguments.workload);
     let (sources, workload) = match input::shipped(&arguments.workload) {
-        Some(shipped) => shipped,
+        Some((sources, workload)) => (sources, Some(workload)),
         None => {
-            let path = std::path::PathBuf::from(&arguments.workload);
             if !path.exists() {
                 return Err(Failure::input(format!(
                     "weir bench: error: `{}` is neither a workload that Weir ships nor a directory\n\
@@ -106,10 +107,14 @@ fn one_run(arguments: &BenchArguments, variant: &Variant) -> Result<RunReport, F
                     input::SHIPPED.join(", ")
                 )));
             }
-            (input::read_sources(std::slice::from_ref(&path))?, application::workload_file(&path)?)
+            (input::read_sources(std::slice::from_ref(&path))?, None)
         }
     };
     let mut loaded = Loaded::from_sources(sources)?;
+    let workload = match workload {
+        Some(workload) => workload,
+        None => application::workload_text(&loaded, &path)?,
+    };
     let cluster = ClusterArguments { settings: variant.settings.clone(), ..arguments.cluster.clone() };
     let workload = loaded.workload(workload.0, workload.1, &cluster.settings)?;
     run::once(&loaded, workload, &cluster, variant.protocol, None)

@@ -28,7 +28,7 @@ const AUDIT_EVERY: u64 = 1_000;
 
 pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
     let mut loaded = Loaded::from_paths(std::slice::from_ref(&arguments.path))?;
-    let (name, text) = application::workload_file(&arguments.path)?;
+    let (name, text) = application::workload_text(&loaded, &arguments.path)?;
     let workload = loaded.workload(name, text, &arguments.cluster.settings)?;
     let protocol = protocol(&arguments.protocol)?;
     if let Some(path) = &arguments.report {

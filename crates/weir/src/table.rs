@@ -1,6 +1,6 @@
 //! Tables for a terminal, and a run's report as text.
 
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, modifiers, presets};
 use serde_json::Value;
 use weir_server::report::{RunReport, TransactionReport};
 
@@ -14,7 +14,8 @@ const LISTED_MAX: usize = 40;
 pub fn table(header: &[&str], right: &[usize], rows: Vec<Vec<Cell>>) -> Table {
     let mut table = Table::new();
     table
-        .load_preset(presets::UTF8_HORIZONTAL_ONLY)
+        .load_preset(presets::UTF8_FULL_CONDENSED)
+        .apply_modifier(modifiers::UTF8_ROUND_CORNERS)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(output::width())
         .enforce_styling();

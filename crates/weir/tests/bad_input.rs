@@ -163,10 +163,36 @@ fn a_file_with_nothing_in_it() {
 }
 
 #[test]
-fn a_run_without_a_workload() {
-    let directory = Directory::with("noworkload", &[("schema.sql", SCHEMA.as_bytes())]);
-    let start = format!("{}: error: there is no workload.toml", directory.0.display());
+fn a_run_without_procedures() {
+    let directory = Directory::with("noprocedure", &[("schema.sql", SCHEMA.as_bytes())]);
+    let start = format!("{}: error: there is no procedure", directory.0.display());
     check_refusal(&weir(&["run"], &directory.0), &start, &["hint: "]);
+}
+
+#[test]
+fn an_assertion_that_the_initial_data_violates() {
+    let schema = "CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL);\nCOMMENT ON TABLE t IS 'weir: partition by (id)';\n";
+    let procedures = "CREATE PROCEDURE p(which integer) LANGUAGE plpgsql AS $$\nBEGIN\n    UPDATE t SET n = n + 1 WHERE id = which;\nEND;\n$$;\n";
+    let invariants = "\nCREATE ASSERTION n_is_small CHECK (NOT EXISTS (SELECT 1 FROM t WHERE n > 5));\n";
+    let workload = "[load.t]\nfor = [\"i in 1..10\"]\nid = \"i\"\nn = \"i\"\n[mix]\np = 1\n[parameters.p]\nwhich = \"uniform(1, 10)\"\n";
+    let files: [(&str, &[u8]); 4] = [
+        ("schema.sql", schema.as_bytes()),
+        ("procedures.sql", procedures.as_bytes()),
+        ("invariants.sql", invariants.as_bytes()),
+        ("workload.toml", workload.as_bytes()),
+    ];
+    let directory = Directory::with("initial", &files);
+    let output = weir(&["run", "--format", "json", "--seconds", "1"], &directory.0);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    let place = format!(
+        "{}:2:18: error: the initial data violates n_is_small",
+        directory.0.join("invariants.sql").display()
+    );
+    assert!(
+        message.contains(&place) && message.contains("hint: ") && !message.contains("panicked"),
+        "{message}"
+    );
 }
 
 #[test]
