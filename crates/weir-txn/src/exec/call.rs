@@ -193,6 +193,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         returned: Vec::new(),
         taken: Vec::new(),
         inserted: Vec::new(),
+        parent_seen: None,
         ran: Ran::default(),
         procedure,
         depth: 0,
@@ -224,6 +225,9 @@ pub(super) struct Run<'a> {
     taken: Vec<(ShardId, usize)>,
     /// Rows that this run inserted: table, row, and their place in the writes.
     pub(super) inserted: Vec<(weir_sql::catalog::TableId, u32, usize)>,
+    /// The parent row that a foreign key found last: table, index, key.
+    pub(super) parent_seen:
+        Option<(weir_sql::catalog::TableId, crate::storage::IndexId, crate::storage::KeyBytes)>,
     pub(super) ran: Ran,
     depth: u32,
 }

@@ -319,6 +319,9 @@ impl Program {
     /// Where a row lives; `None` is everywhere.
     pub fn home(&self, table: TableId, value: &dyn Fn(ColumnIndex) -> Value) -> Option<ShardId> {
         let columns = self.partition(table)?;
+        if let [column] = columns {
+            return Some(shard_of(&[value(*column)], self.shards));
+        }
         let values: Vec<Value> = columns.iter().map(|&column| value(column)).collect();
         Some(shard_of(&values, self.shards))
     }

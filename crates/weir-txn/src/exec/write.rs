@@ -4,6 +4,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, TableId};
 use weir_types::text::to_text;
 use weir_types::{SqlError, SqlState, Value};
@@ -272,8 +274,8 @@ impl Run<'_> {
                 "a row that needs another shard's data before it can be prepared is not supported",
             )));
         }
-        self.check_home(table, &|column| values[column].clone())?;
-        self.check_row(table, &|column| values[column].clone(), &|_| true)?;
+        self.check_home(table, &values)?;
+        self.check_row(table, &values, &|_| true)?;
         if let Some(conflict) = &insert.on_conflict
             && let Some(row) = self.conflicting(table, conflict.index, &values)?
         {
@@ -486,7 +488,7 @@ impl Run<'_> {
                 new.push(self.changed(table, row, changes, column));
             }
             self.check_moved(table, row, &new)?;
-            self.check_row(table, &|column| new[column].clone(), &touched)?;
+            self.check_row(table, &new, &touched)?;
             self.on_parent_change(table, row, Some(&new))?;
         }
         if self.fragment.keep_writes
@@ -570,14 +572,14 @@ impl Run<'_> {
     fn check_row(
         &mut self,
         table: TableId,
-        value: &dyn Fn(ColumnIndex) -> Value,
+        values: &[Value],
         touched: &dyn Fn(ColumnIndex) -> bool,
     ) -> Result<(), Stop> {
         let program = self.fragment.program;
         let schema = program.schema.table(table);
         for (column, not_null) in schema.not_null.iter().enumerate() {
-            if *not_null && touched(column) && value(column).is_null() {
-                return Err(self.not_null_violation(table, column, value).into());
+            if *not_null && touched(column) && values[column].is_null() {
+                return Err(self.not_null_violation(table, column, &|at| values[at].clone()).into());
             }
         }
         let rules = &program.rules[table.0 as usize];
@@ -587,7 +589,7 @@ impl Run<'_> {
             }
             self.rule_frame.grow(check.slots, check.cells);
             for &(column, slot) in &check.columns {
-                self.rule_frame.set(slot, value(column));
+                self.rule_frame.set(slot, values[column].clone());
             }
             if let Value::Bool(false) = eval_alone(&check.expr, self.rule_frame, self.transaction_time)? {
                 return Err(SqlError::new(
@@ -597,14 +599,14 @@ impl Run<'_> {
                         schema.name, check.name
                     ),
                 )
-                .with_detail(failing_row(schema, value))
+                .with_detail(failing_row(schema, &|at| values[at].clone()))
                 .with_constraint(check.name.clone())
                 .into());
             }
         }
         for rule in &rules.foreign_keys {
             if rule.key_columns.iter().any(|&column| touched(column)) {
-                self.check_parent(table, rule, value)?;
+                self.check_parent(table, rule, values)?;
             }
         }
         Ok(())
@@ -629,13 +631,9 @@ impl Run<'_> {
 
     /// The parent is looked up where it lives; elsewhere its own shard does it
     /// ([`Run::check_parents_for_others`]).
-    fn check_parent(
-        &mut self,
-        table: TableId,
-        rule: &ForeignKeyRule,
-        value: &dyn Fn(ColumnIndex) -> Value,
-    ) -> Result<(), Stop> {
-        let key_values: Vec<Value> = rule.key_columns.iter().map(|&column| value(column)).collect();
+    fn check_parent(&mut self, table: TableId, rule: &ForeignKeyRule, values: &[Value]) -> Result<(), Stop> {
+        let key_values: SmallVec<[Value; 4]> =
+            rule.key_columns.iter().map(|&column| values[column].clone()).collect();
         if key_values.iter().any(Value::is_null) {
             return Ok(());
         }
@@ -644,7 +642,8 @@ impl Run<'_> {
             && shards > 1
             && !rule.together
         {
-            let partition: Vec<Value> = columns.iter().map(|&column| value(column)).collect();
+            let partition: SmallVec<[Value; 2]> =
+                columns.iter().map(|&column| values[column].clone()).collect();
             if shard_of(&partition, shards) != self.fragment.here {
                 return Ok(());
             }
@@ -665,9 +664,21 @@ impl Run<'_> {
         for (column, value) in index.columns.iter().zip(key_values) {
             push_key(&mut key, value, column);
         }
+        // The lines of an order all have the same parent; where nobody deletes parents, one look is enough.
+        let last = self.parent_seen.as_ref();
+        if last.is_some_and(|(table, index, seen)| {
+            (*table, *index, seen) == (rule.parent, rule.parent_index, &key)
+        }) {
+            return Ok(());
+        }
         match self.fragment.storage.get(rule.parent, rule.parent_index, &key) {
             Some(row) if rule.parent_may_go => self.claim_row(rule.parent, row.row),
-            Some(_) => Ok(()),
+            Some(_) => {
+                if rule.together {
+                    self.parent_seen = Some((rule.parent, rule.parent_index, key));
+                }
+                Ok(())
+            }
             None => {
                 let schema = program.schema.table(table);
                 let names: Vec<&str> =
@@ -855,11 +866,11 @@ impl Run<'_> {
     }
 
     /// An inserted row must live here: its route said so before its values were known.
-    fn check_home(&self, table: TableId, value: &dyn Fn(ColumnIndex) -> Value) -> Result<(), Stop> {
+    fn check_home(&self, table: TableId, values: &[Value]) -> Result<(), Stop> {
         if self.fragment.program.shards == 1 {
             return Ok(());
         }
-        match self.fragment.program.home(table, value) {
+        match self.fragment.program.home(table, &|column| values[column].clone()) {
             Some(home) if home != self.fragment.here => Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 format!(

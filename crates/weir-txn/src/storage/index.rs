@@ -21,8 +21,8 @@ pub struct IndexTree {
 
 #[derive(Debug)]
 enum Map {
-    Two(BTreeMap<[u64; 2], u32>),
-    Three(BTreeMap<[u64; 3], u32>),
+    Two(BTreeMap<u128, u32>),
+    Three(BTreeMap<(u128, u64), u32>),
     Bytes(BTreeMap<Box<[u8]>, u32>),
 }
 
@@ -33,34 +33,50 @@ trait Stored: Ord + Sized {
     fn bounds(range: &KeyRange) -> Option<(Bound<Self>, Bound<Self>)>;
 }
 
-impl<const N: usize> Stored for [u64; N] {
+impl Stored for u128 {
     fn exact(bytes: &[u8]) -> Self {
-        words(bytes, 0)
+        word(bytes, 0)
     }
 
     fn bounds(range: &KeyRange) -> Option<(Bound<Self>, Bound<Self>)> {
-        // Keys of one width: "after every key that starts with p" is "after p filled up with ones".
-        let fill = |boundary: &Boundary| words(&boundary.bytes, if boundary.after { 0xFF } else { 0 });
-        let lower = fill(&range.lower);
-        let upper = fill(&range.upper);
-        Some((
-            if range.lower.after { Bound::Excluded(lower) } else { Bound::Included(lower) },
-            if range.upper.after { Bound::Included(upper) } else { Bound::Excluded(upper) },
-        ))
+        Some(filled(range, word))
     }
 }
 
-fn words<const N: usize>(bytes: &[u8], filler: u8) -> [u64; N] {
-    let mut words = [0; N];
-    for (word, at) in words.iter_mut().zip((0..).step_by(8)) {
-        let mut eight = [filler; 8];
-        if at < bytes.len() {
-            let end = bytes.len().min(at + 8);
-            eight[..end - at].copy_from_slice(&bytes[at..end]);
-        }
-        *word = u64::from_be_bytes(eight);
+impl Stored for (u128, u64) {
+    fn exact(bytes: &[u8]) -> Self {
+        two_words(bytes, 0)
     }
-    words
+
+    fn bounds(range: &KeyRange) -> Option<(Bound<Self>, Bound<Self>)> {
+        Some(filled(range, two_words))
+    }
+}
+
+/// Keys of one width: "after every key that starts with p" is "after p filled up with ones".
+fn filled<K>(range: &KeyRange, fill: fn(&[u8], u8) -> K) -> (Bound<K>, Bound<K>) {
+    let end = |boundary: &Boundary| fill(&boundary.bytes, if boundary.after { 0xFF } else { 0 });
+    let (lower, upper) = (end(&range.lower), end(&range.upper));
+    (
+        if range.lower.after { Bound::Excluded(lower) } else { Bound::Included(lower) },
+        if range.upper.after { Bound::Included(upper) } else { Bound::Excluded(upper) },
+    )
+}
+
+/// The first sixteen bytes as one big-endian number, which compares as the bytes do.
+fn word(bytes: &[u8], filler: u8) -> u128 {
+    let mut sixteen = [filler; 16];
+    let length = bytes.len().min(16);
+    sixteen[..length].copy_from_slice(&bytes[..length]);
+    u128::from_be_bytes(sixteen)
+}
+
+fn two_words(bytes: &[u8], filler: u8) -> (u128, u64) {
+    let mut eight = [filler; 8];
+    if let Some(rest) = bytes.get(16..) {
+        eight[..rest.len()].copy_from_slice(rest);
+    }
+    (word(bytes, filler), u64::from_be_bytes(eight))
 }
 
 impl Stored for Box<[u8]> {
@@ -122,8 +138,8 @@ impl IndexTree {
 
     pub fn remove(&mut self, key: &[u8]) -> Option<u32> {
         match &mut self.map {
-            Map::Two(map) => map.remove(&<[u64; 2]>::exact(key)),
-            Map::Three(map) => map.remove(&<[u64; 3]>::exact(key)),
+            Map::Two(map) => map.remove(&u128::exact(key)),
+            Map::Three(map) => map.remove(&<(u128, u64)>::exact(key)),
             Map::Bytes(map) => map.remove(key),
         }
     }
@@ -139,8 +155,8 @@ impl IndexTree {
             return found;
         }
         match &self.map {
-            Map::Two(map) => map.get(&<[u64; 2]>::exact(key)).copied(),
-            Map::Three(map) => map.get(&<[u64; 3]>::exact(key)).copied(),
+            Map::Two(map) => map.get(&u128::exact(key)).copied(),
+            Map::Three(map) => map.get(&<(u128, u64)>::exact(key)).copied(),
             Map::Bytes(map) => map.get(key).copied(),
         }
     }
@@ -197,7 +213,7 @@ impl IndexTree {
     pub fn memory_bytes(&self) -> usize {
         let per_entry = match &self.map {
             Map::Two(_) => 20,
-            Map::Three(_) => 28,
+            Map::Three(_) => 36,
             Map::Bytes(_) => 20,
         };
         let boxed: usize = match &self.map {

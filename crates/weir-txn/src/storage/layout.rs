@@ -225,11 +225,38 @@ impl Layout {
             }
             return row;
         }
-        let mut values: Vec<Value> = (0..self.fields.len()).map(|column| self.read(row, column)).collect();
-        for (column, value) in changes {
-            values[*column] = value.clone();
+        // A variable column changes: its neighbours' bytes are copied as they are.
+        let changed =
+            |column: ColumnIndex| changes.iter().find(|(of, _)| *of == column).map(|(_, value)| value);
+        let grown: usize =
+            changes.iter().map(|(column, value)| Self::tail_hint(&self.fields[*column], value)).sum();
+        let mut new = Vec::with_capacity(row.len() + grown);
+        new.extend_from_slice(&row[..self.tail_at]);
+        Self::set_timestamp(&mut new, timestamp);
+        for (column, field) in self.fields.iter().enumerate() {
+            let value = changed(column);
+            if let Some(value) = value {
+                let bit = 1 << (column % 8);
+                let nulls = &mut new[self.nulls_at + column / 8];
+                *nulls = if value.is_null() { *nulls | bit } else { *nulls & !bit };
+            }
+            match (field, value) {
+                (Field::Fixed { .. }, None) => {}
+                (Field::Fixed { offset, kind }, Some(value)) => {
+                    Self::write_fixed(&mut new, *offset, *kind, value)
+                }
+                (Field::Variable { ordinal, kind }, value) => {
+                    match value {
+                        Some(value) => Self::append(&mut new, kind, value),
+                        None => new.extend_from_slice(self.variable(row, *ordinal)),
+                    }
+                    let end = (new.len() - self.tail_at) as u32;
+                    let at = self.ends_at + 4 * ordinal;
+                    new[at..at + 4].copy_from_slice(&end.to_le_bytes());
+                }
+            }
         }
-        self.pack(timestamp, &values)
+        new.into_boxed_slice()
     }
 
     fn write_fixed(row: &mut [u8], offset: usize, kind: Fixed, value: &Value) {
@@ -307,5 +334,50 @@ fn decimal_mantissa(value: &Numeric, scale: u8) -> i64 {
             Ok(Numeric::Small { scale: own, mantissa }) if own == scale => mantissa,
             unfit => panic!("the binder missed a cast to numeric(18,{scale}): {unfit:?}"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A patched row is the row that packing the new values gives.
+    #[test]
+    fn a_patch_is_a_pack_of_the_new_values() {
+        let types = [
+            SqlType::Int4,
+            SqlType::Text,
+            SqlType::Numeric(Some((12, 2))),
+            SqlType::Varchar(Some(9)),
+            SqlType::Bool,
+        ];
+        let layout = Layout::new(&types);
+        let parse = |text: &str, ty: &SqlType| match text {
+            "-" => Value::Null,
+            text => parse_text(text, ty).expect(text),
+        };
+        let row = |texts: [&str; 5]| -> Vec<Value> {
+            texts.iter().zip(&types).map(|(text, ty)| parse(text, ty)).collect()
+        };
+        let before = row(["1", "one", "1.50", "x", "t"]);
+        for after in [
+            ["2", "one", "1.50", "x", "t"],
+            ["1", "a longer one", "1.50", "x", "t"],
+            ["1", "", "-", "yy", "f"],
+            ["-", "-", "-2.00", "-", "-"],
+            ["1", "one", "1.50", "x", "t"],
+        ] {
+            let after = row(after);
+            let changes: Vec<(ColumnIndex, Value)> = after
+                .iter()
+                .enumerate()
+                .filter(|(column, value)| **value != before[*column])
+                .map(|(column, value)| (column, value.clone()))
+                .collect();
+            let patched = layout.patch(&layout.pack(7, &before), 8, &changes);
+            let read: Vec<Value> = (0..types.len()).map(|column| layout.read(&patched, column)).collect();
+            assert_eq!(read, after);
+            assert_eq!(Layout::timestamp(&patched), 8);
+        }
     }
 }
