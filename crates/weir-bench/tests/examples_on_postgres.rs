@@ -1,90 +1,35 @@
 //! The examples on a private PostgreSQL 15: their files load unchanged, their procedures run on the rows and
 //! calls of their workloads, their invariants hold afterwards, and each of them sees its own violation.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::sync::Arc;
+mod on_postgres;
 
-use postgres::{Client, NoTls, SimpleQueryMessage};
-use weir_bench::postgres::Server;
-use weir_bench::{Call, CallGenerator, Workload};
-use weir_sql::bound::ParameterMode;
-use weir_sql::{Application, Sources};
-use weir_types::Value;
-use weir_types::text::to_text;
+use std::collections::BTreeMap;
+
+use on_postgres::{OnPostgres, SEED, call_text, read};
+use postgres::SimpleQueryMessage;
+use weir_bench::CallGenerator;
 
 struct Example {
-    client: Client,
-    application: Application,
-    workload: Arc<Workload>,
+    database: OnPostgres,
     /// Name and condition.
     assertions: Vec<(String, String)>,
-    /// Dropped last, which stops it.
-    _server: Server,
 }
 
-const SEED: u64 = 11;
-
 impl Example {
-    /// Loads the example's files as they are, and its rows.
     fn start(name: &str, overrides: &[(&str, &str)]) -> Example {
-        let folder = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
-        let read =
-            |file: &str| std::fs::read_to_string(format!("{folder}/{file}")).expect("the example has it");
-        let server = Server::start().expect("PostgreSQL starts");
-        let mut client = Client::connect(&server.connection_string(), NoTls).expect("it accepts connections");
-        let mut sources = Sources::default();
-        for file in ["schema.sql", "procedures.sql", "invariants.sql"] {
-            sources.add(format!("{name}/{file}"), read(file));
-        }
-        let loaded = weir_sql::load(sources);
-        let mut application = loaded.unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-        for file in ["schema.sql", "procedures.sql"] {
-            client.batch_execute(&read(file)).unwrap_or_else(|error| panic!("{name}/{file}: {error}"));
-        }
-        let file = application.sources.add("workload.toml", read("workload.toml"));
-        let overrides: Vec<(String, String)> =
-            overrides.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        let workload = Workload::parse(&application, file, &overrides).expect("the workload is right");
-        let assertions = assertions(&read("invariants.sql"));
-        let workload = Arc::new(workload);
-        let mut example = Example { client, application, workload, assertions, _server: server };
-        example.load();
-        example
-    }
-
-    fn load(&mut self) {
-        for id in self.workload.load_order() {
-            let table = self.application.catalog.table(*id);
-            let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
-            let copy = format!("COPY {} ({}) FROM STDIN", table.name, names.join(", "));
-            let mut writer = self.client.copy_in(&copy).expect("the table takes rows");
-            let mut sink = |row: Vec<Value>| {
-                let fields: Vec<String> = row
-                    .iter()
-                    .zip(&table.columns)
-                    .map(|(value, column)| match value {
-                        Value::Null => "\\N".to_string(),
-                        value => to_text(value, &column.ty).replace('\\', "\\\\"),
-                    })
-                    .collect();
-                writeln!(writer, "{}", fields.join("\t")).expect("the server reads");
-                Ok(())
-            };
-            self.workload.load_rows(SEED, *id, &mut sink).expect("the rows fit");
-            writer.finish().unwrap_or_else(|error| panic!("{}: {error}", table.name));
-        }
+        let database = OnPostgres::start(name, overrides);
+        Example { database, assertions: assertions(&read(name, "invariants.sql")) }
     }
 
     /// Makes the calls of some clients in turn; answers how often each SQLSTATE came back.
     fn run(&mut self, clients: u64, calls: usize) -> BTreeMap<String, usize> {
         let mut generators: Vec<CallGenerator> =
-            (0..clients).map(|client| CallGenerator::new(&self.workload, SEED, client)).collect();
+            (0..clients).map(|client| CallGenerator::new(&self.database.workload, SEED, client)).collect();
         let mut errors = BTreeMap::new();
         for turn in 0..calls {
             let generator = &mut generators[turn % clients as usize];
-            let sql = call_text(&self.application, &generator.next_call().expect("the call fits"));
-            if let Err(error) = self.client.batch_execute(&sql) {
+            let sql = call_text(&self.database.application, &generator.next_call().expect("the call fits"));
+            if let Err(error) = self.database.client.batch_execute(&sql) {
                 let state = error.code().map(|state| state.code().to_string());
                 *errors.entry(state.unwrap_or_else(|| panic!("{sql}: {error}"))).or_default() += 1;
             }
@@ -101,7 +46,8 @@ impl Example {
     fn holds(&mut self, assertion: &str) -> bool {
         let found = self.assertions.iter().find(|(name, _)| name == assertion);
         let (_, condition) = found.expect("the assertion is declared");
-        let answer = self.client.simple_query(&format!("SELECT {condition}")).expect("it can be asked");
+        let answer =
+            self.database.client.simple_query(&format!("SELECT {condition}")).expect("it can be asked");
         answer
             .iter()
             .any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t")))
@@ -119,25 +65,6 @@ fn assertions(text: &str) -> Vec<(String, String)> {
             (name.to_string(), condition.trim_end().trim_end_matches(';').to_string())
         })
         .collect()
-}
-
-fn call_text(application: &Application, call: &Call) -> String {
-    let procedure = &application.procedures[call.procedure];
-    let mut inputs = call.args.iter();
-    let args: Vec<String> = procedure
-        .parameters
-        .iter()
-        .map(|parameter| {
-            let input = if parameter.mode == ParameterMode::Out { None } else { inputs.next() };
-            match input {
-                None | Some(Value::Null) => "NULL".to_string(),
-                Some(value) => {
-                    format!("'{}'::{}", to_text(value, &parameter.ty).replace('\'', "''"), parameter.ty)
-                }
-            }
-        })
-        .collect();
-    format!("CALL {}({})", procedure.name, args.join(", "))
 }
 
 const SMALL: &[(&str, &str)] =
@@ -199,9 +126,9 @@ fn tpcc_keeps_its_thirteen_conditions_and_each_sees_its_violation() {
     assert_eq!(example.violated(), [""; 0], "after the run");
     for (name, damage) in CORRUPTIONS {
         let begin = format!("BEGIN; SET LOCAL session_replication_role = replica; {damage}");
-        example.client.batch_execute(&begin).expect("the damage can be done");
+        example.database.client.batch_execute(&begin).expect("the damage can be done");
         assert!(!example.holds(name), "{name} does not see {damage}");
-        example.client.batch_execute("ROLLBACK").expect("it can be undone");
+        example.database.client.batch_execute("ROLLBACK").expect("it can be undone");
     }
 }
 
@@ -214,6 +141,10 @@ fn payroll_keeps_its_invariants() {
     let expected = ["23503", "23514"];
     assert!(errors.keys().all(|state| expected.contains(&state.as_str())), "{errors:?}");
     assert_eq!(example.violated(), [""; 0], "after the run");
-    example.client.batch_execute("UPDATE departments SET headcount = headcount + 1").expect("it can be done");
+    example
+        .database
+        .client
+        .batch_execute("UPDATE departments SET headcount = headcount + 1")
+        .expect("it can be done");
     assert_eq!(example.violated(), ["headcount_is_right"]);
 }
