@@ -28,17 +28,21 @@ use crate::output::Failure;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Exit code of a bug, as Rust programs have it.
+const BUG: i32 = 101;
+
 /// Deeply nested SQL recurses deeply; only what is touched of this is ever paid for.
 const STACK_BYTES: usize = 256 << 20;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    end_on_bugs();
     let worker = std::thread::Builder::new().name("weir".to_owned()).stack_size(STACK_BYTES);
     let outcome = match worker.spawn(move || dispatch(cli)) {
         Ok(handle) => match handle.join() {
             Ok(outcome) => outcome,
             // The panic's own message is already on stderr.
-            Err(_) => return ExitCode::from(101),
+            Err(_) => return ExitCode::from(BUG as u8),
         },
         Err(error) => Err(Failure::input(format!("weir: cannot start a thread: {error}"))),
     };
@@ -55,6 +59,18 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// A bug ends the process at once: a cluster that has lost a shard's thread would wait for it for ever.
+fn end_on_bugs() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        eprintln!(
+            "weir: this is a bug in Weir, not in your input; please report it with the command that shows it"
+        );
+        std::process::exit(BUG);
+    }));
 }
 
 fn dispatch(cli: Cli) -> Result<(), Failure> {
