@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::bound::{
-    Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, FromItem, Query, QueryBody, RelationId, Select,
+    Aggregate, AggregateFunction, BinaryOp, Cte, Expr, ExprKind, FromItem, Query, QueryBody, RelationId,
+    Select,
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::walk::{Part, conjuncts, each_expr, each_part, subquery, uncast};
 
 use crate::effects::integer;
-use crate::effects::walk::{Part, conjuncts, parts_of_expr, parts_of_query, uncast};
 
 /// A column of one relation of the assertion.
 pub type Place = (RelationId, ColumnIndex);
@@ -69,7 +70,7 @@ pub enum Fact<'a> {
 impl<'a> Shape<'a> {
     pub fn of(expr: &'a Expr) -> Shape<'a> {
         let mut builder = Builder::default();
-        builder.collect(Part::Expr(expr));
+        builder.collect(expr);
         let mut clauses = Vec::new();
         builder.holds(expr, &mut clauses);
         let columns = builder
@@ -94,28 +95,19 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     /// Names every relation and column, however deep.
-    fn collect(&mut self, part: Part<'a>) {
-        match part {
-            Part::Expr(expr) => {
-                if let ExprKind::Column { relation, column } = expr.kind {
-                    self.columns.insert((relation, column));
-                }
-                let mut parts = Vec::new();
-                parts_of_expr(expr, &mut |part| parts.push(part));
-                parts.into_iter().for_each(|part| self.collect(part));
+    fn collect(&mut self, expr: &'a Expr) {
+        each_part(Part::Expr(expr), &mut |part| match part {
+            Part::Expr(Expr { kind: ExprKind::Column { relation, column }, .. }) => {
+                self.columns.insert((*relation, *column));
             }
-            Part::Query(query) => {
-                if let QueryBody::Select(select) = &query.body {
-                    select.from.iter().for_each(|item| self.name(item, query));
-                }
-                let mut parts = Vec::new();
-                parts_of_query(query, &mut |part| parts.push(part));
-                parts.into_iter().for_each(|part| self.collect(part));
+            Part::Query(Query { body: QueryBody::Select(select), ctes, .. }) => {
+                select.from.iter().for_each(|item| self.name(item, ctes));
             }
-        }
+            _ => {}
+        });
     }
 
-    fn name(&mut self, item: &'a FromItem, around: &'a Query) {
+    fn name(&mut self, item: &'a FromItem, ctes: &'a [Cte]) {
         match item {
             FromItem::Table { relation, table, .. } => {
                 self.tables.insert(*relation, *table);
@@ -124,13 +116,13 @@ impl<'a> Builder<'a> {
                 self.derived.insert(*relation, query);
             }
             FromItem::Cte { relation, level: 0, index } => {
-                if let Some(cte) = around.ctes.get(*index) {
+                if let Some(cte) = ctes.get(*index) {
                     self.derived.insert(*relation, &cte.query);
                 }
             }
             FromItem::Join { left, right, .. } => {
-                self.name(left, around);
-                self.name(right, around);
+                self.name(left, ctes);
+                self.name(right, ctes);
             }
             FromItem::Cte { .. } | FromItem::Function { .. } | FromItem::Values { .. } => {}
         }
@@ -416,16 +408,12 @@ impl<'a> Builder<'a> {
     fn row_or_opaque(&self, violation: &'a Expr) -> Claim<'a> {
         let mut relations = BTreeSet::new();
         let mut nested = false;
-        let mut todo = vec![violation];
-        while let Some(expr) = todo.pop() {
+        each_expr(violation, &mut |expr| {
             if let ExprKind::Column { relation, .. } = expr.kind {
                 relations.insert(relation);
             }
-            parts_of_expr(expr, &mut |part| match part {
-                Part::Expr(inner) => todo.push(inner),
-                Part::Query(_) => nested = true,
-            });
-        }
+            nested |= subquery(expr).is_some();
+        });
         match (nested, relations.len(), relations.first()) {
             (false, 1, Some(&relation)) if self.tables.contains_key(&relation) => {
                 Claim::Row(relation, violation)
@@ -512,7 +500,7 @@ impl<'a> Builder<'a> {
         group.filters.extend(aggregate.filter.iter().flat_map(conjuncts));
         if let (None, Some(argument)) = (select, group.argument) {
             let mut relations = BTreeSet::new();
-            crate::effects::walk::columns_of(argument, &mut |relation, _| {
+            weir_sql::walk::columns(argument, &mut |relation, _| {
                 relations.insert(relation);
             });
             group.tables = relations

@@ -118,7 +118,7 @@ fn can_fail(world: &World<'_>, write: &crate::effects::Write) -> bool {
     let checks = |column: ColumnIndex| {
         let mut found = false;
         for check in &table.checks {
-            crate::effects::walk::columns_of(&check.expr, &mut |_, checked| found |= checked == column);
+            weir_sql::walk::columns(&check.expr, &mut |_, checked| found |= checked == column);
         }
         found
     };

@@ -115,7 +115,7 @@ fn of_table(app: &Application, table: &Table, list: &mut Vec<Invariant>) {
     }
     for (index, check) in table.checks.iter().enumerate() {
         let mut columns = Vec::new();
-        crate::effects::walk::columns_of(&check.expr, &mut |_, column| columns.push(column));
+        weir_sql::walk::columns(&check.expr, &mut |_, column| columns.push(column));
         columns.sort_unstable();
         columns.dedup();
         let text = app.sources.text(check.span).to_string();
@@ -136,7 +136,7 @@ fn of_table(app: &Application, table: &Table, list: &mut Vec<Invariant>) {
     for (index, item) in table.indexes.iter().enumerate() {
         let mut columns = Vec::new();
         for key in &item.keys {
-            crate::effects::walk::columns_of(&key.expr, &mut |_, column| columns.push(column));
+            weir_sql::walk::columns(&key.expr, &mut |_, column| columns.push(column));
         }
         let unique = if item.unique { "UNIQUE " } else { "" };
         let text = format!("{unique}INDEX {} {}", item.name, column_list(table, &columns));

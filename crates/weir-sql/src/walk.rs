@@ -85,6 +85,58 @@ macro_rules! define_parts {
 define_parts!(parts, subquery, iter, as_deref,);
 define_parts!(parts_mut, subquery_mut, iter_mut, as_deref_mut, mut);
 
+/// What a statement's trees consist of.
+#[derive(Clone, Copy)]
+pub enum Part<'a> {
+    Expr(&'a Expr),
+    Query(&'a Query),
+    /// A table, a derived table or a join in FROM.
+    From(&'a FromItem),
+}
+
+/// The part and everything below it, subqueries and derived tables included, each before what it holds.
+pub fn each_part<'a>(part: Part<'a>, visit: &mut dyn FnMut(Part<'a>)) {
+    visit(part);
+    match part {
+        Part::Expr(expr) => {
+            parts(expr).into_iter().for_each(|part| each_part(Part::Expr(part), visit));
+            subquery(expr).into_iter().for_each(|query| each_part(Part::Query(query), visit));
+        }
+        Part::Query(query) => parts_of_query(query).into_iter().for_each(|part| each_part(part, visit)),
+        Part::From(item) => parts_of_from(item).into_iter().for_each(|part| each_part(part, visit)),
+    }
+}
+
+fn parts_of_query(query: &Query) -> Vec<Part<'_>> {
+    let mut parts: Vec<Part<'_>> = query.ctes.iter().map(|cte| Part::Query(&cte.query)).collect();
+    match &query.body {
+        QueryBody::Select(select) => {
+            parts.extend(select.from.iter().map(Part::From));
+            let exprs = select.outputs.iter().chain(&select.filter).chain(&select.group_by);
+            parts.extend(exprs.chain(&select.having).map(Part::Expr));
+        }
+        QueryBody::SetOperation { left, right, .. } => {
+            parts.extend([Part::Query(left), Part::Query(right)]);
+        }
+        QueryBody::Values(rows) => parts.extend(rows.iter().flatten().map(Part::Expr)),
+    }
+    parts.extend(query.limit.iter().chain(&query.offset).map(Part::Expr));
+    parts
+}
+
+fn parts_of_from(item: &FromItem) -> Vec<Part<'_>> {
+    match item {
+        FromItem::Table { .. } | FromItem::Cte { .. } => Vec::new(),
+        FromItem::Subquery { query, .. } => vec![Part::Query(query)],
+        FromItem::Function { args, .. } => args.iter().map(Part::Expr).collect(),
+        FromItem::Values { rows, .. } => rows.iter().flatten().map(Part::Expr).collect(),
+        FromItem::Join { left, right, on, .. } => {
+            let sides = [Part::From(left), Part::From(right)];
+            sides.into_iter().chain(on.iter().map(Part::Expr)).collect()
+        }
+    }
+}
+
 /// Every column that the expression reads, subqueries included (their own columns too).
 pub fn columns(expr: &Expr, visit: &mut dyn FnMut(RelationId, ColumnIndex)) {
     each_expr(expr, &mut |expr| {
@@ -94,61 +146,37 @@ pub fn columns(expr: &Expr, visit: &mut dyn FnMut(RelationId, ColumnIndex)) {
     });
 }
 
-/// The expression and everything below it, subqueries included.
-pub fn each_expr(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
-    visit(expr);
-    for part in parts(expr) {
-        each_expr(part, visit);
-    }
-    if let Some(query) = subquery(expr) {
-        each_expr_of_query(query, visit);
-    }
+/// The expression and every one below it, subqueries included.
+pub fn each_expr<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
+    each_part(Part::Expr(expr), &mut |part| {
+        if let Part::Expr(expr) = part {
+            visit(expr);
+        }
+    });
 }
 
 /// Every expression of a query, subqueries included.
-pub fn each_expr_of_query(query: &Query, visit: &mut dyn FnMut(&Expr)) {
-    for cte in &query.ctes {
-        each_expr_of_query(&cte.query, visit);
-    }
-    match &query.body {
-        QueryBody::Select(select) => {
-            for item in &select.from {
-                each_expr_of_from(item, visit);
-            }
-            let rest = select.outputs.iter().chain(&select.filter).chain(&select.group_by);
-            for expr in rest.chain(&select.having) {
-                each_expr(expr, visit);
-            }
+pub fn each_expr_of_query<'a>(query: &'a Query, visit: &mut dyn FnMut(&'a Expr)) {
+    each_part(Part::Query(query), &mut |part| {
+        if let Part::Expr(expr) = part {
+            visit(expr);
         }
-        QueryBody::SetOperation { left, right, .. } => {
-            each_expr_of_query(left, visit);
-            each_expr_of_query(right, visit);
-        }
-        QueryBody::Values(rows) => {
-            for expr in rows.iter().flatten() {
-                each_expr(expr, visit);
-            }
-        }
-    }
-    for expr in query.limit.iter().chain(&query.offset) {
-        each_expr(expr, visit);
+    });
+}
+
+/// The operands of a conjunction, flattened.
+pub fn conjuncts(expr: &Expr) -> Vec<&Expr> {
+    match &expr.kind {
+        ExprKind::And(list) => list.iter().flat_map(conjuncts).collect(),
+        _ => vec![expr],
     }
 }
 
-/// Every expression of a FROM item, subqueries included.
-pub fn each_expr_of_from(item: &FromItem, visit: &mut dyn FnMut(&Expr)) {
-    match item {
-        FromItem::Table { .. } | FromItem::Cte { .. } => {}
-        FromItem::Subquery { query, .. } => each_expr_of_query(query, visit),
-        FromItem::Function { args, .. } => args.iter().for_each(|arg| each_expr(arg, visit)),
-        FromItem::Values { rows, .. } => {
-            rows.iter().flatten().for_each(|value| each_expr(value, visit));
-        }
-        FromItem::Join { left, right, on, .. } => {
-            each_expr_of_from(left, visit);
-            each_expr_of_from(right, visit);
-            on.iter().for_each(|on| each_expr(on, visit));
-        }
+/// The expression without casts around it.
+pub fn uncast(expr: &Expr) -> &Expr {
+    match &expr.kind {
+        ExprKind::Cast { operand, .. } => uncast(operand),
+        _ => expr,
     }
 }
 

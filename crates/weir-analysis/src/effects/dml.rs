@@ -5,9 +5,9 @@ use weir_sql::bound::{
     RelationId, Statement, Update,
 };
 use weir_sql::catalog::ColumnIndex;
+use weir_sql::walk::{self, conjuncts, uncast};
 
 use super::interpret::{Binding, Interpreter};
-use super::walk::{columns_of, conjuncts, uncast};
 use super::{ColumnOperation, Conflict, Frame, Operation, ReadId, Term, TermId, Write};
 
 impl Interpreter<'_> {
@@ -174,7 +174,7 @@ impl Interpreter<'_> {
         let is_self = |expr: &Expr| matches!(uncast(expr).kind, ExprKind::Column { relation: r, column: c } if r == relation && c == column);
         let mentions_row = |expr: &Expr| {
             let mut found = false;
-            columns_of(expr, &mut |mentioned, _| found |= mentioned == relation);
+            walk::columns(expr, &mut |mentioned, _| found |= mentioned == relation);
             found
         };
         let value = uncast(value);

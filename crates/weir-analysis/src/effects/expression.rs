@@ -2,11 +2,11 @@
 
 use weir_sql::bound::{Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, RelationId, VolatileFunction};
 use weir_sql::catalog::ColumnIndex;
+use weir_sql::walk::{conjuncts, parts, subquery, uncast};
 use weir_types::Value;
 use weir_types::numeric::Numeric;
 
 use super::interpret::{Binding, Interpreter};
-use super::walk::{conjuncts, uncast};
 use super::{Sign, Term, TermId};
 
 impl Interpreter<'_> {
@@ -73,14 +73,9 @@ impl Interpreter<'_> {
 
     /// An expression whose shape does not matter, only what it is computed from.
     fn opaque(&mut self, expr: &Expr) -> TermId {
-        let mut parts = Vec::new();
-        super::walk::parts_of_expr(expr, &mut |part| parts.push(part));
-        let mut arguments = Vec::new();
-        for part in parts {
-            match part {
-                super::walk::Part::Expr(inner) => arguments.push(self.expr(inner)),
-                super::walk::Part::Query(query) => arguments.extend(self.query(query)),
-            }
+        let mut arguments: Vec<TermId> = parts(expr).into_iter().map(|part| self.expr(part)).collect();
+        if let Some(query) = subquery(expr) {
+            arguments.extend(self.query(query));
         }
         let name = format!("{:?}", std::mem::discriminant(&expr.kind));
         self.terms().call(name, arguments)

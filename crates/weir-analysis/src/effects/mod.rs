@@ -10,7 +10,6 @@ mod expression;
 mod interpret;
 mod query;
 pub mod term;
-pub mod walk;
 
 use std::collections::BTreeSet;
 

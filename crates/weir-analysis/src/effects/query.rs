@@ -3,10 +3,10 @@
 use weir_sql::bound::{
     BinaryOp, Distinct, Expr, ExprKind, FromItem, JoinKind, Query, QueryBody, Select, TableFunction,
 };
+use weir_sql::walk::{conjuncts, uncast};
 
 use super::expression::integer;
 use super::interpret::{Binding, Interpreter};
-use super::walk::{conjuncts, uncast};
 use super::{Frame, ReadId, Term, TermId};
 
 impl Interpreter<'_> {

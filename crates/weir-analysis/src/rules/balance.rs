@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::bound::{AggregateFunction, BinaryOp, Expr, ExprKind, RelationId};
 use weir_sql::catalog::ColumnIndex;
+use weir_sql::walk::{self, uncast};
 
 use crate::assertion::{Atom, Clause, Group, Shape};
-use crate::effects::walk::{columns_of, uncast};
 use crate::effects::{ColumnOperation, Context, Frame, Key, Operation, Term, TermId, Write};
 use crate::world::{World, unique_part};
 
@@ -79,7 +79,7 @@ fn outer_columns(atoms: &[(i64, Atom<'_>)]) -> Option<Outer> {
             }
             Atom::Aggregate(group) => {
                 for filter in &group.filters {
-                    columns_of(filter, &mut |relation, column| {
+                    walk::columns(filter, &mut |relation, column| {
                         if !inner.contains(&relation) {
                             mentioned.insert((relation, column));
                         }
@@ -156,8 +156,8 @@ fn in_group(
             relevant.insert(column);
         }
     };
-    group.filters.iter().for_each(|filter| columns_of(filter, &mut note));
-    group.argument.iter().for_each(|argument| columns_of(argument, &mut note));
+    group.filters.iter().for_each(|filter| walk::columns(filter, &mut note));
+    group.argument.iter().for_each(|argument| walk::columns(argument, &mut note));
     match &write.operation {
         Operation::Update { columns, .. } if !columns.iter().any(|(column, _)| relevant.contains(column)) => {
             return Some(None);

@@ -2,9 +2,9 @@
 
 use weir_sql::bound::{BinaryOp, Expr, ExprKind};
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::walk::{self, uncast};
 
 use super::{GuardDraft, Outcome, describe};
-use crate::effects::walk::{columns_of, uncast};
 use crate::effects::{ColumnOperation, Sign, Write};
 use crate::plan::GuardKind;
 use crate::verdict::Rule;
@@ -36,7 +36,7 @@ fn form(expr: &Expr, column: ColumnIndex) -> Bound {
     let ExprKind::Binary { op, left, right } = &expr.kind else { return Bound::Other };
     let mentions = |expr: &Expr| {
         let mut found = false;
-        columns_of(expr, &mut |_, mentioned| found |= mentioned == column);
+        walk::columns(expr, &mut |_, mentioned| found |= mentioned == column);
         found
     };
     let is_column =

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use weir_sql::bound::ExprKind;
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::walk::uncast;
 
 use super::{Outcome, assertion, combine, describe, sequence_guard};
 use crate::assertion::{Atom, Clause, Shape};
-use crate::effects::walk::uncast;
 use crate::effects::{ColumnOperation, Operation, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::World;

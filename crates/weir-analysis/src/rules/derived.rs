@@ -1,9 +1,10 @@
 //! Secondary indexes, materialized views and sequences: functions of the data, or of who asks.
 
+use weir_sql::bound::FromItem;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
+use weir_sql::walk::{Part, each_part};
 
 use super::Outcome;
-use crate::effects::walk::{Part, parts_of_expr, parts_of_query};
 use crate::verdict::Rule;
 use crate::world::World;
 
@@ -30,33 +31,15 @@ pub fn index(
 
 pub fn view(world: &World<'_>, view: usize, procedure: usize) -> Option<Outcome> {
     let mut tables = Vec::new();
-    let mut todo = vec![Part::Query(&world.app.catalog.views[view].query)];
-    while let Some(part) = todo.pop() {
-        match part {
-            Part::Expr(expr) => parts_of_expr(expr, &mut |part| todo.push(part)),
-            Part::Query(query) => {
-                tables_of(query, &mut tables);
-                parts_of_query(query, &mut |part| todo.push(part));
-            }
+    each_part(Part::Query(&world.app.catalog.views[view].query), &mut |part| {
+        if let Part::From(FromItem::Table { table, .. }) = part {
+            tables.push(*table);
         }
-    }
+    });
     tables.into_iter().any(|table| touches(world, procedure, table, None)).then(|| {
         let because = "A view is a function of the primary data; its changes are installed with the data's.";
         Outcome::yes(Rule::MaterializedView, "changes what the view reads", because).proved()
     })
-}
-
-fn tables_of(query: &weir_sql::bound::Query, tables: &mut Vec<TableId>) {
-    use weir_sql::bound::{FromItem, QueryBody};
-    let QueryBody::Select(select) = &query.body else { return };
-    let mut todo: Vec<&FromItem> = select.from.iter().collect();
-    while let Some(item) = todo.pop() {
-        match item {
-            FromItem::Table { table, .. } => tables.push(*table),
-            FromItem::Join { left, right, .. } => todo.extend([left.as_ref(), right.as_ref()]),
-            _ => {}
-        }
-    }
 }
 
 pub fn sequence(world: &World<'_>, sequence: SequenceId, procedure: usize) -> Option<Outcome> {

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::bound::RelationId;
 use weir_sql::catalog::TableId;
+use weir_sql::walk;
 
 use super::{Outcome, assertion, record};
 use crate::assertion::{Clause, Fact, Group, Shape};
-use crate::effects::walk::columns_of;
 use crate::effects::{ColumnOperation, Operation, Term, TermId, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::World;
@@ -157,7 +157,7 @@ fn existence(
         }
         let mut selected = false;
         for filter in &group.filters {
-            columns_of(filter, &mut |of, column| {
+            walk::columns(filter, &mut |of, column| {
                 selected |= of == relation && write.update_of(column).is_some()
             });
         }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use weir_sql::bound::Expr;
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::walk::{self, conjuncts};
 
 use super::bound;
 use super::{Outcome, combine, describe};
-use crate::effects::walk::{columns_of, conjuncts};
 use crate::effects::{ColumnOperation, Operation, Term, TermId, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::World;
@@ -55,7 +55,7 @@ pub fn condition(
     procedure: usize,
 ) -> Option<Outcome> {
     let mut columns = BTreeSet::new();
-    columns_of(expr, &mut |_, column| {
+    walk::columns(expr, &mut |_, column| {
         columns.insert(column);
     });
     let mut outcomes = Vec::new();

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use weir_sql::bound::{AggregateFunction, ExprKind, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::walk::{self, uncast};
 
 use super::{Outcome, assertion, balance, claim_guard};
 use crate::assertion::{Atom, Clause, Group, Shape};
-use crate::effects::walk::{columns_of, uncast};
 use crate::effects::{ColumnOperation, Sign, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::{ClaimedRow, KeySource, World};
@@ -120,8 +120,8 @@ fn columns_in(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnIndex> 
             columns.insert(column);
         }
     };
-    group.filters.iter().for_each(|filter| columns_of(filter, &mut note));
-    group.argument.iter().for_each(|argument| columns_of(argument, &mut note));
+    group.filters.iter().for_each(|filter| walk::columns(filter, &mut note));
+    group.argument.iter().for_each(|argument| walk::columns(argument, &mut note));
     columns
 }
 
@@ -130,7 +130,7 @@ fn summed_column(group: &Group<'_>, relation: RelationId) -> Option<ColumnIndex>
     let ExprKind::Column { relation: of, column } = uncast(group.argument?).kind else { return None };
     let mut filtered = false;
     let mut note = |r: RelationId, c: ColumnIndex| filtered |= r == relation && c == column;
-    group.filters.iter().for_each(|filter| columns_of(filter, &mut note));
+    group.filters.iter().for_each(|filter| walk::columns(filter, &mut note));
     (of == relation && group.function == Some(AggregateFunction::Sum) && !filtered).then_some(column)
 }
 
