@@ -522,7 +522,7 @@ LANGUAGE plpgsql
 AS $$
 BEGIN
     IF amount < lowest_bid THEN
-        RAISE EXCEPTION 'a bid of % is below %', amount, lowest_bid USING ERRCODE = '22023';
+        RAISE EXCEPTION 'the bid is below the lowest one' USING ERRCODE = '22023';
     END IF;
 
     INSERT INTO bids (user_id, item_id, qty, bid, max_bid, date)

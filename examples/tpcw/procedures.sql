@@ -416,7 +416,7 @@ CREATE PROCEDURE create_customer(
     IN  city        text,
     IN  state       text,
     IN  zip         text,
-    IN  country     text,
+    IN  country_name text,
     IN  phone       text,
     IN  email       text,
     IN  birthdate   date,
@@ -433,7 +433,7 @@ DECLARE
     country_id integer;
     address_id bigint;
 BEGIN
-    SELECT co_id INTO STRICT country_id FROM country WHERE co_name = country;
+    SELECT co_id INTO STRICT country_id FROM country WHERE co_name = country_name;
 
     SELECT min(addr_id)
       INTO address_id
@@ -501,7 +501,7 @@ BEGIN
       JOIN item ON i_id = scl_i_id
      WHERE scl_sc_id = cart_id;
     IF copies IS NULL THEN
-        RAISE EXCEPTION 'cart % is empty', cart_id USING ERRCODE = 'TW001';
+        RAISE EXCEPTION 'the cart is empty' USING ERRCODE = 'TW001';
     END IF;
 
     -- Clause 2.7: 8.25% tax; 3.00 for the parcel and 1.00 for each copy in it.
@@ -556,7 +556,7 @@ CREATE PROCEDURE confirm_purchase_to_address(
     IN  city             text,
     IN  state            text,
     IN  zip              text,
-    IN  country          text,
+    IN  country_name     text,
     IN  at               timestamp,
     OUT order_id         bigint,
     OUT sub_total        numeric,
@@ -576,7 +576,7 @@ DECLARE
     country_id       integer;
     address_id       bigint;
 BEGIN
-    SELECT co_id INTO STRICT country_id FROM country WHERE co_name = country;
+    SELECT co_id INTO STRICT country_id FROM country WHERE co_name = country_name;
 
     SELECT min(addr_id)
       INTO address_id
@@ -601,7 +601,7 @@ BEGIN
       JOIN item ON i_id = scl_i_id
      WHERE scl_sc_id = cart_id;
     IF copies IS NULL THEN
-        RAISE EXCEPTION 'cart % is empty', cart_id USING ERRCODE = 'TW001';
+        RAISE EXCEPTION 'the cart is empty' USING ERRCODE = 'TW001';
     END IF;
 
     sub_total := round(full_price * (1 - discount), 2);

@@ -148,3 +148,126 @@ fn payroll_keeps_its_invariants() {
         .expect("it can be done");
     assert_eq!(example.violated(), ["headcount_is_right"]);
 }
+
+/// The size of a run that is worth checking and takes a moment.
+struct Run {
+    name: &'static str,
+    overrides: &'static [(&'static str, &'static str)],
+    /// What the application itself refuses, all of which must come up.
+    refused: &'static [&'static str],
+    /// For each assertion, a damage that it alone must see.
+    damages: &'static [(&'static str, &'static str)],
+}
+
+const RUNS: &[Run] = &[
+    Run {
+        name: "smallbank",
+        overrides: &[("customers", "20"), ("hot_customers", "3"), ("hot", "0.8")],
+        // Savings that were emptied by an amalgamation; a payment that is not covered.
+        refused: &["23514", "SB001"],
+        damages: &[
+            ("customer_has_savings", "DELETE FROM savings WHERE customer_id = 7"),
+            ("customer_has_checking", "DELETE FROM checking WHERE customer_id = 7"),
+        ],
+    },
+    Run {
+        name: "social",
+        overrides: &[("members", "60")],
+        // A user name that is taken; a post that was deleted; a comment that is not allowed.
+        refused: &["23505", "SO001", "SO002"],
+        damages: &[
+            (
+                "friends_are_mutual",
+                "DELETE FROM friends WHERE (user_id, friend_id) IN \
+                 (SELECT user_id, friend_id FROM friends ORDER BY user_id, friend_id LIMIT 1)",
+            ),
+            ("everybody_has_settings", "DELETE FROM privacy_settings WHERE user_id = 7"),
+        ],
+    },
+    Run {
+        name: "escrow-tickets",
+        overrides: &[("events", "3"), ("seats", "100"), ("tickets_each", "20"), ("houses", "1")],
+        // No seats left, or nobody inside.
+        refused: &["23514"],
+        damages: &[
+            ("sold_is_what_tickets_say", "UPDATE tickets SET seats = seats + 1 WHERE event_id = 1"),
+            ("revenue_is_what_was_paid", "UPDATE events SET revenue = revenue + 0.01 WHERE id = 1"),
+        ],
+    },
+    Run {
+        name: "auction",
+        overrides: &[("auctions", "10"), ("bids_each", "3")],
+        // An auction that is closed already; a bid that is too low.
+        refused: &["23505", "AU001"],
+        damages: &[
+            ("bids_are_counted", "UPDATE auctions SET bid_count = bid_count + 1 WHERE id = 7"),
+            ("top_bid_is_the_highest", "UPDATE auctions SET top_bid = top_bid + 0.01 WHERE id = 7"),
+            ("sold_for_what_was_bid", "UPDATE sales SET price = price + 0.01"),
+        ],
+    },
+    Run {
+        name: "tpcw",
+        overrides: &[("items", "100"), ("customers", "100"), ("carts", "40"), ("ordering", "true")],
+        // A cart that was bought already.
+        refused: &["TW001"],
+        damages: &[
+            ("paid_as_billed", "UPDATE cc_xacts SET cx_xact_amt = cx_xact_amt + 0.01 WHERE cx_o_id = 7"),
+            ("order_has_lines", "DELETE FROM order_line WHERE ol_o_id = 7"),
+        ],
+    },
+    Run {
+        name: "rubis",
+        overrides: &[
+            ("users", "100"),
+            ("items", "30"),
+            ("old_items", "30"),
+            ("taken_nicknames", "0.5"),
+            ("pieces_max", "20"),
+        ],
+        // A nickname that is taken; more pieces than there are.
+        refused: &["23505", "23514"],
+        damages: &[
+            (
+                "bid_is_on_an_item",
+                "DELETE FROM items WHERE id = 7; DELETE FROM buy_now; DELETE FROM comments",
+            ),
+            ("purchase_is_of_an_item", "UPDATE buy_now SET item_id = -1"),
+            ("comment_is_on_an_item", "UPDATE comments SET item_id = -1"),
+        ],
+    },
+];
+
+#[test]
+fn every_example_keeps_its_assertions_and_each_sees_its_violation() {
+    for run in RUNS {
+        let mut example = Example::start(run.name, run.overrides);
+        assert_eq!(example.violated(), [""; 0], "{} after the load", run.name);
+        let errors = example.run(2, 1500);
+        let refused: Vec<&str> = errors.keys().map(String::as_str).collect();
+        assert_eq!(refused, run.refused, "{}: {errors:?}", run.name);
+        assert_eq!(example.violated(), [""; 0], "{} after the run", run.name);
+        let seen: Vec<&str> = run.damages.iter().map(|(assertion, _)| *assertion).collect();
+        let declared: Vec<&str> = example.assertions.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(seen, declared, "{}: each assertion has its damage", run.name);
+        for (assertion, damage) in run.damages {
+            let begin = format!("BEGIN; SET LOCAL session_replication_role = replica; {damage}");
+            example.database.client.batch_execute(&begin).expect("the damage can be done");
+            assert_eq!(example.violated(), [*assertion], "{}: {damage}", run.name);
+            example.database.client.batch_execute("ROLLBACK").expect("it can be undone");
+        }
+    }
+}
+
+/// Every folder of `examples/` is run by one of the tests above.
+#[test]
+fn no_example_is_left_out() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let mut found: Vec<String> = std::fs::read_dir(folder)
+        .expect("the examples are there")
+        .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())
+        .collect();
+    found.sort();
+    let mut run: Vec<&str> = RUNS.iter().map(|run| run.name).chain(["payroll", "tpcc"]).collect();
+    run.sort();
+    assert_eq!(found, run);
+}

@@ -125,22 +125,25 @@ impl<'a> Binder<'a> {
             _ => None,
         };
         let variable = self.context.variables.and_then(|variables| variables.variable(parts));
+        // A relation's name alone is its whole row, which PostgreSQL finds before it asks for variables.
+        let whole_row = matches!(parts, [name] if self.relation_in_sight(name).is_some());
         match (column, variable) {
+            (None, Some(_)) if whole_row && self.variables_yield() => Err(self.unknown_column(parts, span)),
+            (None, Some(_)) if whole_row => Err(self.ambiguous_with_variable(parts, span)),
             (Some(column), None) => Ok(Expr { span, ..column }),
             (Some(column), Some(_)) if self.variables_yield() => Ok(Expr { span, ..column }),
             (None, Some((id, ty))) => Ok(Expr { kind: ExprKind::Variable(id), ty, span }),
-            (Some(_), Some(_)) => Err(self
-                .error(
-                    SqlState::AMBIGUOUS_COLUMN,
-                    span,
-                    format!("column reference \"{}\" is ambiguous", parts.join(".")),
-                )
-                .with_hint(
-                    "it could refer to either a PL/pgSQL variable or a table column: qualify the column with \
-                     its table, or rename the variable",
-                )),
+            (Some(_), Some(_)) => Err(self.ambiguous_with_variable(parts, span)),
             (None, None) => Err(self.unknown_column(parts, span)),
         }
+    }
+
+    fn ambiguous_with_variable(&self, parts: &[&str], span: Span) -> Diagnostic {
+        let message = format!("column reference \"{}\" is ambiguous", parts.join("."));
+        self.error(SqlState::AMBIGUOUS_COLUMN, span, message).with_hint(
+            "it could refer to either a PL/pgSQL variable or a table column: qualify the column with its table, \
+             or rename the variable",
+        )
     }
 
     fn variables_yield(&self) -> bool {

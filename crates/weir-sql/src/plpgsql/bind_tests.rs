@@ -343,6 +343,11 @@ const BAD: &[(&str, &str)] = &[
     ("begin delete from t into a; end", "2:21 42601 INTO used with a command that cannot return data"),
     ("begin selec id into a from t; end", "2:7 42601 syntax error at or near \"selec\""),
     ("declare id int; begin select id into a from t; end", "2:30 42702 column reference \"id\" is ambiguous"),
+    // A table's name is its whole row.
+    (
+        "declare t int; begin select id into a from t where id = t; end",
+        "2:57 42702 column reference \"t\" is ambiguous",
+    ),
     ("declare x int; x text; begin end", "2:16 42601 duplicate declaration at or near \"x\""),
     ("declare x constant int := 1; begin x := 2; end", "2:36 22005 variable \"x\" is declared CONSTANT"),
     (
