@@ -5,7 +5,7 @@ use weir_sql::bound::{
     RelationId, Statement, Update,
 };
 use weir_sql::catalog::ColumnIndex;
-use weir_sql::walk::{self, conjuncts, uncast};
+use weir_sql::walk::{self, uncast};
 
 use super::interpret::{Binding, Interpreter};
 use super::{ColumnOperation, Conflict, Frame, Operation, ReadId, Term, TermId, Write};
@@ -107,12 +107,7 @@ impl Interpreter<'_> {
     ) -> (ReadId, Option<Frame>) {
         let row = self.add_read(table, span);
         self.relations.insert(relation, Binding::Row(row));
-        let mut conditions = Vec::new();
-        for item in from {
-            self.bind_from(item, &mut conditions);
-        }
-        conditions.extend(filter.iter().flat_map(|filter| conjuncts(filter)));
-        self.bind_keys(&conditions);
+        self.scope(Some(relation), from, filter);
         let frame = if from.is_empty() { None } else { self.frame_of_from(from) };
         (row, frame)
     }

@@ -3,8 +3,8 @@
 use weir_sql::bound::{Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, RelationId, VolatileFunction};
 use weir_sql::catalog::ColumnIndex;
 use weir_sql::walk::{conjuncts, parts, subquery, uncast};
-use weir_types::Value;
 use weir_types::numeric::Numeric;
+use weir_types::{SqlType, Value};
 
 use super::interpret::{Binding, Interpreter};
 use super::{Sign, Term, TermId};
@@ -15,7 +15,14 @@ impl Interpreter<'_> {
             ExprKind::Literal(value) => self.literal(value),
             ExprKind::Column { relation, column } => self.column(*relation, *column),
             ExprKind::Variable(variable) => self.variable(*variable),
-            ExprKind::Cast { operand, .. } => self.expr(operand),
+            ExprKind::Cast { operand, .. } => {
+                let term = self.expr(operand);
+                if keeps_value(&operand.ty, &expr.ty) {
+                    term
+                } else {
+                    self.terms().call(format!("cast to {:?}", expr.ty.base()), vec![term])
+                }
+            }
             ExprKind::Negate(inner) => {
                 let term = self.expr(inner);
                 self.terms().negate(term)
@@ -55,10 +62,13 @@ impl Interpreter<'_> {
             },
             ExprKind::Aggregate(aggregate) => self.aggregate(aggregate),
             ExprKind::NextValue(_) | ExprKind::Volatile(VolatileFunction::GenRandomUuid) => {
-                if let ExprKind::NextValue(sequence) = expr.kind {
-                    self.effects.sequences.insert(sequence);
-                }
+                let sequence = match expr.kind {
+                    ExprKind::NextValue(sequence) => Some(sequence),
+                    _ => None,
+                };
+                self.effects.sequences.extend(sequence);
                 let site = self.terms().site();
+                self.effects.generated.insert(site, sequence);
                 self.terms().intern(Term::Generated(site))
             }
             ExprKind::TransactionTime | ExprKind::Volatile(VolatileFunction::ClockTimestamp) => {
@@ -133,8 +143,12 @@ impl Interpreter<'_> {
     }
 
     pub(super) fn field(&mut self, row: super::ReadId, column: ColumnIndex) -> TermId {
+        let comparing = self.comparing;
         let read = self.read_mut(row);
         read.columns.insert(column);
+        if !comparing {
+            read.returned.insert(column);
+        }
         match read.key.iter().find(|(bound, _)| *bound == column) {
             Some((_, term)) => *term,
             None => self.terms().intern(Term::Field { row, column }),
@@ -226,6 +240,22 @@ impl Interpreter<'_> {
             }
             _ => {}
         }
+    }
+}
+
+/// Numbers among themselves and strings among themselves; rounding and cutting are not followed.
+pub(super) fn keeps_value(from: &SqlType, to: &SqlType) -> bool {
+    use SqlType::{Char, Float4, Float8, Int2, Int4, Int8, Numeric, Text, Unknown, Varchar};
+    let number = |ty: &SqlType| matches!(ty, Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8);
+    let text = |ty: &SqlType| matches!(ty, Text | Varchar(_) | Char(_));
+    from == to || matches!(from, Unknown) || number(from) && number(to) || text(from) && text(to)
+}
+
+/// The expression without the casts around it that keep its value.
+pub(super) fn same_value(expr: &Expr) -> &Expr {
+    match &expr.kind {
+        ExprKind::Cast { operand, .. } if keeps_value(&operand.ty, &expr.ty) => same_value(operand),
+        _ => expr,
     }
 }
 

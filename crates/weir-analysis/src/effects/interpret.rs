@@ -64,6 +64,12 @@ pub(super) struct Interpreter<'a> {
     /// Outputs of the CTEs in scope, innermost query last.
     pub ctes: Vec<Vec<Vec<TermId>>>,
     pub context: Context,
+    /// Derived tables whose rows are rows of these reads, one each: conditions on them reach through.
+    pub transparent: BTreeMap<RelationId, Vec<ReadId>>,
+    /// Rows of the FROM clause that was interpreted last, if each of them makes one row of the result.
+    pub result_rows: Vec<ReadId>,
+    /// Within a condition, where a column's value is compared and goes nowhere else.
+    pub comparing: bool,
     frame: CallFrame,
     calls: Vec<usize>,
 }
@@ -76,6 +82,9 @@ impl<'a> Interpreter<'a> {
             relations: BTreeMap::new(),
             ctes: Vec::new(),
             context: Context::new(),
+            transparent: BTreeMap::new(),
+            result_rows: Vec::new(),
+            comparing: false,
             frame: CallFrame { env: Vec::new(), writes_before_iteration: 0 },
             calls: Vec::new(),
         }
@@ -97,7 +106,9 @@ impl<'a> Interpreter<'a> {
         self.effects.reads.push(Read {
             table,
             columns: BTreeSet::new(),
+            returned: BTreeSet::new(),
             key: Vec::new(),
+            conditions: Vec::new(),
             lowest: None,
             locked: false,
             context: self.context.clone(),

@@ -5,17 +5,20 @@
 //! its provenance (parameter, constant, column of a row read, generated …). Over-approximates: an effect
 //! that cannot happen may be listed; one that can is never missing.
 
+mod condition;
 mod dml;
 mod expression;
 mod interpret;
 mod query;
+mod scope;
 pub mod term;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 
+pub use condition::{Comparison, Condition};
 pub use expression::integer;
 pub use interpret::effects;
 pub use term::{Sign, Term, TermId, Terms};
@@ -36,6 +39,8 @@ pub struct ProcedureEffects {
     pub writes: Vec<Write>,
     /// Those it draws numbers from.
     pub sequences: BTreeSet<SequenceId>,
+    /// The sequence of each [`Term::Generated`]; `None` for UUIDs.
+    pub generated: BTreeMap<u32, Option<SequenceId>>,
     /// Places of `RAISE EXCEPTION` and ASSERT.
     pub raises: Vec<Span>,
     /// It may stop between two writes that belong together, without an error.
@@ -50,7 +55,11 @@ pub struct Read {
     pub table: TableId,
     /// Columns whose value matters, those of conditions included.
     pub columns: BTreeSet<ColumnIndex>,
+    /// Those among them whose value goes anywhere else than into a condition.
+    pub returned: BTreeSet<ColumnIndex>,
     pub key: Key,
+    /// What else holds if the row matters to the statement.
+    pub conditions: Vec<Condition>,
     /// The one row with the lowest value of this column among those of the key (ORDER BY … LIMIT 1, min()).
     pub lowest: Option<ColumnIndex>,
     /// FOR UPDATE.
