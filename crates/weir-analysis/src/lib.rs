@@ -13,6 +13,7 @@ mod family;
 pub mod finding;
 pub mod invariant;
 mod json;
+pub mod partitioning;
 mod placement;
 pub mod plan;
 mod planner;
@@ -27,6 +28,7 @@ pub use effects::ProcedureEffects;
 pub use finding::{Finding, Severity};
 pub use invariant::{Invariant, InvariantId, InvariantKind};
 pub use json::to_json;
+pub use partitioning::{Partitioning, Weights};
 pub use plan::{
     Class, Guard, GuardKind, Mechanism, Placement, Plan, Requirement, RoundTrips, TransactionPlan,
 };
@@ -41,12 +43,18 @@ pub struct Analysis {
     pub effects: Vec<ProcedureEffects>,
     /// For every procedure, in order, every invariant, in order.
     pub verdicts: Vec<Verdict>,
+    pub partitioning: Partitioning,
     pub plan: Plan,
     pub diagnostics: Vec<Finding>,
 }
 
 /// Analyses an application. Never fails: what it cannot decide it says.
 pub fn analyze(app: &Application) -> Analysis {
+    analyze_weighted(app, &Weights::default())
+}
+
+/// Analyses an application whose transactions are called with these relative frequencies.
+pub fn analyze_weighted(app: &Application, weights: &Weights) -> Analysis {
     let effects: Vec<ProcedureEffects> =
         (0..app.procedures.len()).map(|procedure| effects::effects(app, procedure)).collect();
     let invariants = invariant::invariants(app);
@@ -63,12 +71,13 @@ pub fn analyze(app: &Application) -> Analysis {
     let mut diagnostics = Vec::new();
     anomaly::findings(&world, &mut diagnostics);
     let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
-    let plan = planner::plan(app, &world, &names, &outcomes, &mut diagnostics);
+    let partitioning = partitioning::partition(app, &effects, weights);
+    let plan = planner::plan(app, &world, &names, &partitioning, &outcomes, &mut diagnostics);
     let mut verdicts = Vec::new();
     for (procedure, list) in outcomes.into_iter().enumerate() {
         for (index, outcome) in list.into_iter().enumerate() {
             verdicts.push(outcome.into_verdict(InvariantId(index as u32), procedure));
         }
     }
-    Analysis { invariants, effects, verdicts, plan, diagnostics }
+    Analysis { invariants, effects, verdicts, partitioning, plan, diagnostics }
 }

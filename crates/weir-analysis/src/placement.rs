@@ -1,23 +1,33 @@
 //! Where rows live, and which partitions a transaction reaches.
 //!
 //! The partition columns are the user's (`COMMENT ON TABLE … 'weir: partition by (…)'`); without one a table
-//! that nobody writes is copied to every shard, and any other is partitioned by the first column of its
-//! primary key. Choosing them from the workload is Operation Partitioning's business, not done here.
+//! that nobody writes is copied to every shard, and any other is partitioned by the column that Operation
+//! Partitioning gives it, or, where no call finds its rows by what routes it, by the first of its primary key.
 
 use std::collections::BTreeSet;
 
 use weir_sql::catalog::TableId;
 
-use crate::effects::{Key, Operation, Term, TermId, Write};
+use crate::effects::{Key, Term, TermId, Write};
 use crate::finding::{Finding, Severity};
-use crate::plan::{Class, Placement};
+use crate::partitioning::Partitioning;
+use crate::plan::Placement;
 use crate::world::World;
 
-pub fn placement(world: &World<'_>, findings: &mut Vec<Finding>) -> Vec<Placement> {
-    world.app.catalog.tables.iter().map(|table| place(world, table.id, findings)).collect()
+pub fn placement(
+    world: &World<'_>,
+    partitioning: &Partitioning,
+    findings: &mut Vec<Finding>,
+) -> Vec<Placement> {
+    world.app.catalog.tables.iter().map(|table| place(world, partitioning, table.id, findings)).collect()
 }
 
-fn place(world: &World<'_>, id: TableId, findings: &mut Vec<Finding>) -> Placement {
+fn place(
+    world: &World<'_>,
+    partitioning: &Partitioning,
+    id: TableId,
+    findings: &mut Vec<Finding>,
+) -> Placement {
     let table = world.table(id);
     if table.replicated {
         return Placement::Replicated;
@@ -27,6 +37,9 @@ fn place(world: &World<'_>, id: TableId, findings: &mut Vec<Finding>) -> Placeme
     }
     if !world.is_written(id) {
         return Placement::Replicated;
+    }
+    if let Some(column) = partitioning.column(id) {
+        return Placement::Partitioned { columns: vec![column] };
     }
     let column = table.primary_key.as_ref().and_then(|key| key.columns.first().copied()).unwrap_or(0);
     findings.push(Finding {
@@ -50,16 +63,12 @@ pub struct Reach {
     pub scattered: bool,
     /// The partition of some statement is known only once mutable data has been read.
     pub dependent: bool,
-    /// Indexes of the parameters that name partitions.
-    pub parameters: Vec<usize>,
-    distinct: usize,
 }
 
 pub fn reach(world: &World<'_>, placement: &[Placement], procedure: usize) -> Reach {
     let effects = &world.effects[procedure];
     let mut partitions: BTreeSet<Vec<TermId>> = BTreeSet::new();
-    let mut reach =
-        Reach { single: true, scattered: false, dependent: false, parameters: Vec::new(), distinct: 0 };
+    let mut reach = Reach { single: true, scattered: false, dependent: false };
     let reads = effects.reads.iter().map(|read| (read.table, read.key.clone(), false));
     let writes = effects.writes.iter().map(|write| (write.table, effects.key_of(write), true));
     let checks = effects.writes.iter().flat_map(|write| checked_rows(world, procedure, write));
@@ -74,14 +83,9 @@ pub fn reach(world: &World<'_>, placement: &[Placement], procedure: usize) -> Re
             },
         }
     }
-    let mut parameters = BTreeSet::new();
     for &term in partitions.iter().flatten() {
         for leaf in effects.terms.leaves(term) {
             match effects.terms.get(leaf) {
-                Term::Parameter(variable) => {
-                    let list = &world.app.procedures[procedure].parameters;
-                    parameters.extend(list.iter().position(|parameter| parameter.variable == *variable));
-                }
                 Term::Field { row, column } => {
                     reach.dependent |= !world.is_immutable(effects.read(*row).table, *column);
                 }
@@ -93,8 +97,6 @@ pub fn reach(world: &World<'_>, placement: &[Placement], procedure: usize) -> Re
         let in_loop = |leaf: &TermId| matches!(effects.terms.get(*leaf), Term::Index(_) | Term::Carried(_));
         reach.single &= !effects.terms.leaves(term).iter().any(in_loop);
     }
-    reach.parameters = parameters.into_iter().collect();
-    reach.distinct = partitions.len();
     reach.single &= partitions.len() <= 1 && !reach.scattered;
     reach
 }
@@ -137,29 +139,4 @@ fn checked_rows(world: &World<'_>, procedure: usize, write: &Write) -> Vec<(Tabl
 fn partition(columns: &[usize], key: &Key) -> Option<Vec<TermId>> {
     let value = |column: &usize| key.iter().find(|(bound, _)| bound == column).map(|(_, term)| *term);
     columns.iter().map(value).collect()
-}
-
-/// A first cut of Operation Partitioning's classes, from the partitions alone: it does not look for
-/// partitioning parameters that would make more operations local, and calls commutative only what conflicts
-/// with nothing because it reads data that never changes.
-pub fn class(world: &World<'_>, procedure: usize, reach: &Reach) -> Class {
-    let effects = &world.effects[procedure];
-    let reads_fixed = effects.reads.iter().all(|read| !world.is_written(read.table));
-    if effects.is_read_only() && reads_fixed {
-        return Class::Commutative;
-    }
-    let only_inserts = effects.writes.iter().all(|write| matches!(write.operation, Operation::Insert { .. }));
-    let nobody_reads = effects.writes.iter().all(|write| {
-        !world.effects.iter().any(|other| other.reads.iter().any(|read| read.table == write.table))
-    });
-    if only_inserts && nobody_reads && reads_fixed {
-        return Class::Commutative;
-    }
-    if reach.single {
-        Class::Local
-    } else if !reach.scattered && !reach.dependent && reach.distinct > 1 && !reach.parameters.is_empty() {
-        Class::LocalOrGlobal
-    } else {
-        Class::Global
-    }
 }

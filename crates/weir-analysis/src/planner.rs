@@ -5,6 +5,7 @@ use weir_sql::Application;
 use crate::family;
 use crate::finding::Finding;
 use crate::invariant::InvariantId;
+use crate::partitioning::{Partitioning, Routing};
 use crate::placement::{self, Reach};
 use crate::plan::{Guard, GuardKind, Mechanism, Placement, Plan, Requirement, TransactionPlan};
 use crate::rules::{GuardDraft, Outcome};
@@ -25,10 +26,11 @@ pub fn plan(
     app: &Application,
     world: &World<'_>,
     names: &[String],
+    partitioning: &Partitioning,
     outcomes: &[Vec<Outcome>],
     findings: &mut Vec<Finding>,
 ) -> Plan {
-    let placement = placement::placement(world, findings);
+    let placement = placement::placement(world, partitioning, findings);
     let candidates: Vec<Candidate> = outcomes
         .iter()
         .enumerate()
@@ -40,7 +42,8 @@ pub fn plan(
             let confluent = outcomes[procedure].iter().all(|outcome| outcome.confluent);
             let member = &families[procedure];
             let candidate = &candidates[procedure];
-            transaction(app, world, names, procedure, candidate, member, confluent)
+            let routing = &partitioning.transactions[procedure];
+            transaction(app, world, names, candidate, routing, member, procedure, confluent)
         })
         .collect();
     Plan { placement, transactions }
@@ -95,13 +98,15 @@ fn add_guard(guards: &mut Vec<Guard>, draft: &GuardDraft, invariant: InvariantId
     }
 }
 
+#[allow(clippy::too_many_arguments)]
 fn transaction(
     app: &Application,
     world: &World<'_>,
     names: &[String],
-    procedure: usize,
     candidate: &Candidate,
+    routing: &Routing,
     member: &family::Member,
+    procedure: usize,
     confluent: bool,
 ) -> TransactionPlan {
     let serializable = app.procedures[procedure].serializable;
@@ -126,8 +131,8 @@ fn transaction(
         why: why(world, names, procedure, candidate, member, mechanism),
         promoted_by,
         single_partition: candidate.reach.single,
-        partitioning_parameters: candidate.reach.parameters.clone(),
-        class: placement::class(world, procedure, &candidate.reach),
+        partitioning_parameters: routing.parameters(),
+        class: routing.class,
         guards,
     }
 }

@@ -1,0 +1,201 @@
+//! The partitioning array and the classes (operation-partitioning.txt §3.1 "Partitioning optimization", "Multiple
+//! partitioning parameters", and §3.2).
+
+use std::collections::BTreeSet;
+
+use super::conflict::{Clause, Conflict};
+use super::search::{self, Method, Problem, Solution};
+use super::{Because, Key, Keys, Routing, STEPS_MAX};
+use crate::plan::Class;
+
+/// More parameters than this that must agree are hardly ever at one server.
+const OTHERS_MAX: usize = 3;
+
+pub struct Array {
+    /// By procedure.
+    pub transactions: Vec<Routing>,
+    pub cost: u64,
+    pub bound: u64,
+    pub method: Method,
+}
+
+/// `weights` by procedure.
+pub fn array(procedures: usize, conflicts: &[Conflict], weights: &[u64]) -> Array {
+    let choices = choices(procedures, conflicts);
+    let problem = problem(&choices, conflicts, weights);
+    let Solution { choices: chosen, cost, bound, method } = search::minimise(&problem, STEPS_MAX);
+    let homes = chosen.iter().zip(&choices).map(|(&choice, list)| list[choice]).collect();
+    let mut routing = Classifier::new(conflicts, &choices, homes);
+    routing.settle_ties(&problem, chosen, weights);
+    let transactions = (0..procedures).map(|procedure| routing.classify(procedure)).collect();
+    Array { transactions, cost, bound, method }
+}
+
+/// For each transaction the parameters that some clause forces equal to a key of the other call, and none.
+fn choices(procedures: usize, conflicts: &[Conflict]) -> Vec<Vec<Option<usize>>> {
+    let mut choices = vec![BTreeSet::from([None]); procedures];
+    for conflict in conflicts {
+        for (left, right) in conflict.clauses.iter().flat_map(|clause| &clause.keys) {
+            for (procedure, key) in [(conflict.left, left), (conflict.right, right)] {
+                if let Key::Parameter(index) = key {
+                    choices[procedure].insert(Some(*index));
+                }
+            }
+        }
+    }
+    choices.into_iter().map(|set| set.into_iter().collect()).collect()
+}
+
+/// Algorithm 1's cost function as tables: each conflict that is not local costs both weights.
+fn problem(choices: &[Vec<Option<usize>>], conflicts: &[Conflict], weights: &[u64]) -> Problem {
+    let mut problem =
+        Problem { single: choices.iter().map(|list| vec![0; list.len()]).collect(), ..Problem::default() };
+    for conflict in conflicts {
+        let (left, right) = (conflict.left, conflict.right);
+        let cost =
+            |a: &Option<usize>, b: &Option<usize>| match conflict.is_local(&Keys::new(*a), &Keys::new(*b)) {
+                true => 0,
+                false => weights[left] + weights[right],
+            };
+        if left == right {
+            let own = choices[left].iter().map(|choice| cost(choice, choice));
+            problem.single[left].iter_mut().zip(own).for_each(|(total, cost)| *total += cost);
+        } else {
+            let row = |a| choices[right].iter().map(|b| cost(a, b)).collect();
+            problem.pairs.insert((left, right), choices[left].iter().map(row).collect());
+        }
+    }
+    problem
+}
+
+/// A conflict seen from one transaction.
+struct Side {
+    conflict: usize,
+    other: usize,
+    /// The transaction is the conflict's left one.
+    left: bool,
+}
+
+struct Classifier<'a> {
+    conflicts: &'a [Conflict],
+    /// By procedure.
+    sides: Vec<Vec<Side>>,
+    choices: &'a [Vec<Option<usize>>],
+    homes: Vec<Option<usize>>,
+}
+
+impl<'a> Classifier<'a> {
+    fn new(
+        conflicts: &'a [Conflict],
+        choices: &'a [Vec<Option<usize>>],
+        homes: Vec<Option<usize>>,
+    ) -> Classifier<'a> {
+        let mut sides: Vec<Vec<Side>> = homes.iter().map(|_| Vec::new()).collect();
+        for (index, conflict) in conflicts.iter().enumerate() {
+            sides[conflict.left].push(Side { conflict: index, other: conflict.right, left: true });
+            sides[conflict.right].push(Side { conflict: index, other: conflict.left, left: false });
+        }
+        Classifier { conflicts, sides, choices, homes }
+    }
+
+    /// Among arrays of equal cost prefers, one change at a time, those with less weight of global calls.
+    fn settle_ties(&mut self, problem: &Problem, mut chosen: Vec<usize>, weights: &[u64]) {
+        let neighbours = problem.neighbours();
+        let mut progress = true;
+        while progress {
+            progress = false;
+            for procedure in 0..chosen.len() {
+                for choice in 0..self.choices[procedure].len() {
+                    let cost = |choice| problem.cost_at(&neighbours[procedure], &chosen, procedure, choice);
+                    if choice != chosen[procedure]
+                        && cost(choice) == cost(chosen[procedure])
+                        && self.prefers(procedure, self.choices[procedure][choice], weights)
+                    {
+                        chosen[procedure] = choice;
+                        progress = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Routes the procedure by `home` if that leaves less weight of global calls.
+    fn prefers(&mut self, procedure: usize, home: Option<usize>, weights: &[u64]) -> bool {
+        let mut around: BTreeSet<usize> = self.sides[procedure].iter().map(|side| side.other).collect();
+        around.insert(procedure);
+        let weigh = |this: &Self| -> u64 {
+            let share = |class| match class {
+                Class::Commutative | Class::Local => 0,
+                Class::LocalOrGlobal => 1,
+                Class::Global => 2,
+            };
+            around.iter().map(|&other| share(this.classify(other).class) * weights[other]).sum()
+        };
+        let before = weigh(self);
+        let old = std::mem::replace(&mut self.homes[procedure], home);
+        let better = weigh(self) < before;
+        if !better {
+            self.homes[procedure] = old;
+        }
+        better
+    }
+
+    fn classify(&self, procedure: usize) -> Routing {
+        let home = self.homes[procedure];
+        let routing = |class, others, because| Routing { class, home, others, because };
+        if self.sides[procedure].is_empty() {
+            return routing(Class::Commutative, Vec::new(), None);
+        }
+        let Some(because) = self.not_local(procedure, Keys::new(home)) else {
+            return routing(Class::Local, Vec::new(), None);
+        };
+        for others in self.other_parameters(procedure) {
+            let keys = Keys::new(home.into_iter().chain(others.iter().copied()));
+            if self.not_local(procedure, keys).is_none() {
+                return routing(Class::LocalOrGlobal, others, Some(because));
+            }
+        }
+        routing(Class::Global, Vec::new(), Some(because))
+    }
+
+    /// Sets of parameters beside the home, small ones first.
+    fn other_parameters(&self, procedure: usize) -> Vec<Vec<usize>> {
+        let home = self.homes[procedure];
+        if home.is_none() {
+            return Vec::new();
+        }
+        let candidates: Vec<usize> =
+            self.choices[procedure].iter().flatten().copied().filter(|&index| Some(index) != home).collect();
+        let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut all = Vec::new();
+        for _ in 0..OTHERS_MAX {
+            let larger = |set: &Vec<usize>| {
+                let from = set.last().map_or(0, |last| last + 1);
+                let more = candidates.iter().filter(move |&&index| index >= from);
+                more.map(|&index| set.iter().copied().chain([index]).collect()).collect::<Vec<Vec<usize>>>()
+            };
+            sets = sets.iter().flat_map(larger).collect();
+            all.extend(sets.iter().cloned());
+        }
+        all
+    }
+
+    /// The first clause by which a call that is routed elsewhere reads or writes what a call with these keys
+    /// writes (§3.2, conditions i and ii). What a statement says comes before what a constraint does.
+    fn not_local(&self, procedure: usize, keys: Keys) -> Option<Because> {
+        for &Side { conflict, other, left } in &self.sides[procedure] {
+            // The other call may have parameters that disagree: then it runs at its home.
+            let theirs = Keys::new(self.homes[other]);
+            let writes = |clause: &Clause| if left { clause.left_writes } else { clause.right_writes };
+            let local = |clause: &Clause| match left {
+                true => clause.is_local(&keys, &theirs),
+                false => clause.is_local(&theirs, &keys),
+            };
+            let clauses = &self.conflicts[conflict].clauses;
+            if let Some(clause) = clauses.iter().position(|clause| writes(clause) && !local(clause)) {
+                return Some(Because { conflict, clause, left });
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,345 @@
+//! Read and write sets (operation-partitioning.txt §3.1, "Extracting read/write sets").
+//!
+//! One entry for each access of each statement, regardless of the path that leads there. Beyond the paper,
+//! columns in conditions are read, INSERT and DELETE write every column and the row's existence, and what
+//! a constraint looks at or changes counts too. Never missing an access is what the classes rest on.
+
+use std::collections::BTreeSet;
+
+use weir_sql::Span;
+use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};
+
+use super::atoms::{self, Atom, Pending};
+use crate::effects::{Context, Key, Operation, ProcedureEffects, ReadId, TermId, Write};
+
+/// A column, or (`None`) whether the row is there.
+pub type Touched = BTreeSet<Option<ColumnIndex>>;
+
+/// ⟨accessed attributes, condition⟩ of §3.1.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub table: TableId,
+    pub touched: Touched,
+    pub kind: Kind,
+    pub cause: Cause,
+    /// The row that the statement found, with its key and conditions.
+    pub row: Option<ReadId>,
+    /// Columns of the row and what they are known to be equal to.
+    pub values: Key,
+    pub context: Context,
+    pub span: Span,
+    /// The condition: one of these holds. No alternative at all is *never*.
+    pub alternatives: Vec<Vec<Atom>>,
+    /// What follows besides, if a value that may be NULL is not.
+    pub pending: Vec<Pending>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Read,
+    Insert,
+    Update,
+    Delete,
+}
+
+/// Why the entry is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Statement,
+    /// A unique key of that name looks for another row.
+    Unique(String),
+    /// A foreign key of that name looks for the parent, or for children or changes them.
+    ForeignKey(String),
+    /// Something that the analysis does not follow: it may do anything.
+    NotFollowed,
+}
+
+/// Which accesses count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Definition {
+    /// Columns that are returned are read, columns that are given are written, and nothing else. Misses
+    /// conflicts; kept so that a test can show one.
+    Paper,
+    Complete,
+}
+
+/// The sets of all transactions.
+#[derive(Clone, Debug, Default)]
+pub struct Sets {
+    /// By procedure.
+    pub entries: Vec<Vec<Entry>>,
+    /// Columns that somebody changes after the insert.
+    updated: BTreeSet<(TableId, ColumnIndex)>,
+    /// Tables from which somebody deletes.
+    deleted: BTreeSet<TableId>,
+}
+
+impl Kind {
+    pub fn is_write(self) -> bool {
+        self != Kind::Read
+    }
+}
+
+impl Sets {
+    pub fn new(catalog: &Catalog, effects: &[ProcedureEffects], definition: Definition) -> Sets {
+        let entries = effects.iter().map(|effects| entries_of(catalog, effects, definition)).collect();
+        let mut sets = Sets { entries, ..Sets::default() };
+        for entry in sets.entries.iter().flatten() {
+            match entry.kind {
+                Kind::Update => {
+                    let columns = entry.touched.iter().flatten();
+                    sets.updated.extend(columns.map(|&column| (entry.table, column)));
+                }
+                Kind::Delete => {
+                    sets.deleted.insert(entry.table);
+                }
+                Kind::Read | Kind::Insert => {}
+            }
+        }
+        sets
+    }
+
+    /// Nobody changes the column after the insert: it says the same of the row at any time.
+    pub fn is_fixed(&self, table: TableId, column: ColumnIndex) -> bool {
+        !self.updated.contains(&(table, column))
+    }
+
+    /// Nobody deletes from the table: a key that nobody changes names one row for all time.
+    pub fn is_lasting(&self, table: TableId) -> bool {
+        !self.deleted.contains(&table)
+    }
+}
+
+fn entries_of(catalog: &Catalog, effects: &ProcedureEffects, definition: Definition) -> Vec<Entry> {
+    let mut builder = Builder { catalog, effects, entries: Vec::new() };
+    for (index, read) in effects.reads.iter().enumerate() {
+        let columns = match definition {
+            Definition::Paper => read.returned.iter().map(|&column| Some(column)).collect(),
+            Definition::Complete => with_existence(read.columns.iter().copied()),
+        };
+        let row = Some(ReadId(index as u32));
+        builder.add(
+            read.table,
+            columns,
+            Kind::Read,
+            Cause::Statement,
+            row,
+            Key::new(),
+            &read.context,
+            read.span,
+        );
+    }
+    for write in &effects.writes {
+        builder.write(write, definition);
+    }
+    if let (Some((_, span)), Definition::Complete) = (effects.unknown.first(), definition) {
+        builder.anything(*span);
+    }
+    builder.entries
+}
+
+fn with_existence(columns: impl IntoIterator<Item = ColumnIndex>) -> Touched {
+    columns.into_iter().map(Some).chain([None]).collect()
+}
+
+fn all_columns(table: &Table) -> Touched {
+    with_existence(0..table.columns.len())
+}
+
+struct Builder<'a> {
+    catalog: &'a Catalog,
+    effects: &'a ProcedureEffects,
+    entries: Vec<Entry>,
+}
+
+impl Builder<'_> {
+    #[allow(clippy::too_many_arguments)]
+    fn add(
+        &mut self,
+        table: TableId,
+        touched: Touched,
+        kind: Kind,
+        cause: Cause,
+        row: Option<ReadId>,
+        values: Key,
+        context: &Context,
+        span: Span,
+    ) {
+        if touched.is_empty() {
+            return;
+        }
+        let compared = kind == Kind::Read;
+        let (alternatives, pending) = atoms::of(self.effects, row, &values, compared);
+        let context = context.clone();
+        let entry = Entry { table, touched, kind, cause, row, values, context, span, alternatives, pending };
+        self.entries.push(entry);
+    }
+
+    fn write(&mut self, write: &Write, definition: Definition) {
+        let table = self.catalog.table(write.table);
+        let complete = definition == Definition::Complete;
+        let given = |touched: &mut Touched, values: &[TermId]| {
+            touched.retain(|column| {
+                column.is_some_and(|column| {
+                    !matches!(self.effects.terms.get(values[column]), crate::effects::Term::Null)
+                })
+            });
+        };
+        let mut add = |kind, touched, row, values| {
+            self.add(write.table, touched, kind, Cause::Statement, row, values, &write.context, write.span);
+        };
+        match &write.operation {
+            Operation::Insert { values, on_conflict } => {
+                let mut touched = all_columns(table);
+                if !complete {
+                    given(&mut touched, values);
+                }
+                add(Kind::Insert, touched, None, values.iter().copied().enumerate().collect());
+                if let Some(conflict) = on_conflict
+                    && !conflict.update.is_empty()
+                {
+                    let touched = conflict.update.iter().map(|(column, _)| Some(*column)).collect();
+                    let key = conflict.columns.iter().flatten().map(|&column| (column, values[column]));
+                    add(Kind::Update, touched, None, key.collect());
+                }
+            }
+            Operation::Update { row, columns } => {
+                let touched = columns.iter().map(|(column, _)| Some(*column)).collect();
+                add(Kind::Update, touched, Some(*row), Key::new());
+            }
+            Operation::Delete { row } if complete => {
+                add(Kind::Delete, all_columns(table), Some(*row), Key::new());
+            }
+            Operation::Delete { .. } => {}
+        }
+        if complete {
+            self.constraints(table, write);
+        }
+    }
+
+    /// What the constraints of the written table, and those that refer to it, read and write.
+    fn constraints(&mut self, table: &Table, write: &Write) {
+        let new = self.new_values(write);
+        let changed = |columns: &[ColumnIndex]| {
+            write.is_insert() || columns.iter().any(|&column| write.update_of(column).is_some())
+        };
+        let known = |columns: &[ColumnIndex], to: &[ColumnIndex]| -> Key {
+            let value = |column: &ColumnIndex| new.iter().find(|(known, _)| known == column).map(|(_, v)| *v);
+            columns.iter().zip(to).filter_map(|(column, to)| Some((*to, value(column)?))).collect()
+        };
+        let mut look = |of, columns: &[ColumnIndex], cause, values| {
+            let touched = with_existence(columns.iter().copied());
+            self.add(of, touched, Kind::Read, cause, None, values, &write.context, write.span);
+        };
+        for key in table.primary_key.iter().chain(&table.unique_keys).filter(|key| changed(&key.columns)) {
+            let cause = Cause::Unique(key.name.clone());
+            look(table.id, &key.columns, cause, known(&key.columns, &key.columns));
+        }
+        for index in table.indexes.iter().filter(|index| index.unique) {
+            let mut columns = Vec::new();
+            let exprs = index.keys.iter().map(|key| &key.expr).chain(&index.predicate);
+            exprs.for_each(|expr| weir_sql::walk::columns(expr, &mut |_, column| columns.push(column)));
+            if changed(&columns) {
+                let plain: Vec<ColumnIndex> = index.keys.iter().filter_map(|key| plain(&key.expr)).collect();
+                look(table.id, &columns, Cause::Unique(index.name.clone()), known(&plain, &plain));
+            }
+        }
+        for key in table.foreign_keys.iter().filter(|key| changed(&key.columns)) {
+            let cause = Cause::ForeignKey(key.name.clone());
+            look(key.parent, &key.parent_columns, cause, known(&key.columns, &key.parent_columns));
+        }
+        if let Operation::Update { row, .. } | Operation::Delete { row } = write.operation {
+            let old = self.effects.read(row).key.clone();
+            let updated = |column: &ColumnIndex| write.update_of(*column).is_some();
+            self.children(table.id, &old, &updated, write.is_delete(), write, &mut BTreeSet::new());
+        }
+    }
+
+    /// The row's values after the write, where it says them.
+    fn new_values(&self, write: &Write) -> Key {
+        match &write.operation {
+            Operation::Insert { values, .. } => values.iter().copied().enumerate().collect(),
+            Operation::Delete { .. } => Key::new(),
+            Operation::Update { row, columns } => {
+                let kept = self.effects.read(*row).key.iter().copied();
+                let kept = kept.filter(|(column, _)| write.update_of(*column).is_none());
+                let assigned = columns.iter().filter_map(|&(column, operation)| match operation {
+                    crate::effects::ColumnOperation::Assign(term) => Some((column, term)),
+                    _ => None,
+                });
+                kept.chain(assigned).collect()
+            }
+        }
+    }
+
+    /// Rows that refer to a row that goes, or whose key changes. `old` is what is known of that row.
+    fn children(
+        &mut self,
+        parent: TableId,
+        old: &Key,
+        updated: &dyn Fn(&ColumnIndex) -> bool,
+        deleted: bool,
+        write: &Write,
+        seen: &mut BTreeSet<(TableId, usize)>,
+    ) {
+        for child in &self.catalog.tables {
+            for (index, key) in child.foreign_keys.iter().enumerate() {
+                let touches = deleted || key.parent_columns.iter().any(updated);
+                if key.parent != parent || !touches || !seen.insert((child.id, index)) {
+                    continue;
+                }
+                let value =
+                    |column: &ColumnIndex| old.iter().find(|(c, _)| c == column).map(|(_, term)| *term);
+                let pairs = key.columns.iter().zip(&key.parent_columns);
+                let known: Key = pairs.filter_map(|(own, of)| Some((*own, value(of)?))).collect();
+                self.child(child, key, known, deleted, write, seen);
+            }
+        }
+    }
+
+    fn child(
+        &mut self,
+        child: &Table,
+        key: &ForeignKey,
+        known: Key,
+        deleted: bool,
+        write: &Write,
+        seen: &mut BTreeSet<(TableId, usize)>,
+    ) {
+        let action = if deleted { key.on_delete } else { key.on_update };
+        let existing = with_existence(key.columns.iter().copied());
+        let changed: Touched = key.columns.iter().map(|&column| Some(column)).collect();
+        let mut add = |touched, kind| {
+            let cause = Cause::ForeignKey(key.name.clone());
+            self.add(child.id, touched, kind, cause, None, known.clone(), &write.context, write.span);
+        };
+        add(existing, Kind::Read);
+        match action {
+            ForeignKeyAction::Restrict => return,
+            ForeignKeyAction::Cascade if deleted => add(all_columns(child), Kind::Delete),
+            ForeignKeyAction::Cascade | ForeignKeyAction::SetNull | ForeignKeyAction::SetDefault => {
+                add(changed, Kind::Update)
+            }
+        }
+        let gone = deleted && action == ForeignKeyAction::Cascade;
+        let columns = key.columns.clone();
+        self.children(child.id, &known, &|column| columns.contains(column), gone, write, seen);
+    }
+
+    /// Reads and writes of everything.
+    fn anything(&mut self, span: Span) {
+        for table in &self.catalog.tables {
+            for kind in [Kind::Read, Kind::Update, Kind::Delete] {
+                let (none, nowhere) = (Key::new(), Context::new());
+                self.add(table.id, all_columns(table), kind, Cause::NotFollowed, None, none, &nowhere, span);
+            }
+        }
+    }
+}
+
+fn plain(expr: &weir_sql::bound::Expr) -> Option<ColumnIndex> {
+    match expr.kind {
+        weir_sql::bound::ExprKind::Column { column, .. } => Some(column),
+        _ => None,
+    }
+}
