@@ -17,7 +17,7 @@ fn main() {
         let names: Vec<_> = r.parameters().iter().map(|i| q.parameters[*i].name.clone()).collect();
         println!("{:30} {:14} {:?}", q.name, r.class.name(), names);
         if let Some(b) = r.because {
-            println!("      {}", weir_analysis::partitioning::reason(&app, &a.effects, p, b));
+            println!("      {}", weir_analysis::partitioning::reason(&app, p, b));
         }
     }
     for t in &app.catalog.tables {

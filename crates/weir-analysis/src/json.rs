@@ -6,6 +6,7 @@ use weir_sql::{Application, Span};
 
 use crate::Analysis;
 use crate::invariant::column_list;
+use crate::partitioning::{Key, reason, reason_rows, where_clause};
 use crate::plan::{Guard, Placement};
 
 pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
@@ -14,6 +15,7 @@ pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
         "tables": tables(app, analysis),
         "invariants": invariants(app, analysis),
         "transactions": transactions(app, analysis),
+        "partitioning": partitioning(app, analysis),
         "verdicts": verdicts(app, analysis),
         "diagnostics": diagnostics(app, analysis),
     })
@@ -89,6 +91,7 @@ fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "confluent": plan.confluent,
             "class": plan.class.name(),
             "partitioning_parameters": plan.partitioning_parameters.iter().map(parameter).collect::<Vec<_>>(),
+            "global_because": global_because(app, analysis, plan.procedure),
             "requirement": plan.requirement.name(),
             "mechanism": plan.mechanism.name(),
             "guards": guards,
@@ -99,6 +102,68 @@ fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
         })
     };
     analysis.plan.transactions.iter().map(transaction).collect()
+}
+
+/// The conflict that makes a transaction global, or is between servers where its parameters disagree.
+fn global_because(app: &Application, analysis: &Analysis, procedure: usize) -> Value {
+    let Some(because) = analysis.partitioning.transactions[procedure].because else { return Value::Null };
+    let conflict = &analysis.partitioning.conflicts[because.conflict];
+    let with = if because.left { conflict.right } else { conflict.left };
+    json!({
+        "transaction": app.procedures[with].name,
+        "conflict": because.conflict,
+        "clause": because.clause,
+        "text": reason(app, &analysis.partitioning, because),
+        "rows": reason_rows(app, &analysis.effects, &analysis.partitioning, because),
+    })
+}
+
+fn partitioning(app: &Application, analysis: &Analysis) -> Value {
+    let partitioning = &analysis.partitioning;
+    let side = |procedure: usize, entry: usize| {
+        let entry = &partitioning.sets.entries[procedure][entry];
+        let table = app.catalog.table(entry.table);
+        json!({
+            "access": entry.kind.name(),
+            "for": entry.cause.name(),
+            "rows": where_clause(app, &analysis.effects[procedure], table, entry, procedure),
+            "source": source(app, entry.span),
+        })
+    };
+    let conflicts = partitioning.conflicts.iter().map(|conflict| {
+        let key = |procedure: usize, key: Key| match key {
+            Key::Own => Value::Null,
+            Key::Parameter(index) => json!(app.procedures[procedure].parameters[index].name),
+        };
+        let keys = |procedure: usize| partitioning.transactions[procedure].home_keys();
+        let clauses = conflict.clauses.iter().map(|clause| {
+            let table = partitioning.sets.entries[conflict.left][clause.left].table;
+            let columns: Vec<ColumnIndex> = clause.touched.iter().flatten().copied().collect();
+            let equal =
+                clause.keys.iter().map(|(a, b)| json!([key(conflict.left, *a), key(conflict.right, *b)]));
+            json!({
+                "table": app.catalog.table(table).name,
+                "columns": names(app, table, &columns),
+                "left": side(conflict.left, clause.left),
+                "right": side(conflict.right, clause.right),
+                "equal": equal.collect::<Vec<_>>(),
+                "local": clause.is_local(keys(conflict.left), keys(conflict.right)),
+            })
+        });
+        json!({
+            "left": app.procedures[conflict.left].name,
+            "right": app.procedures[conflict.right].name,
+            "local": partitioning.is_local(conflict),
+            "clauses": clauses.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "cost": partitioning.cost,
+        "bound": partitioning.bound,
+        "gap": partitioning.gap(),
+        "search": partitioning.method.name(),
+        "conflicts": conflicts.collect::<Vec<_>>(),
+    })
 }
 
 fn verdicts(app: &Application, analysis: &Analysis) -> Vec<Value> {

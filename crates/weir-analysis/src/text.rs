@@ -8,7 +8,8 @@ use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, 
 use weir_sql::Application;
 
 use crate::Analysis;
-use crate::plan::{Mechanism, TransactionPlan};
+use crate::partitioning::reason;
+use crate::plan::{Class, Mechanism, TransactionPlan};
 use crate::verdict::{DecidedBy, Verdict};
 
 /// How to render: the width in characters, and whether colours may be used.
@@ -30,6 +31,7 @@ pub fn to_text(app: &Application, analysis: &Analysis, style: TextStyle) -> Stri
     text.push('\n');
     refused(app, analysis, style, &mut text);
     summary(app, analysis, &mut text);
+    partitioning(app, analysis, style, &mut text);
     findings(app, analysis, &mut text);
     text
 }
@@ -39,7 +41,7 @@ fn cell(style: TextStyle, text: impl ToString, colour: Color) -> Cell {
     if style.colours { cell.fg(colour) } else { cell }
 }
 
-fn plan_table(app: &Application, analysis: &Analysis, style: TextStyle) -> Table {
+fn table(style: TextStyle, header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(UTF8_FULL_CONDENSED)
@@ -51,11 +53,25 @@ fn plan_table(app: &Application, analysis: &Analysis, style: TextStyle) -> Table
     } else {
         table.force_no_tty();
     }
-    let header = ["transaction", "coordination", "mechanism", "rounds", "why"];
-    table.set_header(header.map(|name| {
+    table.set_header(header.iter().map(|name| {
         let cell = Cell::new(name);
         if style.colours { cell.add_attribute(Attribute::Bold) } else { cell }
     }));
+    table
+}
+
+/// Names are not broken, and the last column, which explains, has room.
+fn constrain(table: &mut Table, last: usize) {
+    if let Some(column) = table.column_mut(0) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    if let Some(column) = table.column_mut(last) {
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(30)));
+    }
+}
+
+fn plan_table(app: &Application, analysis: &Analysis, style: TextStyle) -> Table {
+    let mut table = table(style, &["transaction", "coordination", "mechanism", "rounds", "why"]);
     for plan in &analysis.plan.transactions {
         let (verdict, colour) = verdict_words(plan);
         table.add_row(vec![
@@ -66,13 +82,43 @@ fn plan_table(app: &Application, analysis: &Analysis, style: TextStyle) -> Table
             Cell::new(&plan.why),
         ]);
     }
-    if let Some(column) = table.column_mut(0) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
-    }
-    if let Some(column) = table.column_mut(4) {
-        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(30)));
-    }
+    constrain(&mut table, 4);
     table
+}
+
+/// Operation Partitioning: classes, and the conflict that makes an operation global.
+fn partitioning(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
+    let found = &analysis.partitioning;
+    let quality = match found.gap() {
+        gap if gap > 0.0 => format!("within {:.1}% of the least", gap * 100.0),
+        _ => "the least".to_string(),
+    };
+    let _ = writeln!(
+        text,
+        "\nOperation partitioning: {} conflicts, weight {} left between servers ({quality}; {}).\n",
+        found.conflicts.len(),
+        found.cost,
+        found.method.name()
+    );
+    let mut table = table(style, &["transaction", "class", "routed by", "why not local"]);
+    for (routing, procedure) in found.transactions.iter().zip(&app.procedures) {
+        let colour = match routing.class {
+            Class::Commutative | Class::Local => Color::Green,
+            Class::LocalOrGlobal => Color::Yellow,
+            Class::Global => Color::Red,
+        };
+        let parameters = routing.parameters();
+        let names: Vec<&str> = parameters.iter().map(|&at| procedure.parameters[at].name.as_str()).collect();
+        let why = routing.because.map(|because| reason(app, found, because));
+        table.add_row(vec![
+            Cell::new(&procedure.name),
+            cell(style, routing.class.name(), colour),
+            Cell::new(names.join(", ")),
+            Cell::new(why.unwrap_or_default()),
+        ]);
+    }
+    constrain(&mut table, 3);
+    let _ = writeln!(text, "{table}");
 }
 
 fn verdict_words(plan: &TransactionPlan) -> (&'static str, Color) {

@@ -53,7 +53,7 @@ fn problem(choices: &[Vec<Option<usize>>], conflicts: &[Conflict], weights: &[u6
     for conflict in conflicts {
         let (left, right) = (conflict.left, conflict.right);
         let cost =
-            |a: &Option<usize>, b: &Option<usize>| match conflict.is_local(&Keys::new(*a), &Keys::new(*b)) {
+            |a: &Option<usize>, b: &Option<usize>| match conflict.is_local(Keys::new(*a), Keys::new(*b)) {
                 true => 0,
                 false => weights[left] + weights[right],
             };
@@ -98,7 +98,8 @@ impl<'a> Classifier<'a> {
         Classifier { conflicts, sides, choices, homes }
     }
 
-    /// Among arrays of equal cost prefers, one change at a time, those with less weight of global calls.
+    /// Among arrays of equal cost prefers, one change at a time, those with less weight of global calls, and of
+    /// those the ones in which fewer clauses are left between servers.
     fn settle_ties(&mut self, problem: &Problem, mut chosen: Vec<usize>, weights: &[u64]) {
         let neighbours = problem.neighbours();
         let mut progress = true;
@@ -119,17 +120,18 @@ impl<'a> Classifier<'a> {
         }
     }
 
-    /// Routes the procedure by `home` if that leaves less weight of global calls.
+    /// Routes the procedure by `home` if that is better.
     fn prefers(&mut self, procedure: usize, home: Option<usize>, weights: &[u64]) -> bool {
         let mut around: BTreeSet<usize> = self.sides[procedure].iter().map(|side| side.other).collect();
         around.insert(procedure);
-        let weigh = |this: &Self| -> u64 {
+        let weigh = |this: &Self| -> (u64, usize) {
             let share = |class| match class {
                 Class::Commutative | Class::Local => 0,
                 Class::LocalOrGlobal => 1,
                 Class::Global => 2,
             };
-            around.iter().map(|&other| share(this.classify(other).class) * weights[other]).sum()
+            let global = around.iter().map(|&other| share(this.classify(other).class) * weights[other]);
+            (global.sum(), this.clauses_left(procedure))
         };
         let before = weigh(self);
         let old = std::mem::replace(&mut self.homes[procedure], home);
@@ -138,6 +140,17 @@ impl<'a> Classifier<'a> {
             self.homes[procedure] = old;
         }
         better
+    }
+
+    /// How many clauses of a transaction's conflicts are not local.
+    fn clauses_left(&self, procedure: usize) -> usize {
+        let left = |side: &Side| {
+            let conflict = &self.conflicts[side.conflict];
+            let keys = |of: usize| Keys::new(self.homes[of]);
+            let (left, right) = (keys(conflict.left), keys(conflict.right));
+            conflict.clauses.iter().filter(|clause| !clause.is_local(left, right)).count()
+        };
+        self.sides[procedure].iter().map(left).sum()
     }
 
     fn classify(&self, procedure: usize) -> Routing {
@@ -188,8 +201,8 @@ impl<'a> Classifier<'a> {
             let theirs = Keys::new(self.homes[other]);
             let writes = |clause: &Clause| if left { clause.left_writes } else { clause.right_writes };
             let local = |clause: &Clause| match left {
-                true => clause.is_local(&keys, &theirs),
-                false => clause.is_local(&theirs, &keys),
+                true => clause.is_local(keys, theirs),
+                false => clause.is_local(theirs, keys),
             };
             let clauses = &self.conflicts[conflict].clauses;
             if let Some(clause) = clauses.iter().position(|clause| writes(clause) && !local(clause)) {

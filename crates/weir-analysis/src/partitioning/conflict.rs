@@ -38,13 +38,13 @@ pub struct Clause {
 
 impl Clause {
     /// Calls that are routed by these keys meet at one server.
-    pub fn is_local(&self, left: &Keys, right: &Keys) -> bool {
+    pub fn is_local(&self, left: Keys, right: Keys) -> bool {
         self.keys.iter().any(|(a, b)| left.contains(*a) && right.contains(*b))
     }
 }
 
 impl Conflict {
-    pub fn is_local(&self, left: &Keys, right: &Keys) -> bool {
+    pub fn is_local(&self, left: Keys, right: Keys) -> bool {
         self.clauses.iter().all(|clause| clause.is_local(left, right))
     }
 }

@@ -24,7 +24,7 @@ use crate::effects::ProcedureEffects;
 use crate::plan::Class;
 
 pub use conflict::{Clause, Conflict};
-pub use reason::reason;
+pub use reason::{reason, reason_rows, where_clause};
 pub use search::Method;
 pub use sets::{Definition, Entry, Sets};
 
@@ -143,7 +143,7 @@ impl Partitioning {
     /// No call at another server can take part in the conflict, whatever the modes of both.
     pub fn is_local(&self, conflict: &Conflict) -> bool {
         let keys = |procedure: usize| self.transactions[procedure].home_keys();
-        conflict.is_local(&keys(conflict.left), &keys(conflict.right))
+        conflict.is_local(keys(conflict.left), keys(conflict.right))
     }
 }
 

@@ -1,5 +1,7 @@
 //! In words: the conflict that makes an operation global.
 
+use std::collections::BTreeSet;
+
 use weir_sql::Application;
 use weir_sql::catalog::Table;
 
@@ -11,35 +13,46 @@ use crate::effects::{ProcedureEffects, Term, TermId};
 /// More columns than this are counted, not named.
 const COLUMNS_MAX: usize = 4;
 
-/// "another order_books may write item (i_stock) that it writes; its rows are those with i_id = …".
-pub fn reason(
+/// "another order_books may write item (i_stock) that it writes".
+pub fn reason(app: &Application, partitioning: &Partitioning, because: Because) -> String {
+    let (own, other) = sides(partitioning, because);
+    let entry = |(procedure, index): (usize, usize)| &partitioning.sets.entries[procedure][index];
+    let name = &app.procedures[other.0].name;
+    let who = if own.0 == other.0 { format!("another {name}") } else { name.clone() };
+    let table = app.catalog.table(entry(own).table);
+    let touched = &partitioning.conflicts[because.conflict].clauses[because.clause].touched;
+    format!(
+        "{who} may {} {}{} that it {}",
+        verb(entry(other)),
+        table.name,
+        column_list(table, touched),
+        verb_of_own(entry(own)),
+    )
+}
+
+/// Which rows each of the two means: "one means rows with i_id = book_id, the other any row".
+pub fn reason_rows(
     app: &Application,
     effects: &[ProcedureEffects],
     partitioning: &Partitioning,
     because: Because,
 ) -> String {
+    let (own, other) = sides(partitioning, because);
+    let rows = |(procedure, index): (usize, usize)| {
+        let entry = &partitioning.sets.entries[procedure][index];
+        where_clause(app, &effects[procedure], app.catalog.table(entry.table), entry, procedure)
+    };
+    format!("one means {}, the other {}", rows(own), rows(other))
+}
+
+/// Procedure and entry of the transaction explained, and of the other.
+fn sides(partitioning: &Partitioning, because: Because) -> ((usize, usize), (usize, usize)) {
     let conflict = &partitioning.conflicts[because.conflict];
     let clause = &conflict.clauses[because.clause];
-    let (own, other) = match because.left {
+    match because.left {
         true => ((conflict.left, clause.left), (conflict.right, clause.right)),
         false => ((conflict.right, clause.right), (conflict.left, clause.left)),
-    };
-    let entry = |(procedure, index): (usize, usize)| &partitioning.sets.entries[procedure][index];
-    let name = &app.procedures[other.0].name;
-    let who = if own.0 == other.0 { format!("another {name}") } else { name.clone() };
-    let table = app.catalog.table(entry(own).table);
-    let rows = |(procedure, index): (usize, usize)| {
-        where_clause(app, &effects[procedure], table, &partitioning.sets.entries[procedure][index], procedure)
-    };
-    format!(
-        "{who} may {} {}{} that it {}; one means {}, the other {}",
-        verb(entry(other)),
-        table.name,
-        column_list(table, &clause.touched),
-        verb_of_own(entry(own)),
-        rows(own),
-        rows(other)
-    )
+    }
 }
 
 fn verb(entry: &Entry) -> String {
@@ -103,7 +116,8 @@ pub fn where_clause(
         let value = operand(app, effects, procedure, *value)?;
         named(column).then(|| format!("{} = {value}", table.columns[*column].name))
     };
-    let words: Vec<String> = atoms.iter().filter_map(words).collect();
+    let words: BTreeSet<String> = atoms.iter().filter_map(words).collect();
+    let words: Vec<String> = words.into_iter().collect();
     match words.len() {
         0 => "any row".to_string(),
         _ => format!("rows with {}", words.join(" and ")),

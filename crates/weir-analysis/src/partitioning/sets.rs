@@ -4,13 +4,17 @@
 //! columns in conditions are read, INSERT and DELETE write every column and the row's existence, and what
 //! a constraint looks at or changes counts too. Never missing an access is what the classes rest on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::Span;
-use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};
+use weir_sql::catalog::{
+    Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, SequenceId, Table, TableId, UniqueKey,
+};
 
 use super::atoms::{self, Atom, Pending};
-use crate::effects::{Context, Key, Operation, ProcedureEffects, ReadId, TermId, Write};
+use crate::effects::{
+    ColumnOperation, Context, Key, Operation, ProcedureEffects, ReadId, Term, TermId, Write,
+};
 
 /// A column, or (`None`) whether the row is there.
 pub type Touched = BTreeSet<Option<ColumnIndex>>;
@@ -74,7 +78,27 @@ pub struct Sets {
     deleted: BTreeSet<TableId>,
 }
 
+impl Cause {
+    /// `null` for what a statement says itself.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Cause::Statement => None,
+            Cause::Unique(name) | Cause::ForeignKey(name) => Some(name),
+            Cause::NotFollowed => Some("not followed"),
+        }
+    }
+}
+
 impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Read => "read",
+            Kind::Insert => "insert",
+            Kind::Update => "update",
+            Kind::Delete => "delete",
+        }
+    }
+
     pub fn is_write(self) -> bool {
         self != Kind::Read
     }
@@ -82,7 +106,8 @@ impl Kind {
 
 impl Sets {
     pub fn new(catalog: &Catalog, effects: &[ProcedureEffects], definition: Definition) -> Sets {
-        let entries = effects.iter().map(|effects| entries_of(catalog, effects, definition)).collect();
+        let fresh = always_generated(effects);
+        let entries = effects.iter().map(|own| entries_of(catalog, own, &fresh, definition)).collect();
         let mut sets = Sets { entries, ..Sets::default() };
         for entry in sets.entries.iter().flatten() {
             match entry.kind {
@@ -110,8 +135,36 @@ impl Sets {
     }
 }
 
-fn entries_of(catalog: &Catalog, effects: &ProcedureEffects, definition: Definition) -> Vec<Entry> {
-    let mut builder = Builder { catalog, effects, entries: Vec::new() };
+/// Columns that nobody ever gives a value but the one generator: a new value is that of no row, gone or there.
+fn always_generated(effects: &[ProcedureEffects]) -> BTreeSet<(TableId, ColumnIndex)> {
+    let mut sources: BTreeMap<(TableId, ColumnIndex), BTreeSet<Option<Option<SequenceId>>>> = BTreeMap::new();
+    for own in effects {
+        let generator = |term: TermId| match own.terms.get(term) {
+            Term::Generated(site) => own.generated.get(site).copied(),
+            _ => None,
+        };
+        for write in &own.writes {
+            if let Operation::Insert { values, .. } = &write.operation {
+                for (column, &term) in values.iter().enumerate() {
+                    sources.entry((write.table, column)).or_default().insert(generator(term));
+                }
+            }
+            for (column, _) in write.updates() {
+                sources.entry((write.table, *column)).or_default().insert(None);
+            }
+        }
+    }
+    let one = |generators: &BTreeSet<_>| generators.len() == 1 && !generators.contains(&None);
+    sources.into_iter().filter(|(_, generators)| one(generators)).map(|(place, _)| place).collect()
+}
+
+fn entries_of(
+    catalog: &Catalog,
+    effects: &ProcedureEffects,
+    fresh: &BTreeSet<(TableId, ColumnIndex)>,
+    definition: Definition,
+) -> Vec<Entry> {
+    let mut builder = Builder { catalog, effects, fresh, entries: Vec::new() };
     for (index, read) in effects.reads.iter().enumerate() {
         let columns = match definition {
             Definition::Paper => read.returned.iter().map(|&column| Some(column)).collect(),
@@ -149,6 +202,8 @@ fn all_columns(table: &Table) -> Touched {
 struct Builder<'a> {
     catalog: &'a Catalog,
     effects: &'a ProcedureEffects,
+    /// See [`always_generated`].
+    fresh: &'a BTreeSet<(TableId, ColumnIndex)>,
     entries: Vec<Entry>,
 }
 
@@ -180,9 +235,7 @@ impl Builder<'_> {
         let complete = definition == Definition::Complete;
         let given = |touched: &mut Touched, values: &[TermId]| {
             touched.retain(|column| {
-                column.is_some_and(|column| {
-                    !matches!(self.effects.terms.get(values[column]), crate::effects::Term::Null)
-                })
+                column.is_some_and(|column| !matches!(self.effects.terms.get(values[column]), Term::Null))
             });
         };
         let mut add = |kind, touched, row, values| {
@@ -227,11 +280,17 @@ impl Builder<'_> {
             let value = |column: &ColumnIndex| new.iter().find(|(known, _)| known == column).map(|(_, v)| *v);
             columns.iter().zip(to).filter_map(|(column, to)| Some((*to, value(column)?))).collect()
         };
+        let never_fresh = |key: &&UniqueKey| {
+            changed(&key.columns)
+                && !key.columns.iter().any(|&column| self.fresh.contains(&(table.id, column)))
+        };
+        let keys: Vec<&UniqueKey> =
+            table.primary_key.iter().chain(&table.unique_keys).filter(never_fresh).collect();
         let mut look = |of, columns: &[ColumnIndex], cause, values| {
             let touched = with_existence(columns.iter().copied());
             self.add(of, touched, Kind::Read, cause, None, values, &write.context, write.span);
         };
-        for key in table.primary_key.iter().chain(&table.unique_keys).filter(|key| changed(&key.columns)) {
+        for key in keys {
             let cause = Cause::Unique(key.name.clone());
             look(table.id, &key.columns, cause, known(&key.columns, &key.columns));
         }
@@ -264,7 +323,7 @@ impl Builder<'_> {
                 let kept = self.effects.read(*row).key.iter().copied();
                 let kept = kept.filter(|(column, _)| write.update_of(*column).is_none());
                 let assigned = columns.iter().filter_map(|&(column, operation)| match operation {
-                    crate::effects::ColumnOperation::Assign(term) => Some((column, term)),
+                    ColumnOperation::Assign(term) => Some((column, term)),
                     _ => None,
                 });
                 kept.chain(assigned).collect()
