@@ -3,7 +3,7 @@
 use weir_sql::Application;
 
 use crate::family;
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::invariant::InvariantId;
 use crate::partitioning::{Partitioning, Routing};
 use crate::placement::{self, Reach};
@@ -31,6 +31,7 @@ pub fn plan(
     findings: &mut Vec<Finding>,
 ) -> Plan {
     let placement = placement::placement(world, partitioning, findings);
+    findings.extend(gap(app, partitioning));
     let candidates: Vec<Candidate> = outcomes
         .iter()
         .enumerate()
@@ -47,6 +48,22 @@ pub fn plan(
         })
         .collect();
     Plan { placement, transactions }
+}
+
+/// The search for the partitioning array has run out of steps.
+fn gap(app: &Application, partitioning: &Partitioning) -> Option<Finding> {
+    let gap = partitioning.gap();
+    (gap > 0.0).then(|| Finding {
+        id: "partitioning-gap",
+        severity: Severity::Note,
+        message: format!(
+            "the partitioning array costs {}, and it is only proved that none costs less than {} ({:.1}% less)",
+            partitioning.cost,
+            partitioning.bound,
+            gap * 100.0
+        ),
+        span: app.procedures.first().map(|procedure| procedure.span).unwrap_or_default(),
+    })
 }
 
 fn candidate(

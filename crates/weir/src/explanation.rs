@@ -229,9 +229,17 @@ pub const EXPLANATIONS: &[Explanation] = &[
     explain(
         "default-placement",
         "nothing says where a table's rows live, so a default was taken",
-        "Rows are placed by the first column of the primary key. Transactions that meet on other columns then \
-         span shards that they need not span.",
+        "No transaction finds its rows by a value that routes it (Operation Partitioning), so they are placed by \
+         the first column of the primary key. Transactions that meet on other columns then span shards that they \
+         need not span.",
         "COMMENT ON TABLE t IS 'weir: partition by (column)', or 'weir: replicated' for what hardly changes.",
+    ),
+    explain(
+        "partitioning-gap",
+        "the search for the partitioning parameters stopped before it had proved its result the best",
+        "The classes and partition columns are right for the parameters found; others might leave fewer conflicts \
+         between servers. The gap bounds how many.",
+        "Nothing need be done. COMMENT ON TABLE t IS 'weir: partition by (column)' fixes what you know better.",
     ),
     explain(
         "not-followed",
