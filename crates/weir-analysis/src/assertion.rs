@@ -38,6 +38,8 @@ pub struct Clause<'a> {
 pub enum Claim<'a> {
     /// The weighted atoms add up to a constant.
     Equality(Vec<(i64, Atom<'a>)>),
+    /// A column is the largest (or smallest) value of a column of some rows.
+    Extreme(Extreme<'a>),
     /// The weighted atoms are at least (or more than) a constant.
     AtLeast(Vec<(i64, Atom<'a>)>),
     /// Not all of these together.
@@ -45,6 +47,15 @@ pub enum Claim<'a> {
     /// A condition on one row of one relation.
     Row(RelationId, &'a Expr),
     Opaque,
+}
+
+pub struct Extreme<'a> {
+    pub place: Place,
+    pub group: Group<'a>,
+    /// Without rows the column is 0.
+    pub zero_if_none: bool,
+    /// The same as an equality.
+    pub atoms: Vec<(i64, Atom<'a>)>,
 }
 
 #[derive(Clone)]
@@ -382,10 +393,41 @@ impl<'a> Builder<'a> {
 
     fn equality(&self, left: &'a Expr, right: &'a Expr) -> Claim<'a> {
         let mut atoms = Vec::new();
-        if self.linear(left, 1, &mut atoms) && self.linear(right, -1, &mut atoms) {
-            Claim::Equality(atoms)
-        } else {
-            Claim::Opaque
+        if !(self.linear(left, 1, &mut atoms) && self.linear(right, -1, &mut atoms)) {
+            return Claim::Opaque;
+        }
+        match (self.own_column(left), self.own_column(right)) {
+            (Some(place), None) => self.extreme(place, right, atoms),
+            (None, Some(place)) => self.extreme(place, left, atoms),
+            _ => Claim::Equality(atoms),
+        }
+    }
+
+    fn own_column(&self, expr: &Expr) -> Option<Place> {
+        match uncast(expr).kind {
+            ExprKind::Column { relation, column } if !self.derived.contains_key(&relation) => {
+                Some((relation, column))
+            }
+            _ => None,
+        }
+    }
+
+    /// `column = (SELECT max(…) FROM …)`, or with coalesce(…, 0) around it; else the equality that it is.
+    fn extreme(&self, place: Place, value: &'a Expr, atoms: Vec<(i64, Atom<'a>)>) -> Claim<'a> {
+        let value = uncast(value);
+        let (query, zero_if_none) = match &value.kind {
+            ExprKind::Coalesce(list) => (list.first().map(uncast), true),
+            _ => (Some(value), false),
+        };
+        let only = query.and_then(|query| match &query.kind {
+            ExprKind::ScalarSubquery(query) => Some(uncast(output(query, 0)?)),
+            _ => None,
+        });
+        match (only.map(|only| &only.kind), atoms.iter().find(|(_, atom)| is_extreme(atom))) {
+            (Some(ExprKind::Aggregate(_)), Some((_, Atom::Aggregate(group)))) => {
+                Claim::Extreme(Extreme { place, group: group.clone(), zero_if_none, atoms })
+            }
+            _ => Claim::Equality(atoms),
         }
     }
 
@@ -434,7 +476,10 @@ impl<'a> Builder<'a> {
                 self.linear(left, sign, atoms) && self.linear(right, -sign, atoms)
             }
             ExprKind::Negate(inner) => self.linear(inner, -sign, atoms),
-            ExprKind::Coalesce(list) => list.first().is_some_and(|first| self.linear(first, sign, atoms)),
+            ExprKind::Coalesce(list) => match list.as_slice() {
+                [first, second] if integer(second) == Some(0) => self.linear(first, sign, atoms),
+                _ => false,
+            },
             ExprKind::Column { relation, column } => match self.derived.get(relation) {
                 None => {
                     atoms.push((sign, Atom::Column((*relation, *column))));
@@ -478,9 +523,10 @@ impl<'a> Builder<'a> {
                 self.linear_in(left, sign, select, atoms) && self.linear_in(right, -sign, select, atoms)
             }
             ExprKind::Negate(inner) => self.linear_in(inner, -sign, select, atoms),
-            ExprKind::Coalesce(list) => {
-                list.first().is_some_and(|first| self.linear_in(first, sign, select, atoms))
-            }
+            ExprKind::Coalesce(list) => match list.as_slice() {
+                [first, second] if integer(second) == Some(0) => self.linear_in(first, sign, select, atoms),
+                _ => false,
+            },
             _ => self.linear(expr, sign, atoms),
         }
     }
@@ -536,6 +582,11 @@ impl<'a> Builder<'a> {
             },
         }
     }
+}
+
+fn is_extreme(atom: &Atom<'_>) -> bool {
+    use AggregateFunction::{Maximum, Minimum};
+    matches!(atom, Atom::Aggregate(group) if matches!(group.function, Some(Maximum | Minimum)))
 }
 
 fn is_exists(fact: &Fact<'_>) -> bool {

@@ -118,6 +118,16 @@ pub enum Rule {
     MarginWider,
     /// An inequality between sums whose margin both branches use up.
     MarginUsed,
+    /// "The highest of the rows' values", raised by `greatest` with every row that comes: the highest of the
+    /// merge's rows is the higher of the branches' two.
+    ExtremeRaised,
+    /// The opposite: rows go, or the highest value is set instead of raised.
+    ExtremeLost,
+    /// "Every row has its counterpart", and nobody takes counterparts away, or both always come and go together.
+    Counterpart,
+    /// The opposite: a row comes in one branch while its counterpart goes in the other, or each branch takes
+    /// another one of several counterparts.
+    CounterpartTaken,
     /// "Null (or absent) exactly when": every transaction moves both facts in the same direction and none
     /// moves them back, so a fact has changed in the merge exactly if it has in one of the branches, and in
     /// each branch both change together.

@@ -285,3 +285,10 @@ pub fn unique_part(table: &Table, key: &Key) -> Option<Key> {
         .chain(&table.unique_keys)
         .find_map(|unique| unique.columns.iter().map(value).collect::<Option<Key>>())
 }
+
+/// Columns that contain a unique key whose columns are never NULL: one row has their values.
+pub fn has_one_row_at_most(table: &Table, columns: &BTreeSet<ColumnIndex>) -> bool {
+    table.primary_key.iter().chain(&table.unique_keys).any(|key| {
+        key.columns.iter().all(|column| columns.contains(column) && table.columns[*column].not_null)
+    })
+}

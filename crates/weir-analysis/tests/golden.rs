@@ -66,3 +66,33 @@ fn payroll() {
 fn tpcc() {
     check("tpcc");
 }
+
+#[test]
+fn auction() {
+    check("auction");
+}
+
+#[test]
+fn escrow_tickets() {
+    check("escrow-tickets");
+}
+
+#[test]
+fn rubis() {
+    check("rubis");
+}
+
+#[test]
+fn smallbank() {
+    check("smallbank");
+}
+
+#[test]
+fn social() {
+    check("social");
+}
+
+#[test]
+fn tpcw() {
+    check("tpcw");
+}

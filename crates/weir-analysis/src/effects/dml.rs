@@ -5,7 +5,7 @@ use weir_sql::bound::{
     RelationId, Statement, Update,
 };
 use weir_sql::catalog::ColumnIndex;
-use weir_sql::walk::{self, uncast};
+use weir_sql::walk::{self, conjuncts, uncast};
 
 use super::interpret::{Binding, Interpreter};
 use super::{ColumnOperation, Conflict, Frame, Operation, ReadId, Term, TermId, Write};
@@ -108,6 +108,12 @@ impl Interpreter<'_> {
         let row = self.add_read(table, span);
         self.relations.insert(relation, Binding::Row(row));
         self.scope(Some(relation), from, filter);
+        let conditions: Vec<&Expr> = filter.iter().flat_map(|filter| conjuncts(filter)).collect();
+        let equalities = conditions
+            .iter()
+            .all(|condition| matches!(condition.kind, ExprKind::Binary { op: BinaryOp::Equal, .. }));
+        let read = self.read_mut(row);
+        read.by_key_alone = from.is_empty() && equalities && read.key.len() == conditions.len();
         let frame = if from.is_empty() { None } else { self.frame_of_from(from) };
         (row, frame)
     }

@@ -1,7 +1,7 @@
 //! Expressions to terms.
 
 use weir_sql::bound::{Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, RelationId, VolatileFunction};
-use weir_sql::catalog::ColumnIndex;
+use weir_sql::catalog::{ColumnIndex, Table};
 use weir_sql::walk::{conjuncts, parts, subquery, uncast};
 use weir_types::numeric::Numeric;
 use weir_types::{SqlType, Value};
@@ -144,6 +144,7 @@ impl Interpreter<'_> {
 
     pub(super) fn field(&mut self, row: super::ReadId, column: ColumnIndex) -> TermId {
         let comparing = self.comparing;
+        let app = self.app;
         let read = self.read_mut(row);
         read.columns.insert(column);
         if !comparing {
@@ -151,7 +152,12 @@ impl Interpreter<'_> {
         }
         match read.key.iter().find(|(bound, _)| *bound == column) {
             Some((_, term)) => *term,
-            None => self.terms().intern(Term::Field { row, column }),
+            None => {
+                let sign = checked_sign(app.catalog.table(read.table), column);
+                let term = self.terms().intern(Term::Field { row, column });
+                self.terms().learn(term, sign);
+                term
+            }
         }
     }
 
@@ -257,6 +263,22 @@ pub(super) fn same_value(expr: &Expr) -> &Expr {
         ExprKind::Cast { operand, .. } if keeps_value(&operand.ty, &expr.ty) => same_value(operand),
         _ => expr,
     }
+}
+
+/// What the table's CHECKs say of a column's sign, as in `CHECK (seats > 0)`.
+pub fn checked_sign(table: &Table, column: ColumnIndex) -> Sign {
+    let is_column = |expr: &Expr| matches!(expr.kind, ExprKind::Column { column: of, .. } if of == column);
+    let conditions = table.checks.iter().flat_map(|check| conjuncts(&check.expr));
+    let signs = conditions.filter_map(|condition| {
+        let ExprKind::Binary { op, left, right } = &condition.kind else { return None };
+        let (left, right) = (uncast(left), uncast(right));
+        match (is_column(left), is_column(right)) {
+            (true, _) => negated_sign(opposite(*op)?, right),
+            (_, true) => negated_sign(opposite(flipped(*op))?, left),
+            _ => None,
+        }
+    });
+    signs.fold(Sign::ANY, Sign::and)
 }
 
 fn sign_of_float(n: f64) -> Sign {

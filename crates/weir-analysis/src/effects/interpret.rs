@@ -111,6 +111,7 @@ impl<'a> Interpreter<'a> {
             conditions: Vec::new(),
             lowest: None,
             locked: false,
+            by_key_alone: false,
             context: self.context.clone(),
             span,
         });

@@ -19,7 +19,7 @@ use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 
 pub use condition::{Comparison, Condition};
-pub use expression::integer;
+pub use expression::{checked_sign, integer};
 pub use interpret::effects;
 pub use term::{Sign, Term, TermId, Terms};
 
@@ -64,6 +64,8 @@ pub struct Read {
     pub lowest: Option<ColumnIndex>,
     /// FOR UPDATE.
     pub locked: bool,
+    /// The target of an UPDATE or DELETE that has no other condition than its key.
+    pub by_key_alone: bool,
     pub context: Context,
     pub span: Span,
 }

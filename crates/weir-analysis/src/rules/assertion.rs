@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_sql::bound::AggregateFunction;
 
+use super::extreme::{self, Extreme};
 use super::{Outcome, combine, dense, fact, record, sum};
 use crate::assertion::{Atom, Claim, Clause, Shape};
 use crate::effects::Write;
@@ -42,6 +43,10 @@ fn clause_outcome(
     match &clause.claim {
         Claim::Equality(atoms) if is_dense(atoms) => dense::judge(world, shape, clause, atoms, procedure),
         Claim::Equality(atoms) => sum::equality(world, shape, clause, atoms, procedure),
+        Claim::Extreme(claim) => match Extreme::of(world, shape, claim) {
+            Some(extreme) => extreme::judge(world, shape, &extreme, procedure),
+            None => dense::judge(world, shape, clause, &claim.atoms, procedure),
+        },
         Claim::AtLeast(atoms) => sum::at_least(world, shape, clause, atoms, procedure),
         Claim::NotTogether(facts) => fact::judge(world, shape, clause, facts, procedure),
         Claim::Row(relation, violation) => {

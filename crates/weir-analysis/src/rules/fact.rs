@@ -7,15 +7,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_sql::bound::RelationId;
-use weir_sql::catalog::TableId;
+use weir_sql::bound::{BinaryOp, ExprKind, RelationId};
+use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk;
 
+use super::counterpart::{self, Counterparts};
 use super::{Outcome, assertion, record};
 use crate::assertion::{Clause, Fact, Group, Shape};
-use crate::effects::{ColumnOperation, Operation, Term, TermId, Write};
+use crate::effects::{ColumnOperation, Context, Operation, Term, TermId, Write};
 use crate::verdict::{Alone, Rule};
-use crate::world::World;
+use crate::world::{self, World};
 
 pub fn judge(
     world: &World<'_>,
@@ -24,6 +25,9 @@ pub fn judge(
     facts: &[Fact<'_>],
     procedure: usize,
 ) -> Option<Outcome> {
+    if let Some(counterparts) = Counterparts::of(shape, clause, facts) {
+        return counterpart::judge(world, shape, &counterparts, procedure);
+    }
     let tables = tables_of(shape, clause, facts);
     let touching: Vec<&Write> =
         world.effects[procedure].writes.iter().filter(|write| assertion::touches(shape, write)).collect();
@@ -34,6 +38,10 @@ pub fn judge(
         assumes.extend(moved.assumes.get(&procedure).into_iter().flatten().cloned());
     }
     let outcome = match conflict(world, &tables, &movers, procedure) {
+        None if takes_some(world, facts, procedure) => {
+            let because = "Of several rows of a group each branch may take another one; the merge has none.";
+            Outcome::no(Rule::FactsBothWays, procedure, operation, because)
+        }
         None => {
             let because = "Each fact is moved in one direction only, and new groups come whole: a fact has changed \
                            in the merge exactly if it has in a branch, and there both have.";
@@ -62,6 +70,8 @@ struct Movers {
     to_true: BTreeSet<usize>,
     to_false: BTreeSet<usize>,
     assumes: BTreeMap<usize, BTreeSet<String>>,
+    /// The loops and branches in which each moves it.
+    contexts: BTreeMap<usize, BTreeSet<Context>>,
 }
 
 fn tables_of(shape: &Shape<'_>, clause: &Clause<'_>, facts: &[Fact<'_>]) -> BTreeMap<RelationId, TableId> {
@@ -107,6 +117,9 @@ fn movers(
                 if *negated { (disappears, appears) } else { (appears, disappears) }
             }
         };
+        if makes_true || makes_false {
+            movers.contexts.entry(procedure).or_default().insert(write.context.clone());
+        }
         if makes_true {
             movers.to_true.insert(procedure);
         }
@@ -222,16 +235,43 @@ fn conflict(
             && tables.values().any(|&table| table == write.table)
             && !comes_whole(world, tables, procedure, write)
     });
-    adds_to_group
-        .then(|| movers.iter().flat_map(|moved| &moved.to_true).copied().find(|&other| other != procedure))
-        .flatten()
+    adds_to_group.then(|| movers.iter().flat_map(|moved| &moved.to_true).copied().next()).flatten()
 }
 
-/// Alone: it moves all of the facts or none, and what it creates it creates whole.
+/// The transaction takes rows of a group that may have others, of which the other branch may take the rest.
+fn takes_some(world: &World<'_>, facts: &[Fact<'_>], procedure: usize) -> bool {
+    facts.iter().any(|fact| {
+        let Fact::Exists { group, .. } = fact else { return false };
+        group.tables.iter().any(|&(relation, table)| {
+            let takes = |write: &Write| write.table == table && write.is_delete();
+            world.effects[procedure].writes.iter().any(takes)
+                && !world::has_one_row_at_most(world.table(table), &equal_columns(group, relation))
+        })
+    })
+}
+
+/// Columns of the relation that the group's filters bind to something else.
+fn equal_columns(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnIndex> {
+    let equalities = group.filters.iter().filter_map(|filter| match &filter.kind {
+        ExprKind::Binary { op: BinaryOp::Equal, left, right } => {
+            Some([walk::uncast(left), walk::uncast(right)])
+        }
+        _ => None,
+    });
+    let columns = equalities.flatten().filter_map(|side| match side.kind {
+        ExprKind::Column { relation: of, column } if of == relation => Some(column),
+        _ => None,
+    });
+    columns.collect()
+}
+
+/// Alone: it moves all of the facts, in one place, or none, and what it creates it creates whole.
 fn moves_together(world: &World<'_>, facts: &[Fact<'_>], movers: &[Movers], procedure: usize) -> bool {
     let moved = movers
         .iter()
         .filter(|moved| moved.to_true.contains(&procedure) || moved.to_false.contains(&procedure))
         .count();
-    !world.effects[procedure].irregular && (moved == 0 || moved == facts.len())
+    let contexts: BTreeSet<&Context> =
+        movers.iter().flat_map(|moved| moved.contexts.get(&procedure)).flatten().collect();
+    !world.effects[procedure].irregular && contexts.len() <= 1 && (moved == 0 || moved == facts.len())
 }

@@ -6,10 +6,13 @@
 mod assertion;
 mod balance;
 mod bound;
+mod counterpart;
 mod dense;
 mod derived;
+mod extreme;
 mod fact;
 mod foreign_key;
+mod margin;
 mod record;
 mod sum;
 mod unique;

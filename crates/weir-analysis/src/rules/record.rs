@@ -6,8 +6,7 @@ use weir_sql::bound::Expr;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::{self, conjuncts};
 
-use super::bound;
-use super::{Outcome, combine, describe};
+use super::{Outcome, bound, combine, describe, margin};
 use crate::effects::{ColumnOperation, Operation, Term, TermId, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::World;
@@ -88,6 +87,11 @@ fn update(
         columns.iter().copied().filter(|&column| !world.is_immutable(table, column)).collect();
     if let (&[column], Some(bound)) = (mutable.as_slice(), bound::of(expr, negated, &mutable)) {
         return bound::judge(world, table, column, bound, procedure, write);
+    }
+    if let Some(weights) = margin::of(expr, negated)
+        && let Some(outcome) = margin::judge(world, table, &weights, procedure, write)
+    {
+        return outcome;
     }
     let operation = describe(world, write);
     if updated.iter().any(|(_, operation)| adds(*operation)) {
