@@ -1,5 +1,6 @@
-//! The same calls of one client on PostgreSQL 15 and on Weir with one shard and with four: the same results
-//! to the digit, the same SQLSTATEs, and in the end the same rows in every table.
+//! The same calls of one client on PostgreSQL 15 and on Weir, TPC-C with one shard and with four, the other
+//! examples with one: the same results to the digit, the same SQLSTATEs, and in the end the same rows in every
+//! table.
 
 mod on_postgres;
 
@@ -22,15 +23,84 @@ use weir_txn::storage::view::WholeView;
 use weir_types::text::to_text;
 use weir_types::{SqlType, Value};
 
-const SETTINGS: &[(&str, &str)] = &[
-    ("warehouses", "4"),
-    ("items", "200"),
-    ("customers_per_district", "30"),
-    ("remote_lines", "0.3"),
-    ("remote_payments", "0.5"),
-    ("rollback", "0.05"),
+/// An example at a size at which its calls meet.
+struct Example {
+    name: &'static str,
+    settings: &'static [(&'static str, &'static str)],
+    calls: usize,
+    on: &'static [(u16, Links)],
+    /// How many calls are refused, on both.
+    refused: std::ops::Range<usize>,
+}
+
+const ONE_SHARD: &[(u16, Links)] = &[(1, Links::Ordered)];
+
+const TPCC: Example = Example {
+    name: "tpcc",
+    settings: &[
+        ("warehouses", "4"),
+        ("items", "200"),
+        ("customers_per_district", "30"),
+        ("remote_lines", "0.3"),
+        ("remote_payments", "0.5"),
+        ("rollback", "0.05"),
+    ],
+    calls: 2_000,
+    on: &[(1, Links::Ordered), (4, Links::Ordered), (4, Links::Overtaking)],
+    refused: 10..100,
+};
+
+const OTHERS: &[Example] = &[
+    Example {
+        name: "payroll",
+        settings: &[("departments", "5"), ("employees", "50"), ("well_paid", "0.2")],
+        calls: 1_500,
+        on: ONE_SHARD,
+        refused: 1..500,
+    },
+    Example {
+        name: "smallbank",
+        settings: &[("customers", "20"), ("hot_customers", "3"), ("hot", "0.8")],
+        calls: 1_500,
+        on: ONE_SHARD,
+        refused: 1..800,
+    },
+    Example { name: "social", settings: &[("members", "60")], calls: 1_500, on: ONE_SHARD, refused: 1..500 },
+    Example {
+        name: "escrow-tickets",
+        settings: &[("events", "3"), ("seats", "100"), ("tickets_each", "20"), ("houses", "1")],
+        calls: 1_500,
+        on: ONE_SHARD,
+        refused: 1..900,
+    },
+    Example {
+        name: "auction",
+        settings: &[("auctions", "10"), ("bids_each", "3")],
+        calls: 1_500,
+        on: ONE_SHARD,
+        refused: 1..200,
+    },
+    Example {
+        name: "tpcw",
+        settings: &[("items", "100"), ("customers", "100"), ("carts", "40"), ("ordering", "true")],
+        calls: 1_500,
+        on: ONE_SHARD,
+        refused: 1..200,
+    },
+    Example {
+        name: "rubis",
+        settings: &[
+            ("users", "100"),
+            ("items", "30"),
+            ("old_items", "30"),
+            ("taken_nicknames", "0.5"),
+            ("pieces_max", "20"),
+        ],
+        calls: 2_000,
+        on: ONE_SHARD,
+        refused: 1..200,
+    },
 ];
-const CALLS: usize = 2_000;
 
 /// Values as text; `None` is NULL.
 type Line = Vec<Option<String>>;
@@ -55,7 +125,8 @@ fn answers_of_postgres(database: &mut OnPostgres, calls: &[Call]) -> Vec<Answer>
     let answer = |call| {
         let sql = call_text(&database.application, call);
         match database.client.simple_query(&sql) {
-            Ok(messages) => Ok(lines(&messages).pop().unwrap_or_else(|| panic!("{sql} answers nothing"))),
+            // No line where nothing goes out.
+            Ok(messages) => Ok(lines(&messages).pop().unwrap_or_default()),
             Err(error) => Err(error.code().unwrap_or_else(|| panic!("{sql}: {error}")).code().to_string()),
         }
     };
@@ -87,7 +158,8 @@ enum Links {
 fn on_weir(database: &OnPostgres, calls: &[Call], shards: u16, links: Links) -> (Vec<Answer>, Tables) {
     let application = &database.application;
     let analysis = weir_analysis::analyze(application);
-    let program = Arc::new(Program::compile(application, &analysis.plan, shards).expect("TPC-C compiles"));
+    let program =
+        Arc::new(Program::compile(application, &analysis.plan, shards).expect("the example compiles"));
     // Equal delays keep the order; others are drawn from 1 up to so many microseconds.
     let (delay_us_max, at_once) = match links {
         Links::Ordered => (1, calls.len()),
@@ -148,27 +220,39 @@ fn table_of_weir(view: &WholeView<'_>, table: &Table) -> Vec<Line> {
     rows
 }
 
-#[test]
-fn weir_answers_as_postgresql_does_with_one_shard_and_with_four() {
-    let mut database = OnPostgres::start("tpcc", SETTINGS);
+#[track_caller]
+fn check(example: &Example) {
+    let Example { name, settings, calls, on, refused } = example;
+    let mut database = OnPostgres::start(name, settings);
     let mut generator = CallGenerator::new(&database.workload, SEED, 0);
-    let calls: Vec<Call> = (0..CALLS).map(|_| generator.next_call().expect("calls never end")).collect();
+    let calls: Vec<Call> = (0..*calls).map(|_| generator.next_call().expect("calls never end")).collect();
     let expected = answers_of_postgres(&mut database, &calls);
     let expected_tables = tables_of_postgres(&mut database);
     let failed = expected.iter().filter(|answer| answer.is_err()).count();
-    assert!((10..100).contains(&failed), "{failed} orders have an unused item");
-    for (shards, links) in [(1, Links::Ordered), (4, Links::Ordered), (4, Links::Overtaking)] {
+    assert!(refused.contains(&failed), "{name}: {failed} calls are refused");
+    for &(shards, links) in *on {
         let (answers, tables) = on_weir(&database, &calls, shards, links);
-        assert_eq!(answers.len(), CALLS, "{shards} shards, {links:?}");
+        let place = format!("{name}, {shards} shards, {links:?}");
+        assert_eq!(answers.len(), calls.len(), "{place}");
         for (number, call) in calls.iter().enumerate() {
             let sql = call_text(&database.application, call);
-            assert_eq!(answers[number], expected[number], "{shards} shards, {links:?}, call {number}: {sql}");
+            assert_eq!(answers[number], expected[number], "{place}, call {number}: {sql}");
         }
-        for (name, rows) in &expected_tables {
-            let found = &tables[name];
-            assert_eq!(found.len(), rows.len(), "{shards} shards, {links:?}, rows of {name}");
+        for (table, rows) in &expected_tables {
+            let found = &tables[table];
+            assert_eq!(found.len(), rows.len(), "{place}, rows of {table}");
             let different = found.iter().zip(rows).find(|(found, row)| found != row);
-            assert_eq!(different, None, "{shards} shards, {links:?}: a row of {name} here and in PostgreSQL");
+            assert_eq!(different, None, "{place}: a row of {table} here and in PostgreSQL");
         }
     }
+}
+
+#[test]
+fn weir_answers_tpcc_as_postgresql_does_with_one_shard_and_with_four() {
+    check(&TPCC);
+}
+
+#[test]
+fn weir_answers_the_other_examples_as_postgresql_does() {
+    OTHERS.iter().for_each(check);
 }
