@@ -1,7 +1,7 @@
 //! What the analysis wants a person to know beside the verdicts: lost updates, defaults it chose, what it
 //! could not decide.
 
-use weir_sql::Span;
+use weir_sql::{Diagnostic, Span};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -10,6 +10,17 @@ pub struct Finding {
     pub severity: Severity,
     pub message: String,
     pub span: Span,
+}
+
+impl Finding {
+    /// What the reading of the application passed over.
+    pub fn of_note(note: &Diagnostic) -> Finding {
+        let (id, severity) = match note.severity {
+            weir_sql::Severity::Info => ("passed-over", Severity::Note),
+            _ => ("not-understood", Severity::Warning),
+        };
+        Finding { id, severity, message: note.message.clone(), span: note.span }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

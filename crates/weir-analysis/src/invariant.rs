@@ -1,8 +1,12 @@
 //! What must hold in every state that anybody can see: constraints, keys, indexes, views and assertions,
 //! each with a stable name and the place where it is declared.
 
+use std::collections::BTreeSet;
+
+use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, SequenceId, Table, TableId};
 use weir_sql::{Application, Span};
+use weir_types::SqlType;
 
 /// Index into [`crate::Analysis::invariants`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,11 +31,17 @@ pub enum InvariantKind {
     NotNull,
     /// Index into the table's checks.
     Check(usize),
+    /// The CHECK of a column's domain: index into the table's checks.
+    Domain(usize),
+    /// The values of a column are among the labels of its enumeration.
+    Enumeration,
     PrimaryKey,
     /// Index into the table's unique keys.
     Unique(usize),
     /// A unique `CREATE INDEX`: index into the table's indexes.
     UniqueIndex(usize),
+    /// Index into the table's exclusions.
+    Exclude(usize),
     /// Index into the table's foreign keys.
     ForeignKey(usize),
     Sequence(SequenceId),
@@ -49,6 +59,8 @@ impl InvariantKind {
         match self {
             InvariantKind::NotNull => "not_null",
             InvariantKind::Check(_) => "check",
+            InvariantKind::Domain(_) | InvariantKind::Enumeration => "domain",
+            InvariantKind::Exclude(_) => "exclude",
             InvariantKind::PrimaryKey => "primary_key",
             InvariantKind::Unique(_) | InvariantKind::UniqueIndex(_) => "unique",
             InvariantKind::ForeignKey(_) => "foreign_key",
@@ -112,14 +124,20 @@ fn of_table(app: &Application, table: &Table, list: &mut Vec<Invariant>) {
             let span = column.not_null_span.unwrap_or(column.span);
             add(name, InvariantKind::NotNull, vec![index], text, span);
         }
+        if let SqlType::Enum(of) = &column.ty {
+            let name = format!("{}.{} {}", table.name, column.name, of.name);
+            let text = format!("{} IN ({})", column.name, of.labels.join(", "));
+            add(name, InvariantKind::Enumeration, vec![index], text, column.span);
+        }
     }
     for (index, check) in table.checks.iter().enumerate() {
-        let mut columns = Vec::new();
-        weir_sql::walk::columns(&check.expr, &mut |_, column| columns.push(column));
-        columns.sort_unstable();
-        columns.dedup();
+        let columns = columns_of_all([&check.expr]);
         let text = app.sources.text(check.span).to_string();
-        add(check.name.clone(), InvariantKind::Check(index), columns, text, check.span);
+        let kind = match check.domain {
+            Some(_) => InvariantKind::Domain(index),
+            None => InvariantKind::Check(index),
+        };
+        add(check.name.clone(), kind, columns, text, check.span);
     }
     if let Some(key) = &table.primary_key {
         let text = format!("PRIMARY KEY {}", column_list(table, &key.columns));
@@ -129,6 +147,12 @@ fn of_table(app: &Application, table: &Table, list: &mut Vec<Invariant>) {
         let text = format!("UNIQUE {}", column_list(table, &key.columns));
         add(key.name.clone(), InvariantKind::Unique(index), key.columns.clone(), text, key.span);
     }
+    for (index, exclusion) in table.exclusions.iter().enumerate() {
+        let exprs = exclusion.elements.iter().map(|(expr, _)| expr).chain(&exclusion.predicate);
+        let text = app.sources.text(exclusion.span).to_string();
+        let columns = columns_of_all(exprs);
+        add(exclusion.name.clone(), InvariantKind::Exclude(index), columns, text, exclusion.span);
+    }
     for (index, key) in table.foreign_keys.iter().enumerate() {
         let text = foreign_key_text(&app.catalog, table, key);
         add(key.name.clone(), InvariantKind::ForeignKey(index), key.columns.clone(), text, key.span);
@@ -136,13 +160,34 @@ fn of_table(app: &Application, table: &Table, list: &mut Vec<Invariant>) {
     for (index, item) in table.indexes.iter().enumerate() {
         let mut columns = Vec::new();
         for key in &item.keys {
-            weir_sql::walk::columns(&key.expr, &mut |_, column| columns.push(column));
+            for column in columns_of_all([&key.expr]) {
+                if !columns.contains(&column) {
+                    columns.push(column);
+                }
+            }
         }
         let unique = if item.unique { "UNIQUE " } else { "" };
-        let text = format!("{unique}INDEX {} {}", item.name, column_list(table, &columns));
+        // What is not simply a list of columns is told in its own words.
+        let plain = item.predicate.is_none()
+            && item.keys.iter().all(|key| matches!(key.expr.kind, ExprKind::Column { .. }));
+        let text = match plain {
+            true => format!("{unique}INDEX {} {}", item.name, column_list(table, &columns)),
+            false => app.sources.text(item.span).to_string(),
+        };
         let kind = if item.unique { InvariantKind::UniqueIndex(index) } else { InvariantKind::Index(index) };
         add(item.name.clone(), kind, columns, text, item.span);
     }
+}
+
+/// In order, each once.
+pub fn columns_of_all<'e>(exprs: impl IntoIterator<Item = &'e Expr>) -> Vec<ColumnIndex> {
+    let mut columns = BTreeSet::new();
+    for expr in exprs {
+        weir_sql::walk::columns(expr, &mut |_, column| {
+            columns.insert(column);
+        });
+    }
+    columns.into_iter().collect()
 }
 
 fn foreign_key_text(catalog: &Catalog, table: &Table, key: &ForeignKey) -> String {

@@ -68,7 +68,7 @@ pub fn analyze_weighted(app: &Application, weights: &Weights) -> Analysis {
         rules::settle_reliance(&mut list, procedure);
         outcomes.push(list);
     }
-    let mut diagnostics = Vec::new();
+    let mut diagnostics: Vec<Finding> = app.notes.iter().map(Finding::of_note).collect();
     anomaly::findings(&world, &mut diagnostics);
     let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
     let partitioning = partitioning::partition(app, &effects, weights);

@@ -229,15 +229,19 @@ fn summary(app: &Application, analysis: &Analysis, text: &mut String) {
     }
 }
 
+/// Those that say the same are told once, with their number; the JSON has every place.
 fn findings(app: &Application, analysis: &Analysis, text: &mut String) {
-    for finding in &analysis.diagnostics {
+    for (index, finding) in analysis.diagnostics.iter().enumerate() {
+        let same = |other: &&crate::Finding| other.id == finding.id && other.message == finding.message;
+        if analysis.diagnostics[..index].iter().any(|other| same(&other)) {
+            continue;
+        }
         let place = app.sources.place(finding.span);
-        let _ = writeln!(
-            text,
-            "\n{}: {} [{}]\n  at {place}",
-            finding.severity.name(),
-            finding.message,
-            finding.id
-        );
+        let (severity, message, id) = (finding.severity.name(), &finding.message, finding.id);
+        let _ = write!(text, "\n{severity}: {message} [{id}]\n  at {place}");
+        let _ = match analysis.diagnostics[index + 1..].iter().filter(same).count() {
+            0 => writeln!(text),
+            more => writeln!(text, ", and {more} more"),
+        };
     }
 }

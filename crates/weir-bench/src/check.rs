@@ -47,7 +47,7 @@ impl Invariants {
                     ))
                 }
                 InvariantKind::NotNull => table(Constraint::NotNull, invariant.columns[0]),
-                InvariantKind::Check(at) => table(Constraint::Check, at),
+                InvariantKind::Check(at) | InvariantKind::Domain(at) => table(Constraint::Check, at),
                 InvariantKind::ForeignKey(at) => table(Constraint::ForeignKey, at),
                 InvariantKind::PrimaryKey => table(Constraint::Unique, 0),
                 InvariantKind::Unique(at) => {
@@ -63,6 +63,8 @@ impl Invariants {
                     });
                     table(Constraint::Unique, at + before)
                 }
+                // No other value can be written; EXCLUDE is refused before anything runs.
+                InvariantKind::Enumeration | InvariantKind::Exclude(_) => Check::Always,
                 InvariantKind::Index(_) | InvariantKind::Sequence(_) | InvariantKind::View(_) => {
                     Check::Always
                 }

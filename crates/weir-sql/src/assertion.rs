@@ -6,16 +6,20 @@
 use weir_types::{SqlState, SqlType};
 
 use crate::binder::{self, Context};
-use crate::bound::ExprKind;
-use crate::catalog::{Assertion, Catalog};
+use crate::catalog::Assertion;
 use crate::ddl::PendingAssertion;
 use crate::lexer::{Lexer, Token, TokenKind, closing_end};
+use crate::notes::Notes;
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::walk;
 
-/// The text without assertions, and the assertions.
-pub(crate) fn split(file: u32, text: &str) -> Result<(String, Vec<PendingAssertion>), Diagnostic> {
+/// The text without assertions, and the assertions. A tolerant reading notes other things that are cut out.
+pub(crate) fn split(
+    file: u32,
+    text: &str,
+    notes: Option<&Notes>,
+) -> Result<(String, Vec<PendingAssertion>), Diagnostic> {
     let piece = Piece::new(file, 0, text);
     let tokens: Vec<Token> = Lexer::new(text, 0).collect();
     let mut rest = text.to_owned();
@@ -28,7 +32,7 @@ pub(crate) fn split(file: u32, text: &str) -> Result<(String, Vec<PendingAsserti
             tokens.get(i + ahead).is_some_and(|token: &Token| token.is_word(text, word))
         };
         if text.as_bytes()[token.start] == b'\\' && starts {
-            let end = backslash(piece, token.start)?;
+            let end = backslash(piece, token.start, notes)?;
             blank(&mut rest, token.start, end);
             i += tokens[i..].iter().take_while(|token| token.start < end).count();
             continue;
@@ -40,8 +44,13 @@ pub(crate) fn split(file: u32, text: &str) -> Result<(String, Vec<PendingAsserti
             i = next;
             continue;
         }
-        if starts && word(0, "copy") {
-            refuse_rows(piece, &tokens[i..])?;
+        if starts
+            && word(0, "copy")
+            && let Some(end) = rows(piece, &tokens[i..], notes)?
+        {
+            blank(&mut rest, token.start, end);
+            i += tokens[i..].iter().take_while(|token| token.start < end).count();
+            continue;
         }
         starts = token.is(b';');
         i += 1;
@@ -50,37 +59,46 @@ pub(crate) fn split(file: u32, text: &str) -> Result<(String, Vec<PendingAsserti
 }
 
 /// Spaces, with the line ends kept.
-fn blank(text: &mut String, start: usize, end: usize) {
+pub(crate) fn blank(text: &mut String, start: usize, end: usize) {
     let blanks: String =
         text[start..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
     text.replace_range(start..end, &blanks);
 }
 
 /// psql commands without effect on what the file means; the others would change it.
-fn backslash(piece: Piece<'_>, start: usize) -> Result<usize, Diagnostic> {
+fn backslash(piece: Piece<'_>, start: usize, notes: Option<&Notes>) -> Result<usize, Diagnostic> {
     let line = piece.text[start..].lines().next().unwrap_or("");
     let end = start + line.len();
     let command = line[1..].split_whitespace().next().unwrap_or("");
     match command {
         "restrict" | "unrestrict" | "set" | "pset" | "timing" | "echo" | "qecho" | "encoding" => Ok(end),
-        _ => Err(Diagnostic::unsupported(
-            piece.range(start, start + 1 + command.len()),
-            format!("the psql command \\{command}"),
-            "pass every file to weir by itself, in order",
-        )),
+        _ => {
+            let refusal = Diagnostic::unsupported(
+                piece.range(start, start + 1 + command.len()),
+                format!("the psql command \\{command}"),
+                "pass every file to weir by itself, in order",
+            );
+            notes.ok_or(refusal.clone())?.leave_out(refusal);
+            Ok(end)
+        }
     }
 }
 
-fn refuse_rows(piece: Piece<'_>, tokens: &[Token]) -> Result<(), Diagnostic> {
+/// `COPY … FROM stdin` and the rows behind it: a tolerant reading skips them, to the byte that is returned.
+fn rows(piece: Piece<'_>, tokens: &[Token], notes: Option<&Notes>) -> Result<Option<usize>, Diagnostic> {
     let statement = tokens.iter().take_while(|token| !token.is(b';'));
-    match statement.clone().any(|token| token.is_word(piece.text, "stdin")) {
-        false => Ok(()),
-        true => Err(Diagnostic::unsupported(
-            piece.range(tokens[0].start, tokens[0].end),
-            "COPY with rows in a schema file",
-            "schema files hold no rows: describe the load in workload.toml (pg_dump --schema-only)",
-        )),
+    if !statement.clone().any(|token| token.is_word(piece.text, "stdin")) {
+        return Ok(None);
     }
+    let refusal = Diagnostic::unsupported(
+        piece.range(tokens[0].start, tokens[0].end),
+        "COPY with rows in a schema file",
+        "schema files hold no rows: describe the load in workload.toml (pg_dump --schema-only)",
+    );
+    notes.ok_or(refusal.clone())?.ignore(refusal, false);
+    let start = tokens[0].start;
+    let end = piece.text[start..].find("\n\\.").map_or(piece.text.len(), |at| start + at + 3);
+    Ok(Some(end))
 }
 
 /// The assertion at token `i`, the next token's index, and the byte after its semicolon.
@@ -143,25 +161,11 @@ fn one(piece: Piece<'_>, tokens: &[Token], i: usize) -> Result<(PendingAssertion
 }
 
 /// The condition of an assertion: a boolean whose subqueries hold everything.
-pub(crate) fn bind(catalog: &Catalog, pending: PendingAssertion) -> Result<Assertion, Diagnostic> {
+pub(crate) fn bind(context: &Context<'_>, pending: PendingAssertion) -> Result<Assertion, Diagnostic> {
     let piece = Piece::new(pending.span.file, pending.span.start, &pending.text);
-    let context = Context::new(catalog);
-    let bound = binder::bind_check(&context, piece)
+    let bound = binder::bind_check(context, piece)
         .map_err(|error| Diagnostic { span: original(&pending, error.span), ..error })?;
-    let mut changing = None;
-    walk::each_expr(&bound, &mut |part| {
-        let stable = !matches!(
-            part.kind,
-            ExprKind::TransactionTime
-                | ExprKind::Volatile(_)
-                | ExprKind::NextValue(_)
-                | ExprKind::CurrentValue(_)
-        );
-        if !stable {
-            changing.get_or_insert(part.span);
-        }
-    });
-    if let Some(span) = changing {
+    if let Some(span) = walk::changing(&bound) {
         return Err(Diagnostic::unsupported(
             original(&pending, span),
             "a value that changes by itself in an assertion",
@@ -190,7 +194,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expect: &str) {
-        let found = match split(0, text) {
+        let found = match split(0, text, None) {
             Ok((rest, assertions)) => {
                 assert_eq!(rest.len(), text.len());
                 let names = assertions.iter().map(|a| format!("{}[{}]", a.name, a.text));

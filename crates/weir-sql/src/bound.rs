@@ -138,6 +138,9 @@ pub enum ExprKind {
     TransactionTime,
     /// `clock_timestamp()`, `random()`, `gen_random_uuid()`: another value at every call.
     Volatile(VolatileFunction),
+    /// Something that Weir cannot compute, of these values; only where an application is read to be
+    /// analysed ([`crate::Reading::Tolerant`]), never in one that runs.
+    Opaque(Vec<Expr>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -523,6 +526,21 @@ pub enum StepKind {
         message: Option<Expr>,
     },
     Null,
+    /// A statement that could not be bound; only in an application that is analysed, never in one that runs.
+    Opaque(OpaqueStep),
+}
+
+/// What a statement that is not understood may do: everything that its text gives it the means to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpaqueStep {
+    /// Tables whose every row and column it may read.
+    pub reads: Vec<TableId>,
+    /// Tables in which it may insert, update and delete anything.
+    pub writes: Vec<TableId>,
+    /// Variables that may have any value behind it.
+    pub assigns: Vec<VariableId>,
+    /// It may end the procedure, or leave the loop around it.
+    pub leaves: bool,
 }
 
 /// Unique within the procedure.

@@ -1,8 +1,11 @@
 //! Tables, constraints, indexes, sequences, views and assertions, with the place of each.
 
-use weir_types::SqlType;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::bound::{Expr, Query};
+use weir_types::{EnumType, SqlType};
+
+use crate::bound::{Expr, Procedure, Query, VariableId};
 use crate::source::Span;
 
 /// Index into [`Catalog::tables`].
@@ -21,6 +24,32 @@ pub struct Catalog {
     pub tables: Vec<Table>,
     pub sequences: Vec<Sequence>,
     pub views: Vec<View>,
+    /// Enumerations and domains, by name.
+    pub types: BTreeMap<String, UserType>,
+    /// In the order in which they are created; those of one table run in the order of their names.
+    pub triggers: Vec<Trigger>,
+    /// Partitions are folded into their table: the partition's name, and the table's.
+    pub partitions: BTreeMap<String, String>,
+}
+
+/// `CREATE TYPE … AS ENUM` and `CREATE DOMAIN`.
+#[derive(Clone, Debug)]
+pub enum UserType {
+    Enum(Arc<EnumType>),
+    Domain(Domain),
+    /// Any other type that the schema declares.
+    Opaque,
+}
+
+/// A type with constraints. Columns of it have its base type, and its constraints as their own.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    pub name: String,
+    pub base: SqlType,
+    pub not_null: Option<Span>,
+    pub default: Option<Expr>,
+    /// `VALUE` is column 0 of relation 0. Those of a domain below it are here too.
+    pub checks: Vec<Check>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,10 +61,13 @@ pub struct Table {
     pub unique_keys: Vec<UniqueKey>,
     pub checks: Vec<Check>,
     pub foreign_keys: Vec<ForeignKey>,
+    pub exclusions: Vec<Exclusion>,
     /// Secondary indexes by `CREATE INDEX`; those that keys imply are not repeated here.
     pub indexes: Vec<Index>,
     /// `COMMENT ON TABLE … IS 'weir: partition by (…)'`.
     pub partition_by: Option<Vec<ColumnIndex>>,
+    /// `PARTITION BY …` of PostgreSQL, as written; its partitions are folded into it.
+    pub partitioned: Option<String>,
     /// `COMMENT ON TABLE … IS 'weir: replicated'`: a copy on every shard.
     pub replicated: bool,
     pub span: Span,
@@ -52,6 +84,8 @@ pub struct Column {
     pub default: Option<Expr>,
     /// `GENERATED ALWAYS AS IDENTITY`: an INSERT may not choose the value.
     pub generated_always: bool,
+    /// `GENERATED ALWAYS AS (…) STORED`: columns of the row are of relation 0.
+    pub generated: Option<Expr>,
     pub span: Span,
 }
 
@@ -69,6 +103,18 @@ pub struct Check {
     pub name: String,
     /// Columns appear as [`crate::bound::ExprKind::Column`] of relation 0.
     pub expr: Expr,
+    /// The domain that it comes from, with the column that it is about.
+    pub domain: Option<(String, ColumnIndex)>,
+    pub span: Span,
+}
+
+/// `EXCLUDE USING … (element WITH operator, …)`: no two rows for which every operator holds.
+#[derive(Clone, Debug)]
+pub struct Exclusion {
+    pub name: String,
+    pub elements: Vec<(Expr, String)>,
+    /// Its WHERE; columns are of relation 0.
+    pub predicate: Option<Expr>,
     pub span: Span,
 }
 
@@ -133,6 +179,43 @@ pub struct View {
     pub span: Span,
 }
 
+/// `CREATE TRIGGER`, with its function bound for the trigger's own table.
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    pub name: String,
+    pub table: TableId,
+    pub timing: TriggerTiming,
+    pub events: TriggerEvents,
+    /// FOR EACH ROW, or once for the statement.
+    pub each_row: bool,
+    /// WHEN (…), over `body`'s variables of NEW and OLD.
+    pub condition: Option<Expr>,
+    /// The trigger function. It returns nothing; RETURN NEW, OLD and NULL end it.
+    pub body: Procedure,
+    /// By column of the table, the variables of `body` that hold the new row; for a statement's trigger too.
+    pub new: Vec<VariableId>,
+    /// And the old row.
+    pub old: Vec<VariableId>,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriggerTiming {
+    Before,
+    After,
+    InsteadOf,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TriggerEvents {
+    pub insert: bool,
+    pub delete: bool,
+    pub truncate: bool,
+    pub update: bool,
+    /// UPDATE OF …: only if one of these is assigned; empty for any.
+    pub update_of: Vec<ColumnIndex>,
+}
+
 /// `CREATE ASSERTION name CHECK (…)`, SQL-92.
 #[derive(Clone, Debug)]
 pub struct Assertion {
@@ -152,12 +235,36 @@ impl Catalog {
         self.tables.iter().find(|table| table.name == name)
     }
 
+    /// The partitioned table of a partition.
+    pub fn table_of_partition(&self, name: &str) -> Option<&Table> {
+        self.partitions.get(name).and_then(|table| self.table_by_name(table))
+    }
+
     pub fn sequence(&self, id: SequenceId) -> &Sequence {
         &self.sequences[id.0 as usize]
     }
 }
 
 impl Table {
+    /// Without columns and constraints.
+    pub fn named(id: TableId, name: impl Into<String>, span: Span) -> Table {
+        Table {
+            id,
+            name: name.into(),
+            columns: Vec::new(),
+            primary_key: None,
+            unique_keys: Vec::new(),
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            exclusions: Vec::new(),
+            indexes: Vec::new(),
+            partition_by: None,
+            partitioned: None,
+            replicated: false,
+            span,
+        }
+    }
+
     pub fn column_by_name(&self, name: &str) -> Option<ColumnIndex> {
         self.columns.iter().position(|column| column.name == name)
     }

@@ -11,6 +11,8 @@ pub mod catalog;
 mod ddl;
 mod lexer;
 mod load;
+mod mentions;
+mod notes;
 pub mod parse;
 pub mod plpgsql;
 pub mod print;
@@ -21,8 +23,9 @@ mod type_name;
 pub mod walk;
 
 pub use catalog::Catalog;
-pub use load::load;
-pub use source::{Diagnostic, Sources, Span};
+pub use load::{load, load_with};
+pub use notes::Reading;
+pub use source::{Diagnostic, Severity, Sources, Span};
 pub use statement::{bind_call, bind_statement};
 
 /// Everything that an application's SQL files say.
@@ -32,4 +35,7 @@ pub struct Application {
     pub catalog: Catalog,
     pub procedures: Vec<bound::Procedure>,
     pub assertions: Vec<catalog::Assertion>,
+    /// What a tolerant reading passed over, in the order of its places. An application with a warning here
+    /// is to be analysed, not to be run.
+    pub notes: Vec<Diagnostic>,
 }

@@ -3,48 +3,126 @@
 //! Tables, indexes and views must exist when they are mentioned, as in PostgreSQL; procedures and
 //! assertions are bound when everything else is known, so that they may stand anywhere.
 
+use pg_query::protobuf::node;
+
 use crate::Application;
 use crate::assertion;
 use crate::bound::Procedure;
-use crate::catalog::Catalog;
-use crate::ddl::{PendingRoutine, Schema};
-use crate::parse::{self, Piece};
-use crate::plpgsql::bind_procedure;
+use crate::catalog::Assertion;
+use crate::ddl::{self, PendingAssertion, PendingRoutine, Schema};
+use crate::mentions::Mentions;
+use crate::notes::{Notes, Reading};
+use crate::parse::{self, ParsedStatement, Piece};
+use crate::plpgsql::{Surroundings, bind_procedure, bind_trigger};
 use crate::routine::{self, Signature};
-use crate::source::{Diagnostic, Sources};
+use crate::source::{Diagnostic, Severity, Sources};
 
 use weir_types::SqlState;
 
-/// Reads all files.
+/// Reads all files of an application that is to run.
 ///
 /// # Errors
 /// The first error of the schema, or else every error of the procedures and assertions; together with the
 /// sources, so that the caller can show the places.
 pub fn load(sources: Sources) -> Result<Application, (Sources, Vec<Diagnostic>)> {
-    match load_parts(&sources) {
-        Ok((catalog, procedures, assertions)) => Ok(Application { sources, catalog, procedures, assertions }),
-        Err(errors) => Err((sources, errors)),
+    load_with(sources, Reading::Strict)
+}
+
+/// Reads all files. A tolerant reading lists in [`Application::notes`] what it passed over.
+///
+/// # Errors
+/// As [`load`]; of a tolerant reading, every mistake of the input, and nothing that Weir merely lacks.
+pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
+    let mut schema = Schema::default();
+    if reading == Reading::Tolerant {
+        schema.notes = Some(Notes::default());
+    }
+    let assertions = match read_schema(&sources, &mut schema) {
+        Ok(assertions) => assertions,
+        Err(error) => return Err((sources, vec![error])),
+    };
+    let mut errors = Vec::new();
+    let procedures = bind_routines(&sources, &mut schema, &mut errors);
+    let assertions = bind_assertions(&schema, assertions, &mut errors);
+    let notes = schema.notes.map(Notes::into_list).unwrap_or_default();
+    let (wrong, notes): (Vec<Diagnostic>, Vec<Diagnostic>) =
+        notes.into_iter().partition(|note| note.severity == Severity::Error);
+    errors.extend(wrong);
+    match errors.is_empty() {
+        true => Ok(Application { sources, catalog: schema.catalog, procedures, assertions, notes }),
+        false => Err((sources, errors)),
     }
 }
 
-type Parts = (Catalog, Vec<Procedure>, Vec<crate::catalog::Assertion>);
-
-fn load_parts(sources: &Sources) -> Result<Parts, Vec<Diagnostic>> {
-    let mut schema = Schema::default();
+fn read_schema(sources: &Sources, schema: &mut Schema) -> Result<Vec<PendingAssertion>, Diagnostic> {
+    let mut texts = Vec::new();
+    let mut statements: Vec<(usize, ParsedStatement)> = Vec::new();
     let mut assertions = Vec::new();
-    for (file, source) in sources.files.iter().enumerate() {
-        let file = file as u32;
-        let (text, found) = assertion::split(file, &source.text).map_err(|error| vec![error])?;
+    for (index, source) in sources.files.iter().enumerate() {
+        let file = index as u32;
+        let (mut text, found) = assertion::split(file, &source.text, schema.notes.as_ref())?;
         assertions.extend(found);
-        let piece = Piece::new(file, 0, &text);
-        for statement in parse::parse_statements(piece).map_err(|error| vec![error])? {
-            schema.apply(piece, statement).map_err(|error| vec![error])?;
+        let parsed = match (parse::parse_statements(Piece::new(file, 0, &text)), &schema.notes) {
+            (Err(_), Some(notes)) => {
+                text = without_broken(file, &text, notes);
+                parse::parse_statements(Piece::new(file, 0, &text))?
+            }
+            (parsed, _) => parsed?,
+        };
+        statements.extend(parsed.into_iter().map(|statement| (index, statement)));
+        texts.push(text);
+    }
+    fold_labels(&mut statements);
+    for (index, statement) in statements {
+        let piece = Piece::new(index as u32, 0, &texts[index]);
+        let result = schema.apply(piece, statement);
+        schema.tolerate(result)?;
+    }
+    let partial = schema.refuse_partial_partitions();
+    schema.tolerate(partial)?;
+    assertions.append(&mut schema.assertions);
+    Ok(assertions)
+}
+
+/// Every statement that the grammar does not take by itself becomes blanks, with a note.
+fn without_broken(file: u32, text: &str, notes: &Notes) -> String {
+    let mut rest = text.to_owned();
+    for (start, end) in parse::split(text) {
+        let piece = Piece::new(file, start as u32, &text[start..end]);
+        if let Err(error) = parse::parse_statements(piece) {
+            notes.leave_out(error);
+            assertion::blank(&mut rest, start, end);
         }
     }
-    assertions.append(&mut schema.assertions);
-    let mut errors = Vec::new();
-    let procedures = bind_routines(sources, &schema, &mut errors);
-    let mut bound: Vec<crate::catalog::Assertion> = Vec::new();
+    rest
+}
+
+/// ALTER TYPE … ADD VALUE goes into the CREATE TYPE before it.
+fn fold_labels(statements: &mut Vec<(usize, ParsedStatement)>) {
+    let mut at = 0;
+    while at < statements.len() {
+        let (before, rest) = statements.split_at_mut(at);
+        if let node::Node::AlterEnumStmt(alter) = &rest[0].1.node {
+            let create = before.iter_mut().find_map(|(_, statement)| match &mut statement.node {
+                node::Node::CreateEnumStmt(create) if ddl::same_type(create, alter) => Some(create),
+                _ => None,
+            });
+            if let Some(create) = create {
+                ddl::fold_labels(create, alter);
+                statements.remove(at);
+                continue;
+            }
+        }
+        at += 1;
+    }
+}
+
+fn bind_assertions(
+    schema: &Schema,
+    assertions: Vec<PendingAssertion>,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<Assertion> {
+    let mut bound: Vec<Assertion> = Vec::new();
     for pending in assertions {
         if bound.iter().any(|other| other.name == pending.name) {
             errors.push(Diagnostic::new(
@@ -54,37 +132,54 @@ fn load_parts(sources: &Sources) -> Result<Parts, Vec<Diagnostic>> {
             ));
             continue;
         }
-        match assertion::bind(&schema.catalog, pending) {
-            Ok(assertion) => bound.push(assertion),
+        let result = assertion::bind(&schema.context(), pending);
+        match schema.tolerate(result) {
+            Ok(assertion) => bound.extend(assertion),
             Err(error) => errors.push(error),
         }
     }
-    match errors.is_empty() {
-        true => Ok((schema.catalog, procedures, bound)),
-        false => Err(errors),
-    }
+    bound
+}
+
+fn piece_of<'s>(sources: &'s Sources, file: u32) -> Piece<'s> {
+    let text = sources.files.get(file as usize).map_or("", |file| file.text.as_str());
+    Piece::new(file, 0, text)
 }
 
 /// Signatures first, then bodies, so that procedures may call each other in any order.
-fn bind_routines(sources: &Sources, schema: &Schema, errors: &mut Vec<Diagnostic>) -> Vec<Procedure> {
-    let piece_of = |routine: &PendingRoutine| {
-        let text = sources.files.get(routine.file as usize).map_or("", |file| file.text.as_str());
-        Piece::new(routine.file, 0, text)
-    };
+fn bind_routines(sources: &Sources, schema: &mut Schema, errors: &mut Vec<Diagnostic>) -> Vec<Procedure> {
+    let all = std::mem::take(&mut schema.routines);
+    let mentions = schema.notes.is_some().then(|| mentions(sources, schema, &all));
+    let (for_triggers, routines): (Vec<PendingRoutine>, Vec<PendingRoutine>) = all
+        .into_iter()
+        .partition(|routine| schema.notes.is_some() && routine::returns_trigger(&routine.create));
     let mut signatures: Vec<Signature> = Vec::new();
-    for routine in &schema.routines {
-        match routine::signature(&schema.catalog, piece_of(routine), &routine.create, routine.span) {
-            Ok(signature) => signatures.push(signature),
+    let mut known = Vec::new();
+    for routine in &routines {
+        let piece = piece_of(sources, routine.file);
+        let result = routine::signature(&schema.context(), piece, &routine.create, routine.span);
+        match schema.tolerate(result) {
+            Ok(Some(signature)) => {
+                signatures.push(signature);
+                known.push(routine);
+            }
+            Ok(None) => {}
             Err(error) => errors.push(error),
         }
     }
     if !errors.is_empty() {
         return Vec::new();
     }
+    let surroundings = Surroundings {
+        catalog: &schema.catalog,
+        signatures: &signatures,
+        notes: schema.notes.as_ref(),
+        mentions: mentions.as_ref(),
+    };
     let mut procedures = Vec::new();
-    for (index, routine) in schema.routines.iter().enumerate() {
-        let piece = piece_of(routine);
-        match bind_procedure(&schema.catalog, &signatures, index, piece, &routine.create, routine.span) {
+    for (index, routine) in known.into_iter().enumerate() {
+        let piece = piece_of(sources, routine.file);
+        match bind_procedure(surroundings, index, piece, &routine.create, routine.span) {
             Ok(mut procedure) => {
                 procedure.serializable |= routine.serializable;
                 procedures.push(procedure);
@@ -92,5 +187,25 @@ fn bind_routines(sources: &Sources, schema: &Schema, errors: &mut Vec<Diagnostic
             Err(error) => errors.push(error),
         }
     }
+    let mut triggers = Vec::new();
+    for pending in &schema.triggers {
+        let function = for_triggers.iter().find(|routine| routine::creates(&routine.create, &pending.create));
+        let function = function.map(|routine| (piece_of(sources, routine.file), routine));
+        let trigger = bind_trigger(surroundings, piece_of(sources, pending.file), pending, function);
+        match schema.tolerate(trigger) {
+            Ok(trigger) => triggers.extend(trigger),
+            Err(error) => errors.push(error),
+        }
+    }
+    schema.catalog.triggers = triggers;
     procedures
+}
+
+fn mentions(sources: &Sources, schema: &Schema, routines: &[PendingRoutine]) -> Mentions {
+    let named = routines.iter().map(|routine| {
+        let name = routine::simple_name(&routine.create.funcname, routine.span).unwrap_or_default();
+        (name, sources.text(routine.span))
+    });
+    let views = schema.unbound_views.iter().map(|(name, span)| (name.clone(), sources.text(*span)));
+    Mentions::new(&schema.catalog, named, views)
 }

@@ -79,6 +79,33 @@ pub fn parse_statements(piece: Piece<'_>) -> Result<Vec<ParsedStatement>, Diagno
     Ok(statements)
 }
 
+/// Where the statements of a text begin and end, told by their semicolons alone.
+pub(crate) fn split(text: &str) -> Vec<(usize, usize)> {
+    let mut places = Vec::new();
+    let mut start: Option<usize> = None;
+    // Open brackets, and BEGIN ATOMIC or CASE without their END.
+    let (mut brackets, mut blocks) = (0usize, 0usize);
+    let mut begin = false;
+    for token in lexer::Lexer::new(text, 0) {
+        start.get_or_insert(token.start);
+        let word = |word: &str| token.is_word(text, word);
+        if token.is(b'(') || token.is(b'[') {
+            brackets += 1;
+        } else if token.is(b')') || token.is(b']') {
+            brackets = brackets.saturating_sub(1);
+        } else if begin && word("atomic") || blocks > 0 && word("case") {
+            blocks += 1;
+        } else if word("end") {
+            blocks = blocks.saturating_sub(1);
+        } else if token.is(b';') && brackets == 0 && blocks == 0 {
+            places.extend(start.take().map(|start| (start, token.end)));
+        }
+        begin = word("begin");
+    }
+    places.extend(start.map(|start| (start, text.len())));
+    places
+}
+
 /// Exactly one statement.
 pub fn parse_statement(piece: Piece<'_>) -> Result<ParsedStatement, Diagnostic> {
     let mut statements = parse_statements(piece)?;

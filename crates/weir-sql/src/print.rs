@@ -83,6 +83,7 @@ pub fn expr(e: &Expr) -> String {
         ExprKind::Array(args) => format!("array[{}]", list(args)),
         ExprKind::Subscript { array, index } => format!("{}[{}]", expr(array), expr(index)),
         ExprKind::Row(args) => format!("row({})", list(args)),
+        ExprKind::Opaque(args) => format!("opaque({})", list(args)),
         ExprKind::NextValue(sequence) => format!("nextval({})", sequence.0),
         ExprKind::CurrentValue(sequence) => format!("currval({})", sequence.0),
         ExprKind::TransactionTime => format!("now()::{}", e.ty),

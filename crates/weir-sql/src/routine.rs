@@ -3,12 +3,12 @@
 //! Bodies are bound elsewhere ([`crate::plpgsql`]); all signatures are known before the first body is
 //! bound, so that procedures may call each other in any order.
 
-use pg_query::protobuf::{CreateFunctionStmt, FuncCall, FunctionParameterMode, Node, node};
+use pg_query::protobuf::{CreateFunctionStmt, CreateTrigStmt, FuncCall, FunctionParameterMode, Node, node};
 use weir_types::{CastContext, SqlState, SqlType};
 
-use crate::binder::{Binder, Context};
+use crate::binder::{Binder, Context, expr_strings};
 use crate::bound::{Expr, ExprKind, ParameterMode, ProcedureKind};
-use crate::catalog::Catalog;
+use crate::ddl::qualified;
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::type_name;
@@ -46,28 +46,36 @@ pub struct BoundCall {
     pub out_args: Vec<Option<Expr>>,
 }
 
-/// The last part of a possibly qualified name; only the schemas `public` and `pg_catalog` exist.
+/// A routine's name: the schemas `public` and `pg_catalog` are left away, any other is part of it.
 pub fn simple_name(parts: &[Node], span: Span) -> Result<String, Diagnostic> {
-    let names: Vec<&str> = parts
-        .iter()
-        .filter_map(|part| match &part.node {
-            Some(node::Node::String(string)) => Some(string.sval.as_str()),
-            _ => None,
-        })
-        .collect();
-    match names.as_slice() {
-        [name] | ["public" | "pg_catalog", name] => Ok((*name).to_owned()),
-        _ => Err(Diagnostic::unsupported(
+    match expr_strings(parts).as_slice() {
+        [name] | ["pg_catalog", name] => Ok((*name).to_owned()),
+        [schema, name] => Ok(qualified(schema, name)),
+        names => Err(Diagnostic::unsupported(
             span,
-            format!("the schema of {}", names.join(".")),
-            "Weir has one schema: leave the qualification away or use public",
+            format!("the name {}", names.join(".")),
+            "qualify it by a schema at most",
         )),
     }
 }
 
+/// Is it a function for triggers?
+pub(crate) fn returns_trigger(create: &CreateFunctionStmt) -> bool {
+    create
+        .return_type
+        .as_ref()
+        .is_some_and(|ty| matches!(expr_strings(&ty.names).last(), Some(&("trigger" | "event_trigger"))))
+}
+
+/// Is this the function that the trigger runs?
+pub(crate) fn creates(create: &CreateFunctionStmt, trigger: &CreateTrigStmt) -> bool {
+    let name = |parts: &[Node]| simple_name(parts, Span::default()).unwrap_or_default();
+    name(&create.funcname) == name(&trigger.funcname)
+}
+
 /// Reads the head of CREATE PROCEDURE or CREATE FUNCTION.
 pub fn signature(
-    catalog: &Catalog,
+    context: &Context<'_>,
     piece: Piece<'_>,
     create: &CreateFunctionStmt,
     span: Span,
@@ -82,7 +90,7 @@ pub fn signature(
             _ => span,
         };
         let Some(type_node) = &parameter.arg_type else { continue };
-        let ty = type_name::unmodified(type_name::resolve_in(catalog, piece, type_node)?);
+        let ty = type_name::unmodified(type_name::resolve_in(context, piece, type_node)?);
         let mode = match FunctionParameterMode::try_from(parameter.mode) {
             Ok(FunctionParameterMode::FuncParamOut) => ParameterMode::Out,
             Ok(FunctionParameterMode::FuncParamInout) => ParameterMode::InOut,
@@ -108,20 +116,17 @@ pub fn signature(
             ));
         }
         let default = match &parameter.defexpr {
-            Some(node) => {
-                let context = Context::new(catalog);
-                Some(Binder::new(&context, piece).bind_value(node, &ty)?)
-            }
+            Some(node) => Some(Binder::new(context, piece).bind_value(node, &ty)?),
             None => None,
         };
         parameters.push(SignatureParameter { name: parameter.name.clone(), ty, mode, default });
     }
-    let kind = kind(catalog, piece, create, &parameters, table_columns)?;
+    let kind = kind(context, piece, create, &parameters, table_columns)?;
     Ok(Signature { name, kind, parameters, span })
 }
 
 fn kind(
-    catalog: &Catalog,
+    context: &Context<'_>,
     piece: Piece<'_>,
     create: &CreateFunctionStmt,
     parameters: &[SignatureParameter],
@@ -144,20 +149,20 @@ fn kind(
         return Ok(ProcedureKind::Function { returns });
     };
     if !returns.setof {
-        let returns = type_name::unmodified(type_name::resolve_in(catalog, piece, returns)?);
+        let returns = type_name::unmodified(type_name::resolve_in(context, piece, returns)?);
         return Ok(ProcedureKind::Function { returns });
     }
     let named = |parameter: &&SignatureParameter| (parameter.name.clone(), parameter.ty.clone());
     if !outputs.is_empty() {
         return Ok(ProcedureKind::SetReturningFunction { columns: outputs.iter().map(named).collect() });
     }
-    if let Some(table) = type_name::table_of(catalog, returns) {
+    if let Some(table) = type_name::table_of(context.catalog, returns) {
         let columns = table.columns.iter().map(|column| (column.name.clone(), column.ty.clone())).collect();
         return Ok(ProcedureKind::SetReturningFunction { columns });
     }
     let mut element = returns.clone();
     element.setof = false;
-    let ty = type_name::unmodified(type_name::resolve_in(catalog, piece, &element)?);
+    let ty = type_name::unmodified(type_name::resolve_in(context, piece, &element)?);
     let name = simple_name(&create.funcname, piece.token(returns.location))?;
     Ok(ProcedureKind::SetReturningFunction { columns: vec![(name, ty)] })
 }

@@ -77,11 +77,23 @@ pub struct Diagnostic {
     pub message: String,
     pub hint: Option<String>,
     pub span: Span,
+    pub severity: Severity,
+}
+
+/// What a diagnostic means for its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Passed over, and nothing that can be said of the application depends on it.
+    Info,
+    /// Not understood: it was left out, or something more general stands in its place.
+    Warning,
+    /// The input is wrong.
+    Error,
 }
 
 impl Diagnostic {
     pub fn new(state: SqlState, span: Span, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { state, message: message.into(), hint: None, span }
+        Diagnostic { state, message: message.into(), hint: None, span, severity: Severity::Error }
     }
 
     /// A feature that Weir does not have: its name, and what works instead.

@@ -3,44 +3,92 @@
 use pg_query::protobuf::{TypeName, a_const, node};
 use weir_types::{SqlState, SqlType};
 
-use crate::catalog::{Catalog, Table};
+use crate::binder::{Context, expr_strings};
+use crate::catalog::{Catalog, Domain, Table, UserType};
 use crate::parse::Piece;
 use crate::source::Diagnostic;
 
 /// The name's parts, `pg_catalog` and `public` left away.
 fn parts(name: &TypeName) -> Vec<&str> {
-    let all: Vec<&str> = name
-        .names
-        .iter()
-        .filter_map(|part| match &part.node {
-            Some(node::Node::String(string)) => Some(string.sval.as_str()),
-            _ => None,
-        })
-        .collect();
-    match all.as_slice() {
+    match expr_strings(&name.names).as_slice() {
         ["pg_catalog" | "public", rest @ ..] if !rest.is_empty() => rest.to_vec(),
-        _ => all,
+        all => all.to_vec(),
     }
 }
 
 /// The table whose row type this names (`RETURNS SETOF orders`), if there is one.
 pub fn table_of<'c>(catalog: &'c Catalog, name: &TypeName) -> Option<&'c Table> {
-    match parts(name).as_slice() {
-        [table] if !name.pct_type && name.array_bounds.is_empty() => catalog.table_by_name(table),
-        _ => None,
+    match name.pct_type || !name.array_bounds.is_empty() {
+        true => None,
+        false => catalog.table_by_name(&parts(name).join(".")),
     }
 }
 
-/// Like [`resolve`], and `table.column%TYPE` besides.
-pub fn resolve_in(catalog: &Catalog, piece: Piece<'_>, name: &TypeName) -> Result<SqlType, Diagnostic> {
-    if !name.pct_type {
-        return resolve(piece, name);
+/// The type of a value: any but a domain, whose constraints only a column keeps; `table.column%TYPE` too.
+pub fn resolve_in(context: &Context<'_>, piece: Piece<'_>, name: &TypeName) -> Result<SqlType, Diagnostic> {
+    let (ty, domain) = resolve_column(context, piece, name)?;
+    let Some(domain) = domain else { return Ok(ty) };
+    let refusal = Diagnostic::unsupported(
+        piece.token(name.location),
+        format!("the domain {} as the type of a value", domain.name),
+        "use its base type here: the domain's constraints hold for the columns that have it",
+    );
+    match context.notes {
+        Some(notes) => notes.replace(refusal),
+        None => return Err(refusal),
     }
+    Ok(ty)
+}
+
+/// The type of a column, and the domain that it is declared with.
+pub fn resolve_column<'c>(
+    context: &Context<'c>,
+    piece: Piece<'_>,
+    name: &TypeName,
+) -> Result<(SqlType, Option<&'c Domain>), Diagnostic> {
+    if name.pct_type {
+        return column_named(context.catalog, piece, name).map(|ty| (ty, None));
+    }
+    let word = parts(name).join(".");
+    match context.catalog.types.get(&word) {
+        Some(UserType::Enum(of)) => Ok((arrayed(piece, name, SqlType::Enum(of.clone()))?, None)),
+        Some(UserType::Domain(domain)) if name.array_bounds.is_empty() => {
+            Ok((domain.base.clone(), Some(domain)))
+        }
+        _ => match (resolve(piece, name), context.notes) {
+            (Ok(ty), _) => Ok((ty, None)),
+            (Err(error), Some(notes)) if !name.setof && notes.is_gap(&error) => {
+                notes.replace(error);
+                Ok((arrayed(piece, name, stand_in(&word))?, None))
+            }
+            (Err(error), _) => Err(error),
+        },
+    }
+}
+
+/// What stands for a type that Weir does not have, in what is only analysed.
+fn stand_in(word: &str) -> SqlType {
+    match word {
+        "timestamp" => SqlType::Timestamp,
+        "timestamptz" => SqlType::Timestamptz,
+        "interval" => SqlType::Interval,
+        "json" => SqlType::Jsonb,
+        "citext" | "name" | "char" => SqlType::Text,
+        "money" => SqlType::Numeric(None),
+        "oid" | "xid" => SqlType::Int8,
+        other => SqlType::Opaque(other.into()),
+    }
+}
+
+/// `table.column%TYPE`.
+fn column_named(catalog: &Catalog, piece: Piece<'_>, name: &TypeName) -> Result<SqlType, Diagnostic> {
     let span = piece.token(name.location);
-    let [table_name, column_name] = parts(name)[..] else {
+    let all = parts(name);
+    let Some((column_name, table_name)) = all.split_last().filter(|(_, table)| !table.is_empty()) else {
         return Err(Diagnostic::unsupported(span, "this use of %TYPE", "write table.column%TYPE"));
     };
-    let table = catalog.table_by_name(table_name).ok_or_else(|| {
+    let table_name = table_name.join(".");
+    let table = catalog.table_by_name(&table_name).ok_or_else(|| {
         Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{table_name}\" does not exist"))
     })?;
     let column = table.column_by_name(column_name).ok_or_else(|| {
@@ -74,6 +122,10 @@ pub fn resolve(piece: Piece<'_>, name: &TypeName) -> Result<SqlType, Diagnostic>
         return Err(unknown_type(piece, name, &words.join(".")));
     };
     let element = scalar(piece, name, word, &modifiers)?;
+    arrayed(piece, name, element)
+}
+
+fn arrayed(piece: Piece<'_>, name: &TypeName, element: SqlType) -> Result<SqlType, Diagnostic> {
     match name.array_bounds.len() {
         0 => Ok(element),
         1 if matches!(element, SqlType::Array(_)) => Err(two_dimensions(piece, name)),

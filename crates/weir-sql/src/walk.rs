@@ -2,6 +2,7 @@
 
 use crate::bound::{Expr, ExprKind, FromItem, Query, QueryBody, RelationId};
 use crate::catalog::ColumnIndex;
+use crate::source::Span;
 
 macro_rules! define_parts {
     ($parts:ident, $subqueries:ident, $iter:ident, $as_deref:ident, $($mutable:tt)?) => {
@@ -31,6 +32,7 @@ macro_rules! define_parts {
                 ExprKind::And(list)
                 | ExprKind::Or(list)
                 | ExprKind::Function { args: list, .. }
+                | ExprKind::Opaque(list)
                 | ExprKind::Coalesce(list)
                 | ExprKind::Greatest(list)
                 | ExprKind::Least(list)
@@ -180,70 +182,120 @@ pub fn uncast(expr: &Expr) -> &Expr {
     }
 }
 
+/// The first part whose value changes by itself: the time, a sequence, a random number.
+pub fn changing(expr: &Expr) -> Option<Span> {
+    let mut changing = None;
+    each_expr(expr, &mut |part| {
+        let stable = !matches!(
+            part.kind,
+            ExprKind::TransactionTime
+                | ExprKind::Volatile(_)
+                | ExprKind::NextValue(_)
+                | ExprKind::CurrentValue(_)
+        );
+        if !stable {
+            changing.get_or_insert(part.span);
+        }
+    });
+    changing
+}
+
 /// Does the expression hold an aggregate of its own query (not of a subquery)?
 pub fn has_aggregate(expr: &Expr) -> bool {
     matches!(expr.kind, ExprKind::Aggregate(_)) || parts(expr).into_iter().any(has_aggregate)
 }
 
-/// Gives every relation of a query another number, so that its copy can stand in another statement.
-pub fn renumber(query: &mut Query, number: &mut dyn FnMut(RelationId) -> RelationId) {
+/// Visits a bound tree to change it.
+pub trait Change {
+    fn expr(&mut self, _expr: &mut Expr) {}
+
+    fn relation(&mut self, _item: &mut FromItem) {}
+}
+
+impl<F: FnMut(&mut Expr)> Change for F {
+    fn expr(&mut self, expr: &mut Expr) {
+        self(expr);
+    }
+}
+
+/// The expression and everything below it, subqueries included.
+pub fn each_expr_mut(expr: &mut Expr, change: &mut dyn Change) {
+    change.expr(expr);
+    for part in parts_mut(expr) {
+        each_expr_mut(part, change);
+    }
+    if let Some(query) = subquery_mut(expr) {
+        change_query(query, change);
+    }
+}
+
+/// Every expression and every FROM item of a query, subqueries included.
+pub fn change_query(query: &mut Query, change: &mut dyn Change) {
     for cte in &mut query.ctes {
-        renumber(&mut cte.query, number);
+        change_query(&mut cte.query, change);
     }
     match &mut query.body {
         QueryBody::Select(select) => {
             for item in &mut select.from {
-                renumber_from(item, number);
+                change_from(item, change);
             }
             let rest = select.outputs.iter_mut().chain(&mut select.filter).chain(&mut select.group_by);
             for expr in rest.chain(&mut select.having) {
-                renumber_expr(expr, number);
+                each_expr_mut(expr, change);
             }
         }
         QueryBody::SetOperation { left, right, .. } => {
-            renumber(left, number);
-            renumber(right, number);
+            change_query(left, change);
+            change_query(right, change);
         }
         QueryBody::Values(rows) => {
-            rows.iter_mut().flatten().for_each(|expr| renumber_expr(expr, number));
+            rows.iter_mut().flatten().for_each(|expr| each_expr_mut(expr, change));
         }
     }
     for expr in query.limit.iter_mut().chain(&mut query.offset) {
-        renumber_expr(expr, number);
+        each_expr_mut(expr, change);
     }
 }
 
-fn renumber_from(item: &mut FromItem, number: &mut dyn FnMut(RelationId) -> RelationId) {
+fn change_from(item: &mut FromItem, change: &mut dyn Change) {
+    change.relation(item);
     match item {
-        FromItem::Table { relation, .. } | FromItem::Cte { relation, .. } => *relation = number(*relation),
-        FromItem::Subquery { relation, query, .. } => {
-            *relation = number(*relation);
-            renumber(query, number);
-        }
-        FromItem::Function { relation, args, .. } => {
-            *relation = number(*relation);
-            args.iter_mut().for_each(|arg| renumber_expr(arg, number));
-        }
-        FromItem::Values { relation, rows, .. } => {
-            *relation = number(*relation);
-            rows.iter_mut().flatten().for_each(|value| renumber_expr(value, number));
+        FromItem::Table { .. } | FromItem::Cte { .. } => {}
+        FromItem::Subquery { query, .. } => change_query(query, change),
+        FromItem::Function { args, .. } => args.iter_mut().for_each(|arg| each_expr_mut(arg, change)),
+        FromItem::Values { rows, .. } => {
+            rows.iter_mut().flatten().for_each(|value| each_expr_mut(value, change));
         }
         FromItem::Join { left, right, on, .. } => {
-            renumber_from(left, number);
-            renumber_from(right, number);
-            on.iter_mut().for_each(|on| renumber_expr(on, number));
+            change_from(left, change);
+            change_from(right, change);
+            on.iter_mut().for_each(|on| each_expr_mut(on, change));
         }
     }
 }
 
-fn renumber_expr(expr: &mut Expr, number: &mut dyn FnMut(RelationId) -> RelationId) {
-    if let ExprKind::Column { relation, .. } = &mut expr.kind {
-        *relation = number(*relation);
+struct Renumber<'n>(&'n mut dyn FnMut(RelationId) -> RelationId);
+
+impl Change for Renumber<'_> {
+    fn expr(&mut self, expr: &mut Expr) {
+        if let ExprKind::Column { relation, .. } = &mut expr.kind {
+            *relation = (self.0)(*relation);
+        }
     }
-    for part in parts_mut(expr) {
-        renumber_expr(part, number);
+
+    fn relation(&mut self, item: &mut FromItem) {
+        match item {
+            FromItem::Table { relation, .. }
+            | FromItem::Cte { relation, .. }
+            | FromItem::Subquery { relation, .. }
+            | FromItem::Function { relation, .. }
+            | FromItem::Values { relation, .. } => *relation = (self.0)(*relation),
+            FromItem::Join { .. } => {}
+        }
     }
-    if let Some(query) = subquery_mut(expr) {
-        renumber(query, number);
-    }
+}
+
+/// Gives every relation of a query another number, so that its copy can stand in another statement.
+pub fn renumber(query: &mut Query, number: &mut dyn FnMut(RelationId) -> RelationId) {
+    change_query(query, &mut Renumber(number));
 }

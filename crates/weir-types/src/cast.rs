@@ -37,6 +37,7 @@ fn needed(from: &SqlType, to: &SqlType) -> Option<CastContext> {
     Some(match (from, to) {
         (Unknown, _) => Implicit,
         (_, Void) | (Void, _) => return None,
+        (Opaque(_), _) | (_, Opaque(_)) => Implicit,
         (Text | Varchar(_) | Char(_), Text | Varchar(_) | Char(_)) => Implicit,
         (Array(from), Array(to)) => needed(from, to)?,
         _ if from.base() == to.base() => Implicit,

@@ -21,5 +21,5 @@ pub mod value;
 pub use cast::CastContext;
 pub use error::{SqlError, SqlState};
 pub use numeric::Numeric;
-pub use sql_type::SqlType;
+pub use sql_type::{EnumType, SqlType};
 pub use value::Value;

@@ -38,6 +38,7 @@ pub enum BinaryOp {
 }
 
 mod evaluate;
+mod on_json;
 mod resolve;
 
 pub use evaluate::{BinaryFn, binary, negate, specialise};
@@ -75,6 +76,11 @@ impl BinaryOp {
             BinaryOp::RegexMatch => "~",
             BinaryOp::RegexMatchInsensitive => "~*",
         }
+    }
+
+    /// `<`, `<=`, `>` and `>=`.
+    pub fn is_ordering(self) -> bool {
+        self.is_comparison() && !matches!(self, BinaryOp::Equal | BinaryOp::NotEqual)
     }
 
     pub fn is_comparison(self) -> bool {

@@ -1,6 +1,7 @@
 //! The SQL types that Weir stores and computes with.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A column's, variable's or expression's type, with its modifier where it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,12 +28,23 @@ pub enum SqlType {
     Bytea,
     Jsonb,
     Array(Box<SqlType>),
+    /// `CREATE TYPE … AS ENUM`; a value is the text of its label.
+    Enum(Arc<EnumType>),
+    /// Known by its name only, so that nothing computes with it: for schemas that are analysed, not run.
+    Opaque(Arc<str>),
     /// A row value; its fields are known only to the binder.
     Record,
     /// What a procedure without OUT parameters returns.
     Void,
     /// A string literal, NULL or parameter whose type nothing has fixed yet.
     Unknown,
+}
+
+/// The labels of an enumeration, in the order in which they compare.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EnumType {
+    pub name: String,
+    pub labels: Vec<String>,
 }
 
 impl SqlType {
@@ -103,6 +115,8 @@ impl fmt::Display for SqlType {
             SqlType::Bytea => f.write_str("bytea"),
             SqlType::Jsonb => f.write_str("jsonb"),
             SqlType::Array(element) => write!(f, "{element}[]"),
+            SqlType::Enum(of) => f.write_str(&of.name),
+            SqlType::Opaque(name) => f.write_str(name),
             SqlType::Record => f.write_str("record"),
             SqlType::Void => f.write_str("void"),
             SqlType::Unknown => f.write_str("unknown"),

@@ -47,6 +47,14 @@ pub fn parse_text(text: &str, ty: &SqlType) -> Result<Value, SqlError> {
         SqlType::Bytea => Value::bytea(parse_bytea(text)?),
         SqlType::Jsonb => Value::jsonb(json::parse(text)?),
         SqlType::Array(element) => Value::Array(Arc::new(arrays::parse(text, element)?)),
+        SqlType::Enum(of) if !of.labels.iter().any(|label| label == text) => {
+            return Err(SqlError::new(
+                SqlState::INVALID_TEXT_REPRESENTATION,
+                format!("invalid input value for enum {}: \"{text}\"", of.name),
+            )
+            .with_hint(format!("its values are {}", of.labels.join(", "))));
+        }
+        SqlType::Enum(_) | SqlType::Opaque(_) => Value::text(text),
         SqlType::Record => {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,

@@ -6,7 +6,7 @@ use crate::output::{self, Failure};
 use crate::report;
 
 pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
-    let loaded = Loaded::from_paths(&arguments.paths)?;
+    let loaded = Loaded::from_paths(&arguments.paths, weir_sql::Reading::Tolerant)?;
     let text = match arguments.format {
         AnalyzeFormat::Text => loaded.plan_text(),
         AnalyzeFormat::Json => {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use weir_analysis::{Analysis, TextStyle};
 use weir_bench::Workload;
-use weir_sql::{Application, Diagnostic, Sources};
+use weir_sql::{Application, Diagnostic, Reading, Sources};
 
 use crate::output::Failure;
 use crate::{diagnostic, input, output};
@@ -18,12 +18,13 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    pub fn from_paths(paths: &[PathBuf]) -> Result<Loaded, Failure> {
-        Loaded::from_sources(input::read_sources(paths)?)
+    pub fn from_paths(paths: &[PathBuf], reading: Reading) -> Result<Loaded, Failure> {
+        Loaded::from_sources(input::read_sources(paths)?, reading)
     }
 
-    pub fn from_sources(sources: Sources) -> Result<Loaded, Failure> {
-        let application = weir_sql::load(sources).map_err(|(sources, wrong)| refused(&sources, &wrong))?;
+    pub fn from_sources(sources: Sources, reading: Reading) -> Result<Loaded, Failure> {
+        let loaded = weir_sql::load_with(sources, reading);
+        let application = loaded.map_err(|(sources, wrong)| refused(&sources, &wrong))?;
         let analysis = weir_analysis::analyze(&application);
         Ok(Loaded { application, analysis })
     }

@@ -110,7 +110,7 @@ fn one_run(arguments: &BenchArguments, variant: &Variant) -> Result<RunReport, F
             (input::read_sources(std::slice::from_ref(&path))?, None)
         }
     };
-    let mut loaded = Loaded::from_sources(sources)?;
+    let mut loaded = Loaded::from_sources(sources, weir_sql::Reading::Strict)?;
     let workload = match workload {
         Some(workload) => workload,
         None => application::workload_text(&loaded, &path)?,

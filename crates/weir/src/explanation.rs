@@ -248,4 +248,18 @@ pub const EXPLANATIONS: &[Explanation] = &[
          more than is needed.",
         "Name rows by their key columns, and columns by their names.",
     ),
+    explain(
+        "not-understood",
+        "something in the files is nothing that Weir knows; the rest was analysed",
+        "Something more general stands in its place: an unknown type or function is some value, a statement that \
+         could not be read may read and write everything in the tables that it names. So verdicts may be \
+         stricter than they would have to be. `weir run` refuses such files.",
+        "See the message: it names what would work instead.",
+    ),
+    explain(
+        "passed-over",
+        "a statement that no verdict depends on was passed over",
+        "Privileges, owners, settings, extensions and rows say nothing about what a transaction does.",
+        NOTHING,
+    ),
 ];

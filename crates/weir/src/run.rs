@@ -27,7 +27,7 @@ const CLIENTS_DEFAULT: u32 = 64;
 const AUDIT_EVERY: u64 = 1_000;
 
 pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
-    let mut loaded = Loaded::from_paths(std::slice::from_ref(&arguments.path))?;
+    let mut loaded = Loaded::from_paths(std::slice::from_ref(&arguments.path), weir_sql::Reading::Strict)?;
     let (name, text) = application::workload_text(&loaded, &arguments.path)?;
     let workload = loaded.workload(name, text, &arguments.cluster.settings)?;
     let protocol = protocol(&arguments.protocol)?;

@@ -8,7 +8,7 @@ use weir_sql::catalog::ColumnIndex;
 use weir_sql::walk::{self, conjuncts, uncast};
 
 use super::interpret::{Binding, Interpreter};
-use super::{ColumnOperation, Conflict, Frame, Operation, ReadId, Term, TermId, Write};
+use super::{ColumnOperation, Conflict, Frame, Operation, ReadId, Term, TermId};
 
 impl Interpreter<'_> {
     /// Runs one statement; its outputs.
@@ -20,11 +20,6 @@ impl Interpreter<'_> {
             Statement::Update(update) => self.update(update),
             Statement::Delete(delete) => self.delete(delete),
         }
-    }
-
-    fn record(&mut self, table: weir_sql::catalog::TableId, operation: Operation, span: weir_sql::Span) {
-        let context = self.context.clone();
-        self.effects.writes.push(Write { table, operation, context, span });
     }
 
     fn returning(&mut self, list: &[(OutputColumn, Expr)]) -> Vec<TermId> {
@@ -91,7 +86,9 @@ impl Interpreter<'_> {
             Conflict { columns: conflict.columns.clone(), update }
         });
         let operation = Operation::Insert { values: values.clone(), on_conflict };
-        self.record(insert.table, operation, insert.span);
+        if let Operation::Insert { values: written, .. } = self.record(insert.table, operation, insert.span) {
+            values = written;
+        }
         self.relations.insert(insert.relation, Binding::Outputs(values));
         self.returning(&insert.returning)
     }
@@ -122,6 +119,11 @@ impl Interpreter<'_> {
         let (row, frame) =
             self.target(update.table, update.relation, &update.from, update.filter.as_ref(), update.span);
         let columns = self.assignments(update.relation, row, &update.assignments);
+        let depth = self.context.len();
+        self.context.extend(frame);
+        let written = self.record(update.table, Operation::Update { row, columns }, update.span);
+        self.context.truncate(depth);
+        let Operation::Update { columns, .. } = written else { return Vec::new() };
         let mut new = Vec::new();
         for &(column, operation) in &columns {
             let value = match operation {
@@ -134,10 +136,6 @@ impl Interpreter<'_> {
             };
             new.push((column, value));
         }
-        let depth = self.context.len();
-        self.context.extend(frame);
-        self.record(update.table, Operation::Update { row, columns }, update.span);
-        self.context.truncate(depth);
         self.relations.insert(update.relation, Binding::Updated(row, new));
         self.returning(&update.returning)
     }

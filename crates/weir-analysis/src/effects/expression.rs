@@ -14,7 +14,14 @@ impl Interpreter<'_> {
         match &expr.kind {
             ExprKind::Literal(value) => self.literal(value),
             ExprKind::Column { relation, column } => self.column(*relation, *column),
-            ExprKind::Variable(variable) => self.variable(*variable),
+            ExprKind::Variable(variable) => {
+                let term = self.variable(*variable);
+                // OLD and NEW of a trigger hold columns that nobody has looked at before.
+                if let Term::Field { row, column } = *self.terms().get(term) {
+                    self.read_mut(row).columns.insert(column);
+                }
+                term
+            }
             ExprKind::Cast { operand, .. } => {
                 let term = self.expr(operand);
                 if keeps_value(&operand.ty, &expr.ty) {

@@ -6,11 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::bound::{
-    Expr, IntoTarget, Procedure, Query, RaiseLevel, RelationId, Step, StepKind, VariableId,
+    Expr, ExprKind, IntoTarget, OpaqueStep, Procedure, Query, RaiseLevel, RelationId, Step, StepKind,
+    VariableId,
 };
 use weir_sql::{Application, Span};
 
-use super::{Context, Frame, ProcedureEffects, Read, ReadId, Term, TermId, Terms};
+use super::{
+    ColumnOperation, Context, Frame, Operation, ProcedureEffects, Read, ReadId, Term, TermId, Terms,
+};
 
 /// Calls nested deeper than this are taken for recursion.
 const CALL_DEPTH_MAX: usize = 12;
@@ -26,7 +29,7 @@ pub fn effects(app: &Application, procedure: usize) -> ProcedureEffects {
     }
     interpreter.frame = CallFrame { env, writes_before_iteration: 0 };
     interpreter.nullify_locals(definition);
-    interpreter.calls.push(procedure);
+    interpreter.calls.push(definition);
     interpreter.steps(&definition.body);
     interpreter.effects
 }
@@ -41,7 +44,7 @@ pub(super) enum Binding {
     Updated(ReadId, Vec<(usize, TermId)>),
 }
 
-struct CallFrame {
+pub(super) struct CallFrame {
     env: Vec<TermId>,
     /// Writes recorded when the innermost loop's pass (or the body) began.
     writes_before_iteration: usize,
@@ -71,7 +74,9 @@ pub(super) struct Interpreter<'a> {
     /// Within a condition, where a column's value is compared and goes nowhere else.
     pub comparing: bool,
     frame: CallFrame,
-    calls: Vec<usize>,
+    calls: Vec<&'a Procedure>,
+    /// The rows that a running trigger function has returned.
+    returned: Vec<Vec<TermId>>,
 }
 
 impl<'a> Interpreter<'a> {
@@ -87,6 +92,7 @@ impl<'a> Interpreter<'a> {
             comparing: false,
             frame: CallFrame { env: Vec::new(), writes_before_iteration: 0 },
             calls: Vec::new(),
+            returned: Vec::new(),
         }
     }
 
@@ -122,7 +128,7 @@ impl<'a> Interpreter<'a> {
         &mut self.effects.reads[id.0 as usize]
     }
 
-    fn set(&mut self, variable: VariableId, term: TermId) {
+    pub(super) fn set(&mut self, variable: VariableId, term: TermId) {
         if let Some(slot) = self.frame.env.get_mut(variable.0 as usize) {
             *slot = term;
         }
@@ -194,6 +200,16 @@ impl<'a> Interpreter<'a> {
                 self.leave();
                 return if when.is_none() { Flow::Left } else { Flow::On };
             }
+            StepKind::Return { value: Some(Expr { kind: ExprKind::Row(fields), .. }) } => {
+                let term = |field: &Expr| match field.kind {
+                    ExprKind::Variable(variable) => self.variable(variable),
+                    _ => self.value(field),
+                };
+                let row = fields.iter().map(term).collect();
+                self.returned.push(row);
+                self.leave();
+                return Flow::Left;
+            }
             StepKind::Return { value } => {
                 value.iter().for_each(|value| {
                     self.value(value);
@@ -224,13 +240,46 @@ impl<'a> Interpreter<'a> {
             }
             StepKind::Call { procedure, args, targets } => self.call(*procedure, args, targets, step.span),
             StepKind::Null => {}
+            StepKind::Opaque(opaque) => self.opaque_step(opaque, step.span),
             _ => self.loop_step(&step.kind),
         }
         Flow::On
     }
 
+    /// A statement that is not understood: it may read and write everything in the tables that it names.
+    fn opaque_step(&mut self, step: &OpaqueStep, span: Span) {
+        let site = self.terms().site();
+        self.context.push(Frame::Loop { site, count: None });
+        for &table in step.reads.iter().chain(&step.writes) {
+            let row = self.add_read(table, span);
+            let all = 0..self.app.catalog.table(table).columns.len();
+            self.read_mut(row).columns = all.collect();
+        }
+        for &table in &step.writes {
+            let width = self.app.catalog.table(table).columns.len();
+            let values: Vec<TermId> = (0..width).map(|_| self.terms().unknown()).collect();
+            let row = self.add_read(table, span);
+            let columns =
+                values.iter().enumerate().map(|(column, &term)| (column, ColumnOperation::Assign(term)));
+            let update = Operation::Update { row, columns: columns.collect() };
+            for operation in
+                [Operation::Insert { values, on_conflict: None }, update, Operation::Delete { row }]
+            {
+                self.record(table, operation, span);
+            }
+        }
+        self.context.pop();
+        for &variable in &step.assigns {
+            let term = self.terms().unknown();
+            self.set(variable, term);
+        }
+        if step.leaves {
+            self.leave();
+        }
+    }
+
     /// A value outside any statement.
-    fn value(&mut self, expr: &Expr) -> TermId {
+    pub(super) fn value(&mut self, expr: &Expr) -> TermId {
         self.relations.clear();
         self.expr(expr)
     }
@@ -241,7 +290,7 @@ impl<'a> Interpreter<'a> {
     }
 
     fn procedure(&self) -> &'a Procedure {
-        &self.app.procedures[*self.calls.last().expect("a body runs within its call")]
+        self.calls.last().expect("a body runs within its call")
     }
 
     fn leave(&mut self) {
@@ -355,17 +404,12 @@ impl<'a> Interpreter<'a> {
 
     fn call(&mut self, callee: usize, args: &[Expr], targets: &[IntoTarget], span: Span) {
         let Some(definition) = self.app.procedures.get(callee) else { return };
-        if self.calls.contains(&callee) || self.calls.len() >= CALL_DEPTH_MAX {
+        if self.is_running(definition) {
             self.effects.unknown.push((format!("recursive call of {}", definition.name), span));
             return;
         }
         let args: Vec<TermId> = args.iter().map(|arg| self.value(arg)).collect();
-        let null = self.terms().intern(Term::Null);
-        let env = vec![null; definition.variables.len()];
-        let caller = std::mem::replace(
-            &mut self.frame,
-            CallFrame { env, writes_before_iteration: self.effects.writes.len() },
-        );
+        let caller = self.enter(definition);
         let inputs = definition
             .parameters
             .iter()
@@ -373,7 +417,6 @@ impl<'a> Interpreter<'a> {
         for (parameter, &arg) in inputs.zip(&args) {
             self.set(parameter.variable, arg);
         }
-        self.calls.push(callee);
         self.steps(&definition.body);
         let outputs: Vec<TermId> = definition
             .parameters
@@ -381,9 +424,35 @@ impl<'a> Interpreter<'a> {
             .filter(|parameter| parameter.mode != weir_sql::bound::ParameterMode::In)
             .map(|parameter| self.variable(parameter.variable))
             .collect();
+        self.exit(caller);
+        self.assign_targets(targets, &outputs);
+    }
+
+    /// Or so deep that it is taken to be.
+    pub(super) fn is_running(&self, procedure: &Procedure) -> bool {
+        self.calls.iter().any(|running| std::ptr::eq(*running, procedure))
+            || self.calls.len() >= CALL_DEPTH_MAX
+    }
+
+    /// A body begins, with all of its variables NULL; the frame around it.
+    pub(super) fn enter(&mut self, procedure: &'a Procedure) -> CallFrame {
+        self.calls.push(procedure);
+        let null = self.terms().intern(Term::Null);
+        let env = vec![null; procedure.variables.len()];
+        let writes_before_iteration = self.effects.writes.len();
+        std::mem::replace(&mut self.frame, CallFrame { env, writes_before_iteration })
+    }
+
+    pub(super) fn exit(&mut self, caller: CallFrame) {
         self.calls.pop();
         self.frame = caller;
-        self.assign_targets(targets, &outputs);
+    }
+
+    /// Runs a trigger function; the rows that it may return.
+    pub(super) fn body_of_trigger(&mut self, body: &'a Procedure) -> Vec<Vec<TermId>> {
+        let outer = std::mem::take(&mut self.returned);
+        self.steps(&body.body);
+        std::mem::replace(&mut self.returned, outer)
     }
 }
 
@@ -398,6 +467,7 @@ fn assigned_in(steps: &[Step], assigned: &mut BTreeSet<VariableId>) {
             }
             StepKind::Sql { into: Some(into), .. } => add_targets(&into.targets, assigned),
             StepKind::Call { targets, .. } => add_targets(targets, assigned),
+            StepKind::Opaque(step) => assigned.extend(&step.assigns),
             StepKind::ForQuery { targets, body, .. } => {
                 add_targets(targets, assigned);
                 assigned_in(body, assigned);

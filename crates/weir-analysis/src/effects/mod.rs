@@ -12,6 +12,7 @@ mod interpret;
 mod query;
 mod scope;
 pub mod term;
+mod trigger;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -129,7 +129,15 @@ pub fn judge(world: &World<'_>, shapes: &[Shape<'_>], invariant: &Invariant, pro
         (InvariantKind::NotNull, Some(table)) => {
             record::not_null(world, table, invariant.columns[0], procedure)
         }
-        (InvariantKind::Check(index), Some(table)) => record::check(world, table, index, procedure),
+        (InvariantKind::Enumeration, Some(table)) => {
+            record::enumeration(world, table, invariant.columns[0], procedure)
+        }
+        (InvariantKind::Check(index) | InvariantKind::Domain(index), Some(table)) => {
+            record::check(world, table, index, procedure)
+        }
+        (InvariantKind::Exclude(_), Some(table)) => {
+            unique::exclusion(world, table, &invariant.columns, procedure)
+        }
         (
             InvariantKind::PrimaryKey | InvariantKind::Unique(_) | InvariantKind::UniqueIndex(_),
             Some(table),

@@ -12,6 +12,27 @@ use crate::verdict::{Alone, Rule};
 use crate::world::World;
 
 pub fn not_null(world: &World<'_>, table: TableId, column: ColumnIndex, procedure: usize) -> Option<Outcome> {
+    of_value(world, table, column, procedure, |term| never_null(world, procedure, term))
+}
+
+/// The labels of an enumeration: no other value can be written at all.
+pub fn enumeration(
+    world: &World<'_>,
+    table: TableId,
+    column: ColumnIndex,
+    procedure: usize,
+) -> Option<Outcome> {
+    of_value(world, table, column, procedure, |_| false)
+}
+
+/// A condition on one value of one column, proved where the term says so.
+fn of_value(
+    world: &World<'_>,
+    table: TableId,
+    column: ColumnIndex,
+    procedure: usize,
+    proved: impl Fn(TermId) -> bool,
+) -> Option<Outcome> {
     let mut outcomes = Vec::new();
     for write in world.effects[procedure].writes.iter().filter(|write| write.table == table) {
         let written = match &write.operation {
@@ -20,7 +41,7 @@ pub fn not_null(world: &World<'_>, table: TableId, column: ColumnIndex, procedur
         };
         if let Some(term) = written {
             let because = "A condition on one record that holds in both branches holds in their union.";
-            let alone = if never_null(world, procedure, term) { Alone::Proved } else { Alone::Checked };
+            let alone = if proved(term) { Alone::Proved } else { Alone::Checked };
             outcomes.push(Outcome::yes(Rule::PerRecord, describe(world, write), because).alone(alone));
         }
     }

@@ -1,10 +1,11 @@
 //! Uniqueness: choose a specific value, choose some value, count one up, take one.
 
+use weir_sql::bound::ExprKind;
 use weir_sql::catalog::{ColumnIndex, TableId};
 
 use super::{GuardDraft, Outcome, claim_guard, combine, describe, sequence_guard};
 use crate::effects::{ColumnOperation, Term, Write};
-use crate::invariant::{InvariantKind, column_list};
+use crate::invariant::{InvariantKind, column_list, columns_of_all};
 use crate::plan::GuardKind;
 use crate::verdict::{Alone, Rule};
 use crate::world::{KeySource, World};
@@ -16,19 +17,60 @@ pub fn judge(
     kind: InvariantKind,
     procedure: usize,
 ) -> Option<Outcome> {
+    let conditions = match kind {
+        // A change can bring a row under a partial index's condition.
+        InvariantKind::UniqueIndex(at) => columns_of_all(&world.table(table).indexes[at].predicate),
+        _ => Vec::new(),
+    };
     let mut outcomes = Vec::new();
     for write in &world.effects[procedure].writes {
         if write.table != table {
             continue;
         }
         if write.is_insert() {
-            outcomes.push(insert(world, columns, kind, procedure, write));
+            outcomes.push(match is_plain(world, table, kind) {
+                true => insert(world, columns, kind, procedure, write),
+                false => chosen(world, columns, procedure, write, describe(world, write)),
+            });
         } else if write.is_delete() {
             let because = "Removing rows cannot introduce a duplicate.";
             outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
         }
-        if columns.iter().any(|&column| write.update_of(column).is_some()) {
+        let watched = columns.iter().chain(&conditions);
+        if watched.copied().any(|column| write.update_of(column).is_some()) {
             outcomes.push(update(world, columns, procedure, write));
+        }
+    }
+    combine(outcomes)
+}
+
+/// A key over expressions may be equal where its columns are not.
+fn is_plain(world: &World<'_>, table: TableId, kind: InvariantKind) -> bool {
+    match kind {
+        InvariantKind::UniqueIndex(at) => world.table(table).indexes[at]
+            .keys
+            .iter()
+            .all(|key| matches!(key.expr.kind, ExprKind::Column { .. })),
+        _ => true,
+    }
+}
+
+/// EXCLUDE is uniqueness under other operators than equality, of which nothing is known here.
+pub fn exclusion(
+    world: &World<'_>,
+    table: TableId,
+    columns: &[ColumnIndex],
+    procedure: usize,
+) -> Option<Outcome> {
+    let mut outcomes = Vec::new();
+    for write in world.effects[procedure].writes.iter().filter(|write| write.table == table) {
+        if write.is_insert() || columns.iter().any(|&column| write.update_of(column).is_some()) {
+            let because =
+                "No rule speaks of EXCLUDE: two branches may each write a row that excludes the other's.";
+            outcomes.push(Outcome::undecided(describe(world, write), because));
+        } else if write.is_delete() {
+            let because = "Removing rows cannot introduce a conflict.";
+            outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
         }
     }
     combine(outcomes)

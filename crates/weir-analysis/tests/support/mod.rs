@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use weir_sql::{Application, Sources};
 
+#[allow(dead_code)]
 pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 #[track_caller]
+#[allow(dead_code)]
 pub fn application(files: &[(&str, &str)]) -> Application {
     let mut sources = Sources::default();
     for (name, text) in files {
@@ -40,4 +42,20 @@ pub fn example(name: &str, edit: impl Fn(&str, String) -> String) -> Application
         .collect();
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     application(&files)
+}
+
+/// One file, read to be analysed only.
+#[track_caller]
+#[allow(dead_code)]
+pub fn read_to_analyze(text: &str) -> Application {
+    let mut sources = Sources::default();
+    sources.add("schema.sql", text);
+    match weir_sql::load_with(sources, weir_sql::Reading::Tolerant) {
+        Ok(application) => application,
+        Err((sources, errors)) => {
+            let show =
+                |error: &weir_sql::Diagnostic| format!("{} {}", sources.place(error.span), error.message);
+            panic!("{}", errors.iter().map(show).collect::<Vec<_>>().join("\n"))
+        }
+    }
 }

@@ -95,7 +95,12 @@ impl<'a> Binder<'a> {
             let expr = self.required(&sort.node)?;
             let expr = self.bind_expr(expr)?;
             let order: SortOrder = self.sort_order(sort)?;
-            order_by.push((self.settle(expr)?, order));
+            let expr = self.settle(expr)?;
+            let expr = match expr.ty.clone() {
+                SqlType::Enum(of) => self.rank(expr, &of)?,
+                _ => expr,
+            };
+            order_by.push((expr, order));
         }
         let ordered_elsewhere =
             |(expr, _): &(Expr, SortOrder)| !args.iter().any(|arg| crate::print::same(arg, expr));
@@ -152,6 +157,13 @@ impl<'a> Binder<'a> {
                 SqlType::Varchar(_) => SqlType::Text,
                 // The length is what gives the values their padding.
                 SqlType::Char(_) => ty,
+                SqlType::Enum(_) => {
+                    return Err(Diagnostic::unsupported(
+                        span,
+                        format!("{name} of an enumeration"),
+                        "order by the column and take the first row",
+                    ));
+                }
                 SqlType::Bool | SqlType::Uuid | SqlType::Bytea | SqlType::Jsonb | SqlType::Record => {
                     return Err(missing().with_hint("bool_and and bool_or aggregate booleans"));
                 }

@@ -13,12 +13,8 @@ use crate::type_name::unmodified;
 /// An error of `weir-types`, at a place.
 pub(super) fn located(error: SqlError, span: Span) -> Diagnostic {
     let fields = error.fields();
-    Diagnostic {
-        state: fields.state,
-        message: fields.message.clone(),
-        hint: fields.hint.clone().or_else(|| fields.detail.clone()),
-        span,
-    }
+    let hint = fields.hint.clone().or_else(|| fields.detail.clone());
+    Diagnostic { hint, ..Diagnostic::new(fields.state, span, fields.message.clone()) }
 }
 
 pub(super) fn null(ty: SqlType, span: Span) -> Expr {
@@ -174,7 +170,7 @@ impl<'a> Binder<'a> {
     pub(super) fn coerce_boolean(&mut self, expr: Expr, clause: &str) -> Result<Expr, Diagnostic> {
         match expr.ty {
             SqlType::Bool => Ok(expr),
-            SqlType::Unknown => self.coerce(expr, &SqlType::Bool, CastContext::Implicit),
+            SqlType::Unknown | SqlType::Opaque(_) => self.coerce(expr, &SqlType::Bool, CastContext::Implicit),
             ref other => Err(self.error(
                 SqlState::DATATYPE_MISMATCH,
                 expr.span,
@@ -244,6 +240,8 @@ impl<'a> Binder<'a> {
         match (&left, right) {
             (left_type, right) if left_type == right => return Some(left),
             (SqlType::Char(_), SqlType::Char(_)) => return Some(SqlType::Char(0)),
+            (SqlType::Opaque(_), right) => return Some(right.clone()),
+            (_, SqlType::Opaque(_)) => return Some(left),
             (left, right) if same_base(left, right) => return Some(left.base()),
             _ => {}
         }

@@ -20,6 +20,11 @@ pub(super) fn boolean(kind: ExprKind, span: Span) -> Expr {
     Expr { kind, ty: SqlType::Bool, span }
 }
 
+/// Some value that Weir cannot compute.
+pub(super) fn opaque(args: Vec<Expr>, span: Span) -> Expr {
+    Expr { kind: ExprKind::Opaque(args), ty: SqlType::Opaque("unknown".into()), span }
+}
+
 /// NOT x; of a subquery's test, the opposite test.
 fn negation(operand: Expr, span: Span) -> Expr {
     match operand.kind {
@@ -293,7 +298,7 @@ impl<'a> Binder<'a> {
         if let Some(sequence) = self.sequence_literal(arg, type_node)? {
             return Ok(sequence);
         }
-        let ty = type_name::resolve_in(self.context.catalog, self.piece, type_node)?;
+        let ty = type_name::resolve_in(&self.context, self.piece, type_node)?;
         let operand = self.bind_expr_toward(arg, &ty)?;
         let name = self.piece.token(type_node.location);
         let span = union(union(operand.span, self.piece.token(cast.location)), name);
@@ -378,6 +383,10 @@ impl<'a> Binder<'a> {
         let greatest = expr.op == MinMaxOp::IsGreatest as i32;
         let args = self.bind_list(&expr.args)?;
         let (args, ty) = self.unify(args, if greatest { "GREATEST" } else { "LEAST" })?;
+        if let SqlType::Enum(of) = &ty {
+            let what = format!("GREATEST or LEAST of the enumeration {}", of.name);
+            return Err(Diagnostic::unsupported(span, what, "compare the values with CASE"));
+        }
         let kind = if greatest { ExprKind::Greatest(args) } else { ExprKind::Least(args) };
         Ok(Expr { kind, ty, span })
     }

@@ -12,6 +12,8 @@ use super::query::rename;
 use super::row::all_of;
 use super::scope::{Aggregates, CteKind, Scope, ScopeColumn, ScopeRelation, nearest};
 use crate::bound::{Expr, ExprKind, FromItem, JoinKind, OutputColumn, Query, RelationId, TableFunction};
+use crate::catalog::Table;
+use crate::ddl::{partition_alone, relation_name};
 use crate::routine::simple_name;
 use crate::source::{Diagnostic, Span};
 use crate::walk;
@@ -68,44 +70,51 @@ impl<'a> Binder<'a> {
 
     pub(super) fn check_schema(&self, range: &RangeVar) -> Result<(), Diagnostic> {
         match (range.catalogname.as_str(), range.schemaname.as_str()) {
-            ("", "" | "public") => Ok(()),
+            ("", schema) if schema != "pg_catalog" && schema != "information_schema" => Ok(()),
             (_, "pg_catalog" | "information_schema") => Err(Diagnostic::unsupported(
                 self.piece.token(range.location),
                 format!("the system catalog {}.{}", range.schemaname, range.relname),
                 "the analysis prints the schema: weir analyze",
             )),
-            _ => Err(self
-                .error(
-                    SqlState::UNDEFINED_TABLE,
-                    self.piece.token(range.location),
-                    format!("relation \"{}.{}\" does not exist", range.schemaname, range.relname),
-                )
-                .with_hint("Weir has one schema: leave the qualification away or use public")),
+            _ => Err(Diagnostic::unsupported(
+                self.piece.token(range.location),
+                "the name of a database",
+                "qualify the table by its schema at most",
+            )),
         }
     }
 
     fn bind_range(&mut self, range: &'a RangeVar) -> Result<Bound, Diagnostic> {
         let span = self.piece.token(range.location);
         self.check_schema(range)?;
-        let (name, alias) = (range.relname.as_str(), range.alias.as_ref());
+        let (name, alias) = (&relation_name(range), range.alias.as_ref());
         if range.schemaname.is_empty()
             && let Some(bound) = self.bind_cte_reference(range, span)?
         {
             return Ok(bound);
         }
-        let shown = alias.map_or(name, |alias| alias.aliasname.as_str());
-        if let Some(table) = self.context.catalog.table_by_name(name) {
+        let shown = alias.map_or(range.relname.as_str(), |alias| alias.aliasname.as_str());
+        if let Some(table) = self.table_in_sight(name, span)? {
             let relation = self.own_relation();
             let mut seen = ScopeRelation::of_table(table, shown, relation, span);
             rename_seen(&mut seen, alias, span)?;
             let item = FromItem::Table { relation, table: table.id, alias: shown.to_owned(), span };
             return Ok((item, vec![seen]));
         }
-        if let Some(view) = self.context.catalog.views.iter().find(|view| view.name == name) {
+        if let Some(view) = self.context.catalog.views.iter().find(|view| view.name == *name) {
             let query = self.copy_query(&view.query);
             return self.derived(query, false, shown, alias, span);
         }
         Err(self.unknown_relation(name, span))
+    }
+
+    /// The table of that name. In what is only analysed, a partition is all of its table.
+    pub(super) fn table_in_sight(&self, name: &str, span: Span) -> Result<Option<&'a Table>, Diagnostic> {
+        let catalog = self.context.catalog;
+        let Some(whole) = catalog.table_of_partition(name) else { return Ok(catalog.table_by_name(name)) };
+        let refusal = partition_alone(name, span);
+        self.context.notes.ok_or(refusal.clone())?.only_analysed(refusal);
+        Ok(Some(whole))
     }
 
     pub(super) fn unknown_relation(&self, name: &str, span: Span) -> Diagnostic {

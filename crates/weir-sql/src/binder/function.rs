@@ -159,6 +159,19 @@ impl<'a> Binder<'a> {
         })
     }
 
+    /// In what is only analysed, some value of its arguments.
+    fn unknown_function(&self, name: &str, args: Vec<Expr>, error: Diagnostic) -> Result<Expr, Diagnostic> {
+        let opaque = args.iter().any(|arg| matches!(arg.ty, SqlType::Opaque(_)));
+        match self.context.notes {
+            Some(notes) if opaque || !function::exists(name) => {
+                let span = error.span;
+                notes.replace(error);
+                Ok(super::expr::opaque(args, span))
+            }
+            _ => Err(error),
+        }
+    }
+
     /// A scalar function of bound arguments.
     pub(super) fn function_of(
         &mut self,
@@ -184,7 +197,7 @@ impl<'a> Binder<'a> {
                         "call it as a statement of its own: CALL, PERFORM or variable := …",
                     ));
                 }
-                return Err(located(error, span));
+                return self.unknown_function(name, args, located(error, span));
             }
         };
         let args = args

@@ -15,6 +15,7 @@ use crate::bound::{
     RelationId, Select,
 };
 use crate::catalog::{ColumnIndex, Table};
+use crate::ddl::relation_name;
 use crate::source::{Diagnostic, Span};
 
 impl<'a> Binder<'a> {
@@ -88,17 +89,18 @@ impl<'a> Binder<'a> {
         self.check_schema(range)?;
         let alias = range.alias.as_ref().map_or(&range.relname, |alias| &alias.aliasname);
         let catalog = self.context.catalog;
-        if let Some(table) = catalog.table_by_name(&range.relname) {
+        let name = relation_name(range);
+        if let Some(table) = self.table_in_sight(&name, span)? {
             return Ok((table, alias.clone(), span));
         }
-        if let Some(view) = catalog.views.iter().find(|view| view.name == range.relname) {
+        if let Some(view) = catalog.views.iter().find(|view| view.name == name) {
             return Err(Diagnostic::unsupported(
                 span,
                 format!("a change of the view {}", view.name),
                 "change the table below it",
             ));
         }
-        Err(self.unknown_relation(&range.relname, span))
+        Err(self.unknown_relation(&name, span))
     }
 
     /// The named columns, or all.
@@ -110,15 +112,7 @@ impl<'a> Binder<'a> {
         let (mut columns, mut spans) = (Vec::new(), Vec::new());
         for node in list {
             let Some(node::Node::ResTarget(target)) = &node.node else { continue };
-            let span = self.piece.token(target.location);
-            if !target.indirection.is_empty() {
-                return Err(Diagnostic::unsupported(
-                    span,
-                    "an element of an array as target",
-                    "assign the whole array",
-                ));
-            }
-            let column = self.column_of(table, &target.name, span)?;
+            let (column, span) = self.target_column(table, target)?;
             if columns.contains(&column) {
                 return Err(self.error(
                     SqlState::DUPLICATE_COLUMN,
@@ -469,9 +463,10 @@ fn around(query: Query, relation: RelationId, outputs: Vec<Expr>) -> Query {
 /// NULL where the column has no default.
 pub(super) fn default_of(table: &Table, column: ColumnIndex, span: Span) -> Expr {
     let column = &table.columns[column];
-    match &column.default {
-        Some(default) => default.clone(),
-        None => null(column.ty.clone(), span),
+    match (&column.default, &column.generated) {
+        (Some(default), _) => default.clone(),
+        (None, Some(_)) => Expr { kind: ExprKind::Opaque(Vec::new()), ty: column.ty.clone(), span },
+        (None, None) => null(column.ty.clone(), span),
     }
 }
 

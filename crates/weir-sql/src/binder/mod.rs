@@ -25,6 +25,7 @@ use weir_types::{CastContext, SqlState, SqlType};
 
 use crate::bound::{Expr, ExprKind, Query, RelationId, Statement, VariableId};
 use crate::catalog::{Catalog, Table};
+use crate::notes::Notes;
 use crate::parse::{self, Piece};
 use crate::routine::{self, BoundCall, Signature};
 use crate::source::{Diagnostic, Span};
@@ -62,11 +63,17 @@ pub struct Context<'a> {
     pub variables: Option<&'a dyn Variables>,
     /// `$n` becomes variable n − 1 and gets its type from where it stands.
     pub infer_parameters: bool,
+    /// Where a tolerant reading notes what it does not understand; a strict one has none.
+    pub notes: Option<&'a Notes>,
 }
 
 impl<'a> Context<'a> {
     pub fn new(catalog: &'a Catalog) -> Context<'a> {
-        Context { catalog, signatures: &[], variables: None, infer_parameters: false }
+        Context { catalog, signatures: &[], variables: None, infer_parameters: false, notes: None }
+    }
+
+    pub fn noting(self, notes: Option<&'a Notes>) -> Context<'a> {
+        Context { notes, ..self }
     }
 }
 

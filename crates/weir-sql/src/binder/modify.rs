@@ -9,6 +9,7 @@ use super::scope::{Aggregates, Scope};
 use crate::bound::{Delete, Distinct, Expr, ExprKind, Query, QueryBody, Update};
 use crate::catalog::{ColumnIndex, Table};
 use crate::source::{Diagnostic, Span};
+use crate::walk;
 
 impl<'a> Binder<'a> {
     pub(super) fn bind_update(&mut self, update: &'a UpdateStmt) -> Result<Update, Diagnostic> {
@@ -62,6 +63,23 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
+    /// The column that an INSERT or an UPDATE names as its target, and where.
+    pub(super) fn target_column(
+        &self,
+        table: &Table,
+        target: &ResTarget,
+    ) -> Result<(ColumnIndex, Span), Diagnostic> {
+        let span = self.piece.token(target.location);
+        match target.indirection.is_empty() {
+            true => Ok((self.column_of(table, &target.name, span)?, span)),
+            false => Err(Diagnostic::unsupported(
+                span,
+                "an assignment to an element or a field",
+                "assign the whole column",
+            )),
+        }
+    }
+
     /// `SET a = …, (b, c) = …`.
     pub(super) fn bind_assignments(
         &mut self,
@@ -73,15 +91,7 @@ impl<'a> Binder<'a> {
         let mut source: Option<&'a MultiAssignRef> = None;
         for node in list {
             let Some(node::Node::ResTarget(target)) = &node.node else { continue };
-            let span = self.piece.token(target.location);
-            if !target.indirection.is_empty() {
-                return Err(Diagnostic::unsupported(
-                    span,
-                    "an assignment to an element or a field",
-                    "assign the whole column",
-                ));
-            }
-            let column = self.column_of(table, &target.name, span)?;
+            let (column, span) = self.target_column(table, target)?;
             if assignments.iter().any(|(other, _)| *other == column) {
                 return Err(self.error(
                     SqlState::SYNTAX_ERROR,
@@ -99,6 +109,7 @@ impl<'a> Binder<'a> {
             }
             assignments.push((column, value));
         }
+        assignments.extend(generated_along(table, &assignments));
         Ok(assignments)
     }
 
@@ -248,4 +259,23 @@ fn is_default(target: &ResTarget) -> bool {
         Some(node::Node::MultiAssignRef(_)) => false,
         _ => false,
     }
+}
+
+/// Columns that are generated from what is assigned get some new value. (An application with generated
+/// columns is analysed, not run.)
+fn generated_along(table: &Table, assignments: &[(ColumnIndex, Expr)]) -> Vec<(ColumnIndex, Expr)> {
+    let mut along = Vec::new();
+    for (index, column) in table.columns.iter().enumerate() {
+        let Some(generated) = &column.generated else { continue };
+        let mut values = Vec::new();
+        walk::columns(generated, &mut |_, source| {
+            let assigned = assignments.iter().filter(|(assigned, _)| *assigned == source);
+            values.extend(assigned.map(|(_, value)| value.clone()));
+        });
+        if let Some(first) = values.first() {
+            let span = first.span;
+            along.push((index, Expr { kind: ExprKind::Opaque(values), ty: column.ty.clone(), span }));
+        }
+    }
+    along
 }

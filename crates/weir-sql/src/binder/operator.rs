@@ -2,11 +2,11 @@
 
 use pg_query::protobuf::{AExpr, AExprKind, Node, node};
 use weir_types::operator::{self, BinaryOp};
-use weir_types::{CastContext, SqlState, SqlType, Value, cast};
+use weir_types::{CastContext, EnumType, SqlState, SqlType, Value, cast};
 
 use super::Binder;
 use super::coerce::located;
-use super::expr::{boolean, strings, union};
+use super::expr::{boolean, opaque, strings, union};
 use super::row;
 use crate::bound::{Expr, ExprKind};
 use crate::source::{Diagnostic, Span};
@@ -189,11 +189,16 @@ impl<'a> Binder<'a> {
             Some(Operator::Like { insensitive, negated }) => {
                 self.like(left, right, None, (insensitive, negated), place)
             }
-            None => Err(Diagnostic::unsupported(
-                place,
-                format!("the operator {name}"),
-                "rewrite the expression with a function or another operator",
-            )),
+            None => {
+                let error = Diagnostic::unsupported(
+                    place,
+                    format!("the operator {name}"),
+                    "rewrite the expression with a function or another operator",
+                );
+                let span = union(left.span, right.span);
+                self.context.notes.ok_or(error.clone())?.replace(error);
+                Ok(opaque(vec![left, right], span))
+            }
         }
     }
 
@@ -230,9 +235,29 @@ impl<'a> Binder<'a> {
         place: Span,
     ) -> Result<Expr, Diagnostic> {
         let span = union(left.span, right.span);
+        if !op.is_comparison() && [&left, &right].iter().any(|side| matches!(side.ty, SqlType::Opaque(_))) {
+            return Ok(opaque(vec![left, right], span));
+        }
         let ((left, right), result) = self.operands(op, left, right, place)?;
+        let (left, right) = match &left.ty {
+            SqlType::Enum(of) if op.is_ordering() => {
+                let of = of.clone();
+                (self.rank(left, &of)?, self.rank(right, &of)?)
+            }
+            _ => (left, right),
+        };
         let kind = ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) };
         Ok(Expr { kind, ty: result, span })
+    }
+
+    /// The position of an enumeration's value among its labels, which is how such values compare.
+    pub(super) fn rank(&mut self, value: Expr, of: &EnumType) -> Result<Expr, Diagnostic> {
+        let span = value.span;
+        let labels = of.labels.iter().map(|label| Value::text(label.as_str())).collect();
+        let ty = SqlType::array_of(SqlType::Text);
+        let labels = Expr { kind: ExprKind::Literal(Value::array(SqlType::Text, labels)), ty, span };
+        let text = self.coerce(value, &SqlType::Text, CastContext::Assignment)?;
+        self.function_of("array_position", vec![labels, text], span)
     }
 
     /// Both operands cast to what the operator takes, and its result's type.
@@ -244,6 +269,15 @@ impl<'a> Binder<'a> {
         place: Span,
     ) -> Result<((Expr, Expr), SqlType), Diagnostic> {
         let (left, right) = (self.known_parameter(left), self.known_parameter(right));
+        let opaque = |ty: &SqlType| Some(ty.clone()).filter(|ty| matches!(ty, SqlType::Opaque(_)));
+        let opaque = opaque(&left.ty).or_else(|| opaque(&right.ty)).filter(|_| op.is_comparison());
+        if let Some(opaque) = opaque {
+            let mut typed = |side: Expr| match side.ty {
+                SqlType::Unknown => self.coerce(side, &opaque, CastContext::Implicit),
+                _ => Ok(side),
+            };
+            return Ok(((typed(left)?, typed(right)?), SqlType::Bool));
+        }
         let signature =
             operator::resolve_binary(op, &left.ty, &right.ty).map_err(|error| located(error, place))?;
         let left = self.coerce_resolved(left, &signature.left)?;

@@ -1,7 +1,7 @@
 //! Select lists: stars, names of columns, and the outputs that ORDER BY, GROUP BY and DISTINCT mean.
 
 use pg_query::protobuf::{ColumnRef, Node, ResTarget, SortBy, SortByDir, SortByNulls, a_const, node};
-use weir_types::SqlState;
+use weir_types::{SqlState, SqlType};
 
 use super::Binder;
 use super::expr::strings;
@@ -104,11 +104,30 @@ impl<'a> Binder<'a> {
                 Some(output) => output,
                 None => self.expression_output(value, targets, hide)?,
             };
+            let output = self.ranked_output(output, targets, hide)?;
             if !order_by.iter().any(|earlier: &OrderBy| earlier.output == output) {
                 order_by.push(OrderBy { output, order });
             }
         }
         Ok(order_by)
+    }
+
+    /// What an enumeration's values are sorted by.
+    fn ranked_output(
+        &mut self,
+        output: usize,
+        targets: &mut Vec<Target>,
+        hide: Result<(), &str>,
+    ) -> Result<usize, Diagnostic> {
+        let value = targets[output].expr.clone();
+        let SqlType::Enum(of) = value.ty.clone() else { return Ok(output) };
+        if let Err(message) = hide {
+            let what = format!("ORDER BY an enumeration here: {message}");
+            return Err(Diagnostic::unsupported(value.span, what, "sort in a query around this one"));
+        }
+        let rank = self.rank(value, &of)?;
+        targets.push(Target { name: String::new(), expr: rank });
+        Ok(targets.len() - 1)
     }
 
     /// An output that is this expression, added if need be.

@@ -113,10 +113,15 @@ impl ScopeRelation {
 }
 
 impl<'a> Binder<'a> {
+    /// Is this `schema.table`?
+    fn is_schema_of(&self, schema: &str, table: &str) -> bool {
+        schema == "public" || self.context.catalog.table_by_name(&format!("{schema}.{table}")).is_some()
+    }
+
     /// `name` or `relation.name`, or a variable of the procedure.
     pub(super) fn resolve_name(&mut self, parts: &[&str], span: Span) -> Result<Expr, Diagnostic> {
         let parts = match parts {
-            ["public", rest @ ..] if rest.len() == 2 => rest,
+            [schema, rest @ ..] if rest.len() == 2 && self.is_schema_of(schema, rest[0]) => rest,
             other => other,
         };
         let column = match parts {

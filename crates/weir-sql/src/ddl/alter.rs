@@ -1,17 +1,22 @@
 //! ALTER TABLE as pg_dump writes it, and ALTER PROCEDURE … SET.
 
 use pg_query::protobuf::{
-    AlterFunctionStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, Node, ObjectType, node,
+    AlterDomainStmt, AlterFunctionStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, Node,
+    ObjectType, node,
 };
 use weir_types::SqlState;
 
-use super::Schema;
 use super::constraint::{TableConstraint, as_constraint};
+use super::partition::partition_alone;
 use super::table::kind;
+use super::types::object_path;
+use super::{Schema, relation_name};
 use crate::binder::expr_strings;
-use crate::catalog::{ColumnIndex, Table};
+use crate::bound::{Expr, ExprKind};
+use crate::catalog::{ColumnIndex, Table, TableId, UserType};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
+use crate::type_name;
 
 impl Schema {
     pub(super) fn alter_table(
@@ -35,23 +40,94 @@ impl Schema {
         if commands.iter().all(owner) {
             return Ok(());
         }
-        if ObjectType::try_from(alter.objtype) != Ok(ObjectType::ObjectTable) || self.is_view(range) {
-            return Err(Diagnostic::unsupported(
+        let name = relation_name(range);
+        let of_table = ObjectType::try_from(alter.objtype) == Ok(ObjectType::ObjectTable);
+        if !of_table || self.is_view(range) || self.relation_is_index(&name) {
+            let refusal = Diagnostic::unsupported(
                 head,
                 "this ALTER of something else than a table",
                 "write it as it should be in its CREATE statement",
-            ));
+            );
+            return self.ignored(refusal, false);
+        }
+        if self.catalog.partitions.contains_key(&name) && self.notes.is_some() {
+            return self.alter_partition(piece, &name, &commands, place);
         }
         let at = match self.table_index(piece, range) {
             Err(_) if alter.missing_ok => return Ok(()),
             other => other?,
         };
+        let id = self.catalog.tables[at].id;
         for command in commands {
-            let mut table = self.catalog.tables[at].clone();
-            self.alter_command(piece, &mut table, command, place)?;
-            self.catalog.tables[at] = table;
+            let result = self.alter_one(piece, id, command, place);
+            self.tolerate(result)?;
         }
         Ok(())
+    }
+
+    /// What is said of one partition is said of its own rows only.
+    fn alter_partition(
+        &mut self,
+        piece: Piece<'_>,
+        name: &str,
+        commands: &[&AlterTableCmd],
+        place: Span,
+    ) -> Result<(), Diagnostic> {
+        for command in commands {
+            if let (AlterTableType::AtAttachPartition, Some(node::Node::PartitionCmd(attach))) =
+                (subtype(command), command.def.as_deref().and_then(|node| node.node.as_ref()))
+            {
+                let root = self.catalog.partitions.get(name).cloned().unwrap_or_default();
+                let Some(parent) = self.catalog.table_by_name(&root).cloned() else { continue };
+                self.attach_partition(piece, &parent, attach)?;
+            } else {
+                self.ignored(partition_alone(name, place), false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commands that change more than the table itself, and the others.
+    fn alter_one(
+        &mut self,
+        piece: Piece<'_>,
+        id: TableId,
+        command: &AlterTableCmd,
+        place: Span,
+    ) -> Result<(), Diagnostic> {
+        let Some(at) = self.catalog.tables.iter().position(|table| table.id == id) else { return Ok(()) };
+        let mut table = self.catalog.tables[at].clone();
+        match subtype(command) {
+            AlterTableType::AtAttachPartition => {
+                match command.def.as_deref().and_then(|node| node.node.as_ref()) {
+                    Some(node::Node::PartitionCmd(attach)) => self.attach_partition(piece, &table, attach),
+                    _ => Ok(()),
+                }
+            }
+            AlterTableType::AtDropColumn => match column(&table, &command.name, place) {
+                Err(_) if command.missing_ok => Ok(()),
+                Err(error) => Err(error),
+                Ok(column) => {
+                    self.remove_column(id, column);
+                    Ok(())
+                }
+            },
+            AlterTableType::AtDropIdentity => {
+                let column = column(&table, &command.name, place)?;
+                self.remove_sequences(|owner| owner == Some((id, column)));
+                self.catalog.tables[at].columns[column].generated_always = false;
+                Ok(())
+            }
+            _ => {
+                self.alter_command(piece, &mut table, command, place)?;
+                self.catalog.tables[at] = table;
+                Ok(())
+            }
+        }
+    }
+
+    fn relation_is_index(&self, name: &str) -> bool {
+        self.catalog.tables.iter().any(|table| super::index_names(table).any(|index| index == name))
     }
 
     fn alter_command(
@@ -81,6 +157,31 @@ impl Schema {
                 table.columns[column].not_null_span.get_or_insert(place);
                 Ok(())
             }
+            AlterTableType::AtDropNotNull => {
+                let column = column(table, &command.name, place)?;
+                table.columns[column].not_null = false;
+                table.columns[column].not_null_span = None;
+                Ok(())
+            }
+            AlterTableType::AtAlterColumnType => self.alter_type(piece, table, command, place),
+            AlterTableType::AtDropConstraint => {
+                match Schema::drop_constraint(table, &command.name) || command.missing_ok {
+                    true => Ok(()),
+                    false => Err(Diagnostic::new(
+                        SqlState::UNDEFINED_OBJECT,
+                        place,
+                        format!(
+                            "constraint \"{}\" of relation \"{}\" does not exist",
+                            command.name, table.name
+                        ),
+                    )),
+                }
+            }
+            AlterTableType::AtDropExpression => {
+                let column = column(table, &command.name, place)?;
+                table.columns[column].generated = None;
+                Ok(())
+            }
             AlterTableType::AtAddIdentity => {
                 let column = column(table, &command.name, place)?;
                 match definition.and_then(as_constraint) {
@@ -90,12 +191,30 @@ impl Schema {
                     _ => Ok(()),
                 }
             }
-            AlterTableType::AtAddColumn => self.alter_add_column(piece, table, definition),
+            AlterTableType::AtAddColumn => {
+                self.alter_add_column(piece, table, definition, command.missing_ok)
+            }
             // No roles, and statistics and storage are PostgreSQL's own affair.
             AlterTableType::AtChangeOwner
             | AlterTableType::AtSetStatistics
             | AlterTableType::AtSetStorage
+            | AlterTableType::AtSetRelOptions
+            | AlterTableType::AtResetRelOptions
+            | AlterTableType::AtSetOptions
+            | AlterTableType::AtReplicaIdentity
+            | AlterTableType::AtValidateConstraint
             | AlterTableType::AtClusterOn => Ok(()),
+            AlterTableType::AtEnableRowSecurity
+            | AlterTableType::AtDisableRowSecurity
+            | AlterTableType::AtForceRowSecurity
+            | AlterTableType::AtNoForceRowSecurity
+            | AlterTableType::AtSetAccessMethod
+            | AlterTableType::AtSetTableSpace
+            | AlterTableType::AtSetLogged
+            | AlterTableType::AtSetUnLogged
+            | AlterTableType::AtSetCompression => {
+                self.ignored(Diagnostic::unsupported(place, "this ALTER TABLE", "leave it away"), false)
+            }
             other => Err(Diagnostic::unsupported(
                 place,
                 format!("this ALTER TABLE ({})", other.as_str_name()),
@@ -110,14 +229,89 @@ impl Schema {
         piece: Piece<'_>,
         table: &mut Table,
         definition: Option<&Node>,
+        missing_ok: bool,
     ) -> Result<(), Diagnostic> {
         let Some(Node { node: Some(node::Node::ColumnDef(column)) }) = definition else { return Ok(()) };
+        if missing_ok && table.column_by_name(&column.colname).is_some() {
+            return Ok(());
+        }
         let mut constraints = Vec::new();
         self.add_column(piece, table, column, &mut constraints)?;
         for constraint in constraints {
             self.add_constraint(piece, table, constraint)?;
         }
         Ok(())
+    }
+
+    /// `ALTER COLUMN … TYPE`: what is bound over the column keeps its meaning, as PostgreSQL binds it again.
+    fn alter_type(
+        &mut self,
+        piece: Piece<'_>,
+        table: &mut Table,
+        command: &AlterTableCmd,
+        place: Span,
+    ) -> Result<(), Diagnostic> {
+        let index = column(table, &command.name, place)?;
+        let Some(Node { node: Some(node::Node::ColumnDef(definition)) }) = command.def.as_deref() else {
+            return Ok(());
+        };
+        let Some(name) = &definition.type_name else { return Ok(()) };
+        let (ty, domain) = type_name::resolve_column(&self.context(), piece, name)?;
+        let domain = domain.cloned();
+        table.checks.retain(|check| !matches!(check.domain, Some((_, column)) if column == index));
+        table.columns[index].ty = ty.clone();
+        if let Some(domain) = &domain {
+            Schema::adopt_domain(table, index, domain, piece.token(name.location));
+        }
+        let context = self.context();
+        let over = |expr: &mut Expr| {
+            crate::walk::each_expr_mut(expr, &mut |part: &mut Expr| {
+                if matches!(part.kind, ExprKind::Column { column, .. } if column == index) {
+                    part.ty = ty.clone();
+                }
+            });
+        };
+        table.checks.iter_mut().for_each(|check| over(&mut check.expr));
+        for at in &mut table.indexes {
+            at.keys.iter_mut().for_each(|key| over(&mut key.expr));
+            at.predicate.iter_mut().for_each(over);
+        }
+        let default = table.columns[index].default.take();
+        table.columns[index].default = match default {
+            Some(value) => Some(crate::binder::assign(&context, value, &ty)?),
+            None => None,
+        };
+        Ok(())
+    }
+
+    /// `ALTER DOMAIN`: pg_dump writes CHECKs that are not valid yet so.
+    pub(super) fn alter_domain(
+        &mut self,
+        piece: Piece<'_>,
+        alter: &AlterDomainStmt,
+        head: Span,
+    ) -> Result<(), Diagnostic> {
+        let name = object_path(&alter.type_name);
+        let Some(UserType::Domain(domain)) = self.catalog.types.get(&name) else {
+            let message = format!("domain \"{name}\" does not exist");
+            return Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, head, message));
+        };
+        let used = |table: &Table| {
+            table.checks.iter().any(|check| check.domain.as_ref().is_some_and(|(of, _)| *of == name))
+        };
+        let mut domain = domain.clone();
+        match (alter.def.as_deref(), alter.subtype.as_str()) {
+            (Some(definition), "C") if !self.catalog.tables.iter().any(used) => {
+                self.domain_constraint(piece, &name, &mut domain, definition)?;
+                self.catalog.types.insert(name, UserType::Domain(domain));
+                Ok(())
+            }
+            _ => Err(Diagnostic::unsupported(
+                head,
+                "this ALTER DOMAIN",
+                "write the domain as it should be in CREATE DOMAIN",
+            )),
+        }
     }
 
     /// `ALTER PROCEDURE p SET default_transaction_isolation = 'serializable'`.

@@ -1,13 +1,13 @@
 //! Columns: their types, NOT NULL, DEFAULT, serial and identity.
 
 use pg_query::protobuf::{ColumnDef, ConstrType, Constraint, node};
-use weir_types::{SqlState, SqlType};
+use weir_types::{CastContext, SqlState, SqlType};
 
 use super::Schema;
 use super::constraint::TableConstraint;
 use super::sequence::SequenceOptions;
 use super::table::kind;
-use crate::binder::{Binder, Context, expr_strings};
+use crate::binder::{Binder, expr_strings};
 use crate::bound::{Expr, ExprKind};
 use crate::catalog::{Column, Table};
 use crate::parse::Piece;
@@ -35,12 +35,16 @@ impl Schema {
         let Some(type_name) = &definition.type_name else {
             return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "a column needs a type"));
         };
-        check_collation(piece, definition)?;
+        let result = check_collation(piece, definition);
+        self.tolerate(result)?;
         let serial = serial_type(expr_strings(&type_name.names).last().copied().unwrap_or(""))
             .filter(|_| type_name.array_bounds.is_empty());
-        let ty = match &serial {
-            Some(ty) => ty.clone(),
-            None => type_name::resolve_in(&self.catalog, piece, type_name)?,
+        let (ty, domain) = match &serial {
+            Some(ty) => (ty.clone(), None),
+            None => {
+                let (ty, domain) = type_name::resolve_column(&self.context(), piece, type_name)?;
+                (ty, domain.cloned())
+            }
         };
         if matches!(ty, SqlType::Record | SqlType::Void) {
             return Err(Diagnostic::new(
@@ -57,9 +61,13 @@ impl Schema {
             not_null_span: None,
             default: None,
             generated_always: false,
+            generated: None,
             span: end,
         });
         let index = table.columns.len() - 1;
+        if let Some(domain) = &domain {
+            Schema::adopt_domain(table, index, domain, piece.token(type_name.location));
+        }
         if serial.is_some() {
             table.columns[index].not_null = true;
             table.columns[index].not_null_span = Some(piece.token(type_name.location));
@@ -67,10 +75,15 @@ impl Schema {
         }
         for node in &definition.constraints {
             let Some(node::Node::Constraint(constraint)) = &node.node else { continue };
-            match self.column_constraint(piece, table, index, constraint)? {
-                true => {}
-                false => constraints.push(TableConstraint { constraint, column: Some(index) }),
+            let result = self.column_constraint(piece, table, index, constraint);
+            if self.tolerate(result)? == Some(false) {
+                constraints.push(TableConstraint { constraint, column: Some(index) });
             }
+        }
+        // A domain's default gives way to the column's own.
+        let column = &mut table.columns[index];
+        if column.default.is_none() && column.generated.is_none() {
+            column.default = domain.and_then(|domain| domain.default);
         }
         Ok(())
     }
@@ -116,11 +129,19 @@ impl Schema {
             }
             ConstrType::ConstrIdentity => self.add_identity(piece, table, index, constraint)?,
             ConstrType::ConstrGenerated => {
-                return Err(Diagnostic::unsupported(
+                self.only_analysed(Diagnostic::unsupported(
                     span,
                     "GENERATED ALWAYS AS (…) STORED",
                     "compute the value in the procedure that writes the row, or in a view",
-                ));
+                ))?;
+                let Some(node) = &constraint.raw_expr else { return Ok(true) };
+                let ty = table.columns[index].ty.clone();
+                let whole = piece.bracketed(constraint.location);
+                table.columns[index].generated =
+                    Some(self.over_row(piece, table, whole, ty.clone(), |binder| {
+                        let value = binder.bind_expr(node)?;
+                        binder.coerce(value, &ty, CastContext::Assignment)
+                    })?);
             }
             _ => return Ok(false),
         }
@@ -134,8 +155,15 @@ impl Schema {
         value: &Option<Box<pg_query::protobuf::Node>>,
     ) -> Result<Option<Expr>, Diagnostic> {
         let Some(value) = value else { return Ok(None) };
-        let context = Context::new(&self.catalog);
-        Binder::new(&context, piece).bind_default(value, &column.name, &column.ty).map(Some)
+        let context = self.context();
+        match (Binder::new(&context, piece).bind_default(value, &column.name, &column.ty), &self.notes) {
+            (Err(error), Some(notes)) if notes.is_gap(&error) => {
+                let span = error.span;
+                notes.replace(error);
+                Ok(Some(Expr { kind: ExprKind::Opaque(Vec::new()), ty: column.ty.clone(), span }))
+            }
+            (bound, _) => bound.map(Some),
+        }
     }
 
     pub(super) fn add_identity(

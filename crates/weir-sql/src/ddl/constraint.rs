@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use pg_query::protobuf::{ConstrType, Constraint, Node, node};
-use weir_types::{SqlState, Value};
+use weir_types::{SqlState, SqlType, Value};
 
 use super::table::kind;
 use super::{Schema, index_names};
-use crate::binder::{Binder, Context, expr_strings};
-use crate::bound::{Expr, ExprKind};
+use crate::binder::{Binder, expr_strings};
+use crate::bound::{Expr, ExprKind, RelationId};
 use crate::catalog::{Check, ColumnIndex, Table, UniqueKey};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
-use crate::walk;
+use crate::{mentions, walk};
 
 /// A constraint of a table, or one written at a column.
 #[derive(Clone, Copy)]
@@ -30,7 +30,10 @@ impl Schema {
     ) -> Result<(), Diagnostic> {
         let constraint = added.constraint;
         let span = constraint_span(piece, constraint);
-        refuse_attributes(constraint, span)?;
+        // What is promised for the end of the transaction holds for the analysis all the same.
+        if let Err(refusal) = refuse_attributes(constraint, span) {
+            self.only_analysed(refusal)?;
+        }
         let taken = constraint_names(table).any(|name| name == constraint.conname);
         if !constraint.conname.is_empty() && taken {
             return Err(Diagnostic::new(
@@ -43,20 +46,18 @@ impl Schema {
             ));
         }
         match kind(constraint) {
-            ConstrType::ConstrPrimary | ConstrType::ConstrUnique => self.add_key(piece, table, added, span),
-            ConstrType::ConstrCheck => self.add_check(piece, table, added, span),
-            ConstrType::ConstrForeign => self.add_foreign_key(piece, table, added, span),
+            ConstrType::ConstrPrimary | ConstrType::ConstrUnique => self.add_key(piece, table, added),
+            ConstrType::ConstrCheck => self.add_check(piece, table, added),
+            ConstrType::ConstrForeign => self.add_foreign_key(piece, table, added),
             ConstrType::ConstrNotnull => self.add_not_null(table, constraint, span),
-            ConstrType::ConstrExclusion => Err(Diagnostic::unsupported(
-                span,
-                "EXCLUDE",
-                "use UNIQUE, or CREATE ASSERTION … CHECK (NOT EXISTS (…))",
-            )),
+            ConstrType::ConstrExclusion => self.add_exclusion(piece, table, added),
             // Attributes follow the constraint that they belong to.
             ConstrType::ConstrAttrNotDeferrable
             | ConstrType::ConstrAttrImmediate
             | ConstrType::ConstrAttrEnforced => Ok(()),
-            ConstrType::ConstrAttrDeferrable | ConstrType::ConstrAttrDeferred => Err(deferrable(span)),
+            ConstrType::ConstrAttrDeferrable | ConstrType::ConstrAttrDeferred => {
+                self.only_analysed(deferrable(span))
+            }
             _ => Err(Diagnostic::unsupported(
                 span,
                 "this constraint",
@@ -83,14 +84,13 @@ impl Schema {
         &mut self,
         piece: Piece<'_>,
         table: &mut Table,
-        added: TableConstraint<'_>,
-        span: Span,
+        TableConstraint { constraint, column }: TableConstraint<'_>,
     ) -> Result<(), Diagnostic> {
-        let constraint = added.constraint;
+        let span = constraint_span(piece, constraint);
         if !constraint.indexname.is_empty() {
             return Err(Diagnostic::unsupported(span, "USING INDEX", "name the columns of the key"));
         }
-        let columns = match added.column {
+        let columns = match column {
             Some(column) => vec![column],
             None => key_columns(table, &constraint.keys, span)?,
         };
@@ -135,14 +135,13 @@ impl Schema {
         &mut self,
         piece: Piece<'_>,
         table: &mut Table,
-        added: TableConstraint<'_>,
-        span: Span,
+        TableConstraint { constraint, .. }: TableConstraint<'_>,
     ) -> Result<(), Diagnostic> {
-        let constraint = added.constraint;
+        let span = constraint_span(piece, constraint);
         let Some(node) = &constraint.raw_expr else {
             return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "CHECK of nothing"));
         };
-        let expr = self.bind_over_table(piece, table, node, "CHECK")?;
+        let expr = self.bind_over_table(piece, table, node, "CHECK", span)?;
         let mut columns = BTreeSet::new();
         walk::columns(&expr, &mut |_, column| {
             columns.insert(column);
@@ -162,25 +161,54 @@ impl Schema {
         };
         // CHECK (true) holds for every row and is no constraint to anybody.
         if !matches!(expr.kind, ExprKind::Literal(Value::Bool(true))) {
-            table.checks.push(Check { name, expr, span });
+            table.checks.push(Check { name, expr, domain: None, span });
         }
         Ok(())
     }
 
     /// A condition over the columns of one row, without subqueries.
-    pub(super) fn bind_over_table(
-        &self,
-        piece: Piece<'_>,
+    pub(super) fn bind_over_table<'n>(
+        &'n self,
+        piece: Piece<'n>,
         table: &Table,
-        node: &Node,
+        node: &'n Node,
         clause: &str,
+        whole: Span,
     ) -> Result<Expr, Diagnostic> {
-        let context = Context::new(&self.catalog);
-        let mut binder = Binder::new(&context, piece);
-        binder.enter_table(table);
-        let expr = binder.bind_condition(node, clause)?;
+        let expr =
+            self.over_row(piece, table, whole, SqlType::Bool, |binder| binder.bind_condition(node, clause))?;
         refuse_subquery(&expr, clause)?;
         Ok(expr)
+    }
+
+    /// An expression over one row. What a tolerant reading does not understand becomes some value of the
+    /// columns that are named in the text of `whole`.
+    pub(super) fn over_row<'n>(
+        &'n self,
+        piece: Piece<'n>,
+        table: &Table,
+        whole: Span,
+        ty: SqlType,
+        bind: impl FnOnce(&mut Binder<'n>) -> Result<Expr, Diagnostic>,
+    ) -> Result<Expr, Diagnostic> {
+        let context = self.context();
+        let mut binder = Binder::new(&context, piece);
+        binder.enter_table(table);
+        match (bind(&mut binder), &self.notes) {
+            (Err(error), Some(notes)) if notes.is_gap(&error) => {
+                let span = error.span;
+                notes.replace(error);
+                let named = mentions::names(piece, whole);
+                let columns = (0..table.columns.len()).filter(|&i| named.contains(&table.columns[i].name));
+                let values = columns.map(|column| Expr {
+                    kind: ExprKind::Column { relation: RelationId(0), column },
+                    ty: table.columns[column].ty.clone(),
+                    span,
+                });
+                Ok(Expr { kind: ExprKind::Opaque(values.collect()), ty, span })
+            }
+            (bound, _) => bound,
+        }
     }
 
     /// `name`, `name1`, `name2` …: the first that no relation and no constraint of the table has.
@@ -229,10 +257,11 @@ pub(super) fn column_names(table: &Table, columns: &[ColumnIndex]) -> String {
     names.join("_")
 }
 
-fn constraint_names(table: &Table) -> impl Iterator<Item = &str> {
+pub(super) fn constraint_names(table: &Table) -> impl Iterator<Item = &str> {
     let keys = table.primary_key.iter().chain(&table.unique_keys).map(|key| key.name.as_str());
     let checks = table.checks.iter().map(|check| check.name.as_str());
-    keys.chain(checks).chain(table.foreign_keys.iter().map(|key| key.name.as_str()))
+    let exclusions = table.exclusions.iter().map(|exclusion| exclusion.name.as_str());
+    keys.chain(checks).chain(exclusions).chain(table.foreign_keys.iter().map(|key| key.name.as_str()))
 }
 
 pub(super) fn foreign_key_name(table: &Table, columns: &[ColumnIndex]) -> String {
@@ -303,7 +332,7 @@ pub(super) fn comparable(
 }
 
 /// From its first word to the end of its brackets, if it has any.
-fn constraint_span(piece: Piece<'_>, constraint: &Constraint) -> Span {
+pub(super) fn constraint_span(piece: Piece<'_>, constraint: &Constraint) -> Span {
     let word = piece.token(constraint.location);
     let Ok(start) = usize::try_from(constraint.location) else { return word };
     let mut end = word.end;

@@ -4,8 +4,8 @@ use pg_query::protobuf::Constraint;
 use weir_types::operator::{BinaryOp, resolve_binary};
 use weir_types::{SqlState, SqlType};
 
-use super::constraint::{TableConstraint, foreign_key_name, key_columns};
-use super::{Schema, check_schema};
+use super::constraint::{TableConstraint, constraint_span, foreign_key_name, key_columns};
+use super::{Schema, relation_name};
 use crate::bound::ExprKind;
 use crate::catalog::{ColumnIndex, ForeignKey, ForeignKeyAction, Table};
 use crate::parse::Piece;
@@ -16,14 +16,13 @@ impl Schema {
         &mut self,
         piece: Piece<'_>,
         table: &mut Table,
-        added: TableConstraint<'_>,
-        span: Span,
+        TableConstraint { constraint, column }: TableConstraint<'_>,
     ) -> Result<(), Diagnostic> {
-        let constraint = added.constraint;
+        let span = constraint_span(piece, constraint);
         let Some(range) = &constraint.pktable else {
             return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "FOREIGN KEY to nowhere"));
         };
-        check_schema(piece, range)?;
+        let wanted = relation_name(range);
         if constraint.fk_matchtype == "f" || constraint.fk_matchtype == "p" {
             return Err(Diagnostic::unsupported(span, "MATCH FULL", "use MATCH SIMPLE and NOT NULL columns"));
         }
@@ -34,7 +33,7 @@ impl Schema {
                 "set all columns of the key, or none",
             ));
         }
-        let columns = match added.column {
+        let columns = match column {
             Some(column) => vec![column],
             None => key_columns(table, &constraint.fk_attrs, span)?,
         };
@@ -43,18 +42,18 @@ impl Schema {
             name => name.to_owned(),
         };
         let place = piece.token(range.location);
-        let parent = match range.relname == table.name {
+        let parent = match wanted == table.name {
             true => &*table,
-            false => match self.catalog.table_by_name(&range.relname) {
+            false => match self.catalog.table_by_name(&wanted) {
                 Some(parent) => parent,
                 None => {
                     let tables = self.catalog.tables.iter().map(|table| table.name.as_str());
                     let mut error = Diagnostic::new(
                         SqlState::UNDEFINED_TABLE,
                         place,
-                        format!("relation \"{}\" does not exist", range.relname),
+                        format!("relation \"{wanted}\" does not exist"),
                     );
-                    error.hint = crate::binder::nearest(&range.relname, tables)
+                    error.hint = crate::binder::nearest(&wanted, tables)
                         .or_else(|| Some("create the referenced table first".to_owned()));
                     return Err(error);
                 }
@@ -97,24 +96,17 @@ fn parent_key(parent: &Table, constraint: &Constraint, place: Span) -> Result<Ve
             .with_hint("name the columns of a UNIQUE constraint, or declare PRIMARY KEY")
         });
     }
-    let mut columns = Vec::new();
-    for name in crate::binder::expr_strings(&constraint.pk_attrs) {
-        let column = parent.column_by_name(name).ok_or_else(|| {
-            Diagnostic::new(
-                SqlState::UNDEFINED_COLUMN,
-                place,
-                format!("column \"{name}\" referenced in foreign key constraint does not exist"),
-            )
-        })?;
-        if columns.contains(&column) {
-            return Err(Diagnostic::new(
-                SqlState::INVALID_FOREIGN_KEY,
-                place,
-                format!("foreign key referenced-columns list must not contain duplicates: \"{name}\""),
-            ));
-        }
-        columns.push(column);
-    }
+    let columns = key_columns(parent, &constraint.pk_attrs, place).map_err(|error| match error.state {
+        SqlState::DUPLICATE_COLUMN => Diagnostic::new(
+            SqlState::INVALID_FOREIGN_KEY,
+            place,
+            "foreign key referenced-columns list must not contain duplicates",
+        ),
+        _ => Diagnostic {
+            message: error.message.replace("named in key", "referenced in foreign key constraint"),
+            ..error
+        },
+    })?;
     let same =
         |key: &[ColumnIndex]| key.len() == columns.len() && key.iter().all(|column| columns.contains(column));
     let keys = parent.primary_key.iter().chain(&parent.unique_keys).any(|key| same(&key.columns));

@@ -3,9 +3,10 @@
 use pg_query::protobuf::{IndexElem, IndexStmt, Node, SortByDir, SortByNulls, node};
 use weir_types::{SqlState, SqlType};
 
-use super::Schema;
 use super::constraint::{object_name, refuse_subquery};
-use crate::binder::{Binder, Context, expr_strings};
+use super::partition::partition_alone;
+use super::{Schema, relation_name};
+use crate::binder::expr_strings;
 use crate::bound::{Expr, ExprKind, RelationId};
 use crate::catalog::{Index, IndexKey, Table};
 use crate::parse::Piece;
@@ -21,28 +22,38 @@ impl Schema {
         let Some(range) = &create.relation else {
             return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "CREATE INDEX on nothing"));
         };
-        let at = self.table_index(piece, range)?;
+        if self.catalog.partitions.contains_key(&relation_name(range)) && !create.unique {
+            let refusal = partition_alone(&relation_name(range), piece.token(range.location));
+            return self.ignored(refusal, false);
+        }
         let place = piece.token(range.location);
-        if !matches!(create.access_method.as_str(), "" | "btree" | "hash") {
-            return Err(Diagnostic::unsupported(
+        if self.is_view(range) || self.unbound_views.contains_key(&relation_name(range)) {
+            let refusal = Diagnostic::unsupported(
                 place,
-                format!("an index of kind {}", create.access_method),
-                "btree is",
-            ));
+                format!("an index on the view {}", relation_name(range)),
+                "a view is always up to date: leave it away",
+            );
+            return self.ignored(refusal, false);
+        }
+        let at = self.table_index(piece, range)?;
+        if !matches!(create.access_method.as_str(), "" | "btree" | "hash") {
+            // It answers other questions than ours, and holds no more than the rows do.
+            let what = format!("an index of kind {}", create.access_method);
+            return self.ignored(Diagnostic::unsupported(place, what, "btree is"), false);
         }
         if !create.table_space.is_empty() {
-            return Err(Diagnostic::unsupported(place, "TABLESPACE", "leave it away"));
+            self.ignored(Diagnostic::unsupported(place, "TABLESPACE", "leave it away"), false)?;
         }
         let table = &self.catalog.tables[at];
         let mut keys = Vec::new();
         let mut names = Vec::new();
         for node in &create.index_params {
             let Some(node::Node::IndexElem(element)) = &node.node else { continue };
-            keys.push(self.index_key(piece, table, element, place)?);
+            keys.push(self.index_key(piece, table, element, (place, span))?);
             names.push(element_name(element));
         }
         let predicate = match &create.where_clause {
-            Some(node) => Some(self.bind_over_table(piece, table, node, "WHERE")?),
+            Some(node) => Some(self.bind_over_table(piece, table, node, "WHERE", span)?),
             None => None,
         };
         let name = match create.idxname.as_str() {
@@ -74,21 +85,21 @@ impl Schema {
         piece: Piece<'_>,
         table: &Table,
         element: &IndexElem,
-        place: Span,
+        (place, whole): (Span, Span),
     ) -> Result<IndexKey, Diagnostic> {
         let collation = expr_strings(&element.collation);
         if !matches!(collation.last(), None | Some(&("C" | "POSIX" | "default"))) {
-            return Err(Diagnostic::unsupported(
+            self.only_analysed(Diagnostic::unsupported(
                 place,
                 "this collation",
                 "text compares by its bytes: use COLLATE \"C\" or none",
-            ));
+            ))?;
         }
         if expr_strings(&element.opclass).last().is_some_and(|class| !class.ends_with("_pattern_ops")) {
-            return Err(Diagnostic::unsupported(place, "this operator class", "leave it away"));
+            self.ignored(Diagnostic::unsupported(place, "this operator class", "leave it away"), false)?;
         }
         let expr = match &element.expr {
-            Some(node) => self.index_expression(piece, table, node)?,
+            Some(node) => self.index_expression(piece, table, node, whole)?,
             None => {
                 let column = table.column_by_name(&element.name).ok_or_else(|| {
                     Diagnostic::new(
@@ -111,26 +122,16 @@ impl Schema {
         Ok(IndexKey { expr, descending, nulls_first })
     }
 
-    fn index_expression(&self, piece: Piece<'_>, table: &Table, node: &Node) -> Result<Expr, Diagnostic> {
-        let context = Context::new(&self.catalog);
-        let mut binder = Binder::new(&context, piece);
-        binder.enter_table(table);
-        let expr = binder.bind_expr(node)?;
+    fn index_expression<'n>(
+        &'n self,
+        piece: Piece<'n>,
+        table: &Table,
+        node: &'n Node,
+        whole: Span,
+    ) -> Result<Expr, Diagnostic> {
+        let expr = self.over_row(piece, table, whole, SqlType::Text, |binder| binder.bind_expr(node))?;
         refuse_subquery(&expr, "an index expression")?;
-        let mut changing = None;
-        crate::walk::each_expr(&expr, &mut |part| {
-            let stable = !matches!(
-                part.kind,
-                ExprKind::TransactionTime
-                    | ExprKind::Volatile(_)
-                    | ExprKind::NextValue(_)
-                    | ExprKind::CurrentValue(_)
-            );
-            if !stable {
-                changing.get_or_insert(part.span);
-            }
-        });
-        match changing {
+        match crate::walk::changing(&expr) {
             Some(span) => Err(Diagnostic::new(
                 SqlState::INVALID_TABLE_DEFINITION,
                 span,

@@ -14,25 +14,37 @@ mod alter;
 mod column;
 mod comment;
 mod constraint;
+mod drop;
+mod edit;
+mod exclusion;
 mod foreign_key;
 mod index;
 mod names;
+mod partition;
+mod rename;
 mod sequence;
 mod settings;
 mod table;
+mod trigger;
+mod types;
 mod view;
 
-pub(crate) use names::{expression_name, statement_name};
+pub(crate) use names::{expression_name, qualified, relation_name, statement_name};
+pub(crate) use partition::partition_alone;
 pub(crate) use settings::serializable;
+pub(crate) use types::{fold_labels, same_type};
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use pg_query::protobuf::{
-    CreateExtensionStmt, CreateFunctionStmt, CreateSchemaStmt, DropStmt, ObjectType, RangeVar,
-    TransactionStmtKind, node,
+    CreateExtensionStmt, CreateFunctionStmt, CreateSchemaStmt, CreateTrigStmt, ObjectType, RangeVar,
+    TransactionStmt, TransactionStmtKind, node,
 };
 use weir_types::SqlState;
 
-use crate::binder::expr_strings;
-use crate::catalog::{Catalog, Table, TableId};
+use crate::binder::{Context, expr_strings};
+use crate::catalog::{Catalog, Table, TableId, UserType};
+use crate::notes::{self, Notes};
 use crate::parse::{ParsedStatement, Piece};
 use crate::source::{Diagnostic, Span};
 
@@ -57,6 +69,24 @@ pub(crate) struct Schema {
     pub assertions: Vec<PendingAssertion>,
     /// CREATE PROCEDURE and FUNCTION: bound when all tables are known.
     pub routines: Vec<PendingRoutine>,
+    /// CREATE TRIGGER: bound with its function.
+    pub triggers: Vec<PendingTrigger>,
+    /// What a tolerant reading passes over; a strict one has none.
+    pub notes: Option<Notes>,
+    /// Views that are not in the catalog, because they were not understood: their statements.
+    pub unbound_views: BTreeMap<String, Span>,
+    /// Beside `public`.
+    schemas: BTreeSet<String>,
+    /// Partitioned tables with a partition for whatever no other one takes.
+    default_partitions: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct PendingTrigger {
+    pub create: CreateTrigStmt,
+    pub table: TableId,
+    pub file: u32,
+    pub span: Span,
 }
 
 #[derive(Debug)]
@@ -78,32 +108,141 @@ impl Schema {
             node::Node::IndexStmt(index) => self.create_index(piece, &index, span),
             node::Node::CreateSeqStmt(create) => self.create_sequence(piece, &create, span),
             node::Node::AlterSeqStmt(alter) => self.alter_sequence(piece, &alter, span),
-            node::Node::ViewStmt(view) => self.create_view(piece, &view, span),
-            node::Node::CreateTableAsStmt(create) => self.create_materialized(piece, &create, span),
+            node::Node::ViewStmt(view) => {
+                let result = self.create_view(piece, &view, span);
+                self.note_unbound_view(view.view.as_ref(), result, span)
+            }
+            node::Node::CreateTableAsStmt(create) => {
+                let result = self.create_materialized(piece, &create, span);
+                let name = create.into.as_deref().and_then(|into| into.rel.as_ref());
+                self.note_unbound_view(name, result, span)
+            }
             node::Node::AlterTableStmt(alter) => self.alter_table(piece, &alter, head),
             node::Node::AlterFunctionStmt(alter) => self.alter_routine(piece, &alter, head),
             node::Node::CommentStmt(comment) => self.comment(piece, &comment, span),
             node::Node::CreateFunctionStmt(create) => self.add_routine(*create, piece.file, span),
-            node::Node::VariableSetStmt(set) => settings::accept_set(piece, &set, head),
-            node::Node::SelectStmt(select) => settings::accept_select(piece, &select, head),
-            node::Node::TransactionStmt(transaction) => match TransactionStmtKind::try_from(transaction.kind)
-            {
-                Ok(
-                    TransactionStmtKind::TransStmtBegin
-                    | TransactionStmtKind::TransStmtStart
-                    | TransactionStmtKind::TransStmtCommit,
-                ) => Ok(()),
-                _ => Err(Diagnostic::unsupported(
-                    head,
-                    "this transaction statement in a schema file",
-                    "only BEGIN and COMMIT are",
-                )),
-            },
-            node::Node::CreateSchemaStmt(create) => accept_schema(&create, head),
-            node::Node::CreateExtensionStmt(create) => accept_extension(&create, head),
-            node::Node::DropStmt(drop) => self.accept_drop(&drop, head),
+            node::Node::VariableSetStmt(set) => self.ignorable(settings::accept_set(piece, &set, head)),
+            node::Node::SelectStmt(select) => self.ignorable(settings::accept_select(piece, &select, head)),
+            node::Node::TransactionStmt(transaction) => {
+                self.ignorable(accept_transaction(&transaction, head))
+            }
+            node::Node::CreateSchemaStmt(create) => self.create_schema(piece, create, head),
+            node::Node::CreateExtensionStmt(create) => self.accept_extension(&create, head),
+            node::Node::DropStmt(drop) => self.drop_objects(piece, &drop, head),
             node::Node::AlterOwnerStmt(_) => Ok(()),
-            other => Err(names::refusal(&other, head)),
+            node::Node::CreateEnumStmt(create) => self.create_enum(&create, head),
+            node::Node::AlterEnumStmt(alter) => self.alter_enum(&alter, head),
+            node::Node::CreateDomainStmt(create) => self.create_domain(piece, &create, head),
+            node::Node::AlterDomainStmt(alter) => self.alter_domain(piece, &alter, head),
+            node::Node::RenameStmt(rename) => self.rename(piece, &rename, head),
+            node::Node::CreateTrigStmt(create) => self.create_trigger(piece, *create, head),
+            other => self.pass_over(&other, head),
+        }
+    }
+
+    pub fn context(&self) -> Context<'_> {
+        Context::new(&self.catalog).noting(self.notes.as_ref())
+    }
+
+    pub(super) fn tolerate<T>(&self, result: Result<T, Diagnostic>) -> Result<Option<T>, Diagnostic> {
+        notes::tolerate(self.notes.as_ref(), result)
+    }
+
+    /// Understood by the analysis, but nothing that could run.
+    pub(super) fn only_analysed(&self, refusal: Diagnostic) -> Result<(), Diagnostic> {
+        match &self.notes {
+            None => Err(refusal),
+            Some(notes) => {
+                notes.only_analysed(refusal);
+                Ok(())
+            }
+        }
+    }
+
+    /// Without a meaning for the analysis, but refused where it would have to be obeyed.
+    fn ignored(&self, refusal: Diagnostic, defines: bool) -> Result<(), Diagnostic> {
+        match &self.notes {
+            None => Err(refusal),
+            Some(notes) => {
+                notes.ignore(refusal, defines);
+                Ok(())
+            }
+        }
+    }
+
+    fn note_unbound_view(
+        &mut self,
+        name: Option<&RangeVar>,
+        result: Result<(), Diagnostic>,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        if let (Err(_), Some(name)) = (&result, name) {
+            self.unbound_views.insert(relation_name(name), span);
+        }
+        result
+    }
+
+    fn ignorable(&self, result: Result<(), Diagnostic>) -> Result<(), Diagnostic> {
+        result.or_else(|refusal| self.ignored(refusal, false))
+    }
+
+    /// What is left: privileges and the like are nothing to the analysis, anything else is left out.
+    fn pass_over(&mut self, statement: &node::Node, head: Span) -> Result<(), Diagnostic> {
+        let refusal = names::refusal(statement, head);
+        match statement {
+            _ if names::is_administration(statement) => self.ignored(refusal, false),
+            node::Node::CompositeTypeStmt(create) if self.notes.is_some() => {
+                let names = create.typevar.as_ref().map(relation_name).unwrap_or_default();
+                self.catalog.types.insert(names, UserType::Opaque);
+                self.only_analysed(refusal)
+            }
+            node::Node::CreateRangeStmt(create) if self.notes.is_some() => {
+                self.add_opaque_type(&create.type_name, head)?;
+                self.only_analysed(refusal)
+            }
+            node::Node::DefineStmt(create) if self.notes.is_some() => {
+                self.ignored(refusal, true)?;
+                match ObjectType::try_from(create.kind) {
+                    Ok(ObjectType::ObjectType) => {
+                        self.catalog.types.insert(types::object_path(&create.defnames), UserType::Opaque);
+                        Ok(())
+                    }
+                    _ => Ok(()),
+                }
+            }
+            _ => Err(refusal),
+        }
+    }
+
+    fn create_schema(
+        &mut self,
+        piece: Piece<'_>,
+        create: CreateSchemaStmt,
+        head: Span,
+    ) -> Result<(), Diagnostic> {
+        let name = match (&create.authrole, create.schemaname.as_str()) {
+            (Some(role), "") => role.rolename.clone(),
+            (_, name) => name.to_owned(),
+        };
+        self.schemas.insert(name);
+        for element in create.schema_elts {
+            let Some(node) = element.node else { continue };
+            self.apply(piece, ParsedStatement { node, span: head })?;
+        }
+        Ok(())
+    }
+
+    fn accept_extension(&self, create: &CreateExtensionStmt, span: Span) -> Result<(), Diagnostic> {
+        match create.extname.as_str() {
+            "plpgsql" => Ok(()),
+            name => self.ignored(
+                Diagnostic::unsupported(
+                    span,
+                    format!("the extension {name}"),
+                    "PL/pgSQL and gen_random_uuid() are there without an extension",
+                ),
+                true,
+            ),
         }
     }
 
@@ -128,14 +267,13 @@ impl Schema {
 
     pub(crate) fn table_index(&self, piece: Piece<'_>, range: &RangeVar) -> Result<usize, Diagnostic> {
         let span = piece.token(range.location);
-        check_schema(piece, range)?;
+        let name = relation_name(range);
+        if self.catalog.partitions.contains_key(&name) {
+            return Err(partition::partition_alone(&name, span));
+        }
         let tables = &self.catalog.tables;
-        tables.iter().position(|table| table.name == range.relname).ok_or_else(|| {
-            Diagnostic::new(
-                SqlState::UNDEFINED_TABLE,
-                span,
-                format!("relation \"{}\" does not exist", range.relname),
-            )
+        tables.iter().position(|table| table.name == name).ok_or_else(|| {
+            Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{name}\" does not exist"))
         })
     }
 
@@ -145,6 +283,7 @@ impl Schema {
         catalog.tables.iter().any(|table| table.name == name || index_names(table).any(|index| index == name))
             || catalog.views.iter().any(|view| view.name == name)
             || catalog.sequences.iter().any(|sequence| sequence.name == name)
+            || catalog.partitions.contains_key(name)
     }
 
     /// `Ok(true)` where it exists and IF NOT EXISTS makes that no error.
@@ -154,8 +293,14 @@ impl Schema {
         range: &RangeVar,
         if_not_exists: bool,
     ) -> Result<bool, Diagnostic> {
-        check_schema(piece, range)?;
         let span = piece.token(range.location);
+        let name = relation_name(range);
+        let schema = range.schemaname.as_str();
+        if !matches!(schema, "" | "public") && !self.schemas.contains(schema) && self.notes.is_none() {
+            let message = format!("schema \"{schema}\" does not exist");
+            return Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message)
+                .with_hint(format!("CREATE SCHEMA {schema} before it, or leave the qualification away")));
+        }
         if range.relpersistence == "t" {
             return Err(Diagnostic::unsupported(
                 span,
@@ -164,52 +309,33 @@ impl Schema {
             ));
         }
         if range.relpersistence == "u" {
-            return Err(Diagnostic::unsupported(span, "an UNLOGGED relation", "leave UNLOGGED away"));
+            let refusal = Diagnostic::unsupported(span, "an UNLOGGED relation", "leave UNLOGGED away");
+            self.ignored(refusal, false)?;
         }
-        match self.relation_exists(&range.relname) {
+        match self.relation_exists(&name) {
             false => Ok(false),
             true if if_not_exists => Ok(true),
             true => Err(Diagnostic::new(
                 SqlState::DUPLICATE_TABLE,
                 span,
-                format!("relation \"{}\" already exists", range.relname),
+                format!("relation \"{name}\" already exists"),
             )),
         }
     }
+}
 
-    fn accept_drop(&self, drop: &DropStmt, span: Span) -> Result<(), Diagnostic> {
-        let names: Vec<String> = drop
-            .objects
-            .iter()
-            .filter_map(|object| match &object.node {
-                Some(node::Node::List(list)) => {
-                    expr_strings(&list.items).last().map(|name| (*name).to_owned())
-                }
-                Some(node::Node::ObjectWithArgs(routine)) => {
-                    expr_strings(&routine.objname).last().map(|name| (*name).to_owned())
-                }
-                _ => None,
-            })
-            .collect();
-        let routine = |name: &String| {
-            self.routines
-                .iter()
-                .any(|routine| expr_strings(&routine.create.funcname).last() == Some(&name.as_str()))
-        };
-        let known = |name: &String| match ObjectType::try_from(drop.remove_type) {
-            Ok(ObjectType::ObjectProcedure | ObjectType::ObjectFunction | ObjectType::ObjectRoutine) => {
-                routine(name)
-            }
-            _ => self.relation_exists(name),
-        };
-        match drop.missing_ok && !names.is_empty() && !names.iter().any(known) {
-            true => Ok(()),
-            false => Err(Diagnostic::unsupported(
-                span,
-                "DROP of something that exists",
-                "leave the thing out of the files; DROP … IF EXISTS before its creation is accepted",
-            )),
-        }
+fn accept_transaction(transaction: &TransactionStmt, head: Span) -> Result<(), Diagnostic> {
+    match TransactionStmtKind::try_from(transaction.kind) {
+        Ok(
+            TransactionStmtKind::TransStmtBegin
+            | TransactionStmtKind::TransStmtStart
+            | TransactionStmtKind::TransStmtCommit,
+        ) => Ok(()),
+        _ => Err(Diagnostic::unsupported(
+            head,
+            "this transaction statement in a schema file",
+            "only BEGIN and COMMIT are",
+        )),
     }
 }
 
@@ -234,39 +360,6 @@ fn same_routine(left: &CreateFunctionStmt, right: &CreateFunctionStmt) -> bool {
 fn index_names(table: &Table) -> impl Iterator<Item = &str> {
     let keys = table.primary_key.iter().chain(&table.unique_keys).map(|key| key.name.as_str());
     keys.chain(table.indexes.iter().map(|index| index.name.as_str()))
-}
-
-pub(crate) fn check_schema(piece: Piece<'_>, range: &RangeVar) -> Result<(), Diagnostic> {
-    match range.schemaname.as_str() {
-        "" | "public" => Ok(()),
-        schema => Err(Diagnostic::unsupported(
-            piece.token(range.location),
-            format!("the schema {schema}"),
-            "Weir has one schema: leave the qualification away or use public",
-        )),
-    }
-}
-
-fn accept_schema(create: &CreateSchemaStmt, span: Span) -> Result<(), Diagnostic> {
-    match create.schemaname.as_str() {
-        "public" if create.schema_elts.is_empty() => Ok(()),
-        name => Err(Diagnostic::unsupported(
-            span,
-            format!("CREATE SCHEMA {name}"),
-            "Weir has one schema, public: put everything there",
-        )),
-    }
-}
-
-fn accept_extension(create: &CreateExtensionStmt, span: Span) -> Result<(), Diagnostic> {
-    match create.extname.as_str() {
-        "plpgsql" => Ok(()),
-        name => Err(Diagnostic::unsupported(
-            span,
-            format!("the extension {name}"),
-            "PL/pgSQL and gen_random_uuid() are there without an extension",
-        )),
-    }
 }
 
 impl Schema {

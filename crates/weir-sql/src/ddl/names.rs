@@ -1,8 +1,20 @@
 //! What statements and expressions are called, for refusals by name.
 
-use pg_query::protobuf::node;
+use pg_query::protobuf::{RangeVar, node};
 
 use crate::source::{Diagnostic, Span};
+
+/// A relation's name in the catalog: `public` is left away, any other schema is part of the name.
+pub(crate) fn relation_name(range: &RangeVar) -> String {
+    qualified(&range.schemaname, &range.relname)
+}
+
+pub(crate) fn qualified(schema: &str, name: &str) -> String {
+    match schema {
+        "" | "public" => name.to_owned(),
+        schema => format!("{schema}.{name}"),
+    }
+}
 
 /// The variant's name in the parse tree, which is PostgreSQL's name of the node.
 fn variant(node: &node::Node) -> String {
@@ -54,9 +66,82 @@ pub(crate) fn statement_name(node: &node::Node) -> String {
         node::Node::VariableSetStmt(_) => "SET",
         node::Node::DropStmt(_) => "DROP",
         node::Node::CommentStmt(_) => "COMMENT",
+        node::Node::CreateStatsStmt(_) => "CREATE STATISTICS",
+        node::Node::CreatePublicationStmt(_) => "CREATE PUBLICATION",
+        node::Node::CreateSubscriptionStmt(_) => "CREATE SUBSCRIPTION",
+        node::Node::CreateEventTrigStmt(_) => "CREATE EVENT TRIGGER",
+        node::Node::AlterDomainStmt(_) => "ALTER DOMAIN",
+        node::Node::AlterEnumStmt(_) => "ALTER TYPE",
+        node::Node::AlterRoleStmt(_) => "ALTER ROLE",
+        node::Node::CreateForeignTableStmt(_) => "CREATE FOREIGN TABLE",
+        node::Node::CreateCastStmt(_) => "CREATE CAST",
+        node::Node::ListenStmt(_) => "LISTEN",
+        node::Node::NotifyStmt(_) => "NOTIFY",
         _ => return variant(node),
     };
     name.to_owned()
+}
+
+/// Who may do what, and how data is stored: nothing that a transaction's effects depend on.
+pub(super) fn is_administration(node: &node::Node) -> bool {
+    use node::Node::*;
+    matches!(
+        node,
+        GrantStmt(_)
+            | GrantRoleStmt(_)
+            | CreateRoleStmt(_)
+            | AlterRoleStmt(_)
+            | AlterRoleSetStmt(_)
+            | DropRoleStmt(_)
+            | CreatePolicyStmt(_)
+            | AlterPolicyStmt(_)
+            | AlterDefaultPrivilegesStmt(_)
+            | AlterExtensionStmt(_)
+            | AlterExtensionContentsStmt(_)
+            | AlterObjectDependsStmt(_)
+            | CreatePublicationStmt(_)
+            | AlterPublicationStmt(_)
+            | CreateSubscriptionStmt(_)
+            | AlterSubscriptionStmt(_)
+            | CreateStatsStmt(_)
+            | AlterStatsStmt(_)
+            | CreateEventTrigStmt(_)
+            | AlterEventTrigStmt(_)
+            | CreateFdwStmt(_)
+            | CreateForeignServerStmt(_)
+            | CreateUserMappingStmt(_)
+            | CreateTableSpaceStmt(_)
+            | CreatedbStmt(_)
+            | AlterDatabaseStmt(_)
+            | AlterDatabaseSetStmt(_)
+            | AlterSystemStmt(_)
+            | SecLabelStmt(_)
+            | VacuumStmt(_)
+            | ReindexStmt(_)
+            | ClusterStmt(_)
+            | CheckPointStmt(_)
+            | RefreshMatViewStmt(_)
+            | LockStmt(_)
+            | NotifyStmt(_)
+            | ListenStmt(_)
+            | CreateCastStmt(_)
+            | CreateConversionStmt(_)
+            | CreateOpClassStmt(_)
+            | CreateOpFamilyStmt(_)
+            | AlterOpFamilyStmt(_)
+            | CreatePlangStmt(_)
+            | CreateAmStmt(_)
+            | CreateTransformStmt(_)
+            | DeallocateStmt(_)
+            | DiscardStmt(_)
+            | InsertStmt(_)
+            | CopyStmt(_)
+            | UpdateStmt(_)
+            | DeleteStmt(_)
+            | TruncateStmt(_)
+            | CallStmt(_)
+            | VariableShowStmt(_)
+    )
 }
 
 /// An expression or FROM item that Weir does not have.

@@ -3,7 +3,8 @@
 use pg_query::protobuf::{AlterSeqStmt, CreateSeqStmt, DefElem, Node, node};
 use weir_types::{SqlState, SqlType};
 
-use super::Schema;
+use super::types::object_path;
+use super::{Schema, relation_name};
 use crate::binder::expr_strings;
 use crate::catalog::{ColumnIndex, Sequence, SequenceId, TableId};
 use crate::parse::Piece;
@@ -53,7 +54,7 @@ impl SequenceOptions {
                 }
                 "sequence_name" => {
                     if let Some(node::Node::List(list)) = value(option) {
-                        read.name = expr_strings(&list.items).last().map(|name| (*name).to_owned());
+                        read.name = Some(object_path(&list.items)).filter(|name| !name.is_empty());
                     }
                 }
                 other => {
@@ -117,7 +118,7 @@ impl Schema {
             None => None,
         };
         let ty = options.ty.clone().unwrap_or(SqlType::Int8);
-        self.add_sequence(range.relname.clone(), &ty, &options, owner, span).map(|_| ())
+        self.add_sequence(relation_name(range), &ty, &options, owner, span).map(|_| ())
     }
 
     pub(super) fn add_sequence(
@@ -210,7 +211,7 @@ impl Schema {
         span: Span,
     ) -> Result<(), Diagnostic> {
         let Some(range) = &alter.sequence else { return Ok(()) };
-        super::check_schema(piece, range)?;
+        let wanted = relation_name(range);
         let options = SequenceOptions::read(piece, &alter.options, span)?;
         let (Some(names), 1) = (&options.owned_by, alter.options.len()) else {
             return Err(Diagnostic::unsupported(
@@ -220,7 +221,7 @@ impl Schema {
             ));
         };
         let owner = self.sequence_owner(names, span)?;
-        let found = self.catalog.sequences.iter_mut().find(|sequence| sequence.name == range.relname);
+        let found = self.catalog.sequences.iter_mut().find(|sequence| sequence.name == wanted);
         match found {
             Some(sequence) => {
                 sequence.owner = owner;
@@ -230,7 +231,7 @@ impl Schema {
             None => Err(Diagnostic::new(
                 SqlState::UNDEFINED_TABLE,
                 piece.token(range.location),
-                format!("relation \"{}\" does not exist", range.relname),
+                format!("relation \"{wanted}\" does not exist"),
             )),
         }
     }

@@ -1,11 +1,11 @@
 //! CREATE TABLE.
 
-use pg_query::protobuf::{ConstrType, Constraint, CreateStmt, OnCommitAction, node};
+use pg_query::protobuf::{ConstrType, Constraint, CreateStmt, OnCommitAction, TableLikeClause, node};
 use weir_types::SqlState;
 
-use super::Schema;
 use super::constraint::TableConstraint;
-use crate::catalog::Table;
+use super::{Schema, relation_name};
+use crate::catalog::{Check, Column, Table};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 
@@ -22,22 +22,15 @@ impl Schema {
         if self.check_new_relation(piece, range, create.if_not_exists)? {
             return Ok(());
         }
+        if create.partbound.is_some() {
+            return self.create_partition(piece, create);
+        }
         let name_span = piece.token(range.location);
-        refuse_clauses(create, name_span)?;
+        let result = refuse_clauses(create, name_span);
+        self.tolerate(result)?;
         let sequences = self.catalog.sequences.len();
-        let mut table = Table {
-            id: self.next_table_id(),
-            name: range.relname.clone(),
-            columns: Vec::new(),
-            primary_key: None,
-            unique_keys: Vec::new(),
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            indexes: Vec::new(),
-            partition_by: None,
-            replicated: false,
-            span,
-        };
+        let mut table = Table::named(self.next_table_id(), relation_name(range), span);
+        self.partition_clause(piece, create, &mut table);
         let result = self.fill_table(piece, create, &mut table, name_span);
         if result.is_err() {
             self.catalog.sequences.truncate(sequences);
@@ -58,18 +51,13 @@ impl Schema {
         for element in &create.table_elts {
             match &element.node {
                 Some(node::Node::ColumnDef(column)) => {
-                    self.add_column(piece, table, column, &mut constraints)?;
+                    let result = self.add_column(piece, table, column, &mut constraints);
+                    self.tolerate(result)?;
                 }
                 Some(node::Node::Constraint(constraint)) => {
                     constraints.push(TableConstraint { constraint, column: None });
                 }
-                Some(node::Node::TableLikeClause(_)) => {
-                    return Err(Diagnostic::unsupported(
-                        name_span,
-                        "LIKE in CREATE TABLE",
-                        "write the columns",
-                    ));
-                }
+                Some(node::Node::TableLikeClause(like)) => self.columns_like(piece, table, like)?,
                 _ => {
                     return Err(Diagnostic::unsupported(
                         name_span,
@@ -88,7 +76,41 @@ impl Schema {
         };
         constraints.sort_by_key(rank);
         for constraint in constraints {
-            self.add_constraint(piece, table, constraint)?;
+            let result = self.add_constraint(piece, table, constraint);
+            self.tolerate(result)?;
+        }
+        Ok(())
+    }
+
+    /// `LIKE other`: the columns' names, types and NOT NULL; with INCLUDING, defaults and checks too.
+    fn columns_like(
+        &self,
+        piece: Piece<'_>,
+        table: &mut Table,
+        like: &TableLikeClause,
+    ) -> Result<(), Diagnostic> {
+        let Some(range) = &like.relation else { return Ok(()) };
+        let span = piece.token(range.location);
+        // Bits of PostgreSQL's TableLikeOption: COMMENTS 1, CONSTRAINTS 4, DEFAULTS 8, GENERATED 16, IDENTITY 32,
+        // INDEXES 64.
+        let (constraints, defaults) = (like.options & 4 != 0, like.options & 8 != 0);
+        if like.options & (16 | 32 | 64) != 0 && self.notes.is_none() {
+            return Err(Diagnostic::unsupported(
+                span,
+                "LIKE … INCLUDING indexes, identity or generated columns",
+                "INCLUDING DEFAULTS and INCLUDING CONSTRAINTS are; write the keys",
+            ));
+        }
+        let other = &self.catalog.tables[self.table_index(piece, range)?];
+        let offset = table.columns.len();
+        for column in &other.columns {
+            let mut copy = Column { span, generated_always: false, generated: None, ..column.clone() };
+            copy.default = copy.default.filter(|_| defaults);
+            copy.not_null_span = copy.not_null_span.map(|_| span);
+            table.columns.push(copy);
+        }
+        if constraints && offset == 0 {
+            table.checks.extend(other.checks.iter().map(|check| Check { span, ..check.clone() }));
         }
         Ok(())
     }
@@ -100,12 +122,6 @@ pub(super) fn kind(constraint: &Constraint) -> ConstrType {
 
 fn refuse_clauses(create: &CreateStmt, span: Span) -> Result<(), Diagnostic> {
     let refused = |what: &str, instead: &str| Err(Diagnostic::unsupported(span, what, instead));
-    if create.partspec.is_some() || create.partbound.is_some() {
-        return refused(
-            "PARTITION BY",
-            "COMMENT ON TABLE … IS 'weir: partition by (…)' places the rows on shards",
-        );
-    }
     if !create.inh_relations.is_empty() {
         return refused("INHERITS", "write the columns, or use a foreign key");
     }

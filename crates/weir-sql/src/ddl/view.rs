@@ -3,8 +3,8 @@
 use pg_query::protobuf::{CreateTableAsStmt, Node, ObjectType, RangeVar, ViewCheckOption, ViewStmt, node};
 use weir_types::SqlState;
 
-use super::Schema;
-use crate::binder::{self, Context, expr_strings};
+use super::{Schema, relation_name};
+use crate::binder::{self, expr_strings};
 use crate::bound::{Query, Statement};
 use crate::catalog::View;
 use crate::parse::Piece;
@@ -31,12 +31,12 @@ impl Schema {
                 "views cannot be written to: leave it away",
             ));
         }
-        let replaced = self.catalog.views.iter().position(|view| view.name == range.relname);
+        let replaced = self.catalog.views.iter().position(|view| view.name == relation_name(range));
         if !(create.replace && replaced.is_some()) {
             self.check_new_relation(piece, range, false)?;
         }
         let query = self.view_query(piece, create.query.as_deref(), &create.aliases, place)?;
-        let view = View { name: range.relname.clone(), query, materialized: false, span };
+        let view = View { name: relation_name(range), query, materialized: false, span };
         match replaced {
             Some(index) => self.catalog.views[index] = view,
             None => self.catalog.views.push(view),
@@ -67,7 +67,7 @@ impl Schema {
         }
         let aliases = into.map_or(&[][..], |into| &into.col_names);
         let query = self.view_query(piece, create.query.as_deref(), aliases, place)?;
-        self.catalog.views.push(View { name: range.relname.clone(), query, materialized: true, span });
+        self.catalog.views.push(View { name: relation_name(range), query, materialized: true, span });
         Ok(())
     }
 
@@ -82,7 +82,7 @@ impl Schema {
         let Some(select @ node::Node::SelectStmt(_)) = select else {
             return Err(Diagnostic::unsupported(place, "a view of this statement", "a view is a SELECT"));
         };
-        let context = Context::new(&self.catalog);
+        let context = self.context();
         let Statement::Query(mut query) = binder::bind_statement_node(&context, piece, select)? else {
             return Err(Diagnostic::unsupported(place, "a view of this statement", "a view is a SELECT"));
         };
@@ -110,6 +110,6 @@ impl Schema {
     }
 
     pub(super) fn is_view(&self, range: &RangeVar) -> bool {
-        self.catalog.views.iter().any(|view| view.name == range.relname)
+        self.catalog.views.iter().any(|view| view.name == relation_name(range))
     }
 }

@@ -14,28 +14,63 @@ use crate::bound::{
 };
 use crate::catalog::Catalog;
 use crate::lexer::{Lexer, TokenKind};
+use crate::mentions::Mentions;
+use crate::notes::Notes;
 use crate::parse::Piece;
 use crate::routine::Signature;
 use crate::source::{Diagnostic, Span};
 
+/// What a body is bound among.
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    pub catalog: &'a Catalog,
+    pub signatures: &'a [Signature],
+    /// A tolerant reading has both of these: what it does not understand is noted, and becomes steps that may do
+    /// whatever their text mentions.
+    pub notes: Option<&'a Notes>,
+    pub mentions: Option<&'a Mentions>,
+}
+
 /// Binds the body of the procedure `signatures[index]`.
 ///
 /// `create`'s locations are bytes of `piece`; `span` is the whole statement. Errors have their place.
-pub fn bind_procedure(
-    catalog: &Catalog,
-    signatures: &[Signature],
+pub(crate) fn bind_procedure(
+    surroundings: Surroundings<'_>,
     index: usize,
     piece: Piece<'_>,
     create: &CreateFunctionStmt,
     span: Span,
 ) -> Result<Procedure, Diagnostic> {
-    let Some(signature) = signatures.get(index) else {
+    let Some(signature) = surroundings.signatures.get(index) else {
         return Err(Diagnostic::new(SqlState::UNDEFINED_FUNCTION, span, "the procedure has no signature"));
     };
-    let options = Options::read(piece, create, span)?;
-    let (mut body, parameters, found) =
-        Body::new(catalog, signatures, signature, piece, returns_table(create));
-    let mut steps = body.null_on_null_input(&parameters, &options);
+    let (mut body, parameters, found) = Body::new(surroundings, signature, piece, returns_table(create));
+    let (steps, serializable) = match routine_steps(&mut body, &parameters, piece, create, span) {
+        Ok(bound) => bound,
+        Err(error) => (opaque_body(surroundings, piece, span, error)?, false),
+    };
+    Ok(Procedure {
+        name: signature.name.clone(),
+        kind: signature.kind.clone(),
+        parameters,
+        variables: body.scopes.variables,
+        found,
+        body: steps,
+        serializable,
+        span,
+    })
+}
+
+/// The steps, and whether it is to run serializably.
+fn routine_steps(
+    body: &mut Body<'_>,
+    parameters: &[Parameter],
+    piece: Piece<'_>,
+    create: &CreateFunctionStmt,
+    span: Span,
+) -> Result<(Vec<Step>, bool), Diagnostic> {
+    let options = Options::read(piece, create, span, body.notes)?;
+    let mut steps = body.null_on_null_input(parameters, &options);
     steps.extend(match (&create.sql_body, options.language.as_str()) {
         (Some(sql_body), "sql") => body.atomic_body(piece, sql_body, span)?,
         (None, "sql") => body.sql_text(options.body(piece, span)?)?,
@@ -52,16 +87,24 @@ pub fn bind_procedure(
             ));
         }
     });
-    Ok(Procedure {
-        name: signature.name.clone(),
-        kind: signature.kind.clone(),
-        parameters,
-        variables: body.scopes.variables,
-        found,
-        body: steps,
-        serializable: options.serializable,
-        span,
-    })
+    Ok((steps, options.serializable))
+}
+
+/// A body that is not understood at all.
+pub(super) fn opaque_body(
+    surroundings: Surroundings<'_>,
+    piece: Piece<'_>,
+    span: Span,
+    error: Diagnostic,
+) -> Result<Vec<Step>, Diagnostic> {
+    let (Some(notes), Some(mentions)) = (surroundings.notes, surroundings.mentions) else {
+        return Err(error);
+    };
+    notes.leave_out(error);
+    let start = span.start.saturating_sub(piece.offset) as usize;
+    let end = span.end.saturating_sub(piece.offset) as usize;
+    let step = mentions.of(piece.text.get(start..end).unwrap_or(""));
+    Ok(vec![Step { kind: StepKind::Opaque(step), span }])
 }
 
 /// RETURNS TABLE declares its columns as variables; RETURNS SETOF has no names to declare.
@@ -75,9 +118,9 @@ fn returns_table(create: &CreateFunctionStmt) -> bool {
 }
 
 /// What stands beside the body.
-struct Options {
-    language: String,
-    language_at: Span,
+pub(super) struct Options {
+    pub language: String,
+    pub language_at: Span,
     /// Where the word AS is.
     body_at: Option<i32>,
     strict: bool,
@@ -85,7 +128,20 @@ struct Options {
 }
 
 impl Options {
-    fn read(piece: Piece<'_>, create: &CreateFunctionStmt, span: Span) -> Result<Options, Diagnostic> {
+    pub fn read(
+        piece: Piece<'_>,
+        create: &CreateFunctionStmt,
+        span: Span,
+        notes: Option<&Notes>,
+    ) -> Result<Options, Diagnostic> {
+        // What changes nothing about the effects is passed over by a tolerant reading.
+        let ignore = |refusal: Diagnostic| match notes {
+            None => Err(refusal),
+            Some(notes) => {
+                notes.ignore(refusal, false);
+                Ok(())
+            }
+        };
         let mut options = Options {
             language: "sql".into(),
             language_at: span,
@@ -104,19 +160,21 @@ impl Options {
                 "as" => options.body_at = Some(option.location),
                 "strict" => options.strict = truth(option),
                 "security" if truth(option) => {
-                    return Err(Diagnostic::unsupported(
+                    ignore(Diagnostic::unsupported(
                         place,
                         "SECURITY DEFINER",
                         "there are no privileges inside of Weir: leave it away",
-                    ));
+                    ))?;
                 }
                 // Hints for PostgreSQL's planner; they change no result.
                 "volatility" | "parallel" | "cost" | "rows" | "leakproof" | "security" => {}
                 "set" => match option.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
-                    Some(node::Node::VariableSetStmt(set)) => options.setting(set, place)?,
-                    _ => return Err(unknown_option(place, "SET")),
+                    Some(node::Node::VariableSetStmt(set)) => {
+                        options.setting(set, place).or_else(ignore)?;
+                    }
+                    _ => ignore(unknown_option(place, "SET"))?,
                 },
-                other => return Err(unknown_option(place, &other.to_uppercase())),
+                other => ignore(unknown_option(place, &other.to_uppercase()))?,
             }
         }
         if options.body_at.is_none() && create.sql_body.is_none() {
@@ -146,7 +204,7 @@ impl Options {
     }
 
     /// The body between its quotes.
-    fn body<'p>(&self, piece: Piece<'p>, span: Span) -> Result<Piece<'p>, Diagnostic> {
+    pub fn body<'p>(&self, piece: Piece<'p>, span: Span) -> Result<Piece<'p>, Diagnostic> {
         let missing =
             || Diagnostic::new(SqlState::INVALID_FUNCTION_DEFINITION, span, "no function body specified");
         let at = self.body_at.and_then(|at| usize::try_from(at).ok()).ok_or_else(missing)?;
@@ -213,6 +271,10 @@ pub(super) struct Label {
 pub(super) struct Body<'a> {
     pub catalog: &'a Catalog,
     signatures: &'a [Signature],
+    pub notes: Option<&'a Notes>,
+    mentions: Option<&'a Mentions>,
+    /// Of a trigger function, whose RETURN names a row.
+    pub trigger: bool,
     pub kind: ProcedureKind,
     /// The text that all spans of the body lie in.
     file: Piece<'a>,
@@ -227,9 +289,8 @@ pub(super) struct Body<'a> {
 
 impl<'a> Body<'a> {
     /// With the parameters declared; also returns them, and the FOUND variable.
-    fn new(
-        catalog: &'a Catalog,
-        signatures: &'a [Signature],
+    pub fn new(
+        surroundings: Surroundings<'a>,
         signature: &Signature,
         file: Piece<'a>,
         returns_table: bool,
@@ -260,8 +321,11 @@ impl<'a> Body<'a> {
         }
         let found = scopes.add_variable("found", SqlType::Bool);
         let body = Body {
-            catalog,
-            signatures,
+            catalog: surroundings.catalog,
+            signatures: surroundings.signatures,
+            notes: surroundings.notes,
+            mentions: surroundings.mentions,
+            trigger: false,
             kind: signature.kind.clone(),
             file,
             scopes,
@@ -279,7 +343,19 @@ impl<'a> Body<'a> {
             signatures: self.signatures,
             variables: Some(&self.scopes),
             infer_parameters: false,
+            notes: self.notes,
         }
+    }
+
+    /// A statement that could not be bound, in a tolerant reading: it may do whatever it mentions, and leave
+    /// anything in the variables that it names.
+    pub(super) fn opaque_step(&mut self, span: Span, error: Diagnostic) -> Result<Step, Diagnostic> {
+        let (Some(notes), Some(mentions)) = (self.notes, self.mentions) else { return Err(error) };
+        notes.leave_out(error);
+        let text = self.piece(span).text;
+        let mut step = mentions.of(text);
+        step.assigns = self.scopes.named(&crate::mentions::names_of(text));
+        Ok(Step { kind: StepKind::Opaque(step), span })
     }
 
     pub(super) fn signature(&self, procedure: usize) -> &'a Signature {

@@ -1,50 +1,24 @@
 //! Procedures bound against a small catalog, printed compactly, and what is said about bad ones.
 
 use pg_query::protobuf::node::Node;
-use weir_types::SqlType;
 
-use super::bind_procedure;
+use super::{Surroundings, bind_procedure};
+use crate::binder::Context;
 use crate::bound::{Expr, IntoTarget, Procedure, Raise, Step, StepKind};
-use crate::catalog::{Catalog, Column, Table, TableId};
+use crate::catalog::Catalog;
 use crate::parse::{self, Piece};
 use crate::print;
 use crate::routine;
 use crate::source::{Diagnostic, Sources, Span};
 
-fn table(catalog: &mut Catalog, name: &str, columns: &[(&str, SqlType)]) {
-    let column = |(name, ty): &(&str, SqlType)| Column {
-        name: (*name).to_owned(),
-        ty: ty.clone(),
-        not_null: false,
-        not_null_span: None,
-        default: None,
-        generated_always: false,
-        span: Span::default(),
-    };
-    catalog.tables.push(Table {
-        id: TableId(catalog.tables.len() as u32),
-        name: name.to_owned(),
-        columns: columns.iter().map(column).collect(),
-        primary_key: None,
-        unique_keys: Vec::new(),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        indexes: Vec::new(),
-        partition_by: None,
-        replicated: false,
-        span: Span::default(),
-    });
-}
-
 fn catalog() -> Catalog {
-    let mut catalog = Catalog::default();
-    table(
-        &mut catalog,
-        "t",
-        &[("id", SqlType::Int4), ("name", SqlType::Text), ("amount", SqlType::Numeric(Some((12, 2))))],
+    let mut sources = Sources::default();
+    sources.add(
+        "s",
+        "create table t (id int, name text, amount numeric(12, 2));
+         create table log (at timestamp, what varchar(20));",
     );
-    table(&mut catalog, "log", &[("at", SqlType::Timestamp), ("what", SqlType::Varchar(Some(20)))]);
-    catalog
+    crate::load(sources).expect("the schema of the tests is right").catalog
 }
 
 /// Binds every CREATE PROCEDURE and CREATE FUNCTION of a file.
@@ -55,12 +29,13 @@ fn bind_all(catalog: &Catalog, text: &str) -> Result<Vec<Procedure>, Diagnostic>
     let mut creates = Vec::new();
     for statement in &statements {
         if let Node::CreateFunctionStmt(create) = &statement.node {
-            signatures.push(routine::signature(catalog, piece, create, statement.span)?);
+            signatures.push(routine::signature(&Context::new(catalog), piece, create, statement.span)?);
             creates.push((create, statement.span));
         }
     }
     let bind = |(index, (create, span)): (usize, &(&Box<_>, Span))| {
-        bind_procedure(catalog, &signatures, index, piece, create, *span)
+        let surroundings = Surroundings { catalog, signatures: &signatures, notes: None, mentions: None };
+        bind_procedure(surroundings, index, piece, create, *span)
     };
     creates.iter().enumerate().map(bind).collect()
 }
@@ -185,6 +160,7 @@ impl Printer<'_> {
                 format!("assert {} {}", self.expr(condition), self.optional(message))
             }
             StepKind::Null => "null".into(),
+            StepKind::Opaque(step) => format!("opaque {step:?}"),
         }
     }
 }

@@ -209,7 +209,7 @@ impl Body<'_> {
                 if let Some(table) = type_name::table_of(self.catalog, name) {
                     return Ok(Shape::Row(columns_of(table)));
                 }
-                let ty = type_name::resolve_in(self.catalog, piece, name)?;
+                let ty = type_name::resolve_in(&self.context(), piece, name)?;
                 match ty {
                     SqlType::Void | SqlType::Record => Err(Diagnostic::new(
                         SqlState::FEATURE_NOT_SUPPORTED,
@@ -294,6 +294,7 @@ pub(super) fn falls_through(steps: &[Step]) -> bool {
     use crate::bound::RaiseLevel;
     match steps.last().map(|step| &step.kind) {
         Some(StepKind::Return { .. }) => false,
+        Some(StepKind::Opaque(step)) => !step.leaves,
         Some(StepKind::Raise(raise)) => raise.level != RaiseLevel::Exception,
         Some(StepKind::If { branches, otherwise }) => {
             falls_through(otherwise) || branches.iter().any(|(_, body)| falls_through(body))

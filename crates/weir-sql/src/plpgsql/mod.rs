@@ -14,10 +14,12 @@ mod sql_body;
 mod steps;
 pub mod structure;
 mod tokens;
+mod trigger;
 
 #[cfg(test)]
 mod bind_tests;
 #[cfg(test)]
 mod structure_tests;
 
-pub use bind::bind_procedure;
+pub(crate) use bind::{Surroundings, bind_procedure};
+pub(crate) use trigger::bind_trigger;

@@ -3,6 +3,8 @@
 //! A record is no variable itself but one variable per field. A RECORD without a declared type has no
 //! fields until the first query (in text order) that fills it.
 
+use std::collections::BTreeSet;
+
 use weir_types::{SqlState, SqlType};
 
 use super::structure::Path;
@@ -50,6 +52,30 @@ impl Scopes {
 
     pub fn leave(&mut self) {
         self.frames.pop();
+    }
+
+    pub fn depth(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Leaves all scopes but the outer `depth`.
+    pub fn leave_to(&mut self, depth: usize) {
+        self.frames.truncate(depth);
+    }
+
+    /// Every variable in sight that one of the names may mean, FOUND among them.
+    pub fn named(&self, names: &BTreeSet<String>) -> Vec<VariableId> {
+        let mut ids = BTreeSet::new();
+        for (name, entry) in self.frames.iter().flat_map(|frame| &frame.entries) {
+            match entry {
+                _ if name != "found" && !names.contains(name) => {}
+                Entry::Variable(id) => drop(ids.insert(id.0)),
+                Entry::Record(record) => {
+                    ids.extend(self.records[*record].fields.iter().flatten().map(|(_, id)| id.0));
+                }
+            }
+        }
+        ids.into_iter().map(VariableId).collect()
     }
 
     /// A variable without a name in any scope.

@@ -19,7 +19,10 @@ impl Body<'_> {
         let count = statements.len();
         let mut steps = Vec::new();
         for (i, statement) in statements.iter().enumerate() {
-            steps.extend(self.sql_statement(piece, &statement.node, statement.span, i + 1 == count)?);
+            match self.sql_statement(piece, &statement.node, statement.span, i + 1 == count) {
+                Ok(bound) => steps.extend(bound),
+                Err(error) => steps.push(self.opaque_step(statement.span, error)?),
+            }
         }
         if count == 0 {
             self.no_result(piece.span())?;

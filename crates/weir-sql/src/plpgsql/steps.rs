@@ -23,7 +23,13 @@ impl Body<'_> {
     pub(super) fn steps(&mut self, statements: &[Statement]) -> Result<Vec<Step>, Diagnostic> {
         let mut steps = Vec::new();
         for statement in statements {
-            self.statement(statement, &mut steps)?;
+            let (before, depth) = (steps.len(), (self.scopes.depth(), self.labels.len()));
+            if let Err(error) = self.statement(statement, &mut steps) {
+                steps.truncate(before);
+                self.scopes.leave_to(depth.0);
+                self.labels.truncate(depth.1);
+                steps.push(self.opaque_step(statement.span, error)?);
+            }
         }
         Ok(steps)
     }
@@ -330,6 +336,9 @@ impl Body<'_> {
     }
 
     fn return_step(&mut self, value: Option<Span>, span: Span) -> Result<StepKind, Diagnostic> {
+        if self.trigger {
+            return Ok(self.trigger_result(value, span));
+        }
         let refuse = |state, what: &str, hint: &str| {
             let place = value.unwrap_or(span);
             let error = Diagnostic::new(state, place, what);

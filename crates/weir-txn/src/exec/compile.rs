@@ -502,6 +502,9 @@ impl<'a> ProcedureCompiler<'a> {
                 message: self.maybe(message.as_ref())?,
             },
             StepKind::Null => CompiledStepKind::Null,
+            StepKind::Opaque(_) => {
+                return Err(unsupported(step.span, "this statement", "it was read to be analysed only"));
+            }
         })
     }
 
@@ -902,6 +905,12 @@ fn effects(steps: &[Step]) -> Effects {
             }
             StepKind::ReturnQuery { .. } => {
                 all.touches_rows = true;
+                continue;
+            }
+            StepKind::Opaque(step) => {
+                all.touches_rows = true;
+                all.leaves |= step.leaves;
+                all.assigned.extend(step.assigns.iter().map(|variable| variable.0));
                 continue;
             }
             StepKind::Raise(_) | StepKind::Assert { .. } | StepKind::Null => continue,

@@ -221,6 +221,10 @@ impl<'a> Participation<'a> {
             }
             StepKind::Return { value } => value.iter().for_each(|value| drop(self.expr(value))),
             StepKind::ReturnNext { values } => values.iter().for_each(|value| drop(self.expr(value))),
+            StepKind::Opaque(_) => {
+                self.everywhere = true;
+                self.refuse("a statement that was read to be analysed only");
+            }
             StepKind::Raise(_) | StepKind::Assert { .. } | StepKind::Null => {}
         }
     }

@@ -49,6 +49,7 @@ pub fn each_child<'a>(expr: &'a Expr, child: &mut dyn FnMut(&'a Expr), subquery:
         | ExprKind::Least(list)
         | ExprKind::Array(list)
         | ExprKind::Row(list)
+        | ExprKind::Opaque(list)
         | ExprKind::Function { args: list, .. } => list.iter().for_each(child),
         ExprKind::Case { whens, otherwise } => {
             for (condition, value) in whens {

@@ -1,23 +1,23 @@
 //! What operators compute. [`specialise`] picks a function once, for the executor to call per row.
 
 use super::BinaryOp;
+use super::on_json::{json_concat, json_delete, json_exists, json_get, json_get_text};
 use crate::arrays;
 use crate::cast::{float_overflow, float_underflow, out_of_range};
-use crate::compare::{compare, compare_floats, equal};
+use crate::compare::{compare, compare_floats};
 use crate::datetime;
 use crate::error::{SqlError, SqlState};
-use crate::json;
 use crate::numeric::{Numeric, division_by_zero};
 use crate::pattern;
 use crate::sql_type::SqlType;
-use crate::value::{Json, Value};
+use crate::value::Value;
 
 /// An operator for operands of certain types. Called with a NULL or Deferred operand it returns that.
 pub type BinaryFn = fn(&Value, &Value) -> Result<Value, SqlError>;
 
 /// Operands that are not what the operator was specialised for: NULL, Deferred, or a bug of the binder.
 #[cold]
-fn others(left: &Value, right: &Value) -> Result<Value, SqlError> {
+pub(super) fn others(left: &Value, right: &Value) -> Result<Value, SqlError> {
     match (left, right) {
         (Value::Null, _) | (_, Value::Null) => Ok(Value::Null),
         (Value::Deferred, _) | (_, Value::Deferred) => Ok(Value::Deferred),
@@ -534,93 +534,6 @@ pub(crate) fn array_prepend(left: &Value, right: &Value) -> Result<Value, SqlErr
             Ok(Value::array(array.element.clone(), values))
         }
         (element, Value::Null) => Ok(Value::array(arrays::type_of(element), vec![element.clone()])),
-        _ => others(left, right),
-    }
-}
-
-fn json_concat(left: &Value, right: &Value) -> Result<Value, SqlError> {
-    let (Value::Jsonb(left_json), Value::Jsonb(right_json)) = (left, right) else {
-        return others(left, right);
-    };
-    let elements = |json: &Json| match json {
-        Json::Array(elements) => elements.clone(),
-        other => vec![other.clone()],
-    };
-    Ok(Value::jsonb(match (&**left_json, &**right_json) {
-        (Json::Object(left), Json::Object(right)) => {
-            json::object(left.iter().chain(right).cloned().collect())
-        }
-        (left, right) => {
-            let mut joined = elements(left);
-            joined.extend(elements(right));
-            Json::Array(joined)
-        }
-    }))
-}
-
-fn json_delete(left: &Value, right: &Value) -> Result<Value, SqlError> {
-    let Value::Jsonb(json) = left else { return others(left, right) };
-    let scalar = || Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "cannot delete from scalar"));
-    let is_key = |key: &str| match right {
-        Value::Text(text) => text.as_str() == key,
-        Value::Array(keys) => keys.values.iter().any(|value| equal(value, &Value::text(key))),
-        _ => false,
-    };
-    Ok(Value::jsonb(match (&**json, right) {
-        (_, Value::Null | Value::Deferred) => return others(left, right),
-        (Json::Object(_), Value::Int(_)) => {
-            return Err(SqlError::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                "cannot delete from object using integer index",
-            ));
-        }
-        (Json::Array(elements), Value::Int(index)) => {
-            let mut elements = elements.clone();
-            if let Some(at) = json::position(*index, elements.len()) {
-                elements.remove(at);
-            }
-            Json::Array(elements)
-        }
-        (Json::Object(members), _) => {
-            Json::Object(members.iter().filter(|member| !is_key(&member.0)).cloned().collect())
-        }
-        (Json::Array(elements), _) => Json::Array(
-            elements
-                .iter()
-                .filter(|element| !matches!(element, Json::String(text) if is_key(text)))
-                .cloned()
-                .collect(),
-        ),
-        _ => return scalar(),
-    }))
-}
-
-fn json_member<'a>(left: &'a Value, right: &Value) -> Result<Option<&'a Json>, Value> {
-    match (left, right) {
-        (Value::Jsonb(json), Value::Text(key)) => Ok(json.get(key)),
-        (Value::Jsonb(json), Value::Int(index)) => Ok(json.at(*index)),
-        (Value::Deferred, _) | (_, Value::Deferred) => Err(Value::Deferred),
-        _ => Err(Value::Null),
-    }
-}
-
-fn json_get(left: &Value, right: &Value) -> Result<Value, SqlError> {
-    Ok(match json_member(left, right) {
-        Ok(member) => member.cloned().map_or(Value::Null, Value::jsonb),
-        Err(other) => other,
-    })
-}
-
-fn json_get_text(left: &Value, right: &Value) -> Result<Value, SqlError> {
-    Ok(match json_member(left, right) {
-        Ok(member) => member.and_then(Json::to_bare_text).map_or(Value::Null, Value::text),
-        Err(other) => other,
-    })
-}
-
-fn json_exists(left: &Value, right: &Value) -> Result<Value, SqlError> {
-    match (left, right) {
-        (Value::Jsonb(json), Value::Text(key)) => Ok(Value::Bool(json.has_key(key))),
         _ => others(left, right),
     }
 }

@@ -151,6 +151,12 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         ExprKind::TransactionTime if expr.ty == SqlType::Date => CompiledExpr::TransactionDate,
         ExprKind::TransactionTime => CompiledExpr::TransactionTime,
         ExprKind::Volatile(function) => CompiledExpr::Volatile(*function),
+        ExprKind::Opaque(_) => {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "this expression was read to be analysed only and cannot run",
+            ));
+        }
     })
 }
 

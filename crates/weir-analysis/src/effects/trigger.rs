@@ -1,0 +1,195 @@
+//! What a write sets off: the triggers of its table, BEFORE ones with a say in the row, AFTER ones with
+//! effects of their own.
+//!
+//! A trigger that may skip the row (RETURN NULL) is taken not to: the write is listed all the same.
+
+use weir_sql::Span;
+use weir_sql::bound::{Procedure, Step, StepKind};
+use weir_sql::catalog::{TableId, Trigger, TriggerTiming};
+
+use super::interpret::Interpreter;
+use super::{ColumnOperation, Frame, Operation, ReadId, Term, TermId, Write};
+
+/// The row before and behind a write, by column; NULLs where there is none.
+struct Rows {
+    old: Vec<TermId>,
+    new: Vec<TermId>,
+}
+
+/// Which of a trigger's events a write is.
+#[derive(Clone, Copy)]
+enum Event<'o> {
+    Insert,
+    Update(&'o [(usize, ColumnOperation)]),
+    Delete,
+}
+
+impl Event<'_> {
+    fn fires(self, trigger: &Trigger) -> bool {
+        let events = &trigger.events;
+        match self {
+            Event::Insert => events.insert,
+            Event::Delete => events.delete,
+            Event::Update(columns) => {
+                let named = |of: &usize| columns.iter().any(|(column, _)| column == of);
+                events.update && (events.update_of.is_empty() || events.update_of.iter().any(named))
+            }
+        }
+    }
+}
+
+impl<'a> Interpreter<'a> {
+    /// Lists the write with what its triggers make of it, and what they do themselves.
+    pub(super) fn record(&mut self, table: TableId, mut operation: Operation, span: Span) -> Operation {
+        let context = self.context.clone();
+        let mut triggers: Vec<&'a Trigger> =
+            self.app.catalog.triggers.iter().filter(|trigger| trigger.table == table).collect();
+        if triggers.is_empty() {
+            self.effects.writes.push(Write { table, operation: operation.clone(), context, span });
+            return operation;
+        }
+        triggers.sort_by(|a, b| a.name.cmp(&b.name));
+        let (before, after): (Vec<&'a Trigger>, Vec<&'a Trigger>) =
+            triggers.into_iter().partition(|trigger| trigger.timing == TriggerTiming::Before);
+        self.before(table, &mut operation, &before, span);
+        self.effects.writes.push(Write { table, operation: operation.clone(), context, span });
+        let mut rows = self.rows_around(table, &operation);
+        for event in events(&operation) {
+            for trigger in after.iter().filter(|trigger| event.fires(trigger)) {
+                self.fire(trigger, &mut rows, span);
+            }
+        }
+        operation
+    }
+
+    /// What BEFORE triggers put into NEW is written.
+    fn before(&mut self, table: TableId, operation: &mut Operation, triggers: &[&'a Trigger], span: Span) {
+        let given = self.rows_around(table, operation);
+        let mut rows = Rows { old: given.old.clone(), new: given.new.clone() };
+        for event in events(operation) {
+            for trigger in triggers.iter().filter(|trigger| event.fires(trigger)) {
+                self.fire(trigger, &mut rows, span);
+            }
+        }
+        let changed = (0..rows.new.len()).filter(|&column| rows.new[column] != given.new[column]);
+        let changed: Vec<(usize, TermId)> = changed.map(|column| (column, rows.new[column])).collect();
+        let assign = |columns: &mut Vec<(usize, ColumnOperation)>| {
+            for &(column, term) in &changed {
+                columns.retain(|(other, _)| *other != column);
+                columns.push((column, ColumnOperation::Assign(term)));
+            }
+        };
+        match operation {
+            Operation::Insert { values, on_conflict } => {
+                changed.iter().for_each(|&(column, term)| values[column] = term);
+                if let Some(conflict) = on_conflict.as_mut().filter(|conflict| !conflict.update.is_empty()) {
+                    assign(&mut conflict.update);
+                }
+            }
+            Operation::Update { columns, .. } => assign(columns),
+            Operation::Delete { .. } => {}
+        }
+    }
+
+    fn rows_around(&mut self, table: TableId, operation: &Operation) -> Rows {
+        let width = self.app.catalog.table(table).columns.len();
+        let null = self.terms().intern(Term::Null);
+        match operation {
+            Operation::Insert { values, .. } => Rows { old: vec![null; width], new: values.clone() },
+            Operation::Delete { row } => {
+                let old = (0..width).map(|column| self.old_field(*row, column)).collect();
+                Rows { old, new: vec![null; width] }
+            }
+            Operation::Update { row, columns } => {
+                let old: Vec<TermId> = (0..width).map(|column| self.old_field(*row, column)).collect();
+                let mut new = old.clone();
+                for &(column, operation) in columns {
+                    new[column] = match operation {
+                        ColumnOperation::Assign(term) | ColumnOperation::Apply(term) => term,
+                        ColumnOperation::Add(delta) => self.terms().add(old[column], delta),
+                        ColumnOperation::Max(_) | ColumnOperation::Min(_) => self.terms().unknown(),
+                    };
+                }
+                Rows { old, new }
+            }
+        }
+    }
+
+    /// A column that nobody has looked at yet: it counts as read where the trigger uses it.
+    fn old_field(&mut self, row: ReadId, column: usize) -> TermId {
+        match self.effects.read(row).key.iter().find(|(bound, _)| *bound == column) {
+            Some((_, term)) => *term,
+            None => self.terms().intern(Term::Field { row, column }),
+        }
+    }
+
+    /// Runs the trigger's body over the rows, and leaves in them what it makes of NEW.
+    fn fire(&mut self, trigger: &'a Trigger, rows: &mut Rows, span: Span) {
+        if self.is_running(&trigger.body) {
+            self.effects.unknown.push((format!("trigger {}, which sets itself off,", trigger.name), span));
+            return;
+        }
+        let outside = (std::mem::take(&mut self.relations), std::mem::take(&mut self.ctes));
+        let irregular = self.effects.irregular;
+        let caller = self.enter(&trigger.body);
+        if trigger.each_row {
+            for (variable, &term) in trigger.new.iter().zip(&rows.new) {
+                self.set(*variable, term);
+            }
+            for (variable, &term) in trigger.old.iter().zip(&rows.old) {
+                self.set(*variable, term);
+            }
+        }
+        let site = self.terms().site();
+        let conditional = trigger.condition.as_ref().map(|condition| {
+            self.value(condition);
+            self.context.push(Frame::Branch { site, branch: 0, branches: 2 });
+        });
+        let returned = self.body_of_trigger(&trigger.body);
+        if conditional.is_some() {
+            self.context.pop();
+        }
+        self.exit(caller);
+        (self.relations, self.ctes) = outside;
+        if returns_at_end_only(&trigger.body) {
+            self.effects.irregular = irregular;
+        }
+        if trigger.timing != TriggerTiming::Before || !trigger.each_row {
+            return;
+        }
+        for (column, new) in rows.new.iter_mut().enumerate() {
+            let mut options: Vec<TermId> =
+                returned.iter().filter_map(|row| row.get(column).copied()).collect();
+            if conditional.is_some() || options.is_empty() {
+                options.push(*new);
+            }
+            *new = self.terms().choice(&options);
+        }
+    }
+}
+
+fn events(operation: &Operation) -> Vec<Event<'_>> {
+    match operation {
+        Operation::Insert { on_conflict: Some(conflict), .. } if !conflict.update.is_empty() => {
+            vec![Event::Insert, Event::Update(&conflict.update)]
+        }
+        Operation::Insert { .. } => vec![Event::Insert],
+        Operation::Update { columns, .. } => vec![Event::Update(columns)],
+        Operation::Delete { .. } => vec![Event::Delete],
+    }
+}
+
+/// Then a RETURN leaves nothing undone.
+fn returns_at_end_only(body: &Procedure) -> bool {
+    let is_return = |step: &Step| matches!(step.kind, StepKind::Return { .. });
+    let plain = |step: &Step| {
+        matches!(
+            step.kind,
+            StepKind::Assign { .. } | StepKind::Sql { .. } | StepKind::Raise(_) | StepKind::Null
+        )
+    };
+    match body.body.split_last() {
+        Some((last, before)) => (is_return(last) || plain(last)) && before.iter().all(plain),
+        None => true,
+    }
+}

@@ -1,0 +1,135 @@
+//! DROP, and what ALTER TABLE drops: migrations are folded into the schema that they end in.
+
+use std::collections::BTreeSet;
+
+use pg_query::protobuf::{DropStmt, ObjectType, node};
+use weir_types::SqlState;
+
+use super::Schema;
+use super::types::object_path;
+use crate::binder::expr_strings;
+use crate::catalog::Table;
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+
+impl Schema {
+    pub(super) fn drop_objects(
+        &mut self,
+        _piece: Piece<'_>,
+        drop: &DropStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let kind = ObjectType::try_from(drop.remove_type).unwrap_or(ObjectType::Undefined);
+        for object in &drop.objects {
+            let found = match &object.node {
+                Some(node::Node::List(list)) => self.drop_named(kind, &list.items, span)?,
+                Some(node::Node::ObjectWithArgs(routine)) => {
+                    self.drop_routine(&object_path(&routine.objname), routine.objfuncargs.len())
+                }
+                Some(node::Node::TypeName(name)) => {
+                    self.catalog.types.remove(&object_path(&name.names)).is_some()
+                }
+                Some(node::Node::String(name)) => self.schemas.remove(&name.sval),
+                _ => false,
+            };
+            if !found && !drop.missing_ok {
+                let what = match &object.node {
+                    Some(node::Node::List(list)) => object_path(&list.items),
+                    Some(node::Node::ObjectWithArgs(routine)) => object_path(&routine.objname),
+                    _ => "what is dropped".to_owned(),
+                };
+                let message = format!("\"{what}\" does not exist");
+                return Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// `false` where there is nothing of that name.
+    fn drop_named(
+        &mut self,
+        kind: ObjectType,
+        names: &[pg_query::protobuf::Node],
+        span: Span,
+    ) -> Result<bool, Diagnostic> {
+        let name = object_path(names);
+        match kind {
+            ObjectType::ObjectTable => {
+                if self.catalog.partitions.remove(&name).is_some() {
+                    return Ok(true);
+                }
+                let Some(at) = self.catalog.tables.iter().position(|table| table.name == name) else {
+                    return Ok(false);
+                };
+                self.catalog.partitions.retain(|_, table| *table != name);
+                self.remove_table(at);
+                Ok(true)
+            }
+            ObjectType::ObjectView | ObjectType::ObjectMatview => {
+                let before = self.catalog.views.len();
+                self.catalog.views.retain(|view| view.name != name);
+                let unbound = self.unbound_views.remove(&name).is_some();
+                Ok(unbound || self.catalog.views.len() < before)
+            }
+            ObjectType::ObjectSequence => {
+                let found = self.catalog.sequences.iter().find(|sequence| sequence.name == name);
+                let gone: BTreeSet<_> = found.iter().map(|sequence| sequence.id).collect();
+                self.remove_sequences_by_id(&gone);
+                Ok(!gone.is_empty())
+            }
+            ObjectType::ObjectIndex => Ok(self.catalog.tables.iter_mut().any(|table| {
+                let before = table.indexes.len();
+                table.indexes.retain(|index| index.name != name);
+                table.indexes.len() < before
+            })),
+            ObjectType::ObjectTrigger => {
+                let names = expr_strings(names);
+                let Some((trigger, table)) = names.split_last() else { return Ok(false) };
+                let table = self.catalog.table_by_name(&table_path(table)).map(|table| table.id);
+                let before = self.triggers.len();
+                self.triggers.retain(|other| other.create.trigname != *trigger || Some(other.table) != table);
+                Ok(self.triggers.len() < before)
+            }
+            ObjectType::ObjectRule | ObjectType::ObjectPolicy | ObjectType::ObjectAggregate => {
+                self.ignored(
+                    Diagnostic::unsupported(span, "this DROP", "leave the thing out of the files"),
+                    false,
+                )?;
+                Ok(true)
+            }
+            _ => Ok(self.notes.is_some()),
+        }
+    }
+
+    fn drop_routine(&mut self, name: &str, arguments: usize) -> bool {
+        let named = |routine: &super::PendingRoutine| object_path(&routine.create.funcname) == name;
+        let count = self.routines.iter().filter(|routine| named(routine)).count();
+        let before = self.routines.len();
+        self.routines
+            .retain(|routine| !named(routine) || count > 1 && routine.create.parameters.len() != arguments);
+        self.routines.len() < before
+    }
+
+    /// `ALTER TABLE … DROP CONSTRAINT`; `false` where there is none of that name.
+    pub(super) fn drop_constraint(table: &mut Table, name: &str) -> bool {
+        if table.primary_key.as_ref().is_some_and(|key| key.name == name) {
+            table.primary_key = None;
+            return true;
+        }
+        let before =
+            table.unique_keys.len() + table.checks.len() + table.foreign_keys.len() + table.exclusions.len();
+        table.unique_keys.retain(|key| key.name != name);
+        table.checks.retain(|check| check.name != name);
+        table.foreign_keys.retain(|key| key.name != name);
+        table.exclusions.retain(|exclusion| exclusion.name != name);
+        before
+            > table.unique_keys.len() + table.checks.len() + table.foreign_keys.len() + table.exclusions.len()
+    }
+}
+
+fn table_path(names: &[&str]) -> String {
+    match names {
+        [schema, name] => super::qualified(schema, name),
+        names => names.last().copied().unwrap_or("").to_owned(),
+    }
+}

@@ -1,0 +1,140 @@
+//! ALTER … RENAME. What is bound refers to tables and columns by number, so only names change.
+
+use pg_query::protobuf::{ObjectType, RangeVar, RenameStmt, node};
+use weir_types::SqlState;
+
+use super::types::object_path;
+use super::{Schema, qualified, relation_name};
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+
+impl Schema {
+    pub(super) fn rename(
+        &mut self,
+        piece: Piece<'_>,
+        rename: &RenameStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let kind = ObjectType::try_from(rename.rename_type).unwrap_or(ObjectType::Undefined);
+        let new = rename.newname.clone();
+        let found = match (kind, &rename.relation) {
+            (ObjectType::ObjectColumn, Some(range)) => self.rename_column(piece, range, rename)?,
+            (ObjectType::ObjectTabconstraint, Some(range)) => {
+                let at = self.table_index(piece, range)?;
+                self.rename_constraint(at, &rename.subname, &new)
+            }
+            (
+                ObjectType::ObjectTable
+                | ObjectType::ObjectView
+                | ObjectType::ObjectMatview
+                | ObjectType::ObjectSequence
+                | ObjectType::ObjectIndex,
+                Some(range),
+            ) => self.rename_relation(range, &new),
+            (ObjectType::ObjectTrigger, Some(range)) => {
+                let at = self.table_index(piece, range)?;
+                let table = self.catalog.tables[at].id;
+                let found = self
+                    .triggers
+                    .iter_mut()
+                    .find(|trigger| trigger.table == table && trigger.create.trigname == rename.subname);
+                found.map(|trigger| trigger.create.trigname = new).is_some()
+            }
+            (ObjectType::ObjectType | ObjectType::ObjectDomain, _) => self.rename_type(rename),
+            _ => {
+                return Err(Diagnostic::unsupported(
+                    span,
+                    "this ALTER … RENAME",
+                    "create it with its new name",
+                ));
+            }
+        };
+        match found || rename.missing_ok {
+            true => Ok(()),
+            false => Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, "there is nothing of that name")),
+        }
+    }
+
+    fn rename_column(
+        &mut self,
+        piece: Piece<'_>,
+        range: &RangeVar,
+        rename: &RenameStmt,
+    ) -> Result<bool, Diagnostic> {
+        let name = relation_name(range);
+        if let Some(view) = self.catalog.views.iter_mut().find(|view| view.name == name) {
+            let column = view.query.columns.iter_mut().find(|column| column.name == rename.subname);
+            return Ok(column.map(|column| column.name.clone_from(&rename.newname)).is_some());
+        }
+        let at = self.table_index(piece, range)?;
+        let table = &mut self.catalog.tables[at];
+        let Some(column) = table.column_by_name(&rename.subname) else { return Ok(false) };
+        if table.column_by_name(&rename.newname).is_some() {
+            let message =
+                format!("column \"{}\" of relation \"{}\" already exists", rename.newname, table.name);
+            return Err(Diagnostic::new(SqlState::DUPLICATE_COLUMN, piece.token(range.location), message));
+        }
+        table.columns[column].name.clone_from(&rename.newname);
+        Ok(true)
+    }
+
+    fn rename_constraint(&mut self, at: usize, old: &str, new: &str) -> bool {
+        let table = &mut self.catalog.tables[at];
+        let keys = table.primary_key.iter_mut().chain(&mut table.unique_keys).map(|key| &mut key.name);
+        let names = keys
+            .chain(table.checks.iter_mut().map(|check| &mut check.name))
+            .chain(table.foreign_keys.iter_mut().map(|key| &mut key.name))
+            .chain(table.exclusions.iter_mut().map(|exclusion| &mut exclusion.name));
+        let mut found = false;
+        for name in names.filter(|name| *name == old) {
+            new.clone_into(name);
+            found = true;
+        }
+        found
+    }
+
+    fn rename_relation(&mut self, range: &RangeVar, new: &str) -> bool {
+        let (old, new) = (relation_name(range), qualified(&range.schemaname, new));
+        let catalog = &mut self.catalog;
+        for root in catalog.partitions.values_mut().filter(|root| **root == old) {
+            root.clone_from(&new);
+        }
+        if self.default_partitions.remove(&old) {
+            self.default_partitions.insert(new.clone());
+        }
+        if let Some(root) = catalog.partitions.remove(&old) {
+            catalog.partitions.insert(new, root);
+            return true;
+        }
+        let keys = catalog.tables.iter_mut().flat_map(|table| {
+            let keys = table.primary_key.iter_mut().chain(&mut table.unique_keys).map(|key| &mut key.name);
+            let indexes = table.indexes.iter_mut().map(|index| &mut index.name);
+            std::iter::once(&mut table.name).chain(keys).chain(indexes)
+        });
+        let names = keys
+            .chain(catalog.views.iter_mut().map(|view| &mut view.name))
+            .chain(catalog.sequences.iter_mut().map(|sequence| &mut sequence.name));
+        let mut found = false;
+        for name in names.filter(|name| **name == old) {
+            name.clone_from(&new);
+            found = true;
+        }
+        found
+    }
+
+    fn rename_type(&mut self, rename: &RenameStmt) -> bool {
+        let Some(node::Node::List(names)) = rename.object.as_deref().and_then(|node| node.node.as_ref())
+        else {
+            return false;
+        };
+        let old = object_path(&names.items);
+        let new = match old.rsplit_once('.') {
+            Some((schema, _)) => qualified(schema, &rename.newname),
+            None => rename.newname.clone(),
+        };
+        match self.catalog.types.remove(&old) {
+            Some(ty) => self.catalog.types.insert(new, ty).is_none(),
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! CREATE TYPE and CREATE DOMAIN.
+//!
+//! A domain is its base type with constraints, and the columns declared with it have them as their own. An
+//! enumeration is a type. Composite types, ranges and base types are not understood; a tolerant reading
+//! knows them by name.
+
+use std::sync::Arc;
+
+use pg_query::protobuf::{AlterEnumStmt, ConstrType, CreateDomainStmt, CreateEnumStmt, Node, node};
+use weir_types::{EnumType, SqlState, SqlType};
+
+use super::constraint::{constraint_span, free, object_name, refuse_subquery};
+use super::table::kind;
+use super::{Schema, qualified};
+use crate::binder::{Binder, expr_strings};
+use crate::bound::{Expr, ExprKind};
+use crate::catalog::{Check, Column, ColumnIndex, Domain, Table, UserType};
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+use crate::{type_name, walk};
+
+/// The catalog's name of a type, routine or other object that is not a relation.
+pub(super) fn object_path(names: &[Node]) -> String {
+    match expr_strings(names).as_slice() {
+        [schema, name] => qualified(schema, name),
+        names => names.last().copied().unwrap_or("").to_owned(),
+    }
+}
+
+impl Schema {
+    pub(super) fn create_enum(&mut self, create: &CreateEnumStmt, span: Span) -> Result<(), Diagnostic> {
+        let labels = expr_strings(&create.vals).into_iter().map(str::to_owned).collect();
+        let name = object_path(&create.type_name);
+        let of = EnumType { name: name.clone(), labels };
+        self.add_type(name, UserType::Enum(Arc::new(of)), span)
+    }
+
+    /// Types that are known by name only; those of a strict reading are refused before.
+    pub(super) fn add_opaque_type(&mut self, names: &[Node], span: Span) -> Result<(), Diagnostic> {
+        self.add_type(object_path(names), UserType::Opaque, span)
+    }
+
+    fn add_type(&mut self, name: String, ty: UserType, span: Span) -> Result<(), Diagnostic> {
+        if self.catalog.types.contains_key(&name) {
+            let message = format!("type \"{name}\" already exists");
+            return Err(Diagnostic::new(SqlState::DUPLICATE_OBJECT, span, message));
+        }
+        self.catalog.types.insert(name, ty);
+        Ok(())
+    }
+
+    pub(super) fn create_domain(
+        &mut self,
+        piece: Piece<'_>,
+        create: &CreateDomainStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let name = object_path(&create.domainname);
+        let Some(type_name) = &create.type_name else {
+            return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "a domain needs a type"));
+        };
+        let (base, below) = type_name::resolve_column(&self.context(), piece, type_name)?;
+        let mut domain = match below {
+            Some(below) => Domain { name: name.clone(), ..below.clone() },
+            None => Domain { name: name.clone(), base, not_null: None, default: None, checks: Vec::new() },
+        };
+        for node in &create.constraints {
+            if let Some(node::Node::Constraint(_)) = &node.node {
+                let result = self.domain_constraint(piece, &name, &mut domain, node);
+                self.tolerate(result)?;
+            }
+        }
+        self.add_type(name, UserType::Domain(domain), span)
+    }
+
+    /// CHECK, NOT NULL and DEFAULT of CREATE DOMAIN and ALTER DOMAIN.
+    pub(super) fn domain_constraint(
+        &self,
+        piece: Piece<'_>,
+        name: &str,
+        domain: &mut Domain,
+        node: &Node,
+    ) -> Result<(), Diagnostic> {
+        let Some(constraint) = super::constraint::as_constraint(node) else { return Ok(()) };
+        let span = constraint_span(piece, constraint);
+        match kind(constraint) {
+            ConstrType::ConstrNotnull => domain.not_null = Some(span),
+            ConstrType::ConstrNull => domain.not_null = None,
+            ConstrType::ConstrDefault => {
+                if let Some(value) = &constraint.raw_expr {
+                    let value =
+                        Binder::new(&self.context(), piece).bind_default(value, name, &domain.base)?;
+                    domain.default = Some(value);
+                }
+            }
+            ConstrType::ConstrCheck => {
+                let Some(condition) = &constraint.raw_expr else { return Ok(()) };
+                let expr =
+                    self.bind_over_table(piece, &value_table(&domain.base, span), condition, "CHECK", span)?;
+                refuse_subquery(&expr, "CHECK")?;
+                let bare = name.rsplit('.').next().unwrap_or(name);
+                let check_name = match constraint.conname.as_str() {
+                    "" => free(&object_name(bare, "", "check"), |taken| {
+                        domain.checks.iter().any(|check| check.name == taken)
+                    }),
+                    name => name.to_owned(),
+                };
+                let of = Some((name.to_owned(), 0));
+                domain.checks.push(Check { name: check_name, expr, domain: of, span });
+            }
+            ConstrType::ConstrAttrNotDeferrable
+            | ConstrType::ConstrAttrImmediate
+            | ConstrType::ConstrAttrEnforced => {}
+            _ => {
+                return Err(Diagnostic::unsupported(
+                    span,
+                    "this constraint of a domain",
+                    "CHECK, NOT NULL and DEFAULT are",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The domain's constraints become the column's. `span`: where the column names the domain.
+    pub(super) fn adopt_domain(table: &mut Table, column: ColumnIndex, domain: &Domain, span: Span) {
+        let target = &mut table.columns[column];
+        if domain.not_null.is_some() {
+            target.not_null = true;
+            target.not_null_span.get_or_insert(span);
+        }
+        for check in &domain.checks {
+            let wanted = object_name(&table.name, &table.columns[column].name, &check.name);
+            let name = free(&wanted, |name| table.checks.iter().any(|taken| taken.name == name));
+            let mut expr = check.expr.clone();
+            walk::each_expr_mut(&mut expr, &mut |part: &mut Expr| {
+                if let ExprKind::Column { column: value, .. } = &mut part.kind {
+                    *value = column;
+                }
+            });
+            let of = check.domain.as_ref().map(|(domain, _)| (domain.clone(), column));
+            table.checks.push(Check { name, expr, domain: of, span: check.span });
+        }
+    }
+
+    /// ADD VALUE where no CREATE TYPE came before it in the files; the others are folded in by the loader.
+    pub(super) fn alter_enum(&mut self, alter: &AlterEnumStmt, span: Span) -> Result<(), Diagnostic> {
+        let name = object_path(&alter.type_name);
+        let message = format!("type \"{name}\" does not exist");
+        Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message))
+    }
+}
+
+/// `ALTER TYPE … ADD VALUE` and `RENAME VALUE`, folded into the statement that creates the type: so every
+/// mention of it sees all labels in their final order.
+pub(crate) fn fold_labels(create: &mut CreateEnumStmt, alter: &AlterEnumStmt) {
+    let label = |text: &str| {
+        let sval = pg_query::protobuf::String { sval: text.to_owned() };
+        Node { node: Some(node::Node::String(sval)) }
+    };
+    let labels: Vec<String> = expr_strings(&create.vals).into_iter().map(str::to_owned).collect();
+    let at = |wanted: &str| labels.iter().position(|label| label == wanted);
+    if !alter.old_val.is_empty() {
+        if let Some(at) = at(&alter.old_val) {
+            create.vals[at] = label(&alter.new_val);
+        }
+        return;
+    }
+    if at(&alter.new_val).is_some() {
+        return;
+    }
+    let after = |neighbour: usize| if alter.new_val_is_after { neighbour + 1 } else { neighbour };
+    let place = at(&alter.new_val_neighbor).map_or(labels.len(), after);
+    create.vals.insert(place, label(&alter.new_val));
+}
+
+pub(crate) fn same_type(create: &CreateEnumStmt, alter: &AlterEnumStmt) -> bool {
+    object_path(&create.type_name) == object_path(&alter.type_name)
+}
+
+/// A table of one column, `value`, which is what a domain's CHECK speaks of.
+fn value_table(base: &SqlType, span: Span) -> Table {
+    let column = Column {
+        name: "value".to_owned(),
+        ty: base.clone(),
+        not_null: false,
+        not_null_span: None,
+        default: None::<Expr>,
+        generated_always: false,
+        generated: None,
+        span,
+    };
+    Table { columns: vec![column], ..Table::named(crate::catalog::TableId(u32::MAX), "domain", span) }
+}
