@@ -316,10 +316,12 @@ impl Node {
         let position = self.storage.position();
         let undecided = self.participant.oldest_prepare().unwrap_or(position);
         self.readers.insert(read, position.min(undecided));
-        let rows = crate::exec::fetch::fetch(&self.storage, query);
+        let (rows, examined) = crate::exec::fetch::fetch(&self.storage, query);
         let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
-        out.replies
-            .push((read.coordinator, Reply::ReadRows { read, shard: self.shard, position, rows, siblings }));
+        out.replies.push((
+            read.coordinator,
+            Reply::ReadRows { read, shard: self.shard, position, rows, examined, siblings },
+        ));
     }
 
     /// S5: the state at `position` plus the named transactions, exactly; those not committed here yet are
@@ -353,12 +355,12 @@ impl Node {
         for (writes, timestamp, prepared_at) in &missing {
             self.apply(writes, *timestamp, (*prepared_at).min(position));
         }
-        let rows = crate::exec::fetch::fetch(&self.storage, query);
+        let (rows, examined) = crate::exec::fetch::fetch(&self.storage, query);
         self.storage.rollback(position);
         self.storage.replay(undone);
         out.replies.push((
             read.coordinator,
-            Reply::ReadRows { read, shard: self.shard, position, rows, siblings: Vec::new() },
+            Reply::ReadRows { read, shard: self.shard, position, rows, examined, siblings: Vec::new() },
         ));
     }
 

@@ -88,9 +88,9 @@ impl Rows for MemoryRows {
         &self.schema
     }
 
-    fn get(&self, table: TableId, index: IndexId, key: &[u8]) -> Option<RowRef> {
+    fn get(&self, table: TableId, index: IndexId, key: &KeyBytes) -> Option<RowRef> {
         let entries = &self.indexes[table.0 as usize][index];
-        let found = entries.keys().find(|(entry, _)| entry[..] == *key);
+        let found = entries.keys().find(|(entry, _)| entry[..] == key[..]);
         found.map(|&(_, row)| RowRef { shard: 0, row })
     }
 

@@ -14,7 +14,7 @@ use weir_types::{SqlError, Value};
 use super::compiler::Compiler;
 use super::context::{Cx, Flow};
 use super::expr::CompiledExpr;
-use super::slots::{ROW_IDENTITY, Slot};
+use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use super::walk::Relations;
 use crate::storage::{IndexId, KeyBytes, RowRef};
 pub use key::{pack_row, unpack_row};
@@ -210,6 +210,27 @@ impl TableAccess {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Compiles expressions over the current row that read it in place: each column is read only where it
+    /// is asked for, and copied once. Expressions with subqueries keep to the frame.
+    pub(crate) fn compile_in_place<'e>(
+        &mut self,
+        exprs: impl IntoIterator<Item = &'e Expr>,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<Vec<CompiledExpr>, SqlError> {
+        let row = *self.row_slot.get_or_insert_with(|| compiler.slots.fresh());
+        let place = (self.relation, self.table, row);
+        let compile = |expr: &Expr| match super::walk::has_subquery(expr) {
+            true => CompiledExpr::compile(expr, compiler),
+            false => compiler.in_place(place, |compiler| CompiledExpr::compile(expr, compiler)),
+        };
+        exprs.into_iter().map(compile).collect()
+    }
+
+    /// Columns that nothing reads are not loaded; every expression of the statement has been compiled.
+    pub(crate) fn prune(&mut self, slots: &SlotAllocator) {
+        self.other_columns.retain(|&(_, slot)| slots.is_read(slot));
     }
 
     /// At most one row can match.

@@ -7,6 +7,7 @@
 //! shard's data before it can go on is noticed (and refused by name), never guessed.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use weir_sql::bound::{LoopLabel, RaiseLevel, VolatileFunction};
 use weir_sql::catalog::{Sequence, SequenceId};
@@ -21,6 +22,7 @@ use super::program::{
     CompiledInto, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep, CompiledStepKind, Effects,
     Program, Target,
 };
+use super::returned::Returned;
 use super::routing::shard_of;
 use crate::node::PlantedBugs;
 use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
@@ -82,6 +84,8 @@ impl From<SqlError> for Stop {
 #[derive(Debug, Default)]
 pub struct Scratch {
     frames: Vec<Frame>,
+    returned: Returned,
+    pub(super) new_row: Vec<Value>,
     pub(super) rule_frame: Frame,
 }
 
@@ -189,8 +193,9 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         transaction_time: call.transaction_time,
         frame: scratch.frames.pop().unwrap_or_default(),
         rule_frame: &mut scratch.rule_frame,
+        new_row: std::mem::take(&mut scratch.new_row),
         row_count: Value::Int(0),
-        returned: Vec::new(),
+        returned: std::mem::take(&mut scratch.returned),
         taken: Vec::new(),
         inserted: Vec::new(),
         parent_seen: None,
@@ -205,9 +210,12 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         run.final_inserts();
         std::mem::take(&mut run.ran)
     });
-    let frame = std::mem::take(&mut run.frame);
+    let (frame, returned, new_row) =
+        (std::mem::take(&mut run.frame), std::mem::take(&mut run.returned), std::mem::take(&mut run.new_row));
     drop(run);
     scratch.frames.push(frame);
+    scratch.returned = returned;
+    scratch.new_row = new_row;
     result
 }
 
@@ -217,10 +225,12 @@ pub(super) struct Run<'a> {
     pub(super) frame: Frame,
     /// For CHECKs, which see the new row and nothing else.
     pub(super) rule_frame: &'a mut Frame,
+    /// The row that is being inserted.
+    pub(super) new_row: Vec<Value>,
     pub(super) transaction_time: i64,
     row_count: Value,
     /// Rows of RETURNING, or of a query that is looped over.
-    pub(super) returned: Vec<Vec<Value>>,
+    pub(super) returned: Returned,
     /// How many of each shard's answers have been used.
     taken: Vec<(ShardId, usize)>,
     /// Rows that this run inserted: table, row, and their place in the writes.
@@ -421,8 +431,9 @@ impl<'a> Run<'a> {
             CompiledStepKind::ReturnQuery { query, route } => match self.place(route)? {
                 Place::Elsewhere(_) => return Err(needs_general("RETURN QUERY of another shard's rows")),
                 _ => {
+                    self.returned.clear();
                     self.select(query, usize::MAX, true)?;
-                    let rows = std::mem::take(&mut self.returned);
+                    let rows = self.returned.take_rows();
                     self.ran.output.rows.extend(rows);
                 }
             },
@@ -497,8 +508,9 @@ impl<'a> Run<'a> {
                         return Err(needs_general("a loop over rows of every shard"));
                     }
                     place => {
+                        self.returned.clear();
                         self.select(query, usize::MAX, true)?;
-                        let rows = std::mem::take(&mut self.returned);
+                        let rows = self.returned.take_rows();
                         if place == Place::Here && matches!(self.fragment.role, Role::Part) {
                             self.ran.answers.push(rows.iter().flatten().cloned().collect());
                         }
@@ -668,25 +680,20 @@ impl<'a> Run<'a> {
 
     /// The first returned row into the variables; how many rows count for FOUND.
     fn store_first(&mut self, into: &CompiledInto) -> Result<u64, Stop> {
-        let too_many = (into.strict || into.writes) && self.returned.len() > 1;
-        if too_many || (into.strict && self.returned.is_empty()) {
-            let (state, message) = match self.returned.len() {
+        let rows = self.returned.rows;
+        let too_many = (into.strict || into.writes) && rows > 1;
+        if too_many || (into.strict && rows == 0) {
+            let (state, message) = match rows {
                 0 => (SqlState::NO_DATA_FOUND, "query returned no rows"),
                 _ => (SqlState::TOO_MANY_ROWS, "query returned more than one row"),
             };
             return Err(SqlError::new(state, message).into());
         }
-        let Some(row) = self.returned.first_mut().map(std::mem::take) else {
-            for target in &into.targets {
-                self.assign(target, Value::Null)?;
-            }
-            return Ok(0);
-        };
-        let mut row = row.into_iter();
-        for target in &into.targets {
-            self.assign(target, row.next().unwrap_or(Value::Null))?;
+        for (at, target) in into.targets.iter().enumerate() {
+            let value = self.returned.values.get_mut(at).map(std::mem::take).unwrap_or_default();
+            self.assign(target, value)?;
         }
-        Ok(1)
+        Ok(rows.min(1) as u64)
     }
 
     /// Runs the query into `returned`, up to `wanted` rows; how many there were.
@@ -696,26 +703,27 @@ impl<'a> Run<'a> {
         wanted: usize,
         keep: bool,
     ) -> Result<u64, Stop> {
-        let mut rows = std::mem::take(&mut self.returned);
-        rows.clear();
-        let mut count = 0;
-        let result = self.with_cx(|cx| {
-            cx.frame.begin_statement();
-            query.run(cx, &mut |_, row| {
-                count += 1;
-                if keep {
-                    rows.push(row.to_vec());
+        let mut returned = std::mem::take(&mut self.returned);
+        self.frame.begin_statement();
+        let result = self.with_cx(|cx| match query.as_look_up() {
+            Some((access, outputs)) => access.for_each_match(cx, &mut |cx, _| {
+                returned.rows += 1;
+                for output in outputs {
+                    returned.values.push(output.eval(cx)?);
                 }
-                Ok(if count as usize >= wanted {
-                    std::ops::ControlFlow::Break(())
-                } else {
-                    std::ops::ControlFlow::Continue(())
-                })
-            })
+                Ok(ControlFlow::Continue(()))
+            }),
+            None => query.execute(cx, &mut |_, row| {
+                returned.rows += 1;
+                if keep {
+                    returned.values.append(row);
+                }
+                Ok(if returned.rows >= wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            }),
         });
-        self.returned = rows;
-        result?;
-        Ok(count)
+        self.returned = returned;
+        let _ = result?;
+        Ok(self.returned.rows as u64)
     }
 
     fn assign(&mut self, target: &Target, value: Value) -> Result<(), SqlError> {
@@ -885,10 +893,15 @@ fn assign_element(
     }
     let Value::Array(array) = array else { unreachable!("the binder checked that it is an array") };
     let array = std::sync::Arc::make_mut(array);
-    if array.values.len() < at {
-        array.values.resize(at, Value::Null);
+    match array.values.get_mut(at - 1) {
+        Some(element) => element.put(value),
+        None => {
+            if array.values.len() < at - 1 {
+                array.values.resize(at - 1, Value::Null);
+            }
+            array.values.push(value);
+        }
     }
-    array.values[at - 1] = value;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! From bound procedures to a [`Program`]: slots, routes, operations, rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_analysis::plan::{GuardKind, Plan};
@@ -31,11 +31,14 @@ use super::write::{
     Assignment, AssignmentKind, CheckRule, CompiledConflict, CompiledDelete, CompiledInsert, CompiledSource,
     CompiledUpdate, ConflictUpdate, DistantParent, ForeignKeyRule, Matches, Reference, TableRules,
 };
-use crate::storage::Schema;
+use crate::storage::{IndexId, Schema};
+
+/// Indexes whose whole keys are looked up one at a time.
+type LookedUp = BTreeSet<(TableId, IndexId)>;
 
 pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Program, CompileError> {
     let catalog = &application.catalog;
-    let schema = Arc::new(Schema::new(catalog));
+    let mut schema = Schema::new(catalog);
     let partitions = partitions(plan);
     if shards > 1 {
         check_unique_keys(catalog, &partitions)?;
@@ -46,10 +49,17 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
     for table in &catalog.tables {
         rules.push(table_rules(catalog, &schema, &partitions, &deleted, table.id)?);
     }
+    let parents = rules.iter().flat_map(|rules| &rules.foreign_keys);
+    let mut looked_up: LookedUp = parents.map(|key| (key.parent, key.parent_index)).collect();
     let mut procedures = Vec::new();
     for (index, procedure) in application.procedures.iter().enumerate() {
-        procedures.push(ProcedureCompiler::compile(application, plan, &schema, &rules, index, procedure)?);
+        let (procedure, keys) =
+            ProcedureCompiler::compile(application, plan, &schema, &rules, index, procedure)?;
+        procedures.push(procedure);
+        looked_up.extend(keys);
     }
+    schema.look_up(looked_up);
+    let schema = Arc::new(schema);
     Ok(Program { schema, shards, partitions, rules, procedures, sequences: catalog.sequences.clone() })
 }
 
@@ -290,7 +300,7 @@ impl<'a> ProcedureCompiler<'a> {
         rules: &'a [TableRules],
         index: usize,
         procedure: &'a Procedure,
-    ) -> Result<CompiledProcedure, CompileError> {
+    ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let guards = guarded_statements(plan, index);
         let router = Router { catalog: &application.catalog, plan };
         let participants = Participation::of(&router, application, procedure);
@@ -320,7 +330,7 @@ impl<'a> ProcedureCompiler<'a> {
             _ => false,
         };
         let transaction = plan.transactions.iter().find(|transaction| transaction.procedure == index);
-        Ok(CompiledProcedure {
+        let compiled = CompiledProcedure {
             name: procedure.name.clone(),
             inputs: inputs.collect(),
             outputs,
@@ -342,7 +352,8 @@ impl<'a> ProcedureCompiler<'a> {
             participants,
             read_only: transaction.is_some_and(|transaction| transaction.read_only),
             guarded: transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
-        })
+        };
+        Ok((compiled, compiler.slots.looked_up))
     }
 
     fn steps(&mut self, steps: &'a [Step]) -> Result<Vec<CompiledStep>, CompileError> {
@@ -652,7 +663,7 @@ impl<'a> ProcedureCompiler<'a> {
         guarded: bool,
     ) -> Result<CompiledUpdate, SqlError> {
         self.slots.begin_statement(statement);
-        let rows = self.matches(update.table, update.relation, &update.from, update.filter.as_ref())?;
+        let mut rows = self.matches(update.table, update.relation, &update.from, update.filter.as_ref())?;
         let mut assignments = Vec::new();
         for (column, expr) in &update.assignments {
             let ty = &self.router.catalog.table(update.table).columns[*column].ty;
@@ -661,8 +672,17 @@ impl<'a> ProcedureCompiler<'a> {
             assignments.push(Assignment { column: *column, value, kind });
         }
         let mut compiler = Compiler::new(self.schema, &mut self.slots);
-        let returning: Result<Vec<_>, SqlError> =
-            update.returning.iter().map(|(_, expr)| CompiledExpr::compile(expr, &mut compiler)).collect();
+        let returning = update.returning.iter().map(|(_, expr)| expr);
+        let from_frame = !update.from.is_empty() || returning.clone().any(walk::has_subquery);
+        let returning = match &mut rows {
+            // The row as it is after the update, read in place.
+            Matches::Access(access) => access.compile_in_place(returning, &mut compiler)?,
+            Matches::Join(_) => {
+                returning.map(|expr| CompiledExpr::compile(expr, &mut compiler)).collect::<Result<_, _>>()?
+            }
+        };
+        rows.prune(&self.slots);
+        let row_slots = if from_frame { self.slots.columns_of(update.relation) } else { Vec::new() };
         let assigned =
             |column: &ColumnIndex| update.assignments.iter().any(|(assigned, _)| assigned == column);
         let rules = &self.rules[update.table.0 as usize];
@@ -678,8 +698,8 @@ impl<'a> ProcedureCompiler<'a> {
             table: update.table,
             rows,
             assignments,
-            returning: returning?,
-            row_slots: self.slots.columns_of(update.relation),
+            returning,
+            row_slots,
             guarded,
             checked,
             slots: self.slots.slots_max(),
@@ -694,11 +714,12 @@ impl<'a> ProcedureCompiler<'a> {
         guarded: bool,
     ) -> Result<CompiledDelete, SqlError> {
         self.slots.begin_statement(statement);
-        let rows = self.matches(delete.table, delete.relation, &delete.using, delete.filter.as_ref())?;
+        let mut rows = self.matches(delete.table, delete.relation, &delete.using, delete.filter.as_ref())?;
         let mut compiler = Compiler::new(self.schema, &mut self.slots);
         let returning: Result<Vec<_>, SqlError> =
             delete.returning.iter().map(|(_, expr)| CompiledExpr::compile(expr, &mut compiler)).collect();
         let (returning, row_slots) = (returning?, self.slots.columns_of(delete.relation));
+        rows.prune(&self.slots);
         Ok(CompiledDelete { table: delete.table, rows, returning, row_slots, guarded })
     }
 

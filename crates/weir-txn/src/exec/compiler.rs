@@ -1,12 +1,21 @@
 //! The state of one compilation: the schema, the slots, the CTEs in scope, the aggregates of the SELECT
 //! that is being compiled.
 
-use weir_sql::bound::Expr;
+use weir_sql::bound::{Expr, RelationId};
+use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, SqlState};
 
 use super::aggregate::CompiledAggregate;
-use super::slots::{CellId, SlotAllocator};
+use super::expr::{CompiledExpr, Field};
+use super::slots::{CellId, ROW_IDENTITY, Slot, SlotAllocator};
 use crate::storage::Schema;
+
+/// See [`CompiledExpr::Field`].
+struct InPlace {
+    relation: RelationId,
+    table: TableId,
+    row: Slot,
+}
 
 pub struct Compiler<'a> {
     pub schema: &'a Schema,
@@ -15,6 +24,8 @@ pub struct Compiler<'a> {
     pub(crate) ctes: Vec<Vec<CellId>>,
     /// The aggregates met so far in each SELECT from the outermost inwards.
     pub(crate) aggregates: Vec<Vec<CompiledAggregate>>,
+    /// The table whose columns are read from the row in place, while such expressions are compiled.
+    in_place: Option<InPlace>,
     /// The places of the conditions that became index keys, as far as somebody asks (see
     /// [`Compiler::watch_consumed`]).
     consumed: std::collections::BTreeSet<usize>,
@@ -23,7 +34,14 @@ pub struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     /// For expressions and statements whose columns the allocator has noted (`begin_statement`).
     pub fn new(schema: &'a Schema, slots: &'a mut SlotAllocator) -> Compiler<'a> {
-        Compiler { schema, slots, ctes: Vec::new(), aggregates: Vec::new(), consumed: Default::default() }
+        Compiler {
+            schema,
+            slots,
+            ctes: Vec::new(),
+            aggregates: Vec::new(),
+            in_place: None,
+            consumed: Default::default(),
+        }
     }
 
     /// The cell of a CTE by its level outwards and its position.
@@ -32,6 +50,28 @@ impl<'a> Compiler<'a> {
         scope.and_then(|scope| scope.get(index)).copied().ok_or_else(|| {
             SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "a WITH query that refers to a later one")
         })
+    }
+
+    /// Compiles expressions that read the columns of one table's current row in place.
+    pub(crate) fn in_place<T>(
+        &mut self,
+        (relation, table, row): (RelationId, TableId, Slot),
+        compile: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let before = self.in_place.replace(InPlace { relation, table, row });
+        let compiled = compile(self);
+        self.in_place = before;
+        compiled
+    }
+
+    /// A column as an expression reads it.
+    pub(crate) fn column(&mut self, relation: RelationId, column: ColumnIndex) -> CompiledExpr {
+        match &self.in_place {
+            Some(at) if at.relation == relation && column != ROW_IDENTITY => {
+                CompiledExpr::Field(Field { table: at.table, row: at.row, column })
+            }
+            _ => CompiledExpr::Slot(self.slots.read_column(relation, column)),
+        }
     }
 
     /// Notes which conditions an index answers.

@@ -19,6 +19,8 @@ pub type Flow = Result<ControlFlow<()>, SqlError>;
 pub struct Frame {
     pub values: Vec<Value>,
     pub(crate) cells: Vec<Cell>,
+    /// Some cell may hold something.
+    cached: bool,
 }
 
 /// What a statement computes at most once per execution.
@@ -56,8 +58,9 @@ impl Frame {
     /// Forgets what earlier statements cached. Every statement begins with it.
     #[inline]
     pub fn begin_statement(&mut self) {
-        for cell in &mut self.cells {
-            *cell = Cell::Empty;
+        if self.cached {
+            self.cells.fill(Cell::Empty);
+            self.cached = false;
         }
     }
 
@@ -68,7 +71,7 @@ impl Frame {
 
     #[inline]
     pub fn set(&mut self, slot: Slot, value: Value) {
-        self.values[slot as usize] = value;
+        self.values[slot as usize].put(value);
     }
 }
 
@@ -90,6 +93,7 @@ pub struct Cx<'a> {
 
 impl Cx<'_> {
     pub(crate) fn cell(&mut self, cell: CellId) -> &mut Cell {
+        self.frame.cached = true;
         &mut self.frame.cells[cell as usize]
     }
 

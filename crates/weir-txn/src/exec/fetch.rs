@@ -11,19 +11,20 @@ use crate::ramp::message::{ReadQuery, TableRead};
 use crate::storage::{IndexSchema, KeyBytes, KeyRange, RowRef, Rows, Storage, key::push_key};
 
 /// By table of the query: its rows, each with its number in front (so that one that is wanted twice can
-/// be told).
-pub fn fetch(storage: &Storage, query: &ReadQuery) -> Vec<Vec<Vec<Value>>> {
+/// be told). Also how many rows had to be looked at.
+pub fn fetch(storage: &Storage, query: &ReadQuery) -> (Vec<Vec<Vec<Value>>>, usize) {
+    let mut examined = 0;
     let mut fetched: Vec<Vec<Vec<Value>>> = Vec::with_capacity(query.tables.len());
     for read in &query.tables {
         let mut rows = BTreeSet::new();
         match &read.joined {
-            None => matching(storage, read, &read.equals, &mut rows),
+            None => examined += matching(storage, read, &read.equals, &mut rows),
             Some((earlier, pairs)) => {
                 for row in &fetched[*earlier] {
                     let joined = pairs.iter().map(|&(own, theirs)| (own, row[1 + theirs].clone()));
                     let equals: Vec<(ColumnIndex, Value)> =
                         read.equals.iter().cloned().chain(joined).collect();
-                    matching(storage, read, &equals, &mut rows);
+                    examined += matching(storage, read, &equals, &mut rows);
                 }
             }
         }
@@ -34,16 +35,16 @@ pub fn fetch(storage: &Storage, query: &ReadQuery) -> Vec<Vec<Vec<Value>>> {
         };
         fetched.push(rows.iter().map(values).collect());
     }
-    fetched
+    (fetched, examined)
 }
 
-/// Adds the rows whose columns have these values, found by the index that fits best.
+/// Adds the rows whose columns have these values, found by the index that fits best; how many it looked at.
 fn matching(
     storage: &Storage,
     read: &TableRead,
     equals: &[(ColumnIndex, Value)],
     rows: &mut BTreeSet<RowRef>,
-) {
+) -> usize {
     let schema = storage.schema().table(read.table);
     let wanted =
         |column: Option<usize>| column.and_then(|column| equals.iter().find(|(of, _)| *of == column));
@@ -52,7 +53,9 @@ fn matching(
     };
     let best =
         (0..schema.indexes.len()).max_by_key(|&index| (covered(&schema.indexes[index]), usize::MAX - index));
+    let mut examined = 0;
     let mut visit = |row: RowRef| {
+        examined += 1;
         let matches = equals.iter().all(|(column, value)| {
             let own = storage.value(read.table, row, *column);
             !own.is_null() && !value.is_null() && equal(&own, value)
@@ -74,4 +77,5 @@ fn matching(
         None => storage.scan(read.table, &mut visit),
     };
     visited.map(drop).expect("comparing values cannot fail");
+    examined
 }

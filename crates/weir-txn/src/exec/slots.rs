@@ -3,12 +3,13 @@
 //! Slot `n` below the variable count is procedure variable `n`; above follow, per statement, the columns
 //! that it uses. Statements of one procedure reuse the same slots one after the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::bound::{Expr, Query, RelationId, Statement};
-use weir_sql::catalog::ColumnIndex;
+use weir_sql::catalog::{ColumnIndex, TableId};
 
 use super::walk;
+use crate::storage::IndexId;
 
 /// Index into [`super::context::Frame::values`].
 pub type Slot = u32;
@@ -28,6 +29,10 @@ pub struct SlotAllocator {
     next_cell: u32,
     cells_max: u32,
     relations: BTreeMap<RelationId, BTreeMap<ColumnIndex, Slot>>,
+    /// Slots that some compiled expression of the statement reads; the others need not be filled.
+    read: BTreeSet<Slot>,
+    /// Indexes whose whole keys some statement looks up.
+    pub(crate) looked_up: BTreeSet<(TableId, IndexId)>,
 }
 
 impl SlotAllocator {
@@ -41,6 +46,8 @@ impl SlotAllocator {
             next_cell: 0,
             cells_max: 0,
             relations: BTreeMap::new(),
+            read: BTreeSet::new(),
+            looked_up: BTreeSet::new(),
         }
     }
 
@@ -67,6 +74,7 @@ impl SlotAllocator {
         self.next = self.variables;
         self.next_cell = 0;
         self.relations.clear();
+        self.read.clear();
     }
 
     fn note(&mut self, expr: &Expr) {
@@ -88,6 +96,18 @@ impl SlotAllocator {
         let slot = self.fresh();
         self.relations.entry(relation).or_default().insert(column, slot);
         slot
+    }
+
+    /// The slot of a column that an expression reads while the statement runs.
+    pub fn read_column(&mut self, relation: RelationId, column: ColumnIndex) -> Slot {
+        let slot = self.column(relation, column);
+        self.read.insert(slot);
+        slot
+    }
+
+    /// Whether any expression compiled since the statement began reads the slot.
+    pub fn is_read(&self, slot: Slot) -> bool {
+        self.read.contains(&slot)
     }
 
     /// The slots that a relation has so far, by column.

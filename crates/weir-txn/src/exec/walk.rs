@@ -21,6 +21,13 @@ pub fn each_expr<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
     each_child(expr, &mut |_| {}, &mut |query| each_query_expr(query, visit));
 }
 
+/// Whether the expression has a subquery in it.
+pub fn has_subquery(expr: &Expr) -> bool {
+    let mut found = false;
+    each_expr(expr, &mut |expr| each_child(expr, &mut |_| {}, &mut |_| found = true));
+    found
+}
+
 /// The direct operands, and the direct subqueries.
 pub fn each_child<'a>(expr: &'a Expr, child: &mut dyn FnMut(&'a Expr), subquery: &mut dyn FnMut(&'a Query)) {
     match &expr.kind {

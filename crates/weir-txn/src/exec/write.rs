@@ -16,7 +16,7 @@ use super::context::{Cx, Environment, Frame};
 use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::routing::shard_of;
-use super::slots::Slot;
+use super::slots::{Slot, SlotAllocator};
 use crate::ramp::participant::{Claim, Write};
 use crate::storage::{
     ColumnChange, ColumnOperation, IndexId, KeyBytes, KeyRange, Operation, RowFunction, RowRef, Rows,
@@ -119,6 +119,7 @@ pub struct CompiledUpdate {
     pub rows: Matches,
     pub assignments: Vec<Assignment>,
     pub returning: Vec<CompiledExpr>,
+    /// Where RETURNING finds the row's columns, if it does not read them in place.
     pub row_slots: Vec<(ColumnIndex, Slot)>,
     pub guarded: bool,
     /// Some assigned column is constrained by more than its type.
@@ -142,6 +143,16 @@ pub enum Matches {
     Access(TableAccess),
     /// With FROM or USING: a query whose only output is the row's identity.
     Join(CompiledQuery),
+}
+
+impl Matches {
+    /// Columns that nothing reads are not loaded; every expression of the statement has been compiled.
+    pub(super) fn prune(&mut self, slots: &SlotAllocator) {
+        match self {
+            Matches::Access(access) => access.prune(slots),
+            Matches::Join(query) => query.prune(slots),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -228,11 +239,12 @@ impl Run<'_> {
             CompiledSource::Values(rows) => {
                 let mut count = 0;
                 for row in rows {
-                    let mut values = self.blank_row(insert)?;
+                    self.blank_row(insert)?;
                     for (&column, expr) in insert.columns.iter().zip(row) {
-                        values[column] = self.eval(expr)?;
+                        let value = self.eval(expr)?;
+                        self.new_row[column].put(value);
                     }
-                    count += self.insert_row(insert, values)?;
+                    count += self.insert_new_row(insert)?;
                 }
                 return Ok(count);
             }
@@ -248,25 +260,34 @@ impl Run<'_> {
         };
         let mut count = 0;
         for row in rows {
-            let mut values = self.blank_row(insert)?;
+            self.blank_row(insert)?;
             for (&column, value) in insert.columns.iter().zip(row) {
-                values[column] = value;
+                self.new_row[column].put(value);
             }
-            count += self.insert_row(insert, values)?;
+            count += self.insert_new_row(insert)?;
         }
         Ok(count)
     }
 
-    /// A row with its defaults.
-    fn blank_row(&mut self, insert: &CompiledInsert) -> Result<Vec<Value>, SqlError> {
-        let mut values = vec![Value::Null; self.fragment.program.schema.table(insert.table).types.len()];
+    /// Begins a row with its defaults.
+    fn blank_row(&mut self, insert: &CompiledInsert) -> Result<(), SqlError> {
+        self.new_row.resize(self.fragment.program.schema.table(insert.table).types.len(), Value::Null);
+        self.new_row.iter_mut().for_each(|value| value.put(Value::Null));
         for (column, expr) in &insert.defaults {
-            values[*column] = self.eval(expr)?;
+            let value = self.eval(expr)?;
+            self.new_row[*column].put(value);
         }
-        Ok(values)
+        Ok(())
     }
 
-    fn insert_row(&mut self, insert: &CompiledInsert, values: Vec<Value>) -> Result<u64, Stop> {
+    fn insert_new_row(&mut self, insert: &CompiledInsert) -> Result<u64, Stop> {
+        let values = std::mem::take(&mut self.new_row);
+        let inserted = self.insert_row(insert, &values);
+        self.new_row = values;
+        inserted
+    }
+
+    fn insert_row(&mut self, insert: &CompiledInsert, values: &[Value]) -> Result<u64, Stop> {
         let table = insert.table;
         if values.iter().any(|value| matches!(value, Value::Deferred)) {
             return Err(Stop::Error(SqlError::new(
@@ -274,18 +295,18 @@ impl Run<'_> {
                 "a row that needs another shard's data before it can be prepared is not supported",
             )));
         }
-        self.check_home(table, &values)?;
-        self.check_row(table, &values, &|_| true)?;
+        self.check_home(table, values)?;
+        self.check_row(table, values, &|_| true)?;
         if let Some(conflict) = &insert.on_conflict
-            && let Some(row) = self.conflicting(table, conflict.index, &values)?
+            && let Some(row) = self.conflicting(table, conflict.index, values)?
         {
             return match &conflict.update {
                 None => Ok(0),
-                Some(update) => self.update_conflicting(insert, row, &values, update),
+                Some(update) => self.update_conflicting(insert, row, values, update),
             };
         }
-        self.claim_keys(table, &values)?;
-        let row = self.fragment.storage.insert(table, &values, self.fragment.timestamp)?;
+        self.claim_keys(table, values)?;
+        let row = self.fragment.storage.insert(table, values, self.fragment.timestamp)?;
         if self.fragment.keep_writes {
             self.inserted.push((table, row, self.ran.writes.len()));
             // The row as it will be at the end of the run is filled in then.
@@ -372,12 +393,23 @@ impl Run<'_> {
     }
 
     pub(super) fn update(&mut self, update: &CompiledUpdate) -> Result<u64, Stop> {
+        self.frame.begin_statement();
         match &update.rows {
-            Matches::Access(access) => {
-                let rows = self.with_cx(|cx| {
-                    cx.frame.begin_statement();
-                    access.collect_matches(cx)
+            Matches::Access(access) if access.is_single() => {
+                let mut found = None;
+                let _ = self.with_cx(|cx| {
+                    access.for_each_match(cx, &mut |_, row| {
+                        found = Some(row.row);
+                        Ok(ControlFlow::Continue(()))
+                    })
                 })?;
+                if let Some(row) = found {
+                    self.update_row(update, row)?;
+                }
+                Ok(u64::from(found.is_some()))
+            }
+            Matches::Access(access) => {
+                let rows = self.with_cx(|cx| access.collect_matches(cx))?;
                 // A single match is in the frame already.
                 let reload = rows.len() > 1;
                 for &row in &rows {
@@ -563,8 +595,11 @@ impl Run<'_> {
     }
 
     fn return_row(&mut self, returning: &[CompiledExpr]) -> Result<(), SqlError> {
-        let row: Result<Vec<Value>, SqlError> = returning.iter().map(|expr| self.eval(expr)).collect();
-        self.returned.push(row?);
+        self.returned.rows += 1;
+        for expr in returning {
+            let value = self.eval(expr)?;
+            self.returned.values.push(value);
+        }
         Ok(())
     }
 
@@ -632,9 +667,9 @@ impl Run<'_> {
     /// The parent is looked up where it lives; elsewhere its own shard does it
     /// ([`Run::check_parents_for_others`]).
     fn check_parent(&mut self, table: TableId, rule: &ForeignKeyRule, values: &[Value]) -> Result<(), Stop> {
-        let key_values: SmallVec<[Value; 4]> =
-            rule.key_columns.iter().map(|&column| values[column].clone()).collect();
-        if key_values.iter().any(Value::is_null) {
+        let key_values: SmallVec<[&Value; 6]> =
+            rule.key_columns.iter().map(|&column| &values[column]).collect();
+        if key_values.iter().any(|value| value.is_null()) {
             return Ok(());
         }
         let shards = self.fragment.program.shards;
@@ -655,7 +690,7 @@ impl Run<'_> {
         &mut self,
         table: TableId,
         rule: &ForeignKeyRule,
-        key_values: &[Value],
+        key_values: &[&Value],
     ) -> Result<(), Stop> {
         let program = self.fragment.program;
         let parent = program.schema.table(rule.parent);
@@ -731,6 +766,7 @@ impl Run<'_> {
                     )));
                 }
                 if !key.iter().any(Value::is_null) {
+                    let key: SmallVec<[&Value; 6]> = key.iter().collect();
                     self.require_parent(insert.table, rule, &key)?;
                 }
             }

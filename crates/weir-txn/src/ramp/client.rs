@@ -54,12 +54,13 @@ pub enum Event {
         result: Result<Output, SqlError>,
     },
     /// The read that was begun under this tag: the first row of its query, and how many rows were
-    /// fetched for it.
+    /// fetched and looked at for it.
     ReadDone {
         tag: u64,
         result: Result<Option<Vec<Value>>, SqlError>,
         rounds: u32,
         rows: usize,
+        examined: usize,
     },
 }
 
@@ -249,7 +250,8 @@ impl Coordinator {
         let queries = gather.queries(&values, &self.program);
         let rows = fetched.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
         let result = gather.first_row(&values, &queries, fetched, &self.program);
-        out.push(Event::ReadDone { tag, result, rounds: machine.rounds, rows });
+        let (rounds, examined) = (machine.rounds, machine.examined);
+        out.push(Event::ReadDone { tag, result, rounds, rows, examined });
         self.settle(sequence);
         self.drain();
     }

@@ -168,12 +168,14 @@ pub enum Reply {
         txn: TxnId,
         shard: ShardId,
     },
-    /// `siblings`: transactions that the state contains and that may not be everywhere yet.
+    /// `siblings`: transactions that the state contains and that may not be everywhere yet; `examined`: how
+    /// many rows were looked at.
     ReadRows {
         read: TxnId,
         shard: ShardId,
         position: Position,
         rows: Vec<Vec<Vec<Value>>>,
+        examined: usize,
         siblings: Vec<Sibling>,
     },
     /// The position is forgotten: begin again (the paper's rule; never a null).

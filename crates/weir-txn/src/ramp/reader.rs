@@ -20,6 +20,8 @@ pub struct Read {
     waiting: usize,
     /// Message delays so far.
     pub rounds: u32,
+    /// Rows that shards looked at so far.
+    pub examined: usize,
 }
 
 #[derive(Debug)]
@@ -43,12 +45,13 @@ impl Read {
         for (&shard, query) in &queries {
             out.push(ReadAction::Send(shard, Request::Read { read, query: query.clone() }));
         }
-        Read { read, waiting: queries.len(), queries, answers: BTreeMap::new(), rounds: 1 }
+        Read { read, waiting: queries.len(), queries, answers: BTreeMap::new(), rounds: 1, examined: 0 }
     }
 
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<ReadAction>) {
         match reply {
-            Reply::ReadRows { shard, position, rows, siblings, .. } => {
+            Reply::ReadRows { shard, position, rows, examined, siblings, .. } => {
+                self.examined += examined;
                 match self.answers.get_mut(&shard) {
                     // Round two: the siblings of round one have done their work.
                     Some(answer) => answer.rows = rows,

@@ -5,18 +5,27 @@ use std::collections::VecDeque;
 use weir_sql::catalog::TableId;
 use weir_types::SqlType;
 
-use super::layout::{Layout, Packed};
+use super::layout::{Layout, Packed, Patch};
 use super::operation::{Operation, Timestamp, fold};
 
 /// Number of changes since the shard began; a shard's position is the number after its last commit.
 pub type Position = u64;
 
+/// A row as it was before a change, or as it became by one that was taken back.
+#[derive(Debug)]
+pub enum RowState {
+    Absent,
+    Row(Packed),
+    /// Like the present one but for this. Only of rows that nobody has pinned.
+    Patched(Patch),
+}
+
 #[derive(Debug)]
 pub struct Change {
     pub table: TableId,
     pub row: u32,
-    /// The row before; `None` for an insert.
-    pub before: Option<Packed>,
+    /// What the row was before.
+    pub before: RowState,
     /// Kept where a prepared transaction may have to be folded in below this change.
     pub operation: Option<Box<Operation>>,
     pub timestamp: Timestamp,
@@ -73,9 +82,11 @@ impl History {
         let since = self.changes.range((prepared_at - self.begin) as usize..);
         let mut later: Vec<&Change> =
             since.filter(|change| change.table == table && change.row == row).collect();
-        let base = match later.first() {
-            Some(first) => first.before.clone(),
+        let base = match later.first().map(|first| &first.before) {
             None => Some(current),
+            Some(RowState::Absent) => None,
+            Some(RowState::Row(row)) => Some(row.clone()),
+            Some(RowState::Patched(_)) => unreachable!("a pinned row is not changed in place"),
         };
         later.sort_by_key(|change| change.timestamp);
         let split = later.partition_point(|change| change.timestamp <= timestamp);

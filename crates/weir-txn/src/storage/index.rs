@@ -1,7 +1,7 @@
 //! One ordered index: key bytes to row.
 //!
-//! Short keys of one width (nearly all primary keys) live inside the tree's nodes as big-endian words;
-//! the rest are boxed.
+//! Keys of one width up to 24 bytes (nearly all primary keys) are compared as big-endian words; the rest
+//! are boxed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,53 +9,90 @@ use std::ops::{Bound, ControlFlow};
 
 use weir_types::SqlError;
 
-use super::key::{Boundary, KeyRange, fixed_width};
+use super::key::{Boundary, KeyBytes, KeyRange, fixed_width};
+use super::point::PointIndex;
 use super::schema::IndexSchema;
+use super::tree::Tree;
 
 #[derive(Debug)]
 pub struct IndexTree {
     map: Map,
+    points: Points,
     /// The row number is part of the key, because several rows may share the columns.
     pub row_in_key: bool,
 }
 
 #[derive(Debug)]
 enum Map {
-    Two(BTreeMap<u128, u32>),
-    Three(BTreeMap<(u128, u64), u32>),
+    One(Tree<u64>),
+    Two(Tree<u128>),
+    Three(Tree<(u128, u64)>),
     Bytes(BTreeMap<Box<[u8]>, u32>),
 }
 
-/// A key form that keeps the order of the bytes.
-trait Stored: Ord + Sized {
-    fn exact(bytes: &[u8]) -> Self;
-    /// The ends of a range of byte prefixes; `None` if no key can lie between them.
-    fn bounds(range: &KeyRange) -> Option<(Bound<Self>, Bound<Self>)>;
+/// Whole keys, where the program looks them up one at a time.
+#[derive(Debug)]
+enum Points {
+    None,
+    One(PointIndex<u64>),
+    Two(PointIndex<u128>),
 }
 
-impl Stored for u128 {
-    fn exact(bytes: &[u8]) -> Self {
-        word(bytes, 0)
+/// A key as words, in the order of its bytes.
+trait Words: Copy + Ord + Default {
+    fn exact(key: &KeyBytes) -> Self;
+    /// The key filled up with ones: no longer key that starts with it is greater.
+    fn greatest(key: &KeyBytes) -> Self;
+}
+
+fn filled<const N: usize>(key: &[u8]) -> [u8; N] {
+    let mut bytes = [0xFF; N];
+    let length = key.len().min(N);
+    bytes[..length].copy_from_slice(&key[..length]);
+    bytes
+}
+
+impl Words for u64 {
+    #[inline]
+    fn exact(key: &KeyBytes) -> u64 {
+        u64::from_be_bytes(key.first())
     }
 
-    fn bounds(range: &KeyRange) -> Option<(Bound<Self>, Bound<Self>)> {
-        Some(filled(range, word))
+    fn greatest(key: &KeyBytes) -> u64 {
+        u64::from_be_bytes(filled(key))
     }
 }
 
-impl Stored for (u128, u64) {
-    fn exact(bytes: &[u8]) -> Self {
-        two_words(bytes, 0)
+impl Words for u128 {
+    #[inline]
+    fn exact(key: &KeyBytes) -> u128 {
+        u128::from_be_bytes(key.first())
     }
 
-    fn bounds(range: &KeyRange) -> Option<(Bound<Self>, Bound<Self>)> {
-        Some(filled(range, two_words))
+    fn greatest(key: &KeyBytes) -> u128 {
+        u128::from_be_bytes(filled(key))
+    }
+}
+
+impl Words for (u128, u64) {
+    #[inline]
+    fn exact(key: &KeyBytes) -> (u128, u64) {
+        let bytes: [u8; 24] = key.first();
+        let (high, low) = bytes.split_at(16);
+        (u128::from_be_bytes(filled(high)), u64::from_be_bytes(filled(low)))
+    }
+
+    fn greatest(key: &KeyBytes) -> (u128, u64) {
+        (u128::from_be_bytes(filled(key)), u64::from_be_bytes(filled(key.get(16..).unwrap_or(&[]))))
     }
 }
 
 /// Keys of one width: "after every key that starts with p" is "after p filled up with ones".
-fn filled<K>(range: &KeyRange, fill: fn(&[u8], u8) -> K) -> (Bound<K>, Bound<K>) {
-    let end = |boundary: &Boundary| fill(&boundary.bytes, if boundary.after { 0xFF } else { 0 });
+fn word_bounds<K: Words>(range: &KeyRange) -> (Bound<K>, Bound<K>) {
+    let end = |boundary: &Boundary| match boundary.after {
+        true => K::greatest(&boundary.bytes),
+        false => K::exact(&boundary.bytes),
+    };
     let (lower, upper) = (end(&range.lower), end(&range.upper));
     (
         if range.lower.after { Bound::Excluded(lower) } else { Bound::Included(lower) },
@@ -63,38 +100,21 @@ fn filled<K>(range: &KeyRange, fill: fn(&[u8], u8) -> K) -> (Bound<K>, Bound<K>)
     )
 }
 
-/// The first sixteen bytes as one big-endian number, which compares as the bytes do.
-fn word(bytes: &[u8], filler: u8) -> u128 {
-    let mut sixteen = [filler; 16];
-    let length = bytes.len().min(16);
-    sixteen[..length].copy_from_slice(&bytes[..length]);
-    u128::from_be_bytes(sixteen)
-}
-
-fn two_words(bytes: &[u8], filler: u8) -> (u128, u64) {
-    let mut eight = [filler; 8];
-    if let Some(rest) = bytes.get(16..) {
-        eight[..rest.len()].copy_from_slice(rest);
-    }
-    (word(bytes, filler), u64::from_be_bytes(eight))
-}
-
-impl Stored for Box<[u8]> {
-    fn exact(bytes: &[u8]) -> Self {
-        bytes.into()
-    }
-
-    fn bounds(range: &KeyRange) -> Option<(Bound<Self>, Bound<Self>)> {
-        let lower = match range.lower.after {
-            false => Bound::Included(range.lower.bytes[..].into()),
-            true => Bound::Included(successor(&range.lower.bytes)?),
-        };
-        let upper = match range.upper.after {
-            false => Bound::Excluded(range.upper.bytes[..].into()),
-            true => successor(&range.upper.bytes).map_or(Bound::Unbounded, Bound::Excluded),
-        };
-        Some((lower, upper))
-    }
+/// The ends of a range of byte prefixes; `None` if no key can lie between them.
+fn byte_bounds(range: &KeyRange) -> Option<(Bound<Box<[u8]>>, Bound<Box<[u8]>>)> {
+    let lower = match range.lower.after {
+        false => Bound::Included(range.lower.bytes[..].into()),
+        true => Bound::Included(successor(&range.lower.bytes)?),
+    };
+    let upper = match range.upper.after {
+        false => Bound::Excluded(range.upper.bytes[..].into()),
+        true => successor(&range.upper.bytes).map_or(Bound::Unbounded, Bound::Excluded),
+    };
+    let empty = match (&lower, &upper) {
+        (Bound::Included(low), Bound::Excluded(high)) => low >= high,
+        _ => false,
+    };
+    (!empty).then_some((lower, upper))
 }
 
 /// The least byte string above every string that starts with `prefix`; none above "all ones".
@@ -111,43 +131,61 @@ impl IndexTree {
         let row_in_key = !schema.unique || nulls_repeat;
         let columns: Option<usize> = schema.columns.iter().map(fixed_width).sum();
         let map = match columns.map(|width| width + if row_in_key { 4 } else { 0 }) {
-            Some(0..=16) => Map::Two(BTreeMap::new()),
-            Some(17..=24) => Map::Three(BTreeMap::new()),
+            Some(0..=8) => Map::One(Tree::new()),
+            Some(9..=16) => Map::Two(Tree::new()),
+            Some(17..=24) => Map::Three(Tree::new()),
             _ => Map::Bytes(BTreeMap::new()),
         };
-        IndexTree { map, row_in_key }
+        let points = match map {
+            Map::One(_) if schema.looked_up && !row_in_key => Points::One(PointIndex::new()),
+            Map::Two(_) if schema.looked_up && !row_in_key => Points::Two(PointIndex::new()),
+            _ => Points::None,
+        };
+        IndexTree { map, points, row_in_key }
     }
 
     /// `Err` is the row that has the key already.
-    pub fn insert(&mut self, key: &[u8], row: u32) -> Result<(), u32> {
-        fn insert<K: Stored>(map: &mut BTreeMap<K, u32>, key: &[u8], row: u32) -> Result<(), u32> {
-            match map.entry(K::exact(key)) {
-                Entry::Vacant(entry) => {
-                    entry.insert(row);
-                    Ok(())
-                }
-                Entry::Occupied(entry) => Err(*entry.get()),
-            }
+    pub fn insert(&mut self, key: &KeyBytes, row: u32) -> Result<(), u32> {
+        match &mut self.map {
+            Map::One(tree) => tree.insert(Words::exact(key), row)?,
+            Map::Two(tree) => tree.insert(Words::exact(key), row)?,
+            Map::Three(tree) => tree.insert(Words::exact(key), row)?,
+            Map::Bytes(map) => match map.entry(key[..].into()) {
+                Entry::Vacant(entry) => drop(entry.insert(row)),
+                Entry::Occupied(entry) => return Err(*entry.get()),
+            },
+        }
+        match &mut self.points {
+            Points::None => {}
+            Points::One(points) => points.insert(Words::exact(key), row),
+            Points::Two(points) => points.insert(Words::exact(key), row),
+        }
+        Ok(())
+    }
+
+    pub fn remove(&mut self, key: &KeyBytes) -> Option<u32> {
+        match &mut self.points {
+            Points::None => {}
+            Points::One(points) => points.remove(&Words::exact(key)),
+            Points::Two(points) => points.remove(&Words::exact(key)),
         }
         match &mut self.map {
-            Map::Two(map) => insert(map, key, row),
-            Map::Three(map) => insert(map, key, row),
-            Map::Bytes(map) => insert(map, key, row),
+            Map::One(tree) => tree.remove(&Words::exact(key)),
+            Map::Two(tree) => tree.remove(&Words::exact(key)),
+            Map::Three(tree) => tree.remove(&Words::exact(key)),
+            Map::Bytes(map) => map.remove(&key[..]),
         }
     }
 
-    pub fn remove(&mut self, key: &[u8]) -> Option<u32> {
-        match &mut self.map {
-            Map::Two(map) => map.remove(&u128::exact(key)),
-            Map::Three(map) => map.remove(&<(u128, u64)>::exact(key)),
-            Map::Bytes(map) => map.remove(key),
+    pub fn get(&self, key: &KeyBytes) -> Option<u32> {
+        match &self.points {
+            Points::None => {}
+            Points::One(points) => return points.get(&Words::exact(key)),
+            Points::Two(points) => return points.get(&Words::exact(key)),
         }
-    }
-
-    pub fn get(&self, key: &[u8]) -> Option<u32> {
         if self.row_in_key {
             let mut found = None;
-            let everything = KeyRange::prefix(key.into());
+            let everything = KeyRange::prefix(key.clone());
             let _ = self.range(&everything, false, &mut |row| {
                 found = Some(row);
                 Ok(ControlFlow::Break(()))
@@ -155,9 +193,10 @@ impl IndexTree {
             return found;
         }
         match &self.map {
-            Map::Two(map) => map.get(&u128::exact(key)).copied(),
-            Map::Three(map) => map.get(&<(u128, u64)>::exact(key)).copied(),
-            Map::Bytes(map) => map.get(key).copied(),
+            Map::One(tree) => tree.get(&Words::exact(key)),
+            Map::Two(tree) => tree.get(&Words::exact(key)),
+            Map::Three(tree) => tree.get(&Words::exact(key)),
+            Map::Bytes(map) => map.get(&key[..]).copied(),
         }
     }
 
@@ -167,60 +206,49 @@ impl IndexTree {
         reverse: bool,
         visit: &mut dyn FnMut(u32) -> Result<ControlFlow<()>, SqlError>,
     ) -> Result<ControlFlow<()>, SqlError> {
-        fn run<K: Stored>(
-            map: &BTreeMap<K, u32>,
+        fn words<K: Words>(
+            tree: &Tree<K>,
             range: &KeyRange,
             reverse: bool,
             visit: &mut dyn FnMut(u32) -> Result<ControlFlow<()>, SqlError>,
         ) -> Result<ControlFlow<()>, SqlError> {
-            let Some((lower, upper)) = K::bounds(range) else { return Ok(ControlFlow::Continue(())) };
-            // BTreeMap panics on an inverted range; to us it is empty.
-            let empty = match (&lower, &upper) {
-                (Bound::Included(low), Bound::Included(high)) => low > high,
-                (
-                    Bound::Included(low) | Bound::Excluded(low),
-                    Bound::Included(high) | Bound::Excluded(high),
-                ) => low >= high,
-                _ => false,
-            };
-            if empty {
-                return Ok(ControlFlow::Continue(()));
-            }
-            let mut rows = map.range((lower, upper));
-            while let Some((_, &row)) = if reverse { rows.next_back() } else { rows.next() } {
-                if visit(row)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
+            let (lower, upper) = word_bounds(range);
+            tree.range(lower, upper, reverse, visit)
+        }
+        match &self.map {
+            Map::One(tree) => words(tree, range, reverse, visit),
+            Map::Two(tree) => words(tree, range, reverse, visit),
+            Map::Three(tree) => words(tree, range, reverse, visit),
+            Map::Bytes(map) => {
+                let Some(bounds) = byte_bounds(range) else { return Ok(ControlFlow::Continue(())) };
+                let mut rows = map.range(bounds);
+                while let Some((_, &row)) = if reverse { rows.next_back() } else { rows.next() } {
+                    if visit(row)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
                 }
+                Ok(ControlFlow::Continue(()))
             }
-            Ok(ControlFlow::Continue(()))
-        }
-        match &self.map {
-            Map::Two(map) => run(map, range, reverse, visit),
-            Map::Three(map) => run(map, range, reverse, visit),
-            Map::Bytes(map) => run(map, range, reverse, visit),
         }
     }
 
-    fn entries(&self) -> usize {
-        match &self.map {
-            Map::Two(map) => map.len(),
-            Map::Three(map) => map.len(),
-            Map::Bytes(map) => map.len(),
-        }
-    }
-
-    /// Bytes held by keys, row numbers and boxes; nodes are on average about two thirds full.
+    /// Bytes held by nodes, keys and boxes; `BTreeMap`'s nodes are on average about two thirds full.
     pub fn memory_bytes(&self) -> usize {
-        let per_entry = match &self.map {
-            Map::Two(_) => 20,
-            Map::Three(_) => 36,
-            Map::Bytes(_) => 20,
+        let points = match &self.points {
+            Points::None => 0,
+            Points::One(points) => points.memory_bytes(),
+            Points::Two(points) => points.memory_bytes(),
         };
-        let boxed: usize = match &self.map {
-            Map::Bytes(map) => map.keys().map(|key| key.len().div_ceil(16) * 16 + 16).sum(),
-            _ => 0,
+        let ordered = match &self.map {
+            Map::One(tree) => tree.memory_bytes(),
+            Map::Two(tree) => tree.memory_bytes(),
+            Map::Three(tree) => tree.memory_bytes(),
+            Map::Bytes(map) => {
+                let boxed: usize = map.keys().map(|key| key.len().div_ceil(16) * 16 + 16).sum();
+                map.len() * 20 * 3 / 2 + boxed
+            }
         };
-        self.entries() * per_entry * 3 / 2 + boxed
+        points + ordered
     }
 }
 
@@ -229,7 +257,7 @@ mod tests {
     use super::*;
 
     fn rows(tree: &IndexTree, lower: (&[u8], bool), upper: (&[u8], bool), reverse: bool) -> Vec<u32> {
-        let boundary = |(bytes, after): (&[u8], bool)| Boundary { bytes: bytes.into(), after };
+        let boundary = |(bytes, after): (&[u8], bool)| Boundary { bytes: KeyBytes::from(bytes), after };
         let mut rows = Vec::new();
         let range = KeyRange { lower: boundary(lower), upper: boundary(upper) };
         tree.range(&range, reverse, &mut |row| {
@@ -243,14 +271,19 @@ mod tests {
 
     #[test]
     fn every_form_of_key_answers_ranges_alike() {
-        let forms = [Map::Two(BTreeMap::new()), Map::Three(BTreeMap::new()), Map::Bytes(BTreeMap::new())];
+        let forms = [
+            Map::One(Tree::new()),
+            Map::Two(Tree::new()),
+            Map::Three(Tree::new()),
+            Map::Bytes(BTreeMap::new()),
+        ];
         for map in forms {
-            let mut tree = IndexTree { map, row_in_key: false };
+            let mut tree = IndexTree { map, points: Points::None, row_in_key: false };
             for (row, key) in [[1, 1], [1, 255], [2, 0], [2, 7], [255, 255]].iter().enumerate() {
-                tree.insert(key, row as u32).expect("keys differ");
+                tree.insert(&KeyBytes::from(&key[..]), row as u32).expect("keys differ");
             }
-            assert_eq!(tree.insert(&[2, 0], 9), Err(2));
-            assert_eq!(tree.get(&[1, 255]), Some(1));
+            assert_eq!(tree.insert(&KeyBytes::from(&[2, 0][..]), 9), Err(2));
+            assert_eq!(tree.get(&KeyBytes::from(&[1, 255][..])), Some(1));
             assert_eq!(rows(&tree, (&[], false), (&[], true), false), [0, 1, 2, 3, 4]);
             assert_eq!(rows(&tree, (&[1], false), (&[1], true), true), [1, 0]);
             assert_eq!(rows(&tree, (&[1], true), (&[2, 7], false), false), [2]);

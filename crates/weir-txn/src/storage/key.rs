@@ -3,11 +3,151 @@
 //! A key is the concatenation of its columns' encodings, so a prefix of the columns is a prefix of the
 //! bytes. Text is compared by code point (PostgreSQL's "C" collation).
 
-use smallvec::SmallVec;
+use std::ops::{Deref, DerefMut};
+
 use weir_types::{SqlType, Value};
 
+const INLINE: usize = 32;
+
 /// A key under construction or in flight; most keys need no heap.
-pub type KeyBytes = SmallVec<[u8; 32]>;
+#[derive(Clone, Default)]
+pub struct KeyBytes {
+    length: usize,
+    /// Zero from the length on.
+    inline: [u8; INLINE],
+    /// The whole key, once it is longer than `inline`.
+    heap: Vec<u8>,
+}
+
+impl KeyBytes {
+    #[inline]
+    pub fn new() -> KeyBytes {
+        KeyBytes { length: 0, inline: [0; INLINE], heap: Vec::new() }
+    }
+
+    #[inline]
+    pub fn push(&mut self, byte: u8) {
+        self.push_array([byte]);
+    }
+
+    /// Bytes whose number is known when this is compiled: a plain store.
+    #[inline]
+    pub fn push_array<const N: usize>(&mut self, bytes: [u8; N]) {
+        let end = self.length + N;
+        if end <= INLINE {
+            self.inline[self.length..end].copy_from_slice(&bytes);
+            self.length = end;
+        } else {
+            self.spill(&bytes);
+        }
+    }
+
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        let end = self.length + bytes.len();
+        if end <= INLINE {
+            self.inline[self.length..end].copy_from_slice(bytes);
+            self.length = end;
+        } else {
+            self.spill(bytes);
+        }
+    }
+
+    fn spill(&mut self, bytes: &[u8]) {
+        if self.heap.is_empty() {
+            self.heap.extend_from_slice(&self.inline[..self.length]);
+        }
+        self.heap.extend_from_slice(bytes);
+        self.length = self.heap.len();
+    }
+
+    /// The first bytes up to the end, then zeros.
+    pub fn truncate(&mut self, length: usize) {
+        if length >= self.length {
+            return;
+        }
+        if self.heap.is_empty() {
+            self.inline[length..].fill(0);
+        } else if length > INLINE {
+            self.heap.truncate(length);
+        } else {
+            self.inline = [0; INLINE];
+            self.inline[..length].copy_from_slice(&self.heap[..length]);
+            self.heap = Vec::new();
+        }
+        self.length = length;
+    }
+
+    pub fn pop(&mut self) {
+        self.truncate(self.length.saturating_sub(1));
+    }
+
+    /// The first `N` bytes, filled up with zeros.
+    #[inline]
+    pub fn first<const N: usize>(&self) -> [u8; N] {
+        const { assert!(N <= INLINE) };
+        let mut bytes = [0; N];
+        match self.heap.is_empty() {
+            true => bytes.copy_from_slice(&self.inline[..N]),
+            false => bytes.copy_from_slice(&self.heap[..N]),
+        }
+        bytes
+    }
+}
+
+impl Deref for KeyBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        if self.heap.is_empty() { &self.inline[..self.length] } else { &self.heap }
+    }
+}
+
+impl DerefMut for KeyBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        if self.heap.is_empty() { &mut self.inline[..self.length] } else { &mut self.heap }
+    }
+}
+
+impl PartialEq for KeyBytes {
+    fn eq(&self, other: &KeyBytes) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for KeyBytes {}
+
+impl PartialOrd for KeyBytes {
+    fn partial_cmp(&self, other: &KeyBytes) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for KeyBytes {
+    fn cmp(&self, other: &KeyBytes) -> std::cmp::Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl std::hash::Hash for KeyBytes {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl std::fmt::Debug for KeyBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl From<&[u8]> for KeyBytes {
+    fn from(bytes: &[u8]) -> KeyBytes {
+        let mut key = KeyBytes::new();
+        key.extend_from_slice(bytes);
+        key
+    }
+}
 
 /// An end of a range: just before, or just after, every key that starts with `bytes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,12 +197,12 @@ fn push_value(key: &mut KeyBytes, value: &Value, ty: &SqlType) {
         Value::Null | Value::Deferred => {}
         Value::Bool(value) => key.push(u8::from(*value)),
         Value::Int(value) => match ty {
-            SqlType::Int2 => key.extend_from_slice(&((*value as i16 as u16) ^ (1 << 15)).to_be_bytes()),
-            SqlType::Int4 => key.extend_from_slice(&((*value as i32 as u32) ^ (1 << 31)).to_be_bytes()),
-            _ => key.extend_from_slice(&((*value as u64) ^ (1 << 63)).to_be_bytes()),
+            SqlType::Int2 => key.push_array(((*value as i16 as u16) ^ (1 << 15)).to_be_bytes()),
+            SqlType::Int4 => key.push_array(((*value as i32 as u32) ^ (1 << 31)).to_be_bytes()),
+            _ => key.push_array(((*value as u64) ^ (1 << 63)).to_be_bytes()),
         },
-        Value::Date(value) => key.extend_from_slice(&((*value as u32) ^ (1 << 31)).to_be_bytes()),
-        Value::Timestamp(value) => key.extend_from_slice(&((*value as u64) ^ (1 << 63)).to_be_bytes()),
+        Value::Date(value) => key.push_array(((*value as u32) ^ (1 << 31)).to_be_bytes()),
+        Value::Timestamp(value) => key.push_array(((*value as u64) ^ (1 << 63)).to_be_bytes()),
         Value::Float4(value) => push_float(key, f64::from(*value)),
         Value::Float8(value) => push_float(key, *value),
         Value::Numeric(value) => push_numeric(key, value),
@@ -72,7 +212,7 @@ fn push_value(key: &mut KeyBytes, value: &Value, ty: &SqlType) {
         Value::Interval(value) => {
             let days = i128::from(value.months) * 30 + i128::from(value.days);
             let total = days * 86_400_000_000 + i128::from(value.microseconds);
-            key.extend_from_slice(&((total as u128) ^ (1 << 127)).to_be_bytes());
+            key.push_array(((total as u128) ^ (1 << 127)).to_be_bytes());
         }
         // The schema refuses such key columns; their text keeps equal values together all the same.
         Value::Jsonb(_) | Value::Array(_) | Value::Record(_) => {
@@ -86,7 +226,7 @@ fn push_float(key: &mut KeyBytes, value: f64) {
     let value = if value.is_nan() { f64::NAN } else { value + 0.0 };
     let bits = value.to_bits();
     let ordered = if bits >> 63 == 1 { !bits } else { bits ^ (1 << 63) };
-    key.extend_from_slice(&ordered.to_be_bytes());
+    key.push_array(ordered.to_be_bytes());
 }
 
 /// Zero bytes are escaped and the end is marked, so that "a" sorts before "ab" whatever follows.
@@ -97,7 +237,7 @@ fn push_escaped(key: &mut KeyBytes, bytes: &[u8]) {
             key.push(0xFF);
         }
     }
-    key.extend_from_slice(&[0, 0]);
+    key.push_array([0, 0]);
 }
 
 /// Sign, decimal exponent, significant digits: 1.0 and 1.00 have the same key.
@@ -129,8 +269,8 @@ fn push_numeric(key: &mut KeyBytes, value: &weir_types::numeric::Numeric) {
         return;
     }
     let start = key.len();
-    key.extend_from_slice(&((exponent as u32) ^ (1 << 31)).to_be_bytes());
-    key.extend(significant.bytes());
+    key.push_array(((exponent as u32) ^ (1 << 31)).to_be_bytes());
+    key.extend_from_slice(significant.as_bytes());
     key.push(0);
     if class == 1 {
         key[start..].iter_mut().for_each(|byte| *byte = !*byte);

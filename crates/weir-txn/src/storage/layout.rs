@@ -15,8 +15,60 @@ use weir_types::text::{parse_text, to_text};
 use weir_types::value::Interval;
 use weir_types::{SqlType, Value};
 
+use super::key::{KeyBytes, push_key};
+use super::schema::IndexColumn;
+
 /// A packed row.
 pub type Packed = Box<[u8]>;
+
+/// Bytes at some places of a row. Exchanged with the row's own it is what undoes itself.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    count: usize,
+    length: usize,
+    /// Offset and length of each place.
+    places: [(u16, u8); PATCH_PLACES],
+    bytes: [u8; PATCH_BYTES],
+}
+
+const PATCH_PLACES: usize = 8;
+const PATCH_BYTES: usize = 64;
+
+impl Patch {
+    fn new() -> Patch {
+        Patch { count: 0, length: 0, places: [(0, 0); PATCH_PLACES], bytes: [0; PATCH_BYTES] }
+    }
+
+    /// Puts the bytes into the row and keeps those that were there.
+    pub fn exchange(&mut self, row: &mut [u8]) {
+        fn swap<const N: usize>(row: &mut [u8], bytes: &mut [u8]) {
+            if let (Some(row), Some(bytes)) = (row.first_chunk_mut::<N>(), bytes.first_chunk_mut::<N>()) {
+                std::mem::swap(row, bytes);
+            }
+        }
+        let mut at = 0;
+        for &(offset, length) in &self.places[..self.count] {
+            let length = usize::from(length);
+            let (row, bytes) = (&mut row[usize::from(offset)..], &mut self.bytes[at..]);
+            match length {
+                8 => swap::<8>(row, bytes),
+                4 => swap::<4>(row, bytes),
+                _ => row[..length].swap_with_slice(&mut bytes[..length]),
+            }
+            at += length;
+        }
+    }
+
+    /// Room for one more place; `None` if the patch is full.
+    fn push(&mut self, offset: usize, length: usize) -> Option<&mut [u8]> {
+        let at = self.length;
+        let bytes = self.bytes.get_mut(at..at + length)?;
+        *self.places.get_mut(self.count)? = (u16::try_from(offset).ok()?, length as u8);
+        self.count += 1;
+        self.length += length;
+        Some(bytes)
+    }
+}
 
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -190,6 +242,24 @@ impl Layout {
         }
     }
 
+    /// Appends a column of an index key; the frequent kinds without a value in between.
+    pub fn push_key(&self, key: &mut KeyBytes, row: &[u8], column: ColumnIndex, schema: &IndexColumn) {
+        if !schema.nullable && !schema.descending {
+            match &self.fields[column] {
+                Field::Fixed { offset, kind: Fixed::Int4 } => {
+                    let bytes = row[*offset..*offset + 4].try_into().expect("4 bytes");
+                    return key.push_array((u32::from_le_bytes(bytes) ^ (1 << 31)).to_be_bytes());
+                }
+                Field::Fixed { offset, kind: Fixed::Int8 } => {
+                    let bytes = row[*offset..*offset + 8].try_into().expect("8 bytes");
+                    return key.push_array((u64::from_le_bytes(bytes) ^ (1 << 63)).to_be_bytes());
+                }
+                _ => {}
+            }
+        }
+        push_key(key, &self.read(row, column), schema);
+    }
+
     /// The text of a text column without a copy.
     pub fn read_text<'a>(&self, row: &'a [u8], column: ColumnIndex) -> Option<&'a str> {
         match &self.fields[column] {
@@ -209,20 +279,42 @@ impl Layout {
         &row[self.tail_at + start..self.tail_at + end(ordinal)]
     }
 
-    /// The row with some columns changed. Only fixed-width changes are a plain copy and patch.
-    pub fn patch(&self, row: &[u8], timestamp: u64, changes: &[(ColumnIndex, Value)]) -> Packed {
-        let fixed = |column: ColumnIndex| matches!(self.fields[column], Field::Fixed { .. });
-        if changes.iter().all(|(column, _)| fixed(*column)) {
-            let mut row: Packed = row.into();
-            Self::set_timestamp(&mut row, timestamp);
+    /// The changes as a patch, if all of them are of fixed width and they are not many.
+    pub fn patch(&self, row: &[u8], timestamp: u64, changes: &[(ColumnIndex, Value)]) -> Option<Patch> {
+        let mut patch = Patch::new();
+        patch.push(0, 8)?.copy_from_slice(&timestamp.to_le_bytes());
+        let mut nulls_change = false;
+        for (column, value) in changes {
+            let (offset, kind) = match (&self.fields[*column], value) {
+                (Field::Fixed { offset, kind }, _) => (*offset, *kind),
+                // A text that is written back as it was.
+                (Field::Variable { ordinal, kind: Variable::Text }, Value::Text(text))
+                    if !self.is_null(row, *column) && self.variable(row, *ordinal) == text.as_bytes() =>
+                {
+                    continue;
+                }
+                _ => return None,
+            };
+            Self::write_fixed(patch.push(offset, kind.width())?, 0, kind, value);
+            nulls_change |= value.is_null() != self.is_null(row, *column);
+        }
+        if nulls_change {
+            let nulls = patch.push(self.nulls_at, self.fields.len().div_ceil(8))?;
+            nulls.copy_from_slice(&row[self.nulls_at..self.nulls_at + nulls.len()]);
             for (column, value) in changes {
                 let bit = 1 << (column % 8);
-                let nulls = &mut row[self.nulls_at + column / 8];
-                *nulls = if value.is_null() { *nulls | bit } else { *nulls & !bit };
-                if let Field::Fixed { offset, kind } = self.fields[*column] {
-                    Self::write_fixed(&mut row, offset, kind, value);
-                }
+                let byte = &mut nulls[column / 8];
+                *byte = if value.is_null() { *byte | bit } else { *byte & !bit };
             }
+        }
+        Some(patch)
+    }
+
+    /// The row with some columns changed. Only fixed-width changes are a plain copy and patch.
+    pub fn changed(&self, row: &[u8], timestamp: u64, changes: &[(ColumnIndex, Value)]) -> Packed {
+        if let Some(mut patch) = self.patch(row, timestamp, changes) {
+            let mut row: Packed = row.into();
+            patch.exchange(&mut row);
             return row;
         }
         // A variable column changes: its neighbours' bytes are copied as they are.
@@ -341,7 +433,7 @@ fn decimal_mantissa(value: &Numeric, scale: u8) -> i64 {
 mod tests {
     use super::*;
 
-    /// A patched row is the row that packing the new values gives.
+    /// A changed row is the row that packing the new values gives, and a patch undoes itself.
     #[test]
     fn a_patch_is_a_pack_of_the_new_values() {
         let types = [
@@ -374,10 +466,18 @@ mod tests {
                 .filter(|(column, value)| **value != before[*column])
                 .map(|(column, value)| (column, value.clone()))
                 .collect();
-            let patched = layout.patch(&layout.pack(7, &before), 8, &changes);
+            let patched = layout.changed(&layout.pack(7, &before), 8, &changes);
             let read: Vec<Value> = (0..types.len()).map(|column| layout.read(&patched, column)).collect();
             assert_eq!(read, after);
             assert_eq!(Layout::timestamp(&patched), 8);
+            let original = layout.pack(7, &before);
+            if let Some(mut patch) = layout.patch(&original, 8, &changes) {
+                let mut row = original.clone();
+                patch.exchange(&mut row);
+                assert_eq!(row, patched);
+                patch.exchange(&mut row);
+                assert_eq!(row, original);
+            }
         }
     }
 }

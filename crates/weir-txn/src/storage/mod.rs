@@ -10,21 +10,23 @@ mod index;
 pub mod key;
 pub mod layout;
 pub mod operation;
+mod point;
 pub mod rows;
 pub mod schema;
 mod table;
+mod tree;
 pub mod view;
 
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use rustc_hash::FxBuildHasher;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
 pub use history::Position;
-use history::{Change, History};
+use history::{Change, History, RowState};
 pub use key::{Boundary, KeyBytes, KeyRange};
 use layout::{Layout, Packed};
 pub use operation::{ColumnChange, ColumnOperation, Operation, RowFunction, Timestamp};
@@ -39,7 +41,13 @@ pub struct Storage {
     history: History,
     /// Rows that prepared transactions will write, with how many of them: later changes to such a row
     /// keep their operations, because one of those transactions may have to be folded in below them.
-    prepared: HashMap<(TableId, u32), u32, BuildHasherDefault<std::hash::DefaultHasher>>,
+    prepared: Pins,
+}
+
+type Pins = HashMap<(TableId, u32), u32, FxBuildHasher>;
+
+fn is_pinned(pins: &Pins, table: TableId, row: u32) -> bool {
+    !pins.is_empty() && pins.contains_key(&(table, row))
 }
 
 impl Storage {
@@ -61,7 +69,7 @@ impl Storage {
         let row = store
             .insert(schema, packed)
             .map_err(|index| store.unique_violation(schema, index, &|column| values[column].clone()))?;
-        self.history.push(Change { table, row, before: None, operation: None, timestamp });
+        self.history.push(Change { table, row, before: RowState::Absent, operation: None, timestamp });
         Ok(row)
     }
 
@@ -78,8 +86,18 @@ impl Storage {
         let schema = &self.schema.tables[table.0 as usize];
         let store = &mut self.tables[table.0 as usize];
         let old = store.row(row).expect("a row that was just found");
-        let packed = store.layout.patch(old, timestamp.clock, changes);
         let touched = |column| changes.iter().any(|(changed, _)| *changed == column);
+        let pinned = is_pinned(&self.prepared, table, row);
+        if !pinned
+            && !TableStore::is_indexed(schema, touched)
+            && let Some(mut patch) = store.layout.patch(old, timestamp.clock, changes)
+        {
+            store.exchange(row, &mut patch);
+            let before = RowState::Patched(patch);
+            self.history.push(Change { table, row, before, operation: None, timestamp });
+            return Ok(());
+        }
+        let packed = store.layout.changed(old, timestamp.clock, changes);
         let before = store.replace(schema, row, packed, touched).map_err(|index| {
             let new = |column| match changes.iter().find(|(changed, _)| *changed == column) {
                 Some((_, value)) => value.clone(),
@@ -87,19 +105,18 @@ impl Storage {
             };
             store.unique_violation(schema, index, &new)
         })?;
-        let pinned = self.prepared.contains_key(&(table, row));
         let operation = operation.filter(|_| pinned).map(Box::new);
         assert!(!pinned || operation.is_some(), "a change to a pinned row says its operation");
-        self.history.push(Change { table, row, before: Some(before), operation, timestamp });
+        self.history.push(Change { table, row, before: RowState::Row(before), operation, timestamp });
         Ok(())
     }
 
     pub fn delete(&mut self, table: TableId, row: u32, timestamp: Timestamp) {
-        let pinned = self.prepared.contains_key(&(table, row));
+        let pinned = self.is_pinned(table, row);
         let schema = &self.schema.tables[table.0 as usize];
         let before = self.tables[table.0 as usize].remove(schema, row, !pinned);
         let operation = pinned.then(|| Box::new(Operation::Delete));
-        self.history.push(Change { table, row, before: Some(before), operation, timestamp });
+        self.history.push(Change { table, row, before: RowState::Row(before), operation, timestamp });
     }
 
     /// Applies an operation that was prepared at `prepared_at`, in its place in timestamp order (S9).
@@ -121,7 +138,13 @@ impl Storage {
             // The key was claimed when the transaction prepared, so nobody else can have taken it; total all
             // the same (S8): on a key that is there, an insert changes nothing.
             if let Ok(row) = store.insert(schema, packed) {
-                self.history.push(Change { table, row, before: None, operation: None, timestamp });
+                self.history.push(Change {
+                    table,
+                    row,
+                    before: RowState::Absent,
+                    operation: None,
+                    timestamp,
+                });
             }
             return;
         };
@@ -139,7 +162,7 @@ impl Storage {
                 prepared_at,
             )
         };
-        let pinned = self.prepared.contains_key(&(table, row));
+        let pinned = is_pinned(&self.prepared, table, row);
         let before = match after {
             Some(after) => {
                 // A key column may change only by an operation that took the key's claim when it prepared.
@@ -149,12 +172,12 @@ impl Storage {
         };
         // Kept in any case: the same transaction may have another operation on the row.
         let operation = Some(Box::new(operation.clone()));
-        self.history.push(Change { table, row, before: Some(before), operation, timestamp });
+        self.history.push(Change { table, row, before: RowState::Row(before), operation, timestamp });
     }
 
     /// A prepared transaction will write this row.
     pub fn is_pinned(&self, table: TableId, row: u32) -> bool {
-        !self.prepared.is_empty() && self.prepared.contains_key(&(table, row))
+        is_pinned(&self.prepared, table, row)
     }
 
     /// The row's bytes, if it is there.
@@ -195,8 +218,9 @@ impl Storage {
     /// Undoes everything after `position`, for good.
     pub fn rollback(&mut self, position: Position) {
         while self.history.end() > position {
-            let change = self.history.pop().expect("history reaches back to the position");
-            self.invert(change, true);
+            let Change { table, row, before, .. } =
+                self.history.pop().expect("history reaches back to the position");
+            self.put(table, row, before, true);
         }
     }
 
@@ -205,11 +229,10 @@ impl Storage {
         assert!(position >= self.history.begin(), "history no longer reaches back to the position");
         let mut undone = Vec::new();
         while self.history.end() > position {
-            let change = self.history.pop().expect("history reaches back to the position");
-            let (operation, timestamp) = (change.operation.clone(), change.timestamp);
-            let (table, row) = (change.table, change.row);
+            let Change { table, row, before, operation, timestamp } =
+                self.history.pop().expect("history reaches back to the position");
             // The slot stays reserved: what is applied in the meantime must not take it.
-            let after = self.invert(change, false);
+            let after = self.put(table, row, before, false);
             undone.push(Undone { table, row, after, operation, timestamp });
         }
         undone
@@ -217,35 +240,28 @@ impl Storage {
 
     pub fn replay(&mut self, undone: Vec<Undone>) {
         for Undone { table, row, after, operation, timestamp } in undone.into_iter().rev() {
-            let schema = &self.schema.tables[table.0 as usize];
-            let store = &mut self.tables[table.0 as usize];
-            let before = match after {
-                Some(after) if store.row(row).is_some() => Some(
-                    store.replace(schema, row, after, |_| true).expect("replay meets the state that it left"),
-                ),
-                Some(after) => {
-                    store.insert_at(schema, row, after);
-                    None
-                }
-                None => Some(store.remove(schema, row, !self.prepared.contains_key(&(table, row)))),
-            };
+            let recycle = !self.is_pinned(table, row);
+            let before = self.put(table, row, after, recycle);
             self.history.push(Change { table, row, before, operation, timestamp });
         }
     }
 
-    /// Puts the row back as it was before the change; returns what the change had made of it.
-    fn invert(&mut self, change: Change, recycle: bool) -> Option<Packed> {
-        let Change { table, row, before, .. } = change;
+    /// Makes the row what `state` says; returns what undoes that.
+    fn put(&mut self, table: TableId, row: u32, state: RowState, recycle: bool) -> RowState {
         let schema = &self.schema.tables[table.0 as usize];
         let store = &mut self.tables[table.0 as usize];
-        match before {
-            None => Some(store.remove(schema, row, recycle)),
-            Some(before) if store.row(row).is_some() => {
-                Some(store.replace(schema, row, before, |_| true).expect("undo restores unique keys"))
+        match state {
+            RowState::Absent => RowState::Row(store.remove(schema, row, recycle)),
+            RowState::Row(other) if store.row(row).is_some() => RowState::Row(
+                store.replace(schema, row, other, |_| true).expect("a state that was there has unique keys"),
+            ),
+            RowState::Row(other) => {
+                store.insert_at(schema, row, other);
+                RowState::Absent
             }
-            Some(before) => {
-                store.insert_at(schema, row, before);
-                None
+            RowState::Patched(mut patch) => {
+                store.exchange(row, &mut patch);
+                RowState::Patched(patch)
             }
         }
     }
@@ -276,7 +292,7 @@ impl Storage {
 pub struct Undone {
     table: TableId,
     row: u32,
-    after: Option<Packed>,
+    after: RowState,
     operation: Option<Box<Operation>>,
     timestamp: Timestamp,
 }
@@ -286,7 +302,7 @@ impl Rows for Storage {
         &self.schema
     }
 
-    fn get(&self, table: TableId, index: IndexId, key: &[u8]) -> Option<RowRef> {
+    fn get(&self, table: TableId, index: IndexId, key: &KeyBytes) -> Option<RowRef> {
         self.tables[table.0 as usize].indexes[index].get(key).map(|row| RowRef { shard: 0, row })
     }
 

@@ -68,7 +68,7 @@ pub fn fold(
         (Operation::Delete, _) | (Operation::Update(_), None) => None,
         (Operation::Update(columns), Some(row)) => {
             let changes = evaluate(layout, types, &row, columns);
-            Some(layout.patch(&row, timestamp.clock, &changes))
+            Some(layout.changed(&row, timestamp.clock, &changes))
         }
     }
 }

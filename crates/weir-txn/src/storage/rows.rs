@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
-use super::key::KeyRange;
+use super::key::{KeyBytes, KeyRange};
 use super::schema::{IndexId, Schema};
 
 /// A row of one table: valid until that table is next written.
@@ -26,7 +26,7 @@ pub trait Rows: Sync {
     fn schema(&self) -> &Schema;
 
     /// The row that has exactly this key in a unique index.
-    fn get(&self, table: TableId, index: IndexId, key: &[u8]) -> Option<RowRef>;
+    fn get(&self, table: TableId, index: IndexId, key: &KeyBytes) -> Option<RowRef>;
 
     /// The rows whose index key lies in the range, in key order (descending if `reverse`).
     fn range(
@@ -59,7 +59,7 @@ impl Rows for NoRows {
         &NOTHING
     }
 
-    fn get(&self, _: TableId, _: IndexId, _: &[u8]) -> Option<RowRef> {
+    fn get(&self, _: TableId, _: IndexId, _: &KeyBytes) -> Option<RowRef> {
         None
     }
 

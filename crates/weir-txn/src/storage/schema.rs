@@ -34,6 +34,8 @@ pub struct IndexSchema {
     pub nulls_not_distinct: bool,
     /// Rows for which it is not true are not in the index. Columns are of relation 0.
     pub predicate: Option<Expr>,
+    /// Some statement finds rows by whole keys, or a foreign key does: worth a hash table.
+    pub looked_up: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +54,13 @@ pub struct IndexColumn {
 impl Schema {
     pub fn new(catalog: &Catalog) -> Schema {
         Schema { tables: catalog.tables.iter().map(TableSchema::new).collect() }
+    }
+
+    /// Says which indexes are asked for whole keys.
+    pub fn look_up(&mut self, indexes: impl IntoIterator<Item = (TableId, IndexId)>) {
+        for (table, index) in indexes {
+            self.tables[table.0 as usize].indexes[index].looked_up = true;
+        }
     }
 
     pub fn table(&self, id: TableId) -> &TableSchema {
@@ -80,6 +89,7 @@ impl TableSchema {
             unique: true,
             nulls_not_distinct: key.nulls_not_distinct,
             predicate: None,
+            looked_up: false,
         };
         let mut indexes: Vec<IndexSchema> =
             table.primary_key.iter().chain(&table.unique_keys).map(key).collect();
@@ -108,6 +118,7 @@ impl TableSchema {
                 unique: index.unique,
                 nulls_not_distinct: index.nulls_not_distinct,
                 predicate: index.predicate.clone(),
+                looked_up: false,
             });
         }
         TableSchema {

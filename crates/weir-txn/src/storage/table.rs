@@ -6,8 +6,8 @@ use weir_sql::catalog::ColumnIndex;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::index::IndexTree;
-use super::key::{KeyBytes, push_key};
-use super::layout::{Layout, Packed};
+use super::key::KeyBytes;
+use super::layout::{Layout, Packed, Patch};
 use super::schema::{IndexId, TableSchema};
 
 #[derive(Debug)]
@@ -52,10 +52,10 @@ impl TableStore {
         let mut key = KeyBytes::new();
         for column in &schema.indexes[index].columns {
             let at = column.column.expect("expression indexes are refused by the schema");
-            push_key(&mut key, &self.layout.read(packed, at), column);
+            self.layout.push_key(&mut key, packed, at, column);
         }
         if self.indexes[index].row_in_key {
-            key.extend_from_slice(&row.to_be_bytes());
+            key.push_array(row.to_be_bytes());
         }
         key
     }
@@ -109,7 +109,7 @@ impl TableStore {
             column.column.is_some_and(|column| self.layout.is_null(packed, column))
         };
         !schema.indexes[index].columns.iter().any(null)
-            && self.indexes[index].get(&key[..key.len() - 4]).is_some()
+            && self.indexes[index].get(&KeyBytes::from(&key[..key.len() - 4])).is_some()
     }
 
     /// Takes the row out; `recycle` frees its slot for others.
@@ -163,6 +163,17 @@ impl TableStore {
             }
         }
         Ok(self.rows[row as usize].replace(packed).expect("a row that was just found"))
+    }
+
+    /// Puts a patch into the row, and the row's own bytes into the patch. No index column may be touched.
+    pub fn exchange(&mut self, row: u32, patch: &mut Patch) {
+        patch.exchange(self.rows[row as usize].as_deref_mut().expect("a row that was just found"));
+    }
+
+    /// Whether any index has one of these columns.
+    pub fn is_indexed(schema: &TableSchema, touched: impl Fn(ColumnIndex) -> bool) -> bool {
+        let columns = schema.indexes.iter().flat_map(|index| &index.columns);
+        columns.into_iter().any(|column| column.column.is_none_or(&touched))
     }
 
     fn rekey(

@@ -39,7 +39,7 @@ impl Rows for WholeView<'_> {
         self.shards[0].schema()
     }
 
-    fn get(&self, table: TableId, index: IndexId, key: &[u8]) -> Option<RowRef> {
+    fn get(&self, table: TableId, index: IndexId, key: &KeyBytes) -> Option<RowRef> {
         self.shards(table).find_map(|(shard, storage)| {
             storage.get(table, index, key).map(|row| RowRef { shard, row: row.row })
         })

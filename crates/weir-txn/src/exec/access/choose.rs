@@ -252,6 +252,9 @@ impl Choice {
             bound_columns.push((*column, CompiledExpr::compile(value, compiler)?));
         }
         let path = compile_path(self.plan, compiler)?;
+        if let Path::Get { index, .. } | Path::Gets { index, .. } = &path {
+            compiler.slots.looked_up.insert((self.table, *index));
+        }
         let columns = split_columns(self.relation, &left, compiler);
         Ok(TableAccess {
             table: self.table,

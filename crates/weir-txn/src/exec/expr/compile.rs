@@ -2,6 +2,7 @@
 
 use weir_sql::bound::{Expr, ExprKind};
 use weir_types::operator::{self, BinaryOp};
+use weir_types::pattern::LikePattern;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, Comparison, CompiledExpr, Like, Slice};
@@ -37,11 +38,9 @@ fn pair(
 fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr, SqlError> {
     Ok(match &expr.kind {
         ExprKind::Literal(value) => CompiledExpr::Constant(value.clone()),
-        ExprKind::Column { relation, column } => {
-            CompiledExpr::Slot(compiler.slots.column(*relation, *column))
-        }
+        ExprKind::Column { relation, column } => compiler.column(*relation, *column),
         ExprKind::Variable(variable) => CompiledExpr::Slot(variable.0),
-        ExprKind::Binary { op, left, right } => binary(*op, left, right, compiler)?,
+        ExprKind::Binary { op, left, right } => binary(*op, left, right, &expr.ty, compiler)?,
         ExprKind::Negate(operand) => match (&operand.kind, CompiledExpr::compile(operand, compiler)?) {
             (ExprKind::Literal(_), CompiledExpr::Constant(value)) if !value.is_null() => {
                 match operator::negate(&value, &operand.ty) {
@@ -88,6 +87,15 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         ExprKind::Least(list) => {
             CompiledExpr::Extremum { list: compile_list(list, compiler)?, greatest: false }
         }
+        ExprKind::Like { operand, pattern, escape: None, insensitive: false, negated }
+            if known_text(pattern).is_some() =>
+        {
+            CompiledExpr::LikeKnown {
+                operand: Box::new(padded(operand, compiler)?),
+                pattern: Box::new(LikePattern::new(known_text(pattern).unwrap_or_default())),
+                negated: *negated,
+            }
+        }
         ExprKind::Like { operand, pattern, escape, insensitive, negated } => {
             CompiledExpr::Like(Box::new(Like {
                 operand: padded(operand, compiler)?,
@@ -113,7 +121,13 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         ExprKind::Array(list) => {
             CompiledExpr::Array { element: element_type(&expr.ty), values: compile_list(list, compiler)? }
         }
-        ExprKind::Subscript { array, index } => CompiledExpr::Subscript(pair(array, index, compiler)?),
+        ExprKind::Subscript { array, index } => match pair(array, index, compiler)? {
+            slots if matches!(*slots, (CompiledExpr::Slot(_), CompiledExpr::Slot(_))) => {
+                let (CompiledExpr::Slot(array), CompiledExpr::Slot(index)) = *slots else { unreachable!() };
+                CompiledExpr::Element { array, index }
+            }
+            operands => CompiledExpr::Subscript(operands),
+        },
         ExprKind::Slice { array, lower, upper } => CompiledExpr::Slice(Box::new(Slice {
             array: CompiledExpr::compile(array, compiler)?,
             lower: lower.as_ref().map(|bound| CompiledExpr::compile(bound, compiler)).transpose()?,
@@ -160,6 +174,13 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
     })
 }
 
+fn known_text(expr: &Expr) -> Option<&str> {
+    match &expr.kind {
+        ExprKind::Literal(Value::Text(text)) => Some(text),
+        _ => None,
+    }
+}
+
 /// `char(n)` becomes text as an argument, but some functions of PostgreSQL take it as it is.
 fn under_implicit_cast(expr: &Expr) -> &Expr {
     match &expr.kind {
@@ -181,6 +202,7 @@ fn binary(
     op: BinaryOp,
     left: &Expr,
     right: &Expr,
+    result: &SqlType,
     compiler: &mut Compiler<'_>,
 ) -> Result<CompiledExpr, SqlError> {
     let compiled_left = CompiledExpr::compile(left, compiler)?;
@@ -196,9 +218,24 @@ fn binary(
     Ok(CompiledExpr::Binary(Box::new(Binary {
         name: op,
         apply: operator::specialise(op, &left.ty, &right.ty),
+        integer_limit: integer_limit(op, left, right, result),
         left: compiled_left,
         right: compiled_right,
     })))
+}
+
+/// See [`Binary::integer_limit`].
+fn integer_limit(op: BinaryOp, left: &Expr, right: &Expr, result: &SqlType) -> Option<i64> {
+    let simple = matches!(op, BinaryOp::Add | BinaryOp::Subtract | BinaryOp::Multiply)
+        && left.ty.is_integer()
+        && right.ty.is_integer();
+    match result {
+        _ if !simple => None,
+        SqlType::Int2 => Some(i64::from(i16::MAX)),
+        SqlType::Int4 => Some(i64::from(i32::MAX)),
+        SqlType::Int8 => Some(i64::MAX),
+        _ => None,
+    }
 }
 
 /// A boolean operator as ANY and ALL use it.

@@ -2,9 +2,11 @@
 
 use smallvec::SmallVec;
 use weir_types::compare::compare;
+use weir_types::operator::BinaryOp;
 use weir_types::{SqlError, Value};
 
-use super::{ArrayCompare, BinaryTest, Compare, CompiledExpr, Like, Slice, Truth, scalar};
+use super::{ArrayCompare, Binary, BinaryTest, Compare, CompiledExpr, Field, Like, Slice, Truth, scalar};
+use crate::exec::access::unpack_row;
 use crate::exec::context::{Cx, Frame};
 
 /// An operand: borrowed where it lies in the frame or in the program, else computed.
@@ -33,6 +35,7 @@ impl<'a> Operand<'a> {
             Operand::AtHand => match expr {
                 CompiledExpr::Slot(slot) => frame.get(*slot),
                 CompiledExpr::Constant(value) => value,
+                CompiledExpr::Element { array, index } => element(frame.get(*array), frame.get(*index)),
                 _ => &Value::Null,
             },
         }
@@ -49,42 +52,57 @@ fn absent(left: &Value, right: &Value) -> Option<Truth> {
     }
 }
 
+/// A row that an outer join made up has no identity; its columns are NULL.
+#[inline]
+fn read_field(field: &Field, cx: &Cx<'_>) -> Value {
+    match unpack_row(cx.frame.get(field.row)) {
+        Some(row) => cx.rows.value(field.table, row, field.column),
+        None => Value::Null,
+    }
+}
+
+/// `a[i]`; NULL outside of the bounds.
+#[inline]
+fn element<'a>(array: &'a Value, index: &'a Value) -> &'a Value {
+    match (array, index) {
+        (Value::Deferred, _) | (_, Value::Deferred) => &Value::Deferred,
+        (Value::Array(array), Value::Int(index)) => {
+            let position = usize::try_from(*index).ok().and_then(|index| index.checked_sub(1));
+            position.and_then(|position| array.values.get(position)).unwrap_or(&Value::Null)
+        }
+        _ => &Value::Null,
+    }
+}
+
 impl CompiledExpr {
     #[inline]
-    fn is_at_hand(&self) -> bool {
-        matches!(self, CompiledExpr::Slot(_) | CompiledExpr::Constant(_))
+    pub fn is_at_hand(&self) -> bool {
+        matches!(self, CompiledExpr::Slot(_) | CompiledExpr::Constant(_) | CompiledExpr::Element { .. })
     }
 
-    /// The value; the user's error if there is none.
+    /// The value where it lies, if it need not be computed.
+    #[inline]
+    pub fn peek<'a>(&'a self, frame: &'a Frame) -> Option<&'a Value> {
+        self.is_at_hand().then(|| Operand::AtHand.get(self, frame))
+    }
+
+    /// The value; the user's error if there is none. What is frequent stands here, so that it needs little
+    /// stack and few registers; the rest is in [`CompiledExpr::eval_rarer`].
     pub fn eval(&self, cx: &mut Cx<'_>) -> Result<Value, SqlError> {
         match self {
             CompiledExpr::Constant(value) => Ok(value.clone()),
             CompiledExpr::Slot(slot) => Ok(cx.frame.get(*slot).clone()),
-            CompiledExpr::Binary(binary) => {
-                operand!(left, binary.left, cx);
-                operand!(right, binary.right, cx);
-                let left = left.get(&binary.left, cx.frame);
-                let right = right.get(&binary.right, cx.frame);
-                match absent(left, right) {
-                    None => (binary.apply)(left, right),
-                    Some(absent) => Ok(absent.into_value()),
-                }
+            CompiledExpr::Element { array, index } => {
+                Ok(element(cx.frame.get(*array), cx.frame.get(*index)).clone())
             }
-            CompiledExpr::Negate(operand, ty) => scalar::negate(operand.eval(cx)?, ty),
-            CompiledExpr::Call(call) => {
-                let mut args: SmallVec<[Value; 4]> = SmallVec::with_capacity(call.args.len());
-                for arg in &call.args {
-                    args.push(arg.eval(cx)?);
-                }
-                let types = weir_types::function::CallTypes { args: &call.arg_types, result: &call.result };
-                call.function.call(&args, &types)
-            }
+            CompiledExpr::Field(field) => Ok(read_field(field, cx)),
+            CompiledExpr::Binary(binary) => eval_binary(binary, cx),
             CompiledExpr::Cast(cast) => {
-                let value = cast.operand.eval(cx)?;
-                if value.is_null() || value.is_deferred() {
-                    return Ok(value);
+                operand!(value, cast.operand, cx);
+                match value.get(&cast.operand, cx.frame) {
+                    absent @ (Value::Null | Value::Deferred) => Ok(absent.clone()),
+                    value => scalar::cast(value, cast),
                 }
-                scalar::cast(&value, cast)
             }
             CompiledExpr::Case { whens, otherwise } => {
                 for (condition, value) in whens {
@@ -94,7 +112,25 @@ impl CompiledExpr {
                         Truth::False | Truth::Unknown => {}
                     }
                 }
-                otherwise.as_ref().map_or(Ok(Value::Null), |otherwise| otherwise.eval(cx))
+                match otherwise {
+                    Some(otherwise) => otherwise.eval(cx),
+                    None => Ok(Value::Null),
+                }
+            }
+            rarer => rarer.eval_rarer(cx),
+        }
+    }
+
+    fn eval_rarer(&self, cx: &mut Cx<'_>) -> Result<Value, SqlError> {
+        match self {
+            CompiledExpr::Negate(operand, ty) => scalar::negate(operand.eval(cx)?, ty),
+            CompiledExpr::Call(call) => {
+                let mut args: SmallVec<[Value; 4]> = SmallVec::with_capacity(call.args.len());
+                for arg in &call.args {
+                    args.push(arg.eval(cx)?);
+                }
+                let types = weir_types::function::CallTypes { args: &call.arg_types, result: &call.result };
+                call.function.call(&args, &types)
             }
             CompiledExpr::Coalesce(list) => {
                 for expr in list {
@@ -124,9 +160,9 @@ impl CompiledExpr {
                 scalar::array(element, elements)
             }
             CompiledExpr::Subscript(operands) => {
-                let array = operands.0.eval(cx)?;
-                let index = operands.1.eval(cx)?;
-                Ok(scalar::subscript(&array, &index))
+                operand!(array, operands.0, cx);
+                operand!(index, operands.1, cx);
+                Ok(element(array.get(&operands.0, cx.frame), index.get(&operands.1, cx.frame)).clone())
             }
             CompiledExpr::Slice(slice) => eval_slice(slice, cx),
             CompiledExpr::Row(fields) => {
@@ -142,6 +178,13 @@ impl CompiledExpr {
             CompiledExpr::TransactionTime => Ok(Value::Timestamp(cx.transaction_time)),
             CompiledExpr::TransactionDate => Ok(scalar::date_of(cx.transaction_time)),
             CompiledExpr::Volatile(function) => cx.environment.volatile(*function),
+            CompiledExpr::Constant(_)
+            | CompiledExpr::Slot(_)
+            | CompiledExpr::Element { .. }
+            | CompiledExpr::Field(_)
+            | CompiledExpr::Binary(_)
+            | CompiledExpr::Cast(_)
+            | CompiledExpr::Case { .. } => self.eval(cx),
             CompiledExpr::Compare(_)
             | CompiledExpr::And(_)
             | CompiledExpr::Or(_)
@@ -150,6 +193,7 @@ impl CompiledExpr {
             | CompiledExpr::IsBool { .. }
             | CompiledExpr::IsDistinct { .. }
             | CompiledExpr::Like(_)
+            | CompiledExpr::LikeKnown { .. }
             | CompiledExpr::InList { .. }
             | CompiledExpr::ArrayCompare(_)
             | CompiledExpr::Exists(_)
@@ -161,6 +205,7 @@ impl CompiledExpr {
     pub fn truth(&self, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
         match self {
             CompiledExpr::Compare(compare) => eval_compare(compare, cx),
+            CompiledExpr::Slot(slot) => Ok(Truth::of(cx.frame.get(*slot))),
             CompiledExpr::And(list) => {
                 let mut truth = Truth::True;
                 for expr in list {
@@ -171,6 +216,19 @@ impl CompiledExpr {
                 }
                 Ok(truth)
             }
+            CompiledExpr::LikeKnown { operand: expr, pattern, negated } => {
+                operand!(text, expr, cx);
+                Ok(match text.get(expr, cx.frame) {
+                    Value::Text(text) => Truth::from(pattern.matches(text)? != *negated),
+                    absent => Truth::of(absent),
+                })
+            }
+            rarer => rarer.truth_rarer(cx),
+        }
+    }
+
+    fn truth_rarer(&self, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
+        match self {
             CompiledExpr::Or(list) => {
                 let mut truth = Truth::False;
                 for expr in list {
@@ -212,10 +270,34 @@ impl CompiledExpr {
             CompiledExpr::ArrayCompare(compare) => eval_array_compare(compare, cx),
             CompiledExpr::Exists(subquery) => subquery.eval(cx),
             CompiledExpr::Quantified(subquery) => subquery.eval(cx),
-            CompiledExpr::Slot(slot) => Ok(Truth::of(cx.frame.get(*slot))),
             CompiledExpr::Constant(value) => Ok(Truth::of(value)),
+            CompiledExpr::Compare(_) | CompiledExpr::And(_) | CompiledExpr::LikeKnown { .. } => {
+                self.truth(cx)
+            }
             other => Ok(Truth::of(&other.eval(cx)?)),
         }
+    }
+}
+
+#[inline]
+fn eval_binary(binary: &Binary, cx: &mut Cx<'_>) -> Result<Value, SqlError> {
+    operand!(left, binary.left, cx);
+    operand!(right, binary.right, cx);
+    let left = left.get(&binary.left, cx.frame);
+    let right = right.get(&binary.right, cx.frame);
+    if let (Value::Int(left), Value::Int(right), Some(limit)) = (left, right, binary.integer_limit) {
+        let result = match binary.name {
+            BinaryOp::Add => left.checked_add(*right),
+            BinaryOp::Subtract => left.checked_sub(*right),
+            _ => left.checked_mul(*right),
+        };
+        if let Some(result) = result.filter(|result| (-limit - 1..=limit).contains(result)) {
+            return Ok(Value::Int(result));
+        }
+    }
+    match absent(left, right) {
+        None => (binary.apply)(left, right),
+        Some(absent) => Ok(absent.into_value()),
     }
 }
 
@@ -267,13 +349,14 @@ fn eval_like(like: &Like, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
 }
 
 fn eval_in_list(operand: &CompiledExpr, list: &[CompiledExpr], cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
-    let value = operand.eval(cx)?;
+    operand!(value, operand, cx);
     let mut truth = Truth::False;
     for expr in list {
         operand!(element, expr, cx);
         let element = element.get(expr, cx.frame);
-        truth = truth.or(match absent(&value, element) {
-            None => Truth::from(compare(&value, element).is_eq()),
+        let value = value.get(operand, cx.frame);
+        truth = truth.or(match absent(value, element) {
+            None => Truth::from(compare(value, element).is_eq()),
             Some(absent) => absent,
         });
         if truth.is_true() {

@@ -9,7 +9,7 @@ mod scalar;
 mod truth;
 
 use weir_sql::bound::VolatileFunction;
-use weir_sql::catalog::SequenceId;
+use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 use weir_types::{SqlError, SqlType, Value};
 
 pub use compile::compile_list;
@@ -36,6 +36,8 @@ pub enum Comparison {
 pub enum CompiledExpr {
     Constant(Value),
     Slot(Slot),
+    /// A column read from the row itself when it is asked for, not loaded into the frame beforehand.
+    Field(Field),
     Compare(Box<Compare>),
     Binary(Box<Binary>),
     Negate(Box<CompiledExpr>, SqlType),
@@ -68,6 +70,12 @@ pub enum CompiledExpr {
         greatest: bool,
     },
     Like(Box<Like>),
+    /// LIKE with a constant pattern.
+    LikeKnown {
+        operand: Box<CompiledExpr>,
+        pattern: Box<weir_types::pattern::LikePattern>,
+        negated: bool,
+    },
     InList {
         operand: Box<CompiledExpr>,
         list: Vec<CompiledExpr>,
@@ -79,6 +87,11 @@ pub enum CompiledExpr {
         values: Vec<CompiledExpr>,
     },
     Subscript(Box<(CompiledExpr, CompiledExpr)>),
+    /// A subscript of a variable by a variable, which is borrowed where it lies.
+    Element {
+        array: Slot,
+        index: Slot,
+    },
     Slice(Box<Slice>),
     Row(Vec<CompiledExpr>),
     /// A char(n) as LIKE and the length in bytes see it: with its padding.
@@ -94,6 +107,14 @@ pub enum CompiledExpr {
     Volatile(VolatileFunction),
 }
 
+/// A column of the row whose identity is in a slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    pub table: TableId,
+    pub row: Slot,
+    pub column: ColumnIndex,
+}
+
 #[derive(Debug)]
 pub struct Compare {
     pub test: Comparison,
@@ -104,6 +125,8 @@ pub struct Compare {
 pub struct Binary {
     pub name: weir_types::operator::BinaryOp,
     pub apply: BinaryFunction,
+    /// `+`, `-` or `*` of integers, and the largest result of its type.
+    pub integer_limit: Option<i64>,
     pub left: CompiledExpr,
     pub right: CompiledExpr,
 }

@@ -53,18 +53,6 @@ pub fn array(element: &SqlType, values: Vec<Value>) -> Result<Value, SqlError> {
     Ok(Value::array(element.clone(), values))
 }
 
-/// `a[i]`; NULL outside of the bounds.
-pub fn subscript(array: &Value, index: &Value) -> Value {
-    match (array, index) {
-        (Value::Deferred, _) | (_, Value::Deferred) => Value::Deferred,
-        (Value::Array(array), Value::Int(index)) => {
-            let position = usize::try_from(*index).ok().and_then(|index| index.checked_sub(1));
-            position.and_then(|position| array.values.get(position)).cloned().unwrap_or_default()
-        }
-        _ => Value::Null,
-    }
-}
-
 /// `a[lower:upper]`; an empty array outside of the bounds, NULL if a bound is NULL.
 pub fn slice(array: &Value, lower: Option<&Value>, upper: Option<&Value>) -> Value {
     let bounds = [lower, upper];

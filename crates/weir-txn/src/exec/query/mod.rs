@@ -69,7 +69,22 @@ impl CompiledQuery {
         slots: &mut SlotAllocator,
     ) -> Result<CompiledQuery, SqlError> {
         slots.note_query(query);
-        CompiledQuery::compile_in(query, &mut Compiler::new(schema, slots))
+        let mut compiled = CompiledQuery::compile_in(query, &mut Compiler::new(schema, slots))?;
+        compiled.prune(slots);
+        Ok(compiled)
+    }
+
+    /// Ends the compilation of the statement that the query is: columns that nothing reads are not loaded.
+    pub(crate) fn prune(&mut self, slots: &SlotAllocator) {
+        self.ctes.iter_mut().for_each(|cte| cte.query.prune(slots));
+        match &mut self.body {
+            Body::Select(select) => select.source.prune(slots),
+            Body::Values(_) => {}
+            Body::SetOperation { left, right, .. } => {
+                left.prune(slots);
+                right.prune(slots);
+            }
+        }
     }
 
     /// A query inside of a statement.
@@ -90,6 +105,17 @@ impl CompiledQuery {
         let result = self.execute(cx, &mut |cx, row| sink(cx, row));
         cx.frame.begin_statement();
         result.map(|_| ())
+    }
+
+    /// The table and the outputs of a query that finds at most one row by its key and does nothing else.
+    pub(crate) fn as_look_up(&self) -> Option<(&TableAccess, &[CompiledExpr])> {
+        let Body::Select(select) = &self.body else { return None };
+        let plain = self.ctes.is_empty()
+            && self.order_by.is_empty()
+            && self.limit.is_none()
+            && self.offset.is_none()
+            && self.distinct_on.is_none();
+        select.as_look_up().filter(|(_, outputs)| plain && outputs.len() == self.width)
     }
 
     /// Runs it as a part of a statement that has begun.

@@ -10,7 +10,7 @@ use super::source::RowSource;
 use crate::exec::access::{Sink, TableAccess};
 use crate::exec::context::{Cell, Cx, Flow};
 use crate::exec::expr::CompiledExpr;
-use crate::exec::slots::{CellId, Slot};
+use crate::exec::slots::{CellId, Slot, SlotAllocator};
 
 #[derive(Debug)]
 pub enum Node {
@@ -126,6 +126,25 @@ impl Node {
             Node::Hash(join) => {
                 join.outer.each_table(visit);
                 join.inner.each_table(visit);
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Ends the compilation of a statement: columns that no expression reads are not loaded.
+    pub fn prune(&mut self, slots: &SlotAllocator) {
+        match self {
+            Node::Once | Node::Rows(_) => {}
+            Node::Table(access) => access.prune(slots),
+            Node::Filter { input, .. } => input.prune(slots),
+            Node::Nested { outer, inner, .. } => {
+                outer.prune(slots);
+                inner.prune(slots);
+            }
+            Node::Hash(join) => {
+                join.outer.prune(slots);
+                join.inner.prune(slots);
             }
         }
     }

@@ -49,10 +49,13 @@ impl CompiledSelect {
         let mut conditions = Vec::new();
         select.filter.iter().for_each(|filter| walk::conjuncts(filter, &mut conditions));
         let items: Vec<_> = select.from.iter().collect();
-        let source = plan_from(&items, conditions, compiler)?.node;
+        let mut source = plan_from(&items, conditions, compiler)?.node;
         let distinct = matches!(select.distinct, Distinct::Rows);
         if !select.aggregates {
-            let outputs = compile_list(&select.outputs, compiler)?;
+            let outputs = match &mut source {
+                Node::Table(access) => access.compile_in_place(&select.outputs, compiler)?,
+                _ => compile_list(&select.outputs, compiler)?,
+            };
             return Ok(CompiledSelect { source, outputs, grouping: None, distinct });
         }
         let keys = compile_list(&select.group_by, compiler)?;
@@ -113,6 +116,16 @@ impl CompiledSelect {
             }
         }
         access.deliver_in_order(&columns, limited, false, schema)
+    }
+
+    /// See [`super::CompiledQuery::as_look_up`].
+    pub fn as_look_up(&self) -> Option<(&TableAccess, &[CompiledExpr])> {
+        match &self.source {
+            Node::Table(access) if access.is_single() && self.grouping.is_none() => {
+                Some((access, &self.outputs))
+            }
+            _ => None,
+        }
     }
 
     pub fn run(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
@@ -227,7 +240,7 @@ fn kept_columns(select: &Select, compiler: &mut Compiler<'_>) -> Vec<Slot> {
     }
     let mut kept = Vec::new();
     for (relation, columns) in used.into_iter().filter(|(relation, _)| local.contains(relation)) {
-        kept.extend(columns.into_iter().map(|column| compiler.slots.column(relation, column)));
+        kept.extend(columns.into_iter().map(|column| compiler.slots.read_column(relation, column)));
     }
     kept
 }
