@@ -74,6 +74,10 @@ impl Interpreter<'_> {
                     _ => None,
                 };
                 self.effects.sequences.extend(sequence);
+                if self.comparing {
+                    // In a condition it is another value for every row.
+                    return self.terms().unknown();
+                }
                 let site = self.terms().site();
                 self.effects.generated.insert(site, sequence);
                 self.terms().intern(Term::Generated(site))

@@ -28,8 +28,8 @@ pub use reason::{reason, reason_rows, where_clause};
 pub use search::Method;
 pub use sets::{Definition, Entry, Sets};
 
-/// Steps of one component's search; some seconds at most.
-const STEPS_MAX: u64 = 200_000_000;
+/// Steps of a search; a few seconds at most.
+const STEPS_MAX: u64 = 100_000_000;
 
 /// What a call can be routed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,7 +149,17 @@ impl Partitioning {
 
 /// Partitions the operations of an application.
 pub fn partition(app: &Application, effects: &[ProcedureEffects], weights: &Weights) -> Partitioning {
-    let sets = Sets::new(&app.catalog, effects, Definition::Complete);
+    partition_as(app, effects, weights, Definition::Complete)
+}
+
+/// The same with the sets as the paper has them, which miss conflicts: for comparison only.
+pub fn partition_as(
+    app: &Application,
+    effects: &[ProcedureEffects],
+    weights: &Weights,
+    definition: Definition,
+) -> Partitioning {
+    let sets = Sets::new(&app.catalog, effects, definition);
     let conflicts = conflict::conflicts(app, effects, &sets);
     let weights: Vec<u64> = app.procedures.iter().map(|procedure| weights.of(&procedure.name)).collect();
     let array = classes::array(app.procedures.len(), &conflicts, &weights);

@@ -98,15 +98,20 @@ impl Problem {
     }
 }
 
-/// The best array, within a budget of steps (each about one look at a cost).
+/// The best array, within a budget of steps (each about one look at a cost) for all components together.
 pub fn minimise(problem: &Problem, steps_max: u64) -> Solution {
+    let mut steps = steps_max;
     let left = without_dead_ends(problem, 0);
     let mut solution =
         Solution { choices: vec![0; problem.single.len()], cost: 0, bound: 0, method: Method::Exhaustive };
     for variables in components(problem) {
         let part = problem.part(&variables, &left);
-        let best =
-            if part.arrays() <= ARRAYS_MAX { exhaustive(&part) } else { branch_and_bound(&part, steps_max) };
+        let (best, steps_left) = if part.arrays() <= ARRAYS_MAX {
+            (exhaustive(&part), steps)
+        } else {
+            branch_and_bound(&part, steps)
+        };
+        steps = steps_left;
         for (&variable, &choice) in variables.iter().zip(&best.choices) {
             solution.choices[variable] = left[variable][choice];
         }
@@ -185,12 +190,12 @@ fn advance(problem: &Problem, choices: &mut [usize]) -> bool {
     false
 }
 
-/// Exact unless `steps_max` runs out; then the best array found and the bound that is proved.
-pub fn branch_and_bound(problem: &Problem, steps_max: u64) -> Solution {
+/// Exact unless `steps_max` runs out; then the best array found and the bound that is proved. The steps left.
+pub fn branch_and_bound(problem: &Problem, steps_max: u64) -> (Solution, u64) {
     search_tree(problem, &Shifted::new(problem), steps_max)
 }
 
-fn search_tree(problem: &Problem, shifted: &Shifted, steps_max: u64) -> Solution {
+fn search_tree(problem: &Problem, shifted: &Shifted, steps_max: u64) -> (Solution, u64) {
     let (choices, cost) = descend(problem, shifted.cheapest());
     let bound = shifted.bound_of_all();
     let mut tree = Tree {
@@ -204,10 +209,10 @@ fn search_tree(problem: &Problem, shifted: &Shifted, steps_max: u64) -> Solution
     };
     tree.explore(0, tree.problem.open_pairs(&tree.open));
     let cost = problem.cost(&tree.best.1);
-    let complete = tree.complete;
+    let (complete, left) = (tree.complete, tree.steps);
     // Costs are whole, so a bound may be rounded up.
     let bound = if complete { cost } else { (bound.max(0) as u64).div_ceil(FINE as u64).min(cost) };
-    Solution { choices: tree.best.1, cost, bound, method: Method::BranchAndBound }
+    (Solution { choices: tree.best.1, cost, bound, method: Method::BranchAndBound }, left)
 }
 
 fn fine(cost: u64) -> i64 {

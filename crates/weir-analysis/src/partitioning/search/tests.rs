@@ -52,7 +52,7 @@ fn mistakes(cases: u64, search: impl Fn(&Problem, u64) -> Solution) -> u64 {
 
 #[test]
 fn branch_and_bound_is_exact() {
-    assert_eq!(mistakes(4000, |problem, _| branch_and_bound(problem, u64::MAX)), 0);
+    assert_eq!(mistakes(4000, |problem, _| branch_and_bound(problem, u64::MAX).0), 0);
     assert_eq!(mistakes(4000, |problem, _| minimise(problem, u64::MAX)), 0);
 }
 
@@ -70,7 +70,7 @@ fn a_bound_that_is_too_high_is_caught() {
         let mut shifted = Shifted::new(problem);
         let variable = case as usize % shifted.single.len();
         shifted.single[variable].iter_mut().for_each(|cost| *cost += 3 * FINE);
-        let mut solution = search_tree(problem, &shifted, u64::MAX);
+        let mut solution = search_tree(problem, &shifted, u64::MAX).0;
         solution.cost = problem.cost(&solution.choices);
         solution
     });
@@ -98,7 +98,7 @@ fn without_steps_the_gap_is_honest() {
     for _ in 0..300 {
         let problem = instance(&mut random, 10, 50);
         let least = exhaustive(&problem).cost;
-        let found = branch_and_bound(&problem, 0);
+        let found = branch_and_bound(&problem, 0).0;
         assert!(found.bound <= least && least <= found.cost, "{} {least} {}", found.bound, found.cost);
         assert_eq!(found.cost, problem.cost(&found.choices));
         gaps += u64::from(found.bound < found.cost);
