@@ -92,13 +92,16 @@ impl Interpreter<'_> {
         }
     }
 
-    /// An expression whose shape does not matter, only what it is computed from.
+    /// An expression of which only matters what it is computed from, and whether another is the same.
     fn opaque(&mut self, expr: &Expr) -> TermId {
         let mut arguments: Vec<TermId> = parts(expr).into_iter().map(|part| self.expr(part)).collect();
         if let Some(query) = subquery(expr) {
             arguments.extend(self.query(query));
         }
-        let name = format!("{:?}", std::mem::discriminant(&expr.kind));
+        let name = match name_of(&expr.kind) {
+            Some(name) => name,
+            None => format!("{OPAQUE} {}", self.terms().site()),
+        };
         self.terms().call(name, arguments)
     }
 
@@ -258,6 +261,33 @@ impl Interpreter<'_> {
             _ => {}
         }
     }
+}
+
+/// Names of calls that begin so say nothing: another one with the same arguments may have another value.
+pub const OPAQUE: &str = "opaque";
+
+/// What, with its operands, says which value an expression has; `None` if they do not.
+fn name_of(kind: &ExprKind) -> Option<String> {
+    let not = |negated: &bool| if *negated { "not " } else { "" };
+    Some(match kind {
+        ExprKind::And(_) => "and".to_string(),
+        ExprKind::Or(_) => "or".to_string(),
+        ExprKind::Not(_) => "not".to_string(),
+        ExprKind::Coalesce(_) => "coalesce".to_string(),
+        ExprKind::NullIf(..) => "nullif".to_string(),
+        ExprKind::Greatest(_) => "greatest".to_string(),
+        ExprKind::Least(_) => "least".to_string(),
+        ExprKind::Array(_) => "array".to_string(),
+        ExprKind::Row(_) => "row".to_string(),
+        ExprKind::IsNull { negated, .. } => format!("is {}null", not(negated)),
+        ExprKind::IsBool { value, negated, .. } => format!("is {}{value}", not(negated)),
+        ExprKind::IsDistinct { negated, .. } => format!("is {}distinct", not(negated)),
+        ExprKind::InList { negated, .. } => format!("{}in", not(negated)),
+        ExprKind::Like { insensitive, negated, .. } => format!("{}like {insensitive}", not(negated)),
+        ExprKind::ArrayCompare { op, all, .. } => format!("{op:?} {}", if *all { "all" } else { "any" }),
+        ExprKind::Slice { lower, upper, .. } => format!("slice {} {}", lower.is_some(), upper.is_some()),
+        _ => return None,
+    })
 }
 
 /// Numbers among themselves and strings among themselves; rounding and cutting are not followed.

@@ -20,7 +20,7 @@ use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 
 pub use condition::{Comparison, Condition};
-pub use expression::{checked_sign, integer};
+pub use expression::{OPAQUE, checked_sign, integer};
 pub use interpret::effects;
 pub use term::{Sign, Term, TermId, Terms};
 

@@ -16,7 +16,7 @@ use super::Key;
 use super::atoms::{Atom, Operand};
 use super::order::Order;
 use super::sets::{Entry, Sets};
-use crate::effects::{Operation, ProcedureEffects, ReadId, Term, TermId};
+use crate::effects::{OPAQUE, Operation, ProcedureEffects, ReadId, Term, TermId};
 
 type NodeId = usize;
 
@@ -62,6 +62,7 @@ pub fn routable(ty: &SqlType) -> Option<u8> {
         SqlType::Timestamptz => Some(5),
         SqlType::Uuid => Some(6),
         SqlType::Bytea => Some(7),
+        SqlType::Enum(_) => Some(8),
         _ => None,
     }
 }
@@ -272,8 +273,7 @@ impl<'a> Clause<'a> {
                 let offset = self.node(Node::Integer(offset));
                 Node::Apply("sum".to_string(), vec![base, offset])
             }
-            // Another kind of expression has the name of its kind, which does not say all.
-            Term::Call { name, arguments } if !name.starts_with("Discriminant") => {
+            Term::Call { name, arguments } if !name.starts_with(OPAQUE) => {
                 let arguments = arguments.iter().map(|&argument| self.term(side, argument)).collect();
                 Node::Apply(format!("call {name}"), arguments)
             }

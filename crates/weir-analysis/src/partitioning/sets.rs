@@ -303,6 +303,16 @@ impl Builder<'_> {
                 look(table.id, &columns, Cause::Unique(index.name.clone()), known(&plain, &plain));
             }
         }
+        for exclusion in &table.exclusions {
+            let exprs = exclusion.elements.iter().map(|(expr, _)| expr).chain(&exclusion.predicate);
+            let mut columns = Vec::new();
+            exprs.for_each(|expr| weir_sql::walk::columns(expr, &mut |_, column| columns.push(column)));
+            if changed(&columns) {
+                let equal = exclusion.elements.iter().filter(|(_, operator)| operator == "=");
+                let plain: Vec<ColumnIndex> = equal.filter_map(|(expr, _)| plain(expr)).collect();
+                look(table.id, &columns, Cause::Unique(exclusion.name.clone()), known(&plain, &plain));
+            }
+        }
         for key in table.foreign_keys.iter().filter(|key| changed(&key.columns)) {
             let cause = Cause::ForeignKey(key.name.clone());
             look(key.parent, &key.parent_columns, cause, known(&key.columns, &key.parent_columns));
