@@ -13,6 +13,7 @@ mod family;
 pub mod finding;
 pub mod invariant;
 mod json;
+mod locks;
 pub mod partitioning;
 mod placement;
 pub mod plan;

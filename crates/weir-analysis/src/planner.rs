@@ -5,6 +5,7 @@ use weir_sql::Application;
 use crate::family;
 use crate::finding::{Finding, Severity};
 use crate::invariant::InvariantId;
+use crate::locks;
 use crate::partitioning::{Partitioning, Routing};
 use crate::placement::{self, Reach};
 use crate::plan::{Guard, GuardKind, Mechanism, Placement, Plan, Requirement, TransactionPlan};
@@ -32,11 +33,12 @@ pub fn plan(
 ) -> Plan {
     let placement = placement::placement(world, partitioning, findings);
     findings.extend(gap(app, partitioning));
-    let candidates: Vec<Candidate> = outcomes
+    let mut candidates: Vec<Candidate> = outcomes
         .iter()
         .enumerate()
         .map(|(procedure, list)| candidate(world, &placement, procedure, list))
         .collect();
+    locks::honour(world, &mut candidates, findings);
     let families = family::close(world, &placement, &candidates);
     let transactions = (0..app.procedures.len())
         .map(|procedure| {
@@ -202,8 +204,13 @@ fn why(
             }
         };
     }
-    let guards: Vec<String> =
-        candidate.guards.iter().map(|guard| guard_words(world, names, &candidate.broken, guard)).collect();
+    let mut guards: Vec<String> = Vec::new();
+    for guard in &candidate.guards {
+        let words = guard_words(world, names, &candidate.broken, guard);
+        if !guards.contains(&words) {
+            guards.push(words);
+        }
+    }
     guards.join("; ")
 }
 
@@ -225,5 +232,8 @@ fn guard_words(world: &World<'_>, names: &[String], broken: &[InvariantId], guar
         (GuardKind::Claim, true) => "shared claim",
         (GuardKind::Claim, false) => "claim",
     };
-    format!("{kind} on {on}, to keep {kept}{more}")
+    match keeps.is_empty() {
+        true => format!("{kind} on {on}, {}", guard.why),
+        false => format!("{kind} on {on}, to keep {kept}{more}"),
+    }
 }

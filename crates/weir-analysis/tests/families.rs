@@ -167,3 +167,39 @@ fn constraints_count_as_reach() {
     assert!(plan(&app, &analysis, "open_shop").single_partition);
     assert!(!plan(&app, &analysis, "sell").single_partition);
 }
+
+/// design.md §4: FOR UPDATE in a procedure that spans shards is a claim, for whoever writes what it read.
+#[test]
+fn for_update_over_several_shards_claims_what_it_read() {
+    let text = "
+        CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL, owner text);
+        CREATE TABLE log (id integer PRIMARY KEY, account integer);
+        CREATE PROCEDURE move(a integer, b integer) LANGUAGE plpgsql AS $$ DECLARE all_of_it integer; BEGIN
+            SELECT balance INTO all_of_it FROM account WHERE id = a FOR UPDATE;
+            UPDATE account SET balance = 0 WHERE id = a;
+            UPDATE account SET balance = balance + all_of_it WHERE id = b; END; $$;
+        CREATE PROCEDURE deposit(a integer, n integer) LANGUAGE plpgsql AS $$ BEGIN
+            UPDATE account SET balance = balance + n WHERE id = a; END; $$;
+        CREATE PROCEDURE rename(a integer, who text) LANGUAGE plpgsql AS $$ BEGIN
+            UPDATE account SET owner = who WHERE id = a; END; $$;
+        COMMENT ON TABLE account IS 'weir: partition by (id)';";
+    let app = support::application(&[("bank.sql", text)]);
+    let analysis = analyze(&app);
+    let claims = |name: &str| plan(&app, &analysis, name).guards.len();
+    assert_eq!((claims("move"), claims("deposit"), claims("rename")), (2, 1, 0));
+    assert!(analysis.diagnostics.iter().all(|finding| finding.id != "lock-not-held"));
+
+    // On one shard a transaction runs to completion.
+    let one_shard = text.replace("WHERE id = b", "WHERE id = a");
+    let app = support::application(&[("bank.sql", &one_shard)]);
+    let analysis = analyze(&app);
+    assert!(analysis.plan.transactions.iter().all(|plan| plan.guards.is_empty()));
+
+    let unwritten = text.replace("UPDATE account SET balance = 0 WHERE id = a;", "").replace(
+        "UPDATE account SET balance = balance + all_of_it WHERE id = b;",
+        "INSERT INTO log (id, account) VALUES (b, all_of_it);",
+    );
+    let app = support::application(&[("bank.sql", &unwritten)]);
+    let warned = analyze(&app).diagnostics.iter().any(|finding| finding.id == "lock-not-held");
+    assert!(warned);
+}

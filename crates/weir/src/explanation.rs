@@ -208,6 +208,32 @@ pub const EXPLANATIONS: &[Explanation] = &[
         "Keep the margin in a counter with a bound, which escrow can keep.",
     ),
     explain(
+        "counterpart",
+        "every row keeps its counterpart",
+        "Nobody takes counterparts away, or a row and its counterpart always come together and go together.",
+        NOTHING,
+    ),
+    explain(
+        "counterpart-taken",
+        "a row comes in one branch while its counterpart goes in the other",
+        "Neither branch sees the other, and the merge has a row without its counterpart. Or each branch takes \
+         another one of several counterparts.",
+        "Write and delete row and counterpart in one transaction, each by its key; or declare a foreign key, \
+         which a claim on the counterpart keeps.",
+    ),
+    explain(
+        "extreme-raised",
+        "a column is the highest (or lowest) of some rows' values, and every row raises it",
+        "The highest value of the merge is the higher of the branches' two, which is what `greatest` makes of it.",
+        NOTHING,
+    ),
+    explain(
+        "extreme-lost",
+        "a column that is the highest (or lowest) of some rows' values is set, or rows go",
+        "The merge has the rows of both branches, but the column of one of them.",
+        "`x = greatest(x, value)` beside every INSERT, in the same transaction and by the key; and do not delete rows.",
+    ),
+    explain(
         "one-way-facts",
         "two facts move together, in one direction only",
         "A fact has changed in the merge exactly if it has in one of the branches, where the other fact changed too.",
@@ -225,6 +251,12 @@ pub const EXPLANATIONS: &[Explanation] = &[
         "Between the read and the write another transaction may write the same row; the later write buries it, \
          though no declared invariant forbids that.",
         "Write an expression over the row itself (`x = x + 1`), or declare the invariant that must hold.",
+    ),
+    explain(
+        "lock-not-held",
+        "rows are read FOR UPDATE over several shards by a transaction that does not write them",
+        "A transaction over several shards holds the rows that it writes until its commit, and no others.",
+        "Write what is locked (a version column will do), or declare the transaction serializable.",
     ),
     explain(
         "default-placement",
