@@ -245,6 +245,22 @@ impl Catalog {
     }
 }
 
+impl Column {
+    /// Without constraints and default.
+    pub fn plain(name: String, ty: SqlType, span: Span) -> Column {
+        Column {
+            name,
+            ty,
+            not_null: false,
+            not_null_span: None,
+            default: None,
+            generated_always: false,
+            generated: None,
+            span,
+        }
+    }
+}
+
 impl Table {
     /// Without columns and constraints.
     pub fn named(id: TableId, name: impl Into<String>, span: Span) -> Table {

@@ -21,6 +21,7 @@ pub mod source;
 mod statement;
 mod type_name;
 pub mod walk;
+pub mod ways;
 
 pub use catalog::Catalog;
 pub use load::{load, load_with};

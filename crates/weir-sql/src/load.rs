@@ -3,6 +3,8 @@
 //! Tables, indexes and views must exist when they are mentioned, as in PostgreSQL; procedures and
 //! assertions are bound when everything else is known, so that they may stand anywhere.
 
+use std::collections::BTreeSet;
+
 use pg_query::protobuf::node;
 
 use crate::Application;
@@ -16,6 +18,9 @@ use crate::parse::{self, ParsedStatement, Piece};
 use crate::plpgsql::{Surroundings, bind_procedure, bind_trigger};
 use crate::routine::{self, Signature};
 use crate::source::{Diagnostic, Severity, Sources};
+
+use crate::ways::queries::{self, Block};
+use crate::ways::{sections, sqlx};
 
 use weir_types::SqlState;
 
@@ -32,17 +37,21 @@ pub fn load(sources: Sources) -> Result<Application, (Sources, Vec<Diagnostic>)>
 ///
 /// # Errors
 /// As [`load`]; of a tolerant reading, every mistake of the input, and nothing that Weir merely lacks.
-pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
+pub fn load_with(mut sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
     let mut schema = Schema::default();
     if reading == Reading::Tolerant {
         schema.notes = Some(Notes::default());
     }
-    let assertions = match read_schema(&sources, &mut schema) {
-        Ok(assertions) => assertions,
+    let read = read_caches(&mut sources, &schema).and_then(|mut blocks| {
+        let assertions = read_schema(&sources, &mut schema, &mut blocks)?;
+        Ok((blocks, assertions))
+    });
+    let (blocks, assertions) = match read {
+        Ok(read) => read,
         Err(error) => return Err((sources, vec![error])),
     };
     let mut errors = Vec::new();
-    let procedures = bind_routines(&sources, &mut schema, &mut errors);
+    let procedures = bind_routines(&sources, &mut schema, &blocks, &mut errors);
     let assertions = bind_assertions(&schema, assertions, &mut errors);
     let notes = schema.notes.map(Notes::into_list).unwrap_or_default();
     let (wrong, notes): (Vec<Diagnostic>, Vec<Diagnostic>) =
@@ -54,13 +63,52 @@ pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sou
     }
 }
 
-fn read_schema(sources: &Sources, schema: &mut Schema) -> Result<Vec<PendingAssertion>, Diagnostic> {
+/// The queries of sqlx' cache; each becomes one more source.
+fn read_caches(sources: &mut Sources, schema: &Schema) -> Result<Vec<Block>, Diagnostic> {
+    let mut blocks = Vec::new();
+    for file in 0..sources.files.len() {
+        if is_cache(&sources.files[file].name) {
+            let block = sqlx::block(sources, file as u32);
+            blocks.extend(schema.tolerate(block)?);
+        }
+    }
+    Ok(blocks)
+}
+
+/// By the comment or the settings that pg_dump begins with.
+fn is_dump(text: &str) -> bool {
+    let head: String = text.chars().take(2000).collect();
+    head.contains("-- PostgreSQL database dump") || head.contains("SET statement_timeout = 0;")
+}
+
+fn is_cache(name: &str) -> bool {
+    name.ends_with(".json")
+}
+
+fn read_schema(
+    sources: &Sources,
+    schema: &mut Schema,
+    blocks: &mut Vec<Block>,
+) -> Result<Vec<PendingAssertion>, Diagnostic> {
+    let cached: BTreeSet<u32> = blocks.iter().map(|block| block.span.file).collect();
     let mut texts = Vec::new();
     let mut statements: Vec<(usize, ParsedStatement)> = Vec::new();
     let mut assertions = Vec::new();
     for (index, source) in sources.files.iter().enumerate() {
         let file = index as u32;
-        let (mut text, found) = assertion::split(file, &source.text, schema.notes.as_ref())?;
+        if is_cache(&source.name) || cached.contains(&file) {
+            texts.push(String::new());
+            continue;
+        }
+        if let Some(notes) = schema.notes.as_ref().filter(|_| is_dump(&source.text)) {
+            notes.trust();
+        }
+        let mut text = sections::without_down(&source.text);
+        if let Some((before, found)) = queries::split(file, &text)? {
+            text = before;
+            blocks.extend(found);
+        }
+        let (mut text, found) = assertion::split(file, &text, schema.notes.as_ref())?;
         assertions.extend(found);
         let parsed = match (parse::parse_statements(Piece::new(file, 0, &text)), &schema.notes) {
             (Err(_), Some(notes)) => {
@@ -147,7 +195,12 @@ fn piece_of<'s>(sources: &'s Sources, file: u32) -> Piece<'s> {
 }
 
 /// Signatures first, then bodies, so that procedures may call each other in any order.
-fn bind_routines(sources: &Sources, schema: &mut Schema, errors: &mut Vec<Diagnostic>) -> Vec<Procedure> {
+fn bind_routines(
+    sources: &Sources,
+    schema: &mut Schema,
+    blocks: &[Block],
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<Procedure> {
     let all = std::mem::take(&mut schema.routines);
     let mentions = schema.notes.is_some().then(|| mentions(sources, schema, &all));
     let (for_triggers, routines): (Vec<PendingRoutine>, Vec<PendingRoutine>) = all
@@ -184,6 +237,20 @@ fn bind_routines(sources: &Sources, schema: &mut Schema, errors: &mut Vec<Diagno
                 procedure.serializable |= routine.serializable;
                 procedures.push(procedure);
             }
+            Err(error) => errors.push(error),
+        }
+    }
+    for block in blocks {
+        let bound = match procedures.iter().any(|other| other.name == block.name) {
+            true => Err(Diagnostic::new(
+                SqlState::DUPLICATE_FUNCTION,
+                block.span,
+                format!("there is another transaction named {}", block.name),
+            )),
+            false => queries::bind(surroundings, piece_of(sources, block.body.file), block),
+        };
+        match schema.tolerate(bound) {
+            Ok(procedure) => procedures.extend(procedure),
             Err(error) => errors.push(error),
         }
     }

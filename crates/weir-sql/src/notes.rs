@@ -56,6 +56,11 @@ impl Notes {
         self.list.borrow_mut().push(reworded(diagnostic, Severity::Info, "is passed over"));
     }
 
+    /// What follows has been through PostgreSQL, so that nothing in it is a mistake.
+    pub fn trust(&self) {
+        self.left_out.set(true);
+    }
+
     /// Is this something that Weir lacks, rather than a mistake of the input?
     pub fn is_gap(&self, diagnostic: &Diagnostic) -> bool {
         let lacking =

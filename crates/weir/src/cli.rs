@@ -51,7 +51,7 @@ Examples:
   weir analyze examples/tpcc
   weir analyze schema.sql procedures.sql --format json --out plan.json")]
 pub struct AnalyzeArguments {
-    /// A directory with schema.sql, procedures.sql and invariants.sql, or SQL files in load order
+    /// A directory with schema.sql, procedures.sql and invariants.sql, or of migrations; or SQL files in load order
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     #[arg(long, value_enum, default_value = "text")]

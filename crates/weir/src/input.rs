@@ -5,14 +5,18 @@
 use std::path::{Path, PathBuf};
 
 use weir_sql::Sources;
+use weir_sql::ways::layout::{self, LayoutError};
 
 use crate::output::Failure;
 
-/// The files of a directory that are loaded, in this order. Only the first must be there.
-const FILES: [&str; 3] = ["schema.sql", "procedures.sql", "invariants.sql"];
+const LAYOUT: &str = "a PATH is a directory with schema.sql, procedures.sql and invariants.sql, a directory of \
+                      migrations, or a file of SQL";
 
-const LAYOUT: &str =
-    "a PATH is a directory with schema.sql, procedures.sql and invariants.sql, or a file of SQL";
+/// Folders that hold no application of their own, and how deep one may lie.
+const SKIPPED: [&str; 4] = ["node_modules", "target", "vendor", "dist"];
+const DEPTH_MAX: usize = 8;
+/// More files than that are no application's directory.
+const FILES_MAX: usize = 100_000;
 
 /// The largest SQL file that is read: places in it are 32-bit.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -38,18 +42,47 @@ pub fn read_sources(paths: &[PathBuf]) -> Result<Sources, Failure> {
 }
 
 fn read_directory(directory: &Path, sources: &mut Sources) -> Result<(), Failure> {
-    let schema = directory.join(FILES[0]);
-    if !schema.exists() {
-        let is_empty =
-            std::fs::read_dir(directory).map_err(|error| unreadable(directory, &error))?.next().is_none();
-        let what =
-            if is_empty { "the directory is empty" } else { "there is no schema.sql in this directory" };
-        return Err(Failure::input(format!("{}: error: {what}\nhint: {LAYOUT}", directory.display())));
+    let mut files = Vec::new();
+    list(directory, "", 0, &mut files)?;
+    let chosen = layout::choose(&files).map_err(|problem| {
+        let what = match problem {
+            LayoutError::Nothing if files.is_empty() => "the directory is empty".to_owned(),
+            LayoutError::Nothing => "there is no schema.sql in this directory, and no migrations".to_owned(),
+            LayoutError::Ambiguous(folders) => {
+                format!("these could all be the migrations: {}; name one of them", folders.join(", "))
+            }
+        };
+        Failure::input(format!("{}: error: {what}\nhint: {LAYOUT}", directory.display()))
+    })?;
+    for name in chosen {
+        let path = directory.join(&name);
+        sources.add(path.display().to_string(), read_text(&path)?);
     }
-    for name in FILES {
-        let path = directory.join(name);
-        if path.exists() {
-            sources.add(path.display().to_string(), read_text(&path)?);
+    Ok(())
+}
+
+/// Every file below the directory that could be read, by its path from there.
+fn list(directory: &Path, prefix: &str, depth: usize, files: &mut Vec<String>) -> Result<(), Failure> {
+    let entries = std::fs::read_dir(directory).map_err(|error| unreadable(directory, &error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| unreadable(directory, &error))?;
+        // A name that is no text is none that a layout has.
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = format!("{prefix}{name}");
+        let Ok(kind) = std::fs::metadata(entry.path()) else { continue };
+        if kind.is_dir() {
+            let hidden = name.starts_with('.') && name != ".sqlx";
+            if !hidden && !SKIPPED.contains(&name.as_str()) && depth < DEPTH_MAX {
+                list(&entry.path(), &format!("{path}/"), depth + 1, files)?;
+            }
+        } else {
+            files.push(path);
+        }
+        if files.len() > FILES_MAX {
+            return Err(Failure::input(format!(
+                "{}: error: there are more than {FILES_MAX} files below it\nhint: {LAYOUT}",
+                directory.display()
+            )));
         }
     }
     Ok(())

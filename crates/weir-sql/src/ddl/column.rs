@@ -54,16 +54,7 @@ impl Schema {
             ));
         }
         let end = span_of_column(piece, definition, span);
-        table.columns.push(Column {
-            name: name.to_owned(),
-            ty,
-            not_null: false,
-            not_null_span: None,
-            default: None,
-            generated_always: false,
-            generated: None,
-            span: end,
-        });
+        table.columns.push(Column::plain(name.to_owned(), ty, end));
         let index = table.columns.len() - 1;
         if let Some(domain) = &domain {
             Schema::adopt_domain(table, index, domain, piece.token(type_name.location));

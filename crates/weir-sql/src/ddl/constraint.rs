@@ -88,7 +88,7 @@ impl Schema {
     ) -> Result<(), Diagnostic> {
         let span = constraint_span(piece, constraint);
         if !constraint.indexname.is_empty() {
-            return Err(Diagnostic::unsupported(span, "USING INDEX", "name the columns of the key"));
+            return self.key_of_index(table, constraint, span);
         }
         let columns = match column {
             Some(column) => vec![column],
@@ -124,6 +124,40 @@ impl Schema {
             return Ok(());
         }
         for column in columns {
+            table.columns[column].not_null = true;
+            table.columns[column].not_null_span.get_or_insert(span);
+        }
+        table.primary_key = Some(key);
+        Ok(())
+    }
+
+    /// `PRIMARY KEY USING INDEX name`: the index becomes the key.
+    fn key_of_index(&self, table: &mut Table, constraint: &Constraint, span: Span) -> Result<(), Diagnostic> {
+        let wrong = |what: &str| {
+            let message = format!("index \"{}\" {what}", constraint.indexname);
+            Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message)
+        };
+        let at = table.indexes.iter().position(|index| index.name == constraint.indexname);
+        let at = at.ok_or_else(|| wrong("does not exist"))?;
+        let index = &table.indexes[at];
+        let plain = index.keys.iter().map(|key| match key.expr.kind {
+            ExprKind::Column { column, .. } => Some(column),
+            _ => None,
+        });
+        let plain: Option<Vec<ColumnIndex>> = plain.collect();
+        let columns = plain.filter(|_| index.unique && index.predicate.is_none());
+        let columns = columns.ok_or_else(|| wrong("is not a unique index over plain columns"))?;
+        let name = match constraint.conname.as_str() {
+            "" => index.name.clone(),
+            name => name.to_owned(),
+        };
+        let key = UniqueKey { name, columns, nulls_not_distinct: index.nulls_not_distinct, span };
+        table.indexes.remove(at);
+        if kind(constraint) != ConstrType::ConstrPrimary {
+            table.unique_keys.push(key);
+            return Ok(());
+        }
+        for &column in &key.columns {
             table.columns[column].not_null = true;
             table.columns[column].not_null_span.get_or_insert(span);
         }

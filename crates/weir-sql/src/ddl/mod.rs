@@ -11,6 +11,7 @@
 //!   storage parameters and `CONCURRENTLY` of an index, and the storage parameters of a table.
 
 mod alter;
+mod anonymous;
 mod column;
 mod comment;
 mod constraint;
@@ -31,7 +32,7 @@ mod view;
 
 pub(crate) use names::{expression_name, qualified, relation_name, statement_name};
 pub(crate) use partition::partition_alone;
-pub(crate) use settings::serializable;
+pub(crate) use settings::{constant, serializable};
 pub(crate) use types::{fold_labels, same_type};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,6 +137,8 @@ impl Schema {
             node::Node::AlterDomainStmt(alter) => self.alter_domain(piece, &alter, head),
             node::Node::RenameStmt(rename) => self.rename(piece, &rename, head),
             node::Node::CreateTrigStmt(create) => self.create_trigger(piece, *create, head),
+            node::Node::AlterObjectSchemaStmt(alter) => self.set_schema(&alter, head),
+            statement @ node::Node::DoStmt(_) => self.anonymous_block(piece, &statement, span, head),
             other => self.pass_over(&other, head),
         }
     }

@@ -1,6 +1,6 @@
 //! ALTER … RENAME. What is bound refers to tables and columns by number, so only names change.
 
-use pg_query::protobuf::{ObjectType, RangeVar, RenameStmt, node};
+use pg_query::protobuf::{AlterObjectSchemaStmt, ObjectType, RangeVar, RenameStmt, node};
 use weir_types::SqlState;
 
 use super::types::object_path;
@@ -55,6 +55,19 @@ impl Schema {
         }
     }
 
+    /// `ALTER TABLE … SET SCHEMA`.
+    pub(super) fn set_schema(&mut self, alter: &AlterObjectSchemaStmt, head: Span) -> Result<(), Diagnostic> {
+        let Some(range) = &alter.relation else {
+            let refusal = Diagnostic::unsupported(head, "this SET SCHEMA", "create it where it is to be");
+            return Err(refusal);
+        };
+        let new = qualified(&alter.newschema, &range.relname);
+        match self.rename_to(&relation_name(range), &new) || alter.missing_ok {
+            true => Ok(()),
+            false => Err(Diagnostic::new(SqlState::UNDEFINED_TABLE, head, "there is nothing of that name")),
+        }
+    }
+
     fn rename_column(
         &mut self,
         piece: Piece<'_>,
@@ -94,16 +107,19 @@ impl Schema {
     }
 
     fn rename_relation(&mut self, range: &RangeVar, new: &str) -> bool {
-        let (old, new) = (relation_name(range), qualified(&range.schemaname, new));
+        self.rename_to(&relation_name(range), &qualified(&range.schemaname, new))
+    }
+
+    fn rename_to(&mut self, old: &str, new: &str) -> bool {
         let catalog = &mut self.catalog;
         for root in catalog.partitions.values_mut().filter(|root| **root == old) {
-            root.clone_from(&new);
+            new.clone_into(root);
         }
-        if self.default_partitions.remove(&old) {
-            self.default_partitions.insert(new.clone());
+        if self.default_partitions.remove(old) {
+            self.default_partitions.insert(new.to_owned());
         }
-        if let Some(root) = catalog.partitions.remove(&old) {
-            catalog.partitions.insert(new, root);
+        if let Some(root) = catalog.partitions.remove(old) {
+            catalog.partitions.insert(new.to_owned(), root);
             return true;
         }
         let keys = catalog.tables.iter_mut().flat_map(|table| {
@@ -116,7 +132,7 @@ impl Schema {
             .chain(catalog.sequences.iter_mut().map(|sequence| &mut sequence.name));
         let mut found = false;
         for name in names.filter(|name| **name == old) {
-            name.clone_from(&new);
+            new.clone_into(name);
             found = true;
         }
         found

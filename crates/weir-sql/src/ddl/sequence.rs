@@ -214,11 +214,12 @@ impl Schema {
         let wanted = relation_name(range);
         let options = SequenceOptions::read(piece, &alter.options, span)?;
         let (Some(names), 1) = (&options.owned_by, alter.options.len()) else {
-            return Err(Diagnostic::unsupported(
+            let refusal = Diagnostic::unsupported(
                 span,
                 "this ALTER SEQUENCE",
                 "write the options in CREATE SEQUENCE; OWNED BY may be altered",
-            ));
+            );
+            return self.ignored(refusal, false);
         };
         let owner = self.sequence_owner(names, span)?;
         let found = self.catalog.sequences.iter_mut().find(|sequence| sequence.name == wanted);

@@ -32,7 +32,7 @@ const THIS_VALUE: &[(&str, &[&str])] = &[
     ("intervalstyle", &["postgres"]),
 ];
 
-fn constant(node: &Node) -> String {
+pub(crate) fn constant(node: &Node) -> String {
     match &node.node {
         Some(node::Node::AConst(constant)) => match &constant.val {
             Some(a_const::Val::Sval(string)) => string.sval.clone(),

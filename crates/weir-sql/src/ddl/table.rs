@@ -47,6 +47,14 @@ impl Schema {
         table: &mut Table,
         name_span: Span,
     ) -> Result<(), Diagnostic> {
+        for parent in &create.inh_relations {
+            // What a tolerant reading knows of INHERITS: the columns and checks of the parent.
+            if let Some(node::Node::RangeVar(parent)) = &parent.node {
+                let options = INCLUDING_CONSTRAINTS | INCLUDING_DEFAULTS;
+                let like = TableLikeClause { relation: Some(parent.clone()), options, relation_oid: 0 };
+                self.columns_like(piece, table, &like)?;
+            }
+        }
         let mut constraints: Vec<TableConstraint<'_>> = Vec::new();
         for element in &create.table_elts {
             match &element.node {
@@ -91,10 +99,9 @@ impl Schema {
     ) -> Result<(), Diagnostic> {
         let Some(range) = &like.relation else { return Ok(()) };
         let span = piece.token(range.location);
-        // Bits of PostgreSQL's TableLikeOption: COMMENTS 1, CONSTRAINTS 4, DEFAULTS 8, GENERATED 16, IDENTITY 32,
-        // INDEXES 64.
-        let (constraints, defaults) = (like.options & 4 != 0, like.options & 8 != 0);
-        if like.options & (16 | 32 | 64) != 0 && self.notes.is_none() {
+        let constraints = like.options & INCLUDING_CONSTRAINTS != 0;
+        let defaults = like.options & INCLUDING_DEFAULTS != 0;
+        if like.options & INCLUDING_MORE != 0 && self.notes.is_none() {
             return Err(Diagnostic::unsupported(
                 span,
                 "LIKE … INCLUDING indexes, identity or generated columns",
@@ -115,6 +122,12 @@ impl Schema {
         Ok(())
     }
 }
+
+/// Bits of PostgreSQL's `TableLikeOption`.
+const INCLUDING_CONSTRAINTS: u32 = 1 << 2;
+const INCLUDING_DEFAULTS: u32 = 1 << 3;
+/// Generated columns, identity and indexes.
+const INCLUDING_MORE: u32 = 1 << 4 | 1 << 5 | 1 << 6;
 
 pub(super) fn kind(constraint: &Constraint) -> ConstrType {
     ConstrType::try_from(constraint.contype).unwrap_or(ConstrType::Undefined)

@@ -180,15 +180,6 @@ pub(crate) fn same_type(create: &CreateEnumStmt, alter: &AlterEnumStmt) -> bool 
 
 /// A table of one column, `value`, which is what a domain's CHECK speaks of.
 fn value_table(base: &SqlType, span: Span) -> Table {
-    let column = Column {
-        name: "value".to_owned(),
-        ty: base.clone(),
-        not_null: false,
-        not_null_span: None,
-        default: None::<Expr>,
-        generated_always: false,
-        generated: None,
-        span,
-    };
+    let column = Column::plain("value".to_owned(), base.clone(), span);
     Table { columns: vec![column], ..Table::named(crate::catalog::TableId(u32::MAX), "domain", span) }
 }

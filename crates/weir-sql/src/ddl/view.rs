@@ -6,7 +6,7 @@ use weir_types::SqlState;
 use super::{Schema, relation_name};
 use crate::binder::{self, expr_strings};
 use crate::bound::{Query, Statement};
-use crate::catalog::View;
+use crate::catalog::{Column, Table, View};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 
@@ -56,11 +56,12 @@ impl Schema {
         };
         let place = piece.token(range.location);
         if ObjectType::try_from(create.objtype) != Ok(ObjectType::ObjectMatview) {
-            return Err(Diagnostic::unsupported(
+            self.only_analysed(Diagnostic::unsupported(
                 place,
                 "CREATE TABLE AS",
                 "create the table, and fill it with INSERT … SELECT in a procedure",
-            ));
+            ))?;
+            return self.create_table_as(piece, create, range, span);
         }
         if self.check_new_relation(piece, range, create.if_not_exists)? {
             return Ok(());
@@ -68,6 +69,27 @@ impl Schema {
         let aliases = into.map_or(&[][..], |into| &into.col_names);
         let query = self.view_query(piece, create.query.as_deref(), aliases, place)?;
         self.catalog.views.push(View { name: relation_name(range), query, materialized: true, span });
+        Ok(())
+    }
+
+    /// A table with the columns of the query; its rows are nothing to the analysis.
+    fn create_table_as(
+        &mut self,
+        piece: Piece<'_>,
+        create: &CreateTableAsStmt,
+        range: &RangeVar,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        if self.check_new_relation(piece, range, create.if_not_exists)? {
+            return Ok(());
+        }
+        let place = piece.token(range.location);
+        let names = create.into.as_deref().map_or(&[][..], |into| &into.col_names);
+        let query = self.view_query(piece, create.query.as_deref(), names, place)?;
+        let mut table = Table::named(self.next_table_id(), relation_name(range), span);
+        table.columns =
+            query.columns.into_iter().map(|column| Column::plain(column.name, column.ty, place)).collect();
+        self.catalog.tables.push(table);
         Ok(())
     }
 

@@ -31,6 +31,12 @@ pub(crate) struct Surroundings<'a> {
     pub mentions: Option<&'a Mentions>,
 }
 
+impl<'a> Surroundings<'a> {
+    pub fn context(&self) -> Context<'a> {
+        Context { signatures: self.signatures, ..Context::new(self.catalog).noting(self.notes) }
+    }
+}
+
 /// Binds the body of the procedure `signatures[index]`.
 ///
 /// `create`'s locations are bytes of `piece`; `span` is the whole statement. Errors have their place.

@@ -269,7 +269,7 @@ impl Body<'_> {
 }
 
 /// The type of the one cast that `SELECT CAST(NULL AS type)` is.
-fn cast_type(parsed: &Node) -> Option<&TypeName> {
+pub(crate) fn cast_type(parsed: &Node) -> Option<&TypeName> {
     let node::Node::SelectStmt(select) = parsed.node.as_ref()? else { return None };
     let [Node { node: Some(node::Node::ResTarget(target)) }] = select.target_list.as_slice() else {
         return None;

@@ -22,4 +22,5 @@ mod bind_tests;
 mod structure_tests;
 
 pub(crate) use bind::{Surroundings, bind_procedure};
+pub(crate) use declare::cast_type;
 pub(crate) use trigger::bind_trigger;
