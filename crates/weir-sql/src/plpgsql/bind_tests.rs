@@ -13,11 +13,8 @@ use crate::source::{Diagnostic, Sources, Span};
 
 fn catalog() -> Catalog {
     let mut sources = Sources::default();
-    sources.add(
-        "s",
-        "create table t (id int, name text, amount numeric(12, 2));
-         create table log (at timestamp, what varchar(20));",
-    );
+    let t = "create table t (id int, name text, amount numeric(12, 2));";
+    sources.add("s", format!("{t} create table log (at timestamp, what varchar(20));"));
     crate::load(sources).expect("the schema of the tests is right").catalog
 }
 
