@@ -6,7 +6,7 @@ use weir_sql::{Application, Span};
 
 use crate::Analysis;
 use crate::invariant::column_list;
-use crate::partitioning::{Key, reason, reason_rows, where_clause};
+use crate::partitioning::{Clause, Conflict, Key, reason, reason_rows, where_clause};
 use crate::plan::{Guard, Placement};
 
 pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
@@ -106,55 +106,64 @@ fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
 
 /// The conflict that makes a transaction global, or is between servers where its parameters disagree.
 fn global_because(app: &Application, analysis: &Analysis, procedure: usize) -> Value {
-    let Some(because) = analysis.partitioning.transactions[procedure].because else { return Value::Null };
-    let conflict = &analysis.partitioning.conflicts[because.conflict];
+    let partitioning = &analysis.partitioning;
+    let Some(because) = partitioning.transactions[procedure].because else { return Value::Null };
+    let conflict = &partitioning.conflicts[because.conflict];
     let with = if because.left { conflict.right } else { conflict.left };
     json!({
         "transaction": app.procedures[with].name,
-        "conflict": because.conflict,
-        "clause": because.clause,
-        "text": reason(app, &analysis.partitioning, because),
-        "rows": reason_rows(app, &analysis.effects, &analysis.partitioning, because),
+        "text": reason(app, partitioning, because),
+        "rows": reason_rows(app, &analysis.effects, partitioning, because),
+        "clause": clause(app, analysis, conflict, &conflict.clauses[because.clause]),
     })
 }
 
-fn partitioning(app: &Application, analysis: &Analysis) -> Value {
+fn clause(app: &Application, analysis: &Analysis, conflict: &Conflict, clause: &Clause) -> Value {
     let partitioning = &analysis.partitioning;
     let side = |procedure: usize, entry: usize| {
         let entry = &partitioning.sets.entries[procedure][entry];
         let table = app.catalog.table(entry.table);
         json!({
+            "transaction": app.procedures[procedure].name,
             "access": entry.kind.name(),
             "for": entry.cause.name(),
             "rows": where_clause(app, &analysis.effects[procedure], table, entry, procedure),
             "source": source(app, entry.span),
         })
     };
+    let key = |procedure: usize, key: Key| match key {
+        Key::Own => Value::Null,
+        Key::Parameter(index) => json!(app.procedures[procedure].parameters[index].name),
+    };
+    let keys = |procedure: usize| partitioning.transactions[procedure].home_keys();
+    let table = partitioning.sets.entries[conflict.left][clause.left].table;
+    let columns: Vec<ColumnIndex> = clause.touched.iter().flatten().copied().collect();
+    let equal = clause.keys.iter().map(|(a, b)| json!([key(conflict.left, *a), key(conflict.right, *b)]));
+    json!({
+        "table": app.catalog.table(table).name,
+        "columns": names(app, table, &columns),
+        "left": side(conflict.left, clause.left),
+        "right": side(conflict.right, clause.right),
+        "equal": equal.collect::<Vec<_>>(),
+        "local": clause.is_local(keys(conflict.left), keys(conflict.right)),
+    })
+}
+
+fn partitioning(app: &Application, analysis: &Analysis) -> Value {
+    /// The others of a conflict are counted; those between servers come first.
+    const CLAUSES_MAX: usize = 3;
+    let partitioning = &analysis.partitioning;
+    let keys = |procedure: usize| partitioning.transactions[procedure].home_keys();
     let conflicts = partitioning.conflicts.iter().map(|conflict| {
-        let key = |procedure: usize, key: Key| match key {
-            Key::Own => Value::Null,
-            Key::Parameter(index) => json!(app.procedures[procedure].parameters[index].name),
-        };
-        let keys = |procedure: usize| partitioning.transactions[procedure].home_keys();
-        let clauses = conflict.clauses.iter().map(|clause| {
-            let table = partitioning.sets.entries[conflict.left][clause.left].table;
-            let columns: Vec<ColumnIndex> = clause.touched.iter().flatten().copied().collect();
-            let equal =
-                clause.keys.iter().map(|(a, b)| json!([key(conflict.left, *a), key(conflict.right, *b)]));
-            json!({
-                "table": app.catalog.table(table).name,
-                "columns": names(app, table, &columns),
-                "left": side(conflict.left, clause.left),
-                "right": side(conflict.right, clause.right),
-                "equal": equal.collect::<Vec<_>>(),
-                "local": clause.is_local(keys(conflict.left), keys(conflict.right)),
-            })
-        });
+        let mut clauses: Vec<&Clause> = conflict.clauses.iter().collect();
+        clauses.sort_by_key(|clause| clause.is_local(keys(conflict.left), keys(conflict.right)));
+        let shown = clauses.iter().take(CLAUSES_MAX).map(|each| clause(app, analysis, conflict, each));
         json!({
             "left": app.procedures[conflict.left].name,
             "right": app.procedures[conflict.right].name,
             "local": partitioning.is_local(conflict),
-            "clauses": clauses.collect::<Vec<_>>(),
+            "clauses": shown.collect::<Vec<_>>(),
+            "clauses_in_all": conflict.clauses.len(),
         })
     });
     json!({

@@ -175,6 +175,12 @@ fn accesses_beyond_the_paper() {
             expect: &["register: local (who)", "rename: local (k)"],
         },
         Case {
+            what: "also by calls of the one transaction that writes the table",
+            schema: "CREATE TABLE u (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE NOT NULL);",
+            procedures: &[("register(who text, m text)", "INSERT INTO u (name) VALUES (who);")],
+            expect: &["register: local (who)"],
+        },
+        Case {
             what: "an excluded row is looked for, where its operator is equality",
             schema: "CREATE TABLE stay (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, room integer NOT NULL,
                          nights daterange, EXCLUDE USING gist (room WITH =, nights WITH &&));",
@@ -321,6 +327,31 @@ fn keys_that_are_forced() {
                 ),
             ],
             expect: &["lines_of: local (c)", "buy: local (d)"],
+        },
+        Case {
+            what: "not if the order may be left out, so that somebody else may give the line one",
+            schema: "CREATE SEQUENCE ids;
+                CREATE TABLE orders (id bigint PRIMARY KEY, customer bigint NOT NULL);
+                CREATE TABLE line (order_id bigint, n integer, v integer);",
+            procedures: &[
+                (
+                    "lines_of(c bigint)",
+                    "SELECT sum(line.v) INTO n FROM orders JOIN line ON line.order_id = orders.id WHERE orders.customer = c;",
+                ),
+                (
+                    "buy(d bigint, half boolean)",
+                    "m := nextval('ids'); INSERT INTO line VALUES (m, 1, 5);
+                     IF half THEN RETURN; END IF; INSERT INTO orders VALUES (m, d);",
+                ),
+                ("adopt(o bigint, c bigint)", "INSERT INTO orders VALUES (o, c);"),
+            ],
+            expect: &["lines_of: local (c)", "buy: global (d)", "adopt: local/global (o, c)"],
+        },
+        Case {
+            what: "a number that is taken is seen by whoever chooses it, whatever else the rows hold",
+            schema: "CREATE TABLE orders (id bigint PRIMARY KEY, customer bigint NOT NULL);",
+            procedures: &[("open(o bigint, c bigint)", "INSERT INTO orders VALUES (o, c);")],
+            expect: &["open: local (o)"],
         },
         Case {
             what: "not if orders may go and come back with another customer",

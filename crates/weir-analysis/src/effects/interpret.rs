@@ -12,7 +12,7 @@ use weir_sql::bound::{
 use weir_sql::{Application, Span};
 
 use super::{
-    ColumnOperation, Context, Frame, Operation, ProcedureEffects, Read, ReadId, Term, TermId, Terms,
+    ColumnOperation, Context, Frame, Moment, Operation, ProcedureEffects, Read, ReadId, Term, TermId, Terms,
 };
 
 /// Calls nested deeper than this are taken for recursion.
@@ -73,6 +73,8 @@ pub(super) struct Interpreter<'a> {
     pub result_rows: Vec<ReadId>,
     /// Within a condition, where a column's value is compared and goes nowhere else.
     pub comparing: bool,
+    /// Places so far that may leave a loop, a block or a body.
+    departures: u32,
     frame: CallFrame,
     calls: Vec<&'a Procedure>,
     /// The rows that a running trigger function has returned.
@@ -90,6 +92,7 @@ impl<'a> Interpreter<'a> {
             transparent: BTreeMap::new(),
             result_rows: Vec::new(),
             comparing: false,
+            departures: 0,
             frame: CallFrame { env: Vec::new(), writes_before_iteration: 0 },
             calls: Vec::new(),
             returned: Vec::new(),
@@ -109,6 +112,7 @@ impl<'a> Interpreter<'a> {
 
     pub fn add_read(&mut self, table: weir_sql::catalog::TableId, span: Span) -> ReadId {
         let id = ReadId(self.effects.reads.len() as u32);
+        let moment = self.moment();
         self.effects.reads.push(Read {
             table,
             columns: BTreeSet::new(),
@@ -119,6 +123,7 @@ impl<'a> Interpreter<'a> {
             locked: false,
             by_key_alone: false,
             context: self.context.clone(),
+            moment,
             span,
         });
         id
@@ -293,7 +298,13 @@ impl<'a> Interpreter<'a> {
         self.calls.last().expect("a body runs within its call")
     }
 
+    pub(super) fn moment(&self) -> Moment {
+        let order = self.effects.reads.len() + self.effects.writes.len();
+        Moment { order, departures: self.departures }
+    }
+
     fn leave(&mut self) {
+        self.departures += 1;
         if self.effects.writes.len() > self.frame.writes_before_iteration {
             self.effects.irregular = true;
         }

@@ -68,6 +68,7 @@ pub struct Read {
     /// The target of an UPDATE or DELETE that has no other condition than its key.
     pub by_key_alone: bool,
     pub context: Context,
+    pub moment: Moment,
     pub span: Span,
 }
 
@@ -76,6 +77,7 @@ pub struct Write {
     pub table: TableId,
     pub operation: Operation,
     pub context: Context,
+    pub moment: Moment,
     pub span: Span,
 }
 
@@ -114,6 +116,14 @@ pub enum ColumnOperation {
     Min(TermId),
     /// Another expression over the same row.
     Apply(TermId),
+}
+
+/// When a statement comes, in the order of the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    pub order: usize,
+    /// How many places before it may have left a loop, a block or a body.
+    pub departures: u32,
 }
 
 /// The loops and branches around a statement, outermost first.

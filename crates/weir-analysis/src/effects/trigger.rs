@@ -45,14 +45,16 @@ impl<'a> Interpreter<'a> {
         let mut triggers: Vec<&'a Trigger> =
             self.app.catalog.triggers.iter().filter(|trigger| trigger.table == table).collect();
         if triggers.is_empty() {
-            self.effects.writes.push(Write { table, operation: operation.clone(), context, span });
+            let moment = self.moment();
+            self.effects.writes.push(Write { table, operation: operation.clone(), context, moment, span });
             return operation;
         }
         triggers.sort_by(|a, b| a.name.cmp(&b.name));
         let (before, after): (Vec<&'a Trigger>, Vec<&'a Trigger>) =
             triggers.into_iter().partition(|trigger| trigger.timing == TriggerTiming::Before);
         self.before(table, &mut operation, &before, span);
-        self.effects.writes.push(Write { table, operation: operation.clone(), context, span });
+        let moment = self.moment();
+        self.effects.writes.push(Write { table, operation: operation.clone(), context, moment, span });
         let mut rows = self.rows_around(table, &operation);
         for event in events(&operation) {
             for trigger in after.iter().filter(|trigger| event.fires(trigger)) {

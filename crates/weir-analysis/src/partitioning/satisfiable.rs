@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::Application;
 use weir_sql::bound::{ParameterMode, VariableId};
-use weir_sql::catalog::{ColumnIndex, Table, TableId};
+use weir_sql::catalog::{ColumnIndex, Table, TableId, Trigger, TriggerTiming};
 use weir_types::SqlType;
 
 use super::Key;
 use super::atoms::{Atom, Operand};
 use super::order::Order;
 use super::sets::{Entry, Sets};
-use crate::effects::{OPAQUE, Operation, ProcedureEffects, ReadId, Term, TermId};
+use crate::effects::{OPAQUE, Operation, ProcedureEffects, ReadId, Term, TermId, Write};
 
 type NodeId = usize;
 
@@ -406,14 +406,18 @@ impl<'a> Clause<'a> {
                 _ => None,
             })
             .collect();
+        let app = self.app;
         for side in 0..2 {
             let Access { effects, entry, .. } = self.sides[side];
-            for write in effects.writes.iter().filter(|_| !effects.irregular) {
+            for write in effects.writes.iter().filter(|write| comes_with(app, entry, write)) {
                 let Operation::Insert { values, on_conflict: None } = &write.operation else { continue };
-                if !entry.context.starts_with(&write.context) {
-                    continue;
-                }
-                for (name, key) in self.lasting_keys(write.table) {
+                // A call that fails has read all the same, perhaps the very row that its insert would have
+                // met; only of a fresh key nobody else has a row.
+                let fresh = |key: &[ColumnIndex]| key.iter().any(|&c| self.sets.is_fresh(write.table, c));
+                let keys = self.lasting_keys(write.table);
+                let keys: Vec<_> =
+                    keys.into_iter().filter(|(_, key)| entry.kind.is_write() || fresh(key)).collect();
+                for (name, key) in keys {
                     for column in 0..values.len() {
                         let name = format!("{name}.{column}");
                         if names.contains(&name) {
@@ -548,4 +552,15 @@ impl<'a> Clause<'a> {
         columns.sort();
         columns
     }
+}
+
+/// Whoever makes the access makes the write as well, and nothing takes it back.
+fn comes_with(app: &Application, entry: &Entry, write: &Write) -> bool {
+    let no_way_around = match write.moment.order < entry.moment.order {
+        true => write.moment.departures == 0,
+        false => write.moment.departures == entry.moment.departures,
+    };
+    let skips = |trigger: &Trigger| trigger.table == write.table && trigger.timing == TriggerTiming::Before;
+    let may_be_skipped = app.catalog.triggers.iter().any(skips);
+    no_way_around && entry.context.starts_with(&write.context) && !may_be_skipped
 }

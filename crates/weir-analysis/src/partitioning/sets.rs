@@ -13,7 +13,7 @@ use weir_sql::catalog::{
 
 use super::atoms::{self, Atom, Pending};
 use crate::effects::{
-    ColumnOperation, Context, Key, Operation, ProcedureEffects, ReadId, Term, TermId, Write,
+    ColumnOperation, Context, Key, Moment, Operation, ProcedureEffects, ReadId, Term, TermId, Write,
 };
 
 /// A column, or (`None`) whether the row is there.
@@ -31,6 +31,7 @@ pub struct Entry {
     /// Columns of the row and what they are known to be equal to.
     pub values: Key,
     pub context: Context,
+    pub moment: Moment,
     pub span: Span,
     /// The condition: one of these holds. No alternative at all is *never*.
     pub alternatives: Vec<Vec<Atom>>,
@@ -76,6 +77,8 @@ pub struct Sets {
     updated: BTreeSet<(TableId, ColumnIndex)>,
     /// Tables from which somebody deletes.
     deleted: BTreeSet<TableId>,
+    /// Columns that nobody ever gives a value but the one generator.
+    fresh: BTreeSet<(TableId, ColumnIndex)>,
 }
 
 impl Cause {
@@ -108,7 +111,7 @@ impl Sets {
     pub fn new(catalog: &Catalog, effects: &[ProcedureEffects], definition: Definition) -> Sets {
         let fresh = always_generated(effects);
         let entries = effects.iter().map(|own| entries_of(catalog, own, &fresh, definition)).collect();
-        let mut sets = Sets { entries, ..Sets::default() };
+        let mut sets = Sets { entries, fresh, ..Sets::default() };
         for entry in sets.entries.iter().flatten() {
             match entry.kind {
                 Kind::Update => {
@@ -129,13 +132,18 @@ impl Sets {
         !self.updated.contains(&(table, column))
     }
 
+    /// A new value of the column is that of no other row, gone or there.
+    pub fn is_fresh(&self, table: TableId, column: ColumnIndex) -> bool {
+        self.fresh.contains(&(table, column))
+    }
+
     /// Nobody deletes from the table: a key that nobody changes names one row for all time.
     pub fn is_lasting(&self, table: TableId) -> bool {
         !self.deleted.contains(&table)
     }
 }
 
-/// Columns that nobody ever gives a value but the one generator: a new value is that of no row, gone or there.
+/// See [`Sets::is_fresh`].
 fn always_generated(effects: &[ProcedureEffects]) -> BTreeSet<(TableId, ColumnIndex)> {
     let mut sources: BTreeMap<(TableId, ColumnIndex), BTreeSet<Option<Option<SequenceId>>>> = BTreeMap::new();
     for own in effects {
@@ -178,8 +186,7 @@ fn entries_of(
             Cause::Statement,
             row,
             Key::new(),
-            &read.context,
-            read.span,
+            At { context: &read.context, moment: read.moment, span: read.span },
         );
     }
     for write in &effects.writes {
@@ -199,10 +206,24 @@ fn all_columns(table: &Table) -> Touched {
     with_existence(0..table.columns.len())
 }
 
+/// Where and when a statement stands.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    context: &'a Context,
+    moment: Moment,
+    span: Span,
+}
+
+impl At<'_> {
+    fn of(write: &Write) -> At<'_> {
+        At { context: &write.context, moment: write.moment, span: write.span }
+    }
+}
+
 struct Builder<'a> {
     catalog: &'a Catalog,
     effects: &'a ProcedureEffects,
-    /// See [`always_generated`].
+    /// See [`Sets::is_fresh`].
     fresh: &'a BTreeSet<(TableId, ColumnIndex)>,
     entries: Vec<Entry>,
 }
@@ -217,17 +238,28 @@ impl Builder<'_> {
         cause: Cause,
         row: Option<ReadId>,
         values: Key,
-        context: &Context,
-        span: Span,
+        at: At<'_>,
     ) {
         if touched.is_empty() {
             return;
         }
         let compared = kind == Kind::Read;
         let (alternatives, pending) = atoms::of(self.effects, row, &values, compared);
+        let At { context, moment, span } = at;
         let context = context.clone();
-        let entry = Entry { table, touched, kind, cause, row, values, context, span, alternatives, pending };
-        self.entries.push(entry);
+        self.entries.push(Entry {
+            table,
+            touched,
+            kind,
+            cause,
+            row,
+            values,
+            context,
+            moment,
+            span,
+            alternatives,
+            pending,
+        });
     }
 
     fn write(&mut self, write: &Write, definition: Definition) {
@@ -239,7 +271,7 @@ impl Builder<'_> {
             });
         };
         let mut add = |kind, touched, row, values| {
-            self.add(write.table, touched, kind, Cause::Statement, row, values, &write.context, write.span);
+            self.add(write.table, touched, kind, Cause::Statement, row, values, At::of(write));
         };
         match &write.operation {
             Operation::Insert { values, on_conflict } => {
@@ -288,7 +320,7 @@ impl Builder<'_> {
             table.primary_key.iter().chain(&table.unique_keys).filter(never_fresh).collect();
         let mut look = |of, columns: &[ColumnIndex], cause, values| {
             let touched = with_existence(columns.iter().copied());
-            self.add(of, touched, Kind::Read, cause, None, values, &write.context, write.span);
+            self.add(of, touched, Kind::Read, cause, None, values, At::of(write));
         };
         for key in keys {
             let cause = Cause::Unique(key.name.clone());
@@ -380,7 +412,7 @@ impl Builder<'_> {
         let changed: Touched = key.columns.iter().map(|&column| Some(column)).collect();
         let mut add = |touched, kind| {
             let cause = Cause::ForeignKey(key.name.clone());
-            self.add(child.id, touched, kind, cause, None, known.clone(), &write.context, write.span);
+            self.add(child.id, touched, kind, cause, None, known.clone(), At::of(write));
         };
         add(existing, Kind::Read);
         match action {
@@ -400,7 +432,8 @@ impl Builder<'_> {
         for table in &self.catalog.tables {
             for kind in [Kind::Read, Kind::Update, Kind::Delete] {
                 let (none, nowhere) = (Key::new(), Context::new());
-                self.add(table.id, all_columns(table), kind, Cause::NotFollowed, None, none, &nowhere, span);
+                let at = At { context: &nowhere, moment: Moment::default(), span };
+                self.add(table.id, all_columns(table), kind, Cause::NotFollowed, None, none, at);
             }
         }
     }
