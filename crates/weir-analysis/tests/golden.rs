@@ -12,17 +12,7 @@ fn check(example: &str) {
     let app = support::example(example, |_, text| text);
     let analysis = analyze(&app);
     let actual = format!("{}{}", to_text(&app, &analysis, TextStyle::default()), details(&app, &analysis));
-    let path = support::root().join(format!("testdata/analysis/{example}.txt"));
-    if std::env::var_os("WEIR_UPDATE").is_some() {
-        std::fs::write(&path, &actual).expect("the golden file is writable");
-        return;
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        actual == expected,
-        "{} differs; WEIR_UPDATE=1 rewrites it. It would be:\n{actual}",
-        path.display()
-    );
+    support::golden(&format!("testdata/analysis/{example}.txt"), &actual);
     let json = to_json(&app, &analysis);
     assert_eq!(json["verdicts"].as_array().map(Vec::len), Some(analysis.verdicts.len()));
 }

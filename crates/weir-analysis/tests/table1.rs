@@ -107,17 +107,7 @@ fn check(example: &str, title: &str, paper: [usize; 4], differences: &[Differenc
     }
     assert_eq!(analysis.partitioning.gap(), 0.0);
     let actual = report(&app, &analysis, title, paper, differences);
-    let path = support::root().join(format!("crates/weir-analysis/tests/golden/{example}.txt"));
-    if std::env::var_os("WEIR_UPDATE").is_some() {
-        std::fs::write(&path, &actual).expect("the golden file is writable");
-        return;
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        actual == expected,
-        "{} differs; WEIR_UPDATE=1 rewrites it. It would be:\n{actual}",
-        path.display()
-    );
+    support::golden(&format!("crates/weir-analysis/tests/golden/{example}.txt"), &actual);
 }
 
 #[test]

@@ -59,3 +59,20 @@ pub fn read_to_analyze(text: &str) -> Application {
         }
     }
 }
+
+/// Compares with a file below the root, which `WEIR_UPDATE=1` rewrites.
+#[track_caller]
+#[allow(dead_code)]
+pub fn golden(file: &str, actual: &str) {
+    let path = root().join(file);
+    if std::env::var_os("WEIR_UPDATE").is_some() {
+        std::fs::write(&path, actual).expect("the golden file is writable");
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        actual == expected,
+        "{} differs; WEIR_UPDATE=1 rewrites it. It would be:\n{actual}",
+        path.display()
+    );
+}
