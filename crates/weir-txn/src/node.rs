@@ -13,7 +13,7 @@ use crate::exec::call::{self, Fragment, Role, Stop};
 use crate::exec::program::Program;
 use crate::ramp::message::{Age, Call, Decision, ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
-use crate::storage::{Position, Storage, Timestamp};
+use crate::storage::{Position, Storage, Timestamp, Undone};
 
 /// Deliberate bugs, one for each claim: the checks must catch every one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,8 @@ impl Node {
             }
             Request::Abort { txn } => {
                 if let Some(prepared) = self.participant.release(txn) {
-                    self.unpin(&prepared.writes);
+                    self.unpin(&prepared);
+                    self.storage.discard(prepared.undone);
                 }
                 self.wake(now_ms, txn, out);
             }
@@ -146,21 +147,28 @@ impl Node {
     ) {
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
-        let ran = self.run(txn, &call, Role::Part, timestamp, true);
+        let role = if participants.len() > 1 { Role::Part } else { Role::Unguarded };
+        let ran = self.run(txn, &call, role, timestamp, true);
         // What was done in place was only to see what it gives; COMMIT makes it visible.
-        self.storage.rollback(begin);
+        let undone = self.storage.rewind(begin);
         match ran {
             Ok(ran) => {
-                self.hold(txn, age, ran.writes, ran.claims, participants);
+                // A part that failed holds nothing: the last participant will refuse.
+                match ran.answers.error {
+                    None => self.hold(txn, age, ran.writes, undone, ran.claims, participants),
+                    Some(_) => self.storage.discard(undone),
+                }
                 out.replies.push((
                     txn.coordinator,
                     Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp },
                 ));
             }
             Err(Stop::Error(error)) => {
+                self.storage.discard(undone);
                 out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error }))
             }
             Err(Stop::Held { holder }) => {
+                self.storage.discard(undone);
                 self.wait_or_withdraw(
                     holder,
                     txn,
@@ -176,10 +184,15 @@ impl Node {
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
         match self.run(txn, &call, Role::Part, timestamp, false) {
-            Ok(ran) => out.replies.push((
-                txn.coordinator,
-                Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp },
-            )),
+            Ok(ran) => {
+                if ran.answers.error.is_some() {
+                    self.storage.rollback(begin);
+                }
+                out.replies.push((
+                    txn.coordinator,
+                    Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp },
+                ));
+            }
             Err(stop) => {
                 self.storage.rollback(begin);
                 match stop {
@@ -199,16 +212,18 @@ impl Node {
         txn: TxnId,
         age: Age,
         writes: Vec<Write>,
+        undone: Vec<Undone>,
         claims: Vec<crate::ramp::participant::Claim>,
         participants: Arc<[ShardId]>,
     ) {
-        for write in &writes {
-            if let Some(row) = write.row {
-                self.storage.pin(write.table, row);
-            }
-        }
+        let mut rows: Vec<_> =
+            writes.iter().filter_map(|write| write.row.map(|row| (write.table, row))).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        let pins = rows.into_iter().map(|(table, row)| (table, row, self.storage.pin(table, row))).collect();
         let at = self.storage.position();
-        self.participant.hold(txn, Prepared { age, writes: writes.into(), claims, participants, at });
+        let prepared = Prepared { age, writes: writes.into(), undone, pins, claims, participants, at };
+        self.participant.hold(txn, prepared);
     }
 
     fn on_decide(&mut self, now_ms: u64, txn: TxnId, age: Age, decision: Box<Decision>, out: &mut Effects) {
@@ -285,8 +300,19 @@ impl Node {
     fn commit(&mut self, txn: TxnId, timestamp: Timestamp) {
         let Some(prepared) = self.participant.release(txn) else { return };
         self.clock.observe(timestamp);
-        self.unpin(&prepared.writes);
-        self.apply(&prepared.writes, timestamp, prepared.at);
+        // Without claims another transaction may have inserted the same key.
+        let as_prepared = !self.bugs.no_guards
+            && prepared
+                .pins
+                .iter()
+                .all(|&(table, row, changes)| self.storage.is_untouched(table, row, changes));
+        self.unpin(&prepared);
+        if as_prepared {
+            self.storage.redo(prepared.undone, timestamp);
+        } else {
+            self.storage.discard(prepared.undone);
+            self.apply(&prepared.writes, timestamp, prepared.at);
+        }
         let writes = (!self.readers.is_empty()).then(|| prepared.writes.clone());
         let unsettled = Unsettled {
             timestamp,
@@ -304,11 +330,9 @@ impl Node {
         }
     }
 
-    fn unpin(&mut self, writes: &[Write]) {
-        for write in writes {
-            if let Some(row) = write.row {
-                self.storage.unpin(write.table, row);
-            }
+    fn unpin(&mut self, prepared: &Prepared) {
+        for &(table, row, _) in &prepared.pins {
+            self.storage.unpin(table, row);
         }
     }
 

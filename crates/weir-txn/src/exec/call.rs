@@ -23,7 +23,7 @@ use super::program::{
     Program, Target,
 };
 use super::returned::Returned;
-use super::routing::shard_of;
+use super::routing::{shard_of, shard_of_integer};
 use crate::node::PlantedBugs;
 use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
 use crate::ramp::participant::{Claim, Write};
@@ -34,10 +34,19 @@ use crate::storage::{Storage, Timestamp};
 pub enum Role<'a> {
     /// The only participant.
     Whole,
-    /// One of several, not the last.
+    /// One of several, not the last: it runs its [`super::slice`] of the procedure.
     Part,
+    /// Prepared although it is the only one (the planted bug "no guards").
+    Unguarded,
     /// The last: all others have prepared and said this.
     Last(&'a [(ShardId, Answers)]),
+}
+
+impl Role<'_> {
+    /// It will wait for its COMMIT.
+    pub(super) fn is_prepared(self) -> bool {
+        matches!(self, Role::Part | Role::Unguarded)
+    }
 }
 
 /// One shard's share of one transaction, about to run.
@@ -205,7 +214,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         fragment,
     };
     let result = run.procedure(procedure, &call.args);
-    let result = result.map(|values| {
+    let result = run.keep_error(result).map(|values| {
         run.ran.output.values = values;
         run.final_inserts();
         std::mem::take(&mut run.ran)
@@ -289,6 +298,17 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// A part's error is an answer, after those of the statements before it.
+    fn keep_error(&mut self, result: Result<Vec<Value>, Stop>) -> Result<Vec<Value>, Stop> {
+        match (result, self.fragment.role) {
+            (Err(Stop::Error(error)), Role::Part) => {
+                self.ran.answers.error = Some(error);
+                Ok(Vec::new())
+            }
+            (result, _) => result,
+        }
+    }
+
     fn truth(&mut self, expr: &CompiledExpr) -> Result<Truth, SqlError> {
         // A loop asks again and again; what a subquery cached is stale then.
         self.frame.begin_statement();
@@ -304,7 +324,18 @@ impl<'a> Run<'a> {
         }
         self.frame.set(procedure.found, Value::Bool(false));
         self.procedure = procedure;
+        if matches!(self.fragment.role, Role::Part) {
+            // What the client gets is the last participant's to say.
+            self.steps(&procedure.part)?;
+            return Ok(Vec::new());
+        }
         let flow = self.steps(&procedure.body)?;
+        if let Role::Last(answers) = self.fragment.role
+            && self.depth == 0
+            && let Some(error) = answers.iter().find_map(|(_, answers)| answers.error.clone())
+        {
+            return Err(Stop::Error(error));
+        }
         if procedure.returns_value {
             if flow != Flow::Return {
                 return Err(Stop::Error(SqlError::new(
@@ -511,8 +542,8 @@ impl<'a> Run<'a> {
                         self.returned.clear();
                         self.select(query, usize::MAX, true)?;
                         let rows = self.returned.take_rows();
-                        if place == Place::Here && matches!(self.fragment.role, Role::Part) {
-                            self.ran.answers.push(rows.iter().flatten().cloned().collect());
+                        if place == Place::Here && self.fragment.role.is_prepared() {
+                            self.ran.answers.statements.push(rows.iter().flatten().cloned().collect());
                         }
                         rows
                     }
@@ -568,13 +599,16 @@ impl<'a> Run<'a> {
             CompiledRoute::Everywhere => Ok(Place::Everywhere),
             CompiledRoute::By(keys) => {
                 let shard = match keys.as_slice() {
-                    [key] => {
-                        let value = self.eval(key)?;
-                        if matches!(value, Value::Deferred) {
-                            return Err(needs_general("a partition key that another shard knows"));
+                    [key] => match key.peek(&self.frame) {
+                        Some(Value::Int(value)) => shard_of_integer(*value, shards),
+                        _ => {
+                            let value = self.eval(key)?;
+                            if matches!(value, Value::Deferred) {
+                                return Err(needs_general("a partition key that another shard knows"));
+                            }
+                            shard_of(&[value], shards)
                         }
-                        shard_of(&[value], shards)
-                    }
+                    },
                     keys => {
                         let values: Result<Vec<Value>, SqlError> =
                             keys.iter().map(|key| self.eval(key)).collect();
@@ -608,7 +642,7 @@ impl<'a> Run<'a> {
             }
             count += self.counts_of_others()?;
         }
-        let part = matches!(self.fragment.role, Role::Part) && place != Place::Anywhere;
+        let part = self.fragment.role.is_prepared() && place != Place::Anywhere;
         let into_count = match into {
             Some(into) => self.store_first(into)?,
             None => count,
@@ -621,14 +655,22 @@ impl<'a> Run<'a> {
             if let Some(into) = into {
                 answer.extend(into.targets.iter().map(|target| self.frame.get(target.slot).clone()));
             }
-            self.ran.answers.push(answer);
+            self.ran.answers.statements.push(answer);
         }
         Ok(())
     }
 
     fn take_result(&mut self, shard: ShardId, into: Option<&CompiledInto>) -> Result<(), Stop> {
+        if let Role::Part = self.fragment.role {
+            self.frame.set(self.procedure.found, Value::Deferred);
+            self.row_count.put(Value::Deferred);
+            for target in into.iter().flat_map(|into| &into.targets) {
+                self.frame.set(target.slot, Value::Deferred);
+            }
+            return Ok(());
+        }
         let answer = self.answer_of(shard)?;
-        let value = |at: usize| answer.as_ref().map_or(Value::Deferred, |answer| answer[at].clone());
+        let value = |at: usize| answer.map_or(Value::Deferred, |answer| answer[at].clone());
         self.frame.set(self.procedure.found, value(0));
         self.row_count = value(1);
         for (at, target) in into.iter().flat_map(|into| &into.targets).enumerate() {
@@ -638,10 +680,10 @@ impl<'a> Run<'a> {
     }
 
     /// What that shard's next statement gave; `None` while only it knows.
-    fn answer_of(&mut self, shard: ShardId) -> Result<Option<Vec<Value>>, Stop> {
+    fn answer_of(&mut self, shard: ShardId) -> Result<Option<&'a [Value]>, Stop> {
         let answers = match self.fragment.role {
             Role::Part => return Ok(None),
-            Role::Whole => {
+            Role::Whole | Role::Unguarded => {
                 return Err(internal(format!(
                     "shard {} was sent a call that needs shard {shard}",
                     self.fragment.here
@@ -658,11 +700,15 @@ impl<'a> Run<'a> {
                 &mut self.taken.last_mut().expect("just pushed").1
             }
         };
-        let answer = from.get(*taken).cloned();
+        let answer = from.statements.get(*taken);
         *taken += 1;
-        answer
-            .map(Some)
-            .ok_or_else(|| internal(format!("shard {shard} answered fewer statements than this one has")))
+        match (answer, &from.error) {
+            (Some(answer), _) => Ok(Some(answer)),
+            (None, Some(error)) => Err(Stop::Error(error.clone())),
+            (None, None) => {
+                Err(internal(format!("shard {shard} answered fewer statements than this one has")))
+            }
+        }
     }
 
     fn counts_of_others(&mut self) -> Result<u64, Stop> {

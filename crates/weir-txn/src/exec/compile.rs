@@ -25,6 +25,7 @@ use super::program::{
 };
 use super::query::CompiledQuery;
 use super::routing::{Route, Router};
+use super::slice;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use super::walk;
 use super::write::{
@@ -53,10 +54,19 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
     let mut looked_up: LookedUp = parents.map(|key| (key.parent, key.parent_index)).collect();
     let mut procedures = Vec::new();
     for (index, procedure) in application.procedures.iter().enumerate() {
-        let (procedure, keys) =
-            ProcedureCompiler::compile(application, plan, &schema, &rules, index, procedure)?;
-        procedures.push(procedure);
+        let compile = |procedure: &Procedure| {
+            ProcedureCompiler::compile(application, plan, &schema, &rules, index, procedure)
+        };
+        let (mut compiled, keys) = compile(procedure)?;
         looked_up.extend(keys);
+        if shards > 1 {
+            let router = Router { catalog, plan };
+            let (part, _) = compile(&slice::of(&router, procedure, &compiled.participants))?;
+            compiled.slots = compiled.slots.max(part.slots);
+            compiled.cells = compiled.cells.max(part.cells);
+            compiled.part = part.body;
+        }
+        procedures.push(compiled);
     }
     schema.look_up(looked_up);
     let schema = Arc::new(schema);
@@ -347,6 +357,7 @@ impl<'a> ProcedureCompiler<'a> {
             cells: compiler.slots.cells_max(),
             found: procedure.found.0,
             body,
+            part: Vec::new(),
             returns_set: matches!(procedure.kind, ProcedureKind::SetReturningFunction { .. }),
             returns_value,
             participants,

@@ -40,6 +40,8 @@ pub struct CompiledProcedure {
     pub cells: usize,
     pub found: Slot,
     pub body: Vec<CompiledStep>,
+    /// What participants run that do not decide; empty with one shard only.
+    pub part: Vec<CompiledStep>,
     pub returns_set: bool,
     /// A function with a RETURN value (not one that answers through OUT parameters).
     pub returns_value: bool,

@@ -41,10 +41,10 @@ pub enum Source {
 /// The shard of these partition values. One integer is taken modulo the number of shards, so that
 /// consecutive warehouses lie on different shards.
 pub fn shard_of(values: &[Value], shards: u16) -> ShardId {
-    let shards = u64::from(shards);
     if let [Value::Int(value)] = values {
-        return value.rem_euclid(shards as i64) as ShardId;
+        return shard_of_integer(*value, shards);
     }
+    let shards = u64::from(shards);
     // FNV-1a over the values' text: the same on every machine and in every version.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for value in values {
@@ -53,6 +53,15 @@ pub fn shard_of(values: &[Value], shards: u16) -> ShardId {
         }
     }
     (hash % shards) as ShardId
+}
+
+#[inline]
+pub fn shard_of_integer(value: i64, shards: u16) -> ShardId {
+    // 32-bit division is several times faster, and most keys fit.
+    match u32::try_from(value) {
+        Ok(value) => (value % u32::from(shards)) as ShardId,
+        Err(_) => value.rem_euclid(i64::from(shards)) as ShardId,
+    }
 }
 
 pub struct Router<'a> {
@@ -344,7 +353,7 @@ pub fn known_columns(query: &Query) -> Vec<KnownTable<'_>> {
 }
 
 /// What an INSERT writes to a column.
-fn inserted<'a>(insert: &'a Insert, row: &'a [Expr], column: ColumnIndex) -> Option<&'a Expr> {
+pub(super) fn inserted<'a>(insert: &'a Insert, row: &'a [Expr], column: ColumnIndex) -> Option<&'a Expr> {
     match insert.columns.iter().position(|&given| given == column) {
         Some(at) => row.get(at).map(without_integer_cast),
         None => insert.defaults.iter().find(|(default, _)| *default == column).map(|(_, expr)| expr),
@@ -352,7 +361,7 @@ fn inserted<'a>(insert: &'a Insert, row: &'a [Expr], column: ColumnIndex) -> Opt
 }
 
 /// The same expressions, wherever they stand in the text.
-fn same(left: &[Expr], right: &[Expr]) -> bool {
+pub(super) fn same(left: &[Expr], right: &[Expr]) -> bool {
     left.len() == right.len() && left.iter().zip(right).all(|(left, right)| same_expr(left, right))
 }
 

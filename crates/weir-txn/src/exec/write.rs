@@ -15,7 +15,7 @@ use super::call::{Run, Stop, internal};
 use super::context::{Cx, Environment, Frame};
 use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
-use super::routing::shard_of;
+use super::routing::{shard_of, shard_of_integer};
 use super::slots::{Slot, SlotAllocator};
 use crate::ramp::participant::{Claim, Write};
 use crate::storage::{
@@ -172,7 +172,7 @@ pub enum AssignmentKind {
     Min(CompiledExpr),
     /// Another expression over this row: the columns and the variables that it reads.
     Apply {
-        columns: Vec<(ColumnIndex, Slot)>,
+        columns: Arc<[(ColumnIndex, Slot)]>,
         variables: Vec<Slot>,
     },
 }
@@ -181,7 +181,7 @@ pub enum AssignmentKind {
 #[derive(Debug)]
 struct RowApply {
     value: Arc<CompiledExpr>,
-    columns: Vec<(ColumnIndex, Slot)>,
+    columns: Arc<[(ColumnIndex, Slot)]>,
     captured: Vec<(Slot, Value)>,
     slots: usize,
     cells: usize,
@@ -226,7 +226,7 @@ impl RowFunction for RowApply {
         for (slot, value) in &self.captured {
             frame.set(*slot, value.clone());
         }
-        for &(column, slot) in &self.columns {
+        for &(column, slot) in self.columns.iter() {
             frame.set(slot, read(column));
         }
         eval_alone(&self.value, &mut frame, self.transaction_time)
@@ -749,15 +749,11 @@ impl Run<'_> {
         for distant in &insert.distant_parents {
             let rule = &program.rules[insert.table.0 as usize].foreign_keys[distant.rule];
             for (partition, key) in &distant.rows {
-                let partition: Result<Vec<Value>, SqlError> =
-                    partition.iter().map(|expr| self.eval(expr)).collect();
-                let partition = partition?;
-                if partition.iter().any(Value::is_null)
-                    || shard_of(&partition, program.shards) != self.fragment.here
-                {
+                if !self.is_home_of(partition)? {
                     continue;
                 }
-                let key: Result<Vec<Value>, SqlError> = key.iter().map(|expr| self.eval(expr)).collect();
+                let key: Result<SmallVec<[Value; 6]>, SqlError> =
+                    key.iter().map(|expr| self.eval(expr)).collect();
                 let key = key?;
                 if key.iter().any(|value| matches!(value, Value::Deferred)) {
                     return Err(internal(format!(
@@ -772,6 +768,19 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether rows with this partition key live here.
+    fn is_home_of(&mut self, partition: &[CompiledExpr]) -> Result<bool, SqlError> {
+        let shards = self.fragment.program.shards;
+        if let [key] = partition
+            && let Some(Value::Int(value)) = key.peek(&self.frame)
+        {
+            return Ok(shard_of_integer(*value, shards) == self.fragment.here);
+        }
+        let values: Result<Vec<Value>, SqlError> = partition.iter().map(|expr| self.eval(expr)).collect();
+        let values = values?;
+        Ok(!values.iter().any(Value::is_null) && shard_of(&values, shards) == self.fragment.here)
     }
 
     /// A parent row goes (`new` is `None`) or changes: its children are looked after.
@@ -966,7 +975,7 @@ impl Run<'_> {
             return Ok(());
         }
         // Only a part that waits for its COMMIT holds claims; the others are over before anybody looks.
-        let holds = matches!(self.fragment.role, super::call::Role::Part);
+        let holds = self.fragment.role.is_prepared();
         if !holds && self.fragment.claims.is_empty() {
             return Ok(());
         }

@@ -38,7 +38,13 @@ pub struct Call {
 
 /// What a fragment's statements gave, in the order of execution: what the statements of the last
 /// participant may need (round one of the design).
-pub type Answers = Vec<Vec<Value>>;
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    pub statements: Vec<Vec<Value>>,
+    /// The statement after those failed. The last participant fails with it when it comes to that
+    /// statement, and not if it fails earlier: the error is the one of a serial execution.
+    pub error: Option<SqlError>,
+}
 
 /// What the client gets.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weir_sql::catalog::TableId;
 
 use super::message::{Age, ShardId, Sibling, TxnId};
-use crate::storage::{IndexId, KeyBytes, Operation, Position, Timestamp};
+use crate::storage::{IndexId, KeyBytes, Operation, Position, Timestamp, Undone};
 
 /// One write of a prepared transaction; `row` is where it was found, an insert has none.
 #[derive(Clone, Debug)]
@@ -32,6 +32,10 @@ pub enum Claim {
 pub struct Prepared {
     pub age: Age,
     pub writes: Arc<[Write]>,
+    /// What the run did, taken back; done again as it was if no row of `pins` has been touched meanwhile.
+    pub undone: Vec<Undone>,
+    /// The rows that it will write, each once, with what [`crate::storage::Storage::pin`] said.
+    pub pins: Vec<(TableId, u32, u32)>,
     pub claims: Vec<Claim>,
     pub participants: Arc<[ShardId]>,
     /// The shard's position then: what lies before it has lower timestamps.
@@ -53,6 +57,9 @@ pub struct Unsettled {
 #[derive(Debug, Default)]
 pub struct Participant {
     pub prepared: BTreeMap<TxnId, Prepared>,
+    /// Transactions in the order in which they prepared, so that positions ascend; the first is still
+    /// prepared.
+    order: VecDeque<(Position, TxnId)>,
     pub claims: BTreeMap<Claim, TxnId>,
     pub unsettled: BTreeMap<TxnId, Unsettled>,
     /// Settled transactions whose metadata a read that began before may still need (S10), with the drain
@@ -81,6 +88,7 @@ impl Participant {
             let before = self.claims.insert(claim.clone(), txn);
             assert!(before.is_none_or(|holder| holder == txn), "two transactions hold {claim:?}");
         }
+        self.order.push_back((prepared.at, txn));
         let before = self.prepared.insert(txn, prepared);
         assert!(before.is_none(), "{txn:?} prepared twice");
     }
@@ -90,12 +98,17 @@ impl Participant {
         for claim in &prepared.claims {
             self.claims.remove(claim);
         }
+        while let Some((_, first)) = self.order.front()
+            && !self.prepared.contains_key(first)
+        {
+            self.order.pop_front();
+        }
         Some(prepared)
     }
 
     /// The oldest position from which a prepared transaction may have to be folded in.
     pub fn oldest_prepare(&self) -> Option<Position> {
-        self.prepared.values().map(|prepared| prepared.at).min()
+        self.order.front().map(|(at, _)| *at)
     }
 
     pub fn age_of(&self, txn: TxnId) -> Option<Age> {

@@ -100,8 +100,10 @@ fn word_bounds<K: Words>(range: &KeyRange) -> (Bound<K>, Bound<K>) {
     )
 }
 
+type ByteBounds = (Bound<Box<[u8]>>, Bound<Box<[u8]>>);
+
 /// The ends of a range of byte prefixes; `None` if no key can lie between them.
-fn byte_bounds(range: &KeyRange) -> Option<(Bound<Box<[u8]>>, Bound<Box<[u8]>>)> {
+fn byte_bounds(range: &KeyRange) -> Option<ByteBounds> {
     let lower = match range.lower.after {
         false => Bound::Included(range.lower.bytes[..].into()),
         true => Bound::Included(successor(&range.lower.bytes)?),

@@ -39,6 +39,11 @@ impl Patch {
         Patch { count: 0, length: 0, places: [(0, 0); PATCH_PLACES], bytes: [0; PATCH_BYTES] }
     }
 
+    /// Every patch begins with the row's timestamp.
+    pub fn set_timestamp(&mut self, timestamp: u64) {
+        self.bytes[..8].copy_from_slice(&timestamp.to_le_bytes());
+    }
+
     /// Puts the bytes into the row and keeps those that were there.
     pub fn exchange(&mut self, row: &mut [u8]) {
         fn swap<const N: usize>(row: &mut [u8], bytes: &mut [u8]) {

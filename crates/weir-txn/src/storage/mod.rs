@@ -44,10 +44,33 @@ pub struct Storage {
     prepared: Pins,
 }
 
-type Pins = HashMap<(TableId, u32), u32, FxBuildHasher>;
+type Pins = HashMap<(TableId, u32), Pin, FxBuildHasher>;
+
+/// A row that prepared transactions will write.
+#[derive(Debug, Default)]
+struct Pin {
+    /// How many of them.
+    transactions: u32,
+    /// How often the row has been changed since it was pinned.
+    changes: u32,
+}
 
 fn is_pinned(pins: &Pins, table: TableId, row: u32) -> bool {
     !pins.is_empty() && pins.contains_key(&(table, row))
+}
+
+/// Notes a change; whether the row is pinned.
+fn touch(pins: &mut Pins, table: TableId, row: u32) -> bool {
+    if pins.is_empty() {
+        return false;
+    }
+    match pins.get_mut(&(table, row)) {
+        Some(pin) => {
+            pin.changes += 1;
+            true
+        }
+        None => false,
+    }
 }
 
 impl Storage {
@@ -87,7 +110,7 @@ impl Storage {
         let store = &mut self.tables[table.0 as usize];
         let old = store.row(row).expect("a row that was just found");
         let touched = |column| changes.iter().any(|(changed, _)| *changed == column);
-        let pinned = is_pinned(&self.prepared, table, row);
+        let pinned = touch(&mut self.prepared, table, row);
         if !pinned
             && !TableStore::is_indexed(schema, touched)
             && let Some(mut patch) = store.layout.patch(old, timestamp.clock, changes)
@@ -112,7 +135,7 @@ impl Storage {
     }
 
     pub fn delete(&mut self, table: TableId, row: u32, timestamp: Timestamp) {
-        let pinned = self.is_pinned(table, row);
+        let pinned = touch(&mut self.prepared, table, row);
         let schema = &self.schema.tables[table.0 as usize];
         let before = self.tables[table.0 as usize].remove(schema, row, !pinned);
         let operation = pinned.then(|| Box::new(Operation::Delete));
@@ -162,7 +185,7 @@ impl Storage {
                 prepared_at,
             )
         };
-        let pinned = is_pinned(&self.prepared, table, row);
+        let pinned = touch(&mut self.prepared, table, row);
         let before = match after {
             Some(after) => {
                 // A key column may change only by an operation that took the key's claim when it prepared.
@@ -191,15 +214,23 @@ impl Storage {
         store.key(self.schema.table(table), index, store.row(row).expect("a row that was just found"), row)
     }
 
-    /// From now on later changes to this row keep their operations.
-    pub fn pin(&mut self, table: TableId, row: u32) {
-        *self.prepared.entry((table, row)).or_insert(0) += 1;
+    /// From now on later changes to this row keep their operations. Returns what [`Storage::is_untouched`]
+    /// asks for.
+    pub fn pin(&mut self, table: TableId, row: u32) -> u32 {
+        let pin = self.prepared.entry((table, row)).or_default();
+        pin.transactions += 1;
+        pin.changes
+    }
+
+    /// Nobody else has pinned the row, and nothing has changed it since.
+    pub fn is_untouched(&self, table: TableId, row: u32, changes: u32) -> bool {
+        self.prepared.get(&(table, row)).is_some_and(|pin| pin.transactions == 1 && pin.changes == changes)
     }
 
     pub fn unpin(&mut self, table: TableId, row: u32) {
-        let count = self.prepared.get_mut(&(table, row)).expect("a pinned row");
-        *count -= 1;
-        if *count == 0 {
+        let pin = self.prepared.get_mut(&(table, row)).expect("a pinned row");
+        pin.transactions -= 1;
+        if pin.transactions == 0 {
             self.prepared.remove(&(table, row));
             self.tables[table.0 as usize].recycle(row);
         }
@@ -243,6 +274,29 @@ impl Storage {
             let recycle = !self.is_pinned(table, row);
             let before = self.put(table, row, after, recycle);
             self.history.push(Change { table, row, before, operation, timestamp });
+        }
+    }
+
+    /// Does again, as of `timestamp`, what a transaction did when it prepared: for one whose rows are as they
+    /// were then.
+    pub fn redo(&mut self, undone: Vec<Undone>, timestamp: Timestamp) {
+        for Undone { table, row, mut after, .. } in undone.into_iter().rev() {
+            match &mut after {
+                RowState::Absent => {}
+                RowState::Row(packed) => Layout::set_timestamp(packed, timestamp.clock),
+                RowState::Patched(patch) => patch.set_timestamp(timestamp.clock),
+            }
+            let before = self.put(table, row, after, true);
+            self.history.push(Change { table, row, before, operation: None, timestamp });
+        }
+    }
+
+    /// Gives up what was taken back, and the slots of its inserts.
+    pub fn discard(&mut self, undone: Vec<Undone>) {
+        for Undone { table, row, .. } in undone {
+            if !self.is_pinned(table, row) {
+                self.tables[table.0 as usize].recycle(row);
+            }
         }
     }
 

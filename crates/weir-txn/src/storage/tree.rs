@@ -178,7 +178,7 @@ impl<K: Copy + Ord + Default> Tree<K> {
             }
             let split = if taken + 1 == WIDTH { WIDTH - 1 } else { WIDTH / 2 };
             let mut right = inner.split_off(split);
-            if taken + 1 <= split && taken + 1 < WIDTH {
+            if taken < split && taken + 1 < WIDTH {
                 inner.insert(taken + 1, least, child);
             } else {
                 right.insert(taken + 1 - split, least, child);

@@ -1,0 +1,256 @@
+//! What a participant that does not decide has to run of a procedure: a program slice (Weiser 1981).
+//!
+//! Its statements on partitioned rows must run, and whatever they depend on. Left out are the statements
+//! that belong to the deciding shard, since that is always another one; and RAISE, reads of replicated
+//! tables and computations that only those need: the deciding shard does all of them, and an error of a
+//! participant counts only when it gets there (see [`crate::ramp::message::Answers`]). An order of ten
+//! lines from four shards is then ten look-ups on each, not forty of everything.
+
+use std::collections::BTreeSet;
+
+use weir_sql::bound::{
+    Expr, ExprKind, InsertSource, Procedure, Query, Statement, Step, StepKind, VariableId,
+};
+
+use super::program::Participants;
+use super::routing::{Origins, Route, Router, Source, inserted, same};
+use super::walk;
+
+struct Slice<'a> {
+    router: &'a Router<'a>,
+    origins: Origins,
+    /// Where the partition key of the deciding shard comes from, if one call has one.
+    decides: Option<&'a Vec<Vec<Source>>>,
+    found: VariableId,
+    needed: BTreeSet<VariableId>,
+    /// A loop may end by RAISE only, so RAISE stays.
+    unbounded: bool,
+}
+
+/// The procedure as participants that do not decide run it.
+pub fn of(router: &Router<'_>, procedure: &Procedure, participants: &Participants) -> Procedure {
+    let one_shard =
+        |key: &&Vec<Vec<Source>>| key.iter().flatten().all(|source| !matches!(source, Source::Elements(_)));
+    let mut slice = Slice {
+        router,
+        origins: Origins::of(procedure),
+        decides: participants.keys.first().filter(one_shard),
+        found: procedure.found,
+        needed: BTreeSet::new(),
+        unbounded: has_unbounded_loop(&procedure.body),
+    };
+    // A step that is kept may need variables of steps before it, or of the loop's last round.
+    loop {
+        let before = slice.needed.len();
+        let body = slice.steps(&procedure.body);
+        if slice.needed.len() == before {
+            return Procedure { body, ..procedure.clone() };
+        }
+    }
+}
+
+fn has_unbounded_loop(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match &step.kind {
+        StepKind::While { .. } | StepKind::Loop { .. } => true,
+        StepKind::If { branches, otherwise } => {
+            branches.iter().any(|(_, body)| has_unbounded_loop(body)) || has_unbounded_loop(otherwise)
+        }
+        StepKind::ForRange { body, .. }
+        | StepKind::ForQuery { body, .. }
+        | StepKind::ForEach { body, .. }
+        | StepKind::Block { body, .. } => has_unbounded_loop(body),
+        _ => false,
+    })
+}
+
+impl Slice<'_> {
+    fn steps(&mut self, steps: &[Step]) -> Vec<Step> {
+        let mut kept = Vec::new();
+        for step in steps {
+            if let Some(kind) = self.step(&step.kind) {
+                kept.push(Step { kind, span: step.span });
+            }
+        }
+        kept
+    }
+
+    fn need(&mut self, expr: &Expr) {
+        walk::each_expr(expr, &mut |expr| {
+            if let ExprKind::Variable(variable) = expr.kind {
+                self.needed.insert(variable);
+            }
+        });
+    }
+
+    fn is_needed(&self, variable: VariableId) -> bool {
+        self.needed.contains(&variable)
+    }
+
+    /// What is left of the step, if anything; its inputs are needed then.
+    fn step(&mut self, step: &StepKind) -> Option<StepKind> {
+        match step {
+            StepKind::Assign { variable, value } => {
+                (self.is_needed(*variable) || walk::has_subquery(value)).then(|| self.need(value))?;
+                Some(step.clone())
+            }
+            StepKind::AssignElement { variable, index, value } => {
+                self.is_needed(*variable).then(|| [index, value].map(|expr| self.need(expr)))?;
+                Some(step.clone())
+            }
+            StepKind::Sql { statement, into } => {
+                let targets = into.iter().flat_map(|into| &into.targets).map(|target| target.variable);
+                let assigns = targets.chain([self.found]).any(|variable| self.is_needed(variable));
+                self.statement(statement, assigns).then(|| step.clone())
+            }
+            StepKind::If { branches, otherwise } => {
+                let kept: Vec<_> =
+                    branches.iter().map(|(condition, body)| (condition, self.steps(body))).collect();
+                let otherwise = self.steps(otherwise);
+                if kept.iter().all(|(_, body)| body.is_empty()) && otherwise.is_empty() {
+                    return None;
+                }
+                kept.iter().for_each(|(condition, _)| self.need(condition));
+                let branches = kept.into_iter().map(|(condition, body)| (condition.clone(), body)).collect();
+                Some(StepKind::If { branches, otherwise })
+            }
+            StepKind::Exit { when, .. } | StepKind::Continue { when, .. } => {
+                when.iter().for_each(|when| self.need(when));
+                Some(step.clone())
+            }
+            StepKind::GetRowCount { variable } => {
+                self.is_needed(*variable).then(|| self.needed.insert(self.found))?;
+                Some(step.clone())
+            }
+            StepKind::Raise(_) | StepKind::Assert { .. } if !self.unbounded => None,
+            StepKind::Null => None,
+            // What a part cannot run anyway, or what ends it, stays as it is with all that it reads.
+            StepKind::Raise(_)
+            | StepKind::Assert { .. }
+            | StepKind::Return { .. }
+            | StepKind::ReturnNext { .. }
+            | StepKind::ReturnQuery { .. }
+            | StepKind::Call { .. }
+            | StepKind::Opaque(_) => {
+                self.need_all_of(step);
+                Some(step.clone())
+            }
+            _ => self.loop_step(step),
+        }
+    }
+
+    /// A loop whose body is left of it, with its bounds.
+    fn loop_step(&mut self, step: &StepKind) -> Option<StepKind> {
+        let mut left = step.clone();
+        let body = match &mut left {
+            StepKind::ForRange { body, .. }
+            | StepKind::ForQuery { body, .. }
+            | StepKind::ForEach { body, .. }
+            | StepKind::While { body, .. }
+            | StepKind::Loop { body, .. }
+            | StepKind::Block { body, .. } => body,
+            _ => return Some(left),
+        };
+        *body = self.steps(body);
+        let idle = body.is_empty() && !self.is_needed(self.found);
+        match &left {
+            StepKind::ForRange { from, to, by, .. } => {
+                if idle {
+                    return None;
+                }
+                [from, to].into_iter().chain(by).for_each(|bound| self.need(bound));
+            }
+            StepKind::ForEach { array, .. } => {
+                if idle {
+                    return None;
+                }
+                self.need(array);
+            }
+            StepKind::ForQuery { query, .. } => {
+                if idle && matches!(self.router.query(query), Route::Anywhere) {
+                    return None;
+                }
+                self.need_query(query);
+            }
+            StepKind::While { condition, .. } => self.need(condition),
+            StepKind::Block { .. } if idle => return None,
+            _ => {}
+        }
+        Some(left)
+    }
+
+    fn need_query(&mut self, query: &Query) {
+        walk::each_query_expr(query, &mut |expr| self.need_here(expr));
+    }
+
+    /// `each_statement_expr` visits every expression, nested ones too.
+    fn need_here(&mut self, expr: &Expr) {
+        if let ExprKind::Variable(variable) = expr.kind {
+            self.needed.insert(variable);
+        }
+    }
+
+    fn need_all_of(&mut self, step: &StepKind) {
+        match step {
+            StepKind::Raise(raise) => raise
+                .args
+                .iter()
+                .chain(&raise.message)
+                .chain(&raise.detail)
+                .chain(&raise.hint)
+                .for_each(|expr| self.need(expr)),
+            StepKind::Assert { condition, message } => {
+                [condition].into_iter().chain(message).for_each(|expr| self.need(expr))
+            }
+            StepKind::Return { value } => value.iter().for_each(|value| self.need(value)),
+            StepKind::ReturnNext { values } => values.iter().for_each(|value| self.need(value)),
+            StepKind::ReturnQuery { query } => self.need_query(query),
+            StepKind::Call { args, .. } => args.iter().for_each(|arg| self.need(arg)),
+            _ => {}
+        }
+    }
+
+    /// Whether the statement is left. `assigns`: something needs what it assigns.
+    fn statement(&mut self, statement: &Statement, assigns: bool) -> bool {
+        let route = self.router.statement(statement);
+        if let (Route::Anywhere, false) = (&route, assigns) {
+            return false;
+        }
+        if let Route::By(keys) = &route
+            && self.is_the_deciders(keys)
+        {
+            // It is passed over, but what it assigns becomes known as "not known here", and the parents of
+            // what it inserts may live here.
+            let parents = self.need_distant_parents(statement, keys);
+            keys.iter().for_each(|key| self.need(key));
+            return assigns || parents;
+        }
+        walk::each_statement_expr(statement, &mut |expr| self.need_here(expr));
+        true
+    }
+
+    fn is_the_deciders(&self, keys: &[Expr]) -> bool {
+        let sources: Option<Vec<Vec<Source>>> = keys.iter().map(|key| self.origins.expr(key)).collect();
+        sources.is_some() && sources.as_ref() == self.decides
+    }
+
+    /// Whether a parent of an inserted row may live on another shard than the row; the values that name
+    /// such parents are needed.
+    fn need_distant_parents(&mut self, statement: &Statement, own: &[Expr]) -> bool {
+        let Statement::Insert(insert) = statement else { return false };
+        let InsertSource::Values(rows) = &insert.source else { return false };
+        let mut found = false;
+        for key in &self.router.catalog.table(insert.table).foreign_keys {
+            for row in rows {
+                let Some(parent) = self.router.parent(insert, row, key) else { continue };
+                if same(&parent, own) {
+                    continue;
+                }
+                found = true;
+                key.columns.iter().filter_map(|&column| inserted(insert, row, column)).for_each(|expr| {
+                    self.need(expr);
+                });
+            }
+        }
+        found
+    }
+}
