@@ -91,7 +91,8 @@ fn statements_that_nobody_understands_may_do_anything() {
     for (body, expect) in [
         ("listen a", ""),
         ("merge into a using b on a.id = b.id when matched then delete", "a+ a(id,n) a- b+ b(id) b-"),
-        ("perform f(k)", "b+ b(id) b-"),
+        ("perform f(k)", "b-"),
+        ("perform f(id) from a", "a+ a(id,n) a- b+ b(id) b-"),
         ("execute 'truncate ' || k", "a+ a(id,n) a- b+ b(id) b-"),
     ] {
         let procedure = format!("create procedure p(k int) language plpgsql as $$ begin {body}; end $$;");

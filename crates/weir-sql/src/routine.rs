@@ -167,6 +167,42 @@ fn kind(
     Ok(ProcedureKind::SetReturningFunction { columns: vec![(name, ty)] })
 }
 
+/// The one function that a query calls and does nothing else: `SELECT f(…)`, `SELECT * FROM f(…)`.
+pub(crate) fn only_call(statement: &node::Node) -> Option<&FuncCall> {
+    let node::Node::SelectStmt(select) = statement else { return None };
+    let plain = select.where_clause.is_none()
+        && select.group_clause.is_empty()
+        && select.having_clause.is_none()
+        && select.values_lists.is_empty()
+        && select.with_clause.is_none()
+        && select.larg.is_none();
+    let value = |node: &'_ Node| match &node.node {
+        Some(node::Node::ResTarget(target)) => target.val.clone(),
+        _ => None,
+    };
+    let is_column =
+        |node: &Node| value(node).is_some_and(|value| matches!(value.node, Some(node::Node::ColumnRef(_))));
+    match (select.target_list.as_slice(), select.from_clause.as_slice()) {
+        _ if !plain => None,
+        ([Node { node: Some(node::Node::ResTarget(target)) }], []) => match &target.val.as_deref()?.node {
+            Some(node::Node::FuncCall(call)) => Some(call),
+            _ => None,
+        },
+        (targets, [Node { node: Some(node::Node::RangeFunction(range)) }])
+            if targets.iter().all(is_column) =>
+        {
+            let [Node { node: Some(node::Node::List(list)) }] = range.functions.as_slice() else {
+                return None;
+            };
+            match &list.items.first()?.node {
+                Some(node::Node::FuncCall(call)) => Some(call),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 /// Finds the procedure of a call, and for each of its parameters the argument.
 pub(crate) fn bind_call<'a>(binder: &mut Binder<'a>, call: &'a FuncCall) -> Result<BoundCall, Diagnostic> {
     let span = binder.piece().token(call.location);

@@ -7,17 +7,17 @@ use weir_types::{SqlState, SqlType, Value};
 
 use super::parser;
 use super::scope::Scopes;
-use crate::binder::{self, Context};
+use crate::binder::{self, Binder, Context};
 use crate::bound::{
-    Expr, ExprKind, LoopLabel, Parameter, ParameterMode, Procedure, ProcedureKind, Raise, RaiseLevel, Step,
-    StepKind, VariableId,
+    Expr, ExprKind, LoopLabel, OpaqueStep, Parameter, ParameterMode, Procedure, ProcedureKind, Raise,
+    RaiseLevel, Step, StepKind, VariableId,
 };
 use crate::catalog::Catalog;
 use crate::lexer::{Lexer, TokenKind};
 use crate::mentions::Mentions;
 use crate::notes::Notes;
-use crate::parse::Piece;
-use crate::routine::Signature;
+use crate::parse::{self, Piece};
+use crate::routine::{self, Signature};
 use crate::source::{Diagnostic, Span};
 
 /// What a body is bound among.
@@ -82,7 +82,7 @@ fn routine_steps(
         (None, "sql") => body.sql_text(options.body(piece, span)?)?,
         (None, "plpgsql") => {
             let text = options.body(piece, span)?;
-            let block = parser::parse(text.file, text.offset, text.text)?;
+            let block = parser::parse_with(text.file, text.offset, text.text, body.notes.is_some())?;
             body.whole_body(&block)?
         }
         (_, other) => {
@@ -354,14 +354,41 @@ impl<'a> Body<'a> {
     }
 
     /// A statement that could not be bound, in a tolerant reading: it may do whatever it mentions, and leave
-    /// anything in the variables that it names.
-    pub(super) fn opaque_step(&mut self, span: Span, error: Diagnostic) -> Result<Step, Diagnostic> {
+    /// anything in the variables that are named in `written`.
+    pub(super) fn opaque_step(
+        &mut self,
+        span: Span,
+        written: Span,
+        error: Diagnostic,
+    ) -> Result<Step, Diagnostic> {
         let (Some(notes), Some(mentions)) = (self.notes, self.mentions) else { return Err(error) };
         notes.leave_out(error);
         let text = self.piece(span).text;
         let mut step = mentions.of(text);
-        step.assigns = self.scopes.named(&crate::mentions::names_of(text));
+        step.assigns = self.scopes.named(&crate::mentions::names_of(self.piece(written).text));
         Ok(Step { kind: StepKind::Opaque(step), span })
+    }
+
+    /// In a tolerant reading, a query that only calls a function: the function is followed, its result is
+    /// anything. `query` is the place of the query or expression in the statement.
+    pub(super) fn followed_call(&mut self, query: Piece<'_>, span: Span, written: Span) -> Option<Vec<Step>> {
+        let notes = self.notes?;
+        let parsed = parse::parse_statements(query).ok()?;
+        let [statement] = parsed.as_slice() else { return None };
+        let call = routine::only_call(&statement.node)?;
+        let context = self.context();
+        let bound = routine::bind_call(&mut Binder::new(&context, query), call).ok()?;
+        let name = &self.signatures.get(bound.procedure)?.name;
+        let place = query.token(call.location);
+        notes.only_analysed(Diagnostic::unsupported(
+            place,
+            format!("a call of the function {name} inside of an expression"),
+            "make it a procedure with OUT parameters, and CALL it",
+        ));
+        let kind = StepKind::Call { procedure: bound.procedure, args: bound.args, targets: Vec::new() };
+        let assigns = self.scopes.named(&crate::mentions::names_of(self.piece(written).text));
+        let result = OpaqueStep { assigns, ..OpaqueStep::default() };
+        Some(vec![Step { kind, span }, Step { kind: StepKind::Opaque(result), span }])
     }
 
     pub(super) fn signature(&self, procedure: usize) -> &'a Signature {

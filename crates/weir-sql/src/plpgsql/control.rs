@@ -74,11 +74,16 @@ impl Parser<'_> {
         let mut targets = self.paths("the name of a variable")?;
         self.tokens.expect("in")?;
         if self.tokens.at("execute") {
-            return Err(Diagnostic::unsupported(
+            let refusal = Diagnostic::unsupported(
                 self.tokens.span(self.tokens.peek()),
                 "FOR … IN EXECUTE (dynamic SQL)",
                 "write the query itself",
-            ));
+            );
+            if !self.tolerant {
+                return Err(refusal);
+            }
+            self.tokens.code_until(&["loop"], "a query")?;
+            return Ok(LoopKind::Refused(Box::new(refusal)));
         }
         let reverse = self.tokens.accept("reverse");
         let first = self.tokens.code_until(&["..", "loop"], "a range or a query")?;

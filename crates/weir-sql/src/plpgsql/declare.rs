@@ -6,7 +6,7 @@ use weir_types::{SqlState, SqlType};
 use super::bind::{Body, null, raise_error};
 use super::scope::Entry;
 use super::structure::{Block, Declaration, DeclarationKind, DeclaredType, Name, Path};
-use crate::bound::{LoopLabel, ProcedureKind, Step, StepKind, VariableId};
+use crate::bound::{Expr, ExprKind, LoopLabel, OpaqueStep, ProcedureKind, Step, StepKind, VariableId};
 use crate::catalog::Table;
 use crate::parse::{self, Piece};
 use crate::source::{Diagnostic, Span};
@@ -68,11 +68,78 @@ impl Body<'_> {
         self.scopes.enter(block.label.as_ref().map(|label| label.text.as_str()));
         let mut steps = Vec::new();
         for declaration in &block.declarations {
-            self.declaration(declaration, again, &mut steps)?;
+            if let Err(error) = self.declaration(declaration, again, &mut steps) {
+                steps.extend(self.opaque_declaration(declaration, error)?);
+            }
         }
-        steps.extend(self.steps(&block.body)?);
+        let body = self.steps(&block.body)?;
+        match block.handlers.is_empty() {
+            true => steps.extend(body),
+            false => steps.push(self.handled(body, block)?),
+        }
         self.scopes.leave();
         Ok(steps)
+    }
+
+    /// In a tolerant reading: the variable is there, with any value.
+    fn opaque_declaration(
+        &mut self,
+        declaration: &Declaration,
+        error: Diagnostic,
+    ) -> Result<Vec<Step>, Diagnostic> {
+        if self.notes.is_none() {
+            return Err(error);
+        }
+        let Declaration { name, kind, span } = declaration;
+        let mut default_at = None;
+        if let (DeclarationKind::Variable { ty, default, .. }, false) =
+            (kind, self.scopes.declared_here(&name.text))
+        {
+            default_at = *default;
+            match self.shape(ty) {
+                Ok(Shape::Scalar(ty)) => {
+                    self.scopes.add_variable(&name.text, ty);
+                }
+                Ok(Shape::Row(fields)) => {
+                    self.scopes.add_record(&name.text, Some(fields));
+                }
+                Ok(Shape::Record) => {
+                    self.scopes.add_record(&name.text, None);
+                }
+                Err(_) => {
+                    self.scopes.add_variable(&name.text, SqlType::Opaque("unknown".into()));
+                }
+            }
+        }
+        if let Some(steps) = default_at.and_then(|value| self.called_value(value, *span, name.span)) {
+            return Ok(steps);
+        }
+        Ok(vec![self.opaque_step(*span, name.span, error)?])
+    }
+
+    /// EXCEPTION, in a tolerant reading: either the body happens, or one of the handlers, which finds the
+    /// variables with any value.
+    fn handled(&mut self, body: Vec<Step>, block: &Block) -> Result<Step, Diagnostic> {
+        let span = block.span;
+        let either = || Expr { kind: ExprKind::Opaque(Vec::new()), ty: SqlType::Bool, span };
+        let assigns = self.scopes.named(&crate::mentions::names_of(self.piece(span).text));
+        if let Some(notes) = self.notes {
+            let head = Span { end: span.start + 1, ..span };
+            notes.only_analysed(Diagnostic::unsupported(head, "EXCEPTION", "test beforehand instead"));
+        }
+        let mut branches = vec![(either(), body)];
+        for handler in &block.handlers {
+            self.scopes.enter(None);
+            self.scopes.add_variable("sqlerrm", SqlType::Text);
+            self.scopes.add_variable("sqlstate", SqlType::Text);
+            let found = OpaqueStep { assigns: assigns.clone(), ..OpaqueStep::default() };
+            let mut steps = vec![Step { kind: StepKind::Opaque(found), span }];
+            steps.extend(self.steps(handler)?);
+            self.scopes.leave();
+            branches.push((either(), steps));
+        }
+        let otherwise = vec![raise_error(SqlState::RAISE_EXCEPTION, "the error goes on", None, span)];
+        Ok(Step { kind: StepKind::If { branches, otherwise }, span })
     }
 
     fn declaration(
@@ -90,6 +157,7 @@ impl Body<'_> {
             ));
         }
         match kind {
+            DeclarationKind::Refused(refusal) => Err((**refusal).clone()),
             DeclarationKind::Alias(path) => {
                 let entry = self.any_entry(path)?;
                 self.scopes.name(&name.text, entry);

@@ -88,6 +88,7 @@ impl Body<'_> {
     ) -> Result<StepKind, Diagnostic> {
         let name = label.map(|label| label.text.as_str());
         match kind {
+            LoopKind::Refused(refusal) => Err((**refusal).clone()),
             LoopKind::Forever => {
                 let (label, body) = self.loop_body(name, body)?;
                 Ok(StepKind::Loop { label, body })

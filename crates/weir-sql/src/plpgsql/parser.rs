@@ -18,11 +18,24 @@ const NESTING_MAX: usize = 100;
 pub(super) struct Parser<'a> {
     pub tokens: Tokens<'a>,
     depth: usize,
+    /// Statements that Weir does not have are kept, with the refusal, instead of ending the parse.
+    pub tolerant: bool,
 }
 
 /// Parses a whole body; `base` is its offset in its file.
 pub fn parse(file: u32, base: u32, body: &str) -> Result<Block, Diagnostic> {
-    let mut parser = Parser { tokens: Tokens::scan(file, base, body)?, depth: 0 };
+    parse_with(file, base, body, false)
+}
+
+/// `tolerant`: for what is only analysed.
+pub(super) fn parse_with(file: u32, base: u32, body: &str, tolerant: bool) -> Result<Block, Diagnostic> {
+    let mut parser = Parser { tokens: Tokens::scan(file, base, body)?, depth: 0, tolerant };
+    if tolerant && parser.tokens.at("#") {
+        // `#variable_conflict use_column`: which of two names is meant changes no table.
+        for _ in 0..3 {
+            parser.tokens.advance();
+        }
+    }
     if parser.tokens.at("#") {
         let token = parser.tokens.peek();
         return Err(Diagnostic::unsupported(
@@ -83,7 +96,14 @@ impl Parser<'_> {
         }
         self.tokens.advance();
         let body = self.statements(&["end", "exception"])?;
-        if self.tokens.at("exception") {
+        let mut handlers = Vec::new();
+        if self.tolerant && self.tokens.accept("exception") {
+            while self.tokens.accept("when") {
+                self.tokens.code_until(&["then"], "a condition")?;
+                self.tokens.expect("then")?;
+                handlers.push(self.statements(&["end", "when"])?);
+            }
+        } else if self.tokens.at("exception") {
             return Err(Diagnostic::unsupported(
                 self.tokens.span(self.tokens.peek()),
                 "EXCEPTION",
@@ -93,7 +113,7 @@ impl Parser<'_> {
         }
         self.tokens.expect("end")?;
         self.closing_label(label.as_ref())?;
-        Ok(Block { label, declarations, body, span: self.tokens.span_from(start) })
+        Ok(Block { label, declarations, body, handlers, span: self.tokens.span_from(start) })
     }
 
     fn declaration(&mut self) -> Result<Declaration, Diagnostic> {
@@ -113,7 +133,12 @@ impl Parser<'_> {
             self.tokens.expect("for")?;
             DeclarationKind::Alias(self.tokens.path("the name of a variable")?)
         } else if self.tokens.at_any(&["cursor", "scroll", "no"]) {
-            return Err(no_cursors(self.tokens.span_from(start)));
+            let refusal = no_cursors(self.tokens.span_from(start));
+            if !self.tolerant {
+                return Err(refusal);
+            }
+            self.tokens.skip_statement(self.tokens.position());
+            DeclarationKind::Refused(Box::new(refusal))
         } else {
             self.variable_declaration()?
         };
@@ -208,15 +233,32 @@ impl Parser<'_> {
     }
 
     fn statement(&mut self) -> Result<Statement, Diagnostic> {
+        const COMPOUND: [&str; 9] =
+            ["<<", "declare", "begin", "if", "case", "loop", "while", "for", "foreach"];
         let start = self.tokens.peek();
+        let at = self.tokens.position();
+        let simple = !self.tokens.at_any(&COMPOUND);
         let label = self.opening_label()?;
         let kind = match label {
             Some(label) if self.tokens.at_any(&["declare", "begin"]) => {
                 StatementKind::Block(self.block(Some(label))?)
             }
             Some(label) => self.loop_statement(Some(label))?,
-            None if self.at_assignment() => self.assignment()?,
-            None => self.keyword_statement(start)?,
+            None => {
+                let kind = match self.at_assignment() {
+                    true => self.assignment(),
+                    false => self.keyword_statement(start),
+                };
+                match kind {
+                    Err(refusal)
+                        if self.tolerant && simple && refusal.state == SqlState::FEATURE_NOT_SUPPORTED =>
+                    {
+                        self.tokens.skip_statement(at);
+                        StatementKind::Refused(Box::new(refusal))
+                    }
+                    kind => kind?,
+                }
+            }
         };
         let span = self.tokens.span_from(start);
         self.tokens.expect(";")?;

@@ -19,9 +19,15 @@ impl Body<'_> {
         let count = statements.len();
         let mut steps = Vec::new();
         for (i, statement) in statements.iter().enumerate() {
+            let no_variable = Span { end: statement.span.start, ..statement.span };
             match self.sql_statement(piece, &statement.node, statement.span, i + 1 == count) {
                 Ok(bound) => steps.extend(bound),
-                Err(error) => steps.push(self.opaque_step(statement.span, error)?),
+                Err(error) => {
+                    match self.followed_call(self.piece(statement.span), statement.span, no_variable) {
+                        Some(followed) => steps.extend(followed),
+                        None => steps.push(self.opaque_step(statement.span, no_variable, error)?),
+                    }
+                }
             }
         }
         if count == 0 {

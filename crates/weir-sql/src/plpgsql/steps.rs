@@ -28,10 +28,43 @@ impl Body<'_> {
                 steps.truncate(before);
                 self.scopes.leave_to(depth.0);
                 self.labels.truncate(depth.1);
-                steps.push(self.opaque_step(statement.span, error)?);
+                match self.function_call(statement) {
+                    Some(followed) => steps.extend(followed),
+                    None => steps.push(self.opaque_step(statement.span, written(statement), error)?),
+                }
             }
         }
         Ok(steps)
+    }
+
+    /// `PERFORM f(…)`, `SELECT f(…) INTO x` and `x := f(…)`, in a tolerant reading.
+    fn function_call(&mut self, statement: &Statement) -> Option<Vec<Step>> {
+        self.notes?;
+        let span = statement.span;
+        let text = match &statement.kind {
+            StatementKind::Perform => self.perform_text(span),
+            StatementKind::Sql { into } => self.blanked(span, into.as_ref().map(|into| into.span)),
+            StatementKind::Assign { value, .. } => {
+                return self.called_value(*value, span, written(statement));
+            }
+            _ => return None,
+        };
+        self.followed_call(Piece::new(span.file, span.start, &text), span, written(statement))
+    }
+
+    /// A value that is the result of a function's call.
+    pub(super) fn called_value(&mut self, value: Span, span: Span, written: Span) -> Option<Vec<Step>> {
+        let select = "SELECT ";
+        let text = format!("{select}{}", self.piece(value).text);
+        let start = value.start.saturating_sub(select.len() as u32);
+        self.followed_call(Piece::new(span.file, start, &text), span, written)
+    }
+
+    /// PERFORM is SELECT whose rows nobody wants; the words happen to be of nearly one length.
+    fn perform_text(&self, span: Span) -> String {
+        let mut text = self.piece(span).text.to_owned();
+        text.replace_range(.."PERFORM".len().min(text.len()), "SELECT ");
+        text
     }
 
     fn statement(&mut self, statement: &Statement, steps: &mut Vec<Step>) -> Result<(), Diagnostic> {
@@ -74,6 +107,7 @@ impl Body<'_> {
                 condition: self.value_as(*condition, &SqlType::Bool)?,
                 message: message.map(|message| self.value_as(message, &SqlType::Text)).transpose()?,
             },
+            StatementKind::Refused(refusal) => return Err((**refusal).clone()),
             StatementKind::Null => StepKind::Null,
         };
         steps.push(Step { kind, span });
@@ -258,10 +292,8 @@ impl Body<'_> {
         Ok(Targets { targets, missing })
     }
 
-    /// PERFORM is SELECT whose rows nobody wants; the words happen to be of nearly one length.
     fn perform(&mut self, span: Span) -> Result<StepKind, Diagnostic> {
-        let mut text = self.piece(span).text.to_owned();
-        text.replace_range(.."PERFORM".len().min(text.len()), "SELECT ");
+        let text = self.perform_text(span);
         let query = binder::bind_query(&self.context(), Piece::new(span.file, span.start, &text))
             .map_err(|error| self.explain(error))?;
         Ok(StepKind::Sql { statement: Box::new(bound::Statement::Query(query)), into: None })
@@ -451,6 +483,17 @@ impl Body<'_> {
 
     pub(super) fn query(&self, span: Span) -> Result<bound::Query, Diagnostic> {
         binder::bind_query(&self.context(), self.piece(span)).map_err(|error| self.explain(error))
+    }
+}
+
+/// Where a statement names the variables that it assigns to.
+fn written(statement: &Statement) -> Span {
+    let span = statement.span;
+    match &statement.kind {
+        StatementKind::Sql { into: Some(into) } => into.span,
+        StatementKind::Sql { into: None } | StatementKind::Perform => Span { end: span.start, ..span },
+        StatementKind::Assign { target, .. } => target.span,
+        _ => span,
     }
 }
 

@@ -4,7 +4,7 @@
 //! them to PostgreSQL's grammar, blanking what PL/pgSQL takes for itself (INTO clauses), so that every
 //! place found inside them is a place in the file.
 
-use crate::source::Span;
+use crate::source::{Diagnostic, Span};
 
 /// A name as written, folded to lower case unless it was quoted. `$1` is a name too.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Block {
     pub label: Option<Name>,
     pub declarations: Vec<Declaration>,
     pub body: Vec<Statement>,
+    /// What stands behind each WHEN of EXCEPTION; only in what is only analysed.
+    pub handlers: Vec<Vec<Statement>>,
     pub span: Span,
 }
 
@@ -45,6 +47,8 @@ pub enum DeclarationKind {
     },
     /// `name ALIAS FOR other`.
     Alias(Path),
+    /// A cursor, in what is only analysed.
+    Refused(Box<Diagnostic>),
 }
 
 #[derive(Clone, Debug)]
@@ -123,6 +127,8 @@ pub enum StatementKind {
         condition: Span,
         message: Option<Span>,
     },
+    /// A statement that Weir does not have, in what is only analysed.
+    Refused(Box<Diagnostic>),
     Null,
 }
 
@@ -136,11 +142,25 @@ pub struct IntoClause {
 
 #[derive(Clone, Debug)]
 pub enum LoopKind {
+    /// Over what Weir does not have, in what is only analysed.
+    Refused(Box<Diagnostic>),
     Forever,
     While(Span),
-    Range { variable: Name, from: Span, to: Span, by: Option<Span>, reverse: bool },
-    Query { targets: Vec<Path>, query: Span },
-    Array { target: Path, array: Span },
+    Range {
+        variable: Name,
+        from: Span,
+        to: Span,
+        by: Option<Span>,
+        reverse: bool,
+    },
+    Query {
+        targets: Vec<Path>,
+        query: Span,
+    },
+    Array {
+        target: Path,
+        array: Span,
+    },
 }
 
 #[derive(Clone, Debug)]

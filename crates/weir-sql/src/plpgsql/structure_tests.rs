@@ -37,6 +37,7 @@ impl Printer<'_> {
     fn declaration(&self, declaration: &Declaration) -> String {
         let name = &declaration.name.text;
         match &declaration.kind {
+            DeclarationKind::Refused(refusal) => refusal.message.clone(),
             DeclarationKind::Alias(path) => format!("{name} alias {}", path.dotted()),
             DeclarationKind::Variable { constant, ty, not_null, default } => {
                 let ty = match ty {
@@ -68,6 +69,7 @@ impl Printer<'_> {
 
     fn statement(&self, statement: &Statement) -> String {
         match &statement.kind {
+            StatementKind::Refused(refusal) => refusal.message.clone(),
             StatementKind::Block(block) => self.block(block),
             StatementKind::Assign { target, index, value } => {
                 let index = index.map_or(String::new(), |index| format!("[{}]", self.code(index)));
@@ -91,6 +93,7 @@ impl Printer<'_> {
             }
             StatementKind::Loop { kind, label, body } => {
                 let head = match kind {
+                    LoopKind::Refused(refusal) => refusal.message.clone(),
                     LoopKind::Forever => "loop".into(),
                     LoopKind::While(condition) => format!("while {}", self.code(*condition)),
                     LoopKind::Range { variable, from, to, by, reverse } => format!(

@@ -100,6 +100,24 @@ impl<'a> Tokens<'a> {
         token
     }
 
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// From that position to the semicolon that ends its statement.
+    pub fn skip_statement(&mut self, from: usize) {
+        self.at = from;
+        let mut depth = 0i32;
+        while self.peek().kind != TokenKind::End && !(depth <= 0 && self.at(";")) {
+            let token = self.advance();
+            match (token.kind, self.text_of(token)) {
+                (TokenKind::Other, "(" | "[") => depth += 1,
+                (TokenKind::Other, ")" | "]") => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+
     pub fn text_of(&self, token: Token) -> &'a str {
         self.text.get(token.start..token.end).unwrap_or("")
     }

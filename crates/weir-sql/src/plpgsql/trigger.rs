@@ -138,7 +138,8 @@ fn steps(
         ));
     }
     let text = options.body(piece, span)?;
-    let block: structure::Block = parser::parse(text.file, text.offset, text.text)?;
+    let block: structure::Block =
+        parser::parse_with(text.file, text.offset, text.text, body.notes.is_some())?;
     body.whole_body(&block)
 }
 

@@ -316,7 +316,8 @@ impl Body<'_> {
             },
             other => binder
                 .bind_statement(other)
-                .map(|statement| StepKind::Sql { statement: Box::new(statement), into: None }),
+                .map(|statement| StepKind::Sql { statement: Box::new(statement), into: None })
+                .or_else(|error| self.function_call(&mut binder, other).ok_or(error)),
         };
         // Of a statement that is refused as a whole, the binder knows the place in this text only.
         let head = self.piece.token((span.start - self.piece.offset) as i32);
@@ -343,6 +344,13 @@ impl Body<'_> {
             }
             (Err(error), None) => Err(error),
         }
+    }
+
+    /// `SELECT f(…)`, in a tolerant reading: the function is followed.
+    fn function_call<'n>(&self, binder: &mut Binder<'n>, statement: &'n node::Node) -> Option<StepKind> {
+        self.surroundings.notes?;
+        let call = routine::bind_call(binder, routine::only_call(statement)?).ok()?;
+        Some(StepKind::Call { procedure: call.procedure, args: call.args, targets: Vec::new() })
     }
 
     fn call(&mut self, call: routine::BoundCall) -> StepKind {

@@ -108,6 +108,7 @@ fn what_undoes_is_blank() {
 const SCHEMA: &str =
     "create table account (id bigint primary key, owner text, balance numeric(12,2), at timestamptz);
 create table move (id bigserial primary key, source bigint, target bigint, amount numeric(12,2));
+create function twice(x bigint) returns bigint language sql as $$ select x * 2 $$;
 create procedure note(what text, out n int) language plpgsql as $$ begin n := 1; end $$;";
 
 /// `name(parameter type, …): steps`, or the error with its place.
@@ -121,7 +122,7 @@ fn check(file: &str, text: &str, expect: &str) {
     };
     let found = match load_with(sources, Reading::Tolerant) {
         Ok(application) => {
-            let procedures = application.procedures.iter().skip(1).map(|procedure| {
+            let procedures = application.procedures.iter().skip(2).map(|procedure| {
                 let parameters: Vec<String> = procedure
                     .parameters
                     .iter()
@@ -154,7 +155,8 @@ fn step(step: &crate::bound::Step) -> String {
         StepKind::Sql { statement, .. } => print::statement(statement),
         StepKind::Call { procedure, args, targets } => {
             let args: Vec<String> = args.iter().map(print::expr).collect();
-            format!("call {procedure}({}) to {}", args.join(", "), targets[0].variable.0)
+            let target = targets.first().map_or("nothing".to_owned(), |target| target.variable.0.to_string());
+            format!("call {procedure}({}) to {target}", args.join(", "))
         }
         StepKind::Opaque(step) => format!("opaque {:?} {:?}", step.reads, step.writes),
         other => format!("{other:?}"),
@@ -203,9 +205,14 @@ fn transactions() {
     check(
         "t.sql",
         "-- transaction: t(w)\ncall note(:w, null);\nlisten account;\nmerge into account using move on true when matched then delete;",
-        "t(w text) at t.sql:2:1: call 0($1) to 1; opaque [TableId(0)] []; opaque [TableId(0), TableId(1)] [TableId(0), TableId(1)]\n\
+        "t(w text) at t.sql:2:1: call 1($1) to 1; opaque [TableId(0)] []; opaque [TableId(0), TableId(1)] [TableId(0), TableId(1)]\n\
          t.sql:3:1 0A000 LISTEN here is not supported\n\
          t.sql:4:1 0A000 MERGE is not supported",
+    );
+    check(
+        "t.sql",
+        "-- transaction: t(w)\nselect * from twice(:w)",
+        "t(w bigint) at t.sql:2:1: call 0($1) to nothing",
     );
     check("t.sql", "-- transaction:\nselect 1", "t.sql:1:1 42601 the name of the transaction is missing");
     check(
