@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_sql::{Diagnostic, Span};
 use weir_types::numeric::Numeric;
 use weir_types::value::{Array, Json};
-use weir_types::{SqlType, Value};
+use weir_types::{EnumType, SqlType, Value};
 
 use super::code::{Kind, natural};
 use super::compile::mismatch;
@@ -33,6 +33,8 @@ pub(crate) enum Conversion {
         characters_max: usize,
         pads: bool,
     },
+    /// One of the labels.
+    Enum(Arc<EnumType>),
     Date,
     Array(SqlType, Box<Conversion>),
 }
@@ -62,6 +64,7 @@ impl Conversion {
             (Kind::Text, SqlType::Text | SqlType::Varchar(None)) => Conversion::None,
             (Kind::Text, SqlType::Varchar(Some(n))) => text(*n, false),
             (Kind::Text, SqlType::Char(n)) => text(*n, true),
+            (Kind::Text, SqlType::Enum(of)) => Conversion::Enum(of.clone()),
             (Kind::Time, SqlType::Timestamp | SqlType::Timestamptz) => Conversion::None,
             (Kind::Time, SqlType::Date) => Conversion::Date,
             (Kind::Array(element), SqlType::Array(ty)) => {
@@ -99,6 +102,12 @@ impl Conversion {
                     return Ok(Value::text(text.trim_end_matches(' ')));
                 }
                 Ok(Value::Text(text))
+            }
+            (Conversion::Enum(of), Value::Text(text)) => {
+                match of.labels.iter().any(|label| *label == text.as_str()) {
+                    true => Ok(Value::Text(text)),
+                    false => Err(format!("'{text}' is none of {}: {}", of.name, of.labels.join(", "))),
+                }
             }
             (Conversion::Date, Value::Timestamp(microseconds)) => {
                 Ok(Value::Date(microseconds.div_euclid(MICROSECONDS_PER_DAY) as i32))

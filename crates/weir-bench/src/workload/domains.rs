@@ -44,7 +44,7 @@ impl Workload {
 }
 
 fn load_section(table: &Table) -> String {
-    let mut text = format!("\n[load.{}]\nfor = [\"n in 1..rows\"]\n", table.name);
+    let mut text = format!("\n[load.{}]\nfor = [\"n in 1..rows\"]\n", key(&table.name));
     for position in 0..table.foreign_keys.len() {
         text.push_str(&format!("_parent_{position} = \"uniform(1, rows)\"\n"));
     }
@@ -60,10 +60,19 @@ fn load_section(table: &Table) -> String {
             random(&column.ty)
         };
         if let Some(generator) = generator {
-            text.push_str(&format!("{} = \"{generator}\"\n", column.name));
+            text.push_str(&format!("{} = \"{generator}\"\n", key(&column.name)));
         }
     }
     text
+}
+
+/// A name as TOML writes keys: quoted if it is not a plain word.
+fn key(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    match !name.is_empty() && name.chars().all(plain) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")),
+    }
 }
 
 fn is_key(table: &Table, column: ColumnIndex) -> bool {
@@ -105,6 +114,16 @@ fn random(ty: &SqlType) -> Option<String> {
         SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => {
             "time('2026-01-01') + seconds(uniform(0, 31_535_999))".to_string()
         }
+        SqlType::Enum(of) => {
+            // Labels that the workload's own quoting does not carry are left to those who write a workload.
+            let plain = |label: &&String| !label.contains(['\'', '"', '\\']);
+            let labels: Vec<String> =
+                of.labels.iter().filter(plain).map(|label| format!("'{label}'")).collect();
+            match labels.is_empty() {
+                true => return None,
+                false => format!("pick({})", labels.join(", ")),
+            }
+        }
         SqlType::Array(element) => format!("array(uniform(1, 5), {})", random(element)?),
         _ => return None,
     })
@@ -118,10 +137,10 @@ fn parameters_section(catalog: &Catalog, procedure: &Procedure) -> String {
     if inputs.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n[parameters.{}]\n", procedure.name);
+    let mut text = format!("\n[parameters.{}]\n", key(&procedure.name));
     for parameter in inputs {
         let generator = parameter_domain(catalog, &uses, parameter).unwrap_or_else(|| "null".to_string());
-        text.push_str(&format!("{} = \"{generator}\"\n", parameter.name));
+        text.push_str(&format!("{} = \"{generator}\"\n", key(&parameter.name)));
     }
     text
 }

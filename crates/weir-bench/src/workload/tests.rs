@@ -482,3 +482,21 @@ fn an_application_without_a_workload_gets_one_from_its_domains() {
         }
     }
 }
+
+#[test]
+fn a_workload_made_by_weir_knows_enumerations_and_schemas() {
+    let application = application(
+        "create schema shop; create type mood as enum ('sad', 'it''s ok', 'glad');
+         create domain amount as numeric(12, 2) check (value >= 0);
+         create table shop.pet (id int primary key, mood mood not null, owed amount);",
+        "create procedure see(p int, m mood) language plpgsql as $$ begin
+         update shop.pet set mood = m where id = p; end $$;",
+    );
+    let text = Workload::default_text(&application);
+    for expected in ["[load.\"shop.pet\"]", "mood = \"pick('sad', 'glad')\"", "m = \"pick('sad', 'glad')\""] {
+        assert!(text.contains(expected), "{text}");
+    }
+    let mut application = application;
+    let file = application.sources.add("workload.toml", text.clone());
+    assert!(Workload::parse(&application, file, &[]).is_ok(), "{text}");
+}
