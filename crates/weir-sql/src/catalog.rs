@@ -176,7 +176,20 @@ pub struct View {
     pub name: String,
     pub query: Query,
     pub materialized: bool,
+    /// How it is written to, where each of its rows is one row of one table.
+    pub target: Option<ViewTarget>,
     pub span: Span,
+}
+
+/// A table, seen through a view.
+#[derive(Clone, Debug)]
+pub struct ViewTarget {
+    /// With the view's names for its columns; those that it does not show have names that nobody can write.
+    pub table: Table,
+    /// The view's columns, as positions in the table.
+    pub columns: Vec<ColumnIndex>,
+    /// The view's WHERE, over whichever relation the table is there.
+    pub filter: Option<Expr>,
 }
 
 /// `CREATE TRIGGER`, with its function bound for the trigger's own table.

@@ -9,6 +9,7 @@ use pg_query::protobuf::node;
 
 use crate::Application;
 use crate::assertion;
+use crate::binder;
 use crate::bound::Procedure;
 use crate::catalog::Assertion;
 use crate::ddl::{self, PendingAssertion, PendingRoutine, Schema};
@@ -125,6 +126,22 @@ fn read_schema(
         let piece = Piece::new(index as u32, 0, &texts[index]);
         let result = schema.apply(piece, statement);
         schema.tolerate(result)?;
+    }
+    // Only now: a later statement may have changed what lies below a view.
+    let targets: Vec<_> = schema
+        .catalog
+        .views
+        .iter()
+        .map(|view| {
+            let by_trigger = schema.view_triggers.iter().any(|(name, _)| *name == view.name);
+            match view.materialized || by_trigger {
+                true => None,
+                false => binder::view_target(&schema.catalog, view),
+            }
+        })
+        .collect();
+    for (view, target) in schema.catalog.views.iter_mut().zip(targets) {
+        view.target = target;
     }
     let partial = schema.refuse_partial_partitions();
     schema.tolerate(partial)?;
@@ -273,6 +290,7 @@ fn mentions(sources: &Sources, schema: &Schema, routines: &[PendingRoutine]) -> 
         let name = routine::simple_name(&routine.create.funcname, routine.span).unwrap_or_default();
         (name, sources.text(routine.span))
     });
+    let triggers = schema.view_triggers.iter().map(|(view, function)| (view.clone(), function.as_str()));
     let views = schema.unbound_views.iter().map(|(name, span)| (name.clone(), sources.text(*span)));
-    Mentions::new(&schema.catalog, named, views)
+    Mentions::new(&schema.catalog, named.chain(triggers), views)
 }

@@ -105,6 +105,7 @@ impl Mentions {
     /// What the text may do, the routines that it names included.
     pub fn of(&self, text: &str) -> OpaqueStep {
         let mut all = names_of(text);
+        let leaves = ["return", "exit", "continue"].iter().any(|word| all.contains(*word));
         let mut todo: Vec<String> = all.iter().cloned().collect();
         while let Some(name) = todo.pop() {
             for inner in self.routines.get(&name).into_iter().flatten() {
@@ -118,7 +119,6 @@ impl Mentions {
             false => self.tables_named(&all).into_iter().collect(),
         };
         let writes = WRITING.iter().any(|word| all.contains(*word));
-        let leaves = ["return", "exit", "continue", "exception"].iter().any(|word| all.contains(*word));
         OpaqueStep {
             writes: if writes { tables.clone() } else { Vec::new() },
             reads: tables,

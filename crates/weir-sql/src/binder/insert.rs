@@ -10,17 +10,18 @@ use super::Binder;
 use super::coerce::null;
 use super::query::output_span;
 use super::scope::{Scope, ScopeRelation};
+use super::target::Target;
 use crate::bound::{
     Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, OnConflict, OutputColumn, Query, QueryBody,
     RelationId, Select,
 };
 use crate::catalog::{ColumnIndex, Table};
-use crate::ddl::relation_name;
 use crate::source::{Diagnostic, Span};
 
 impl<'a> Binder<'a> {
     pub(super) fn bind_insert(&mut self, insert: &'a InsertStmt) -> Result<Insert, Diagnostic> {
-        let (table, alias, span) = self.bind_target(&insert.relation)?;
+        let target = self.bind_target(&insert.relation)?;
+        let (table, alias, span) = (target.table, target.alias.clone(), target.span);
         let (relation, excluded) = (self.new_relation(), self.new_relation());
         self.bind_inline_with(&insert.with_clause)?;
         let system = OverridingKind::try_from(insert.r#override) == Ok(OverridingKind::OverridingSystemValue);
@@ -31,7 +32,7 @@ impl<'a> Binder<'a> {
                 "leave the identity column away",
             ));
         }
-        let (mut columns, spans) = self.target_columns(table, &insert.cols)?;
+        let (mut columns, spans) = self.target_columns(&target, &insert.cols)?;
         let named = !insert.cols.is_empty();
         let source = match insert.select_stmt.as_deref().and_then(|node| node.node.as_ref()) {
             None => {
@@ -69,7 +70,7 @@ impl<'a> Binder<'a> {
             Some(clause) => self.bind_conflict(clause, table, &alias, (relation, excluded), span)?,
             None => None,
         };
-        self.scopes.push(Scope::of_table(table, &alias, relation, span));
+        self.scopes.push(target.scope(relation));
         let returning = self.bind_returning(&insert.returning_clause)?;
         self.scopes.pop();
         self.ctes.pop();
@@ -77,54 +78,28 @@ impl<'a> Binder<'a> {
         Ok(Insert { table: id, relation, excluded, columns, source, defaults, on_conflict, returning, span })
     }
 
-    /// The table of a DML statement, what it is called there, and its place.
-    pub(super) fn bind_target(
-        &self,
-        range: &'a Option<pg_query::protobuf::RangeVar>,
-    ) -> Result<(&'a Table, String, Span), Diagnostic> {
-        let Some(range) = range else {
-            return Err(self.error(SqlState::SYNTAX_ERROR, self.piece.span(), "a table is missing here"));
-        };
-        let span = self.piece.token(range.location);
-        self.check_schema(range)?;
-        let alias = range.alias.as_ref().map_or(&range.relname, |alias| &alias.aliasname);
-        let catalog = self.context.catalog;
-        let name = relation_name(range);
-        if let Some(table) = self.table_in_sight(&name, span)? {
-            return Ok((table, alias.clone(), span));
-        }
-        if let Some(view) = catalog.views.iter().find(|view| view.name == name) {
-            return Err(Diagnostic::unsupported(
-                span,
-                format!("a change of the view {}", view.name),
-                "change the table below it",
-            ));
-        }
-        Err(self.unknown_relation(&name, span))
-    }
-
     /// The named columns, or all.
     fn target_columns(
         &self,
-        table: &Table,
+        target: &Target<'_>,
         list: &'a [Node],
     ) -> Result<(Vec<ColumnIndex>, Vec<Span>), Diagnostic> {
         let (mut columns, mut spans) = (Vec::new(), Vec::new());
         for node in list {
-            let Some(node::Node::ResTarget(target)) = &node.node else { continue };
-            let (column, span) = self.target_column(table, target)?;
+            let Some(node::Node::ResTarget(named)) = &node.node else { continue };
+            let (column, span) = self.target_column(target.table, named)?;
             if columns.contains(&column) {
                 return Err(self.error(
                     SqlState::DUPLICATE_COLUMN,
                     span,
-                    format!("column \"{}\" specified more than once", target.name),
+                    format!("column \"{}\" specified more than once", named.name),
                 ));
             }
             columns.push(column);
             spans.push(span);
         }
         if list.is_empty() {
-            columns = (0..table.columns.len()).collect();
+            columns = target.columns();
         }
         Ok((columns, spans))
     }
@@ -136,7 +111,9 @@ impl<'a> Binder<'a> {
                 span,
                 format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
             );
-            error.hint = super::scope::nearest(name, table.columns.iter().map(|column| column.name.as_str()));
+            let shown = table.columns.iter().map(|column| column.name.as_str());
+            let shown = shown.filter(|name| !name.starts_with(super::target::HIDDEN));
+            error.hint = super::scope::nearest(name, shown);
             error
         })
     }

@@ -19,6 +19,7 @@ mod query;
 mod row;
 mod scope;
 mod subquery;
+mod target;
 
 use pg_query::protobuf::{Node, SelectStmt, node};
 use weir_types::{CastContext, SqlState, SqlType};
@@ -33,6 +34,7 @@ use crate::source::{Diagnostic, Span};
 pub(crate) use expr::strings as expr_strings;
 pub(crate) use scope::nearest;
 use scope::{CteFrame, Scope};
+pub(crate) use target::view_target;
 
 /// The variables that an expression inside a procedure sees besides columns.
 pub trait Variables {

@@ -13,13 +13,14 @@ use crate::walk;
 
 impl<'a> Binder<'a> {
     pub(super) fn bind_update(&mut self, update: &'a UpdateStmt) -> Result<Update, Diagnostic> {
-        let (table, alias, span) = self.bind_target(&update.relation)?;
+        let target = self.bind_target(&update.relation)?;
+        let (table, span) = (target.table, target.span);
         let relation = self.new_relation();
         self.bind_inline_with(&update.with_clause)?;
         // FROM does not see the target, but what follows sees both.
         self.scopes.push(Scope::default());
         let from = self.bind_from(&update.from_clause)?;
-        self.add_target(Scope::of_table(table, &alias, relation, span))?;
+        self.add_target(target.scope(relation))?;
         self.set_aggregates(Aggregates::Forbidden("UPDATE"));
         let assignments = self.bind_assignments(table, &update.target_list)?;
         self.set_aggregates(Aggregates::Forbidden("WHERE"));
@@ -27,6 +28,7 @@ impl<'a> Binder<'a> {
             Some(node) => Some(self.bind_condition(node, "WHERE")?),
             None => None,
         };
+        let filter = target.filter(filter, relation);
         let returning = self.bind_returning(&update.returning_clause)?;
         self.scopes.pop();
         self.ctes.pop();
@@ -34,17 +36,19 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn bind_delete(&mut self, delete: &'a DeleteStmt) -> Result<Delete, Diagnostic> {
-        let (table, alias, span) = self.bind_target(&delete.relation)?;
+        let target = self.bind_target(&delete.relation)?;
+        let (table, span) = (target.table, target.span);
         let relation = self.new_relation();
         self.bind_inline_with(&delete.with_clause)?;
         self.scopes.push(Scope::default());
         let using = self.bind_from(&delete.using_clause)?;
-        self.add_target(Scope::of_table(table, &alias, relation, span))?;
+        self.add_target(target.scope(relation))?;
         self.set_aggregates(Aggregates::Forbidden("WHERE"));
         let filter = match &delete.where_clause {
             Some(node) => Some(self.bind_condition(node, "WHERE")?),
             None => None,
         };
+        let filter = target.filter(filter, relation);
         let returning = self.bind_returning(&delete.returning_clause)?;
         self.scopes.pop();
         self.ctes.pop();

@@ -76,6 +76,8 @@ pub(crate) struct Schema {
     pub notes: Option<Notes>,
     /// Views that are not in the catalog, because they were not understood: their statements.
     pub unbound_views: BTreeMap<String, Span>,
+    /// Views with triggers, which say what writing to them means, and the triggers' functions.
+    pub view_triggers: Vec<(String, String)>,
     /// Beside `public`.
     schemas: BTreeSet<String>,
     /// Partitioned tables with a partition for whatever no other one takes.

@@ -3,6 +3,7 @@
 use pg_query::protobuf::CreateTrigStmt;
 
 use super::partition::partition_alone;
+use super::types::object_path;
 use super::{PendingTrigger, Schema, relation_name};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
@@ -28,8 +29,9 @@ impl Schema {
                 "it is taken to run at its statement",
             ))?;
         }
-        // A view's trigger says what writing to the view means; the view itself is not written to here.
-        if self.is_view(range) {
+        // A view's trigger says what writing to the view means: what its function mentions.
+        if self.is_view(range) || self.unbound_views.contains_key(&relation_name(range)) {
+            self.view_triggers.push((relation_name(range), object_path(&create.funcname)));
             return Err(Diagnostic::unsupported(
                 place,
                 format!("a trigger on the view {}", relation_name(range)),

@@ -36,7 +36,7 @@ impl Schema {
             self.check_new_relation(piece, range, false)?;
         }
         let query = self.view_query(piece, create.query.as_deref(), &create.aliases, place)?;
-        let view = View { name: relation_name(range), query, materialized: false, span };
+        let view = View { name: relation_name(range), query, materialized: false, target: None, span };
         match replaced {
             Some(index) => self.catalog.views[index] = view,
             None => self.catalog.views.push(view),
@@ -68,7 +68,13 @@ impl Schema {
         }
         let aliases = into.map_or(&[][..], |into| &into.col_names);
         let query = self.view_query(piece, create.query.as_deref(), aliases, place)?;
-        self.catalog.views.push(View { name: relation_name(range), query, materialized: true, span });
+        self.catalog.views.push(View {
+            name: relation_name(range),
+            query,
+            materialized: true,
+            target: None,
+            span,
+        });
         Ok(())
     }
 

@@ -1,0 +1,132 @@
+//! What INSERT, UPDATE and DELETE write to: a table, or a view that is a table seen through another frame.
+//!
+//! As in PostgreSQL, a view can be written to by itself if each of its rows is one row of one table: then
+//! its columns are the table's under other names, and its condition joins the statement's.
+
+use pg_query::protobuf::RangeVar;
+use weir_types::SqlState;
+
+use super::Binder;
+use super::scope::Scope;
+use crate::bound::{Distinct, Expr, ExprKind, FromItem, QueryBody, RelationId};
+use crate::catalog::{Catalog, ColumnIndex, Table, View, ViewTarget};
+use crate::ddl::relation_name;
+use crate::source::{Diagnostic, Span};
+use crate::walk;
+
+pub(super) struct Target<'a> {
+    pub table: &'a Table,
+    /// What it is called in the statement.
+    pub alias: String,
+    pub span: Span,
+    view: Option<&'a ViewTarget>,
+}
+
+impl Target<'_> {
+    /// In sight as this relation; a view shows its own columns, in its own order.
+    pub fn scope(&self, relation: RelationId) -> Scope {
+        let mut scope = Scope::of_table(self.table, &self.alias, relation, self.span);
+        if let (Some(view), Some(seen)) = (self.view, scope.relations.first_mut()) {
+            seen.columns = view.columns.iter().map(|&column| seen.columns[column].clone()).collect();
+        }
+        scope
+    }
+
+    /// The columns of an INSERT that names none.
+    pub fn columns(&self) -> Vec<ColumnIndex> {
+        match self.view {
+            Some(view) => view.columns.clone(),
+            None => (0..self.table.columns.len()).collect(),
+        }
+    }
+
+    /// The statement's condition, and the view's.
+    pub fn filter(&self, filter: Option<Expr>, relation: RelationId) -> Option<Expr> {
+        let Some(of_view) = self.view.and_then(|view| view.filter.as_ref()) else { return filter };
+        let mut of_view = of_view.clone();
+        walk::each_expr_mut(&mut of_view, &mut |part: &mut Expr| {
+            if let ExprKind::Column { relation: of, .. } = &mut part.kind {
+                *of = relation;
+            }
+        });
+        let Some(filter) = filter else { return Some(of_view) };
+        let (ty, span) = (filter.ty.clone(), filter.span);
+        let mut all = Vec::new();
+        for part in [filter, of_view] {
+            match part.kind {
+                ExprKind::And(parts) => all.extend(parts),
+                kind => all.push(Expr { kind, ..part }),
+            }
+        }
+        Some(Expr { kind: ExprKind::And(all), ty, span })
+    }
+}
+
+impl<'a> Binder<'a> {
+    pub(super) fn bind_target(&self, range: &'a Option<RangeVar>) -> Result<Target<'a>, Diagnostic> {
+        let Some(range) = range else {
+            return Err(self.error(SqlState::SYNTAX_ERROR, self.piece.span(), "a table is missing here"));
+        };
+        let span = self.piece.token(range.location);
+        self.check_schema(range)?;
+        let alias = range.alias.as_ref().map_or(&range.relname, |alias| &alias.aliasname).clone();
+        let name = relation_name(range);
+        if let Some(table) = self.table_in_sight(&name, span)? {
+            return Ok(Target { table, alias, span, view: None });
+        }
+        let Some(view) = self.context.catalog.views.iter().find(|view| view.name == name) else {
+            return Err(self.unknown_relation(&name, span));
+        };
+        match &view.target {
+            Some(target) => Ok(Target { table: &target.table, alias, span, view: Some(target) }),
+            None => Err(Diagnostic::unsupported(
+                span,
+                format!("a change of the view {}", view.name),
+                "change the table below it; a view of plain columns of one table can be written to",
+            )),
+        }
+    }
+}
+
+/// Before the name of a column that a view does not show.
+pub(super) const HIDDEN: char = '\0';
+
+/// How the view is written to, if it can be.
+pub(crate) fn view_target(catalog: &Catalog, view: &View) -> Option<ViewTarget> {
+    let query = &view.query;
+    let QueryBody::Select(select) = &query.body else { return None };
+    let [FromItem::Table { relation, table, .. }] = select.from.as_slice() else { return None };
+    let simple = query.ctes.is_empty()
+        && query.limit.is_none()
+        && query.offset.is_none()
+        && matches!(select.distinct, Distinct::All)
+        && select.group_by.is_empty()
+        && select.having.is_none()
+        && !select.aggregates;
+    if !simple || select.filter.as_ref().is_some_and(has_subquery) {
+        return None;
+    }
+    let base = catalog.table(*table);
+    let mut target = Table { name: view.name.clone(), ..base.clone() };
+    // No name of a statement is like these, so that what the view hides stays hidden.
+    for column in &mut target.columns {
+        column.name.insert(0, HIDDEN);
+    }
+    let mut columns = Vec::new();
+    for (output, shown) in select.outputs.iter().zip(&query.columns) {
+        match output.kind {
+            ExprKind::Column { relation: of, column } if of == *relation && !columns.contains(&column) => {
+                target.columns[column].name.clone_from(&shown.name);
+                columns.push(column);
+            }
+            _ => return None,
+        }
+    }
+    Some(ViewTarget { table: target, columns, filter: select.filter.clone() })
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let mut found = false;
+    walk::each_expr(expr, &mut |part| found |= walk::subquery(part).is_some());
+    found
+}
