@@ -11,6 +11,7 @@ use weir_types::SqlError;
 use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, Role, Stop};
 use crate::exec::program::Program;
+use crate::exec::sequences::Sequences;
 use crate::ramp::message::{Age, Call, Decision, ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
 use crate::storage::{Position, Storage, Timestamp, Undone};
@@ -45,7 +46,7 @@ pub struct Node {
     /// Requests that wait for the outcome of a transaction that holds their claim.
     waiting: BTreeMap<TxnId, Vec<Request>>,
     scratch: call::Scratch,
-    sequences: call::Sequences,
+    sequences: Sequences,
     bugs: PlantedBugs,
 }
 
@@ -64,7 +65,7 @@ impl Node {
             readers: BTreeMap::new(),
             waiting: BTreeMap::new(),
             scratch: call::Scratch::default(),
-            sequences: call::Sequences::default(),
+            sequences: Sequences::default(),
             program,
             bugs,
         }

@@ -8,13 +8,13 @@ use weir_sql::catalog::{Assertion, TableId};
 use weir_types::text::to_text;
 use weir_types::{SqlError, SqlType, Value};
 
-use super::call::Sequences;
 use super::compiler::Compiler;
 use super::context::{Cx, Frame};
 use super::expr::CompiledExpr;
 use super::gather::Gather;
 use super::program::Program;
 use super::query::CompiledQuery;
+use super::sequences::Sequences;
 use super::slots::SlotAllocator;
 use crate::storage::Rows;
 

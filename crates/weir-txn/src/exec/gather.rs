@@ -10,11 +10,11 @@ use weir_sql::bound::{Expr, ExprKind, Query, VariableId};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
-use super::call::Sequences;
 use super::context::{Cx, Frame};
 use super::program::Program;
 use super::query::CompiledQuery;
 use super::routing::{known_columns, shard_of};
+use super::sequences::Sequences;
 use super::slots::SlotAllocator;
 use crate::ramp::message::{ReadQuery, ShardId, TableRead};
 use crate::storage::{Storage, Timestamp};

@@ -18,6 +18,7 @@ pub mod program;
 pub mod query;
 pub mod returned;
 mod routing;
+pub mod sequences;
 mod slice;
 pub mod slots;
 pub mod walk;

@@ -1,0 +1,189 @@
+//! Where a statement runs, what it gives, and what other shards' statements gave.
+
+use std::ops::ControlFlow;
+
+use weir_types::{SqlError, SqlState, Value};
+
+use super::{Place, Role, Run, Stop, internal, needs_general};
+use crate::exec::program::{CompiledInto, CompiledRoute};
+use crate::exec::query::CompiledQuery;
+use crate::exec::routing::{shard_of, shard_of_integer};
+use crate::ramp::message::ShardId;
+
+impl<'a> Run<'a> {
+    pub(super) fn place(&mut self, route: &CompiledRoute) -> Result<Place, Stop> {
+        let shards = self.fragment.program.shards;
+        match route {
+            CompiledRoute::Anywhere => Ok(Place::Anywhere),
+            _ if shards == 1 => Ok(Place::Here),
+            CompiledRoute::Everywhere => Ok(Place::Everywhere),
+            CompiledRoute::By(keys) => {
+                let shard = match keys.as_slice() {
+                    [key] => match key.peek(&self.frame) {
+                        Some(Value::Int(value)) => shard_of_integer(*value, shards),
+                        _ => {
+                            let value = self.eval(key)?;
+                            if matches!(value, Value::Deferred) {
+                                return Err(needs_general("a partition key that another shard knows"));
+                            }
+                            shard_of(&[value], shards)
+                        }
+                    },
+                    keys => {
+                        let values: Result<Vec<Value>, SqlError> =
+                            keys.iter().map(|key| self.eval(key)).collect();
+                        let values = values?;
+                        if values.iter().any(|value| matches!(value, Value::Deferred)) {
+                            return Err(needs_general("a partition key that another shard knows"));
+                        }
+                        shard_of(&values, shards)
+                    }
+                };
+                Ok(if shard == self.fragment.here { Place::Here } else { Place::Elsewhere(shard) })
+            }
+        }
+    }
+
+    /// Runs a statement where it belongs, or takes its result from who ran it.
+    pub(super) fn statement(
+        &mut self,
+        place: Place,
+        into: Option<&CompiledInto>,
+        execute: impl FnOnce(&mut Self) -> Result<u64, Stop>,
+    ) -> Result<(), Stop> {
+        if let Place::Elsewhere(shard) = place {
+            return self.take_result(shard, into);
+        }
+        self.returned.clear();
+        let mut count = execute(self)?;
+        if place == Place::Everywhere {
+            if into.is_some() {
+                return Err(needs_general("a result gathered from every shard"));
+            }
+            count += self.counts_of_others()?;
+        }
+        let part = self.fragment.role.is_prepared() && place != Place::Anywhere;
+        let into_count = match into {
+            Some(into) => self.store_first(into)?,
+            None => count,
+        };
+        let found = into_count > 0;
+        self.frame.set(self.procedure.found, Value::Bool(found));
+        self.row_count = Value::Int(into_count as i64);
+        if part {
+            let mut answer = vec![Value::Bool(found), self.row_count.clone()];
+            if let Some(into) = into {
+                answer.extend(into.targets.iter().map(|target| self.frame.get(target.slot).clone()));
+            }
+            self.ran.answers.statements.push(answer);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_result(&mut self, shard: ShardId, into: Option<&CompiledInto>) -> Result<(), Stop> {
+        if let Role::Part = self.fragment.role {
+            self.frame.set(self.procedure.found, Value::Deferred);
+            self.row_count.put(Value::Deferred);
+            for target in into.iter().flat_map(|into| &into.targets) {
+                self.frame.set(target.slot, Value::Deferred);
+            }
+            return Ok(());
+        }
+        let answer = self.answer_of(shard)?;
+        let value = |at: usize| answer.map_or(Value::Deferred, |answer| answer[at].clone());
+        self.frame.set(self.procedure.found, value(0));
+        self.row_count = value(1);
+        for (at, target) in into.iter().flat_map(|into| &into.targets).enumerate() {
+            self.frame.set(target.slot, value(2 + at));
+        }
+        Ok(())
+    }
+
+    /// What that shard's next statement gave; `None` while only it knows.
+    pub(super) fn answer_of(&mut self, shard: ShardId) -> Result<Option<&'a [Value]>, Stop> {
+        let answers = match self.fragment.role {
+            Role::Part => return Ok(None),
+            Role::Whole | Role::Unguarded => {
+                return Err(internal(format!(
+                    "shard {} was sent a call that needs shard {shard}",
+                    self.fragment.here
+                )));
+            }
+            Role::Last(answers) => answers,
+        };
+        let from = answers.iter().find(|(from, _)| *from == shard).map(|(_, answers)| answers);
+        let Some(from) = from else { return Err(internal(format!("shard {shard} is not a participant"))) };
+        let taken = match self.taken.iter_mut().find(|(of, _)| *of == shard) {
+            Some((_, taken)) => taken,
+            None => {
+                self.taken.push((shard, 0));
+                &mut self.taken.last_mut().expect("just pushed").1
+            }
+        };
+        let answer = from.statements.get(*taken);
+        *taken += 1;
+        match (answer, &from.error) {
+            (Some(answer), _) => Ok(Some(answer)),
+            (None, Some(error)) => Err(Stop::Error(error.clone())),
+            (None, None) => {
+                Err(internal(format!("shard {shard} answered fewer statements than this one has")))
+            }
+        }
+    }
+
+    pub(super) fn counts_of_others(&mut self) -> Result<u64, Stop> {
+        let Role::Last(answers) = self.fragment.role else { return Ok(0) };
+        let mut count = 0;
+        for (shard, _) in answers {
+            if let Some(answer) = self.answer_of(*shard)?
+                && let Some(Value::Int(rows)) = answer.get(1)
+            {
+                count += *rows as u64;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The first returned row into the variables; how many rows count for FOUND.
+    pub(super) fn store_first(&mut self, into: &CompiledInto) -> Result<u64, Stop> {
+        let rows = self.returned.rows;
+        let too_many = (into.strict || into.writes) && rows > 1;
+        if too_many || (into.strict && rows == 0) {
+            let (state, message) = match rows {
+                0 => (SqlState::NO_DATA_FOUND, "query returned no rows"),
+                _ => (SqlState::TOO_MANY_ROWS, "query returned more than one row"),
+            };
+            return Err(SqlError::new(state, message).into());
+        }
+        for (at, target) in into.targets.iter().enumerate() {
+            let value = self.returned.values.get_mut(at).map(std::mem::take).unwrap_or_default();
+            self.assign(target, value)?;
+        }
+        Ok(rows.min(1) as u64)
+    }
+
+    /// Runs the query into `returned`, up to `wanted` rows; how many there were.
+    pub(super) fn select(&mut self, query: &CompiledQuery, wanted: usize, keep: bool) -> Result<u64, Stop> {
+        let mut returned = std::mem::take(&mut self.returned);
+        self.frame.begin_statement();
+        let result = self.with_cx(|cx| match query.as_look_up() {
+            Some((access, outputs)) => access.for_each_match(cx, &mut |cx, _| {
+                returned.rows += 1;
+                for output in outputs {
+                    returned.values.push(output.eval(cx)?);
+                }
+                Ok(ControlFlow::Continue(()))
+            }),
+            None => query.execute(cx, &mut |_, row| {
+                returned.rows += 1;
+                if keep {
+                    returned.values.append(row);
+                }
+                Ok(if returned.rows >= wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            }),
+        });
+        self.returned = returned;
+        let _ = result?;
+        Ok(self.returned.rows as u64)
+    }
+}

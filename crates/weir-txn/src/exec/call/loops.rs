@@ -1,0 +1,128 @@
+//! FOR over ranges, queries and arrays.
+
+use weir_sql::bound::LoopLabel;
+use weir_types::{SqlError, SqlState, Value};
+
+use super::{Flow, Place, Run, Stop, needs_general};
+use crate::exec::program::{CompiledStep, CompiledStepKind};
+
+impl<'a> Run<'a> {
+    pub(super) fn for_loop(&mut self, step: &'a CompiledStep) -> Result<Flow, Stop> {
+        match &step.kind {
+            CompiledStepKind::ForRange { slot, from, to, by, reverse, label, body, effects } => {
+                let bounds = [
+                    self.eval(from)?,
+                    self.eval(to)?,
+                    by.as_ref().map_or(Ok(Value::Int(1)), |by| self.eval(by))?,
+                ];
+                if bounds.iter().any(|bound| matches!(bound, Value::Deferred)) {
+                    self.pass_over(effects)?;
+                    return Ok(Flow::Next);
+                }
+                let [from, to, by] = range_bounds(bounds)?;
+                let mut at = from;
+                while if *reverse { at >= to } else { at <= to } {
+                    self.frame.set(*slot, Value::Int(at));
+                    match after_body(self.steps(body)?, *label) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(flow) => return Ok(flow),
+                    }
+                    // A loop variable is an integer: past its end the loop is over, as in PostgreSQL.
+                    at = if *reverse { at - by } else { at + by };
+                    if i32::try_from(at).is_err() {
+                        break;
+                    }
+                }
+                self.set_found(from <= to && !*reverse || *reverse && from >= to);
+            }
+            CompiledStepKind::ForEach { slot, array, label, body, effects } => match self.eval(array)? {
+                Value::Deferred => self.pass_over(effects)?,
+                Value::Array(array) => {
+                    for value in &array.values {
+                        self.frame.set(*slot, value.clone());
+                        match after_body(self.steps(body)?, *label) {
+                            Ok(true) => {}
+                            Ok(false) => break,
+                            Err(flow) => return Ok(flow),
+                        }
+                    }
+                    self.set_found(!array.values.is_empty());
+                }
+                _ => {
+                    return Err(SqlError::new(
+                        SqlState::NULL_VALUE_NOT_ALLOWED,
+                        "FOREACH expression must not be null",
+                    )
+                    .into());
+                }
+            },
+            CompiledStepKind::ForQuery { query, targets, route, label, body, effects } => {
+                let rows = match self.place(route)? {
+                    Place::Elsewhere(shard) => match self.answer_of(shard)? {
+                        None => return self.pass_over(effects).map(|()| Flow::Next),
+                        Some(answer) => answer.chunks(targets.len().max(1)).map(<[Value]>::to_vec).collect(),
+                    },
+                    Place::Everywhere if self.fragment.program.shards > 1 => {
+                        return Err(needs_general("a loop over rows of every shard"));
+                    }
+                    place => {
+                        self.returned.clear();
+                        self.select(query, usize::MAX, true)?;
+                        let rows = self.returned.take_rows();
+                        if place == Place::Here && self.fragment.role.is_prepared() {
+                            self.ran.answers.statements.push(rows.iter().flatten().cloned().collect());
+                        }
+                        rows
+                    }
+                };
+                let found = !rows.is_empty();
+                for row in rows {
+                    for (target, value) in targets.iter().zip(row) {
+                        self.assign(target, value)?;
+                    }
+                    match after_body(self.steps(body)?, *label) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(flow) => return Ok(flow),
+                    }
+                }
+                self.set_found(found);
+            }
+            _ => unreachable!("only loops come here"),
+        }
+        Ok(Flow::Next)
+    }
+}
+
+/// `Ok(true)`: next round; `Ok(false)`: the loop is over; `Err`: so is more than the loop.
+pub(super) fn after_body(flow: Flow, label: LoopLabel) -> Result<bool, Flow> {
+    match flow {
+        Flow::Next => Ok(true),
+        Flow::Continue(to) if to == label => Ok(true),
+        Flow::Exit(left) if left == label => Ok(false),
+        flow => Err(flow),
+    }
+}
+
+pub(super) fn range_bounds(bounds: [Value; 3]) -> Result<[i64; 3], SqlError> {
+    let mut numbers = [0; 3];
+    for ((number, bound), what) in
+        numbers.iter_mut().zip(bounds).zip(["lower bound", "upper bound", "BY value"])
+    {
+        let Value::Int(value) = bound else {
+            return Err(SqlError::new(
+                SqlState::NULL_VALUE_NOT_ALLOWED,
+                format!("{what} of FOR loop cannot be null"),
+            ));
+        };
+        *number = value;
+    }
+    if numbers[2] <= 0 {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "BY value of FOR loop must be greater than zero",
+        ));
+    }
+    Ok(numbers)
+}

@@ -1,0 +1,143 @@
+//! Assignments to variables and array elements; RAISE and ASSERT.
+
+use weir_sql::bound::RaiseLevel;
+use weir_types::cast::{CastContext, can_cast, cast};
+use weir_types::text::{parse_text, to_text};
+use weir_types::value::Array;
+use weir_types::{SqlError, SqlState, Value};
+
+use super::{Run, Stop};
+use crate::exec::expr::{CompiledExpr, Truth};
+use crate::exec::program::{CompiledRaise, Target};
+
+impl Run<'_> {
+    pub(super) fn assign(&mut self, target: &Target, value: Value) -> Result<(), SqlError> {
+        let value = match (&target.from, value) {
+            (_, Value::Deferred) => Value::Deferred,
+            (Some(from), value) if !value.is_null() => {
+                if can_cast(from, &target.ty, CastContext::Assignment) {
+                    cast(&value, from, &target.ty, CastContext::Assignment)?
+                } else {
+                    // PL/pgSQL's way where SQL has no cast: by the value's text.
+                    parse_text(&to_text(&value, from), &target.ty)?
+                }
+            }
+            (_, value) => value,
+        };
+        if target.not_null && value.is_null() {
+            return Err(SqlError::new(
+                SqlState::NULL_VALUE_NOT_ALLOWED,
+                format!("null value cannot be assigned to variable \"{}\" declared NOT NULL", target.name),
+            ));
+        }
+        self.frame.set(target.slot, value);
+        Ok(())
+    }
+
+    pub(super) fn raise(&mut self, raise: &CompiledRaise) -> Result<(), Stop> {
+        if raise.level != RaiseLevel::Exception {
+            return Ok(());
+        }
+        let mut message = String::new();
+        let mut args = raise.args.iter();
+        let mut chars = raise.format.chars().peekable();
+        while let Some(char) = chars.next() {
+            match char {
+                '%' if chars.peek() == Some(&'%') => {
+                    chars.next();
+                    message.push('%');
+                }
+                '%' => match args.next() {
+                    Some(arg) => message.push_str(&self.text_of(arg)?),
+                    None => message.push('%'),
+                },
+                other => message.push(other),
+            }
+        }
+        if let Some(given) = &raise.message {
+            message = self.text_of(given)?;
+        }
+        let mut error = SqlError::new(raise.state, message);
+        if let Some(detail) = &raise.detail {
+            error = error.with_detail(self.text_of(detail)?);
+        }
+        if let Some(hint) = &raise.hint {
+            error = error.with_hint(self.text_of(hint)?);
+        }
+        Err(Stop::Error(error))
+    }
+
+    /// A RAISE argument, which the binder has cast to text.
+    pub(super) fn text_of(&mut self, expr: &CompiledExpr) -> Result<String, SqlError> {
+        Ok(match self.eval(expr)? {
+            Value::Text(text) => text.to_string(),
+            Value::Null => "<NULL>".to_string(),
+            other => format!("{other:?}"),
+        })
+    }
+
+    pub(super) fn assert(
+        &mut self,
+        condition: &CompiledExpr,
+        message: Option<&CompiledExpr>,
+    ) -> Result<(), Stop> {
+        match self.truth(condition)? {
+            Truth::True | Truth::Deferred => Ok(()),
+            Truth::False | Truth::Unknown => {
+                let message =
+                    message.map_or(Ok("assertion failed".to_string()), |message| self.text_of(message))?;
+                Err(SqlError::new(SqlState::ASSERT_FAILURE, message).into())
+            }
+        }
+    }
+}
+
+/// `a[i] := v`; an array grows by NULLs to reach its new end.
+pub(super) fn assign_element(
+    array: &mut Value,
+    element: &weir_types::SqlType,
+    index: Value,
+    value: Value,
+) -> Result<(), SqlError> {
+    const ELEMENTS_MAX: i64 = 134_217_727;
+    let at = match index {
+        Value::Int(at) if (1..=ELEMENTS_MAX).contains(&at) => at as usize,
+        Value::Int(at) if at < 1 => {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("an array subscript below 1 ({at}) is not supported"),
+            )
+            .with_hint("Arrays begin at 1 here."));
+        }
+        Value::Int(_) => {
+            return Err(SqlError::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                "array size exceeds the maximum allowed (134217727)",
+            ));
+        }
+        _ => {
+            return Err(SqlError::new(
+                SqlState::NULL_VALUE_NOT_ALLOWED,
+                "array subscript in assignment must not be null",
+            ));
+        }
+    };
+    if let Value::Deferred = array {
+        return Ok(());
+    }
+    if array.is_null() {
+        *array = Value::Array(std::sync::Arc::new(Array { element: element.clone(), values: Vec::new() }));
+    }
+    let Value::Array(array) = array else { unreachable!("the binder checked that it is an array") };
+    let array = std::sync::Arc::make_mut(array);
+    match array.values.get_mut(at - 1) {
+        Some(element) => element.put(value),
+        None => {
+            if array.values.len() < at - 1 {
+                array.values.resize(at - 1, Value::Null);
+            }
+            array.values.push(value);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,342 @@
+//! INSERT, UPDATE and DELETE.
+
+use crate::exec::access::TableAccess;
+use crate::exec::compiler::Compiler;
+use crate::exec::expr::CompiledExpr;
+use crate::exec::expr::compile::compile_list;
+use crate::exec::query::CompiledQuery;
+use crate::exec::slots::ROW_IDENTITY;
+use crate::exec::walk;
+use crate::exec::write::{
+    Assignment, AssignmentKind, CompiledConflict, CompiledDelete, CompiledInsert, CompiledSource,
+    CompiledUpdate, ConflictUpdate, DistantParent, Matches,
+};
+use std::sync::Arc;
+use weir_sql::Span;
+use weir_sql::bound::{
+    Delete, Expr, ExprKind, FromItem, Insert, InsertSource, OutputColumn, Query, QueryBody, RelationId,
+    Select, Statement, Update,
+};
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::{SqlError, SqlType, Value};
+
+use super::ProcedureCompiler;
+
+impl<'a> ProcedureCompiler<'a> {
+    pub(super) fn insert(
+        &mut self,
+        insert: &Insert,
+        statement: &Statement,
+    ) -> Result<CompiledInsert, SqlError> {
+        self.slots.begin_statement(statement);
+        // DO UPDATE and RETURNING may read any column of the row.
+        let mut compiler = Compiler::new(self.schema, &mut self.slots);
+        let source = match &insert.source {
+            InsertSource::Values(rows) => {
+                let rows: Result<Vec<_>, SqlError> =
+                    rows.iter().map(|row| compile_list(row, &mut compiler)).collect();
+                CompiledSource::Values(rows?)
+            }
+            InsertSource::Query(query) => {
+                CompiledSource::Query(CompiledQuery::compile_in(query, &mut compiler)?)
+            }
+        };
+        let mut defaults = Vec::new();
+        for (column, expr) in &insert.defaults {
+            defaults.push((*column, CompiledExpr::compile(expr, &mut compiler)?));
+        }
+        let on_conflict = match &insert.on_conflict {
+            None => None,
+            Some(conflict) => {
+                let indexes = &self.schema.table(insert.table).indexes;
+                let index = conflict.columns.as_ref().and_then(|columns| {
+                    indexes.iter().position(|index| {
+                        index.unique
+                            && index.columns.len() == columns.len()
+                            && index
+                                .columns
+                                .iter()
+                                .all(|have| have.column.is_some_and(|have| columns.contains(&have)))
+                    })
+                });
+                let update = match &conflict.update {
+                    None => None,
+                    Some((assignments, filter)) => {
+                        let mut compiled = Vec::new();
+                        for (column, expr) in assignments {
+                            compiled.push((*column, CompiledExpr::compile(expr, &mut compiler)?));
+                        }
+                        let filter = filter
+                            .as_ref()
+                            .map(|filter| CompiledExpr::compile(filter, &mut compiler))
+                            .transpose()?;
+                        Some(ConflictUpdate { assignments: compiled, filter })
+                    }
+                };
+                Some(CompiledConflict { index, update })
+            }
+        };
+        let returning: Result<Vec<_>, SqlError> =
+            insert.returning.iter().map(|(_, expr)| CompiledExpr::compile(expr, &mut compiler)).collect();
+        let returning = returning?;
+        let mut distant_parents = Vec::new();
+        for (rule, (compiled, key)) in self.rules[insert.table.0 as usize]
+            .foreign_keys
+            .iter()
+            .zip(&self.router.catalog.table(insert.table).foreign_keys)
+            .enumerate()
+        {
+            if compiled.together || compiled.parent_partition.is_none() {
+                continue;
+            }
+            let InsertSource::Values(rows) = &insert.source else { continue };
+            let mut compiled_rows = Vec::new();
+            for row in rows {
+                let Some(partition) = self.router.parent(insert, row, key) else { continue };
+                let mut values = Vec::new();
+                for column in &compiled.key_columns {
+                    let at = insert.columns.iter().position(|given| given == column);
+                    match at {
+                        Some(at) => values.push(CompiledExpr::compile(&row[at], &mut compiler)?),
+                        None => values.push(CompiledExpr::Constant(Value::Null)),
+                    }
+                }
+                compiled_rows.push((compile_list(&partition, &mut compiler)?, values));
+            }
+            distant_parents.push(DistantParent { rule, rows: compiled_rows });
+        }
+        Ok(CompiledInsert {
+            table: insert.table,
+            columns: insert.columns.clone(),
+            source,
+            defaults,
+            on_conflict,
+            returning,
+            row_slots: self.slots.columns_of(insert.relation),
+            excluded_slots: self.slots.columns_of(insert.excluded),
+            distant_parents,
+        })
+    }
+
+    pub(super) fn update(
+        &mut self,
+        update: &Update,
+        statement: &Statement,
+        guarded: bool,
+    ) -> Result<CompiledUpdate, SqlError> {
+        self.slots.begin_statement(statement);
+        let mut rows = self.matches(update.table, update.relation, &update.from, update.filter.as_ref())?;
+        let mut assignments = Vec::new();
+        for (column, expr) in &update.assignments {
+            let ty = &self.router.catalog.table(update.table).columns[*column].ty;
+            let kind = self.assignment_kind(update.relation, *column, ty, expr)?;
+            let value = Arc::new(CompiledExpr::compile(expr, &mut self.compiler())?);
+            assignments.push(Assignment { column: *column, value, kind });
+        }
+        let mut compiler = Compiler::new(self.schema, &mut self.slots);
+        let returning = update.returning.iter().map(|(_, expr)| expr);
+        let from_frame = !update.from.is_empty() || returning.clone().any(walk::has_subquery);
+        let returning = match &mut rows {
+            // The row as it is after the update, read in place.
+            Matches::Access(access) => access.compile_in_place(returning, &mut compiler)?,
+            Matches::Join(_) => {
+                returning.map(|expr| CompiledExpr::compile(expr, &mut compiler)).collect::<Result<_, _>>()?
+            }
+        };
+        rows.prune(&self.slots);
+        let row_slots = if from_frame { self.slots.columns_of(update.relation) } else { Vec::new() };
+        let assigned =
+            |column: &ColumnIndex| update.assignments.iter().any(|(assigned, _)| assigned == column);
+        let rules = &self.rules[update.table.0 as usize];
+        let partition = match self.router.plan.placement(update.table) {
+            weir_analysis::plan::Placement::Partitioned { columns } => columns.iter().any(assigned),
+            weir_analysis::plan::Placement::Replicated => false,
+        };
+        let checked = partition
+            || rules.checks.iter().any(|check| check.columns.iter().any(|(column, _)| assigned(column)))
+            || rules.foreign_keys.iter().any(|key| key.key_columns.iter().any(assigned))
+            || rules.referenced_by.iter().any(|key| key.parent_columns.iter().any(assigned));
+        Ok(CompiledUpdate {
+            table: update.table,
+            rows,
+            assignments,
+            returning,
+            row_slots,
+            guarded,
+            checked,
+            slots: self.slots.slots_max(),
+            cells: self.slots.cells_max(),
+        })
+    }
+
+    pub(super) fn delete(
+        &mut self,
+        delete: &Delete,
+        statement: &Statement,
+        guarded: bool,
+    ) -> Result<CompiledDelete, SqlError> {
+        self.slots.begin_statement(statement);
+        let mut rows = self.matches(delete.table, delete.relation, &delete.using, delete.filter.as_ref())?;
+        let mut compiler = Compiler::new(self.schema, &mut self.slots);
+        let returning: Result<Vec<_>, SqlError> =
+            delete.returning.iter().map(|(_, expr)| CompiledExpr::compile(expr, &mut compiler)).collect();
+        let (returning, row_slots) = (returning?, self.slots.columns_of(delete.relation));
+        rows.prune(&self.slots);
+        Ok(CompiledDelete { table: delete.table, rows, returning, row_slots, guarded })
+    }
+
+    pub(super) fn matches(
+        &mut self,
+        table: TableId,
+        relation: RelationId,
+        others: &[FromItem],
+        filter: Option<&Expr>,
+    ) -> Result<Matches, SqlError> {
+        if others.is_empty() {
+            let mut conditions = Vec::new();
+            if let Some(filter) = filter {
+                walk::conjuncts(filter, &mut conditions);
+            }
+            return Ok(Matches::Access(TableAccess::compile(
+                table,
+                relation,
+                &conditions,
+                &mut self.compiler(),
+            )?));
+        }
+        let span = Span::default();
+        let identity =
+            Expr { kind: ExprKind::Column { relation, column: ROW_IDENTITY }, ty: SqlType::Int8, span };
+        self.slots.column(relation, ROW_IDENTITY);
+        let alias = self.router.catalog.table(table).name.clone();
+        let mut from = vec![FromItem::Table { relation, table, alias, span }];
+        from.extend_from_slice(others);
+        let select = Select {
+            distinct: weir_sql::bound::Distinct::All,
+            outputs: vec![identity],
+            from,
+            filter: filter.cloned(),
+            group_by: Vec::new(),
+            having: None,
+            aggregates: false,
+        };
+        let query = Query {
+            ctes: Vec::new(),
+            body: QueryBody::Select(Box::new(select)),
+            order_by: Vec::new(),
+            limit: None,
+            offset: None,
+            lock_rows: false,
+            columns: vec![OutputColumn { name: "row".to_string(), ty: SqlType::Int8 }],
+            span,
+        };
+        Ok(Matches::Join(CompiledQuery::compile_in(&query, &mut self.compiler())?))
+    }
+
+    /// Design §3: `x = x + d` adds, `x = greatest(x, v)` is a maximum, `x = v` assigns, and any other
+    /// expression over the same row is applied to the row that it meets.
+    pub(super) fn assignment_kind(
+        &mut self,
+        relation: RelationId,
+        column: ColumnIndex,
+        ty: &SqlType,
+        expr: &Expr,
+    ) -> Result<AssignmentKind, SqlError> {
+        let reads = |expr: &Expr| walk::relations_read(expr).contains(&relation);
+        if !reads(expr) {
+            return Ok(AssignmentKind::Assign);
+        }
+        let is_self = |expr: &Expr| matches!(uncast(expr).kind, ExprKind::Column { relation: r, column: c } if r == relation && c == column);
+        let comparable =
+            |expr: &Expr| expr.ty.base() == ty.base() || (expr.ty.is_integer() && ty.is_integer());
+        match &uncast(expr).kind {
+            ExprKind::Binary { op: weir_sql::bound::BinaryOp::Add, left, right }
+                if comparable(right) && is_self(left) && !reads(right) =>
+            {
+                return Ok(AssignmentKind::Add(CompiledExpr::compile(right, &mut self.compiler())?));
+            }
+            ExprKind::Binary { op: weir_sql::bound::BinaryOp::Add, left, right }
+                if comparable(left) && is_self(right) && !reads(left) =>
+            {
+                return Ok(AssignmentKind::Add(CompiledExpr::compile(left, &mut self.compiler())?));
+            }
+            ExprKind::Binary { op: weir_sql::bound::BinaryOp::Subtract, left, right }
+                if comparable(right) && is_self(left) && !reads(right) =>
+            {
+                let negated =
+                    Expr { kind: ExprKind::Negate(right.clone()), ty: right.ty.clone(), span: right.span };
+                return Ok(AssignmentKind::Add(CompiledExpr::compile(&negated, &mut self.compiler())?));
+            }
+            ExprKind::Greatest(list) | ExprKind::Least(list) => {
+                let pair = match list.as_slice() {
+                    [own, other] if is_self(own) => Some(other),
+                    [other, own] if is_self(own) => Some(other),
+                    _ => None,
+                };
+                if let Some(other) = pair
+                    && !reads(other)
+                    && comparable(other)
+                {
+                    let value = CompiledExpr::compile(other, &mut self.compiler())?;
+                    let greatest = matches!(uncast(expr).kind, ExprKind::Greatest(_));
+                    return Ok(if greatest {
+                        AssignmentKind::Max(value)
+                    } else {
+                        AssignmentKind::Min(value)
+                    });
+                }
+            }
+            _ => {}
+        }
+        let mut variables = Vec::new();
+        let mut subquery = false;
+        let mut foreign = false;
+        walk::each_expr(expr, &mut |expr| match &expr.kind {
+            ExprKind::Variable(variable) if !variables.contains(&variable.0) => variables.push(variable.0),
+            ExprKind::Column { relation: other, .. } => foreign |= *other != relation,
+            ExprKind::ScalarSubquery(_)
+            | ExprKind::Exists { .. }
+            | ExprKind::QuantifiedSubquery { .. }
+            | ExprKind::ArraySubquery(_) => {
+                subquery = true;
+            }
+            _ => {}
+        });
+        // What other rows say is read now and written back: an assignment.
+        if subquery || foreign || walk::is_volatile(expr) {
+            return Ok(AssignmentKind::Assign);
+        }
+        let mut used = walk::UsedColumns::new();
+        walk::each_expr(expr, &mut |expr| walk::note_column(&mut used, expr));
+        let columns = used
+            .remove(&relation)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|column| (column, self.slots.column(relation, column)));
+        Ok(AssignmentKind::Apply { columns: columns.collect(), variables })
+    }
+}
+
+/// Without the casts that the binder put around an assigned value.
+fn uncast(expr: &Expr) -> &Expr {
+    match &expr.kind {
+        ExprKind::Cast { operand, .. }
+            if expr.ty.base() == operand.ty.base() || (expr.ty.is_integer() && operand.ty.is_integer()) =>
+        {
+            uncast(operand)
+        }
+        _ => expr,
+    }
+}
+
+/// No cast is needed to hold such a value in a variable of the other type.
+pub(super) fn same_representation(from: &SqlType, to: &SqlType) -> bool {
+    match (from, to) {
+        (SqlType::Text | SqlType::Varchar(_), SqlType::Text | SqlType::Varchar(None)) => true,
+        (SqlType::Char(_), SqlType::Text | SqlType::Varchar(None)) => true,
+        (SqlType::Numeric(_), SqlType::Numeric(None)) => true,
+        (SqlType::Int2, SqlType::Int4 | SqlType::Int8) | (SqlType::Int4, SqlType::Int8) => true,
+        (SqlType::Array(from), SqlType::Array(to)) => same_representation(from, to),
+        (from, to) => from == to,
+    }
+}

@@ -1,0 +1,209 @@
+//! Constraints as the executor checks them, and which of them it refuses.
+
+use crate::exec::compiler::Compiler;
+use crate::exec::expr::CompiledExpr;
+use crate::exec::program::CompileError;
+use crate::exec::slots::SlotAllocator;
+use crate::exec::write::{CheckRule, ForeignKeyRule, Reference, TableRules};
+use crate::storage::Schema;
+use weir_sql::Application;
+use weir_sql::bound::{ExprKind, RelationId, Statement};
+use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, TableId};
+use weir_types::SqlType;
+
+use super::{each_statement, unsupported};
+
+/// A key is unique in the whole database only if rows with the same key meet on one shard.
+pub(super) fn check_unique_keys(
+    catalog: &Catalog,
+    partitions: &[Option<Vec<ColumnIndex>>],
+) -> Result<(), CompileError> {
+    for table in &catalog.tables {
+        let Some(partition) = &partitions[table.id.0 as usize] else { continue };
+        let keys = table
+            .primary_key
+            .iter()
+            .chain(&table.unique_keys)
+            .map(|key| (&key.name, key.columns.clone(), key.span));
+        let indexes = table.indexes.iter().filter(|index| index.unique).map(|index| {
+            let columns = index.keys.iter().filter_map(|key| match key.expr.kind {
+                ExprKind::Column { column, .. } => Some(column),
+                _ => None,
+            });
+            (&index.name, columns.collect(), index.span)
+        });
+        for (name, columns, span) in keys.chain(indexes) {
+            if !partition.iter().all(|column| columns.contains(column)) {
+                let names: Vec<&str> =
+                    partition.iter().map(|&column| table.columns[column].name.as_str()).collect();
+                return Err(unsupported(
+                    span,
+                    format!(
+                        "key \"{name}\" over several shards, without the partition column {},",
+                        names.join(", ")
+                    ),
+                    "Partition the table by columns of the key, make it replicated, or run on one shard.",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
+    for table in &catalog.tables {
+        for index in &table.indexes {
+            let plain = index.predicate.is_none()
+                && index.keys.iter().all(|key| matches!(key.expr.kind, ExprKind::Column { .. }));
+            if !plain {
+                return Err(unsupported(
+                    index.span,
+                    "a partial index or an index on an expression",
+                    "An index on plain columns works.",
+                ));
+            }
+        }
+        let keyed = table
+            .primary_key
+            .iter()
+            .chain(&table.unique_keys)
+            .flat_map(|key| key.columns.iter().map(|column| (*column, key.span)));
+        let indexed = table.indexes.iter().flat_map(|index| {
+            index.keys.iter().filter_map(|key| match key.expr.kind {
+                ExprKind::Column { column, .. } => Some((column, index.span)),
+                _ => None,
+            })
+        });
+        for (column, span) in keyed.chain(indexed) {
+            let ty = &table.columns[column].ty;
+            if matches!(ty, SqlType::Jsonb | SqlType::Array(_)) {
+                return Err(unsupported(
+                    span,
+                    format!("an index on a column of type {ty}"),
+                    "Index a column of a scalar type.",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tables that some procedure deletes from, or changes the keys of.
+pub(super) fn tables_deleted_from(application: &Application) -> Vec<TableId> {
+    let mut tables = Vec::new();
+    for procedure in &application.procedures {
+        each_statement(&procedure.body, &mut |statement, _| match statement {
+            Statement::Delete(delete) => tables.push(delete.table),
+            Statement::Update(update) => {
+                let keys = application.catalog.tables.iter().flat_map(|table| &table.foreign_keys);
+                let referenced = |column: &ColumnIndex| {
+                    keys.clone().any(|key| key.parent == update.table && key.parent_columns.contains(column))
+                };
+                if update.assignments.iter().any(|(column, _)| referenced(column)) {
+                    tables.push(update.table);
+                }
+            }
+            _ => {}
+        });
+    }
+    tables
+}
+
+pub(super) fn table_rules(
+    catalog: &Catalog,
+    schema: &Schema,
+    partitions: &[Option<Vec<ColumnIndex>>],
+    deleted: &[TableId],
+    table: TableId,
+) -> Result<TableRules, CompileError> {
+    let mut rules = TableRules::default();
+    for check in &catalog.table(table).checks {
+        let mut slots = SlotAllocator::new(0);
+        slots.begin_expr(&check.expr);
+        let expr = CompiledExpr::compile(&check.expr, &mut Compiler::new(schema, &mut slots));
+        let expr = expr.map_err(|error| CompileError { span: check.span, error })?;
+        rules.checks.push(CheckRule {
+            name: check.name.clone(),
+            expr,
+            columns: slots.columns_of(RelationId(0)),
+            slots: slots.slots_max(),
+            cells: slots.cells_max(),
+        });
+    }
+    for key in &catalog.table(table).foreign_keys {
+        rules.foreign_keys.push(foreign_key(schema, partitions, deleted, table, key));
+    }
+    for child in &catalog.tables {
+        for key in child.foreign_keys.iter().filter(|key| key.parent == table) {
+            let starts = |index: &crate::storage::IndexSchema| {
+                index.columns.len() >= key.columns.len()
+                    && index.columns.iter().zip(&key.columns).all(|(have, want)| have.column == Some(*want))
+            };
+            rules.referenced_by.push(Reference {
+                child: child.id,
+                name: key.name.clone(),
+                columns: key.columns.clone(),
+                parent_columns: key.parent_columns.clone(),
+                on_delete: key.on_delete,
+                on_update: key.on_update,
+                child_index: schema.table(child.id).indexes.iter().position(starts),
+                together: lives_together(partitions, child.id, key),
+            });
+        }
+    }
+    Ok(rules)
+}
+
+pub(super) fn foreign_key(
+    schema: &Schema,
+    partitions: &[Option<Vec<ColumnIndex>>],
+    deleted: &[TableId],
+    table: TableId,
+    key: &ForeignKey,
+) -> ForeignKeyRule {
+    let child_of = |parent: ColumnIndex| {
+        key.parent_columns.iter().position(|&column| column == parent).map(|at| key.columns[at])
+    };
+    let parent = schema.table(key.parent);
+    let fits = |index: &crate::storage::IndexSchema| {
+        index.unique
+            && index.columns.len() == key.parent_columns.len()
+            && index.columns.iter().all(|column| column.column.and_then(child_of).is_some())
+    };
+    let parent_index =
+        parent.indexes.iter().position(fits).expect("the binder demands a unique key behind a foreign key");
+    let key_columns = parent.indexes[parent_index]
+        .columns
+        .iter()
+        .filter_map(|column| column.column.and_then(child_of))
+        .collect();
+    let parent_partition = partitions[key.parent.0 as usize]
+        .as_ref()
+        .map(|columns| columns.iter().filter_map(|&column| child_of(column)).collect());
+    ForeignKeyRule {
+        name: key.name.clone(),
+        parent: key.parent,
+        parent_index,
+        key_columns,
+        parent_partition,
+        together: lives_together(partitions, table, key),
+        parent_may_go: deleted.contains(&key.parent),
+    }
+}
+
+/// A child's shard is its parent's, whatever the values.
+pub(super) fn lives_together(
+    partitions: &[Option<Vec<ColumnIndex>>],
+    child: TableId,
+    key: &ForeignKey,
+) -> bool {
+    let (Some(parent), Some(child)) = (&partitions[key.parent.0 as usize], &partitions[child.0 as usize])
+    else {
+        return partitions[key.parent.0 as usize].is_none();
+    };
+    let mapped: Option<Vec<ColumnIndex>> = parent
+        .iter()
+        .map(|column| key.parent_columns.iter().position(|parent| parent == column).map(|at| key.columns[at]))
+        .collect();
+    mapped.as_ref() == Some(child)
+}

@@ -1,0 +1,213 @@
+//! The rules of a new or changed row: NOT NULL, CHECK, and the parents of its foreign keys.
+
+use smallvec::SmallVec;
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::text::to_text;
+use weir_types::{SqlError, SqlState, Value};
+
+use super::{CompiledInsert, ForeignKeyRule, eval_alone};
+use crate::exec::call::{Run, Stop, internal};
+use crate::exec::expr::CompiledExpr;
+use crate::exec::routing::{shard_of, shard_of_integer};
+use crate::storage::{KeyBytes, Rows, TableSchema, key::push_key};
+
+impl Run<'_> {
+    /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new.
+    pub(super) fn check_row(
+        &mut self,
+        table: TableId,
+        values: &[Value],
+        touched: &dyn Fn(ColumnIndex) -> bool,
+    ) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        let schema = program.schema.table(table);
+        for (column, not_null) in schema.not_null.iter().enumerate() {
+            if *not_null && touched(column) && values[column].is_null() {
+                return Err(self.not_null_violation(table, column, &|at| values[at].clone()).into());
+            }
+        }
+        let rules = &program.rules[table.0 as usize];
+        for check in &rules.checks {
+            if !check.columns.iter().any(|(column, _)| touched(*column)) && !check.columns.is_empty() {
+                continue;
+            }
+            self.rule_frame.grow(check.slots, check.cells);
+            for &(column, slot) in &check.columns {
+                self.rule_frame.set(slot, values[column].clone());
+            }
+            if let Value::Bool(false) = eval_alone(&check.expr, self.rule_frame, self.transaction_time)? {
+                return Err(SqlError::new(
+                    SqlState::CHECK_VIOLATION,
+                    format!(
+                        "new row for relation \"{}\" violates check constraint \"{}\"",
+                        schema.name, check.name
+                    ),
+                )
+                .with_detail(failing_row(schema, &|at| values[at].clone()))
+                .with_constraint(check.name.clone())
+                .into());
+            }
+        }
+        for rule in &rules.foreign_keys {
+            if rule.key_columns.iter().any(|&column| touched(column)) {
+                self.check_parent(table, rule, values)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn not_null_violation(
+        &self,
+        table: TableId,
+        column: ColumnIndex,
+        value: &dyn Fn(ColumnIndex) -> Value,
+    ) -> SqlError {
+        let schema = self.fragment.program.schema.table(table);
+        SqlError::new(
+            SqlState::NOT_NULL_VIOLATION,
+            format!(
+                "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                schema.column_names[column], schema.name
+            ),
+        )
+        .with_detail(failing_row(schema, value))
+    }
+
+    /// The parent is looked up where it lives; elsewhere its own shard does it
+    /// ([`Run::check_parents_for_others`]).
+    pub(super) fn check_parent(
+        &mut self,
+        table: TableId,
+        rule: &ForeignKeyRule,
+        values: &[Value],
+    ) -> Result<(), Stop> {
+        let key_values: SmallVec<[&Value; 6]> =
+            rule.key_columns.iter().map(|&column| &values[column]).collect();
+        if key_values.iter().any(|value| value.is_null()) {
+            return Ok(());
+        }
+        let shards = self.fragment.program.shards;
+        if let Some(columns) = &rule.parent_partition
+            && shards > 1
+            && !rule.together
+        {
+            let partition: SmallVec<[Value; 2]> =
+                columns.iter().map(|&column| values[column].clone()).collect();
+            if shard_of(&partition, shards) != self.fragment.here {
+                return Ok(());
+            }
+        }
+        self.require_parent(table, rule, &key_values)
+    }
+
+    pub(super) fn require_parent(
+        &mut self,
+        table: TableId,
+        rule: &ForeignKeyRule,
+        key_values: &[&Value],
+    ) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        let parent = program.schema.table(rule.parent);
+        let index = &parent.indexes[rule.parent_index];
+        let mut key = KeyBytes::new();
+        for (column, value) in index.columns.iter().zip(key_values) {
+            push_key(&mut key, value, column);
+        }
+        // The lines of an order all have the same parent; where nobody deletes parents, one look is enough.
+        let last = self.parent_seen.as_ref();
+        if last.is_some_and(|(table, index, seen)| {
+            (*table, *index, seen) == (rule.parent, rule.parent_index, &key)
+        }) {
+            return Ok(());
+        }
+        match self.fragment.storage.get(rule.parent, rule.parent_index, &key) {
+            Some(row) if rule.parent_may_go => self.claim_row(rule.parent, row.row),
+            Some(_) => {
+                if rule.together {
+                    self.parent_seen = Some((rule.parent, rule.parent_index, key));
+                }
+                Ok(())
+            }
+            None => {
+                let schema = program.schema.table(table);
+                let names: Vec<&str> =
+                    rule.key_columns.iter().map(|&column| schema.column_names[column].as_str()).collect();
+                let texts: Vec<String> = rule
+                    .key_columns
+                    .iter()
+                    .zip(key_values)
+                    .map(|(&column, value)| to_text(value, &schema.types[column]))
+                    .collect();
+                Err(SqlError::new(
+                    SqlState::FOREIGN_KEY_VIOLATION,
+                    format!(
+                        "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+                        schema.name, rule.name
+                    ),
+                )
+                .with_detail(format!(
+                    "Key ({})=({}) is not present in table \"{}\".",
+                    names.join(", "),
+                    texts.join(", "),
+                    parent.name
+                ))
+                .with_constraint(rule.name.clone())
+                .into())
+            }
+        }
+    }
+
+    /// An INSERT runs elsewhere, but a parent that it refers to may live here.
+    pub(in crate::exec) fn check_parents_for_others(&mut self, insert: &CompiledInsert) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        for distant in &insert.distant_parents {
+            let rule = &program.rules[insert.table.0 as usize].foreign_keys[distant.rule];
+            for (partition, key) in &distant.rows {
+                if !self.is_home_of(partition)? {
+                    continue;
+                }
+                let key: Result<SmallVec<[Value; 6]>, SqlError> =
+                    key.iter().map(|expr| self.eval(expr)).collect();
+                let key = key?;
+                if key.iter().any(|value| matches!(value, Value::Deferred)) {
+                    return Err(internal(format!(
+                        "the parent of {} cannot be looked up before it is known",
+                        rule.name
+                    )));
+                }
+                if !key.iter().any(Value::is_null) {
+                    let key: SmallVec<[&Value; 6]> = key.iter().collect();
+                    self.require_parent(insert.table, rule, &key)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether rows with this partition key live here.
+    pub(super) fn is_home_of(&mut self, partition: &[CompiledExpr]) -> Result<bool, SqlError> {
+        let shards = self.fragment.program.shards;
+        if let [key] = partition
+            && let Some(Value::Int(value)) = key.peek(&self.frame)
+        {
+            return Ok(shard_of_integer(*value, shards) == self.fragment.here);
+        }
+        let values: Result<Vec<Value>, SqlError> = partition.iter().map(|expr| self.eval(expr)).collect();
+        let values = values?;
+        Ok(!values.iter().any(Value::is_null) && shard_of(&values, shards) == self.fragment.here)
+    }
+}
+
+/// PostgreSQL's DETAIL of a row that breaks a rule.
+fn failing_row(schema: &TableSchema, value: &dyn Fn(ColumnIndex) -> Value) -> String {
+    let texts: Vec<String> = schema
+        .types
+        .iter()
+        .enumerate()
+        .map(|(column, ty)| match value(column) {
+            Value::Null => "null".to_string(),
+            value => to_text(&value, ty),
+        })
+        .collect();
+    format!("Failing row contains ({}).", texts.join(", "))
+}

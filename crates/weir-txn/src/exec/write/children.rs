@@ -1,0 +1,147 @@
+//! What happens to the children of a row that goes or changes its key.
+
+use std::ops::ControlFlow;
+
+use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, TableId};
+use weir_types::text::to_text;
+use weir_types::{SqlError, SqlState, Value};
+
+use super::Reference;
+use crate::exec::call::{Run, Stop};
+use crate::storage::{
+    ColumnChange, ColumnOperation, KeyBytes, KeyRange, Operation, RowRef, Rows, key::push_key,
+};
+
+impl Run<'_> {
+    /// A parent row goes (`new` is `None`) or changes: its children are looked after.
+    pub(super) fn on_parent_change(
+        &mut self,
+        table: TableId,
+        row: u32,
+        new: Option<&[Value]>,
+    ) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        for reference in &program.rules[table.0 as usize].referenced_by {
+            let old =
+                |column: ColumnIndex| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
+            let old_key: Vec<Value> = reference.parent_columns.iter().map(|&column| old(column)).collect();
+            let new_key: Option<Vec<Value>> =
+                new.map(|new| reference.parent_columns.iter().map(|&column| new[column].clone()).collect());
+            let unchanged = new_key.as_ref().is_some_and(|new_key| {
+                old_key.iter().zip(new_key).all(|(old, new)| weir_types::compare::equal(old, new))
+            });
+            if unchanged || old_key.iter().any(Value::is_null) {
+                continue;
+            }
+            if program.shards > 1 && !reference.together {
+                return Err(SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    format!(
+                        "removing a parent of \"{}\", whose children live on other shards, is not supported",
+                        reference.name
+                    ),
+                )
+                .with_hint("Partition the child table by the column that refers to the parent.")
+                .into());
+            }
+            self.claim_row(table, row)?;
+            let children = self.children(reference, &old_key);
+            let action = if new.is_some() { reference.on_update } else { reference.on_delete };
+            for child in children {
+                self.on_child(table, reference, child, &old_key, new_key.as_deref(), action)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_child(
+        &mut self,
+        table: TableId,
+        reference: &Reference,
+        child: u32,
+        old_key: &[Value],
+        new_key: Option<&[Value]>,
+        action: ForeignKeyAction,
+    ) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        let assign = |values: Vec<Value>| -> Vec<(ColumnIndex, Value)> {
+            reference.columns.iter().copied().zip(values).collect()
+        };
+        let changes = match (action, new_key) {
+            (ForeignKeyAction::Restrict, _) => {
+                let schema = program.schema.table(table);
+                let names: Vec<&str> = reference
+                    .parent_columns
+                    .iter()
+                    .map(|&column| schema.column_names[column].as_str())
+                    .collect();
+                let texts: Vec<String> = reference
+                    .parent_columns
+                    .iter()
+                    .zip(old_key)
+                    .map(|(&column, value)| to_text(value, &schema.types[column]))
+                    .collect();
+                let child = &program.schema.table(reference.child).name;
+                return Err(SqlError::new(
+                    SqlState::FOREIGN_KEY_VIOLATION,
+                    format!(
+                        "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{child}\"",
+                        schema.name, reference.name
+                    ),
+                )
+                .with_detail(format!(
+                    "Key ({})=({}) is still referenced from table \"{child}\".",
+                    names.join(", "),
+                    texts.join(", ")
+                ))
+                .with_constraint(reference.name.clone())
+                .into());
+            }
+            (ForeignKeyAction::Cascade, None) => return self.delete_row(reference.child, child),
+            (ForeignKeyAction::Cascade, Some(new)) => assign(new.to_vec()),
+            (ForeignKeyAction::SetNull, _) => assign(vec![Value::Null; reference.columns.len()]),
+            (ForeignKeyAction::SetDefault, _) => {
+                return Err(SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "SET DEFAULT on a foreign key is not supported",
+                )
+                .with_hint("SET NULL, CASCADE and RESTRICT work.")
+                .into());
+            }
+        };
+        let columns = changes.iter().map(|(column, value)| ColumnOperation {
+            column: *column,
+            change: ColumnChange::Assign(value.clone()),
+        });
+        let operation = Operation::Update(columns.collect());
+        self.write_update(reference.child, child, &changes, Some(operation), false)
+    }
+
+    pub(super) fn children(&self, reference: &Reference, key_values: &[Value]) -> Vec<u32> {
+        let storage = &*self.fragment.storage;
+        let mut rows = Vec::new();
+        let mut matches = |row: RowRef| {
+            let equal = |(&column, value): (&ColumnIndex, &Value)| {
+                let own = storage.value(reference.child, row, column);
+                !own.is_null() && weir_types::compare::equal(&own, value)
+            };
+            if reference.columns.iter().zip(key_values).all(equal) {
+                rows.push(row.row);
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        let visited = match reference.child_index {
+            Some(index) => {
+                let columns = &self.fragment.program.schema.table(reference.child).indexes[index].columns;
+                let mut key = KeyBytes::new();
+                for (column, value) in columns.iter().zip(key_values) {
+                    push_key(&mut key, value, column);
+                }
+                storage.range(reference.child, index, &KeyRange::prefix(key), false, &mut matches)
+            }
+            None => storage.scan(reference.child, &mut matches),
+        };
+        visited.map(drop).expect("comparing keys cannot fail");
+        rows
+    }
+}
