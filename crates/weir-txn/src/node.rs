@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_sql::catalog::TableId;
 use weir_types::SqlError;
 
 use crate::clock::HybridClock;
@@ -301,18 +302,23 @@ impl Node {
     fn commit(&mut self, txn: TxnId, timestamp: Timestamp) {
         let Some(prepared) = self.participant.release(txn) else { return };
         self.clock.observe(timestamp);
-        // Without claims another transaction may have inserted the same key.
-        let as_prepared = !self.bugs.no_guards
-            && prepared
-                .pins
-                .iter()
-                .all(|&(table, row, changes)| self.storage.is_untouched(table, row, changes));
+        let touched: Vec<(TableId, u32)> = prepared
+            .pins
+            .iter()
+            .filter(|&&(table, row, changes)| !self.storage.is_untouched(table, row, changes))
+            .map(|&(table, row, _)| (table, row))
+            .collect();
         self.unpin(&prepared);
-        if as_prepared {
-            self.storage.redo(prepared.undone, timestamp);
-        } else {
+        if self.bugs.no_guards {
+            // Without claims another transaction may have inserted the same key.
             self.storage.discard(prepared.undone);
             self.apply(&prepared.writes, timestamp, prepared.at);
+        } else {
+            self.storage.redo(prepared.undone, &touched, timestamp);
+            let folded = |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
+            for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
+                self.storage.apply(*table, *row, operation, timestamp, prepared.at);
+            }
         }
         let writes = (!self.readers.is_empty()).then(|| prepared.writes.clone());
         let unsettled = Unsettled {
@@ -397,11 +403,7 @@ impl Node {
     }
 
     /// Puts a row of the initial population where it belongs; checks keys but nothing else.
-    pub fn load(
-        &mut self,
-        table: weir_sql::catalog::TableId,
-        values: &[weir_types::Value],
-    ) -> Result<(), SqlError> {
+    pub fn load(&mut self, table: TableId, values: &[weir_types::Value]) -> Result<(), SqlError> {
         let timestamp = self.clock.tick(0);
         self.storage.insert(table, values, timestamp)?;
         self.storage.forget(self.storage.position());

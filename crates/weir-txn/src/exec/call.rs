@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
             }
             CompiledStepKind::Query { query, into, route } => {
                 let place = self.place(route)?;
-                self.statement(place, into.as_ref(), |run| {
+                self.statement(place, route, into.as_ref(), |run| {
                     let wanted = match into {
                         Some(into) => 1 + usize::from(into.strict),
                         None => usize::MAX,
@@ -281,15 +281,15 @@ impl<'a> Run<'a> {
                 if let Place::Elsewhere(_) = place {
                     self.check_parents_for_others(insert)?;
                 }
-                self.statement(place, into.as_ref(), |run| run.insert(insert))?;
+                self.statement(place, route, into.as_ref(), |run| run.insert(insert))?;
             }
             CompiledStepKind::Update { update, into, route } => {
                 let place = self.place(route)?;
-                self.statement(place, into.as_ref(), |run| run.update(update))?;
+                self.statement(place, route, into.as_ref(), |run| run.update(update))?;
             }
             CompiledStepKind::Delete { delete, into, route } => {
                 let place = self.place(route)?;
-                self.statement(place, into.as_ref(), |run| run.delete(delete))?;
+                self.statement(place, route, into.as_ref(), |run| run.delete(delete))?;
             }
             CompiledStepKind::If { branches, otherwise, effects } => {
                 for (condition, body) in branches {

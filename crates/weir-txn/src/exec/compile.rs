@@ -50,14 +50,15 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
     let mut looked_up: LookedUp = parents.map(|key| (key.parent, key.parent_index)).collect();
     let mut procedures = Vec::new();
     for (index, procedure) in application.procedures.iter().enumerate() {
-        let compile = |procedure: &Procedure| {
-            ProcedureCompiler::compile(application, plan, &schema, &rules, index, procedure)
+        let compile = |procedure: &Procedure, read: Option<&BTreeSet<VariableId>>| {
+            ProcedureCompiler::compile(application, plan, &schema, &rules, index, procedure, read)
         };
-        let (mut compiled, keys) = compile(procedure)?;
+        let (mut compiled, keys) = compile(procedure, None)?;
         looked_up.extend(keys);
         if shards > 1 {
             let router = Router { catalog, plan };
-            let (part, _) = compile(&slice::of(&router, procedure, &compiled.participants))?;
+            let (part, read) = slice::of(&router, procedure, &compiled.participants);
+            let (part, _) = compile(&part, Some(&read))?;
             compiled.slots = compiled.slots.max(part.slots);
             compiled.cells = compiled.cells.max(part.cells);
             compiled.part = part.body;
@@ -103,6 +104,8 @@ struct ProcedureCompiler<'a> {
     application: &'a Application,
     slots: SlotAllocator,
     guards: BTreeMap<Span, GuardKind>,
+    /// What a slice reads; `None` for a whole procedure.
+    read: Option<&'a BTreeSet<VariableId>>,
 }
 
 /// A relation that no statement has: a join's target query is put together here.
@@ -118,6 +121,7 @@ impl<'a> ProcedureCompiler<'a> {
         rules: &'a [TableRules],
         index: usize,
         procedure: &'a Procedure,
+        read: Option<&'a BTreeSet<VariableId>>,
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let guards = guarded_statements(plan, index);
         let router = Router { catalog: &application.catalog, plan };
@@ -130,6 +134,7 @@ impl<'a> ProcedureCompiler<'a> {
             application,
             slots: SlotAllocator::new(procedure.variables.len()),
             guards,
+            read,
         };
         let body = compiler.steps(&procedure.body)?;
         let parameter = |modes: &'a [ParameterMode]| {
@@ -200,7 +205,7 @@ impl<'a> ProcedureCompiler<'a> {
         Ok(match route {
             Route::Anywhere => CompiledRoute::Anywhere,
             Route::Everywhere => CompiledRoute::Everywhere,
-            Route::By(keys) => CompiledRoute::By(self.exprs(&keys)?),
+            Route::By(keys) => CompiledRoute::By { keys: self.exprs(&keys)?, unknown: Vec::new() },
         })
     }
 
@@ -350,7 +355,12 @@ impl<'a> ProcedureCompiler<'a> {
         span: Span,
     ) -> Result<CompiledStepKind, CompileError> {
         let route = self.router.statement(statement);
-        let route = self.route(route)?;
+        let mut route = self.route(route)?;
+        if let (CompiledRoute::By { unknown, .. }, Some(read)) = (&mut route, self.read) {
+            let assigned = into.iter().flat_map(|into| &into.targets).map(|target| target.variable);
+            let needed = assigned.chain([self.procedure.found]).filter(|variable| read.contains(variable));
+            unknown.extend(needed.map(|variable| variable.0));
+        }
         let into = into.map(|into| CompiledInto {
             targets: self.targets(&into.targets, &statement.columns()),
             strict: into.strict,

@@ -146,7 +146,11 @@ fn each_key(
 #[derive(Debug)]
 pub enum CompiledRoute {
     Anywhere,
-    By(Vec<CompiledExpr>),
+    By {
+        keys: Vec<CompiledExpr>,
+        /// Variables that become unknown on a shard that passes the statement over.
+        unknown: Vec<Slot>,
+    },
     Everywhere,
 }
 

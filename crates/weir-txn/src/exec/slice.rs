@@ -27,8 +27,12 @@ struct Slice<'a> {
     unbounded: bool,
 }
 
-/// The procedure as participants that do not decide run it.
-pub fn of(router: &Router<'_>, procedure: &Procedure, participants: &Participants) -> Procedure {
+/// The procedure as participants that do not decide run it, and the variables that it reads.
+pub fn of(
+    router: &Router<'_>,
+    procedure: &Procedure,
+    participants: &Participants,
+) -> (Procedure, BTreeSet<VariableId>) {
     let one_shard =
         |key: &&Vec<Vec<Source>>| key.iter().flatten().all(|source| !matches!(source, Source::Elements(_)));
     let mut slice = Slice {
@@ -44,7 +48,7 @@ pub fn of(router: &Router<'_>, procedure: &Procedure, participants: &Participant
         let before = slice.needed.len();
         let body = slice.steps(&procedure.body);
         if slice.needed.len() == before {
-            return Procedure { body, ..procedure.clone() };
+            return (Procedure { body, ..procedure.clone() }, slice.needed);
         }
     }
 }

@@ -277,10 +277,13 @@ impl Storage {
         }
     }
 
-    /// Does again, as of `timestamp`, what a transaction did when it prepared: for one whose rows are as they
-    /// were then.
-    pub fn redo(&mut self, undone: Vec<Undone>, timestamp: Timestamp) {
+    /// Does again, as of `timestamp`, what a transaction did when it prepared, but for the rows that have
+    /// been touched since.
+    pub fn redo(&mut self, undone: Vec<Undone>, touched: &[(TableId, u32)], timestamp: Timestamp) {
         for Undone { table, row, mut after, .. } in undone.into_iter().rev() {
+            if touched.contains(&(table, row)) {
+                continue;
+            }
             match &mut after {
                 RowState::Absent => {}
                 RowState::Row(packed) => Layout::set_timestamp(packed, timestamp.clock),

@@ -17,7 +17,7 @@ impl<'a> Run<'a> {
             CompiledRoute::Anywhere => Ok(Place::Anywhere),
             _ if shards == 1 => Ok(Place::Here),
             CompiledRoute::Everywhere => Ok(Place::Everywhere),
-            CompiledRoute::By(keys) => {
+            CompiledRoute::By { keys, .. } => {
                 let shard = match keys.as_slice() {
                     [key] => match key.peek(&self.frame) {
                         Some(Value::Int(value)) => shard_of_integer(*value, shards),
@@ -48,11 +48,12 @@ impl<'a> Run<'a> {
     pub(super) fn statement(
         &mut self,
         place: Place,
+        route: &CompiledRoute,
         into: Option<&CompiledInto>,
         execute: impl FnOnce(&mut Self) -> Result<u64, Stop>,
     ) -> Result<(), Stop> {
         if let Place::Elsewhere(shard) = place {
-            return self.take_result(shard, into);
+            return self.take_result(shard, route, into);
         }
         self.returned.clear();
         let mut count = execute(self)?;
@@ -80,13 +81,17 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    pub(super) fn take_result(&mut self, shard: ShardId, into: Option<&CompiledInto>) -> Result<(), Stop> {
-        if let Role::Part = self.fragment.role {
-            self.frame.set(self.procedure.found, Value::Deferred);
-            self.row_count.put(Value::Deferred);
-            for target in into.iter().flat_map(|into| &into.targets) {
-                self.frame.set(target.slot, Value::Deferred);
+    pub(super) fn take_result(
+        &mut self,
+        shard: ShardId,
+        route: &CompiledRoute,
+        into: Option<&CompiledInto>,
+    ) -> Result<(), Stop> {
+        if let (Role::Part, CompiledRoute::By { unknown, .. }) = (self.fragment.role, route) {
+            for &slot in unknown {
+                self.frame.set(slot, Value::Deferred);
             }
+            self.row_count.put(Value::Deferred);
             return Ok(());
         }
         let answer = self.answer_of(shard)?;
