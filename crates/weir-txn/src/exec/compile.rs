@@ -378,7 +378,7 @@ impl<'a> ProcedureCompiler<'a> {
             Statement::Update(update) => {
                 let guarded = self.guards.contains_key(&span) || self.guards.contains_key(&update.span);
                 CompiledStepKind::Update {
-                    update: Box::new(place(self.update(update, statement, guarded), update.span)?),
+                    update: Arc::new(place(self.update(update, statement, guarded), update.span)?),
                     into,
                     route,
                 }

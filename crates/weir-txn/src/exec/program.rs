@@ -183,7 +183,7 @@ pub enum CompiledStepKind {
         route: CompiledRoute,
     },
     Update {
-        update: Box<CompiledUpdate>,
+        update: Arc<CompiledUpdate>,
         into: Option<CompiledInto>,
         route: CompiledRoute,
     },

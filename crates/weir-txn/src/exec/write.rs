@@ -8,6 +8,7 @@ mod claim;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, TableId};
 use weir_types::{SqlError, SqlState, Value};
 
@@ -19,7 +20,9 @@ use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::slots::{Slot, SlotAllocator};
 use crate::ramp::participant::Write;
-use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowFunction, RowRef, Rows};
+use crate::storage::{
+    ColumnChange, ColumnOperation, IndexId, Operation, RowFunction, RowRef, RowStatement, Rows,
+};
 
 /// What every row of a table must satisfy.
 #[derive(Debug, Default)]
@@ -120,6 +123,8 @@ pub struct CompiledUpdate {
     /// Where RETURNING finds the row's columns, if it does not read them in place.
     pub row_slots: Vec<(ColumnIndex, Slot)>,
     pub guarded: bool,
+    /// The variables that the assignments read, where nothing else but the row decides what they do.
+    pub captures: Option<Vec<Slot>>,
     /// Some assigned column is constrained by more than its type.
     pub checked: bool,
     pub slots: usize,
@@ -184,6 +189,59 @@ struct RowApply {
     slots: usize,
     cells: usize,
     transaction_time: i64,
+}
+
+/// An UPDATE of one row that nobody may have to fold, so that its operations are not worked out yet.
+#[derive(Debug)]
+struct CapturedUpdate {
+    update: Arc<CompiledUpdate>,
+    /// By `update.captures`.
+    values: Vec<Value>,
+    transaction_time: i64,
+}
+
+impl RowStatement for CapturedUpdate {
+    fn columns(&self) -> Result<Vec<ColumnOperation>, SqlError> {
+        let mut frame = Frame::default();
+        frame.grow(self.update.slots, self.update.cells);
+        for (slot, value) in self.update.captures.iter().flatten().zip(&self.values) {
+            frame.set(*slot, value.clone());
+        }
+        let columns = self.update.assignments.iter().map(|assignment| {
+            let change =
+                assignment.kind.change(&self.update, assignment, self.transaction_time, &mut frame)?;
+            Ok(ColumnOperation { column: assignment.column, change })
+        });
+        columns.collect()
+    }
+}
+
+impl AssignmentKind {
+    /// The operation of an assignment that depends on the row and on variables alone.
+    fn change(
+        &self,
+        update: &CompiledUpdate,
+        assignment: &Assignment,
+        transaction_time: i64,
+        frame: &mut Frame,
+    ) -> Result<ColumnChange, SqlError> {
+        Ok(match self {
+            AssignmentKind::Assign => {
+                ColumnChange::Assign(eval_alone(&assignment.value, frame, transaction_time)?)
+            }
+            AssignmentKind::Add(delta) => ColumnChange::Add(eval_alone(delta, frame, transaction_time)?),
+            AssignmentKind::Max(value) => ColumnChange::Max(eval_alone(value, frame, transaction_time)?),
+            AssignmentKind::Min(value) => ColumnChange::Min(eval_alone(value, frame, transaction_time)?),
+            AssignmentKind::Apply { columns, variables } => ColumnChange::Apply(Arc::new(RowApply {
+                value: assignment.value.clone(),
+                columns: columns.clone(),
+                captured: variables.iter().map(|&slot| (slot, frame.get(slot).clone())).collect(),
+                slots: update.slots,
+                cells: update.cells,
+                transaction_time,
+            })),
+        })
+    }
 }
 
 /// An expression over one row asks for no sequence and no chance.
@@ -390,7 +448,7 @@ impl Run<'_> {
         Ok(1)
     }
 
-    pub(super) fn update(&mut self, update: &CompiledUpdate) -> Result<u64, Stop> {
+    pub(super) fn update(&mut self, update: &Arc<CompiledUpdate>) -> Result<u64, Stop> {
         self.frame.begin_statement();
         match &update.rows {
             Matches::Access(access) if access.is_single() => {
@@ -448,11 +506,11 @@ impl Run<'_> {
     }
 
     /// The row's columns are in the frame.
-    fn update_row(&mut self, update: &CompiledUpdate, row: u32) -> Result<(), Stop> {
+    fn update_row(&mut self, update: &Arc<CompiledUpdate>, row: u32) -> Result<(), Stop> {
         if update.guarded {
             self.claim_row(update.table, row)?;
         }
-        let mut changes = Vec::with_capacity(update.assignments.len());
+        let mut changes: SmallVec<[(ColumnIndex, Value); 6]> = SmallVec::new();
         for assignment in &update.assignments {
             changes.push((assignment.column, self.eval(&assignment.value)?));
         }
@@ -468,10 +526,15 @@ impl Run<'_> {
 
     fn operation(
         &mut self,
-        update: &CompiledUpdate,
+        update: &Arc<CompiledUpdate>,
         changes: &[(ColumnIndex, Value)],
     ) -> Result<Operation, SqlError> {
         let overwrite = self.fragment.bugs.overwrite;
+        if let (Some(captures), false) = (&update.captures, overwrite) {
+            let values = captures.iter().map(|&slot| self.frame.get(slot).clone()).collect();
+            let (update, transaction_time) = (update.clone(), self.transaction_time);
+            return Ok(Operation::Statement(Arc::new(CapturedUpdate { update, values, transaction_time })));
+        }
         let mut columns = Vec::with_capacity(changes.len());
         for (assignment, (column, value)) in update.assignments.iter().zip(changes) {
             let change = match &assignment.kind {
@@ -480,14 +543,9 @@ impl Run<'_> {
                 AssignmentKind::Add(delta) => ColumnChange::Add(self.eval(delta)?),
                 AssignmentKind::Max(value) => ColumnChange::Max(self.eval(value)?),
                 AssignmentKind::Min(value) => ColumnChange::Min(self.eval(value)?),
-                AssignmentKind::Apply { columns, variables } => ColumnChange::Apply(Arc::new(RowApply {
-                    value: assignment.value.clone(),
-                    columns: columns.clone(),
-                    captured: variables.iter().map(|&slot| (slot, self.frame.get(slot).clone())).collect(),
-                    slots: update.slots,
-                    cells: update.cells,
-                    transaction_time: self.transaction_time,
-                })),
+                apply @ AssignmentKind::Apply { .. } => {
+                    apply.change(update, assignment, self.transaction_time, &mut self.frame)?
+                }
             };
             columns.push(ColumnOperation { column: *column, change });
         }

@@ -174,7 +174,18 @@ impl KeyRange {
 }
 
 /// Appends one column of a key. A value is already of the column's type.
+#[inline]
 pub fn push_key(key: &mut KeyBytes, value: &Value, column: &super::schema::IndexColumn) {
+    // Nearly all key columns are such integers.
+    if let (Value::Int(value), SqlType::Int4, false, false) =
+        (value, &column.ty, column.nullable, column.descending)
+    {
+        return key.push_array(((*value as i32 as u32) ^ (1 << 31)).to_be_bytes());
+    }
+    push_column(key, value, column);
+}
+
+fn push_column(key: &mut KeyBytes, value: &Value, column: &super::schema::IndexColumn) {
     let start = key.len();
     if column.nullable {
         // Ascending order puts NULL last unless it is asked for first; inversion below turns this round.

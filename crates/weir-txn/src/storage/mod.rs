@@ -29,7 +29,7 @@ pub use history::Position;
 use history::{Change, History, RowState};
 pub use key::{Boundary, KeyBytes, KeyRange};
 use layout::{Layout, Packed};
-pub use operation::{ColumnChange, ColumnOperation, Operation, RowFunction, Timestamp};
+pub use operation::{ColumnChange, ColumnOperation, Operation, RowFunction, RowStatement, Timestamp};
 pub use rows::{NoRows, RowRef, Rows, Visit};
 pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 use table::TableStore;

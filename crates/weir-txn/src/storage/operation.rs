@@ -27,6 +27,8 @@ pub struct Timestamp {
 pub enum Operation {
     Insert(Packed),
     Update(Arc<[ColumnOperation]>),
+    /// An update whose columns are worked out only if somebody folds it.
+    Statement(Arc<dyn RowStatement>),
     Delete,
 }
 
@@ -44,6 +46,11 @@ pub enum ColumnChange {
     Min(Value),
     /// Any other expression over the same row, with what it captured of the transaction.
     Apply(Arc<dyn RowFunction>),
+}
+
+/// An UPDATE of one row, with what it captured of the transaction.
+pub trait RowStatement: fmt::Debug + Send + Sync {
+    fn columns(&self) -> Result<Vec<ColumnOperation>, SqlError>;
 }
 
 /// A pure function of one row.
@@ -65,12 +72,25 @@ pub fn fold(
             Layout::set_timestamp(&mut packed, timestamp.clock);
             Some(packed)
         }
-        (Operation::Delete, _) | (Operation::Update(_), None) => None,
-        (Operation::Update(columns), Some(row)) => {
-            let changes = evaluate(layout, types, &row, columns);
-            Some(layout.changed(&row, timestamp.clock, &changes))
-        }
+        (Operation::Delete, _) | (Operation::Update(_) | Operation::Statement(_), None) => None,
+        // Total (S8): what fails changes nothing.
+        (Operation::Statement(statement), Some(row)) => match statement.columns() {
+            Ok(columns) => Some(update(layout, types, row, &columns, timestamp)),
+            Err(_) => Some(row),
+        },
+        (Operation::Update(columns), Some(row)) => Some(update(layout, types, row, columns, timestamp)),
     }
+}
+
+fn update(
+    layout: &Layout,
+    types: &[SqlType],
+    row: Packed,
+    columns: &[ColumnOperation],
+    timestamp: Timestamp,
+) -> Packed {
+    let changes = evaluate(layout, types, &row, columns);
+    layout.changed(&row, timestamp.clock, &changes)
 }
 
 /// What an update does to this row; columns whose arithmetic fails on it stay as they are.

@@ -28,6 +28,7 @@ enum Fit {
     Above,
 }
 
+#[inline]
 fn fit(value: &Value, ty: &SqlType) -> Fit {
     let Value::Int(value) = value else { return Fit::Fits };
     let (minimum, maximum) = match ty {

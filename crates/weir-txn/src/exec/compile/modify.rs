@@ -6,6 +6,7 @@ use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
 use crate::exec::query::CompiledQuery;
 use crate::exec::slots::ROW_IDENTITY;
+use crate::exec::slots::Slot;
 use crate::exec::walk;
 use crate::exec::write::{
     Assignment, AssignmentKind, CompiledConflict, CompiledDelete, CompiledInsert, CompiledSource,
@@ -144,6 +145,7 @@ impl<'a> ProcedureCompiler<'a> {
             }
         };
         rows.prune(&self.slots);
+        let captures = captures(update, &assignments);
         let row_slots = if from_frame { self.slots.columns_of(update.relation) } else { Vec::new() };
         let assigned =
             |column: &ColumnIndex| update.assignments.iter().any(|(assigned, _)| assigned == column);
@@ -163,6 +165,7 @@ impl<'a> ProcedureCompiler<'a> {
             returning,
             row_slots,
             guarded,
+            captures,
             checked,
             slots: self.slots.slots_max(),
             cells: self.slots.cells_max(),
@@ -339,4 +342,24 @@ pub(super) fn same_representation(from: &SqlType, to: &SqlType) -> bool {
         (SqlType::Array(from), SqlType::Array(to)) => same_representation(from, to),
         (from, to) => from == to,
     }
+}
+
+/// See [`CompiledUpdate::captures`]: an overwriting assignment keeps the value that it had.
+fn captures(update: &Update, assignments: &[Assignment]) -> Option<Vec<Slot>> {
+    let by_row = |assignment: &Assignment| !matches!(assignment.kind, AssignmentKind::Assign);
+    let alone = |expr: &Expr| !walk::has_subquery(expr) && !walk::is_volatile(expr);
+    let lazy = update.from.is_empty()
+        && assignments.iter().all(by_row)
+        && update.assignments.iter().all(|(_, expr)| alone(expr));
+    if !lazy {
+        return None;
+    }
+    let mut variables = Vec::new();
+    for (_, expr) in &update.assignments {
+        walk::each_expr(expr, &mut |expr| match expr.kind {
+            ExprKind::Variable(variable) if !variables.contains(&variable.0) => variables.push(variable.0),
+            _ => {}
+        });
+    }
+    Some(variables)
 }
