@@ -1,23 +1,13 @@
 //! The conflicts of random statements against all small databases: whatever two calls can meet on must be a conflict,
 //! and keys that are said to be equal must be. "Never" and "equal" are proofs, so one model against them is a bug.
 
+#[path = "support/random.rs"]
+mod random;
 mod support;
 
+use random::Random;
 use weir_analysis::analyze;
 use weir_analysis::partitioning::{Conflict, Key};
-
-/// SplitMix64: the same cases on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    }
-}
 
 const PARAMETERS: usize = 2;
 /// Columns of the table: `a` and `b` never change, `m` does, `id` is the key of another row that `m` joins.

@@ -9,7 +9,7 @@ use crate::binder::{self, Context};
 use crate::catalog::Assertion;
 use crate::ddl::PendingAssertion;
 use crate::lexer::{Lexer, Token, TokenKind, closing_end};
-use crate::notes::Notes;
+use crate::notes::{self, Notes};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::walk;
@@ -78,7 +78,7 @@ fn backslash(piece: Piece<'_>, start: usize, notes: Option<&Notes>) -> Result<us
                 format!("the psql command \\{command}"),
                 "pass every file to weir by itself, in order",
             );
-            notes.ok_or(refusal.clone())?.leave_out(refusal);
+            notes::note(notes, refusal, Notes::leave_out)?;
             Ok(end)
         }
     }
@@ -95,7 +95,7 @@ fn rows(piece: Piece<'_>, tokens: &[Token], notes: Option<&Notes>) -> Result<Opt
         "COPY with rows in a schema file",
         "schema files hold no rows: describe the load in workload.toml (pg_dump --schema-only)",
     );
-    notes.ok_or(refusal.clone())?.ignore(refusal, false);
+    notes::note(notes, refusal, |notes, refusal| notes.ignore(refusal, false))?;
     let start = tokens[0].start;
     let end = piece.text[start..].find("\n\\.").map_or(piece.text.len(), |at| start + at + 3);
     Ok(Some(end))

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_types::{EnumType, SqlType};
+use weir_types::{EnumType, SqlState, SqlType};
 
-use crate::bound::{Expr, Procedure, Query, VariableId};
-use crate::source::Span;
+use crate::bound::{Expr, ExprKind, Procedure, Query, RelationId, VariableId};
+use crate::source::{Diagnostic, Span};
 
 /// Index into [`Catalog::tables`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -248,6 +248,17 @@ impl Catalog {
         self.tables.iter().find(|table| table.name == name)
     }
 
+    /// The table that is named at `place`.
+    ///
+    /// # Errors
+    /// 42P01.
+    pub fn table_named(&self, name: &str, place: Span) -> Result<&Table, Diagnostic> {
+        self.table_by_name(name).ok_or_else(|| {
+            let message = format!("relation \"{name}\" does not exist");
+            Diagnostic::new(SqlState::UNDEFINED_TABLE, place, message)
+        })
+    }
+
     /// The partitioned table of a partition.
     pub fn table_of_partition(&self, name: &str) -> Option<&Table> {
         self.partitions.get(name).and_then(|table| self.table_by_name(table))
@@ -271,6 +282,23 @@ impl Column {
             generated: None,
             span,
         }
+    }
+
+    /// NOT NULL, declared at `place` unless it was before.
+    pub fn forbid_null(&mut self, place: Span) {
+        self.not_null = true;
+        self.not_null_span.get_or_insert(place);
+    }
+}
+
+impl Index {
+    /// The columns of its keys, if there is no expression among these.
+    pub fn plain_columns(&self) -> Option<Vec<ColumnIndex>> {
+        let columns = self.keys.iter().map(|key| match key.expr.kind {
+            ExprKind::Column { column, .. } => Some(column),
+            _ => None,
+        });
+        columns.collect()
     }
 }
 
@@ -296,5 +324,22 @@ impl Table {
 
     pub fn column_by_name(&self, name: &str) -> Option<ColumnIndex> {
         self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// The column, in an expression over one row of the table.
+    pub fn read(&self, column: ColumnIndex, span: Span) -> Expr {
+        let kind = ExprKind::Column { relation: RelationId(0), column };
+        Expr { kind, ty: self.columns[column].ty.clone(), span }
+    }
+
+    /// The column that is named at `place`.
+    ///
+    /// # Errors
+    /// 42703.
+    pub fn column_named(&self, name: &str, place: Span) -> Result<ColumnIndex, Diagnostic> {
+        self.column_by_name(name).ok_or_else(|| {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.name);
+            Diagnostic::new(SqlState::UNDEFINED_COLUMN, place, message)
+        })
     }
 }

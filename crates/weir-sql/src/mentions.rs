@@ -11,15 +11,11 @@ use crate::catalog::{Catalog, TableId};
 use crate::lexer::{Lexer, TokenKind};
 use crate::parse::Piece;
 use crate::source::Span;
+use crate::walk;
 
 /// The names in a stretch of text, folded as SQL folds them.
 pub(crate) fn names(piece: Piece<'_>, span: Span) -> BTreeSet<String> {
-    let start = span.start.saturating_sub(piece.offset) as usize;
-    let end = (span.end.saturating_sub(piece.offset) as usize).min(piece.text.len());
-    match piece.text.get(start..end) {
-        Some(text) => names_of(text),
-        None => BTreeSet::new(),
-    }
+    names_of(piece.text_of(span))
 }
 
 /// With `a.b` besides `a` and `b`; what stands in strings counts too, for they may be EXECUTEd.
@@ -85,7 +81,7 @@ impl Mentions {
             mentions.tables.insert(partition.clone(), tables);
         }
         for view in &catalog.views {
-            let tables = tables_of(&view.query);
+            let tables = walk::tables(&view.query).into_iter().map(|(_, table)| table).collect();
             mentions.tables.insert(view.name.clone(), tables);
         }
         for (view, text) in views {
@@ -126,19 +122,4 @@ impl Mentions {
             leaves,
         }
     }
-}
-
-fn tables_of(query: &crate::bound::Query) -> BTreeSet<TableId> {
-    use crate::bound::FromItem;
-    struct Tables(BTreeSet<TableId>);
-    impl crate::walk::Change for Tables {
-        fn relation(&mut self, item: &mut FromItem) {
-            if let FromItem::Table { table, .. } = item {
-                self.0.insert(*table);
-            }
-        }
-    }
-    let mut tables = Tables(BTreeSet::new());
-    crate::walk::change_query(&mut query.clone(), &mut tables);
-    tables.0
 }

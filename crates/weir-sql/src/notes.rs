@@ -86,6 +86,21 @@ fn reworded(refusal: Diagnostic, severity: Severity, becomes: &str) -> Diagnosti
     Diagnostic { message, severity, ..refusal }
 }
 
+/// Hands a refusal on as a note; a strict reading refuses.
+pub fn note(
+    notes: Option<&Notes>,
+    refusal: Diagnostic,
+    as_what: impl FnOnce(&Notes, Diagnostic),
+) -> Result<(), Diagnostic> {
+    match notes {
+        None => Err(refusal),
+        Some(notes) => {
+            as_what(notes, refusal);
+            Ok(())
+        }
+    }
+}
+
 /// `Ok(None)` where a tolerant reading goes on without it.
 pub fn tolerate<T>(notes: Option<&Notes>, result: Result<T, Diagnostic>) -> Result<Option<T>, Diagnostic> {
     match (result, notes) {

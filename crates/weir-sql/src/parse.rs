@@ -42,6 +42,12 @@ impl<'a> Piece<'a> {
         Span { file: self.file, start: self.offset + start as u32, end: self.offset + end.max(start) as u32 }
     }
 
+    /// What stands at a place of the file; nothing where that is not in the piece.
+    pub fn text_of(&self, span: Span) -> &'a str {
+        let at = |place: u32| (place.saturating_sub(self.offset) as usize).min(self.text.len());
+        self.text.get(at(span.start)..at(span.end)).unwrap_or("")
+    }
+
     /// The token at a location of the parse tree; the whole piece where the tree has none (−1).
     pub fn token(&self, location: i32) -> Span {
         match usize::try_from(location) {

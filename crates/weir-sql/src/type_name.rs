@@ -5,6 +5,7 @@ use weir_types::{SqlState, SqlType};
 
 use crate::binder::{Context, expr_strings};
 use crate::catalog::{Catalog, Domain, Table, UserType};
+use crate::notes::{self, Notes};
 use crate::parse::Piece;
 use crate::source::Diagnostic;
 
@@ -33,10 +34,7 @@ pub fn resolve_in(context: &Context<'_>, piece: Piece<'_>, name: &TypeName) -> R
         format!("the domain {} as the type of a value", domain.name),
         "use its base type here: the domain's constraints hold for the columns that have it",
     );
-    match context.notes {
-        Some(notes) => notes.replace(refusal),
-        None => return Err(refusal),
-    }
+    notes::note(context.notes, refusal, Notes::replace)?;
     Ok(ty)
 }
 
@@ -88,16 +86,8 @@ fn column_named(catalog: &Catalog, piece: Piece<'_>, name: &TypeName) -> Result<
         return Err(Diagnostic::unsupported(span, "this use of %TYPE", "write table.column%TYPE"));
     };
     let table_name = table_name.join(".");
-    let table = catalog.table_by_name(&table_name).ok_or_else(|| {
-        Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{table_name}\" does not exist"))
-    })?;
-    let column = table.column_by_name(column_name).ok_or_else(|| {
-        Diagnostic::new(
-            SqlState::UNDEFINED_COLUMN,
-            span,
-            format!("column \"{column_name}\" of relation \"{table_name}\" does not exist"),
-        )
-    })?;
+    let table = catalog.table_named(&table_name, span)?;
+    let column = table.column_named(column_name, span)?;
     Ok(table.columns[column].ty.clone())
 }
 
@@ -163,38 +153,46 @@ fn bad_modifier(piece: Piece<'_>, name: &TypeName) -> Diagnostic {
     )
 }
 
+/// The type that PostgreSQL's catalog calls so, without a modifier.
+pub fn internal(name: &str) -> Option<SqlType> {
+    Some(match name {
+        "bool" => SqlType::Bool,
+        "int2" => SqlType::Int2,
+        "int4" => SqlType::Int4,
+        "int8" => SqlType::Int8,
+        "numeric" => SqlType::Numeric(None),
+        "float4" => SqlType::Float4,
+        "float8" => SqlType::Float8,
+        "text" => SqlType::Text,
+        "varchar" => SqlType::Varchar(None),
+        "bpchar" => SqlType::Char(0),
+        "date" => SqlType::Date,
+        "timestamp" => SqlType::Timestamp,
+        "timestamptz" => SqlType::Timestamptz,
+        "interval" => SqlType::Interval,
+        "uuid" => SqlType::Uuid,
+        "bytea" => SqlType::Bytea,
+        "jsonb" => SqlType::Jsonb,
+        _ => return None,
+    })
+}
+
 fn scalar(piece: Piece<'_>, name: &TypeName, word: &str, modifiers: &[i32]) -> Result<SqlType, Diagnostic> {
     if let Some(element) = word.strip_prefix('_') {
         return Ok(SqlType::Array(Box::new(scalar(piece, name, element, &[])?)));
     }
     let span = piece.token(name.location);
     let invalid = |what: String| Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, span, what));
-    let plain = |ty: SqlType| match modifiers {
-        [] => Ok(ty),
-        _ => Err(Diagnostic::new(
-            SqlState::SYNTAX_ERROR,
-            span,
-            format!("type modifier is not allowed for type \"{word}\""),
-        )),
+    let bare = match word {
+        "void" => Some(SqlType::Void),
+        "record" => Some(SqlType::Record),
+        _ => internal(word),
     };
     match (word, modifiers) {
-        ("bool", _) => plain(SqlType::Bool),
-        ("int2", _) => plain(SqlType::Int2),
-        ("int4", _) => plain(SqlType::Int4),
-        ("int8", _) => plain(SqlType::Int8),
-        ("float4", _) => plain(SqlType::Float4),
-        ("float8", _) => plain(SqlType::Float8),
-        ("text", _) => plain(SqlType::Text),
-        ("date", _) => plain(SqlType::Date),
-        ("uuid", _) => plain(SqlType::Uuid),
-        ("bytea", _) => plain(SqlType::Bytea),
-        ("jsonb", _) => plain(SqlType::Jsonb),
-        ("void", _) => plain(SqlType::Void),
-        ("record", _) => plain(SqlType::Record),
-        ("timestamp", [] | [6]) => Ok(SqlType::Timestamp),
-        ("timestamptz", [] | [6]) => Ok(SqlType::Timestamptz),
-        ("interval", [] | [0x7fff] | [0x7fff, 6]) => Ok(SqlType::Interval),
-        ("numeric", []) => Ok(SqlType::Numeric(None)),
+        (_, []) => bare.ok_or_else(|| unknown_type(piece, name, word)),
+        ("timestamp", [6]) => Ok(SqlType::Timestamp),
+        ("timestamptz", [6]) => Ok(SqlType::Timestamptz),
+        ("interval", [0x7fff] | [0x7fff, 6]) => Ok(SqlType::Interval),
         ("numeric", [precision]) if (1..=1000).contains(precision) => {
             Ok(SqlType::Numeric(Some((*precision as u16, 0))))
         }
@@ -205,14 +203,20 @@ fn scalar(piece: Piece<'_>, name: &TypeName, word: &str, modifiers: &[i32]) -> R
         ("numeric", [precision, ..]) => {
             invalid(format!("NUMERIC precision {precision} must be between 1 and 1000"))
         }
-        ("varchar", []) => Ok(SqlType::Varchar(None)),
-        ("bpchar", []) => Ok(SqlType::Char(0)),
         ("varchar", [length]) if (1..=10_485_760).contains(length) => {
             Ok(SqlType::Varchar(Some(*length as u32)))
         }
         ("bpchar", [length]) if (1..=10_485_760).contains(length) => Ok(SqlType::Char(*length as u32)),
         ("varchar", [_]) => invalid("length for type varchar must be between 1 and 10485760".into()),
         ("bpchar", [_]) => invalid("length for type char must be between 1 and 10485760".into()),
+        ("timestamp" | "timestamptz" | "interval" | "varchar" | "bpchar", _) => {
+            Err(unknown_type(piece, name, word))
+        }
+        _ if bare.is_some() => Err(Diagnostic::new(
+            SqlState::SYNTAX_ERROR,
+            span,
+            format!("type modifier is not allowed for type \"{word}\""),
+        )),
         _ => Err(unknown_type(piece, name, word)),
     }
 }

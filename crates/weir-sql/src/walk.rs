@@ -1,7 +1,7 @@
 //! Walks over bound trees: an expression's parts, the columns that it reads, and a query's relations.
 
 use crate::bound::{Expr, ExprKind, FromItem, Query, QueryBody, RelationId};
-use crate::catalog::ColumnIndex;
+use crate::catalog::{ColumnIndex, TableId};
 use crate::source::Span;
 
 macro_rules! define_parts {
@@ -180,6 +180,28 @@ pub fn uncast(expr: &Expr) -> &Expr {
         ExprKind::Cast { operand, .. } => uncast(operand),
         _ => expr,
     }
+}
+
+/// The place of the first subquery in it.
+pub fn first_subquery(expr: &Expr) -> Option<Span> {
+    let mut first = None;
+    each_expr(expr, &mut |part| {
+        if subquery(part).is_some() {
+            first.get_or_insert(part.span);
+        }
+    });
+    first
+}
+
+/// Every table that the query reads, subqueries and derived tables included.
+pub fn tables(query: &Query) -> Vec<(RelationId, TableId)> {
+    let mut tables = Vec::new();
+    each_part(Part::Query(query), &mut |part| {
+        if let Part::From(FromItem::Table { relation, table, .. }) = part {
+            tables.push((*relation, *table));
+        }
+    });
+    tables
 }
 
 /// The first part whose value changes by itself: the time, a sequence, a random number.

@@ -212,11 +212,7 @@ impl Numeric {
 
     #[inline]
     pub fn add(&self, other: &Numeric) -> Result<Numeric, SqlError> {
-        if let (
-            Numeric::Small { scale: left_scale, mantissa: left },
-            Numeric::Small { scale: right_scale, mantissa: right },
-        ) = (self, other)
-            && let Some((left, right, scale)) = align(*left, *left_scale, *right, *right_scale)
+        if let Some((left, right, scale)) = SmallPair::of(self, other).and_then(SmallPair::aligned)
             && let Some(mantissa) = left.checked_add(right)
         {
             return Ok(Numeric::Small { scale, mantissa });
@@ -226,11 +222,7 @@ impl Numeric {
 
     #[inline]
     pub fn sub(&self, other: &Numeric) -> Result<Numeric, SqlError> {
-        if let (
-            Numeric::Small { scale: left_scale, mantissa: left },
-            Numeric::Small { scale: right_scale, mantissa: right },
-        ) = (self, other)
-            && let Some((left, right, scale)) = align(*left, *left_scale, *right, *right_scale)
+        if let Some((left, right, scale)) = SmallPair::of(self, other).and_then(SmallPair::aligned)
             && let Some(mantissa) = left.checked_sub(right)
         {
             return Ok(Numeric::Small { scale, mantissa });
@@ -240,12 +232,9 @@ impl Numeric {
 
     #[inline]
     pub fn mul(&self, other: &Numeric) -> Result<Numeric, SqlError> {
-        if let (
-            Numeric::Small { scale: left_scale, mantissa: left },
-            Numeric::Small { scale: right_scale, mantissa: right },
-        ) = (self, other)
+        if let Some(SmallPair { left, left_scale, right, right_scale }) = SmallPair::of(self, other)
             && let (Some(scale), Some(mantissa)) =
-                (left_scale.checked_add(*right_scale), left.checked_mul(*right))
+                (left_scale.checked_add(right_scale), left.checked_mul(right))
         {
             return Ok(Numeric::Small { scale, mantissa });
         }
@@ -254,26 +243,22 @@ impl Numeric {
 
     /// To at least 16 significant digits and at least the operands' scales (22012 on zero).
     pub fn div(&self, other: &Numeric) -> Result<Numeric, SqlError> {
-        if let (
-            Numeric::Small { scale: left_scale, mantissa: left },
-            Numeric::Small { scale: right_scale, mantissa: right },
-        ) = (self, other)
-        {
-            if *right == 0 {
+        if let Some(SmallPair { left, left_scale, right, right_scale }) = SmallPair::of(self, other) {
+            if right == 0 {
                 return Err(division_by_zero());
             }
             let scale = division_scale(
-                leading_group(*left, *left_scale),
-                i64::from(*left_scale),
-                leading_group(*right, *right_scale),
-                i64::from(*right_scale),
+                leading_group(left, left_scale),
+                i64::from(left_scale),
+                leading_group(right, right_scale),
+                i64::from(right_scale),
             );
             // The result's scale is at least the dividend's, so the exponent is not negative.
-            let exponent = scale + i64::from(*right_scale) - i64::from(*left_scale);
+            let exponent = scale + i64::from(right_scale) - i64::from(left_scale);
             if let (Ok(scale), Some(power)) = (u8::try_from(scale), POWERS.get(exponent as usize))
-                && let Some(numerator) = i128::from(*left).checked_mul(*power)
+                && let Some(numerator) = i128::from(left).checked_mul(*power)
             {
-                return Ok(Numeric::from_i128(divide_rounded_i128(numerator, i128::from(*right)), scale));
+                return Ok(Numeric::from_i128(divide_rounded_i128(numerator, i128::from(right)), scale));
             }
         }
         self.div_slow(other)
@@ -281,15 +266,11 @@ impl Numeric {
 
     /// The remainder of truncating division; it has the dividend's sign (22012 on zero).
     pub fn rem(&self, other: &Numeric) -> Result<Numeric, SqlError> {
-        if let (
-            Numeric::Small { scale: left_scale, mantissa: left },
-            Numeric::Small { scale: right_scale, mantissa: right },
-        ) = (self, other)
-        {
-            if *right == 0 {
+        if let Some(pair) = SmallPair::of(self, other) {
+            if pair.right == 0 {
                 return Err(division_by_zero());
             }
-            if let Some((left, right, scale)) = align(*left, *left_scale, *right, *right_scale) {
+            if let Some((left, right, scale)) = pair.aligned() {
                 return Ok(Numeric::Small { scale, mantissa: left.wrapping_rem(right) });
             }
         }
@@ -460,22 +441,45 @@ impl Numeric {
     }
 }
 
-/// Both mantissas at the larger scale, if they fit.
-#[inline]
-fn align(left: i64, left_scale: u8, right: i64, right_scale: u8) -> Option<(i64, i64, u8)> {
-    if left_scale == right_scale {
-        return Some((left, right, left_scale));
-    }
-    let raise = |mantissa: i64, by: u8| {
-        if by > 18 {
-            return if mantissa == 0 { Some(0) } else { None };
+/// Both operands of an operation that needs no heap for them.
+#[derive(Clone, Copy)]
+struct SmallPair {
+    left: i64,
+    left_scale: u8,
+    right: i64,
+    right_scale: u8,
+}
+
+impl SmallPair {
+    #[inline]
+    fn of(left: &Numeric, right: &Numeric) -> Option<SmallPair> {
+        match (left, right) {
+            (
+                &Numeric::Small { scale: left_scale, mantissa: left },
+                &Numeric::Small { scale: right_scale, mantissa: right },
+            ) => Some(SmallPair { left, left_scale, right, right_scale }),
+            _ => None,
         }
-        mantissa.checked_mul(POWERS[usize::from(by)] as i64)
-    };
-    if left_scale < right_scale {
-        Some((raise(left, right_scale - left_scale)?, right, right_scale))
-    } else {
-        Some((left, raise(right, left_scale - right_scale)?, left_scale))
+    }
+
+    /// Both mantissas at the larger scale, if they fit.
+    #[inline]
+    fn aligned(self) -> Option<(i64, i64, u8)> {
+        let SmallPair { left, left_scale, right, right_scale } = self;
+        if left_scale == right_scale {
+            return Some((left, right, left_scale));
+        }
+        let raise = |mantissa: i64, by: u8| {
+            if by > 18 {
+                return if mantissa == 0 { Some(0) } else { None };
+            }
+            mantissa.checked_mul(POWERS[usize::from(by)] as i64)
+        };
+        if left_scale < right_scale {
+            Some((raise(left, right_scale - left_scale)?, right, right_scale))
+        } else {
+            Some((left, raise(right, left_scale - right_scale)?, left_scale))
+        }
     }
 }
 

@@ -37,10 +37,12 @@ pub enum BinaryOp {
     RegexMatchInsensitive,
 }
 
+mod comparison;
 mod evaluate;
 mod on_json;
 mod resolve;
 
+pub use comparison::Comparison;
 pub use evaluate::{BinaryFn, binary, negate, specialise};
 pub(crate) use evaluate::{array_append, array_prepend, power_floats};
 pub use resolve::{BinarySignature, resolve_binary, resolve_negate};
@@ -80,25 +82,10 @@ impl BinaryOp {
 
     /// `<`, `<=`, `>` and `>=`.
     pub fn is_ordering(self) -> bool {
-        self.is_comparison() && !matches!(self, BinaryOp::Equal | BinaryOp::NotEqual)
+        Comparison::of(self).is_some_and(|comparison| !comparison.is_of_equality())
     }
 
     pub fn is_comparison(self) -> bool {
-        use BinaryOp::*;
-        matches!(self, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
-    }
-
-    /// The comparison with its operands exchanged: `a < b` is `b > a`.
-    pub fn commuted(self) -> Option<BinaryOp> {
-        use BinaryOp::*;
-        Some(match self {
-            Equal => Equal,
-            NotEqual => NotEqual,
-            Less => Greater,
-            LessOrEqual => GreaterOrEqual,
-            Greater => Less,
-            GreaterOrEqual => LessOrEqual,
-            _ => return None,
-        })
+        Comparison::of(self).is_some()
     }
 }

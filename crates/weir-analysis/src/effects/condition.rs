@@ -6,12 +6,14 @@
 
 use weir_sql::bound::{BinaryOp, Expr, ExprKind};
 use weir_types::Value;
+use weir_types::operator::Comparison;
 
 use super::interpret::Interpreter;
 use super::{ReadId, Sign, Term, TermId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
+    /// True only of values that are not NULL.
     Compare {
         op: Comparison,
         left: TermId,
@@ -26,42 +28,6 @@ pub enum Condition {
     /// The row that was read is there, with its key and its conditions.
     Row(ReadId),
     Unknown,
-}
-
-/// True only of values that are not NULL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-impl Comparison {
-    fn of(op: BinaryOp) -> Option<Comparison> {
-        Some(match op {
-            BinaryOp::Equal => Comparison::Equal,
-            BinaryOp::NotEqual => Comparison::NotEqual,
-            BinaryOp::Less => Comparison::Less,
-            BinaryOp::LessOrEqual => Comparison::LessOrEqual,
-            BinaryOp::Greater => Comparison::Greater,
-            BinaryOp::GreaterOrEqual => Comparison::GreaterOrEqual,
-            _ => return None,
-        })
-    }
-
-    fn negated(self) -> Comparison {
-        match self {
-            Comparison::Equal => Comparison::NotEqual,
-            Comparison::NotEqual => Comparison::Equal,
-            Comparison::Less => Comparison::GreaterOrEqual,
-            Comparison::LessOrEqual => Comparison::Greater,
-            Comparison::Greater => Comparison::LessOrEqual,
-            Comparison::GreaterOrEqual => Comparison::Less,
-        }
-    }
 }
 
 impl Condition {

@@ -4,6 +4,7 @@ use weir_sql::bound::{Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, Re
 use weir_sql::catalog::{ColumnIndex, Table};
 use weir_sql::walk::{conjuncts, parts, subquery, uncast};
 use weir_types::numeric::Numeric;
+use weir_types::operator::Comparison;
 use weir_types::{SqlType, Value};
 
 use super::interpret::{Binding, Interpreter};
@@ -239,10 +240,11 @@ impl Interpreter<'_> {
             ExprKind::Or(list) => list.iter().for_each(|item| self.learn_negation(item)),
             ExprKind::Binary { op, left, right } => {
                 let (left, right) = (uncast(left), uncast(right));
-                if let Some(sign) = negated_sign(*op, right) {
+                let Some(op) = Comparison::of(*op) else { return };
+                if let Some(sign) = negated_sign(op, right) {
                     let term = self.expr(left);
                     self.terms().learn(term, sign);
-                } else if let Some(sign) = negated_sign(flipped(*op), left) {
+                } else if let Some(sign) = negated_sign(op.mirrored(), left) {
                     let term = self.expr(right);
                     self.terms().learn(term, sign);
                 }
@@ -250,8 +252,8 @@ impl Interpreter<'_> {
             ExprKind::Not(inner) => {
                 for item in conjuncts(inner) {
                     if let ExprKind::Binary { op, left, right } = &item.kind
-                        && let Some(opposite) = opposite(*op)
-                        && let Some(sign) = negated_sign(opposite, uncast(right))
+                        && let Some(op) = Comparison::of(*op)
+                        && let Some(sign) = negated_sign(op.negated(), uncast(right))
                     {
                         let term = self.expr(uncast(left));
                         self.terms().learn(term, sign);
@@ -313,9 +315,10 @@ pub fn checked_sign(table: &Table, column: ColumnIndex) -> Sign {
     let signs = conditions.filter_map(|condition| {
         let ExprKind::Binary { op, left, right } = &condition.kind else { return None };
         let (left, right) = (uncast(left), uncast(right));
+        let op = Comparison::of(*op)?;
         match (is_column(left), is_column(right)) {
-            (true, _) => negated_sign(opposite(*op)?, right),
-            (_, true) => negated_sign(opposite(flipped(*op))?, left),
+            (true, _) => negated_sign(op.negated(), right),
+            (_, true) => negated_sign(op.mirrored().negated(), left),
             _ => None,
         }
     });
@@ -327,14 +330,14 @@ fn sign_of_float(n: f64) -> Sign {
 }
 
 /// The sign of `x` where `x op bound` does not hold and the bound tells.
-fn negated_sign(op: BinaryOp, bound: &Expr) -> Option<Sign> {
+fn negated_sign(op: Comparison, bound: &Expr) -> Option<Sign> {
     let positive = Sign { negative: false, zero: false, positive: true };
     let bound = integer(bound)?;
     match (op, bound) {
-        (BinaryOp::Less, 0) => Some(Sign::NOT_NEGATIVE),
-        (BinaryOp::Less, 1..) | (BinaryOp::LessOrEqual, 0..) => Some(positive),
-        (BinaryOp::Greater, 0) => Some(Sign::NOT_POSITIVE),
-        (BinaryOp::GreaterOrEqual, ..=0) | (BinaryOp::Greater, ..=-1) => Some(positive.negated()),
+        (Comparison::Less, 0) => Some(Sign::NOT_NEGATIVE),
+        (Comparison::Less, 1..) | (Comparison::LessOrEqual, 0..) => Some(positive),
+        (Comparison::Greater, 0) => Some(Sign::NOT_POSITIVE),
+        (Comparison::GreaterOrEqual, ..=0) | (Comparison::Greater, ..=-1) => Some(positive.negated()),
         _ => None,
     }
 }
@@ -348,26 +351,6 @@ pub fn integer(expr: &Expr) -> Option<i64> {
             (mantissa % unit == 0).then_some(mantissa / unit)
         }
         ExprKind::Negate(inner) => integer(inner)?.checked_neg(),
-        _ => None,
-    }
-}
-
-fn flipped(op: BinaryOp) -> BinaryOp {
-    match op {
-        BinaryOp::Less => BinaryOp::Greater,
-        BinaryOp::LessOrEqual => BinaryOp::GreaterOrEqual,
-        BinaryOp::Greater => BinaryOp::Less,
-        BinaryOp::GreaterOrEqual => BinaryOp::LessOrEqual,
-        other => other,
-    }
-}
-
-fn opposite(op: BinaryOp) -> Option<BinaryOp> {
-    match op {
-        BinaryOp::Less => Some(BinaryOp::GreaterOrEqual),
-        BinaryOp::LessOrEqual => Some(BinaryOp::Greater),
-        BinaryOp::Greater => Some(BinaryOp::LessOrEqual),
-        BinaryOp::GreaterOrEqual => Some(BinaryOp::Less),
         _ => None,
     }
 }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 
-pub use condition::{Comparison, Condition};
+pub use condition::Condition;
 pub use expression::{OPAQUE, checked_sign, integer};
 pub use interpret::effects;
 pub use term::{Sign, Term, TermId, Terms};

@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 
 use weir_sql::catalog::ColumnIndex;
+use weir_types::operator::Comparison;
 
-use crate::effects::{Comparison, Condition, Key, ProcedureEffects, ReadId, Term, TermId};
+use crate::effects::{Condition, Key, ProcedureEffects, ReadId, Term, TermId};
 
 /// More alternatives than this are not told apart.
 const ALTERNATIVES_MAX: usize = 16;

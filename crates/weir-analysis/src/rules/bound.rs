@@ -1,8 +1,9 @@
 //! One column against a value that does not change: the counters of Table 2.
 
-use weir_sql::bound::{BinaryOp, Expr, ExprKind};
+use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::{self, uncast};
+use weir_types::operator::Comparison;
 
 use super::{GuardDraft, Outcome, describe};
 use crate::effects::{ColumnOperation, Sign, Write};
@@ -41,21 +42,17 @@ fn form(expr: &Expr, column: ColumnIndex) -> Bound {
     };
     let is_column =
         |expr: &Expr| matches!(uncast(expr).kind, ExprKind::Column { column: c, .. } if c == column);
-    let (op, flipped) = match (is_column(left) && !mentions(right), is_column(right) && !mentions(left)) {
-        (true, _) => (*op, false),
-        (_, true) => (*op, true),
+    let Some(op) = Comparison::of(*op) else { return Bound::Other };
+    let op = match (is_column(left) && !mentions(right), is_column(right) && !mentions(left)) {
+        (true, _) => op,
+        (_, true) => op.mirrored(),
         _ => return Bound::Other,
     };
-    let bound = match op {
-        BinaryOp::Greater | BinaryOp::GreaterOrEqual => Bound::Above,
-        BinaryOp::Less | BinaryOp::LessOrEqual => Bound::Below,
-        BinaryOp::Equal => Bound::Equal,
-        BinaryOp::NotEqual => Bound::NotEqual,
-        _ => Bound::Other,
-    };
-    match bound {
-        Bound::Above | Bound::Below if flipped => opposite(bound),
-        other => other,
+    match op {
+        Comparison::Greater | Comparison::GreaterOrEqual => Bound::Above,
+        Comparison::Less | Comparison::LessOrEqual => Bound::Below,
+        Comparison::Equal => Bound::Equal,
+        Comparison::NotEqual => Bound::NotEqual,
     }
 }
 

@@ -14,6 +14,7 @@ use super::scope::{Aggregates, CteKind, Scope, ScopeColumn, ScopeRelation, neare
 use crate::bound::{Expr, ExprKind, FromItem, JoinKind, OutputColumn, Query, RelationId, TableFunction};
 use crate::catalog::Table;
 use crate::ddl::{partition_alone, relation_name};
+use crate::notes::{self, Notes};
 use crate::routine::simple_name;
 use crate::source::{Diagnostic, Span};
 use crate::walk;
@@ -113,7 +114,7 @@ impl<'a> Binder<'a> {
         let catalog = self.context.catalog;
         let Some(whole) = catalog.table_of_partition(name) else { return Ok(catalog.table_by_name(name)) };
         let refusal = partition_alone(name, span);
-        self.context.notes.ok_or(refusal.clone())?.only_analysed(refusal);
+        notes::note(self.context.notes, refusal, Notes::only_analysed)?;
         Ok(Some(whole))
     }
 

@@ -9,6 +9,7 @@ use crate::bound::{Expr, ExprKind, VolatileFunction};
 use crate::catalog::SequenceId;
 use crate::routine::simple_name;
 use crate::source::{Diagnostic, Span};
+use crate::type_name;
 
 impl<'a> Binder<'a> {
     pub(super) fn bind_call(&mut self, call: &'a FuncCall) -> Result<Expr, Diagnostic> {
@@ -183,7 +184,8 @@ impl<'a> Binder<'a> {
         let resolved = match function::resolve(name, &types) {
             Ok(resolved) => resolved,
             Err(error) => {
-                if let (Some(ty), 1) = (type_function(name), args.len()) {
+                // `date(x)` is `x::date`.
+                if let (Some(ty), 1) = (type_name::internal(name), args.len()) {
                     return args
                         .into_iter()
                         .next()
@@ -207,25 +209,6 @@ impl<'a> Binder<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Expr { kind: ExprKind::Function { function: resolved.function, args }, ty: resolved.result, span })
     }
-}
-
-/// `date(x)` is `x::date`.
-fn type_function(name: &str) -> Option<SqlType> {
-    Some(match name {
-        "date" => SqlType::Date,
-        "timestamp" => SqlType::Timestamp,
-        "timestamptz" => SqlType::Timestamptz,
-        "text" => SqlType::Text,
-        "int2" => SqlType::Int2,
-        "int4" => SqlType::Int4,
-        "int8" => SqlType::Int8,
-        "numeric" => SqlType::Numeric(None),
-        "float4" => SqlType::Float4,
-        "float8" => SqlType::Float8,
-        "varchar" => SqlType::Varchar(None),
-        "bool" => SqlType::Bool,
-        _ => return None,
-    })
 }
 
 fn is_window_function(name: &str) -> bool {

@@ -105,16 +105,10 @@ impl<'a> Binder<'a> {
     }
 
     pub(super) fn column_of(&self, table: &Table, name: &str, span: Span) -> Result<ColumnIndex, Diagnostic> {
-        table.column_by_name(name).ok_or_else(|| {
-            let mut error = self.error(
-                SqlState::UNDEFINED_COLUMN,
-                span,
-                format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
-            );
+        table.column_named(name, span).map_err(|error| {
             let shown = table.columns.iter().map(|column| column.name.as_str());
             let shown = shown.filter(|name| !name.starts_with(super::target::HIDDEN));
-            error.hint = super::scope::nearest(name, shown);
-            error
+            Diagnostic { hint: super::scope::nearest(name, shown), ..error }
         })
     }
 

@@ -9,6 +9,7 @@ use super::coerce::located;
 use super::expr::{boolean, opaque, strings, union};
 use super::row;
 use crate::bound::{Expr, ExprKind};
+use crate::notes::{self, Notes};
 use crate::source::{Diagnostic, Span};
 
 /// What an operator's name means.
@@ -196,7 +197,7 @@ impl<'a> Binder<'a> {
                     "rewrite the expression with a function or another operator",
                 );
                 let span = union(left.span, right.span);
-                self.context.notes.ok_or(error.clone())?.replace(error);
+                notes::note(self.context.notes, error, Notes::replace)?;
                 Ok(opaque(vec![left, right], span))
             }
         }

@@ -103,7 +103,7 @@ pub(crate) fn view_target(catalog: &Catalog, view: &View) -> Option<ViewTarget> 
         && select.group_by.is_empty()
         && select.having.is_none()
         && !select.aggregates;
-    if !simple || select.filter.as_ref().is_some_and(has_subquery) {
+    if !simple || select.filter.as_ref().is_some_and(|filter| walk::first_subquery(filter).is_some()) {
         return None;
     }
     let base = catalog.table(*table);
@@ -123,10 +123,4 @@ pub(crate) fn view_target(catalog: &Catalog, view: &View) -> Option<ViewTarget> 
         }
     }
     Some(ViewTarget { table: target, columns, filter: select.filter.clone() })
-}
-
-fn has_subquery(expr: &Expr) -> bool {
-    let mut found = false;
-    walk::each_expr(expr, &mut |part| found |= walk::subquery(part).is_some());
-    found
 }

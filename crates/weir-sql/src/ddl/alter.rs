@@ -1,8 +1,8 @@
 //! ALTER TABLE as pg_dump writes it, and ALTER PROCEDURE … SET.
 
 use pg_query::protobuf::{
-    AlterDomainStmt, AlterFunctionStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, Node,
-    ObjectType, node,
+    AlterDomainStmt, AlterFunctionStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType,
+    Constraint, ObjectType, node,
 };
 use weir_types::SqlState;
 
@@ -18,6 +18,33 @@ use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::type_name;
 
+/// One command of an ALTER TABLE; `place` is where the table is named.
+#[derive(Clone, Copy)]
+struct Command<'a> {
+    piece: Piece<'a>,
+    command: &'a AlterTableCmd,
+    place: Span,
+}
+
+impl<'a> Command<'a> {
+    fn kind(self) -> AlterTableType {
+        AlterTableType::try_from(self.command.subtype).unwrap_or(AlterTableType::Undefined)
+    }
+
+    fn definition(self) -> Option<&'a node::Node> {
+        self.command.def.as_deref().and_then(|node| node.node.as_ref())
+    }
+
+    fn constraint(self) -> Option<&'a Constraint> {
+        self.command.def.as_deref().and_then(as_constraint)
+    }
+
+    /// The column that it names.
+    fn column(self, table: &Table) -> Result<ColumnIndex, Diagnostic> {
+        table.column_named(&self.command.name, self.place)
+    }
+}
+
 impl Schema {
     pub(super) fn alter_table(
         &mut self,
@@ -27,17 +54,16 @@ impl Schema {
     ) -> Result<(), Diagnostic> {
         let Some(range) = &alter.relation else { return Ok(()) };
         let place = piece.token(range.location);
-        let commands: Vec<&AlterTableCmd> = alter
+        let commands: Vec<Command<'_>> = alter
             .cmds
             .iter()
             .filter_map(|node| match &node.node {
-                Some(node::Node::AlterTableCmd(command)) => Some(command.as_ref()),
+                Some(node::Node::AlterTableCmd(command)) => Some(Command { piece, command, place }),
                 _ => None,
             })
             .collect();
         // There are no roles that could own anything.
-        let owner = |command: &&AlterTableCmd| subtype(command) == AlterTableType::AtChangeOwner;
-        if commands.iter().all(owner) {
+        if commands.iter().all(|command| command.kind() == AlterTableType::AtChangeOwner) {
             return Ok(());
         }
         let name = relation_name(range);
@@ -51,7 +77,7 @@ impl Schema {
             return self.ignored(refusal, false);
         }
         if self.catalog.partitions.contains_key(&name) && self.notes.is_some() {
-            return self.alter_partition(piece, &name, &commands, place);
+            return self.alter_partition(&name, &commands);
         }
         let at = match self.table_index(piece, range) {
             Err(_) if alter.missing_ok => return Ok(()),
@@ -59,53 +85,40 @@ impl Schema {
         };
         let id = self.catalog.tables[at].id;
         for command in commands {
-            let result = self.alter_one(piece, id, command, place);
+            let result = self.alter_one(id, command);
             self.tolerate(result)?;
         }
         Ok(())
     }
 
     /// What is said of one partition is said of its own rows only.
-    fn alter_partition(
-        &mut self,
-        piece: Piece<'_>,
-        name: &str,
-        commands: &[&AlterTableCmd],
-        place: Span,
-    ) -> Result<(), Diagnostic> {
+    fn alter_partition(&mut self, name: &str, commands: &[Command<'_>]) -> Result<(), Diagnostic> {
         for command in commands {
             if let (AlterTableType::AtAttachPartition, Some(node::Node::PartitionCmd(attach))) =
-                (subtype(command), command.def.as_deref().and_then(|node| node.node.as_ref()))
+                (command.kind(), command.definition())
             {
-                let root = self.catalog.partitions.get(name).cloned().unwrap_or_default();
-                let Some(parent) = self.catalog.table_by_name(&root).cloned() else { continue };
-                self.attach_partition(piece, &parent, attach)?;
+                let Some(root) = self.catalog.table_of_partition(name).cloned() else { continue };
+                self.attach_partition(command.piece, &root, attach)?;
             } else {
-                self.ignored(partition_alone(name, place), false)?;
+                self.ignored(partition_alone(name, command.place), false)?;
             }
         }
         Ok(())
     }
 
     /// Commands that change more than the table itself, and the others.
-    fn alter_one(
-        &mut self,
-        piece: Piece<'_>,
-        id: TableId,
-        command: &AlterTableCmd,
-        place: Span,
-    ) -> Result<(), Diagnostic> {
+    fn alter_one(&mut self, id: TableId, command: Command<'_>) -> Result<(), Diagnostic> {
         let Some(at) = self.catalog.tables.iter().position(|table| table.id == id) else { return Ok(()) };
         let mut table = self.catalog.tables[at].clone();
-        match subtype(command) {
-            AlterTableType::AtAttachPartition => {
-                match command.def.as_deref().and_then(|node| node.node.as_ref()) {
-                    Some(node::Node::PartitionCmd(attach)) => self.attach_partition(piece, &table, attach),
-                    _ => Ok(()),
+        match command.kind() {
+            AlterTableType::AtAttachPartition => match command.definition() {
+                Some(node::Node::PartitionCmd(attach)) => {
+                    self.attach_partition(command.piece, &table, attach)
                 }
-            }
-            AlterTableType::AtDropColumn => match column(&table, &command.name, place) {
-                Err(_) if command.missing_ok => Ok(()),
+                _ => Ok(()),
+            },
+            AlterTableType::AtDropColumn => match command.column(&table) {
+                Err(_) if command.command.missing_ok => Ok(()),
                 Err(error) => Err(error),
                 Ok(column) => {
                     self.remove_column(id, column);
@@ -113,13 +126,13 @@ impl Schema {
                 }
             },
             AlterTableType::AtDropIdentity => {
-                let column = column(&table, &command.name, place)?;
+                let column = command.column(&table)?;
                 self.remove_sequences(|owner| owner == Some((id, column)));
                 self.catalog.tables[at].columns[column].generated_always = false;
                 Ok(())
             }
             _ => {
-                self.alter_command(piece, &mut table, command, place)?;
+                self.alter_command(&mut table, command)?;
                 self.catalog.tables[at] = table;
                 Ok(())
             }
@@ -130,70 +143,59 @@ impl Schema {
         self.catalog.tables.iter().any(|table| super::index_names(table).any(|index| index == name))
     }
 
-    fn alter_command(
-        &mut self,
-        piece: Piece<'_>,
-        table: &mut Table,
-        command: &AlterTableCmd,
-        place: Span,
-    ) -> Result<(), Diagnostic> {
-        let definition = command.def.as_deref();
-        match subtype(command) {
-            AlterTableType::AtAddConstraint => match definition.and_then(as_constraint) {
+    fn alter_command(&mut self, table: &mut Table, command: Command<'_>) -> Result<(), Diagnostic> {
+        let Command { piece, place, .. } = command;
+        match command.kind() {
+            AlterTableType::AtAddConstraint => match command.constraint() {
                 Some(constraint) => {
                     self.add_constraint(piece, table, TableConstraint { constraint, column: None })
                 }
                 None => Ok(()),
             },
             AlterTableType::AtColumnDefault => {
-                let column = column(table, &command.name, place)?;
-                let value = command.def.clone();
-                table.columns[column].default = self.column_default(piece, &table.columns[column], &value)?;
+                let column = command.column(table)?;
+                let value = &command.command.def;
+                table.columns[column].default = self.column_default(piece, &table.columns[column], value)?;
                 Ok(())
             }
             AlterTableType::AtSetNotNull => {
-                let column = column(table, &command.name, place)?;
-                table.columns[column].not_null = true;
-                table.columns[column].not_null_span.get_or_insert(place);
+                let column = command.column(table)?;
+                table.columns[column].forbid_null(place);
                 Ok(())
             }
             AlterTableType::AtDropNotNull => {
-                let column = column(table, &command.name, place)?;
+                let column = command.column(table)?;
                 table.columns[column].not_null = false;
                 table.columns[column].not_null_span = None;
                 Ok(())
             }
-            AlterTableType::AtAlterColumnType => self.alter_type(piece, table, command, place),
+            AlterTableType::AtAlterColumnType => self.alter_type(table, command),
             AlterTableType::AtDropConstraint => {
-                match Schema::drop_constraint(table, &command.name) || command.missing_ok {
+                let AlterTableCmd { name, missing_ok, .. } = command.command;
+                match Schema::drop_constraint(table, name) || *missing_ok {
                     true => Ok(()),
                     false => Err(Diagnostic::new(
                         SqlState::UNDEFINED_OBJECT,
                         place,
-                        format!(
-                            "constraint \"{}\" of relation \"{}\" does not exist",
-                            command.name, table.name
-                        ),
+                        format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name),
                     )),
                 }
             }
             AlterTableType::AtDropExpression => {
-                let column = column(table, &command.name, place)?;
+                let column = command.column(table)?;
                 table.columns[column].generated = None;
                 Ok(())
             }
             AlterTableType::AtAddIdentity => {
-                let column = column(table, &command.name, place)?;
-                match definition.and_then(as_constraint) {
+                let column = command.column(table)?;
+                match command.constraint() {
                     Some(constraint) if kind(constraint) == ConstrType::ConstrIdentity => {
                         self.add_identity(piece, table, column, constraint)
                     }
                     _ => Ok(()),
                 }
             }
-            AlterTableType::AtAddColumn => {
-                self.alter_add_column(piece, table, definition, command.missing_ok)
-            }
+            AlterTableType::AtAddColumn => self.alter_add_column(table, command),
             // No roles, and statistics and storage are PostgreSQL's own affair.
             AlterTableType::AtChangeOwner
             | AlterTableType::AtSetStatistics
@@ -224,15 +226,10 @@ impl Schema {
         }
     }
 
-    fn alter_add_column(
-        &mut self,
-        piece: Piece<'_>,
-        table: &mut Table,
-        definition: Option<&Node>,
-        missing_ok: bool,
-    ) -> Result<(), Diagnostic> {
-        let Some(Node { node: Some(node::Node::ColumnDef(column)) }) = definition else { return Ok(()) };
-        if missing_ok && table.column_by_name(&column.colname).is_some() {
+    fn alter_add_column(&mut self, table: &mut Table, command: Command<'_>) -> Result<(), Diagnostic> {
+        let Command { piece, .. } = command;
+        let Some(node::Node::ColumnDef(column)) = command.definition() else { return Ok(()) };
+        if command.command.missing_ok && table.column_by_name(&column.colname).is_some() {
             return Ok(());
         }
         let mut constraints = Vec::new();
@@ -244,17 +241,10 @@ impl Schema {
     }
 
     /// `ALTER COLUMN … TYPE`: what is bound over the column keeps its meaning, as PostgreSQL binds it again.
-    fn alter_type(
-        &mut self,
-        piece: Piece<'_>,
-        table: &mut Table,
-        command: &AlterTableCmd,
-        place: Span,
-    ) -> Result<(), Diagnostic> {
-        let index = column(table, &command.name, place)?;
-        let Some(Node { node: Some(node::Node::ColumnDef(definition)) }) = command.def.as_deref() else {
-            return Ok(());
-        };
+    fn alter_type(&mut self, table: &mut Table, command: Command<'_>) -> Result<(), Diagnostic> {
+        let Command { piece, .. } = command;
+        let index = command.column(table)?;
+        let Some(node::Node::ColumnDef(definition)) = command.definition() else { return Ok(()) };
         let Some(name) = &definition.type_name else { return Ok(()) };
         let (ty, domain) = type_name::resolve_column(&self.context(), piece, name)?;
         let domain = domain.cloned();
@@ -356,18 +346,4 @@ impl Schema {
         }
         Ok(())
     }
-}
-
-fn subtype(command: &AlterTableCmd) -> AlterTableType {
-    AlterTableType::try_from(command.subtype).unwrap_or(AlterTableType::Undefined)
-}
-
-fn column(table: &Table, name: &str, place: Span) -> Result<ColumnIndex, Diagnostic> {
-    table.column_by_name(name).ok_or_else(|| {
-        Diagnostic::new(
-            SqlState::UNDEFINED_COLUMN,
-            place,
-            format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
-        )
-    })
 }

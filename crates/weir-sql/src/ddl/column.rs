@@ -1,6 +1,6 @@
 //! Columns: their types, NOT NULL, DEFAULT, serial and identity.
 
-use pg_query::protobuf::{ColumnDef, ConstrType, Constraint, node};
+use pg_query::protobuf::{ColumnDef, ConstrType, Constraint, Node, node};
 use weir_types::{CastContext, SqlState, SqlType};
 
 use super::Schema;
@@ -35,8 +35,10 @@ impl Schema {
         let Some(type_name) = &definition.type_name else {
             return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "a column needs a type"));
         };
-        let result = check_collation(piece, definition);
-        self.tolerate(result)?;
+        if let Some(collate) = &definition.coll_clause {
+            let result = by_bytes(&collate.collname, piece.token(collate.location));
+            self.tolerate(result)?;
+        }
         let serial = serial_type(expr_strings(&type_name.names).last().copied().unwrap_or(""))
             .filter(|_| type_name.array_bounds.is_empty());
         let (ty, domain) = match &serial {
@@ -60,8 +62,7 @@ impl Schema {
             Schema::adopt_domain(table, index, domain, piece.token(type_name.location));
         }
         if serial.is_some() {
-            table.columns[index].not_null = true;
-            table.columns[index].not_null_span = Some(piece.token(type_name.location));
+            table.columns[index].forbid_null(piece.token(type_name.location));
             self.own_sequence(table, index, SequenceOptions::default(), span)?;
         }
         for node in &definition.constraints {
@@ -143,7 +144,7 @@ impl Schema {
         &self,
         piece: Piece<'_>,
         column: &Column,
-        value: &Option<Box<pg_query::protobuf::Node>>,
+        value: &Option<Box<Node>>,
     ) -> Result<Option<Expr>, Diagnostic> {
         let Some(value) = value else { return Ok(None) };
         let context = self.context();
@@ -180,8 +181,7 @@ impl Schema {
                 format!("both default and identity specified for column \"{}\"", column.name),
             ));
         }
-        column.not_null = true;
-        column.not_null_span.get_or_insert(span);
+        column.forbid_null(span);
         column.generated_always = constraint.generated_when == "a";
         let options = SequenceOptions::read(piece, &constraint.options, span)?;
         self.own_sequence(table, index, options, span)
@@ -220,12 +220,12 @@ fn serial_type(name: &str) -> Option<SqlType> {
     })
 }
 
-fn check_collation(piece: Piece<'_>, definition: &ColumnDef) -> Result<(), Diagnostic> {
-    let Some(collate) = &definition.coll_clause else { return Ok(()) };
-    match expr_strings(&collate.collname).last() {
-        Some(&("C" | "POSIX" | "default")) => Ok(()),
+/// Refuses a collation that has another order than that of bytes.
+pub(super) fn by_bytes(collation: &[Node], place: Span) -> Result<(), Diagnostic> {
+    match expr_strings(collation).last() {
+        None | Some(&("C" | "POSIX" | "default")) => Ok(()),
         _ => Err(Diagnostic::unsupported(
-            piece.token(collate.location),
+            place,
             "this collation",
             "text compares by its bytes: use COLLATE \"C\" or none",
         )),

@@ -129,14 +129,7 @@ impl Schema {
             }
             let name = name(directive, token)
                 .ok_or_else(|| directive.error(Some(token), "the name of a column is missing here"))?;
-            let column = table.column_by_name(&name).ok_or_else(|| {
-                Diagnostic::new(
-                    SqlState::UNDEFINED_COLUMN,
-                    directive.span(token.start, token.end),
-                    format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
-                )
-            })?;
-            columns.push(column);
+            columns.push(table.column_named(&name, directive.span(token.start, token.end))?);
         }
         if columns.is_empty() {
             return Err(directive.error(tokens.last(), "PARTITION BY wants at least one column"));

@@ -6,9 +6,9 @@ use pg_query::protobuf::{ConstrType, Constraint, Node, node};
 use weir_types::{SqlState, SqlType, Value};
 
 use super::table::kind;
-use super::{Schema, index_names};
+use super::{Schema, index_names, relation_taken};
 use crate::binder::{Binder, expr_strings};
-use crate::bound::{Expr, ExprKind, RelationId};
+use crate::bound::{Expr, ExprKind};
 use crate::catalog::{Check, ColumnIndex, Table, UniqueKey};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
@@ -74,8 +74,7 @@ impl Schema {
     ) -> Result<(), Diagnostic> {
         for name in expr_strings(&constraint.keys) {
             let column = key_column(table, name, span)?;
-            table.columns[column].not_null = true;
-            table.columns[column].not_null_span.get_or_insert(span);
+            table.columns[column].forbid_null(span);
         }
         Ok(())
     }
@@ -103,31 +102,18 @@ impl Schema {
             ));
         }
         for &column in &columns {
-            comparable(piece, table, column, span)?;
+            comparable(table, column, span)?;
         }
         let name = match constraint.conname.as_str() {
             "" if primary => self.free_name(&object_name(&table.name, "", "pkey"), table),
             "" => self.free_name(&object_name(&table.name, &column_names(table, &columns), "key"), table),
             name if self.relation_exists(name) => {
-                return Err(Diagnostic::new(
-                    SqlState::DUPLICATE_TABLE,
-                    span,
-                    format!("relation \"{name}\" already exists"),
-                ));
+                return Err(relation_taken(name, span));
             }
             name => name.to_owned(),
         };
         let nulls_not_distinct = constraint.nulls_not_distinct;
-        let key = UniqueKey { name, columns: columns.clone(), nulls_not_distinct, span };
-        if !primary {
-            table.unique_keys.push(key);
-            return Ok(());
-        }
-        for column in columns {
-            table.columns[column].not_null = true;
-            table.columns[column].not_null_span.get_or_insert(span);
-        }
-        table.primary_key = Some(key);
+        adopt_key(table, UniqueKey { name, columns, nulls_not_distinct, span }, primary);
         Ok(())
     }
 
@@ -140,12 +126,7 @@ impl Schema {
         let at = table.indexes.iter().position(|index| index.name == constraint.indexname);
         let at = at.ok_or_else(|| wrong("does not exist"))?;
         let index = &table.indexes[at];
-        let plain = index.keys.iter().map(|key| match key.expr.kind {
-            ExprKind::Column { column, .. } => Some(column),
-            _ => None,
-        });
-        let plain: Option<Vec<ColumnIndex>> = plain.collect();
-        let columns = plain.filter(|_| index.unique && index.predicate.is_none());
+        let columns = index.plain_columns().filter(|_| index.unique && index.predicate.is_none());
         let columns = columns.ok_or_else(|| wrong("is not a unique index over plain columns"))?;
         let name = match constraint.conname.as_str() {
             "" => index.name.clone(),
@@ -153,15 +134,7 @@ impl Schema {
         };
         let key = UniqueKey { name, columns, nulls_not_distinct: index.nulls_not_distinct, span };
         table.indexes.remove(at);
-        if kind(constraint) != ConstrType::ConstrPrimary {
-            table.unique_keys.push(key);
-            return Ok(());
-        }
-        for &column in &key.columns {
-            table.columns[column].not_null = true;
-            table.columns[column].not_null_span.get_or_insert(span);
-        }
-        table.primary_key = Some(key);
+        adopt_key(table, key, kind(constraint) == ConstrType::ConstrPrimary);
         Ok(())
     }
 
@@ -187,9 +160,7 @@ impl Schema {
                     1 => columns.iter().map(|&column| table.columns[column].name.clone()).collect(),
                     _ => String::new(),
                 };
-                free(&object_name(&table.name, &column, "check"), |name| {
-                    constraint_names(table).any(|taken| taken == name)
-                })
+                free_constraint_name(table, &column, "check")
             }
             name => name.to_owned(),
         };
@@ -234,12 +205,8 @@ impl Schema {
                 notes.replace(error);
                 let named = mentions::names(piece, whole);
                 let columns = (0..table.columns.len()).filter(|&i| named.contains(&table.columns[i].name));
-                let values = columns.map(|column| Expr {
-                    kind: ExprKind::Column { relation: RelationId(0), column },
-                    ty: table.columns[column].ty.clone(),
-                    span,
-                });
-                Ok(Expr { kind: ExprKind::Opaque(values.collect()), ty, span })
+                let values = columns.map(|column| table.read(column, span)).collect();
+                Ok(Expr { kind: ExprKind::Opaque(values), ty, span })
             }
             (bound, _) => bound,
         }
@@ -253,6 +220,17 @@ impl Schema {
                 || index_names(table).any(|taken| taken == name)
         })
     }
+}
+
+fn adopt_key(table: &mut Table, key: UniqueKey, primary: bool) {
+    if !primary {
+        table.unique_keys.push(key);
+        return;
+    }
+    for &column in &key.columns {
+        table.columns[column].forbid_null(key.span);
+    }
+    table.primary_key = Some(key);
 }
 
 pub(super) fn free(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
@@ -299,18 +277,17 @@ pub(super) fn constraint_names(table: &Table) -> impl Iterator<Item = &str> {
 }
 
 pub(super) fn foreign_key_name(table: &Table, columns: &[ColumnIndex]) -> String {
-    let wanted = object_name(&table.name, &column_names(table, columns), "fkey");
+    free_constraint_name(table, &column_names(table, columns), "fkey")
+}
+
+/// The name of a constraint that has no index, and so shares its space of names with the table's only.
+pub(super) fn free_constraint_name(table: &Table, columns: &str, label: &str) -> String {
+    let wanted = object_name(&table.name, columns, label);
     free(&wanted, |name| constraint_names(table).any(|taken| taken == name))
 }
 
 pub(super) fn refuse_subquery(expr: &Expr, clause: &str) -> Result<(), Diagnostic> {
-    let mut found = None;
-    walk::each_expr(expr, &mut |part| {
-        if walk::subquery(part).is_some() {
-            found.get_or_insert(part.span);
-        }
-    });
-    match found {
+    match walk::first_subquery(expr) {
         None => Ok(()),
         Some(span) => Err(Diagnostic::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -321,7 +298,7 @@ pub(super) fn refuse_subquery(expr: &Expr, clause: &str) -> Result<(), Diagnosti
     }
 }
 
-fn key_column(table: &Table, name: &str, span: Span) -> Result<ColumnIndex, Diagnostic> {
+pub(super) fn key_column(table: &Table, name: &str, span: Span) -> Result<ColumnIndex, Diagnostic> {
     table.column_by_name(name).ok_or_else(|| {
         Diagnostic::new(
             SqlState::UNDEFINED_COLUMN,
@@ -348,12 +325,7 @@ pub(super) fn key_columns(table: &Table, keys: &[Node], span: Span) -> Result<Ve
 }
 
 /// Keys need an order.
-pub(super) fn comparable(
-    _piece: Piece<'_>,
-    table: &Table,
-    column: ColumnIndex,
-    span: Span,
-) -> Result<(), Diagnostic> {
+pub(super) fn comparable(table: &Table, column: ColumnIndex, span: Span) -> Result<(), Diagnostic> {
     use weir_types::operator::{BinaryOp, resolve_binary};
     let column = &table.columns[column];
     resolve_binary(BinaryOp::Less, &column.ty, &column.ty).map(|_| ()).map_err(|_| {
@@ -408,7 +380,6 @@ fn refuse_attributes(constraint: &Constraint, span: Span) -> Result<(), Diagnost
     Ok(())
 }
 
-/// For `node` patterns elsewhere in this module's family.
 pub(super) fn as_constraint(node: &Node) -> Option<&Constraint> {
     match &node.node {
         Some(node::Node::Constraint(constraint)) => Some(constraint),

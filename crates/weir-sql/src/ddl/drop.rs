@@ -2,23 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use pg_query::protobuf::{DropStmt, ObjectType, node};
+use pg_query::protobuf::{DropStmt, Node, ObjectType, node};
 use weir_types::SqlState;
 
-use super::Schema;
-use super::types::object_path;
+use super::constraint::constraint_names;
+use super::types::{object_path, path};
+use super::{PendingRoutine, Schema};
 use crate::binder::expr_strings;
 use crate::catalog::Table;
-use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 
 impl Schema {
-    pub(super) fn drop_objects(
-        &mut self,
-        _piece: Piece<'_>,
-        drop: &DropStmt,
-        span: Span,
-    ) -> Result<(), Diagnostic> {
+    pub(super) fn drop_objects(&mut self, drop: &DropStmt, span: Span) -> Result<(), Diagnostic> {
         let kind = ObjectType::try_from(drop.remove_type).unwrap_or(ObjectType::Undefined);
         for object in &drop.objects {
             let found = match &object.node {
@@ -46,12 +41,7 @@ impl Schema {
     }
 
     /// `false` where there is nothing of that name.
-    fn drop_named(
-        &mut self,
-        kind: ObjectType,
-        names: &[pg_query::protobuf::Node],
-        span: Span,
-    ) -> Result<bool, Diagnostic> {
+    fn drop_named(&mut self, kind: ObjectType, names: &[Node], span: Span) -> Result<bool, Diagnostic> {
         let name = object_path(names);
         match kind {
             ObjectType::ObjectTable => {
@@ -85,7 +75,7 @@ impl Schema {
             ObjectType::ObjectTrigger => {
                 let names = expr_strings(names);
                 let Some((trigger, table)) = names.split_last() else { return Ok(false) };
-                let table = self.catalog.table_by_name(&table_path(table)).map(|table| table.id);
+                let table = self.catalog.table_by_name(&path(table)).map(|table| table.id);
                 let before = self.triggers.len();
                 self.triggers.retain(|other| other.create.trigname != *trigger || Some(other.table) != table);
                 Ok(self.triggers.len() < before)
@@ -102,7 +92,7 @@ impl Schema {
     }
 
     fn drop_routine(&mut self, name: &str, arguments: usize) -> bool {
-        let named = |routine: &super::PendingRoutine| object_path(&routine.create.funcname) == name;
+        let named = |routine: &PendingRoutine| object_path(&routine.create.funcname) == name;
         let count = self.routines.iter().filter(|routine| named(routine)).count();
         let before = self.routines.len();
         self.routines
@@ -116,20 +106,12 @@ impl Schema {
             table.primary_key = None;
             return true;
         }
-        let before =
-            table.unique_keys.len() + table.checks.len() + table.foreign_keys.len() + table.exclusions.len();
+        let count = |table: &Table| constraint_names(table).count();
+        let before = count(table);
         table.unique_keys.retain(|key| key.name != name);
         table.checks.retain(|check| check.name != name);
         table.foreign_keys.retain(|key| key.name != name);
         table.exclusions.retain(|exclusion| exclusion.name != name);
-        before
-            > table.unique_keys.len() + table.checks.len() + table.foreign_keys.len() + table.exclusions.len()
-    }
-}
-
-fn table_path(names: &[&str]) -> String {
-    match names {
-        [schema, name] => super::qualified(schema, name),
-        names => names.last().copied().unwrap_or("").to_owned(),
+        count(table) < before
     }
 }

@@ -62,23 +62,10 @@ impl Change for Renumbering<'_> {
     }
 }
 
-/// The tables of a query and of its subqueries.
-struct Relations(Vec<(RelationId, TableId)>);
-
-impl Change for Relations {
-    fn relation(&mut self, item: &mut FromItem) {
-        if let FromItem::Table { relation, table, .. } = item {
-            self.0.push((*relation, *table));
-        }
-    }
-}
-
 impl<'n> Numbers<'n> {
     /// `false` where the query refers to what is gone.
     fn query(&'n self, query: &mut Query) -> bool {
-        let mut relations = Relations(Vec::new());
-        walk::change_query(query, &mut relations);
-        let mut change = Renumbering { numbers: self, relations: relations.0, missing: false };
+        let mut change = Renumbering { numbers: self, relations: walk::tables(query), missing: false };
         walk::change_query(query, &mut change);
         !change.missing
     }

@@ -1,15 +1,13 @@
 //! EXCLUDE: kept for the analysis; to run, it is refused by name.
 
 use pg_query::protobuf::node;
-use weir_types::SqlState;
 
 use super::Schema;
-use super::constraint::{TableConstraint, constraint_names, constraint_span, free, object_name};
+use super::constraint::{TableConstraint, constraint_span, free_constraint_name, key_column};
 use crate::binder::{Binder, expr_strings};
-use crate::bound::{Expr, ExprKind, RelationId};
 use crate::catalog::{Exclusion, Table};
 use crate::parse::Piece;
-use crate::source::{Diagnostic, Span};
+use crate::source::Diagnostic;
 
 impl Schema {
     pub(super) fn add_exclusion(
@@ -41,7 +39,10 @@ impl Schema {
                     binder.enter_table(table);
                     binder.bind_expr(node)?
                 }
-                None => column(table, &element.name, span)?,
+                None => {
+                    let column = key_column(table, &element.name, span)?;
+                    table.read(column, span)
+                }
             };
             columns.push(element.name.clone());
             let operator = expr_strings(&operator.items).last().copied().unwrap_or("").to_owned();
@@ -54,21 +55,11 @@ impl Schema {
         let name = match constraint.conname.as_str() {
             "" => {
                 columns.retain(|name| !name.is_empty());
-                let wanted = object_name(&table.name, &columns.join("_"), "excl");
-                free(&wanted, |name| constraint_names(table).any(|taken| taken == name))
+                free_constraint_name(table, &columns.join("_"), "excl")
             }
             name => name.to_owned(),
         };
         table.exclusions.push(Exclusion { name, elements, predicate, span });
         Ok(())
     }
-}
-
-fn column(table: &Table, name: &str, span: Span) -> Result<Expr, Diagnostic> {
-    let column = table.column_by_name(name).ok_or_else(|| {
-        let message = format!("column \"{name}\" named in key does not exist");
-        Diagnostic::new(SqlState::UNDEFINED_COLUMN, span, message)
-    })?;
-    let kind = ExprKind::Column { relation: RelationId(0), column };
-    Ok(Expr { kind, ty: table.columns[column].ty.clone(), span })
 }

@@ -6,7 +6,6 @@ use weir_types::{SqlState, SqlType};
 
 use super::constraint::{TableConstraint, constraint_span, foreign_key_name, key_columns};
 use super::{Schema, relation_name};
-use crate::bound::ExprKind;
 use crate::catalog::{ColumnIndex, ForeignKey, ForeignKeyAction, Table};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
@@ -111,13 +110,7 @@ fn parent_key(parent: &Table, constraint: &Constraint, place: Span) -> Result<Ve
         |key: &[ColumnIndex]| key.len() == columns.len() && key.iter().all(|column| columns.contains(column));
     let keys = parent.primary_key.iter().chain(&parent.unique_keys).any(|key| same(&key.columns));
     let indexed = parent.indexes.iter().filter(|index| index.unique && index.predicate.is_none());
-    let indexed = indexed.into_iter().any(|index| {
-        let plain = index.keys.iter().map(|key| match key.expr.kind {
-            ExprKind::Column { column, .. } => Some(column),
-            _ => None,
-        });
-        plain.collect::<Option<Vec<_>>>().is_some_and(|plain| same(&plain))
-    });
+    let indexed = indexed.into_iter().any(|index| index.plain_columns().is_some_and(|plain| same(&plain)));
     match keys || indexed {
         true => Ok(columns),
         false => Err(Diagnostic::new(

@@ -3,11 +3,12 @@
 use pg_query::protobuf::{IndexElem, IndexStmt, Node, SortByDir, SortByNulls, node};
 use weir_types::{SqlState, SqlType};
 
-use super::constraint::{object_name, refuse_subquery};
+use super::column::by_bytes;
+use super::constraint::{comparable, object_name, refuse_subquery};
 use super::partition::partition_alone;
-use super::{Schema, relation_name};
+use super::{Schema, relation_name, relation_taken};
 use crate::binder::expr_strings;
-use crate::bound::{Expr, ExprKind, RelationId};
+use crate::bound::Expr;
 use crate::catalog::{Index, IndexKey, Table};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
@@ -60,11 +61,7 @@ impl Schema {
             "" => self.free_name(&object_name(&table.name, &names.join("_"), "idx"), table),
             name if self.relation_exists(name) && create.if_not_exists => return Ok(()),
             name if self.relation_exists(name) => {
-                return Err(Diagnostic::new(
-                    SqlState::DUPLICATE_TABLE,
-                    place,
-                    format!("relation \"{name}\" already exists"),
-                ));
+                return Err(relation_taken(name, place));
             }
             name => name.to_owned(),
         };
@@ -87,14 +84,7 @@ impl Schema {
         element: &IndexElem,
         (place, whole): (Span, Span),
     ) -> Result<IndexKey, Diagnostic> {
-        let collation = expr_strings(&element.collation);
-        if !matches!(collation.last(), None | Some(&("C" | "POSIX" | "default"))) {
-            self.only_analysed(Diagnostic::unsupported(
-                place,
-                "this collation",
-                "text compares by its bytes: use COLLATE \"C\" or none",
-            ))?;
-        }
+        by_bytes(&element.collation, place).or_else(|refusal| self.only_analysed(refusal))?;
         if expr_strings(&element.opclass).last().is_some_and(|class| !class.ends_with("_pattern_ops")) {
             self.ignored(Diagnostic::unsupported(place, "this operator class", "leave it away"), false)?;
         }
@@ -108,9 +98,8 @@ impl Schema {
                         format!("column \"{}\" does not exist", element.name),
                     )
                 })?;
-                super::constraint::comparable(piece, table, column, place)?;
-                let kind = ExprKind::Column { relation: RelationId(0), column };
-                Expr { kind, ty: table.columns[column].ty.clone(), span: place }
+                comparable(table, column, place)?;
+                table.read(column, place)
             }
         };
         let descending = SortByDir::try_from(element.ordering) == Ok(SortByDir::SortbyDesc);

@@ -131,7 +131,7 @@ impl Schema {
             }
             node::Node::CreateSchemaStmt(create) => self.create_schema(piece, create, head),
             node::Node::CreateExtensionStmt(create) => self.accept_extension(&create, head),
-            node::Node::DropStmt(drop) => self.drop_objects(piece, &drop, head),
+            node::Node::DropStmt(drop) => self.drop_objects(&drop, head),
             node::Node::AlterOwnerStmt(_) => Ok(()),
             node::Node::CreateEnumStmt(create) => self.create_enum(&create, head),
             node::Node::AlterEnumStmt(alter) => self.alter_enum(&alter, head),
@@ -155,24 +155,12 @@ impl Schema {
 
     /// Understood by the analysis, but nothing that could run.
     pub(super) fn only_analysed(&self, refusal: Diagnostic) -> Result<(), Diagnostic> {
-        match &self.notes {
-            None => Err(refusal),
-            Some(notes) => {
-                notes.only_analysed(refusal);
-                Ok(())
-            }
-        }
+        notes::note(self.notes.as_ref(), refusal, Notes::only_analysed)
     }
 
     /// Without a meaning for the analysis, but refused where it would have to be obeyed.
     fn ignored(&self, refusal: Diagnostic, defines: bool) -> Result<(), Diagnostic> {
-        match &self.notes {
-            None => Err(refusal),
-            Some(notes) => {
-                notes.ignore(refusal, defines);
-                Ok(())
-            }
-        }
+        notes::note(self.notes.as_ref(), refusal, |notes, refusal| notes.ignore(refusal, defines))
     }
 
     fn note_unbound_view(
@@ -320,13 +308,13 @@ impl Schema {
         match self.relation_exists(&name) {
             false => Ok(false),
             true if if_not_exists => Ok(true),
-            true => Err(Diagnostic::new(
-                SqlState::DUPLICATE_TABLE,
-                span,
-                format!("relation \"{name}\" already exists"),
-            )),
+            true => Err(relation_taken(&name, span)),
         }
     }
+}
+
+fn relation_taken(name: &str, place: Span) -> Diagnostic {
+    Diagnostic::new(SqlState::DUPLICATE_TABLE, place, format!("relation \"{name}\" already exists"))
 }
 
 fn accept_transaction(transaction: &TransactionStmt, head: Span) -> Result<(), Diagnostic> {

@@ -176,11 +176,7 @@ pub(super) fn refusal(node: &node::Node, span: Span) -> Diagnostic {
             "schema files hold no rows: send it to the running server"
         }
         node::Node::DoStmt(_) => "write a CREATE PROCEDURE",
-        node::Node::CreateTrigStmt(_) | node::Node::RuleStmt(_) => {
-            "do it in the procedures that write the table"
-        }
-        node::Node::CreateDomainStmt(_) => "use the base type and a CHECK on each column",
-        node::Node::CreateEnumStmt(_) => "use text and CHECK (column IN (…))",
+        node::Node::RuleStmt(_) => "do it in the procedures that write the table",
         node::Node::CompositeTypeStmt(_) => "use columns, or jsonb",
         node::Node::GrantStmt(_)
         | node::Node::GrantRoleStmt(_)
@@ -190,7 +186,6 @@ pub(super) fn refusal(node: &node::Node, span: Span) -> Diagnostic {
             "there are no roles yet: leave it away (pg_dump --no-privileges)"
         }
         node::Node::RefreshMatViewStmt(_) => "materialized views are always up to date",
-        node::Node::RenameStmt(_) => "create it with its new name",
         _ => "tables, indexes, sequences, views, procedures, functions and assertions are",
     };
     Diagnostic::unsupported(span, statement_name(node), instead)

@@ -14,10 +14,7 @@ impl Schema {
     /// Notes `PARTITION BY`, as written.
     pub(super) fn partition_clause(&self, piece: Piece<'_>, create: &CreateStmt, table: &mut Table) {
         let Some(spec) = &create.partspec else { return };
-        let span = piece.bracketed(spec.location);
-        let start = (span.start - piece.offset) as usize;
-        let end = (span.end - piece.offset) as usize;
-        table.partitioned = Some(piece.text.get(start..end).unwrap_or("").to_owned());
+        table.partitioned = Some(piece.text_of(piece.bracketed(spec.location)).to_owned());
     }
 
     /// `CREATE TABLE … PARTITION OF parent`.

@@ -190,17 +190,8 @@ impl Schema {
                 ));
             }
         };
-        let found = self.catalog.table_by_name(table).ok_or_else(|| {
-            Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{table}\" does not exist"))
-        })?;
-        let column = found.column_by_name(column).ok_or_else(|| {
-            Diagnostic::new(
-                SqlState::UNDEFINED_COLUMN,
-                span,
-                format!("column \"{column}\" of relation \"{table}\" does not exist"),
-            )
-        })?;
-        Ok(Some((found.id, column)))
+        let table = self.catalog.table_named(table, span)?;
+        Ok(Some((table.id, table.column_named(column, span)?)))
     }
 
     /// Only OWNED BY, as pg_dump has it.

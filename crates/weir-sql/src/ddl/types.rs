@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pg_query::protobuf::{AlterEnumStmt, ConstrType, CreateDomainStmt, CreateEnumStmt, Node, node};
 use weir_types::{EnumType, SqlState, SqlType};
 
-use super::constraint::{constraint_span, free, object_name, refuse_subquery};
+use super::constraint::{constraint_span, free, object_name};
 use super::table::kind;
 use super::{Schema, qualified};
 use crate::binder::{Binder, expr_strings};
@@ -21,7 +21,11 @@ use crate::{type_name, walk};
 
 /// The catalog's name of a type, routine or other object that is not a relation.
 pub(super) fn object_path(names: &[Node]) -> String {
-    match expr_strings(names).as_slice() {
+    path(&expr_strings(names))
+}
+
+pub(super) fn path(names: &[&str]) -> String {
+    match names {
         [schema, name] => qualified(schema, name),
         names => names.last().copied().unwrap_or("").to_owned(),
     }
@@ -97,7 +101,6 @@ impl Schema {
                 let Some(condition) = &constraint.raw_expr else { return Ok(()) };
                 let expr =
                     self.bind_over_table(piece, &value_table(&domain.base, span), condition, "CHECK", span)?;
-                refuse_subquery(&expr, "CHECK")?;
                 let bare = name.rsplit('.').next().unwrap_or(name);
                 let check_name = match constraint.conname.as_str() {
                     "" => free(&object_name(bare, "", "check"), |taken| {
@@ -126,8 +129,7 @@ impl Schema {
     pub(super) fn adopt_domain(table: &mut Table, column: ColumnIndex, domain: &Domain, span: Span) {
         let target = &mut table.columns[column];
         if domain.not_null.is_some() {
-            target.not_null = true;
-            target.not_null_span.get_or_insert(span);
+            target.forbid_null(span);
         }
         for check in &domain.checks {
             let wanted = object_name(&table.name, &table.columns[column].name, &check.name);

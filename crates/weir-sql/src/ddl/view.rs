@@ -28,7 +28,7 @@ impl Schema {
             return Err(Diagnostic::unsupported(
                 place,
                 "WITH CHECK OPTION",
-                "views cannot be written to: leave it away",
+                "leave it away, and test the condition in the procedures that write to the view",
             ));
         }
         let replaced = self.catalog.views.iter().position(|view| view.name == relation_name(range));

@@ -15,7 +15,7 @@ use crate::bound::{
 use crate::catalog::Catalog;
 use crate::lexer::{Lexer, TokenKind};
 use crate::mentions::Mentions;
-use crate::notes::Notes;
+use crate::notes::{self, Notes};
 use crate::parse::{self, Piece};
 use crate::routine::{self, Signature};
 use crate::source::{Diagnostic, Span};
@@ -107,9 +107,7 @@ pub(super) fn opaque_body(
         return Err(error);
     };
     notes.leave_out(error);
-    let start = span.start.saturating_sub(piece.offset) as usize;
-    let end = span.end.saturating_sub(piece.offset) as usize;
-    let step = mentions.of(piece.text.get(start..end).unwrap_or(""));
+    let step = mentions.of(piece.text_of(span));
     Ok(vec![Step { kind: StepKind::Opaque(step), span }])
 }
 
@@ -141,13 +139,8 @@ impl Options {
         notes: Option<&Notes>,
     ) -> Result<Options, Diagnostic> {
         // What changes nothing about the effects is passed over by a tolerant reading.
-        let ignore = |refusal: Diagnostic| match notes {
-            None => Err(refusal),
-            Some(notes) => {
-                notes.ignore(refusal, false);
-                Ok(())
-            }
-        };
+        let ignore =
+            |refusal: Diagnostic| notes::note(notes, refusal, |notes, refusal| notes.ignore(refusal, false));
         let mut options = Options {
             language: "sql".into(),
             language_at: span,

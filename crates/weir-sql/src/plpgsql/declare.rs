@@ -321,18 +321,9 @@ impl Body<'_> {
                 ));
             }
         };
-        let table = self.catalog.table_by_name(table_name).ok_or_else(|| {
-            let message = format!("relation \"{table_name}\" does not exist");
-            Diagnostic::new(SqlState::UNDEFINED_TABLE, path.span, message)
-        })?;
-        match table.column_by_name(column_name) {
-            Some(column) => Ok(table.columns[column].ty.clone()),
-            None => Err(Diagnostic::new(
-                SqlState::UNDEFINED_COLUMN,
-                path.span,
-                format!("column \"{column_name}\" of relation \"{table_name}\" does not exist"),
-            )),
-        }
+        let table = self.catalog.table_named(table_name, path.span)?;
+        let column = table.column_named(column_name, path.span)?;
+        Ok(table.columns[column].ty.clone())
     }
 }
 

@@ -108,18 +108,12 @@ fn record(body: &mut Body<'_>, name: &str, table: &Table) -> Vec<VariableId> {
 }
 
 fn events(bits: i32, table: &Table, of: &[&str], span: Span) -> Result<TriggerEvents, Diagnostic> {
-    let column = |name: &&str| {
-        table.column_by_name(name).ok_or_else(|| {
-            let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
-            Diagnostic::new(SqlState::UNDEFINED_COLUMN, span, message)
-        })
-    };
     Ok(TriggerEvents {
         insert: bits & INSERT != 0,
         delete: bits & DELETE != 0,
         update: bits & UPDATE != 0,
         truncate: bits & TRUNCATE != 0,
-        update_of: of.iter().map(column).collect::<Result<_, _>>()?,
+        update_of: of.iter().map(|name| table.column_named(name, span)).collect::<Result<_, _>>()?,
     })
 }
 

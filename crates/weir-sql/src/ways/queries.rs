@@ -245,8 +245,7 @@ pub(crate) fn bind(
     source: Piece<'_>,
     block: &Block,
 ) -> Result<Procedure, Diagnostic> {
-    let body = source.text.get(block.body.start as usize..block.body.end as usize).unwrap_or("");
-    let written = Piece::new(block.body.file, block.body.start, body);
+    let written = Piece::new(block.body.file, block.body.start, source.text_of(block.body));
     let (text, names) = numbered(written, block)?;
     let piece = Piece::new(written.file, written.offset, &text);
     let mut types = Vec::new();
@@ -255,8 +254,8 @@ pub(crate) fn bind(
             DeclaredType::Inferred => SqlType::Unknown,
             DeclaredType::Known(ty) => ty.clone(),
             DeclaredType::Named(span) => {
-                let text = source.text.get(span.start as usize..span.end as usize).unwrap_or("");
-                declared_type(&surroundings.context(), Piece::new(span.file, span.start, text))?
+                let written = Piece::new(span.file, span.start, source.text_of(*span));
+                declared_type(&surroundings.context(), written)?
             }
         });
     }
@@ -336,9 +335,7 @@ impl Body<'_> {
                 if let Some(notes) = notes {
                     notes.leave_out(error);
                 }
-                let start = (span.start - self.piece.offset) as usize;
-                let end = (span.end - self.piece.offset) as usize;
-                let step = mentions.of(self.piece.text.get(start..end).unwrap_or(""));
+                let step = mentions.of(self.piece.text_of(span));
                 self.steps.push(Step { kind: StepKind::Opaque(step), span });
                 Ok(())
             }

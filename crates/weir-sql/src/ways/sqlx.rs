@@ -5,6 +5,7 @@ use weir_types::{SqlState, SqlType};
 
 use super::queries::{Block, DeclaredType};
 use crate::source::{Diagnostic, Sources, Span};
+use crate::type_name;
 
 /// The query of a cache file becomes a source of its own, so that places in it can be shown.
 ///
@@ -49,24 +50,5 @@ fn sql_type(name: &str) -> Option<SqlType> {
     if let Some(element) = name.strip_suffix("Array").or_else(|| name.strip_suffix("[]")) {
         return sql_type(element).map(SqlType::array_of);
     }
-    Some(match name.to_ascii_lowercase().as_str() {
-        "bool" => SqlType::Bool,
-        "int2" => SqlType::Int2,
-        "int4" => SqlType::Int4,
-        "int8" => SqlType::Int8,
-        "numeric" => SqlType::Numeric(None),
-        "float4" => SqlType::Float4,
-        "float8" => SqlType::Float8,
-        "text" => SqlType::Text,
-        "varchar" => SqlType::Varchar(None),
-        "bpchar" => SqlType::Char(0),
-        "date" => SqlType::Date,
-        "timestamp" => SqlType::Timestamp,
-        "timestamptz" => SqlType::Timestamptz,
-        "interval" => SqlType::Interval,
-        "uuid" => SqlType::Uuid,
-        "bytea" => SqlType::Bytea,
-        "jsonb" => SqlType::Jsonb,
-        _ => return None,
-    })
+    type_name::internal(&name.to_ascii_lowercase())
 }

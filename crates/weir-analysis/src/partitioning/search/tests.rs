@@ -4,18 +4,10 @@ use super::{
     FINE, Problem, Shifted, Solution, branch_and_bound, exhaustive, minimise, search_tree, without_dead_ends,
 };
 
-/// SplitMix64: the same numbers on every machine.
-struct Random(u64);
+#[path = "../../../tests/support/random.rs"]
+mod random;
 
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    }
-}
+use random::Random;
 
 /// Up to seven variables with up to four choices; `share` of ten pairs conflict, at costs below `cost`.
 fn instance(random: &mut Random, share: u64, cost: u64) -> Problem {
