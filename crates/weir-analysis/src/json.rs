@@ -87,6 +87,7 @@ fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
         json!({
             "name": procedure.name,
             "parameters": procedure.parameters.iter().map(|p| p.name.clone()).collect::<Vec<_>>(),
+            "synthesised": procedure.synthesised,
             "read_only": plan.read_only,
             "confluent": plan.confluent,
             "class": plan.class.name(),

@@ -25,8 +25,15 @@ impl Default for TextStyle {
     }
 }
 
+const ALONE: &str = "No procedures were given: insert, update and delete of every table are answered for.";
+const BESIDES: &str = "Besides the procedures, insert, update and delete of every table are answered for.";
+
 pub fn to_text(app: &Application, analysis: &Analysis, style: TextStyle) -> String {
     let mut text = String::new();
+    if app.synthesised {
+        let own = app.procedures.iter().any(|procedure| !procedure.synthesised);
+        let _ = writeln!(text, "{}\n", if own { BESIDES } else { ALONE });
+    }
     let _ = writeln!(text, "{}", plan_table(app, analysis, style));
     text.push('\n');
     refused(app, analysis, style, &mut text);

@@ -385,6 +385,8 @@ pub struct Procedure {
     pub body: Vec<Step>,
     /// `SET default_transaction_isolation = 'serializable'` on the procedure.
     pub serializable: bool,
+    /// Nobody wrote it: it stands for what any application does with a table.
+    pub synthesised: bool,
     pub span: Span,
 }
 

@@ -19,6 +19,7 @@ pub mod print;
 pub mod routine;
 pub mod source;
 mod statement;
+mod synthesise;
 mod type_name;
 pub mod walk;
 pub mod ways;
@@ -28,9 +29,10 @@ pub use load::{load, load_with};
 pub use notes::Reading;
 pub use source::{Diagnostic, Severity, Sources, Span};
 pub use statement::{bind_call, bind_statement};
+pub use synthesise::synthesise;
 
 /// Everything that an application's SQL files say.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Application {
     pub sources: Sources,
     pub catalog: Catalog,
@@ -39,4 +41,6 @@ pub struct Application {
     /// What a tolerant reading passed over, in the order of its places. An application with a warning here
     /// is to be analysed, not to be run.
     pub notes: Vec<Diagnostic>,
+    /// Some procedures are [`synthesise`]d: nobody wrote them.
+    pub synthesised: bool,
 }

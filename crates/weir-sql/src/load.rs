@@ -20,6 +20,7 @@ use crate::plpgsql::{Surroundings, bind_procedure, bind_trigger};
 use crate::routine::{self, Signature};
 use crate::source::{Diagnostic, Severity, Sources};
 
+use crate::synthesise;
 use crate::ways::queries::{self, Block};
 use crate::ways::{sections, sqlx};
 
@@ -34,7 +35,8 @@ pub fn load(sources: Sources) -> Result<Application, (Sources, Vec<Diagnostic>)>
     load_with(sources, Reading::Strict)
 }
 
-/// Reads all files. A tolerant reading lists in [`Application::notes`] what it passed over.
+/// Reads all files. A tolerant reading lists in [`Application::notes`] what it passed over, and where there are
+/// no transactions it makes them ([`crate::synthesise`]).
 ///
 /// # Errors
 /// As [`load`]; of a tolerant reading, every mistake of the input, and nothing that Weir merely lacks.
@@ -58,10 +60,15 @@ pub fn load_with(mut sources: Sources, reading: Reading) -> Result<Application, 
     let (wrong, notes): (Vec<Diagnostic>, Vec<Diagnostic>) =
         notes.into_iter().partition(|note| note.severity == Severity::Error);
     errors.extend(wrong);
-    match errors.is_empty() {
-        true => Ok(Application { sources, catalog: schema.catalog, procedures, assertions, notes }),
-        false => Err((sources, errors)),
+    if !errors.is_empty() {
+        return Err((sources, errors));
     }
+    let catalog = schema.catalog;
+    let mut app = Application { sources, catalog, procedures, assertions, notes, synthesised: false };
+    if reading == Reading::Tolerant && !synthesise::has_transactions(&app.procedures) {
+        synthesise::synthesise(&mut app);
+    }
+    Ok(app)
 }
 
 /// The queries of sqlx' cache; each becomes one more source.

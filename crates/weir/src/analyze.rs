@@ -6,7 +6,10 @@ use crate::output::{self, Failure};
 use crate::report;
 
 pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
-    let loaded = Loaded::from_paths(&arguments.paths, weir_sql::Reading::Tolerant)?;
+    let mut loaded = Loaded::from_paths(&arguments.paths, weir_sql::Reading::Tolerant)?;
+    if arguments.every_table {
+        loaded = loaded.with_every_table();
+    }
     let text = match arguments.format {
         AnalyzeFormat::Text => loaded.plan_text(),
         AnalyzeFormat::Json => {

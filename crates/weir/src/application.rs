@@ -25,8 +25,21 @@ impl Loaded {
     pub fn from_sources(sources: Sources, reading: Reading) -> Result<Loaded, Failure> {
         let loaded = weir_sql::load_with(sources, reading);
         let application = loaded.map_err(|(sources, wrong)| refused(&sources, &wrong))?;
+        Ok(Loaded::of(application))
+    }
+
+    pub fn of(application: Application) -> Loaded {
         let analysis = weir_analysis::analyze(&application);
-        Ok(Loaded { application, analysis })
+        Loaded { application, analysis }
+    }
+
+    /// With insert, update and delete of every table, if that has not been done already.
+    pub fn with_every_table(self) -> Loaded {
+        let mut application = self.application;
+        if !application.synthesised {
+            weir_sql::synthesise(&mut application);
+        }
+        Loaded::of(application)
     }
 
     /// The document of `weir analyze --format json`.

@@ -54,6 +54,9 @@ pub struct AnalyzeArguments {
     /// A directory with schema.sql, procedures.sql and invariants.sql, or of migrations; or SQL files in load order
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
+    /// Answer for insert, update and delete of every table, also where there are procedures
+    #[arg(long)]
+    pub every_table: bool,
     #[arg(long, value_enum, default_value = "text")]
     pub format: AnalyzeFormat,
     /// Write there instead of to standard output

@@ -79,7 +79,7 @@ fn flyway() {
             ("R__view.sql", "CREATE OR REPLACE VIEW mails AS SELECT email FROM customer;"),
             ("U2__more.sql", "nonsense"),
         ],
-        "customer | customer.id not null has_at person_pkey person_mail_key person_id_seq |  | ",
+        "customer | customer.id not null has_at person_pkey person_mail_key person_id_seq | insert customer(email) update customer (email)(id,email) delete customer(id) | ",
     );
 }
 
@@ -116,7 +116,7 @@ fn rails() {
              CREATE UNIQUE INDEX index_users_on_lower_name ON public.users USING btree (lower((name)::text));\n\
              SET search_path TO \"$user\", public;\n\nINSERT INTO \"schema_migrations\" (version) VALUES\n('20240101'),\n('20240102');\n",
         )],
-        "users schema_migrations | users.id not null users_pkey index_users_on_lower_name schema_migrations.version not null |  | structure.sql:3",
+        "users schema_migrations | users.id not null users_pkey index_users_on_lower_name schema_migrations.version not null | insert users(id,name,tsv) update users (name)(id,name) update users (tsv)(id,tsv) delete users(id) insert schema_migrations(version) update schema_migrations (version)(old_version,version) delete schema_migrations(version) | structure.sql:3",
     );
 }
 

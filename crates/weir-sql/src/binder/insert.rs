@@ -432,7 +432,7 @@ fn around(query: Query, relation: RelationId, outputs: Vec<Expr>) -> Query {
 }
 
 /// NULL where the column has no default.
-pub(super) fn default_of(table: &Table, column: ColumnIndex, span: Span) -> Expr {
+pub(crate) fn default_of(table: &Table, column: ColumnIndex, span: Span) -> Expr {
     let column = &table.columns[column];
     match (&column.default, &column.generated) {
         (Some(default), _) => default.clone(),

@@ -32,6 +32,8 @@ use crate::routine::{self, BoundCall, Signature};
 use crate::source::{Diagnostic, Span};
 
 pub(crate) use expr::strings as expr_strings;
+pub(crate) use insert::default_of;
+pub(crate) use modify::generated_along;
 pub(crate) use scope::nearest;
 use scope::{CteFrame, Scope};
 pub(crate) use target::view_target;

@@ -267,7 +267,10 @@ fn is_default(target: &ResTarget) -> bool {
 
 /// Columns that are generated from what is assigned get some new value. (An application with generated
 /// columns is analysed, not run.)
-fn generated_along(table: &Table, assignments: &[(ColumnIndex, Expr)]) -> Vec<(ColumnIndex, Expr)> {
+pub(crate) fn generated_along(
+    table: &Table,
+    assignments: &[(ColumnIndex, Expr)],
+) -> Vec<(ColumnIndex, Expr)> {
     let mut along = Vec::new();
     for (index, column) in table.columns.iter().enumerate() {
         let Some(generated) = &column.generated else { continue };

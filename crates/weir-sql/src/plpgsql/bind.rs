@@ -63,6 +63,7 @@ pub(crate) fn bind_procedure(
         found,
         body: steps,
         serializable,
+        synthesised: false,
         span,
     })
 }

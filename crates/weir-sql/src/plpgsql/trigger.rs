@@ -81,6 +81,7 @@ pub(crate) fn bind_trigger(
         found,
         body: steps,
         serializable: false,
+        synthesised: false,
         span: routine.span,
     };
     Ok(Trigger {

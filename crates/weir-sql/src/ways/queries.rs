@@ -397,6 +397,7 @@ impl Body<'_> {
             found,
             body: self.steps,
             serializable: self.serializable,
+            synthesised: false,
             span: block.span,
         }
     }
