@@ -8,7 +8,7 @@ use weir_types::{SqlState, SqlType};
 use crate::binder::{self, Context};
 use crate::catalog::Assertion;
 use crate::ddl::PendingAssertion;
-use crate::lexer::{Lexer, Token, TokenKind, closing_end};
+use crate::lexer::{Lexer, Token, closing_end};
 use crate::notes::{self, Notes};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
@@ -118,12 +118,8 @@ fn one(piece: Piece<'_>, tokens: &[Token], i: usize) -> Result<(PendingAssertion
     };
     let name_at = if tokens.get(i + 3).is_some_and(|token| token.is(b'.')) { i + 4 } else { i + 2 };
     let name_token = tokens.get(name_at);
-    let name = match name_token.map(|token| (token.kind, &text[token.start..token.end])) {
-        Some((TokenKind::Word, word)) => word.to_lowercase(),
-        Some((TokenKind::QuotedName, quoted)) if quoted.len() > 2 => {
-            quoted[1..quoted.len() - 1].replace("\"\"", "\"")
-        }
-        _ => return Err(error(name_token, "the name of the assertion is missing")),
+    let Some(name) = name_token.and_then(|token| token.name(text)) else {
+        return Err(error(name_token, "the name of the assertion is missing"));
     };
     let check = tokens.get(name_at + 1);
     if !check.is_some_and(|token| token.is_word(text, "check")) {

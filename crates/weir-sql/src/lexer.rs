@@ -34,6 +34,19 @@ impl Token {
         self.kind == TokenKind::Word && text[self.start..self.end].eq_ignore_ascii_case(word)
     }
 
+    /// The identifier as PostgreSQL folds it; `None` for what is none, or is not closed.
+    pub fn name(&self, text: &str) -> Option<String> {
+        let written = &text[self.start..self.end];
+        match self.kind {
+            TokenKind::Word => Some(written.to_lowercase()),
+            TokenKind::QuotedName => {
+                let inner = written.strip_prefix('"')?.strip_suffix('"')?;
+                Some(inner.replace("\"\"", "\"")).filter(|name| !name.is_empty())
+            }
+            _ => None,
+        }
+    }
+
     pub fn is(&self, punctuation: u8) -> bool {
         self.kind == TokenKind::Punctuation(punctuation)
     }

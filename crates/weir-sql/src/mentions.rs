@@ -25,20 +25,13 @@ pub(crate) fn names_of(text: &str) -> BTreeSet<String> {
     let mut dotted = false;
     for token in Lexer::new(text, 0) {
         let written = &text[token.start..token.end];
-        let name = match token.kind {
-            TokenKind::Word => Some(written.to_lowercase()),
-            TokenKind::QuotedName if written.len() > 2 => {
-                Some(written[1..written.len() - 1].replace("\"\"", "\""))
+        if token.kind == TokenKind::Text {
+            let inner = written.trim_start_matches(['$', 'E', 'e']).trim_matches('\'');
+            if inner.len() < written.len() {
+                names.extend(names_of(inner));
             }
-            TokenKind::Text => {
-                let inner = written.trim_start_matches(['$', 'E', 'e']).trim_matches('\'');
-                if inner.len() < written.len() {
-                    names.extend(names_of(inner));
-                }
-                None
-            }
-            _ => None,
-        };
+        }
+        let name = token.name(text);
         if let Some(name) = &name {
             if let (Some(schema), true) = (&before, dotted) {
                 names.insert(format!("{schema}.{name}"));

@@ -1,12 +1,16 @@
 //! `weir analyze`: verdicts and plan, as text, JSON or a page.
 
+use std::time::Duration;
+
+use weir_sql::{Reading, Sources};
+
 use crate::application::Loaded;
 use crate::cli::{AnalyzeArguments, AnalyzeFormat};
 use crate::output::{self, Failure};
-use crate::report;
+use crate::{input, live, report};
 
 pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
-    let mut loaded = Loaded::from_paths(&arguments.paths, weir_sql::Reading::Tolerant)?;
+    let mut loaded = load(arguments)?;
     if arguments.every_table {
         loaded = loaded.with_every_table();
     }
@@ -17,8 +21,9 @@ pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
             format!("{plan:#}\n")
         }
         AnalyzeFormat::Html => {
-            let title =
-                arguments.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+            let paths = arguments.paths.iter().map(|path| path.display().to_string());
+            let database = arguments.from.iter().filter_map(|_| loaded.application.sources.files.first());
+            let title = database.map(|file| file.name.clone()).chain(paths).collect::<Vec<_>>().join(", ");
             report::page(&title, &loaded.plan(), None)
         }
     };
@@ -29,4 +34,14 @@ pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+fn load(arguments: &AnalyzeArguments) -> Result<Loaded, Failure> {
+    let Some(url) = &arguments.from else {
+        return Loaded::from_paths(&arguments.paths, Reading::Tolerant);
+    };
+    let mut sources = Sources::default();
+    live::read(url, Duration::from_secs_f64(arguments.timeout), &mut sources)?;
+    input::add_sources(&arguments.paths, &mut sources)?;
+    Loaded::from_sources(sources, Reading::Tolerant)
 }

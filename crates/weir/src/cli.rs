@@ -49,11 +49,19 @@ pub enum AnalyzeFormat {
 #[command(after_help = "\
 Examples:
   weir analyze examples/tpcc
-  weir analyze schema.sql procedures.sql --format json --out plan.json")]
+  weir analyze schema.sql procedures.sql --format json --out plan.json
+  weir analyze --from postgres://me@localhost/shop invariants.sql")]
 pub struct AnalyzeArguments {
     /// A directory with schema.sql, procedures.sql and invariants.sql, or of migrations; or SQL files in load order
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "from", value_name = "PATH")]
     pub paths: Vec<PathBuf>,
+    /// Read the schema and the routines of a running PostgreSQL server, before any PATH; the password is in
+    /// PGPASSWORD. Nothing is written, and no row is read
+    #[arg(long, value_name = "postgres://USER@HOST/DATABASE")]
+    pub from: Option<String>,
+    /// Seconds that the server may take for an answer
+    #[arg(long, value_name = "S", default_value = "30", requires = "from", value_parser = positive_seconds)]
+    pub timeout: f64,
     /// Answer for insert, update and delete of every table, also where there are procedures
     #[arg(long)]
     pub every_table: bool,

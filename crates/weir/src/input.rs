@@ -24,14 +24,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// Reads every PATH in the order given.
 pub fn read_sources(paths: &[PathBuf]) -> Result<Sources, Failure> {
     let mut sources = Sources::default();
-    for path in paths {
-        let found = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
-        if found.is_dir() {
-            read_directory(path, &mut sources)?;
-        } else {
-            sources.add(path.display().to_string(), read_text(path)?);
-        }
-    }
+    add_sources(paths, &mut sources)?;
     if sources.files.iter().all(|file| file.text.trim().is_empty()) {
         let first = sources.files.first().map_or(String::new(), |file| file.name.clone());
         return Err(Failure::input(format!(
@@ -39,6 +32,19 @@ pub fn read_sources(paths: &[PathBuf]) -> Result<Sources, Failure> {
         )));
     }
     Ok(sources)
+}
+
+/// The texts of every PATH, behind those that are there.
+pub fn add_sources(paths: &[PathBuf], sources: &mut Sources) -> Result<(), Failure> {
+    for path in paths {
+        let found = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+        if found.is_dir() {
+            read_directory(path, sources)?;
+        } else {
+            sources.add(path.display().to_string(), read_text(path)?);
+        }
+    }
+    Ok(())
 }
 
 fn read_directory(directory: &Path, sources: &mut Sources) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ use super::Binder;
 use super::coerce::located;
 use crate::bound::{Expr, ExprKind, VolatileFunction};
 use crate::catalog::SequenceId;
+use crate::ddl::qualified;
 use crate::routine::simple_name;
 use crate::source::{Diagnostic, Span};
 use crate::type_name;
@@ -144,10 +145,14 @@ impl<'a> Binder<'a> {
                 "write the name as a literal: nextval('orders_id_seq')",
             ));
         };
-        let bare = name.strip_prefix("public.").unwrap_or(name.as_str());
-        let bare = match bare.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-            Some(quoted) => quoted.to_owned(),
-            None => bare.to_lowercase(),
+        let parts: Option<Vec<String>> = crate::lexer::Lexer::new(name, 0)
+            .filter(|token| !token.is(b'.'))
+            .map(|token| token.name(name))
+            .collect();
+        let bare = match parts.as_deref() {
+            Some([schema, bare]) => qualified(schema, bare),
+            Some([bare]) => bare.clone(),
+            _ => name.to_string(),
         };
         let sequences = &self.context.catalog.sequences;
         let found = sequences.iter().find(|sequence| sequence.name == bare);

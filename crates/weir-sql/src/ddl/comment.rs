@@ -7,8 +7,8 @@
 use pg_query::protobuf::{CommentStmt, ObjectType, node};
 use weir_types::SqlState;
 
+use super::types::object_path;
 use super::{PendingAssertion, Schema};
-use crate::binder::expr_strings;
 use crate::lexer::{Lexer, Token, TokenKind, closing_end};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
@@ -54,8 +54,8 @@ impl Schema {
             return Err(directive.error(None, "a weir: comment belongs to a table"));
         }
         let name = match comment.object.as_deref().and_then(|object| object.node.as_ref()) {
-            Some(node::Node::List(list)) => expr_strings(&list.items).last().copied().unwrap_or(""),
-            _ => "",
+            Some(node::Node::List(list)) => object_path(&list.items),
+            _ => String::new(),
         };
         let table = self.catalog.tables.iter().position(|table| table.name == name).ok_or_else(|| {
             Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{name}\" does not exist"))
@@ -84,7 +84,8 @@ impl Schema {
             return self.partition_by(directive, table, &tokens[2..]);
         }
         if word(0, "assert") && word(2, "check") {
-            let name = name(directive, &tokens[1])
+            let name = tokens[1]
+                .name(directive.text)
                 .ok_or_else(|| directive.error(tokens.get(1), "an assertion needs a name"))?;
             let open = tokens.get(3).filter(|token| token.is(b'('));
             let Some(open) = open else {
@@ -127,7 +128,8 @@ impl Schema {
                 }
                 continue;
             }
-            let name = name(directive, token)
+            let name = token
+                .name(directive.text)
                 .ok_or_else(|| directive.error(Some(token), "the name of a column is missing here"))?;
             columns.push(table.column_named(&name, directive.span(token.start, token.end))?);
         }
@@ -136,16 +138,6 @@ impl Schema {
         }
         table.partition_by = Some(columns);
         Ok(())
-    }
-}
-
-/// An identifier as PostgreSQL folds it.
-fn name(directive: &Directive<'_>, token: &Token) -> Option<String> {
-    let text = &directive.text[token.start..token.end];
-    match token.kind {
-        TokenKind::Word => Some(text.to_lowercase()),
-        TokenKind::QuotedName => Some(text.strip_prefix('"')?.strip_suffix('"')?.replace("\"\"", "\"")),
-        _ => None,
     }
 }
 

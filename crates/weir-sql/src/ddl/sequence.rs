@@ -3,7 +3,7 @@
 use pg_query::protobuf::{AlterSeqStmt, CreateSeqStmt, DefElem, Node, node};
 use weir_types::{SqlState, SqlType};
 
-use super::types::object_path;
+use super::types::{object_path, path};
 use super::{Schema, relation_name};
 use crate::binder::expr_strings;
 use crate::catalog::{ColumnIndex, Sequence, SequenceId, TableId};
@@ -181,7 +181,7 @@ impl Schema {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (table, column) = match names.as_slice() {
             [] => return Ok(None),
-            [table, column] | ["public", table, column] => (*table, *column),
+            [table @ .., column] if matches!(table.len(), 1 | 2) => (path(table), *column),
             _ => {
                 return Err(Diagnostic::new(
                     SqlState::SYNTAX_ERROR,
@@ -190,7 +190,7 @@ impl Schema {
                 ));
             }
         };
-        let table = self.catalog.table_named(table, span)?;
+        let table = self.catalog.table_named(&table, span)?;
         Ok(Some((table.id, table.column_named(column, span)?)))
     }
 
