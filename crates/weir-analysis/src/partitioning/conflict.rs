@@ -2,10 +2,12 @@
 //! on what, and which keys are equal whenever they do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use weir_sql::Application;
 use weir_sql::catalog::TableId;
 
+use super::form::{FormId, Formed, Forms, Numbered};
 use super::satisfiable::{Access, forced_keys};
 use super::sets::{Cause, Entry, Kind, Sets, Touched};
 use super::{Key, Keys};
@@ -31,7 +33,7 @@ pub struct Clause {
     pub left_writes: bool,
     pub right_writes: bool,
     /// What one writes and the other reads or writes.
-    pub touched: Touched,
+    pub touched: Arc<Touched>,
     /// A key of the left call and one of the right call that are equal whenever the two meet.
     pub keys: Vec<(Key, Key)>,
 }
@@ -58,17 +60,122 @@ pub fn conflicts(app: &Application, effects: &[ProcedureEffects], sets: &Sets) -
     }
     let mut found: BTreeMap<(usize, usize), Vec<Clause>> = BTreeMap::new();
     for accesses in by_table.values() {
-        for (at, &left) in accesses.iter().enumerate() {
-            for &right in &accesses[at..] {
-                let clauses = clauses(app, effects, sets, left, right);
-                if !clauses.is_empty() {
-                    found.entry((left.0, right.0)).or_default().extend(clauses);
+        let mut meetings = Meetings::new(app, effects, sets, accesses);
+        meetings.all(&mut found);
+    }
+    let conflict = |((left, right), clauses)| Conflict { left, right, clauses: without_repeats(clauses) };
+    found.into_iter().map(conflict).collect()
+}
+
+/// What two forms force to be equal, by alternatives.
+type Forced = Vec<Vec<(Numbered, Numbered)>>;
+
+/// The accesses of one table, by form.
+struct Meetings<'a> {
+    app: &'a Application,
+    effects: &'a [ProcedureEffects],
+    sets: &'a Sets,
+    forms: Forms,
+    /// In the order of procedures and their entries.
+    accesses: Vec<Formed<'a>>,
+    known: BTreeMap<[(FormId, Option<FormId>); 2], Forced>,
+}
+
+impl<'a> Meetings<'a> {
+    fn new(
+        app: &'a Application,
+        effects: &'a [ProcedureEffects],
+        sets: &'a Sets,
+        accesses: &[(usize, usize)],
+    ) -> Meetings<'a> {
+        let mut forms = Forms::default();
+        let accesses = accesses.iter().map(|&at| forms.of(app, sets, &effects[at.0], at)).collect();
+        Meetings { app, effects, sets, forms, accesses, known: BTreeMap::new() }
+    }
+
+    /// Pairs of forms that meet, and for each the accesses that have them: most of the pairs of a large
+    /// application do not meet.
+    fn all(&mut self, found: &mut BTreeMap<(usize, usize), Vec<Clause>>) {
+        let mut members: BTreeMap<FormId, Vec<usize>> = BTreeMap::new();
+        for (index, access) in self.accesses.iter().enumerate() {
+            members.entry(access.form).or_default().push(index);
+        }
+        let members: Vec<Vec<usize>> = members.into_values().collect();
+        for (at, some) in members.iter().enumerate() {
+            for others in &members[at..] {
+                let touched = meeting(self.accesses[some[0]].entry, self.accesses[others[0]].entry);
+                let Some(touched) = touched.map(Arc::new) else { continue };
+                let same = std::ptr::eq(some, others);
+                for &one in some {
+                    for &other in others.iter().filter(|&&other| !same || one <= other) {
+                        self.meet(one.min(other), one.max(other), &touched, found);
+                    }
                 }
             }
         }
     }
-    let conflict = |((left, right), clauses)| Conflict { left, right, clauses: without_repeats(clauses) };
-    found.into_iter().map(conflict).collect()
+
+    fn meet(
+        &mut self,
+        left: usize,
+        right: usize,
+        touched: &Arc<Touched>,
+        found: &mut BTreeMap<(usize, usize), Vec<Clause>>,
+    ) {
+        let beside = self.beside(left, right);
+        let (one, other) = (&self.accesses[left], &self.accesses[right]);
+        let forms = [(one.form, beside[0]), (other.form, beside[1])];
+        if !self.known.contains_key(&forms) {
+            let forced = self.forced(one, other, beside);
+            self.known.insert(forms, forced);
+        }
+        for keys in &self.known[&forms] {
+            let keys = keys.iter().filter_map(|&(a, b)| Some((one.key(beside[0], a)?, other.key(beside[1], b)?)));
+            let mut keys: Vec<(Key, Key)> = keys.collect();
+            keys.sort();
+            found.entry((one.procedure, other.procedure)).or_default().push(Clause {
+                left: one.at,
+                right: other.at,
+                left_writes: one.entry.kind.is_write(),
+                right_writes: other.entry.kind.is_write(),
+                touched: Arc::clone(touched),
+                keys,
+            });
+        }
+    }
+
+    fn beside(&mut self, left: usize, right: usize) -> [Option<FormId>; 2] {
+        if left == right {
+            return [self.forms.beside_itself(&mut self.accesses[left]); 2];
+        }
+        let (first, rest) = self.accesses.split_at_mut(right);
+        self.forms.beside(&mut first[left], &mut rest[0])
+    }
+
+    fn forced(&self, one: &Formed<'a>, other: &Formed<'a>, beside: [Option<FormId>; 2]) -> Forced {
+        let access = |formed: &Formed<'a>| Access {
+            procedure: formed.procedure,
+            effects: &self.effects[formed.procedure],
+            entry: formed.entry,
+            atoms: &[],
+        };
+        let mut forced = Forced::new();
+        for left_atoms in &one.entry.alternatives {
+            for right_atoms in &other.entry.alternatives {
+                let sides = [
+                    Access { atoms: left_atoms, ..access(one) },
+                    Access { atoms: right_atoms, ..access(other) },
+                ];
+                let Some(keys) = forced_keys(self.app, self.sets, sides) else { continue };
+                let number = |(a, b): (Key, Key)| Some((one.number(beside[0], a)?, other.number(beside[1], b)?));
+                let keys: Vec<_> = keys.into_iter().filter_map(number).collect();
+                if !forced.contains(&keys) {
+                    forced.push(keys);
+                }
+            }
+        }
+        forced
+    }
 }
 
 /// Of clauses that demand the same, the first; the statements before what constraints do besides.
@@ -76,42 +183,6 @@ fn without_repeats(mut clauses: Vec<Clause>) -> Vec<Clause> {
     clauses.sort_by_key(|clause| (clause.left, clause.right));
     let mut seen = BTreeSet::new();
     clauses.retain(|clause| seen.insert((clause.left_writes, clause.right_writes, clause.keys.clone())));
-    clauses
-}
-
-fn clauses(
-    app: &Application,
-    effects: &[ProcedureEffects],
-    sets: &Sets,
-    left: (usize, usize),
-    right: (usize, usize),
-) -> Vec<Clause> {
-    let (one, other) = (&sets.entries[left.0][left.1], &sets.entries[right.0][right.1]);
-    let Some(touched) = meeting(one, other) else { return Vec::new() };
-    let mut clauses: Vec<Clause> = Vec::new();
-    for left_atoms in &one.alternatives {
-        for right_atoms in &other.alternatives {
-            let side = |(procedure, _): (usize, usize), entry, atoms| Access {
-                procedure,
-                effects: &effects[procedure],
-                entry,
-                atoms,
-            };
-            let sides = [side(left, one, left_atoms), side(right, other, right_atoms)];
-            if let Some(keys) = forced_keys(app, sets, sides)
-                && !clauses.iter().any(|clause| clause.keys == keys)
-            {
-                clauses.push(Clause {
-                    left: left.1,
-                    right: right.1,
-                    left_writes: one.kind.is_write(),
-                    right_writes: other.kind.is_write(),
-                    touched: touched.clone(),
-                    keys,
-                });
-            }
-        }
-    }
     clauses
 }
 

@@ -9,6 +9,7 @@ mod atoms;
 mod classes;
 mod columns;
 pub mod conflict;
+mod form;
 mod order;
 mod reason;
 mod satisfiable;

@@ -555,7 +555,7 @@ impl<'a> Clause<'a> {
 }
 
 /// Whoever makes the access makes the write as well, and nothing takes it back.
-fn comes_with(app: &Application, entry: &Entry, write: &Write) -> bool {
+pub fn comes_with(app: &Application, entry: &Entry, write: &Write) -> bool {
     let no_way_around = match write.moment.order < entry.moment.order {
         true => write.moment.departures == 0,
         false => write.moment.departures == entry.moment.departures,
