@@ -5,7 +5,7 @@
 //! conflicts with it over an invariant that only order keeps. Who merely reads ordered data stays in the merge
 //! family: its reads run as an independent transaction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::catalog::{ColumnIndex, TableId};
 
@@ -43,10 +43,17 @@ pub fn close(world: &World<'_>, placement: &[Placement], candidates: &[Candidate
     }
     let mut todo: Vec<usize> =
         (0..candidates.len()).filter(|&procedure| reasons[procedure].is_some()).collect();
+    let mut writers: BTreeMap<(TableId, Option<ColumnIndex>), Vec<usize>> = BTreeMap::new();
+    for procedure in 0..candidates.len() {
+        for place in written(world, procedure) {
+            writers.entry(place).or_default().push(procedure);
+        }
+    }
     while let Some(by) = todo.pop() {
         let touched = touched(world, by);
-        let mut promote: Vec<usize> =
-            (0..candidates.len()).filter(|&other| !written(world, other).is_disjoint(&touched)).collect();
+        let promote: BTreeSet<usize> =
+            touched.iter().filter_map(|place| writers.get(place)).flatten().copied().collect();
+        let mut promote: Vec<usize> = promote.into_iter().collect();
         promote.extend(candidates[by].unguarded.iter().filter_map(|(_, with)| *with));
         for other in promote {
             if reasons[other].is_none() {

@@ -17,6 +17,7 @@ pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
         "transactions": transactions(app, analysis),
         "partitioning": partitioning(app, analysis),
         "verdicts": verdicts(app, analysis),
+        "verdicts_untouched": if is_large(analysis) { analysis.pairs() - analysis.verdicts.len() } else { 0 },
         "diagnostics": diagnostics(app, analysis),
     })
 }
@@ -153,9 +154,16 @@ fn clause(app: &Application, analysis: &Analysis, conflict: &Conflict, clause: &
 fn partitioning(app: &Application, analysis: &Analysis) -> Value {
     /// The others of a conflict are counted; those between servers come first.
     const CLAUSES_MAX: usize = 3;
+    /// Beyond that many conflicts those between servers come first, and the others are counted too.
+    const CONFLICTS_MAX: usize = 2_000;
     let partitioning = &analysis.partitioning;
     let keys = |procedure: usize| partitioning.transactions[procedure].home_keys();
-    let conflicts = partitioning.conflicts.iter().map(|conflict| {
+    let mut listed: Vec<&Conflict> = partitioning.conflicts.iter().collect();
+    if listed.len() > CONFLICTS_MAX {
+        listed.sort_by_cached_key(|conflict| partitioning.is_local(conflict));
+        listed.truncate(CONFLICTS_MAX);
+    }
+    let conflicts = listed.into_iter().map(|conflict| {
         let mut clauses: Vec<&Clause> = conflict.clauses.iter().collect();
         clauses.sort_by_key(|clause| clause.is_local(keys(conflict.left), keys(conflict.right)));
         let shown = clauses.iter().take(CLAUSES_MAX).map(|each| clause(app, analysis, conflict, each));
@@ -173,6 +181,7 @@ fn partitioning(app: &Application, analysis: &Analysis) -> Value {
         "gap": partitioning.gap(),
         "search": partitioning.method.name(),
         "conflicts": conflicts.collect::<Vec<_>>(),
+        "conflicts_in_all": partitioning.conflicts.len(),
     })
 }
 
@@ -196,7 +205,21 @@ fn verdicts(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "witness": Value::Null,
         })
     };
-    analysis.verdicts.iter().map(verdict).collect()
+    if is_large(analysis) {
+        return analysis.verdicts.iter().map(verdict).collect();
+    }
+    let pairs = (0..analysis.effects.len()).flat_map(|transaction| {
+        (0..analysis.invariants.len()).map(move |invariant| (transaction, invariant))
+    });
+    pairs
+        .map(|(transaction, at)| verdict(&analysis.verdict(transaction, crate::InvariantId(at as u32))))
+        .collect()
+}
+
+/// Of an application with so many pairs the JSON has those that touch each other, and the number of the others.
+fn is_large(analysis: &Analysis) -> bool {
+    const PAIRS_MAX: usize = 100_000;
+    analysis.pairs() > PAIRS_MAX
 }
 
 fn diagnostics(app: &Application, analysis: &Analysis) -> Vec<Value> {

@@ -9,6 +9,8 @@
 mod anomaly;
 mod assertion;
 pub mod effects;
+#[cfg(test)]
+mod examples;
 mod family;
 pub mod finding;
 pub mod invariant;
@@ -22,6 +24,8 @@ mod rules;
 mod text;
 pub mod verdict;
 mod world;
+
+use std::borrow::Cow;
 
 use weir_sql::Application;
 
@@ -42,11 +46,31 @@ pub struct Analysis {
     pub invariants: Vec<Invariant>,
     /// By procedure index.
     pub effects: Vec<ProcedureEffects>,
-    /// For every procedure, in order, every invariant, in order.
+    /// By procedure, then by invariant: where the procedure writes what the invariant speaks of. All other
+    /// pairs are [`Rule::Untouched`]; [`Analysis::verdict`] has them too.
     pub verdicts: Vec<Verdict>,
     pub partitioning: Partitioning,
     pub plan: Plan,
     pub diagnostics: Vec<Finding>,
+}
+
+impl Analysis {
+    /// The verdict on any pair, the untouched ones included.
+    pub fn verdict(&self, transaction: usize, invariant: InvariantId) -> Cow<'_, Verdict> {
+        let key = |verdict: &Verdict| (verdict.transaction, verdict.invariant);
+        match self.verdicts.binary_search_by_key(&(transaction, invariant), key) {
+            Ok(at) => Cow::Borrowed(&self.verdicts[at]),
+            Err(_) => {
+                let read_only = self.effects[transaction].is_read_only();
+                Cow::Owned(rules::untouched(read_only).into_verdict(invariant, transaction))
+            }
+        }
+    }
+
+    /// How many pairs of a transaction and an invariant there are.
+    pub fn pairs(&self) -> usize {
+        self.effects.len() * self.invariants.len()
+    }
 }
 
 /// Analyses an application. Never fails: what it cannot decide it says.
@@ -62,13 +86,7 @@ pub fn analyze_weighted(app: &Application, weights: &Weights) -> Analysis {
     let world = world::World::new(app, &effects);
     let shapes: Vec<assertion::Shape<'_>> =
         app.assertions.iter().map(|assertion| assertion::Shape::of(&assertion.expr)).collect();
-    let mut outcomes: Vec<Vec<rules::Outcome>> = Vec::new();
-    for procedure in 0..app.procedures.len() {
-        let mut list: Vec<rules::Outcome> =
-            invariants.iter().map(|invariant| rules::judge(&world, &shapes, invariant, procedure)).collect();
-        rules::settle_reliance(&mut list, procedure);
-        outcomes.push(list);
-    }
+    let outcomes = rules::judge_all(&world, &shapes, &invariants);
     let mut diagnostics: Vec<Finding> = app.notes.iter().map(Finding::of_note).collect();
     anomaly::findings(&world, &mut diagnostics);
     let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
@@ -76,8 +94,8 @@ pub fn analyze_weighted(app: &Application, weights: &Weights) -> Analysis {
     let plan = planner::plan(app, &world, &names, &partitioning, &outcomes, &mut diagnostics);
     let mut verdicts = Vec::new();
     for (procedure, list) in outcomes.into_iter().enumerate() {
-        for (index, outcome) in list.into_iter().enumerate() {
-            verdicts.push(outcome.into_verdict(InvariantId(index as u32), procedure));
+        for (invariant, outcome) in list {
+            verdicts.push(outcome.into_verdict(invariant, procedure));
         }
     }
     Analysis { invariants, effects, verdicts, partitioning, plan, diagnostics }

@@ -9,7 +9,7 @@ use crate::locks;
 use crate::partitioning::{Partitioning, Routing};
 use crate::placement::{self, Reach};
 use crate::plan::{Guard, GuardKind, Mechanism, Placement, Plan, Requirement, TransactionPlan};
-use crate::rules::{GuardDraft, Outcome};
+use crate::rules::{GuardDraft, Outcomes};
 use crate::world::World;
 
 /// What the planner knows of one transaction before the families are closed.
@@ -28,7 +28,7 @@ pub fn plan(
     world: &World<'_>,
     names: &[String],
     partitioning: &Partitioning,
-    outcomes: &[Vec<Outcome>],
+    outcomes: &[Outcomes],
     findings: &mut Vec<Finding>,
 ) -> Plan {
     let placement = placement::placement(world, partitioning, findings);
@@ -42,7 +42,7 @@ pub fn plan(
     let families = family::close(world, &placement, &candidates);
     let transactions = (0..app.procedures.len())
         .map(|procedure| {
-            let confluent = outcomes[procedure].iter().all(|outcome| outcome.confluent);
+            let confluent = outcomes[procedure].iter().all(|(_, outcome)| outcome.confluent);
             let member = &families[procedure];
             let candidate = &candidates[procedure];
             let routing = &partitioning.transactions[procedure];
@@ -68,17 +68,12 @@ fn gap(app: &Application, partitioning: &Partitioning) -> Option<Finding> {
     })
 }
 
-fn candidate(
-    world: &World<'_>,
-    placement: &[Placement],
-    procedure: usize,
-    outcomes: &[Outcome],
-) -> Candidate {
+fn candidate(world: &World<'_>, placement: &[Placement], procedure: usize, outcomes: &Outcomes) -> Candidate {
     let mut guards: Vec<Guard> = Vec::new();
     let mut unguarded = Vec::new();
     let mut broken = Vec::new();
-    for (index, outcome) in outcomes.iter().enumerate() {
-        let invariant = InvariantId(index as u32);
+    for (invariant, outcome) in outcomes {
+        let invariant = *invariant;
         let drafts = if outcome.confluent { &outcome.relies_on } else { &outcome.guards };
         drafts.iter().for_each(|draft| add_guard(&mut guards, draft, invariant));
         if !outcome.confluent {

@@ -211,11 +211,12 @@ fn wrap(words: &str, indent: &str, width: u16, text: &mut String) {
 }
 
 fn summary(app: &Application, analysis: &Analysis, text: &mut String) {
-    let confluent = analysis.verdicts.iter().filter(|verdict| verdict.confluent).count();
+    let refused = analysis.verdicts.iter().filter(|verdict| !verdict.confluent).count();
     let _ = writeln!(
         text,
-        "{confluent} of {} verdicts are confluent: {} invariants × {} transactions.",
-        analysis.verdicts.len(),
+        "{} of {} verdicts are confluent: {} invariants × {} transactions.",
+        analysis.pairs() - refused,
+        analysis.pairs(),
         analysis.invariants.len(),
         app.procedures.len()
     );

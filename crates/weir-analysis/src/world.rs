@@ -18,6 +18,7 @@ pub struct World<'a> {
     updated: BTreeMap<(TableId, ColumnIndex), BTreeSet<usize>>,
     inserted: BTreeMap<TableId, BTreeSet<usize>>,
     deleted: BTreeMap<TableId, BTreeSet<usize>>,
+    by_table: BTreeMap<TableId, Vec<(usize, &'a Write)>>,
 }
 
 /// A row that a transaction takes: it deletes it, or has it FOR UPDATE.
@@ -64,9 +65,11 @@ impl<'a> World<'a> {
             updated: BTreeMap::new(),
             inserted: BTreeMap::new(),
             deleted: BTreeMap::new(),
+            by_table: BTreeMap::new(),
         };
         for (procedure, effects) in effects.iter().enumerate() {
             for write in &effects.writes {
+                world.by_table.entry(write.table).or_default().push((procedure, write));
                 match write.operation {
                     Operation::Insert { .. } => {
                         world.inserted.entry(write.table).or_default().insert(procedure)
@@ -111,9 +114,7 @@ impl<'a> World<'a> {
     }
 
     pub fn is_written(&self, table: TableId) -> bool {
-        self.inserted.contains_key(&table)
-            || self.deleted.contains_key(&table)
-            || self.updated.keys().any(|(updated, _)| *updated == table)
+        self.by_table.contains_key(&table)
     }
 
     /// No procedure updates it after the insert.
@@ -127,6 +128,11 @@ impl<'a> World<'a> {
             .iter()
             .enumerate()
             .flat_map(|(procedure, effects)| effects.writes.iter().map(move |write| (procedure, write)))
+    }
+
+    /// The same of one table.
+    pub fn writes_of(&self, table: TableId) -> impl Iterator<Item = (usize, &'a Write)> + '_ {
+        self.by_table.get(&table).into_iter().flatten().copied()
     }
 
     /// The claim of that procedure which covers these rows: the row's key values are among the values that

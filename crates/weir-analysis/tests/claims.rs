@@ -3,7 +3,7 @@
 
 mod support;
 
-use weir_analysis::{GuardKind, analyze};
+use weir_analysis::{GuardKind, InvariantId, analyze};
 
 /// A verdict on one invariant for the first procedure.
 struct Case {
@@ -405,13 +405,8 @@ fn claims() {
     for case in CASES {
         let app = support::application(&[("claims.sql", &source(case))]);
         let analysis = analyze(&app);
-        let verdict = analysis
-            .verdicts
-            .iter()
-            .find(|verdict| {
-                verdict.transaction == 0 && analysis.invariants[verdict.invariant.0 as usize].name == "claim"
-            })
-            .expect("the verdict");
+        let at = analysis.invariants.iter().position(|invariant| invariant.name == "claim");
+        let verdict = analysis.verdict(0, InvariantId(at.expect("the assertion") as u32));
         let guards = &analysis.plan.transactions[0].guards;
         let escrow = guards.iter().any(|guard| guard.kind == GuardKind::Escrow);
         let is = (verdict.confluent, verdict.alone.name(), escrow);

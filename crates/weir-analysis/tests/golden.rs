@@ -14,7 +14,7 @@ fn check(example: &str) {
     let actual = format!("{}{}", to_text(&app, &analysis, TextStyle::default()), details(&app, &analysis));
     support::golden(&format!("testdata/analysis/{example}.txt"), &actual);
     let json = to_json(&app, &analysis);
-    assert_eq!(json["verdicts"].as_array().map(Vec::len), Some(analysis.verdicts.len()));
+    assert_eq!(json["verdicts"].as_array().map(Vec::len), Some(analysis.pairs()));
 }
 
 /// Every verdict that is not "untouched", and the placement.

@@ -4,7 +4,7 @@
 mod support;
 
 use weir_analysis::effects::{Operation, Write};
-use weir_analysis::{Alone, DecidedBy};
+use weir_analysis::{Alone, DecidedBy, InvariantId};
 use weir_sql::Application;
 
 fn write(app: &Application, write: &Write) -> String {
@@ -114,7 +114,7 @@ fn check_verdict(schema: &str, invariant: &str, expect: &str) {
     let Some(at) = at else {
         panic!("no {invariant} among {:?}", analysis.invariants.iter().map(|i| &i.name).collect::<Vec<_>>())
     };
-    let verdict = &analysis.verdicts[at];
+    let verdict = &analysis.verdict(0, InvariantId(at as u32));
     let found = format!(
         "{} {} {}{}",
         analysis.invariants[at].kind.name(),

@@ -23,6 +23,37 @@ pub fn write(directory: &Path, size: &Size) -> std::io::Result<()> {
     std::fs::write(directory.join("procedures.sql"), procedures(size))
 }
 
+/// Writes an application whose partitioning is hard: every procedure shares a table with each of several others, and
+/// what routes the one pair to one server tears another pair apart.
+pub fn write_tangled(directory: &Path, procedures: usize, parameters: usize) -> std::io::Result<()> {
+    const PARTNERS: usize = 5;
+    let mut schema = String::new();
+    let mut bodies = vec![String::new(); procedures];
+    for procedure in 0..procedures {
+        let mut chance = Chance(31 * procedure as u64 + 17);
+        for partner in 0..PARTNERS {
+            let table = procedure * PARTNERS + partner;
+            let _ = writeln!(schema, "CREATE TABLE t{table} (id bigint PRIMARY KEY, v bigint NOT NULL);");
+            for who in [procedure, chance.below(procedures)] {
+                let by = chance.below(parameters);
+                let _ = writeln!(bodies[who], "    UPDATE t{table} SET v = v + 1 WHERE id = p{by};");
+            }
+        }
+    }
+    let list: Vec<String> = (0..parameters).map(|at| format!("p{at} bigint")).collect();
+    let mut text = String::new();
+    for (procedure, body) in bodies.iter().enumerate() {
+        let list = list.join(", ");
+        let _ = writeln!(
+            text,
+            "CREATE PROCEDURE q{procedure}({list}) LANGUAGE plpgsql AS $$\nBEGIN\n{body}END;\n$$;"
+        );
+    }
+    std::fs::create_dir_all(directory)?;
+    std::fs::write(directory.join("schema.sql"), schema)?;
+    std::fs::write(directory.join("procedures.sql"), text)
+}
+
 /// SplitMix64: enough to scatter, and the same for ever.
 struct Chance(u64);
 
@@ -54,7 +85,7 @@ fn schema(tables: usize) -> String {
          CREATE TABLE app_user (id bigint PRIMARY KEY, tenant_id bigint NOT NULL REFERENCES tenant (id),\n    \
          email text NOT NULL, logins integer NOT NULL DEFAULT 0, UNIQUE (tenant_id, email));\n\
          CREATE TABLE ledger (id bigserial PRIMARY KEY, tenant_id bigint NOT NULL REFERENCES tenant (id),\n    \
-         amount bigint NOT NULL CHECK (amount <> 0), booked_at timestamp NOT NULL);\n\
+         booked bigint NOT NULL CHECK (booked <> 0), booked_at timestamp NOT NULL);\n\
          CREATE TABLE audit_log (id bigserial PRIMARY KEY, user_id bigint NOT NULL, what text NOT NULL,\n    \
          at timestamp NOT NULL);\n\
          CREATE INDEX audit_log_user ON audit_log (user_id);\n",
@@ -115,28 +146,55 @@ fn procedures(size: &Size) -> String {
             "    UPDATE tenant SET activity = activity + 1 WHERE id = owner;\n    \
              INSERT INTO audit_log (user_id, what, at) VALUES (who, word, moment);\n",
         );
-        match chance.below(4) {
-            0 => text.push_str("    UPDATE tenant SET balance = balance - amount WHERE id = owner;\n"),
-            1 => text.push_str(
-                "    INSERT INTO ledger (tenant_id, amount, booked_at) VALUES (owner, amount, moment);\n",
-            ),
-            2 => text.push_str("    UPDATE app_user SET logins = logins + 1 WHERE id = who;\n"),
-            _ => {}
+        for _ in 0..2 + chance.below(3) {
+            text.push_str(shared(chance.below(8)));
         }
         text.push_str("END;\n$$;\n");
     }
     text
 }
 
+/// What procedures of all modules do to the tables that they share.
+fn shared(which: usize) -> &'static str {
+    match which {
+        0 => "    UPDATE tenant SET balance = balance - amount WHERE id = owner;\n",
+        1 => "    INSERT INTO ledger (tenant_id, booked, booked_at) VALUES (owner, amount, moment);\n",
+        2 => "    UPDATE app_user SET logins = logins + 1 WHERE id = who;\n",
+        3 => {
+            "    UPDATE app_user SET email = word WHERE tenant_id = owner AND id = who AND logins IN (1, 2, 3, 4);\n"
+        }
+        4 => {
+            "    DELETE FROM ledger WHERE tenant_id = owner AND (booked = item OR booked = other OR booked_at < moment);\n"
+        }
+        5 => {
+            "    SELECT count(*) INTO found_quantity FROM ledger JOIN tenant ON tenant.id = ledger.tenant_id\n     \
+             WHERE tenant.name = word AND ledger.booked_at >= moment;\n"
+        }
+        6 => {
+            "    UPDATE ledger SET booked = booked + item WHERE tenant_id IN (SELECT tenant_id FROM app_user \
+             WHERE app_user.id = who);\n"
+        }
+        _ => {
+            "    UPDATE tenant SET balance = balance + amount WHERE id = (SELECT tenant_id FROM app_user WHERE id = who);\n"
+        }
+    }
+}
+
 fn statement(text: &mut String, chance: &mut Chance, table: usize) {
     let _ = match chance.below(8) {
-        0 => writeln!(text, "    SELECT status, quantity INTO found_status, found_quantity FROM t{table} WHERE id = item;"),
+        0 => writeln!(
+            text,
+            "    SELECT status, quantity INTO found_status, found_quantity FROM t{table} WHERE id = item;"
+        ),
         1 => writeln!(
             text,
             "    SELECT count(*) INTO found_quantity FROM t{table} WHERE tenant_id = owner AND status IN (1, 2, 3);"
         ),
         2 => writeln!(text, "    UPDATE t{table} SET quantity = quantity + amount WHERE id = item;"),
-        3 => writeln!(text, "    UPDATE t{table} SET quantity = quantity - amount WHERE id = other AND tenant_id = owner;"),
+        3 => writeln!(
+            text,
+            "    UPDATE t{table} SET quantity = quantity - amount WHERE id = other AND tenant_id = owner;"
+        ),
         4 => writeln!(text, "    UPDATE t{table} SET status = 3, code = word WHERE id = item;"),
         5 => writeln!(
             text,

@@ -1,7 +1,7 @@
 //! Drives the `weir` binary and cargo's tests; knows their JSON and their closing lines.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -52,6 +52,26 @@ impl Weir {
         }
     }
 
+    /// Wall time of one command that must succeed, and the most memory that it had.
+    pub fn usage(&self, arguments: &[&str]) -> Result<(Duration, u64), String> {
+        let begin = Instant::now();
+        let mut child = Command::new(&self.binary)
+            .current_dir(&self.root)
+            .args(arguments)
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot run {}: {error}", self.binary.display()))?;
+        let mut bytes = 0;
+        loop {
+            bytes = bytes.max(high_water(child.id()).unwrap_or(0));
+            match child.try_wait().map_err(|error| error.to_string())? {
+                Some(status) if status.success() => return Ok((begin.elapsed(), bytes)),
+                Some(status) => return Err(format!("weir {}: {status}", arguments.join(" "))),
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
     fn output(&self, arguments: &[&str]) -> Result<Output, String> {
         Command::new(&self.binary)
             .current_dir(&self.root)
@@ -74,6 +94,13 @@ impl Weir {
         }
         Ok((passed, failed))
     }
+}
+
+/// The most memory that a running process has had, in bytes.
+fn high_water(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 fn run_tests(root: &Path, arguments: &[&str]) -> Result<Output, String> {

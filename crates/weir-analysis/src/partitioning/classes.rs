@@ -82,6 +82,9 @@ struct Classifier<'a> {
     sides: Vec<Vec<Side>>,
     choices: &'a [Vec<Option<usize>>],
     homes: Vec<Option<usize>>,
+    /// By procedure, by set of parameters to be routed by (the home alone first): how many of its sides are not
+    /// local then.
+    blocked: Vec<Vec<usize>>,
 }
 
 impl<'a> Classifier<'a> {
@@ -95,7 +98,59 @@ impl<'a> Classifier<'a> {
             sides[conflict.left].push(Side { conflict: index, other: conflict.right, left: true });
             sides[conflict.right].push(Side { conflict: index, other: conflict.left, left: false });
         }
-        Classifier { conflicts, sides, choices, homes }
+        let mut classifier = Classifier { conflicts, sides, choices, homes, blocked: Vec::new() };
+        classifier.blocked =
+            (0..classifier.homes.len()).map(|procedure| classifier.blocked_sides(procedure)).collect();
+        classifier
+    }
+
+    fn blocked_sides(&self, procedure: usize) -> Vec<usize> {
+        let count = |keys| {
+            self.sides[procedure].iter().filter(|side| self.blocking_clause(side, keys).is_some()).count()
+        };
+        self.key_sets(procedure).into_iter().map(count).collect()
+    }
+
+    /// The home alone, and then with others.
+    fn key_sets(&self, procedure: usize) -> Vec<Keys> {
+        let home = self.homes[procedure];
+        let with = |others: Vec<usize>| Keys::new(home.into_iter().chain(others));
+        [Keys::new(home)].into_iter().chain(self.other_parameters(procedure).into_iter().map(with)).collect()
+    }
+
+    /// Routes a procedure by another parameter, and counts anew what that changes.
+    fn set_home(&mut self, procedure: usize, home: Option<usize>) -> Option<usize> {
+        let of_others = |this: &Self, side: &Side| -> Vec<bool> {
+            let seen = Side { conflict: side.conflict, other: procedure, left: !side.left };
+            let sets = this.key_sets(side.other).into_iter();
+            sets.map(|keys| this.blocking_clause(&seen, keys).is_some()).collect()
+        };
+        let beside = |side: &&Side| side.other != procedure;
+        let before: Vec<Vec<bool>> =
+            self.sides[procedure].iter().filter(beside).map(|side| of_others(self, side)).collect();
+        let old = std::mem::replace(&mut self.homes[procedure], home);
+        let after: Vec<(usize, Vec<bool>)> = self.sides[procedure]
+            .iter()
+            .filter(beside)
+            .map(|side| (side.other, of_others(self, side)))
+            .collect();
+        for ((other, after), before) in after.into_iter().zip(before) {
+            let counts = self.blocked[other].iter_mut();
+            for ((count, now), then) in counts.zip(after).zip(before) {
+                *count = *count + usize::from(now) - usize::from(then);
+            }
+        }
+        self.blocked[procedure] = self.blocked_sides(procedure);
+        old
+    }
+
+    fn class(&self, procedure: usize) -> Class {
+        match self.blocked[procedure].iter().position(|&count| count == 0) {
+            _ if self.sides[procedure].is_empty() => Class::Commutative,
+            Some(0) => Class::Local,
+            Some(_) => Class::LocalOrGlobal,
+            None => Class::Global,
+        }
     }
 
     /// Among arrays of equal cost prefers, one change at a time, those with less weight of global calls, and of
@@ -130,14 +185,14 @@ impl<'a> Classifier<'a> {
                 Class::LocalOrGlobal => 1,
                 Class::Global => 2,
             };
-            let global = around.iter().map(|&other| share(this.classify(other).class) * weights[other]);
+            let global = around.iter().map(|&other| share(this.class(other)) * weights[other]);
             (global.sum(), this.clauses_left(procedure))
         };
         let before = weigh(self);
-        let old = std::mem::replace(&mut self.homes[procedure], home);
+        let old = self.set_home(procedure, home);
         let better = weigh(self) < before;
         if !better {
-            self.homes[procedure] = old;
+            self.set_home(procedure, old);
         }
         better
     }
@@ -196,19 +251,19 @@ impl<'a> Classifier<'a> {
     /// The first clause by which a call that is routed elsewhere reads or writes what a call with these keys
     /// writes (§3.2, conditions i and ii). What a statement says comes before what a constraint does.
     fn not_local(&self, procedure: usize, keys: Keys) -> Option<Because> {
-        for &Side { conflict, other, left } in &self.sides[procedure] {
-            // The other call may have parameters that disagree: then it runs at its home.
-            let theirs = Keys::new(self.homes[other]);
-            let writes = |clause: &Clause| if left { clause.left_writes } else { clause.right_writes };
-            let local = |clause: &Clause| match left {
-                true => clause.is_local(keys, theirs),
-                false => clause.is_local(theirs, keys),
-            };
-            let clauses = &self.conflicts[conflict].clauses;
-            if let Some(clause) = clauses.iter().position(|clause| writes(clause) && !local(clause)) {
-                return Some(Because { conflict, clause, left });
-            }
-        }
-        None
+        self.sides[procedure].iter().find_map(|side| {
+            let clause = self.blocking_clause(side, keys)?;
+            Some(Because { conflict: side.conflict, clause, left: side.left })
+        })
+    }
+
+    fn blocking_clause(&self, side: &Side, keys: Keys) -> Option<usize> {
+        // The other call may have parameters that disagree: then it runs at its home.
+        let theirs = Keys::new(self.homes[side.other]);
+        let blocks = |clause: &Clause| match side.left {
+            true => clause.left_writes && !clause.is_local(keys, theirs),
+            false => clause.right_writes && !clause.is_local(theirs, keys),
+        };
+        self.conflicts[side.conflict].clauses.iter().position(blocks)
     }
 }

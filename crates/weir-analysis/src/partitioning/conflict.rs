@@ -130,7 +130,8 @@ impl<'a> Meetings<'a> {
             self.known.insert(forms, forced);
         }
         for keys in &self.known[&forms] {
-            let keys = keys.iter().filter_map(|&(a, b)| Some((one.key(beside[0], a)?, other.key(beside[1], b)?)));
+            let keys =
+                keys.iter().filter_map(|&(a, b)| Some((one.key(beside[0], a)?, other.key(beside[1], b)?)));
             let mut keys: Vec<(Key, Key)> = keys.collect();
             keys.sort();
             found.entry((one.procedure, other.procedure)).or_default().push(Clause {
@@ -167,7 +168,8 @@ impl<'a> Meetings<'a> {
                     Access { atoms: right_atoms, ..access(other) },
                 ];
                 let Some(keys) = forced_keys(self.app, self.sets, sides) else { continue };
-                let number = |(a, b): (Key, Key)| Some((one.number(beside[0], a)?, other.number(beside[1], b)?));
+                let number =
+                    |(a, b): (Key, Key)| Some((one.number(beside[0], a)?, other.number(beside[1], b)?));
                 let keys: Vec<_> = keys.into_iter().filter_map(number).collect();
                 if !forced.contains(&keys) {
                     forced.push(keys);
@@ -202,4 +204,69 @@ fn meeting(one: &Entry, other: &Entry) -> Option<Touched> {
 /// Reads for the sake of a constraint come after what the statements say, in reports.
 pub fn is_statement(entry: &Entry) -> bool {
     entry.cause == Cause::Statement
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::partitioning::Definition;
+
+    /// The naive twin: every pair of accesses by itself.
+    fn pair_by_pair(app: &Application, effects: &[ProcedureEffects], sets: &Sets) -> Vec<Conflict> {
+        let at = |procedure: usize| (0..sets.entries[procedure].len()).map(move |index| (procedure, index));
+        let all: Vec<(usize, usize)> = (0..sets.entries.len()).flat_map(at).collect();
+        let access = |(procedure, index): (usize, usize)| Access {
+            procedure,
+            effects: &effects[procedure],
+            entry: &sets.entries[procedure][index],
+            atoms: &[],
+        };
+        let mut found: BTreeMap<(usize, usize), Vec<Clause>> = BTreeMap::new();
+        for (first, &left) in all.iter().enumerate() {
+            for &right in &all[first..] {
+                let (one, other) = (access(left), access(right));
+                if one.entry.table != other.entry.table {
+                    continue;
+                }
+                let Some(touched) = meeting(one.entry, other.entry).map(Arc::new) else { continue };
+                let mut known: Vec<Vec<(Key, Key)>> = Vec::new();
+                for left_atoms in &one.entry.alternatives {
+                    for right_atoms in &other.entry.alternatives {
+                        let sides =
+                            [Access { atoms: left_atoms, ..one }, Access { atoms: right_atoms, ..other }];
+                        if let Some(keys) = forced_keys(app, sets, sides)
+                            && !known.contains(&keys)
+                        {
+                            known.push(keys);
+                        }
+                    }
+                }
+                found.entry((left.0, right.0)).or_default().extend(known.into_iter().map(|keys| Clause {
+                    left: left.1,
+                    right: right.1,
+                    left_writes: one.entry.kind.is_write(),
+                    right_writes: other.entry.kind.is_write(),
+                    touched: Arc::clone(&touched),
+                    keys,
+                }));
+            }
+        }
+        found.retain(|_, clauses| !clauses.is_empty());
+        let conflict = |((left, right), clauses)| Conflict { left, right, clauses: without_repeats(clauses) };
+        found.into_iter().map(conflict).collect()
+    }
+
+    #[test]
+    fn forms_say_what_pairs_of_accesses_say() {
+        for example in
+            ["auction", "escrow-tickets", "payroll", "rubis", "smallbank", "social", "tpcc", "tpcw"]
+        {
+            let app = crate::examples::load(example);
+            let effects: Vec<ProcedureEffects> =
+                (0..app.procedures.len()).map(|procedure| crate::effects::effects(&app, procedure)).collect();
+            let sets = Sets::new(&app.catalog, &effects, Definition::Complete);
+            let (by_form, by_pair) = (conflicts(&app, &effects, &sets), pair_by_pair(&app, &effects, &sets));
+            assert_eq!(format!("{by_form:#?}"), format!("{by_pair:#?}"), "{example}");
+        }
+    }
 }

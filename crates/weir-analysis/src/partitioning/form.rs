@@ -96,8 +96,7 @@ impl Forms {
         tables.insert(entry.table);
         let form = self.intern(std::mem::take(&mut names.tokens));
         let inserts = effects.writes.iter().filter(|write| comes_with(app, entry, write));
-        let plain =
-            |write: &&Write| matches!(&write.operation, Operation::Insert { on_conflict: None, .. });
+        let plain = |write: &&Write| matches!(&write.operation, Operation::Insert { on_conflict: None, .. });
         let inserts = inserts.filter(plain).collect();
         Formed { procedure, at, entry, form, tables, inserts, names, extended: BTreeMap::new() }
     }
@@ -132,9 +131,8 @@ impl Forms {
 
 /// The tables of whose rows a clause between these speaks, if any of them inserts into one.
 fn reached(sides: &[&Formed<'_>]) -> Option<Vec<TableId>> {
-    let inserts = |table: &TableId| {
-        sides.iter().flat_map(|formed| &formed.inserts).any(|write| write.table == *table)
-    };
+    let inserts =
+        |table: &TableId| sides.iter().flat_map(|formed| &formed.inserts).any(|write| write.table == *table);
     if !sides.iter().flat_map(|formed| &formed.tables).any(inserts) {
         return None;
     }

@@ -4,7 +4,7 @@
 //! a choice for each variable with the least sum: by enumeration where that is little work, else by branch
 //! and bound, which is exact unless its budget of steps runs out. Deterministic; never looks at a clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// At most this many arrays of one component are enumerated.
 const ARRAYS_MAX: u64 = 20_000;
@@ -45,6 +45,21 @@ impl Method {
     }
 }
 
+/// A pair seen from one of its variables.
+#[derive(Clone, Copy)]
+pub struct Beside<'a> {
+    other: usize,
+    /// The variable is the pair's first.
+    first: bool,
+    costs: &'a [Vec<u64>],
+}
+
+impl Beside<'_> {
+    fn cost(self, own: usize, theirs: usize) -> u64 {
+        if self.first { self.costs[own][theirs] } else { self.costs[theirs][own] }
+    }
+}
+
 impl Problem {
     pub fn cost(&self, choices: &[usize]) -> u64 {
         let single: u64 = self.single.iter().zip(choices).map(|(costs, &choice)| costs[choice]).sum();
@@ -52,32 +67,19 @@ impl Problem {
         single + pairs.sum::<u64>()
     }
 
-    /// By variable: the variables that it shares a pair with, and whether it is the pair's first.
-    pub fn neighbours(&self) -> Vec<Vec<(usize, bool)>> {
-        let mut neighbours: Vec<Vec<(usize, bool)>> = vec![Vec::new(); self.single.len()];
-        for &(a, b) in self.pairs.keys() {
-            neighbours[a].push((b, true));
-            neighbours[b].push((a, false));
+    /// By variable: the pairs that it is in.
+    pub fn neighbours(&self) -> Vec<Vec<Beside<'_>>> {
+        let mut neighbours: Vec<Vec<Beside<'_>>> = self.single.iter().map(|_| Vec::new()).collect();
+        for (&(a, b), costs) in &self.pairs {
+            neighbours[a].push(Beside { other: b, first: true, costs });
+            neighbours[b].push(Beside { other: a, first: false, costs });
         }
         neighbours
     }
 
-    fn pair(&self, variable: usize, (other, first): (usize, bool), own: usize, theirs: usize) -> u64 {
-        match first {
-            true => self.pairs[&(variable, other)][own][theirs],
-            false => self.pairs[&(other, variable)][theirs][own],
-        }
-    }
-
     /// Cost of one variable's choice beside the others'.
-    pub fn cost_at(
-        &self,
-        around: &[(usize, bool)],
-        choices: &[usize],
-        variable: usize,
-        choice: usize,
-    ) -> u64 {
-        let pairs = around.iter().map(|&beside| self.pair(variable, beside, choice, choices[beside.0]));
+    pub fn cost_at(&self, around: &[Beside<'_>], choices: &[usize], variable: usize, choice: usize) -> u64 {
+        let pairs = around.iter().map(|beside| beside.cost(choice, choices[beside.other]));
         self.single[variable][choice] + pairs.sum::<u64>()
     }
 
@@ -85,16 +87,21 @@ impl Problem {
         self.single.iter().fold(1u64, |product, costs| product.saturating_mul(costs.len() as u64))
     }
 
-    /// The part on these variables, with the choices that are left of each.
-    fn part(&self, variables: &[usize], left: &[Vec<usize>]) -> Problem {
-        let at: BTreeMap<usize, usize> = variables.iter().enumerate().map(|(at, &v)| (v, at)).collect();
+    /// The parts on these sets of variables, between which there is no pair, with the choices that are left.
+    fn parts(&self, sets: &[Vec<usize>], left: &[Vec<usize>]) -> Vec<Problem> {
+        let mut at = vec![(0, 0); self.single.len()];
+        let mut parts: Vec<Problem> = Vec::new();
         let pick = |costs: &Vec<u64>, v: usize| left[v].iter().map(|&choice| costs[choice]).collect();
-        let single = variables.iter().map(|&v| pick(&self.single[v], v)).collect();
-        let pairs = self.pairs.iter().filter_map(|(&(a, b), costs)| {
+        for (set, variables) in sets.iter().enumerate() {
+            variables.iter().enumerate().for_each(|(index, &variable)| at[variable] = (set, index));
+            let single = variables.iter().map(|&v| pick(&self.single[v], v)).collect();
+            parts.push(Problem { single, ..Problem::default() });
+        }
+        for (&(a, b), costs) in &self.pairs {
             let rows = left[a].iter().map(|&choice| pick(&costs[choice], b)).collect();
-            Some(((*at.get(&a)?, *at.get(&b)?), rows))
-        });
-        Problem { single, pairs: pairs.collect() }
+            parts[at[a].0].pairs.insert((at[a].1, at[b].1), rows);
+        }
+        parts
     }
 }
 
@@ -104,8 +111,8 @@ pub fn minimise(problem: &Problem, steps_max: u64) -> Solution {
     let left = without_dead_ends(problem, 0);
     let mut solution =
         Solution { choices: vec![0; problem.single.len()], cost: 0, bound: 0, method: Method::Exhaustive };
-    for variables in components(problem) {
-        let part = problem.part(&variables, &left);
+    let sets = components(problem);
+    for (variables, part) in sets.iter().zip(problem.parts(&sets, &left)) {
         let (best, steps_left) = if part.arrays() <= ARRAYS_MAX {
             (exhaustive(&part), steps)
         } else {
@@ -127,27 +134,30 @@ pub fn minimise(problem: &Problem, steps_max: u64) -> Solution {
 fn without_dead_ends(problem: &Problem, slack: i128) -> Vec<Vec<usize>> {
     let mut left: Vec<Vec<usize>> = problem.single.iter().map(|costs| (0..costs.len()).collect()).collect();
     let neighbours = problem.neighbours();
-    let mut progress = true;
-    while progress {
-        progress = false;
+    // Whether anything around the variable has changed since it was looked at.
+    let mut changed = vec![true; left.len()];
+    while changed.contains(&true) {
         for variable in 0..left.len() {
+            if !std::mem::take(&mut changed[variable]) {
+                continue;
+            }
             // Later choices go first, so that of equals the first stays.
             for &choice in left[variable].clone().iter().rev() {
                 let replaces = |&other: &usize| {
                     let single = &problem.single[variable];
                     let gain = i128::from(single[choice]) - i128::from(single[other]);
-                    let pairs = neighbours[variable].iter().map(|&beside| {
-                        let differences = left[beside.0].iter().map(|&y| {
-                            i128::from(problem.pair(variable, beside, choice, y))
-                                - i128::from(problem.pair(variable, beside, other, y))
-                        });
+                    let pairs = neighbours[variable].iter().map(|beside| {
+                        let differences = left[beside.other]
+                            .iter()
+                            .map(|&y| i128::from(beside.cost(choice, y)) - i128::from(beside.cost(other, y)));
                         differences.min().unwrap_or(0)
                     });
                     other != choice && gain + pairs.sum::<i128>() >= -slack
                 };
                 if left[variable].iter().any(replaces) {
                     left[variable].retain(|&kept| kept != choice);
-                    progress = true;
+                    changed[variable] = true;
+                    neighbours[variable].iter().for_each(|beside| changed[beside.other] = true);
                 }
             }
         }
@@ -156,14 +166,23 @@ fn without_dead_ends(problem: &Problem, slack: i128) -> Vec<Vec<usize>> {
 }
 
 fn components(problem: &Problem) -> Vec<Vec<usize>> {
-    let mut component: Vec<usize> = (0..problem.single.len()).collect();
-    for &(a, b) in problem.pairs.keys() {
-        let (low, high) = (component[a].min(component[b]), component[a].max(component[b]));
-        component.iter_mut().filter(|of| **of == high).for_each(|of| *of = low);
+    let mut parent: Vec<usize> = (0..problem.single.len()).collect();
+    fn root(parent: &mut [usize], mut variable: usize) -> usize {
+        while parent[variable] != variable {
+            parent[variable] = parent[parent[variable]];
+            variable = parent[variable];
+        }
+        variable
     }
-    let names: BTreeSet<usize> = component.iter().copied().collect();
-    let members = |name| (0..component.len()).filter(|&v| component[v] == name).collect();
-    names.into_iter().map(members).collect()
+    for &(a, b) in problem.pairs.keys() {
+        let (a, b) = (root(&mut parent, a), root(&mut parent, b));
+        parent[a.max(b)] = a.min(b);
+    }
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for variable in 0..parent.len() {
+        members.entry(root(&mut parent, variable)).or_default().push(variable);
+    }
+    members.into_values().collect()
 }
 
 /// Looks at every array; of equals the first.
@@ -201,13 +220,14 @@ fn search_tree(problem: &Problem, shifted: &Shifted, steps_max: u64) -> (Solutio
     let mut tree = Tree {
         given: shifted.single.clone(),
         open: (0..problem.single.len()).collect(),
+        is_open: vec![true; problem.single.len()],
         fixed: vec![0; problem.single.len()],
         best: (fine(cost), choices),
         steps: steps_max,
         complete: true,
         problem: shifted,
     };
-    tree.explore(0, tree.problem.open_pairs(&tree.open));
+    tree.explore(0, shifted.least.iter().sum());
     let cost = problem.cost(&tree.best.1);
     let (complete, left) = (tree.complete, tree.steps);
     // Costs are whole, so a bound may be rounded up.
@@ -240,43 +260,80 @@ fn descend(problem: &Problem, mut choices: Vec<usize>) -> (Vec<usize>, u64) {
     }
 }
 
+/// The costs of one pair, flat: a row for each choice of the first variable.
+#[derive(Clone, Debug)]
+struct Edge {
+    first: usize,
+    second: usize,
+    /// Choices of the second.
+    width: usize,
+    costs: Vec<i64>,
+}
+
+impl Edge {
+    fn least(&self) -> i64 {
+        self.costs.iter().copied().min().unwrap_or(0)
+    }
+
+    /// The costs of one choice of a variable with every choice of its partner.
+    fn each(&mut self, variable: usize, choice: usize) -> impl Iterator<Item = &mut i64> {
+        let (skip, step, take) = match variable == self.first {
+            true => (choice * self.width, 1, self.width),
+            false => (choice, self.width, self.costs.len() / self.width),
+        };
+        self.costs[skip..].iter_mut().step_by(step).take(take)
+    }
+
+    /// The same to look at, by the partner's choice.
+    fn row(&self, variable: usize, choice: usize) -> impl Iterator<Item = i64> + '_ {
+        let (skip, step, take) = match variable == self.first {
+            true => (choice * self.width, 1, self.width),
+            false => (choice, self.width, self.costs.len() / self.width),
+        };
+        self.costs[skip..].iter().copied().step_by(step).take(take)
+    }
+}
+
 /// The same costs of whole arrays, moved from pairs to single choices so that the sum of all minima, which is a
 /// lower bound, is large (min-sum diffusion).
 struct Shifted {
     single: Vec<Vec<i64>>,
-    /// By variable: neighbour and the costs of (own choice, neighbour's choice).
-    pairs: Vec<Vec<(usize, Vec<Vec<i64>>)>>,
+    edges: Vec<Edge>,
+    /// By edge: its cheapest entry.
+    least: Vec<i64>,
+    /// By variable: its edges and the partners.
+    around: Vec<Vec<(usize, usize)>>,
 }
 
 impl Shifted {
     fn new(problem: &Problem) -> Shifted {
-        let fine_all = |costs: &Vec<u64>| costs.iter().map(|&cost| fine(cost)).collect::<Vec<i64>>();
-        let mut edges: BTreeMap<(usize, usize), Vec<Vec<i64>>> =
-            problem.pairs.iter().map(|(&pair, costs)| (pair, costs.iter().map(fine_all).collect())).collect();
-        let mut single: Vec<Vec<i64>> = problem.single.iter().map(fine_all).collect();
-        let around: Vec<Vec<(usize, usize)>> = (0..single.len())
-            .map(|v| edges.keys().filter(|(a, b)| *a == v || *b == v).copied().collect())
-            .collect();
+        let mut single: Vec<Vec<i64>> =
+            problem.single.iter().map(|costs| costs.iter().map(|&cost| fine(cost)).collect()).collect();
+        let edge = |(&(first, second), costs): (&(usize, usize), &Vec<Vec<u64>>)| Edge {
+            first,
+            second,
+            width: single[second].len(),
+            costs: costs.iter().flatten().map(|&cost| fine(cost)).collect(),
+        };
+        let mut edges: Vec<Edge> = problem.pairs.iter().map(edge).collect();
+        let mut around: Vec<Vec<(usize, usize)>> = vec![Vec::new(); single.len()];
+        for (index, edge) in edges.iter().enumerate() {
+            around[edge.first].push((index, edge.second));
+            around[edge.second].push((index, edge.first));
+        }
         let mut bound = i64::MIN;
-        // The bound creeps up; what the last rounds add is not worth their time.
-        const ROUNDS_MAX: usize = 300;
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..rounds(&edges) {
             for variable in 0..single.len() {
                 diffuse(&mut single[variable], &mut edges, &around[variable], variable);
             }
-            let new = bound_of(&single, &edges);
+            let new = bound_of(&single, edges.iter().map(Edge::least));
             if new <= bound {
                 break;
             }
             bound = new;
         }
-        let mut pairs: Vec<Vec<(usize, Vec<Vec<i64>>)>> = vec![Vec::new(); single.len()];
-        for ((a, b), costs) in edges {
-            let turned = (0..single[b].len()).map(|y| costs.iter().map(|row| row[y]).collect()).collect();
-            pairs[b].push((a, turned));
-            pairs[a].push((b, costs));
-        }
-        Shifted { single, pairs }
+        let least = edges.iter().map(Edge::least).collect();
+        Shifted { single, edges, least, around }
     }
 
     fn cheapest(&self) -> Vec<usize> {
@@ -284,60 +341,40 @@ impl Shifted {
         self.single.iter().map(cheapest).collect()
     }
 
-    /// The sum of the cheapest entries of all pairs among these variables.
-    fn open_pairs(&self, open: &[usize]) -> i64 {
-        let pairs = open.iter().flat_map(|&v| self.pairs[v].iter().filter(move |(other, _)| v < *other));
-        pairs.filter(|(other, _)| open.contains(other)).map(|(_, costs)| least(costs)).sum()
-    }
-
     fn bound_of_all(&self) -> i64 {
-        let open: Vec<usize> = (0..self.single.len()).collect();
-        let single: i64 = self.single.iter().map(|costs| costs.iter().copied().min().unwrap_or(0)).sum();
-        single + self.open_pairs(&open)
+        bound_of(&self.single, self.least.iter().copied())
     }
 }
 
-fn least(costs: &[Vec<i64>]) -> i64 {
-    costs.iter().flatten().copied().min().unwrap_or(0)
+/// The bound creeps up; what the last rounds add is not worth their time, and of many pairs few rounds must do.
+fn rounds(edges: &[Edge]) -> usize {
+    const ROUNDS_MAX: usize = 300;
+    const LOOKS_MAX: usize = 100_000_000;
+    let looks: usize = edges.iter().map(|edge| 4 * edge.costs.len()).sum();
+    (LOOKS_MAX / looks.max(1)).clamp(1, ROUNDS_MAX)
 }
 
-fn bound_of(single: &[Vec<i64>], edges: &BTreeMap<(usize, usize), Vec<Vec<i64>>>) -> i64 {
+fn bound_of(single: &[Vec<i64>], pairs: impl Iterator<Item = i64>) -> i64 {
     let single: i64 = single.iter().map(|costs| costs.iter().copied().min().unwrap_or(0)).sum();
-    single + edges.values().map(|costs| least(costs)).sum::<i64>()
+    single + pairs.sum::<i64>()
 }
 
 /// Takes from each pair what every partner's choice costs at least, and gives all pairs an equal share back.
-fn diffuse(
-    own: &mut [i64],
-    edges: &mut BTreeMap<(usize, usize), Vec<Vec<i64>>>,
-    around: &[(usize, usize)],
-    variable: usize,
-) {
-    for pair in around {
-        let Some(costs) = edges.get_mut(pair) else { continue };
+fn diffuse(own: &mut [i64], edges: &mut [Edge], around: &[(usize, usize)], variable: usize) {
+    for &(edge, _) in around {
         for (choice, own) in own.iter_mut().enumerate() {
-            let least = each(costs, pair.0 == variable, choice).map(|cost| *cost).min().unwrap_or(0);
-            each(costs, pair.0 == variable, choice).for_each(|cost| *cost -= least);
+            let least = edges[edge].row(variable, choice).min().unwrap_or(0);
+            edges[edge].each(variable, choice).for_each(|cost| *cost -= least);
             *own += least;
         }
     }
     let shares = around.len() as i64 + 1;
     for (choice, own) in own.iter_mut().enumerate() {
         let share = own.div_euclid(shares);
-        for pair in around {
-            let Some(costs) = edges.get_mut(pair) else { continue };
-            each(costs, pair.0 == variable, choice).for_each(|cost| *cost += share);
+        for &(edge, _) in around {
+            edges[edge].each(variable, choice).for_each(|cost| *cost += share);
             *own -= share;
         }
-    }
-}
-
-/// The costs of one choice with every choice of the partner.
-fn each(costs: &mut [Vec<i64>], first: bool, choice: usize) -> Box<dyn Iterator<Item = &mut i64> + '_> {
-    if first {
-        Box::new(costs[choice].iter_mut())
-    } else {
-        Box::new(costs.iter_mut().map(move |row| &mut row[choice]))
     }
 }
 
@@ -347,6 +384,7 @@ struct Tree<'a> {
     /// Cost of each open choice, pairs with fixed variables included.
     given: Vec<Vec<i64>>,
     open: Vec<usize>,
+    is_open: Vec<bool>,
     fixed: Vec<usize>,
     best: (i64, Vec<usize>),
     steps: u64,
@@ -391,23 +429,27 @@ impl Tree<'_> {
 
     fn fix(&mut self, at: usize, choice: usize, cost: i64, pairs: i64) {
         let variable = self.open.remove(at);
+        self.is_open[variable] = false;
         let own = self.given[variable][choice];
         self.fixed[variable] = choice;
         let problem = self.problem;
         let mut less = 0;
         let mut saved = Vec::new();
-        for (other, costs) in &problem.pairs[variable] {
-            if self.open.contains(other) {
-                saved.push((*other, self.given[*other].clone()));
-                less += least(costs);
-                self.given[*other].iter_mut().zip(&costs[choice]).for_each(|(given, cost)| *given += cost);
+        for &(edge, other) in &problem.around[variable] {
+            if self.is_open[other] {
+                saved.push((other, self.given[other].clone()));
+                less += problem.least[edge];
+                let row = problem.edges[edge].row(variable, choice);
+                self.given[other].iter_mut().zip(row).for_each(|(given, cost)| *given += cost);
             }
         }
+        self.steps = self.steps.saturating_sub(saved.len() as u64);
         self.explore(cost + own, pairs - less);
         for (other, given) in saved {
             self.given[other] = given;
         }
         self.open.insert(at, variable);
+        self.is_open[variable] = true;
     }
 }
 

@@ -157,7 +157,7 @@ fn replaced(
     operation: String,
     name: &str,
 ) -> Outcome {
-    for (other, candidate) in world.writes().filter(|(_, candidate)| candidate.table == table) {
+    for (other, candidate) in world.writes_of(table) {
         let Some(change) = candidate.update_of(column) else { continue };
         let toward = match change {
             ColumnOperation::Add(delta) => is_toward(bound, world.effects[other].terms.sign(delta)),

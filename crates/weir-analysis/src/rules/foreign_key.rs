@@ -43,9 +43,10 @@ fn cascades(write: &Write, key: &ForeignKey) -> bool {
 fn child(world: &World<'_>, key: &ForeignKey, procedure: usize, write: &Write) -> Outcome {
     let operation = describe(world, write);
     let parent = &world.table(key.parent).name;
-    let remover = world.writes().find(|(_, other)| removes_parent(other, key) && !cascades(other, key));
+    let remover =
+        world.writes_of(key.parent).find(|(_, other)| removes_parent(other, key) && !cascades(other, key));
     let Some((with, _)) = remover else {
-        let cascading = world.writes().any(|(_, other)| removes_parent(other, key));
+        let cascading = world.writes_of(key.parent).any(|(_, other)| removes_parent(other, key));
         let outcome = if cascading {
             let because =
                 format!("When its row of {parent} is deleted elsewhere, the merge deletes this one too.");
@@ -78,7 +79,7 @@ fn parent(world: &World<'_>, table: TableId, key: &ForeignKey, write: &Write) ->
         let because = format!("Rows of {child} that come to be elsewhere go with their parent on merge.");
         return Outcome::yes(Rule::ForeignKeyCascade, operation, because).proved();
     }
-    let Some((with, _)) = world.writes().find(|(_, other)| makes_child(other, table, key)) else {
+    let Some((with, _)) = world.writes_of(table).find(|(_, other)| makes_child(other, table, key)) else {
         let because =
             format!("No transaction makes rows of {child}, so those that it sees are all there are.");
         return Outcome::yes(Rule::ForeignKeyChildOnly, operation, because);

@@ -68,11 +68,7 @@ pub fn judge(
             .iter()
             .all(|(_, column)| matches!(candidate.update_of(*column), None | Some(ColumnOperation::Add(_))))
     };
-    if !world
-        .writes()
-        .filter(|(_, candidate)| candidate.table == table)
-        .all(|(_, candidate)| counts(candidate))
-    {
+    if !world.writes_of(table).all(|(_, candidate)| counts(candidate)) {
         return None;
     }
     let terms = &world.effects[procedure].terms;

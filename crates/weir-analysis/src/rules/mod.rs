@@ -14,12 +14,14 @@ mod fact;
 mod foreign_key;
 mod margin;
 mod record;
+mod relevance;
 mod sum;
 mod unique;
 
 use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, TableId};
 
+use self::relevance::Relevance;
 use crate::assertion::Shape;
 use crate::effects::{Operation, Write};
 use crate::invariant::{Invariant, InvariantId, InvariantKind};
@@ -123,9 +125,31 @@ impl Outcome {
     }
 }
 
-/// The verdict on one transaction and one invariant, and the guards it asks for.
-pub fn judge(world: &World<'_>, shapes: &[Shape<'_>], invariant: &Invariant, procedure: usize) -> Outcome {
-    let judged = match (invariant.kind, invariant.table) {
+/// The outcomes of one transaction, for the invariants that it touches, in order.
+pub type Outcomes = Vec<(InvariantId, Outcome)>;
+
+/// The verdicts on all transactions, and the guards they ask for.
+pub fn judge_all(world: &World<'_>, shapes: &[Shape<'_>], invariants: &[Invariant]) -> Vec<Outcomes> {
+    let relevance = Relevance::new(world, shapes, invariants);
+    let of = |procedure: usize| {
+        let relevant = relevance.of(&world.effects[procedure]).into_iter();
+        let judged = relevant
+            .filter_map(|id| Some((id, judge(world, shapes, &invariants[id.0 as usize], procedure)?)));
+        let mut outcomes: Outcomes = judged.collect();
+        settle_reliance(&mut outcomes, procedure);
+        outcomes
+    };
+    (0..world.effects.len()).map(of).collect()
+}
+
+/// The verdict on one transaction and one invariant; `None` where it touches nothing of it.
+fn judge(
+    world: &World<'_>,
+    shapes: &[Shape<'_>],
+    invariant: &Invariant,
+    procedure: usize,
+) -> Option<Outcome> {
+    match (invariant.kind, invariant.table) {
         (InvariantKind::NotNull, Some(table)) => {
             record::not_null(world, table, invariant.columns[0], procedure)
         }
@@ -148,12 +172,11 @@ pub fn judge(world: &World<'_>, shapes: &[Shape<'_>], invariant: &Invariant, pro
         (InvariantKind::Sequence(sequence), _) => derived::sequence(world, sequence, procedure),
         (InvariantKind::Assertion(index), _) => assertion::judge(world, &shapes[index], procedure),
         (_, None) => None,
-    };
-    judged.unwrap_or_else(|| untouched(world, procedure))
+    }
 }
 
-fn untouched(world: &World<'_>, procedure: usize) -> Outcome {
-    let read_only = world.effects[procedure].is_read_only();
+/// The verdict where a transaction touches nothing of an invariant.
+pub fn untouched(read_only: bool) -> Outcome {
     let operation = if read_only { "reads only" } else { "writes nothing that it speaks of" };
     Outcome::yes(Rule::Untouched, operation, "What the invariant speaks of is the same after it as before.")
         .proved()
@@ -190,15 +213,15 @@ pub fn claim_guard(world: &World<'_>, claim: &ClaimedRow) -> GuardDraft {
 }
 
 /// A verdict may rely on a guard only if another verdict of the transaction asks for it; else it asks itself.
-pub fn settle_reliance(outcomes: &mut [Outcome], procedure: usize) {
+fn settle_reliance(outcomes: &mut Outcomes, procedure: usize) {
     let asked: Vec<GuardDraft> = outcomes
         .iter()
-        .filter(|outcome| !outcome.confluent)
-        .flat_map(|outcome| outcome.guards.clone())
+        .filter(|(_, outcome)| !outcome.confluent)
+        .flat_map(|(_, outcome)| outcome.guards.clone())
         .collect();
     let same_item =
         |a: &GuardDraft, b: &GuardDraft| a.kind == b.kind && a.table == b.table && a.columns == b.columns;
-    for outcome in outcomes.iter_mut().filter(|outcome| outcome.confluent) {
+    for (_, outcome) in outcomes.iter_mut().filter(|(_, outcome)| outcome.confluent) {
         let missing: Vec<GuardDraft> = outcome
             .relies_on
             .iter()

@@ -120,7 +120,7 @@ fn update(
         return Outcome::undecided(operation, because);
     }
     // Only assignments: the last writer's record stands if whoever writes one column writes them all.
-    for (other, candidate) in world.writes().filter(|(_, candidate)| candidate.table == table) {
+    for (other, candidate) in world.writes_of(table) {
         let count = mutable.iter().filter(|&&column| candidate.update_of(column).is_some()).count();
         if count > 0 && count < mutable.len() {
             let because = format!(

@@ -75,7 +75,7 @@ fn a_wrong_dead_end_is_caught() {
     let wrong = mistakes(1000, |problem, _| {
         let left = without_dead_ends(problem, 2);
         let all: Vec<usize> = (0..problem.single.len()).collect();
-        let part = exhaustive(&problem.part(&all, &left));
+        let part = exhaustive(&problem.parts(&[all], &left)[0]);
         let choices = part.choices.iter().zip(&left).map(|(&choice, left)| left[choice]).collect();
         Solution { choices, ..part }
     });

@@ -1,0 +1,81 @@
+//! The bars of issue 3: the analysis of large applications.
+
+use std::path::PathBuf;
+
+use super::large_schema::{self, Size};
+use super::weir::Weir;
+use super::{Bar, Effort, Kind, Seen};
+
+const LARGE: Size = Size { tables: 1000, procedures: 500 };
+
+const MIB: u64 = 1 << 20;
+
+pub const BARS: &[Bar] = &[
+    Bar {
+        id: "analyze-large",
+        issue: 3,
+        claim: "`weir analyze` takes 1,000 tables and 500 PL/pgSQL functions",
+        bar: "under 10 s and 1 GiB",
+        kind: Kind::Real,
+        measure: analyze_large,
+    },
+    Bar {
+        id: "partition-60",
+        issue: 3,
+        claim: "Operation Partitioning of 60 tangled procedures with 6 parameters each",
+        bar: "under 10 s; proved least, or the gap reported",
+        kind: Kind::Real,
+        measure: partition_60,
+    },
+    Bar {
+        id: "partition-rubis",
+        issue: 3,
+        claim: "Operation Partitioning of RUBiS, 26 transactions, exactly",
+        bar: "under 1 s",
+        kind: Kind::Real,
+        measure: partition_rubis,
+    },
+];
+
+fn directory(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("weir-bars-{}-{name}", std::process::id()))
+}
+
+fn analyze_large(weir: &Weir, _: Effort) -> Result<Seen, String> {
+    let directory = directory("large");
+    large_schema::write(&directory, &LARGE).map_err(|error| error.to_string())?;
+    let path = directory.display().to_string();
+    let used = weir.usage(&["analyze", &path, "--format", "json", "--out", &format!("{path}/plan.json")]);
+    let _ = std::fs::remove_dir_all(&directory);
+    let (time, bytes) = used?;
+    Ok(Seen {
+        met: time.as_secs_f64() < 10.0 && bytes < 1024 * MIB,
+        figure: format!("{:.1} s, {} MiB", time.as_secs_f64(), bytes / MIB),
+        interval: "1 run, with its JSON".to_owned(),
+    })
+}
+
+fn partition_60(weir: &Weir, _: Effort) -> Result<Seen, String> {
+    let directory = directory("tangled");
+    large_schema::write_tangled(&directory, 60, 6).map_err(|error| error.to_string())?;
+    let seen = partitioned(weir, &directory.display().to_string(), 10.0);
+    let _ = std::fs::remove_dir_all(&directory);
+    seen
+}
+
+fn partition_rubis(weir: &Weir, _: Effort) -> Result<Seen, String> {
+    let seen = partitioned(weir, "examples/rubis", 1.0)?;
+    Ok(Seen { met: seen.met && seen.interval.contains("gap 0.0%"), ..seen })
+}
+
+fn partitioned(weir: &Weir, path: &str, seconds_max: f64) -> Result<Seen, String> {
+    let time = weir.time(&["analyze", path])?.as_secs_f64();
+    let plan = weir.json(&["analyze", path, "--format", "json"])?;
+    let found = &plan["partitioning"];
+    let gap = found["gap"].as_f64().ok_or("the plan says nothing of the gap")?;
+    Ok(Seen {
+        met: time < seconds_max,
+        figure: format!("{time:.2} s"),
+        interval: format!("cost {}, gap {:.1}%, {}", found["cost"], gap * 100.0, found["search"]),
+    })
+}
