@@ -8,6 +8,7 @@ use crate::Analysis;
 use crate::invariant::column_list;
 use crate::partitioning::{Clause, Conflict, Key, reason, reason_rows, where_clause};
 use crate::plan::{Guard, Placement};
+use crate::registry;
 
 pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
     json!({
@@ -101,9 +102,43 @@ fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "single_partition": plan.single_partition,
             "promoted_by": plan.promoted_by.map(|by| app.procedures[by].name.clone()),
             "why": plan.why,
+            "anomalies": anomalies(app, analysis, plan.procedure),
+            "prevented": prevented(analysis, plan.procedure),
         })
     };
     analysis.plan.transactions.iter().map(transaction).collect()
+}
+
+/// What its mechanism allows on its own reads and writes.
+fn anomalies(app: &Application, analysis: &Analysis, procedure: usize) -> Vec<Value> {
+    let name = |procedure: usize| app.procedures[procedure].name.clone();
+    let of_it = analysis.anomalies.iter().filter(|anomaly| anomaly.transaction == procedure);
+    of_it
+        .map(|anomaly| {
+            json!({
+                "kind": anomaly.kind.name(),
+                "id": registry::id_of(anomaly.kind.finding()),
+                "with": name(anomaly.with),
+                "others": anomaly.others.iter().map(|&other| name(other)).collect::<Vec<_>>(),
+                "between": if anomaly.between_copies { "copies" } else { "shards" },
+                "message": anomaly.message,
+                "example": {
+                    "initial": anomaly.example.initial,
+                    "left": anomaly.example.left,
+                    "right": anomaly.example.right,
+                    "outcome": anomaly.example.outcome,
+                },
+                "remedy": anomaly.remedies.first(),
+                "remedies": anomaly.remedies,
+                "source": source(app, anomaly.span),
+            })
+        })
+        .collect()
+}
+
+fn prevented(analysis: &Analysis, procedure: usize) -> Vec<Value> {
+    let of_it = analysis.prevented.iter().filter(|prevented| prevented.transaction == procedure);
+    of_it.map(|prevented| json!({"kind": prevented.kind.name(), "by": prevented.by})).collect()
 }
 
 /// The conflict that makes a transaction global, or is between servers where its parameters disagree.
@@ -201,6 +236,7 @@ fn verdicts(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "assumes": verdict.assumes,
             "because": verdict.because,
             "decided_by": verdict.decided_by.name(),
+            "id": registry::of_verdict(verdict).id,
             "rule": rule,
             "witness": Value::Null,
         })
@@ -225,7 +261,8 @@ fn is_large(analysis: &Analysis) -> bool {
 fn diagnostics(app: &Application, analysis: &Analysis) -> Vec<Value> {
     let finding = |finding: &crate::Finding| {
         json!({
-            "id": finding.id,
+            "id": registry::id_of(finding.id),
+            "name": finding.id,
             "severity": finding.severity.name(),
             "message": finding.message,
             "source": source(app, finding.span),

@@ -6,6 +6,7 @@
 //! (design.md §4). Pure: no clock, no IO, no randomness; it never runs a transaction and never looks at
 //! data. Structure alone decides; no rule knows the name of a table or a procedure.
 
+mod advice_text;
 mod anomaly;
 mod assertion;
 pub mod effects;
@@ -20,6 +21,7 @@ pub mod partitioning;
 mod placement;
 pub mod plan;
 mod planner;
+pub mod registry;
 mod rules;
 mod text;
 pub mod verdict;
@@ -29,6 +31,7 @@ use std::borrow::Cow;
 
 use weir_sql::Application;
 
+pub use anomaly::{Anomaly, AnomalyKind, Example, Prevented};
 pub use effects::ProcedureEffects;
 pub use finding::{Finding, Severity};
 pub use invariant::{Invariant, InvariantId, InvariantKind};
@@ -51,6 +54,10 @@ pub struct Analysis {
     pub verdicts: Vec<Verdict>,
     pub partitioning: Partitioning,
     pub plan: Plan,
+    /// What surprises, though no invariant forbids it; by transaction.
+    pub anomalies: Vec<Anomaly>,
+    /// What the mechanism keeps away from a transaction that would be open to it.
+    pub prevented: Vec<Prevented>,
     pub diagnostics: Vec<Finding>,
 }
 
@@ -88,15 +95,16 @@ pub fn analyze_weighted(app: &Application, weights: &Weights) -> Analysis {
         app.assertions.iter().map(|assertion| assertion::Shape::of(&assertion.expr)).collect();
     let outcomes = rules::judge_all(&world, &shapes, &invariants);
     let mut diagnostics: Vec<Finding> = app.notes.iter().map(Finding::of_note).collect();
-    anomaly::findings(&world, &mut diagnostics);
     let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
     let partitioning = partitioning::partition(app, &effects, weights);
     let plan = planner::plan(app, &world, &names, &partitioning, &outcomes, &mut diagnostics);
+    let (anomalies, prevented) = anomaly::anomalies(&world, &plan);
+    anomaly::findings(&world, &anomalies, &mut diagnostics);
     let mut verdicts = Vec::new();
     for (procedure, list) in outcomes.into_iter().enumerate() {
         for (invariant, outcome) in list {
             verdicts.push(outcome.into_verdict(invariant, procedure));
         }
     }
-    Analysis { invariants, effects, verdicts, partitioning, plan, diagnostics }
+    Analysis { invariants, effects, verdicts, partitioning, plan, anomalies, prevented, diagnostics }
 }

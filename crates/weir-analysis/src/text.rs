@@ -8,8 +8,11 @@ use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, 
 use weir_sql::Application;
 
 use crate::Analysis;
+use crate::advice_text;
+use crate::anomaly::AnomalyKind;
 use crate::partitioning::reason;
 use crate::plan::{Class, Mechanism, TransactionPlan};
+use crate::registry;
 use crate::verdict::{DecidedBy, Verdict};
 
 /// How to render: the width in characters, and whether colours may be used.
@@ -39,6 +42,7 @@ pub fn to_text(app: &Application, analysis: &Analysis, style: TextStyle) -> Stri
     refused(app, analysis, style, &mut text);
     summary(app, analysis, &mut text);
     partitioning(app, analysis, style, &mut text);
+    advice_text::anomalies(app, analysis, style, &mut text);
     findings(app, analysis, &mut text);
     text
 }
@@ -193,7 +197,7 @@ fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut 
 }
 
 /// Breaks at spaces.
-fn wrap(words: &str, indent: &str, width: u16, text: &mut String) {
+pub(crate) fn wrap(words: &str, indent: &str, width: u16, text: &mut String) {
     let width = usize::from(width).max(indent.len() + 20);
     let mut line = indent.to_string();
     for word in words.split_whitespace() {
@@ -239,13 +243,15 @@ fn summary(app: &Application, analysis: &Analysis, text: &mut String) {
 
 /// Those that say the same are told once, with their number; the JSON has every place.
 fn findings(app: &Application, analysis: &Analysis, text: &mut String) {
-    for (index, finding) in analysis.diagnostics.iter().enumerate() {
+    let told = |finding: &crate::Finding| AnomalyKind::ALL.iter().any(|kind| kind.finding() == finding.id);
+    for (index, finding) in analysis.diagnostics.iter().enumerate().filter(|(_, finding)| !told(finding)) {
         let same = |other: &&crate::Finding| other.id == finding.id && other.message == finding.message;
         if analysis.diagnostics[..index].iter().any(|other| same(&other)) {
             continue;
         }
         let place = app.sources.place(finding.span);
-        let (severity, message, id) = (finding.severity.name(), &finding.message, finding.id);
+        let (severity, message) = (finding.severity.name(), &finding.message);
+        let id = registry::id_of(finding.id);
         let _ = write!(text, "\n{severity}: {message} [{id}]\n  at {place}");
         let _ = match analysis.diagnostics[index + 1..].iter().filter(same).count() {
             0 => writeln!(text),

@@ -140,7 +140,7 @@ pub struct BenchArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  weir explain dense-insert")]
+#[command(after_help = "Examples:\n  weir explain WEIR-U01\n  weir explain dense-insert")]
 pub struct ExplainArguments {
     /// As it stands in a verdict or a finding; without it, all of them are listed
     #[arg(value_name = "ID")]

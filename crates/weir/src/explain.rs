@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use weir_analysis::registry::{self, Kind};
+
 use crate::cli::{ExplainArguments, Format};
 use crate::explanation::{EXPLANATIONS, Explanation};
 use crate::output::{FAINT, Failure, STRONG, print, print_json, styled};
@@ -17,9 +19,9 @@ pub fn execute(arguments: &ExplainArguments) -> Result<(), Failure> {
         }
         return Ok(());
     };
-    let wanted = wanted.trim().to_lowercase().replace(['_', ' '], "-");
-    let Some(found) = EXPLANATIONS.iter().find(|explanation| explanation.id == wanted) else {
-        return Err(Failure::input(unknown(&wanted)));
+    let of = |kind: &Kind| EXPLANATIONS.iter().find(|explanation| explanation.name == kind.name);
+    let Some(found) = registry::find(wanted).and_then(of) else {
+        return Err(Failure::input(unknown(wanted)));
     };
     match arguments.format {
         Format::Json => print_json(&document(found)),
@@ -30,29 +32,36 @@ pub fn execute(arguments: &ExplainArguments) -> Result<(), Failure> {
 
 fn document(explanation: &Explanation) -> serde_json::Value {
     json!({
-        "id": explanation.id,
+        "id": registry::id_of(explanation.name),
+        "name": explanation.name,
         "title": explanation.title,
         "meaning": explanation.meaning,
+        "example": explanation.example,
         "mend": explanation.mend,
     })
 }
 
 fn list() -> String {
-    let width = EXPLANATIONS.iter().map(|explanation| explanation.id.len()).max().unwrap_or(0);
+    let width = EXPLANATIONS.iter().map(|explanation| explanation.name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for explanation in EXPLANATIONS {
-        let id = format!("{:width$}", explanation.id);
-        text.push_str(&format!("{}  {}\n", styled(STRONG, &id), explanation.title));
+    for kind in registry::KINDS {
+        for explanation in EXPLANATIONS.iter().filter(|explanation| explanation.name == kind.name) {
+            let name = format!("{:width$}", kind.name);
+            text.push_str(&format!("{}  {name}  {}\n", styled(STRONG, kind.id), explanation.title));
+        }
     }
     text
 }
 
 fn text(explanation: &Explanation) -> String {
     format!(
-        "{}: {}\n\n{}\n\n{}\n{}\n",
-        styled(STRONG, explanation.id),
+        "{} ({}): {}\n\n{}\n\n{}\n{}\n\n{}\n{}\n",
+        styled(STRONG, registry::id_of(explanation.name)),
+        explanation.name,
         explanation.title,
         wrap(explanation.meaning),
+        styled(FAINT, "For example"),
+        wrap(explanation.example),
         styled(FAINT, "What to do"),
         wrap(explanation.mend)
     )
@@ -80,9 +89,10 @@ fn wrap(prose: &str) -> String {
 fn unknown(wanted: &str) -> String {
     let near = EXPLANATIONS
         .iter()
-        .map(|explanation| (distance(wanted, explanation.id), explanation.id))
+        .flat_map(|explanation| [registry::id_of(explanation.name), explanation.name])
+        .map(|name| (distance(&wanted.to_lowercase(), &name.to_lowercase()), name))
         .min()
-        .filter(|(distance, _)| *distance <= 4)
+        .filter(|(distance, name)| *distance * 3 <= name.len().min(12))
         .map(|(_, id)| format!("did you mean `weir explain {id}`? "))
         .unwrap_or_default();
     format!(
@@ -112,14 +122,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_id_is_there_once_and_in_kebab_case() {
-        for (index, explanation) in EXPLANATIONS.iter().enumerate() {
-            assert!(explanation.id.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", explanation.id);
-            assert!(
-                EXPLANATIONS[..index].iter().all(|earlier| earlier.id != explanation.id),
-                "{}",
-                explanation.id
-            );
+    fn every_kind_is_explained_once() {
+        for kind in registry::KINDS {
+            let of_it = EXPLANATIONS.iter().filter(|explanation| explanation.name == kind.name);
+            assert_eq!(of_it.count(), 1, "{} {}", kind.id, kind.name);
+        }
+        for explanation in EXPLANATIONS {
+            assert!(registry::find(explanation.name).is_some(), "{}", explanation.name);
+            let parts = [explanation.title, explanation.meaning, explanation.example, explanation.mend];
+            assert!(parts.iter().all(|part| part.len() > 8), "{}", explanation.name);
         }
     }
 

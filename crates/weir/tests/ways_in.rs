@@ -48,7 +48,7 @@ fn check(name: &str, files: &[(&str, &str)], expect: &str) {
     };
     let warning = |value: &Value| {
         let file = value["source"]["file"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
-        (value["id"] == "not-understood").then(|| format!("{file}:{}", value["source"]["line"]))
+        (value["id"] == "WEIR-N02").then(|| format!("{file}:{}", value["source"]["line"]))
     };
     let id = |value: &Value| Some(value["id"].as_str().unwrap().to_owned());
     let found = format!(

@@ -1,0 +1,68 @@
+//! Anomalies and suggestions as a person reads them, below the plan.
+
+use std::fmt::Write as _;
+
+use weir_sql::Application;
+
+use crate::Analysis;
+use crate::anomaly::{Anomaly, AnomalyKind};
+use crate::registry;
+use crate::text::{TextStyle, wrap};
+
+/// More of them are told by name only.
+const TOLD_MAX: usize = 12;
+
+pub fn anomalies(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
+    let (forks, told): (Vec<&Anomaly>, Vec<&Anomaly>) =
+        analysis.anomalies.iter().partition(|anomaly| anomaly.kind == AnomalyKind::LongFork);
+    if analysis.anomalies.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nPossible though every invariant holds:\n");
+    for anomaly in told.iter().take(TOLD_MAX) {
+        one(app, anomaly, style, text);
+    }
+    if told.len() > TOLD_MAX {
+        let names: Vec<String> = told[TOLD_MAX..]
+            .iter()
+            .map(|anomaly| {
+                format!("{} ({})", app.procedures[anomaly.transaction].name, anomaly.kind.finding())
+            })
+            .collect();
+        wrap(&format!("And {} more: {}.", names.len(), names.join(", ")), "  ", style.width, text);
+        text.push('\n');
+    }
+    if let Some(first) = forks.first() {
+        let names: Vec<&str> =
+            forks.iter().map(|anomaly| app.procedures[anomaly.transaction].name.as_str()).collect();
+        let id = registry::id_of(first.kind.finding());
+        let words = format!(
+            "Long fork [{id}]: two readers may see independent changes in opposite orders. It can be seen by {}.",
+            names.join(", ")
+        );
+        wrap(&words, "  ", style.width, text);
+    }
+}
+
+fn one(app: &Application, anomaly: &Anomaly, style: TextStyle, text: &mut String) {
+    let id = registry::id_of(anomaly.kind.finding());
+    let place = app.sources.place(anomaly.span);
+    let kind = anomaly.kind.name().replace('_', " ");
+    let name = &app.procedures[anomaly.transaction].name;
+    let _ = writeln!(text, "  {kind}: {name} [{id}]  ({place})");
+    let indent = "      ";
+    wrap(&format!("{}.", anomaly.message), indent, style.width, text);
+    let example = &anomaly.example;
+    wrap(&format!("Before: {}.", example.initial), indent, style.width, text);
+    wrap(&format!("Left:   {}.", example.left.join("; ")), indent, style.width, text);
+    wrap(&format!("Right:  {}.", example.right.join("; ")), indent, style.width, text);
+    wrap(&example.outcome, indent, style.width, text);
+    if anomaly.between_copies {
+        let words = "On one shard calls follow each other; copies that take calls at once can show it.";
+        wrap(words, indent, style.width, text);
+    }
+    if let Some(remedy) = anomaly.remedies.first() {
+        wrap(&format!("Remedy: {remedy}."), indent, style.width, text);
+    }
+    text.push('\n');
+}
