@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use weir_sql::{Reading, Sources};
+use weir_sql::{Application, Reading, Sources};
 
 use crate::application::Loaded;
 use crate::cli::{AnalyzeArguments, AnalyzeFormat};
 use crate::output::{self, Failure};
-use crate::{input, live, report};
+use crate::{application, input, live, report, settings};
 
 pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
-    let mut loaded = load(arguments)?;
-    if arguments.every_table {
-        loaded = loaded.with_every_table();
-    }
+    let loaded = Loaded::of(read(arguments)?);
     let text = match arguments.format {
         AnalyzeFormat::Text => loaded.plan_text(),
         AnalyzeFormat::Json => {
@@ -36,12 +33,19 @@ pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
     }
 }
 
-fn load(arguments: &AnalyzeArguments) -> Result<Loaded, Failure> {
-    let Some(url) = &arguments.from else {
-        return Loaded::from_paths(&arguments.paths, Reading::Tolerant);
-    };
+fn read(arguments: &AnalyzeArguments) -> Result<Application, Failure> {
     let mut sources = Sources::default();
-    live::read(url, Duration::from_secs_f64(arguments.timeout), &mut sources)?;
-    input::add_sources(&arguments.paths, &mut sources)?;
-    Loaded::from_sources(sources, Reading::Tolerant)
+    match &arguments.from {
+        None => sources = input::read_sources(&arguments.paths)?,
+        Some(url) => {
+            live::read(url, Duration::from_secs_f64(arguments.timeout), &mut sources)?;
+            input::add_sources(&arguments.paths, &mut sources)?;
+        }
+    }
+    let mut application = application::read(sources, Reading::Tolerant)?;
+    if arguments.every_table && !application.synthesised {
+        weir_sql::synthesise(&mut application);
+    }
+    settings::apply(&mut application, &arguments.paths)?;
+    Ok(application)
 }

@@ -10,7 +10,7 @@ use weir_bench::Workload;
 use weir_sql::{Application, Diagnostic, Reading, Sources};
 
 use crate::output::Failure;
-use crate::{diagnostic, input, output};
+use crate::{diagnostic, input, output, settings};
 
 pub struct Loaded {
     pub application: Application,
@@ -19,27 +19,18 @@ pub struct Loaded {
 
 impl Loaded {
     pub fn from_paths(paths: &[PathBuf], reading: Reading) -> Result<Loaded, Failure> {
-        Loaded::from_sources(input::read_sources(paths)?, reading)
+        let mut application = read(input::read_sources(paths)?, reading)?;
+        settings::apply(&mut application, paths)?;
+        Ok(Loaded::of(application))
     }
 
     pub fn from_sources(sources: Sources, reading: Reading) -> Result<Loaded, Failure> {
-        let loaded = weir_sql::load_with(sources, reading);
-        let application = loaded.map_err(|(sources, wrong)| refused(&sources, &wrong))?;
-        Ok(Loaded::of(application))
+        read(sources, reading).map(Loaded::of)
     }
 
     pub fn of(application: Application) -> Loaded {
         let analysis = weir_analysis::analyze(&application);
         Loaded { application, analysis }
-    }
-
-    /// With insert, update and delete of every table, if that has not been done already.
-    pub fn with_every_table(self) -> Loaded {
-        let mut application = self.application;
-        if !application.synthesised {
-            weir_sql::synthesise(&mut application);
-        }
-        Loaded::of(application)
     }
 
     /// The document of `weir analyze --format json`.
@@ -64,6 +55,11 @@ impl Loaded {
         Workload::parse(&self.application, file, settings)
             .map_err(|wrong| refused(&self.application.sources, &wrong))
     }
+}
+
+/// Text to application; what is wrong with it becomes a message.
+pub fn read(sources: Sources, reading: Reading) -> Result<Application, Failure> {
+    weir_sql::load_with(sources, reading).map_err(|(sources, wrong)| refused(&sources, &wrong))
 }
 
 /// Name and text of the workload that lies in a directory, or of one made from the columns' domains.

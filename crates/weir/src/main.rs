@@ -16,6 +16,7 @@ mod output;
 mod progress;
 mod report;
 mod run;
+mod settings;
 mod table;
 
 use std::process::ExitCode;
