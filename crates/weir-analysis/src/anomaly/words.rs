@@ -433,7 +433,7 @@ fn example_value(ty: &SqlType, n: usize) -> String {
     let text = ty.to_string();
     match text.split('(').next().unwrap_or("") {
         "date" => format!("'2026-01-{:02}'", n % 28 + 1),
-        "boolean" => (n % 2 == 0).to_string(),
+        "boolean" => n.is_multiple_of(2).to_string(),
         "timestamp without time zone" | "timestamp with time zone" => {
             format!("'2026-01-{:02} 12:00'", n % 28 + 1)
         }
