@@ -161,7 +161,7 @@ fn other_objects_are_read_too() {
         .as_array()
         .expect("a list")
         .iter()
-        .filter(|one| one["id"] == "not-understood")
+        .filter(|one| one["id"] == "WEIR-N02")
         .map(|one| {
             let object = one["source"]["file"].as_str().and_then(|file| file.split_once('#'));
             let (_, object) = object.expect("the place names an object");
