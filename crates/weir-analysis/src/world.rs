@@ -271,7 +271,7 @@ fn claims_of(app: &Application, effects: &ProcedureEffects) -> Vec<ClaimedRow> {
             claims.push(ClaimedRow { table: read.table, key, statement, deleted });
         }
     };
-    for write in &effects.writes {
+    for write in effects.writes.iter().filter(|write| write.action.is_none()) {
         if let Operation::Delete { row } = write.operation {
             add(effects.read(row), write.span, true);
         }

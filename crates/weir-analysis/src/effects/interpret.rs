@@ -12,7 +12,8 @@ use weir_sql::bound::{
 use weir_sql::{Application, Span};
 
 use super::{
-    ColumnOperation, Context, Frame, Moment, Operation, ProcedureEffects, Read, ReadId, Term, TermId, Terms,
+    Action, ColumnOperation, Context, Frame, Moment, Operation, ProcedureEffects, Read, ReadId, Term, TermId,
+    Terms,
 };
 
 /// Calls nested deeper than this are taken for recursion.
@@ -79,6 +80,12 @@ pub(super) struct Interpreter<'a> {
     calls: Vec<&'a Procedure>,
     /// The rows that a running trigger function has returned.
     returned: Vec<Vec<TermId>>,
+    /// The foreign keys whose actions run, outermost first.
+    pub actions: Vec<Action>,
+    /// The one that makes the write which is being recorded.
+    pub action: Option<Action>,
+    /// How many actions have run.
+    pub acted: usize,
 }
 
 impl<'a> Interpreter<'a> {
@@ -96,6 +103,9 @@ impl<'a> Interpreter<'a> {
             frame: CallFrame { env: Vec::new(), writes_before_iteration: 0 },
             calls: Vec::new(),
             returned: Vec::new(),
+            actions: Vec::new(),
+            action: None,
+            acted: 0,
         }
     }
 
@@ -122,6 +132,7 @@ impl<'a> Interpreter<'a> {
             lowest: None,
             locked: false,
             by_key_alone: false,
+            action: None,
             context: self.context.clone(),
             moment,
             span,

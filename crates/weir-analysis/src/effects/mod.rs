@@ -5,6 +5,7 @@
 //! its provenance (parameter, constant, column of a row read, generated …). Over-approximates: an effect
 //! that cannot happen may be listed; one that can is never missing.
 
+mod action;
 mod condition;
 mod dml;
 mod expression;
@@ -67,6 +68,8 @@ pub struct Read {
     pub locked: bool,
     /// The target of an UPDATE or DELETE that has no other condition than its key.
     pub by_key_alone: bool,
+    /// It is there for a foreign key's ON DELETE or ON UPDATE, not for a statement of its own.
+    pub action: Option<Action>,
     pub context: Context,
     pub moment: Moment,
     pub span: Span,
@@ -78,7 +81,19 @@ pub struct Write {
     pub operation: Operation,
     pub context: Context,
     pub moment: Moment,
+    /// The statement; of an action the one that sets it off.
     pub span: Span,
+    /// The foreign key that does it; `None` where a statement does.
+    pub action: Option<Action>,
+}
+
+/// A foreign key's ON DELETE or ON UPDATE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Action {
+    /// The child.
+    pub table: TableId,
+    /// Index into its foreign keys.
+    pub key: usize,
 }
 
 #[derive(Clone, Debug)]

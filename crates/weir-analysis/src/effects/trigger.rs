@@ -44,9 +44,12 @@ impl<'a> Interpreter<'a> {
         let context = self.context.clone();
         let mut triggers: Vec<&'a Trigger> =
             self.app.catalog.triggers.iter().filter(|trigger| trigger.table == table).collect();
+        let action = self.action.take();
         if triggers.is_empty() {
             let moment = self.moment();
-            self.effects.writes.push(Write { table, operation: operation.clone(), context, moment, span });
+            let write = Write { table, operation: operation.clone(), context, moment, span, action };
+            self.effects.writes.push(write);
+            self.actions(table, &operation, span);
             return operation;
         }
         triggers.sort_by(|a, b| a.name.cmp(&b.name));
@@ -54,7 +57,9 @@ impl<'a> Interpreter<'a> {
             triggers.into_iter().partition(|trigger| trigger.timing == TriggerTiming::Before);
         self.before(table, &mut operation, &before, span);
         let moment = self.moment();
-        self.effects.writes.push(Write { table, operation: operation.clone(), context, moment, span });
+        let write = Write { table, operation: operation.clone(), context, moment, span, action };
+        self.effects.writes.push(write);
+        self.actions(table, &operation, span);
         let mut rows = self.rows_around(table, &operation);
         for event in events(&operation) {
             for trigger in after.iter().filter(|trigger| event.fires(trigger)) {
@@ -118,7 +123,7 @@ impl<'a> Interpreter<'a> {
     }
 
     /// A column that nobody has looked at yet: it counts as read where the trigger uses it.
-    fn old_field(&mut self, row: ReadId, column: usize) -> TermId {
+    pub(super) fn old_field(&mut self, row: ReadId, column: usize) -> TermId {
         match self.effects.read(row).key.iter().find(|(bound, _)| *bound == column) {
             Some((_, term)) => *term,
             None => self.terms().intern(Term::Field { row, column }),

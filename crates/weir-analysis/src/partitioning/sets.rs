@@ -173,7 +173,8 @@ fn entries_of(
     definition: Definition,
 ) -> Vec<Entry> {
     let mut builder = Builder { catalog, effects, fresh, entries: Vec::new() };
-    for (index, read) in effects.reads.iter().enumerate() {
+    // What foreign keys do to children is worked out below, for every write (`children`).
+    for (index, read) in effects.reads.iter().enumerate().filter(|(_, read)| read.action.is_none()) {
         let columns = match definition {
             Definition::Paper => read.returned.iter().map(|&column| Some(column)).collect(),
             Definition::Complete => with_existence(read.columns.iter().copied()),
@@ -189,7 +190,7 @@ fn entries_of(
             At { context: &read.context, moment: read.moment, span: read.span },
         );
     }
-    for write in &effects.writes {
+    for write in effects.writes.iter().filter(|write| write.action.is_none()) {
         builder.write(write, definition);
     }
     if let (Some((_, span)), Definition::Complete) = (effects.unknown.first(), definition) {

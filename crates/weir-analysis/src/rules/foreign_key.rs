@@ -12,7 +12,7 @@ pub fn judge(world: &World<'_>, table: TableId, index: usize, procedure: usize) 
     let key = &world.table(table).foreign_keys[index];
     let mut outcomes = Vec::new();
     for write in &world.effects[procedure].writes {
-        if makes_child(write, table, key) {
+        if makes_child(world, write, table, key) {
             outcomes.push(child(world, key, procedure, write));
         } else if write.table == table && write.is_delete() {
             let because = "A child that goes leaves nobody behind.";
@@ -25,8 +25,15 @@ pub fn judge(world: &World<'_>, table: TableId, index: usize, procedure: usize) 
     combine(outcomes)
 }
 
-fn makes_child(write: &Write, table: TableId, key: &ForeignKey) -> bool {
+fn makes_child(world: &World<'_>, write: &Write, table: TableId, key: &ForeignKey) -> bool {
+    // What the key itself does to its children is right by definition, but for a default that must exist.
+    let own = write.action.is_some_and(|action| {
+        let acting = &world.table(action.table).foreign_keys[action.key];
+        action.table == table && acting.name == key.name
+    });
+    let set_default = [key.on_delete, key.on_update].contains(&ForeignKeyAction::SetDefault);
     write.table == table
+        && (!own || set_default)
         && (write.is_insert() || key.columns.iter().any(|&column| write.update_of(column).is_some()))
 }
 
@@ -79,7 +86,8 @@ fn parent(world: &World<'_>, table: TableId, key: &ForeignKey, write: &Write) ->
         let because = format!("Rows of {child} that come to be elsewhere go with their parent on merge.");
         return Outcome::yes(Rule::ForeignKeyCascade, operation, because).proved();
     }
-    let Some((with, _)) = world.writes_of(table).find(|(_, other)| makes_child(other, table, key)) else {
+    let Some((with, _)) = world.writes_of(table).find(|(_, other)| makes_child(world, other, table, key))
+    else {
         let because =
             format!("No transaction makes rows of {child}, so those that it sees are all there are.");
         return Outcome::yes(Rule::ForeignKeyChildOnly, operation, because);

@@ -159,8 +159,8 @@ fn judge(
         (InvariantKind::Check(index) | InvariantKind::Domain(index), Some(table)) => {
             record::check(world, table, index, procedure)
         }
-        (InvariantKind::Exclude(_), Some(table)) => {
-            unique::exclusion(world, table, &invariant.columns, procedure)
+        (InvariantKind::Exclude(index), Some(table)) => {
+            unique::exclusion(world, table, index, &invariant.columns, procedure)
         }
         (
             InvariantKind::PrimaryKey | InvariantKind::Unique(_) | InvariantKind::UniqueIndex(_),
@@ -274,7 +274,7 @@ fn weaker(a: Alone, b: Alone) -> Alone {
 /// `inserts into t`, `updates t (a, b)`, `deletes from t`.
 pub fn describe(world: &World<'_>, write: &Write) -> String {
     let table = world.table(write.table);
-    match &write.operation {
+    let words = match &write.operation {
         Operation::Insert { on_conflict: Some(_), .. } => format!("upserts into {}", table.name),
         Operation::Insert { .. } => format!("inserts into {}", table.name),
         Operation::Delete { .. } => format!("deletes from {}", table.name),
@@ -282,6 +282,12 @@ pub fn describe(world: &World<'_>, write: &Write) -> String {
             let columns: Vec<ColumnIndex> = columns.iter().map(|(column, _)| *column).collect();
             format!("updates {} {}", table.name, crate::invariant::column_list(table, &columns))
         }
+    };
+    match write.action {
+        Some(action) => {
+            format!("{words} (by {})", world.table(action.table).foreign_keys[action.key].name)
+        }
+        None => words,
     }
 }
 

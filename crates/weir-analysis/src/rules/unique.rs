@@ -1,6 +1,6 @@
 //! Uniqueness: choose a specific value, choose some value, count one up, take one.
 
-use weir_sql::bound::ExprKind;
+use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{ColumnIndex, TableId};
 
 use super::{GuardDraft, Outcome, claim_guard, combine, describe, sequence_guard};
@@ -59,12 +59,18 @@ fn is_plain(world: &World<'_>, table: TableId, kind: InvariantKind) -> bool {
 pub fn exclusion(
     world: &World<'_>,
     table: TableId,
+    index: usize,
     columns: &[ColumnIndex],
     procedure: usize,
 ) -> Option<Outcome> {
     let mut outcomes = Vec::new();
+    let elements = &world.table(table).exclusions[index].elements;
+    let compared: Vec<ColumnIndex> = elements.iter().filter_map(|(expr, _)| plain_column(expr)).collect();
     for write in world.effects[procedure].writes.iter().filter(|write| write.table == table) {
-        if write.is_insert() || columns.iter().any(|&column| write.update_of(column).is_some()) {
+        if becomes_null(world, &compared, procedure, write) {
+            let because = "A row with a NULL in what is compared excludes no other.";
+            outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
+        } else if write.is_insert() || columns.iter().any(|&column| write.update_of(column).is_some()) {
             let because =
                 "No rule speaks of EXCLUDE: two branches may each write a row that excludes the other's.";
             outcomes.push(Outcome::undecided(describe(world, write), because));
@@ -74,6 +80,13 @@ pub fn exclusion(
         }
     }
     combine(outcomes)
+}
+
+fn plain_column(expr: &Expr) -> Option<ColumnIndex> {
+    match expr.kind {
+        ExprKind::Column { column, .. } => Some(column),
+        _ => None,
+    }
 }
 
 fn insert(
@@ -163,11 +176,29 @@ fn update(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, write: &
         Some(ColumnOperation::Assign(term)) => matches!(terms.get(term), Term::Generated(_)),
         _ => false,
     });
+    if becomes_null(world, columns, procedure, write) && !nulls_are_equal(world, write.table, columns) {
+        let because = "A key with a NULL in it is like no other.";
+        return Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved();
+    }
     if generated {
         let because = "The database chooses some value: shards draw from disjoint shares.";
         return Outcome::yes(Rule::UniqueGenerated, describe(world, write), because).alone(Alone::Checked);
     }
     chosen(world, columns, procedure, write, describe(world, write))
+}
+
+/// ON DELETE SET NULL, and its like: one of the columns is NULL after it.
+fn becomes_null(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, write: &Write) -> bool {
+    let terms = &world.effects[procedure].terms;
+    write.action.is_some()
+        && columns.iter().any(|&column| match write.update_of(column) {
+            Some(ColumnOperation::Assign(term)) => matches!(terms.get(term), Term::Null),
+            _ => false,
+        })
+}
+
+fn nulls_are_equal(world: &World<'_>, table: TableId, columns: &[ColumnIndex]) -> bool {
+    world.table(table).unique_keys.iter().any(|key| key.nulls_not_distinct && key.columns == columns)
 }
 
 /// Another procedure that chooses the value itself.
