@@ -269,7 +269,7 @@ impl Node {
         let fragment = Fragment {
             program: &self.program,
             storage: &mut self.storage,
-            sequences: &mut self.sequences,
+            environment: self.sequences.environment(&self.program, self.shard, call.transaction_time),
             claims: &self.participant.claims,
             here: self.shard,
             txn,

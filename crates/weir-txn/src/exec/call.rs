@@ -21,7 +21,7 @@ use super::context::{Cx, Frame};
 use super::expr::{CompiledExpr, Truth};
 use super::program::{CompiledProcedure, CompiledStep, CompiledStepKind, Effects, Program, Target};
 use super::returned::Returned;
-use super::sequences::Sequences;
+use super::sequences::Environs;
 use crate::node::PlantedBugs;
 use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
 use crate::ramp::participant::{Claim, Write};
@@ -51,7 +51,7 @@ impl Role<'_> {
 pub struct Fragment<'a> {
     pub program: &'a Program,
     pub storage: &'a mut Storage,
-    pub sequences: &'a mut Sequences,
+    pub environment: Environs<'a>,
     pub claims: &'a BTreeMap<Claim, TxnId>,
     pub here: ShardId,
     pub txn: TxnId,
@@ -163,7 +163,7 @@ enum Flow {
 
 /// Where a statement's work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     /// Everybody can do it for himself.
     Anywhere,
     Here,
@@ -176,21 +176,18 @@ const CALL_DEPTH_MAX: u32 = 64;
 
 impl<'a> Run<'a> {
     pub(super) fn with_cx<T>(&mut self, run: impl FnOnce(&mut Cx<'_>) -> T) -> T {
-        let Fragment { sequences, program, here, storage, .. } = &mut self.fragment;
-        let mut environment = sequences.environment(program, *here, self.transaction_time);
         run(&mut Cx {
             frame: &mut self.frame,
-            rows: &**storage,
+            rows: &*self.fragment.storage,
             transaction_time: self.transaction_time,
-            environment: &mut environment,
+            environment: &mut self.fragment.environment,
         })
     }
 
     pub(super) fn eval(&mut self, expr: &CompiledExpr) -> Result<Value, SqlError> {
-        match expr {
-            CompiledExpr::Slot(slot) => Ok(self.frame.get(*slot).clone()),
-            CompiledExpr::Constant(value) => Ok(value.clone()),
-            expr => self.with_cx(|cx| expr.eval(cx)),
+        match expr.peek(&self.frame) {
+            Some(value) => Ok(value.clone()),
+            None => self.with_cx(|cx| expr.eval(cx)),
         }
     }
 
@@ -214,7 +211,7 @@ impl<'a> Run<'a> {
     fn procedure(&mut self, procedure: &'a CompiledProcedure, args: &[Value]) -> Result<Vec<Value>, Stop> {
         self.frame.grow(procedure.slots, procedure.cells);
         let variables = procedure.variables.len();
-        self.frame.values[..variables].fill(Value::Null);
+        self.frame.values[..variables].iter_mut().for_each(|value| value.put(Value::Null));
         for (input, value) in procedure.inputs.iter().zip(args) {
             self.frame.set(input.slot, value.clone());
         }

@@ -11,7 +11,7 @@ use weir_types::{SqlError, Value};
 
 use super::assertion::Verdict;
 use super::program::Program;
-use super::write::eval_alone;
+use super::write::operation::eval_alone;
 use crate::exec::context::Frame;
 use crate::storage::{KeyBytes, RowRef, Rows, key::push_key};
 

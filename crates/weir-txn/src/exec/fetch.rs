@@ -53,19 +53,31 @@ fn matching(
     };
     let best =
         (0..schema.indexes.len()).max_by_key(|&index| (covered(&schema.indexes[index]), usize::MAX - index));
+    let best = best.filter(|&index| covered(&schema.indexes[index]) > 0);
+    if equals.iter().any(|(_, value)| value.is_null()) {
+        return 0;
+    }
+    // What the index ensures is not asked again.
+    let ensured = |column: ColumnIndex| {
+        best.is_some_and(|index| {
+            let index = &schema.indexes[index];
+            index.columns[..covered(index)].iter().any(|of| of.column == Some(column))
+        })
+    };
+    let asked: Vec<&(ColumnIndex, Value)> = equals.iter().filter(|(column, _)| !ensured(*column)).collect();
     let mut examined = 0;
     let mut visit = |row: RowRef| {
         examined += 1;
-        let matches = equals.iter().all(|(column, value)| {
+        let matches = asked.iter().all(|(column, value)| {
             let own = storage.value(read.table, row, *column);
-            !own.is_null() && !value.is_null() && equal(&own, value)
+            !own.is_null() && equal(&own, value)
         });
         if matches {
             rows.insert(row);
         }
         Ok(ControlFlow::Continue(()))
     };
-    let visited = match best.filter(|&index| covered(&schema.indexes[index]) > 0) {
+    let visited = match best {
         Some(index) => {
             let mut key = KeyBytes::new();
             for column in &schema.indexes[index].columns {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::Application;
-use weir_sql::bound::{Expr, ExprKind, InsertSource, Procedure, Statement, Step, StepKind, VariableId};
+use weir_sql::bound::{Expr, ExprKind, Procedure, Statement, Step, StepKind, VariableId};
 
 use super::program::Participants;
 use super::routing::{Origins, Route, Router, Source};
@@ -261,13 +261,8 @@ impl<'a> Participation<'a> {
 
     /// A parent that lives elsewhere is looked up there.
     fn parents(&mut self, insert: &weir_sql::bound::Insert) {
-        let InsertSource::Values(rows) = &insert.source else { return };
-        for key in &self.router.catalog.table(insert.table).foreign_keys {
-            for row in rows {
-                if let Some(keys) = self.router.parent(insert, row, key) {
-                    self.group(&Route::By(keys));
-                }
-            }
+        for (_, _, keys) in self.router.parents(insert) {
+            self.group(&Route::By(keys));
         }
     }
 }

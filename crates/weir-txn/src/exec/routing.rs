@@ -118,9 +118,7 @@ impl<'a> Equalities<'a> {
     }
 
     fn filter(&mut self, filter: &'a Expr) {
-        let mut conjuncts = Vec::new();
-        walk::conjuncts(filter, &mut conjuncts);
-        for conjunct in conjuncts {
+        for conjunct in walk::conjuncts(filter) {
             match &conjunct.kind {
                 ExprKind::Binary { op: BinaryOp::Equal, left, right } => self.equate(left, right),
                 ExprKind::QuantifiedSubquery { op: BinaryOp::Equal, left, query, all: false } => {
@@ -189,11 +187,8 @@ impl<'a> Equalities<'a> {
     }
 
     fn subqueries(&mut self, expr: &'a Expr) {
-        let mut children = Vec::new();
-        let mut queries = Vec::new();
-        walk::each_child(expr, &mut |child| children.push(child), &mut |query| queries.push(query));
-        children.into_iter().for_each(|child| self.subqueries(child));
-        queries.into_iter().for_each(|query| self.query(query));
+        walk::parts(expr).into_iter().for_each(|part| self.subqueries(part));
+        walk::subquery(expr).into_iter().for_each(|query| self.query(query));
     }
 }
 
@@ -223,7 +218,6 @@ impl Router<'_> {
                 equalities.tables.push((update.relation, update.table));
                 update.from.iter().for_each(|item| equalities.from(item));
                 update.filter.iter().for_each(|filter| equalities.filter(filter));
-                walk::each_statement_expr(statement, &mut |_| {});
                 update
                     .assignments
                     .iter()
@@ -300,6 +294,14 @@ impl Router<'_> {
                 self.resolve(&equalities)
             }
         }
+    }
+
+    /// The parents of inserted rows that live by a partition key: the foreign key, the row, the parent's key.
+    pub fn parents<'i>(&self, insert: &'i Insert) -> Vec<(&ForeignKey, &'i [Expr], Vec<Expr>)> {
+        let InsertSource::Values(rows) = &insert.source else { return Vec::new() };
+        let keys = &self.catalog.table(insert.table).foreign_keys;
+        let pairs = keys.iter().flat_map(|key| rows.iter().map(move |row| (key, row.as_slice())));
+        pairs.filter_map(|(key, row)| Some((key, row, self.parent(insert, row, key)?))).collect()
     }
 
     /// Where the parent row of a foreign key lives, as far as the inserted values say: `None` if it is a

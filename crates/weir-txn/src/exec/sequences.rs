@@ -18,7 +18,7 @@ pub struct Sequences {
     random: u64,
 }
 
-pub(super) struct Environs<'a> {
+pub struct Environs<'a> {
     sequences: &'a mut Sequences,
     definitions: &'a [Sequence],
     here: ShardId,
@@ -81,8 +81,8 @@ impl Environment for Environs<'_> {
 }
 
 impl Sequences {
-    /// For statements that run outside of a call.
-    pub(super) fn environment<'a>(
+    /// What one call, or one statement outside of calls, may ask.
+    pub fn environment<'a>(
         &'a mut self,
         program: &'a Program,
         here: ShardId,

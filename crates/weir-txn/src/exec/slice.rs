@@ -8,9 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_sql::bound::{
-    Expr, ExprKind, InsertSource, Procedure, Query, Statement, Step, StepKind, VariableId,
-};
+use weir_sql::bound::{Expr, ExprKind, Procedure, Query, Statement, Step, StepKind, VariableId};
 
 use super::program::Participants;
 use super::routing::{Origins, Route, Router, Source, inserted, same};
@@ -183,7 +181,7 @@ impl Slice<'_> {
     }
 
     fn need_query(&mut self, query: &Query) {
-        walk::each_query_expr(query, &mut |expr| self.need_here(expr));
+        walk::each_expr_of_query(query, &mut |expr| self.need_here(expr));
     }
 
     /// `each_statement_expr` visits every expression, nested ones too.
@@ -241,19 +239,15 @@ impl Slice<'_> {
     /// such parents are needed.
     fn need_distant_parents(&mut self, statement: &Statement, own: &[Expr]) -> bool {
         let Statement::Insert(insert) = statement else { return false };
-        let InsertSource::Values(rows) = &insert.source else { return false };
         let mut found = false;
-        for key in &self.router.catalog.table(insert.table).foreign_keys {
-            for row in rows {
-                let Some(parent) = self.router.parent(insert, row, key) else { continue };
-                if same(&parent, own) {
-                    continue;
-                }
-                found = true;
-                key.columns.iter().filter_map(|&column| inserted(insert, row, column)).for_each(|expr| {
-                    self.need(expr);
-                });
+        for (key, row, parent) in self.router.parents(insert) {
+            if same(&parent, own) {
+                continue;
             }
+            found = true;
+            key.columns.iter().filter_map(|&column| inserted(insert, row, column)).for_each(|expr| {
+                self.need(expr);
+            });
         }
         found
     }

@@ -60,7 +60,7 @@ impl SlotAllocator {
     /// The same for a query by itself.
     pub fn begin_query(&mut self, query: &Query) {
         self.begin();
-        walk::each_query_expr(query, &mut |expr| self.note(expr));
+        walk::each_expr_of_query(query, &mut |expr| self.note(expr));
     }
 
     /// The same for an expression by itself (an assignment's right side, a CHECK).
@@ -85,7 +85,7 @@ impl SlotAllocator {
 
     /// Allots slots to everything that the query uses, without forgetting the statement around it.
     pub(crate) fn note_query(&mut self, query: &Query) {
-        walk::each_query_expr(query, &mut |expr| self.note(expr));
+        walk::each_expr_of_query(query, &mut |expr| self.note(expr));
     }
 
     /// The slot of a column, allotted at the first call.

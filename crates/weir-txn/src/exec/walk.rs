@@ -5,140 +5,35 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::bound::{
-    Delete, Expr, ExprKind, FromItem, Insert, InsertSource, Query, QueryBody, RelationId, Select, Statement,
-    Update,
+    Delete, Expr, ExprKind, FromItem, Insert, InsertSource, Query, QueryBody, RelationId, Statement, Update,
 };
 use weir_sql::catalog::ColumnIndex;
+use weir_sql::walk::{Part, each_part};
+pub use weir_sql::walk::{conjuncts, each_expr, each_expr_of_query, parts, subquery};
 
 /// Relations of a statement.
 pub type Relations = BTreeSet<RelationId>;
 
-/// Calls `visit` for the expression and everything in it, subqueries included.
-pub fn each_expr<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
-    visit(expr);
-    each_child(expr, &mut |child| each_expr(child, visit), &mut |_| {});
-    // Subqueries are walked here, so that `each_child` can stay shallow.
-    each_child(expr, &mut |_| {}, &mut |query| each_query_expr(query, visit));
-}
-
 /// Whether the expression has a subquery in it.
 pub fn has_subquery(expr: &Expr) -> bool {
     let mut found = false;
-    each_expr(expr, &mut |expr| each_child(expr, &mut |_| {}, &mut |_| found = true));
+    each_expr(expr, &mut |expr| found |= subquery(expr).is_some());
     found
 }
 
-/// The direct operands, and the direct subqueries.
-pub fn each_child<'a>(expr: &'a Expr, child: &mut dyn FnMut(&'a Expr), subquery: &mut dyn FnMut(&'a Query)) {
-    match &expr.kind {
-        ExprKind::Literal(_)
-        | ExprKind::Column { .. }
-        | ExprKind::Variable(_)
-        | ExprKind::NextValue(_)
-        | ExprKind::CurrentValue(_)
-        | ExprKind::TransactionTime
-        | ExprKind::Volatile(_) => {}
-        ExprKind::Binary { left, right, .. }
-        | ExprKind::IsDistinct { left, right, .. }
-        | ExprKind::NullIf(left, right) => {
-            child(left);
-            child(right);
-        }
-        ExprKind::Negate(operand)
-        | ExprKind::Not(operand)
-        | ExprKind::IsNull { operand, .. }
-        | ExprKind::IsBool { operand, .. }
-        | ExprKind::Cast { operand, .. } => child(operand),
-        ExprKind::And(list)
-        | ExprKind::Or(list)
-        | ExprKind::Coalesce(list)
-        | ExprKind::Greatest(list)
-        | ExprKind::Least(list)
-        | ExprKind::Array(list)
-        | ExprKind::Row(list)
-        | ExprKind::Opaque(list)
-        | ExprKind::Function { args: list, .. } => list.iter().for_each(child),
-        ExprKind::Case { whens, otherwise } => {
-            for (condition, value) in whens {
-                child(condition);
-                child(value);
-            }
-            otherwise.iter().for_each(|value| child(value));
-        }
-        ExprKind::Like { operand, pattern, escape, .. } => {
-            child(operand);
-            child(pattern);
-            escape.iter().for_each(|escape| child(escape));
-        }
-        ExprKind::InList { operand, list, .. } => {
-            child(operand);
-            list.iter().for_each(child);
-        }
-        ExprKind::ArrayCompare { left, array, .. } => {
-            child(left);
-            child(array);
-        }
-        ExprKind::Subscript { array, index } => {
-            child(array);
-            child(index);
-        }
-        ExprKind::Slice { array, lower, upper } => {
-            child(array);
-            lower.iter().for_each(|lower| child(lower));
-            upper.iter().for_each(|upper| child(upper));
-        }
-        ExprKind::ScalarSubquery(query) | ExprKind::ArraySubquery(query) => subquery(query),
-        ExprKind::Exists { query, .. } => subquery(query),
-        ExprKind::QuantifiedSubquery { left, query, .. } => {
-            left.iter().for_each(child);
-            subquery(query);
-        }
-        ExprKind::Aggregate(aggregate) => {
-            aggregate.args.iter().for_each(&mut *child);
-            aggregate.filter.iter().for_each(&mut *child);
-            aggregate.order_by.iter().for_each(|(expr, _)| child(expr));
-        }
-    }
-}
-
-/// Every expression of a query, subqueries and FROM included.
-pub fn each_query_expr<'a>(query: &'a Query, visit: &mut dyn FnMut(&'a Expr)) {
-    query.ctes.iter().for_each(|cte| each_query_expr(&cte.query, visit));
-    match &query.body {
-        QueryBody::Select(select) => each_select_expr(select, visit),
-        QueryBody::SetOperation { left, right, .. } => {
-            each_query_expr(left, visit);
-            each_query_expr(right, visit);
-        }
-        QueryBody::Values(rows) => rows.iter().flatten().for_each(|expr| each_expr(expr, visit)),
-    }
-    query.limit.iter().chain(&query.offset).for_each(|expr| each_expr(expr, visit));
-}
-
-pub fn each_select_expr<'a>(select: &'a Select, visit: &mut dyn FnMut(&'a Expr)) {
-    select.from.iter().for_each(|item| each_from_expr(item, visit));
-    let exprs = select.outputs.iter().chain(&select.filter).chain(&select.group_by).chain(&select.having);
-    exprs.for_each(|expr| each_expr(expr, visit));
-}
-
+/// Every expression of a FROM item, derived tables included.
 pub fn each_from_expr<'a>(item: &'a FromItem, visit: &mut dyn FnMut(&'a Expr)) {
-    match item {
-        FromItem::Table { .. } | FromItem::Cte { .. } => {}
-        FromItem::Subquery { query, .. } => each_query_expr(query, visit),
-        FromItem::Function { args, .. } => args.iter().for_each(|expr| each_expr(expr, visit)),
-        FromItem::Values { rows, .. } => rows.iter().flatten().for_each(|expr| each_expr(expr, visit)),
-        FromItem::Join { left, right, on, .. } => {
-            each_from_expr(left, visit);
-            each_from_expr(right, visit);
-            on.iter().for_each(|expr| each_expr(expr, visit));
+    each_part(Part::From(item), &mut |part| {
+        if let Part::Expr(expr) = part {
+            visit(expr);
         }
-    }
+    });
 }
 
 /// Every expression of a statement, wherever it stands.
 pub fn each_statement_expr<'a>(statement: &'a Statement, visit: &mut dyn FnMut(&'a Expr)) {
     match statement {
-        Statement::Query(query) => each_query_expr(query, visit),
+        Statement::Query(query) => each_expr_of_query(query, visit),
         Statement::Insert(insert) => each_insert_expr(insert, visit),
         Statement::Update(Update { assignments, from, filter, returning, .. }) => {
             assignments.iter().for_each(|(_, expr)| each_expr(expr, visit));
@@ -157,7 +52,7 @@ pub fn each_statement_expr<'a>(statement: &'a Statement, visit: &mut dyn FnMut(&
 fn each_insert_expr<'a>(insert: &'a Insert, visit: &mut dyn FnMut(&'a Expr)) {
     match &insert.source {
         InsertSource::Values(rows) => rows.iter().flatten().for_each(|expr| each_expr(expr, visit)),
-        InsertSource::Query(query) => each_query_expr(query, visit),
+        InsertSource::Query(query) => each_expr_of_query(query, visit),
     }
     insert.defaults.iter().for_each(|(_, expr)| each_expr(expr, visit));
     if let Some((assignments, filter)) =
@@ -192,7 +87,7 @@ pub fn relations_read(expr: &Expr) -> Relations {
 /// The relations outside the query whose columns it reads.
 pub fn outer_relations(query: &Query) -> Relations {
     let mut read = Relations::new();
-    each_query_expr(query, &mut |expr| {
+    each_expr_of_query(query, &mut |expr| {
         if let ExprKind::Column { relation, .. } = expr.kind {
             read.insert(relation);
         }
@@ -224,8 +119,8 @@ pub fn relations_defined(query: &Query, defined: &mut Relations) {
 }
 
 pub fn subquery_relations(expr: &Expr, defined: &mut Relations) {
-    each_child(expr, &mut |child| subquery_relations(child, defined), &mut |_| {});
-    each_child(expr, &mut |_| {}, &mut |query| relations_defined(query, defined));
+    parts(expr).into_iter().for_each(|part| subquery_relations(part, defined));
+    subquery(expr).into_iter().for_each(|query| relations_defined(query, defined));
 }
 
 pub fn from_relations_deep(item: &FromItem, defined: &mut Relations) {
@@ -273,17 +168,9 @@ pub fn is_volatile(expr: &Expr) -> bool {
 
 pub fn query_is_volatile(query: &Query) -> bool {
     let mut volatile = false;
-    each_query_expr(query, &mut |expr| {
+    each_expr_of_query(query, &mut |expr| {
         volatile |=
             matches!(expr.kind, ExprKind::NextValue(_) | ExprKind::CurrentValue(_) | ExprKind::Volatile(_));
     });
     volatile
-}
-
-/// Splits `a AND b AND …` into its parts.
-pub fn conjuncts<'a>(expr: &'a Expr, into: &mut Vec<&'a Expr>) {
-    match &expr.kind {
-        ExprKind::And(list) => list.iter().for_each(|expr| conjuncts(expr, into)),
-        _ => into.push(expr),
-    }
 }

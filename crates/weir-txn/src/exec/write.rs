@@ -4,6 +4,7 @@
 mod check;
 mod children;
 mod claim;
+pub(super) mod operation;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,14 +16,11 @@ use weir_types::{SqlError, SqlState, Value};
 use self::claim::key_of;
 use super::access::{TableAccess, unpack_row};
 use super::call::{Run, Stop};
-use super::context::{Cx, Environment, Frame};
 use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::slots::{Slot, SlotAllocator};
 use crate::ramp::participant::Write;
-use crate::storage::{
-    ColumnChange, ColumnOperation, IndexId, Operation, RowFunction, RowRef, RowStatement, Rows,
-};
+use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows};
 
 /// What every row of a table must satisfy.
 #[derive(Debug, Default)]
@@ -178,115 +176,6 @@ pub enum AssignmentKind {
         columns: Arc<[(ColumnIndex, Slot)]>,
         variables: Vec<Slot>,
     },
-}
-
-/// An `Apply` with what it captured.
-#[derive(Debug)]
-struct RowApply {
-    value: Arc<CompiledExpr>,
-    columns: Arc<[(ColumnIndex, Slot)]>,
-    captured: Vec<(Slot, Value)>,
-    slots: usize,
-    cells: usize,
-    transaction_time: i64,
-}
-
-/// An UPDATE of one row that nobody may have to fold, so that its operations are not worked out yet.
-#[derive(Debug)]
-struct CapturedUpdate {
-    update: Arc<CompiledUpdate>,
-    /// By `update.captures`.
-    values: Vec<Value>,
-    transaction_time: i64,
-}
-
-impl RowStatement for CapturedUpdate {
-    fn columns(&self) -> Result<Vec<ColumnOperation>, SqlError> {
-        let mut frame = Frame::default();
-        frame.grow(self.update.slots, self.update.cells);
-        for (slot, value) in self.update.captures.iter().flatten().zip(&self.values) {
-            frame.set(*slot, value.clone());
-        }
-        let columns = self.update.assignments.iter().map(|assignment| {
-            let change =
-                assignment.kind.change(&self.update, assignment, self.transaction_time, &mut frame)?;
-            Ok(ColumnOperation { column: assignment.column, change })
-        });
-        columns.collect()
-    }
-}
-
-impl AssignmentKind {
-    /// The operation of an assignment that depends on the row and on variables alone.
-    fn change(
-        &self,
-        update: &CompiledUpdate,
-        assignment: &Assignment,
-        transaction_time: i64,
-        frame: &mut Frame,
-    ) -> Result<ColumnChange, SqlError> {
-        Ok(match self {
-            AssignmentKind::Assign => {
-                ColumnChange::Assign(eval_alone(&assignment.value, frame, transaction_time)?)
-            }
-            AssignmentKind::Add(delta) => ColumnChange::Add(eval_alone(delta, frame, transaction_time)?),
-            AssignmentKind::Max(value) => ColumnChange::Max(eval_alone(value, frame, transaction_time)?),
-            AssignmentKind::Min(value) => ColumnChange::Min(eval_alone(value, frame, transaction_time)?),
-            AssignmentKind::Apply { columns, variables } => ColumnChange::Apply(Arc::new(RowApply {
-                value: assignment.value.clone(),
-                columns: columns.clone(),
-                captured: variables.iter().map(|&slot| (slot, frame.get(slot).clone())).collect(),
-                slots: update.slots,
-                cells: update.cells,
-                transaction_time,
-            })),
-        })
-    }
-}
-
-/// An expression over one row asks for no sequence and no chance.
-struct NoEnvironment;
-
-impl Environment for NoEnvironment {
-    fn next_value(&mut self, _: weir_sql::catalog::SequenceId) -> Result<Value, SqlError> {
-        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "nextval is not supported here"))
-    }
-
-    fn current_value(&mut self, _: weir_sql::catalog::SequenceId) -> Result<Value, SqlError> {
-        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "currval is not supported here"))
-    }
-
-    fn volatile(&mut self, _: weir_sql::bound::VolatileFunction) -> Result<Value, SqlError> {
-        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "a volatile function is not supported here"))
-    }
-}
-
-/// Evaluates an expression that reads nothing but the frame.
-pub(super) fn eval_alone(
-    expr: &CompiledExpr,
-    frame: &mut Frame,
-    transaction_time: i64,
-) -> Result<Value, SqlError> {
-    expr.eval(&mut Cx {
-        frame,
-        rows: &crate::storage::NoRows,
-        transaction_time,
-        environment: &mut NoEnvironment,
-    })
-}
-
-impl RowFunction for RowApply {
-    fn evaluate(&self, read: &dyn Fn(ColumnIndex) -> Value) -> Result<Value, SqlError> {
-        let mut frame = Frame::default();
-        frame.grow(self.slots, self.cells);
-        for (slot, value) in &self.captured {
-            frame.set(*slot, value.clone());
-        }
-        for &(column, slot) in self.columns.iter() {
-            frame.set(slot, read(column));
-        }
-        eval_alone(&self.value, &mut frame, self.transaction_time)
-    }
 }
 
 impl Run<'_> {
@@ -522,34 +411,6 @@ impl Run<'_> {
             self.return_row(&update.returning)?;
         }
         Ok(())
-    }
-
-    fn operation(
-        &mut self,
-        update: &Arc<CompiledUpdate>,
-        changes: &[(ColumnIndex, Value)],
-    ) -> Result<Operation, SqlError> {
-        let overwrite = self.fragment.bugs.overwrite;
-        if let (Some(captures), false) = (&update.captures, overwrite) {
-            let values = captures.iter().map(|&slot| self.frame.get(slot).clone()).collect();
-            let (update, transaction_time) = (update.clone(), self.transaction_time);
-            return Ok(Operation::Statement(Arc::new(CapturedUpdate { update, values, transaction_time })));
-        }
-        let mut columns = Vec::with_capacity(changes.len());
-        for (assignment, (column, value)) in update.assignments.iter().zip(changes) {
-            let change = match &assignment.kind {
-                _ if overwrite => ColumnChange::Assign(value.clone()),
-                AssignmentKind::Assign => ColumnChange::Assign(value.clone()),
-                AssignmentKind::Add(delta) => ColumnChange::Add(self.eval(delta)?),
-                AssignmentKind::Max(value) => ColumnChange::Max(self.eval(value)?),
-                AssignmentKind::Min(value) => ColumnChange::Min(self.eval(value)?),
-                apply @ AssignmentKind::Apply { .. } => {
-                    apply.change(update, assignment, self.transaction_time, &mut self.frame)?
-                }
-            };
-            columns.push(ColumnOperation { column: *column, change });
-        }
-        Ok(Operation::Update(columns.into()))
     }
 
     /// Checks and writes an update of one row; `operation` where somebody wants to know it as one.

@@ -37,10 +37,11 @@ pub struct Call {
 }
 
 /// What a fragment's statements gave, in the order of execution: what the statements of the last
-/// participant may need (round one of the design).
+/// participant may need (round one of the design). A statement gives FOUND, its row count and its INTO
+/// values; a loop over a query the number of rows, then their values.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    pub statements: Vec<Vec<Value>>,
+    pub values: Vec<Value>,
     /// The statement after those failed. The last participant fails with it when it comes to that
     /// statement, and not if it fails earlier: the error is the one of a serial execution.
     pub error: Option<SqlError>,

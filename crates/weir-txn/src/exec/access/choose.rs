@@ -5,12 +5,13 @@
 
 use weir_sql::bound::{Expr, ExprKind, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::operator::Comparison;
 use weir_types::{SqlError, SqlType};
 
 use super::{Bound, Path, Range, TableAccess, split_columns};
 use crate::exec::compiler::Compiler;
+use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
-use crate::exec::expr::{Comparison, CompiledExpr};
 use crate::exec::walk::{self, Relations};
 use crate::storage::{IndexColumn, IndexId, IndexSchema, Schema};
 

@@ -64,11 +64,12 @@ impl TableAccess {
         let columns = &rows.schema().table(self.table).indexes[index].columns[first..];
         for (expr, column) in keys.iter().zip(columns) {
             let computed;
-            let value = if expr.is_at_hand() {
-                expr.peek(cx.frame).unwrap_or(&Value::Null)
-            } else {
-                computed = expr.eval(cx)?;
-                &computed
+            let value = match expr.peek(cx.frame) {
+                Some(value) => value,
+                None => {
+                    computed = expr.eval(cx)?;
+                    &computed
+                }
             };
             if is_no_key(value) || !matches!(fit(value, &column.ty), Fit::Fits) {
                 return Ok(false);

@@ -2,9 +2,11 @@
 
 use std::ops::ControlFlow;
 
+use smallvec::SmallVec;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::{Place, Role, Run, Stop, internal, needs_general};
+use crate::exec::expr::CompiledExpr;
 use crate::exec::program::{CompiledInto, CompiledRoute};
 use crate::exec::query::CompiledQuery;
 use crate::exec::routing::{shard_of, shard_of_integer};
@@ -17,31 +19,27 @@ impl<'a> Run<'a> {
             CompiledRoute::Anywhere => Ok(Place::Anywhere),
             _ if shards == 1 => Ok(Place::Here),
             CompiledRoute::Everywhere => Ok(Place::Everywhere),
-            CompiledRoute::By { keys, .. } => {
-                let shard = match keys.as_slice() {
-                    [key] => match key.peek(&self.frame) {
-                        Some(Value::Int(value)) => shard_of_integer(*value, shards),
-                        _ => {
-                            let value = self.eval(key)?;
-                            if matches!(value, Value::Deferred) {
-                                return Err(needs_general("a partition key that another shard knows"));
-                            }
-                            shard_of(&[value], shards)
-                        }
-                    },
-                    keys => {
-                        let values: Result<Vec<Value>, SqlError> =
-                            keys.iter().map(|key| self.eval(key)).collect();
-                        let values = values?;
-                        if values.iter().any(|value| matches!(value, Value::Deferred)) {
-                            return Err(needs_general("a partition key that another shard knows"));
-                        }
-                        shard_of(&values, shards)
-                    }
-                };
-                Ok(if shard == self.fragment.here { Place::Here } else { Place::Elsewhere(shard) })
-            }
+            CompiledRoute::By { keys, .. } => self.place_of(keys),
         }
+    }
+
+    /// Where rows with this partition key live.
+    pub(in crate::exec) fn place_of(&mut self, keys: &[CompiledExpr]) -> Result<Place, Stop> {
+        let shards = self.fragment.program.shards;
+        let shard = if let [key] = keys
+            && let Some(Value::Int(value)) = key.peek(&self.frame)
+        {
+            shard_of_integer(*value, shards)
+        } else {
+            let values: Result<SmallVec<[Value; 2]>, SqlError> =
+                keys.iter().map(|key| self.eval(key)).collect();
+            let values = values?;
+            if values.iter().any(|value| matches!(value, Value::Deferred)) {
+                return Err(needs_general("a partition key that another shard knows"));
+            }
+            shard_of(&values, shards)
+        };
+        Ok(if shard == self.fragment.here { Place::Here } else { Place::Elsewhere(shard) })
     }
 
     /// Runs a statement where it belongs, or takes its result from who ran it.
@@ -72,11 +70,11 @@ impl<'a> Run<'a> {
         self.frame.set(self.procedure.found, Value::Bool(found));
         self.row_count = Value::Int(into_count as i64);
         if part {
-            let mut answer = vec![Value::Bool(found), self.row_count.clone()];
+            let answers = &mut self.ran.answers.values;
+            answers.extend([Value::Bool(found), self.row_count.clone()]);
             if let Some(into) = into {
-                answer.extend(into.targets.iter().map(|target| self.frame.get(target.slot).clone()));
+                answers.extend(into.targets.iter().map(|target| self.frame.get(target.slot).clone()));
             }
-            self.ran.answers.statements.push(answer);
         }
         Ok(())
     }
@@ -94,7 +92,8 @@ impl<'a> Run<'a> {
             self.row_count.put(Value::Deferred);
             return Ok(());
         }
-        let answer = self.answer_of(shard)?;
+        let width = 2 + into.map_or(0, |into| into.targets.len());
+        let answer = self.answer_of(shard, width)?;
         let value = |at: usize| answer.map_or(Value::Deferred, |answer| answer[at].clone());
         self.frame.set(self.procedure.found, value(0));
         self.row_count = value(1);
@@ -104,8 +103,15 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What that shard's next statement gave; `None` while only it knows.
-    pub(super) fn answer_of(&mut self, shard: ShardId) -> Result<Option<&'a [Value]>, Stop> {
+    /// The rows that a loop on that shard runs over.
+    pub(super) fn rows_of(&mut self, shard: ShardId, width: usize) -> Result<Option<Vec<Vec<Value>>>, Stop> {
+        let Some([Value::Int(count)]) = self.answer_of(shard, 1)? else { return Ok(None) };
+        let row = |_| Ok(self.answer_of(shard, width)?.unwrap_or_default().to_vec());
+        (0..*count).map(row).collect::<Result<_, Stop>>().map(Some)
+    }
+
+    /// The next `width` values of what that shard's statements gave; `None` while only it knows.
+    pub(super) fn answer_of(&mut self, shard: ShardId, width: usize) -> Result<Option<&'a [Value]>, Stop> {
         let answers = match self.fragment.role {
             Role::Part => return Ok(None),
             Role::Whole | Role::Unguarded => {
@@ -125,8 +131,8 @@ impl<'a> Run<'a> {
                 &mut self.taken.last_mut().expect("just pushed").1
             }
         };
-        let answer = from.statements.get(*taken);
-        *taken += 1;
+        let answer = from.values.get(*taken..*taken + width);
+        *taken += width;
         match (answer, &from.error) {
             (Some(answer), _) => Ok(Some(answer)),
             (None, Some(error)) => Err(Stop::Error(error.clone())),
@@ -140,7 +146,7 @@ impl<'a> Run<'a> {
         let Role::Last(answers) = self.fragment.role else { return Ok(0) };
         let mut count = 0;
         for (shard, _) in answers {
-            if let Some(answer) = self.answer_of(*shard)?
+            if let Some(answer) = self.answer_of(*shard, 2)?
                 && let Some(Value::Int(rows)) = answer.get(1)
             {
                 count += *rows as u64;

@@ -59,9 +59,9 @@ impl<'a> Run<'a> {
             },
             CompiledStepKind::ForQuery { query, targets, route, label, body, effects } => {
                 let rows = match self.place(route)? {
-                    Place::Elsewhere(shard) => match self.answer_of(shard)? {
+                    Place::Elsewhere(shard) => match self.rows_of(shard, targets.len())? {
                         None => return self.pass_over(effects).map(|()| Flow::Next),
-                        Some(answer) => answer.chunks(targets.len().max(1)).map(<[Value]>::to_vec).collect(),
+                        Some(rows) => rows,
                     },
                     Place::Everywhere if self.fragment.program.shards > 1 => {
                         return Err(needs_general("a loop over rows of every shard"));
@@ -71,7 +71,9 @@ impl<'a> Run<'a> {
                         self.select(query, usize::MAX, true)?;
                         let rows = self.returned.take_rows();
                         if place == Place::Here && self.fragment.role.is_prepared() {
-                            self.ran.answers.statements.push(rows.iter().flatten().cloned().collect());
+                            let answers = &mut self.ran.answers.values;
+                            answers.push(Value::Int(rows.len() as i64));
+                            answers.extend(rows.iter().flatten().cloned());
                         }
                         rows
                     }

@@ -196,10 +196,7 @@ impl<'a> ProcedureCompiler<'a> {
         filter: Option<&Expr>,
     ) -> Result<Matches, SqlError> {
         if others.is_empty() {
-            let mut conditions = Vec::new();
-            if let Some(filter) = filter {
-                walk::conjuncts(filter, &mut conditions);
-            }
+            let conditions: Vec<&Expr> = filter.into_iter().flat_map(walk::conjuncts).collect();
             return Ok(Matches::Access(TableAccess::compile(
                 table,
                 relation,
@@ -344,9 +341,14 @@ pub(super) fn same_representation(from: &SqlType, to: &SqlType) -> bool {
     }
 }
 
-/// See [`CompiledUpdate::captures`]: an overwriting assignment keeps the value that it had.
+/// See [`CompiledUpdate::captures`]: an overwriting assignment keeps the value that it had, and a delta that
+/// can overflow although its sum does not (`x - q` adds `-q`) is worked out while its error still counts.
 fn captures(update: &Update, assignments: &[Assignment]) -> Option<Vec<Slot>> {
-    let by_row = |assignment: &Assignment| !matches!(assignment.kind, AssignmentKind::Assign);
+    let by_row = |assignment: &Assignment| match &assignment.kind {
+        AssignmentKind::Assign => false,
+        AssignmentKind::Add(CompiledExpr::Negate(_, ty)) => !ty.is_integer(),
+        _ => true,
+    };
     let alone = |expr: &Expr| !walk::has_subquery(expr) && !walk::is_volatile(expr);
     let lazy = update.from.is_empty()
         && assignments.iter().all(by_row)

@@ -1,11 +1,11 @@
 //! From bound expressions to compiled ones.
 
 use weir_sql::bound::{Expr, ExprKind};
-use weir_types::operator::{self, BinaryOp};
+use weir_types::operator::{self, BinaryOp, Comparison};
 use weir_types::pattern::LikePattern;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, Comparison, CompiledExpr, Like, Slice};
+use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, CompiledExpr, Like, Slice};
 use crate::exec::aggregate::CompiledAggregate;
 use crate::exec::compiler::Compiler;
 use crate::exec::query::subquery::{ArraySubquery, ExistsSubquery, QuantifiedSubquery, ScalarSubquery};

@@ -9,35 +9,24 @@ use super::{ArrayCompare, Binary, BinaryTest, Compare, CompiledExpr, Field, Like
 use crate::exec::access::unpack_row;
 use crate::exec::context::{Cx, Frame};
 
-/// An operand: borrowed where it lies in the frame or in the program, else computed.
-macro_rules! operand {
-    ($name:ident, $expr:expr, $cx:expr) => {
-        let computed;
-        let $name: Operand = if $expr.is_at_hand() {
-            Operand::AtHand
-        } else {
-            computed = $expr.eval($cx)?;
-            Operand::Computed(&computed)
-        };
-    };
-}
+/// An operand that is not at hand, computed; what is at hand is borrowed where it lies ([`Operand::get`]).
+/// In two steps, because a later operand may still have to be computed, which needs the frame.
+struct Operand(Option<Value>);
 
-enum Operand<'a> {
-    AtHand,
-    Computed(&'a Value),
-}
+impl Operand {
+    #[inline(always)]
+    fn of(expr: &CompiledExpr, cx: &mut Cx<'_>) -> Result<Operand, SqlError> {
+        match expr.is_at_hand() {
+            true => Ok(Operand(None)),
+            false => Ok(Operand(Some(expr.eval(cx)?))),
+        }
+    }
 
-impl<'a> Operand<'a> {
-    #[inline]
-    fn get(&self, expr: &'a CompiledExpr, frame: &'a Frame) -> &'a Value {
-        match self {
-            Operand::Computed(value) => value,
-            Operand::AtHand => match expr {
-                CompiledExpr::Slot(slot) => frame.get(*slot),
-                CompiledExpr::Constant(value) => value,
-                CompiledExpr::Element { array, index } => element(frame.get(*array), frame.get(*index)),
-                _ => &Value::Null,
-            },
+    #[inline(always)]
+    fn get<'a>(&'a self, expr: &'a CompiledExpr, frame: &'a Frame) -> &'a Value {
+        match &self.0 {
+            Some(value) => value,
+            None => expr.peek(frame).unwrap_or(&Value::Null),
         }
     }
 }
@@ -52,7 +41,7 @@ fn absent(left: &Value, right: &Value) -> Option<Truth> {
     }
 }
 
-/// A row that an outer join made up has no identity; its columns are NULL.
+/// Only single tables are read in place, so that the row is always there.
 #[inline]
 fn read_field(field: &Field, cx: &Cx<'_>) -> Value {
     match unpack_row(cx.frame.get(field.row)) {
@@ -75,15 +64,20 @@ fn element<'a>(array: &'a Value, index: &'a Value) -> &'a Value {
 }
 
 impl CompiledExpr {
-    #[inline]
-    pub fn is_at_hand(&self) -> bool {
+    #[inline(always)]
+    fn is_at_hand(&self) -> bool {
         matches!(self, CompiledExpr::Slot(_) | CompiledExpr::Constant(_) | CompiledExpr::Element { .. })
     }
 
     /// The value where it lies, if it need not be computed.
-    #[inline]
+    #[inline(always)]
     pub fn peek<'a>(&'a self, frame: &'a Frame) -> Option<&'a Value> {
-        self.is_at_hand().then(|| Operand::AtHand.get(self, frame))
+        match self {
+            CompiledExpr::Slot(slot) => Some(frame.get(*slot)),
+            CompiledExpr::Constant(value) => Some(value),
+            CompiledExpr::Element { array, index } => Some(element(frame.get(*array), frame.get(*index))),
+            _ => None,
+        }
     }
 
     /// The value; the user's error if there is none. What is frequent stands here, so that it needs little
@@ -98,7 +92,7 @@ impl CompiledExpr {
             CompiledExpr::Field(field) => Ok(read_field(field, cx)),
             CompiledExpr::Binary(binary) => eval_binary(binary, cx),
             CompiledExpr::Cast(cast) => {
-                operand!(value, cast.operand, cx);
+                let value = Operand::of(&cast.operand, cx)?;
                 match value.get(&cast.operand, cx.frame) {
                     absent @ (Value::Null | Value::Deferred) => Ok(absent.clone()),
                     value => scalar::cast(value, cast),
@@ -160,8 +154,8 @@ impl CompiledExpr {
                 scalar::array(element, elements)
             }
             CompiledExpr::Subscript(operands) => {
-                operand!(array, operands.0, cx);
-                operand!(index, operands.1, cx);
+                let array = Operand::of(&operands.0, cx)?;
+                let index = Operand::of(&operands.1, cx)?;
                 Ok(element(array.get(&operands.0, cx.frame), index.get(&operands.1, cx.frame)).clone())
             }
             CompiledExpr::Slice(slice) => eval_slice(slice, cx),
@@ -217,7 +211,7 @@ impl CompiledExpr {
                 Ok(truth)
             }
             CompiledExpr::LikeKnown { operand: expr, pattern, negated } => {
-                operand!(text, expr, cx);
+                let text = Operand::of(expr, cx)?;
                 Ok(match text.get(expr, cx.frame) {
                     Value::Text(text) => Truth::from(pattern.matches(text)? != *negated),
                     absent => Truth::of(absent),
@@ -241,7 +235,7 @@ impl CompiledExpr {
             }
             CompiledExpr::Not(operand) => Ok(operand.truth(cx)?.not()),
             CompiledExpr::IsNull { operand: expr, negated } => {
-                operand!(value, expr, cx);
+                let value = Operand::of(expr, cx)?;
                 Ok(match value.get(expr, cx.frame) {
                     Value::Deferred => Truth::Deferred,
                     Value::Record(fields) => scalar::record_is_null(fields, *negated),
@@ -254,8 +248,8 @@ impl CompiledExpr {
             }),
             CompiledExpr::IsDistinct { operands, negated } => {
                 let (left_expr, right_expr) = &**operands;
-                operand!(left, left_expr, cx);
-                operand!(right, right_expr, cx);
+                let left = Operand::of(left_expr, cx)?;
+                let right = Operand::of(right_expr, cx)?;
                 let left = left.get(left_expr, cx.frame);
                 let right = right.get(right_expr, cx.frame);
                 if left.is_deferred() || right.is_deferred() {
@@ -281,10 +275,16 @@ impl CompiledExpr {
 
 #[inline]
 fn eval_binary(binary: &Binary, cx: &mut Cx<'_>) -> Result<Value, SqlError> {
-    operand!(left, binary.left, cx);
-    operand!(right, binary.right, cx);
-    let left = left.get(&binary.left, cx.frame);
-    let right = right.get(&binary.right, cx.frame);
+    if let (Some(left), Some(right)) = (binary.left.peek(cx.frame), binary.right.peek(cx.frame)) {
+        return apply_binary(binary, left, right);
+    }
+    let left = Operand::of(&binary.left, cx)?;
+    let right = Operand::of(&binary.right, cx)?;
+    apply_binary(binary, left.get(&binary.left, cx.frame), right.get(&binary.right, cx.frame))
+}
+
+#[inline(always)]
+fn apply_binary(binary: &Binary, left: &Value, right: &Value) -> Result<Value, SqlError> {
     if let (Value::Int(left), Value::Int(right), Some(limit)) = (left, right, binary.integer_limit) {
         let result = match binary.name {
             BinaryOp::Add => left.checked_add(*right),
@@ -303,17 +303,23 @@ fn eval_binary(binary: &Binary, cx: &mut Cx<'_>) -> Result<Value, SqlError> {
 
 #[inline]
 fn eval_compare(node: &Compare, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
-    operand!(left, node.left, cx);
-    operand!(right, node.right, cx);
-    let left = left.get(&node.left, cx.frame);
-    let right = right.get(&node.right, cx.frame);
-    if let (Value::Int(left), Value::Int(right)) = (left, right) {
-        return Ok(Truth::from(node.test.accepts(left.cmp(right))));
+    if let (Some(left), Some(right)) = (node.left.peek(cx.frame), node.right.peek(cx.frame)) {
+        return Ok(test(node, left, right));
     }
-    Ok(match absent(left, right) {
+    let left = Operand::of(&node.left, cx)?;
+    let right = Operand::of(&node.right, cx)?;
+    Ok(test(node, left.get(&node.left, cx.frame), right.get(&node.right, cx.frame)))
+}
+
+#[inline(always)]
+fn test(node: &Compare, left: &Value, right: &Value) -> Truth {
+    if let (Value::Int(left), Value::Int(right)) = (left, right) {
+        return Truth::from(node.test.accepts(left.cmp(right)));
+    }
+    match absent(left, right) {
         None => Truth::from(node.test.accepts(compare(left, right))),
         Some(absent) => absent,
-    })
+    }
 }
 
 fn extremum(list: &[CompiledExpr], greatest: bool, cx: &mut Cx<'_>) -> Result<Value, SqlError> {
@@ -334,8 +340,8 @@ fn extremum(list: &[CompiledExpr], greatest: bool, cx: &mut Cx<'_>) -> Result<Va
 }
 
 fn eval_like(like: &Like, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
-    operand!(text, like.operand, cx);
-    operand!(pattern, like.pattern, cx);
+    let text = Operand::of(&like.operand, cx)?;
+    let pattern = Operand::of(&like.pattern, cx)?;
     let escape = like.escape.as_ref().map(|escape| escape.eval(cx)).transpose()?;
     let text = text.get(&like.operand, cx.frame);
     let pattern = pattern.get(&like.pattern, cx.frame);
@@ -349,10 +355,10 @@ fn eval_like(like: &Like, cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
 }
 
 fn eval_in_list(operand: &CompiledExpr, list: &[CompiledExpr], cx: &mut Cx<'_>) -> Result<Truth, SqlError> {
-    operand!(value, operand, cx);
+    let value = Operand::of(operand, cx)?;
     let mut truth = Truth::False;
     for expr in list {
-        operand!(element, expr, cx);
+        let element = Operand::of(expr, cx)?;
         let element = element.get(expr, cx.frame);
         let value = value.get(operand, cx.frame);
         truth = truth.or(match absent(value, element) {

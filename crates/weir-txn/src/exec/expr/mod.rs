@@ -10,6 +10,7 @@ mod truth;
 
 use weir_sql::bound::VolatileFunction;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
+use weir_types::operator::Comparison;
 use weir_types::{SqlError, SqlType, Value};
 
 pub use compile::compile_list;
@@ -20,17 +21,6 @@ use super::slots::Slot;
 
 /// Of two values that are neither NULL nor deferred.
 pub type BinaryFunction = fn(&Value, &Value) -> Result<Value, SqlError>;
-
-/// Which orders a comparison accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
 
 #[derive(Debug)]
 pub enum CompiledExpr {
@@ -175,44 +165,6 @@ pub struct Slice {
     pub array: CompiledExpr,
     pub lower: Option<CompiledExpr>,
     pub upper: Option<CompiledExpr>,
-}
-
-impl Comparison {
-    #[inline]
-    pub fn accepts(self, order: std::cmp::Ordering) -> bool {
-        match self {
-            Comparison::Equal => order.is_eq(),
-            Comparison::NotEqual => order.is_ne(),
-            Comparison::Less => order.is_lt(),
-            Comparison::LessOrEqual => order.is_le(),
-            Comparison::Greater => order.is_gt(),
-            Comparison::GreaterOrEqual => order.is_ge(),
-        }
-    }
-
-    pub fn of(op: weir_types::operator::BinaryOp) -> Option<Comparison> {
-        use weir_types::operator::BinaryOp;
-        Some(match op {
-            BinaryOp::Equal => Comparison::Equal,
-            BinaryOp::NotEqual => Comparison::NotEqual,
-            BinaryOp::Less => Comparison::Less,
-            BinaryOp::LessOrEqual => Comparison::LessOrEqual,
-            BinaryOp::Greater => Comparison::Greater,
-            BinaryOp::GreaterOrEqual => Comparison::GreaterOrEqual,
-            _ => return None,
-        })
-    }
-
-    /// The comparison that holds of `(b, a)` where this one holds of `(a, b)`.
-    pub fn mirrored(self) -> Comparison {
-        match self {
-            Comparison::Less => Comparison::Greater,
-            Comparison::LessOrEqual => Comparison::GreaterOrEqual,
-            Comparison::Greater => Comparison::Less,
-            Comparison::GreaterOrEqual => Comparison::LessOrEqual,
-            same => same,
-        }
-    }
 }
 
 impl BinaryTest {

@@ -103,7 +103,7 @@ fn flatten<'a>(item: &'a FromItem, leaves: &mut Vec<Leaf<'a>>, conditions: &mut 
     if let FromItem::Join { kind: JoinKind::Inner | JoinKind::Cross, left, right, on } = item {
         flatten(left, leaves, conditions);
         flatten(right, leaves, conditions);
-        on.iter().for_each(|on| walk::conjuncts(on, conditions));
+        conditions.extend(on.iter().flat_map(walk::conjuncts));
         return;
     }
     leaves.push(Leaf { item, relations: walk::item_relations(item), needs: Relations::new() });
@@ -356,8 +356,7 @@ fn outer_join(
     local.extend(inner_relations.iter().copied());
     let reads =
         |expr: &Expr| -> Relations { walk::relations_read(expr).intersection(&local).copied().collect() };
-    let mut on_conditions = Vec::new();
-    on.iter().for_each(|on| walk::conjuncts(on, &mut on_conditions));
+    let on_conditions: Vec<&Expr> = on.into_iter().flat_map(walk::conjuncts).collect();
     let full = kind == JoinKind::Full;
     // Conditions over the kept side alone can go below the join; the others see its NULLs.
     let (below, above): (Vec<&Expr>, Vec<&Expr>) =

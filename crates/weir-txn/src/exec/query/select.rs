@@ -46,8 +46,7 @@ struct Group {
 
 impl CompiledSelect {
     pub fn compile(select: &Select, compiler: &mut Compiler<'_>) -> Result<CompiledSelect, SqlError> {
-        let mut conditions = Vec::new();
-        select.filter.iter().for_each(|filter| walk::conjuncts(filter, &mut conditions));
+        let conditions: Vec<&Expr> = select.filter.iter().flat_map(walk::conjuncts).collect();
         let items: Vec<_> = select.from.iter().collect();
         let mut source = plan_from(&items, conditions, compiler)?.node;
         let distinct = matches!(select.distinct, Distinct::Rows);
@@ -250,8 +249,8 @@ fn outside_aggregates<'a>(expr: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
         return;
     }
     visit(expr);
-    walk::each_child(expr, &mut |child| outside_aggregates(child, visit), &mut |_| {});
-    walk::each_child(expr, &mut |_| {}, &mut |query| walk::each_query_expr(query, visit));
+    walk::parts(expr).into_iter().for_each(|part| outside_aggregates(part, visit));
+    walk::subquery(expr).into_iter().for_each(|query| walk::each_expr_of_query(query, visit));
 }
 
 impl TableAccess {

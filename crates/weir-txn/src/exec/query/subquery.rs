@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use weir_sql::bound::{Distinct, Expr, ExprKind, OutputColumn, Query, QueryBody, Select};
-use weir_types::operator::BinaryOp;
+use weir_types::operator::{BinaryOp, Comparison};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::CompiledQuery;
@@ -17,7 +17,7 @@ use crate::exec::compiler::Compiler;
 use crate::exec::context::{Cell, Cx};
 use crate::exec::expr::compile::{binary_test, compile_list};
 use crate::exec::expr::eval::quantified;
-use crate::exec::expr::{BinaryTest, Comparison, CompiledExpr, Truth};
+use crate::exec::expr::{BinaryTest, CompiledExpr, Truth};
 use crate::exec::slots::CellId;
 use crate::exec::walk::{self, Relations};
 
@@ -117,8 +117,7 @@ fn correlation(query: &Query) -> Option<Correlation<'_>> {
     if !elsewhere.is_disjoint(&outer_relations) {
         return None;
     }
-    let mut conditions = Vec::new();
-    select.filter.iter().for_each(|filter| walk::conjuncts(filter, &mut conditions));
+    let conditions: Vec<&Expr> = select.filter.iter().flat_map(walk::conjuncts).collect();
     let mut correlation = Correlation { inner: vec![], outer: vec![], conditions: vec![], rest: vec![] };
     for condition in conditions {
         if walk::relations_read(condition).is_disjoint(&outer_relations) {

@@ -5,10 +5,10 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::text::to_text;
 use weir_types::{SqlError, SqlState, Value};
 
-use super::{CompiledInsert, ForeignKeyRule, eval_alone};
-use crate::exec::call::{Run, Stop, internal};
-use crate::exec::expr::CompiledExpr;
-use crate::exec::routing::{shard_of, shard_of_integer};
+use super::operation::eval_alone;
+use super::{CompiledInsert, ForeignKeyRule};
+use crate::exec::call::{Place, Run, Stop, internal};
+use crate::exec::routing::shard_of;
 use crate::storage::{KeyBytes, Rows, TableSchema, key::push_key};
 
 impl Run<'_> {
@@ -81,9 +81,7 @@ impl Run<'_> {
         rule: &ForeignKeyRule,
         values: &[Value],
     ) -> Result<(), Stop> {
-        let key_values: SmallVec<[&Value; 6]> =
-            rule.key_columns.iter().map(|&column| &values[column]).collect();
-        if key_values.iter().any(|value| value.is_null()) {
+        if rule.key_columns.iter().any(|&column| values[column].is_null()) {
             return Ok(());
         }
         let shards = self.fragment.program.shards;
@@ -97,64 +95,64 @@ impl Run<'_> {
                 return Ok(());
             }
         }
-        self.require_parent(table, rule, &key_values)
+        let index = &self.fragment.program.schema.table(rule.parent).indexes[rule.parent_index];
+        let mut key = KeyBytes::new();
+        for (index_column, &column) in index.columns.iter().zip(&rule.key_columns) {
+            push_key(&mut key, &values[column], index_column);
+        }
+        match self.has_parent(rule, key)? {
+            true => Ok(()),
+            false => Err(self.parent_missing(table, rule, &|at| values[rule.key_columns[at]].clone()).into()),
+        }
     }
 
-    pub(super) fn require_parent(
-        &mut self,
-        table: TableId,
-        rule: &ForeignKeyRule,
-        key_values: &[&Value],
-    ) -> Result<(), Stop> {
-        let program = self.fragment.program;
-        let parent = program.schema.table(rule.parent);
-        let index = &parent.indexes[rule.parent_index];
-        let mut key = KeyBytes::new();
-        for (column, value) in index.columns.iter().zip(key_values) {
-            push_key(&mut key, value, column);
-        }
+    /// Whether the row that the foreign key names is here, and will stay.
+    fn has_parent(&mut self, rule: &ForeignKeyRule, key: KeyBytes) -> Result<bool, Stop> {
         // The lines of an order all have the same parent; where nobody deletes parents, one look is enough.
         let last = self.parent_seen.as_ref();
         if last.is_some_and(|(table, index, seen)| {
             (*table, *index, seen) == (rule.parent, rule.parent_index, &key)
         }) {
-            return Ok(());
+            return Ok(true);
         }
-        match self.fragment.storage.get(rule.parent, rule.parent_index, &key) {
-            Some(row) if rule.parent_may_go => self.claim_row(rule.parent, row.row),
-            Some(_) => {
-                if rule.together {
-                    self.parent_seen = Some((rule.parent, rule.parent_index, key));
-                }
-                Ok(())
-            }
-            None => {
-                let schema = program.schema.table(table);
-                let names: Vec<&str> =
-                    rule.key_columns.iter().map(|&column| schema.column_names[column].as_str()).collect();
-                let texts: Vec<String> = rule
-                    .key_columns
-                    .iter()
-                    .zip(key_values)
-                    .map(|(&column, value)| to_text(value, &schema.types[column]))
-                    .collect();
-                Err(SqlError::new(
-                    SqlState::FOREIGN_KEY_VIOLATION,
-                    format!(
-                        "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
-                        schema.name, rule.name
-                    ),
-                )
-                .with_detail(format!(
-                    "Key ({})=({}) is not present in table \"{}\".",
-                    names.join(", "),
-                    texts.join(", "),
-                    parent.name
-                ))
-                .with_constraint(rule.name.clone())
-                .into())
-            }
+        let Some(row) = self.fragment.storage.get(rule.parent, rule.parent_index, &key) else {
+            return Ok(false);
+        };
+        if rule.parent_may_go {
+            self.claim_row(rule.parent, row.row)?;
+        } else if rule.together {
+            self.parent_seen = Some((rule.parent, rule.parent_index, key));
         }
+        Ok(true)
+    }
+
+    /// PostgreSQL's 23503; `value` is that of the key's n-th column.
+    #[cold]
+    fn parent_missing(
+        &self,
+        table: TableId,
+        rule: &ForeignKeyRule,
+        value: &dyn Fn(usize) -> Value,
+    ) -> SqlError {
+        let schema = self.fragment.program.schema.table(table);
+        let names: Vec<&str> =
+            rule.key_columns.iter().map(|&column| schema.column_names[column].as_str()).collect();
+        let text = |(at, &column): (usize, &ColumnIndex)| to_text(&value(at), &schema.types[column]);
+        let texts: Vec<String> = rule.key_columns.iter().enumerate().map(text).collect();
+        SqlError::new(
+            SqlState::FOREIGN_KEY_VIOLATION,
+            format!(
+                "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+                schema.name, rule.name
+            ),
+        )
+        .with_detail(format!(
+            "Key ({})=({}) is not present in table \"{}\".",
+            names.join(", "),
+            texts.join(", "),
+            self.fragment.program.schema.table(rule.parent).name
+        ))
+        .with_constraint(rule.name.clone())
     }
 
     /// An INSERT runs elsewhere, but a parent that it refers to may live here.
@@ -163,38 +161,33 @@ impl Run<'_> {
         for distant in &insert.distant_parents {
             let rule = &program.rules[insert.table.0 as usize].foreign_keys[distant.rule];
             for (partition, key) in &distant.rows {
-                if !self.is_home_of(partition)? {
+                if self.place_of(partition)? != Place::Here {
                     continue;
                 }
-                let key: Result<SmallVec<[Value; 6]>, SqlError> =
-                    key.iter().map(|expr| self.eval(expr)).collect();
-                let key = key?;
-                if key.iter().any(|value| matches!(value, Value::Deferred)) {
+                let mut values: SmallVec<[Value; 6]> = SmallVec::new();
+                for expr in key {
+                    values.push(self.eval(expr)?);
+                }
+                if values.iter().any(Value::is_deferred) {
                     return Err(internal(format!(
                         "the parent of {} cannot be looked up before it is known",
                         rule.name
                     )));
                 }
-                if !key.iter().any(Value::is_null) {
-                    let key: SmallVec<[&Value; 6]> = key.iter().collect();
-                    self.require_parent(insert.table, rule, &key)?;
+                if values.iter().any(Value::is_null) {
+                    continue;
+                }
+                let index = &program.schema.table(rule.parent).indexes[rule.parent_index];
+                let mut key = KeyBytes::new();
+                for (column, value) in index.columns.iter().zip(&values) {
+                    push_key(&mut key, value, column);
+                }
+                if !self.has_parent(rule, key)? {
+                    return Err(self.parent_missing(insert.table, rule, &|at| values[at].clone()).into());
                 }
             }
         }
         Ok(())
-    }
-
-    /// Whether rows with this partition key live here.
-    pub(super) fn is_home_of(&mut self, partition: &[CompiledExpr]) -> Result<bool, SqlError> {
-        let shards = self.fragment.program.shards;
-        if let [key] = partition
-            && let Some(Value::Int(value)) = key.peek(&self.frame)
-        {
-            return Ok(shard_of_integer(*value, shards) == self.fragment.here);
-        }
-        let values: Result<Vec<Value>, SqlError> = partition.iter().map(|expr| self.eval(expr)).collect();
-        let values = values?;
-        Ok(!values.iter().any(Value::is_null) && shard_of(&values, shards) == self.fragment.here)
     }
 }
 

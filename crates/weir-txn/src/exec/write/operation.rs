@@ -1,0 +1,152 @@
+//! What an update of a row is as an operation: what others fold, later and without this transaction.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use weir_sql::catalog::ColumnIndex;
+use weir_types::{SqlError, SqlState, Value};
+
+use super::{Assignment, AssignmentKind, CompiledUpdate};
+use crate::exec::call::Run;
+use crate::exec::context::{Cx, Environment, Frame};
+use crate::exec::expr::CompiledExpr;
+use crate::exec::slots::Slot;
+use crate::storage::{ColumnChange, ColumnOperation, Operation, RowFunction, RowStatement};
+
+/// An `Apply` with what it captured.
+#[derive(Debug)]
+struct RowApply {
+    value: Arc<CompiledExpr>,
+    columns: Arc<[(ColumnIndex, Slot)]>,
+    captured: Vec<(Slot, Value)>,
+    slots: usize,
+    cells: usize,
+    transaction_time: i64,
+}
+
+/// An UPDATE of one row that nobody may have to fold, so that its operations are not worked out yet.
+#[derive(Debug)]
+struct CapturedUpdate {
+    update: Arc<CompiledUpdate>,
+    /// By `update.captures`.
+    values: SmallVec<[Value; 4]>,
+    transaction_time: i64,
+}
+
+impl RowStatement for CapturedUpdate {
+    fn columns(&self) -> Result<Vec<ColumnOperation>, SqlError> {
+        let mut frame = Frame::default();
+        frame.grow(self.update.slots, self.update.cells);
+        for (slot, value) in self.update.captures.iter().flatten().zip(&self.values) {
+            frame.set(*slot, value.clone());
+        }
+        let columns = self.update.assignments.iter().map(|assignment| {
+            let eval = |expr: &CompiledExpr| eval_alone(expr, &mut frame, self.transaction_time);
+            let change = assignment.kind.change(&self.update, assignment, self.transaction_time, eval)?;
+            Ok(ColumnOperation { column: assignment.column, change })
+        });
+        columns.collect()
+    }
+}
+
+impl AssignmentKind {
+    /// The operation of an assignment; `eval` evaluates where the row is found or, later, alone.
+    fn change(
+        &self,
+        update: &CompiledUpdate,
+        assignment: &Assignment,
+        transaction_time: i64,
+        mut eval: impl FnMut(&CompiledExpr) -> Result<Value, SqlError>,
+    ) -> Result<ColumnChange, SqlError> {
+        Ok(match self {
+            AssignmentKind::Assign => ColumnChange::Assign(eval(&assignment.value)?),
+            AssignmentKind::Add(delta) => ColumnChange::Add(eval(delta)?),
+            AssignmentKind::Max(value) => ColumnChange::Max(eval(value)?),
+            AssignmentKind::Min(value) => ColumnChange::Min(eval(value)?),
+            AssignmentKind::Apply { columns, variables } => {
+                let captured: Result<Vec<(Slot, Value)>, SqlError> =
+                    variables.iter().map(|&slot| Ok((slot, eval(&CompiledExpr::Slot(slot))?))).collect();
+                ColumnChange::Apply(Arc::new(RowApply {
+                    value: assignment.value.clone(),
+                    columns: columns.clone(),
+                    captured: captured?,
+                    slots: update.slots,
+                    cells: update.cells,
+                    transaction_time,
+                }))
+            }
+        })
+    }
+}
+
+/// An expression over one row asks for no sequence and no chance.
+struct NoEnvironment;
+
+impl Environment for NoEnvironment {
+    fn next_value(&mut self, _: weir_sql::catalog::SequenceId) -> Result<Value, SqlError> {
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "nextval is not supported here"))
+    }
+
+    fn current_value(&mut self, _: weir_sql::catalog::SequenceId) -> Result<Value, SqlError> {
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "currval is not supported here"))
+    }
+
+    fn volatile(&mut self, _: weir_sql::bound::VolatileFunction) -> Result<Value, SqlError> {
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "a volatile function is not supported here"))
+    }
+}
+
+/// Evaluates an expression that reads nothing but the frame.
+pub(in crate::exec) fn eval_alone(
+    expr: &CompiledExpr,
+    frame: &mut Frame,
+    transaction_time: i64,
+) -> Result<Value, SqlError> {
+    expr.eval(&mut Cx {
+        frame,
+        rows: &crate::storage::NoRows,
+        transaction_time,
+        environment: &mut NoEnvironment,
+    })
+}
+
+impl RowFunction for RowApply {
+    fn evaluate(&self, read: &dyn Fn(ColumnIndex) -> Value) -> Result<Value, SqlError> {
+        let mut frame = Frame::default();
+        frame.grow(self.slots, self.cells);
+        for (slot, value) in &self.captured {
+            frame.set(*slot, value.clone());
+        }
+        for &(column, slot) in self.columns.iter() {
+            frame.set(slot, read(column));
+        }
+        eval_alone(&self.value, &mut frame, self.transaction_time)
+    }
+}
+
+impl Run<'_> {
+    /// `changes`: what the assignments gave.
+    pub(super) fn operation(
+        &mut self,
+        update: &Arc<CompiledUpdate>,
+        changes: &[(ColumnIndex, Value)],
+    ) -> Result<Operation, SqlError> {
+        let overwrite = self.fragment.bugs.overwrite;
+        let transaction_time = self.transaction_time;
+        if let (Some(captures), false) = (&update.captures, overwrite) {
+            let values = captures.iter().map(|&slot| self.frame.get(slot).clone()).collect();
+            let update = update.clone();
+            return Ok(Operation::Statement(Arc::new(CapturedUpdate { update, values, transaction_time })));
+        }
+        let mut columns = Vec::with_capacity(changes.len());
+        for (assignment, (column, value)) in update.assignments.iter().zip(changes) {
+            let change = match &assignment.kind {
+                _ if overwrite => ColumnChange::Assign(value.clone()),
+                AssignmentKind::Assign => ColumnChange::Assign(value.clone()),
+                kind => kind.change(update, assignment, transaction_time, |expr| self.eval(expr))?,
+            };
+            columns.push(ColumnOperation { column: *column, change });
+        }
+        Ok(Operation::Update(columns.into()))
+    }
+}
