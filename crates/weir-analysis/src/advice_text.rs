@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use comfy_table::{Cell, Color};
 use weir_sql::Application;
 
 use crate::Analysis;
 use crate::anomaly::{Anomaly, AnomalyKind};
 use crate::registry;
-use crate::text::{TextStyle, wrap};
+use crate::text::{TextStyle, cell, constrain, table, wrap};
 
 /// More of them are told by name only.
 const TOLD_MAX: usize = 12;
@@ -65,4 +66,37 @@ fn one(app: &Application, anomaly: &Anomaly, style: TextStyle, text: &mut String
         wrap(&format!("Remedy: {remedy}."), indent, style.width, text);
     }
     text.push('\n');
+}
+
+/// What would make transactions cheaper, below the plan.
+pub fn suggestions(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
+    let found = &analysis.suggestions;
+    if !found.list.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nWhat would make it cheaper; each was analysed, and nothing gets dearer by it:\n"
+        );
+        let mut table = table(style, &["transaction", "gain", "suggestion"]);
+        for suggestion in &found.list {
+            let also = match suggestion.also.len() {
+                0 => String::new(),
+                n => format!(" (and {n} more)"),
+            };
+            table.add_row(vec![
+                Cell::new(format!("{}{also}", app.procedures[suggestion.transaction].name)),
+                cell(style, suggestion.before.change_to(&suggestion.after), Color::Green),
+                Cell::new(format!("{}\n{}", suggestion.text, suggestion.edit)),
+            ]);
+        }
+        constrain(&mut table, 2);
+        let _ = writeln!(text, "{table}");
+    }
+    if found.not_tried > 0 {
+        let words = "changes that might help were not tried: there are too many to analyse each.";
+        let _ = writeln!(text, "{} {words}", found.not_tried);
+    }
+    if found.in_part && !found.list.is_empty() {
+        let words = "Each was analysed beside the transactions that have a table in common with it.";
+        let _ = writeln!(text, "{words}");
+    }
 }

@@ -9,6 +9,7 @@ use crate::invariant::column_list;
 use crate::partitioning::{Clause, Conflict, Key, reason, reason_rows, where_clause};
 use crate::plan::{Guard, Placement};
 use crate::registry;
+use crate::suggest::{Cost, Suggestion};
 
 pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
     json!({
@@ -19,6 +20,8 @@ pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
         "partitioning": partitioning(app, analysis),
         "verdicts": verdicts(app, analysis),
         "verdicts_untouched": if is_large(analysis) { analysis.pairs() - analysis.verdicts.len() } else { 0 },
+        "suggestions": suggestions(app, analysis),
+        "suggestions_not_tried": analysis.suggestions.not_tried,
         "diagnostics": diagnostics(app, analysis),
     })
 }
@@ -256,6 +259,25 @@ fn verdicts(app: &Application, analysis: &Analysis) -> Vec<Value> {
 fn is_large(analysis: &Analysis) -> bool {
     const PAIRS_MAX: usize = 100_000;
     analysis.pairs() > PAIRS_MAX
+}
+
+fn suggestions(app: &Application, analysis: &Analysis) -> Vec<Value> {
+    let cost = |cost: &Cost| json!({"mechanism": cost.mechanism.name(), "round_trips": cost.round_trips, "guards": cost.guards});
+    let one = |suggestion: &Suggestion| {
+        let names = suggestion.also.iter().map(|&other| app.procedures[other].name.as_str());
+        json!({
+            "transaction": app.procedures[suggestion.transaction].name,
+            "invariant": suggestion.invariant,
+            "text": suggestion.text,
+            "edit": suggestion.edit,
+            "before": cost(&suggestion.before),
+            "after": cost(&suggestion.after),
+            "gain": suggestion.before.change_to(&suggestion.after),
+            "also": names.collect::<Vec<_>>(),
+            "verified": if analysis.suggestions.in_part { "in part" } else { "whole" },
+        })
+    };
+    analysis.suggestions.list.iter().map(one).collect()
 }
 
 fn diagnostics(app: &Application, analysis: &Analysis) -> Vec<Value> {

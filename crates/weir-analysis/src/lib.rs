@@ -23,6 +23,7 @@ pub mod plan;
 mod planner;
 pub mod registry;
 mod rules;
+pub mod suggest;
 mod text;
 pub mod verdict;
 mod world;
@@ -40,6 +41,7 @@ pub use partitioning::{Partitioning, Weights};
 pub use plan::{
     Class, Guard, GuardKind, Mechanism, Placement, Plan, Requirement, RoundTrips, TransactionPlan,
 };
+pub use suggest::{Suggestion, Suggestions, suggestions};
 pub use text::{TextStyle, to_text};
 pub use verdict::{Alone, DecidedBy, Rule, Verdict};
 
@@ -58,6 +60,8 @@ pub struct Analysis {
     pub anomalies: Vec<Anomaly>,
     /// What the mechanism keeps away from a transaction that would be open to it.
     pub prevented: Vec<Prevented>,
+    /// What [`suggest`] has found; empty until it is asked.
+    pub suggestions: Suggestions,
     pub diagnostics: Vec<Finding>,
 }
 
@@ -106,5 +110,16 @@ pub fn analyze_weighted(app: &Application, weights: &Weights) -> Analysis {
             verdicts.push(outcome.into_verdict(invariant, procedure));
         }
     }
-    Analysis { invariants, effects, verdicts, partitioning, plan, anomalies, prevented, diagnostics }
+    let suggestions = Suggestions::default();
+    Analysis {
+        invariants,
+        effects,
+        verdicts,
+        partitioning,
+        plan,
+        anomalies,
+        prevented,
+        suggestions,
+        diagnostics,
+    }
 }

@@ -38,6 +38,7 @@ pub fn to_text(app: &Application, analysis: &Analysis, style: TextStyle) -> Stri
         let _ = writeln!(text, "{}\n", if own { BESIDES } else { ALONE });
     }
     let _ = writeln!(text, "{}", plan_table(app, analysis, style));
+    advice_text::suggestions(app, analysis, style, &mut text);
     text.push('\n');
     refused(app, analysis, style, &mut text);
     summary(app, analysis, &mut text);
@@ -47,12 +48,12 @@ pub fn to_text(app: &Application, analysis: &Analysis, style: TextStyle) -> Stri
     text
 }
 
-fn cell(style: TextStyle, text: impl ToString, colour: Color) -> Cell {
+pub(crate) fn cell(style: TextStyle, text: impl ToString, colour: Color) -> Cell {
     let cell = Cell::new(text);
     if style.colours { cell.fg(colour) } else { cell }
 }
 
-fn table(style: TextStyle, header: &[&str]) -> Table {
+pub(crate) fn table(style: TextStyle, header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(UTF8_FULL_CONDENSED)
@@ -72,7 +73,7 @@ fn table(style: TextStyle, header: &[&str]) -> Table {
 }
 
 /// Names are not broken, and the last column, which explains, has room.
-fn constrain(table: &mut Table, last: usize) {
+pub(crate) fn constrain(table: &mut Table, last: usize) {
     if let Some(column) = table.column_mut(0) {
         column.set_constraint(ColumnConstraint::ContentWidth);
     }

@@ -44,20 +44,15 @@ pub(crate) fn has_transactions(procedures: &[Procedure]) -> bool {
 }
 
 fn writes(steps: &[Step]) -> bool {
-    steps.iter().any(|step| match &step.kind {
-        StepKind::Sql { statement, .. } => !matches!(**statement, Statement::Query(_)),
-        StepKind::Opaque(opaque) => !opaque.writes.is_empty(),
-        StepKind::If { branches, otherwise } => {
-            branches.iter().any(|(_, body)| writes(body)) || writes(otherwise)
+    let mut found = false;
+    walk::each_step(steps, &mut |step| {
+        found |= match &step.kind {
+            StepKind::Sql { statement, .. } => !matches!(**statement, Statement::Query(_)),
+            StepKind::Opaque(opaque) => !opaque.writes.is_empty(),
+            _ => false,
         }
-        StepKind::ForRange { body, .. }
-        | StepKind::ForQuery { body, .. }
-        | StepKind::ForEach { body, .. }
-        | StepKind::While { body, .. }
-        | StepKind::Loop { body, .. }
-        | StepKind::Block { body, .. } => writes(body),
-        _ => false,
-    })
+    });
+    found
 }
 
 /// A procedure that is one statement of its parameters.

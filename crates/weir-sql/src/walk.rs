@@ -1,6 +1,6 @@
 //! Walks over bound trees: an expression's parts, the columns that it reads, and a query's relations.
 
-use crate::bound::{Expr, ExprKind, FromItem, Query, QueryBody, RelationId};
+use crate::bound::{Expr, ExprKind, FromItem, Query, QueryBody, RelationId, Step, StepKind};
 use crate::catalog::{ColumnIndex, TableId};
 use crate::source::Span;
 
@@ -320,4 +320,44 @@ impl Change for Renumber<'_> {
 /// Gives every relation of a query another number, so that its copy can stand in another statement.
 pub fn renumber(query: &mut Query, number: &mut dyn FnMut(RelationId) -> RelationId) {
     change_query(query, &mut Renumber(number));
+}
+
+/// Every step of a body, those of loops, branches and blocks included, each before what it holds.
+pub fn each_step<'a>(steps: &'a [Step], visit: &mut dyn FnMut(&'a Step)) {
+    for step in steps {
+        visit(step);
+        match &step.kind {
+            StepKind::If { branches, otherwise } => {
+                branches.iter().for_each(|(_, body)| each_step(body, visit));
+                each_step(otherwise, visit);
+            }
+            StepKind::ForRange { body, .. }
+            | StepKind::ForQuery { body, .. }
+            | StepKind::ForEach { body, .. }
+            | StepKind::While { body, .. }
+            | StepKind::Loop { body, .. }
+            | StepKind::Block { body, .. } => each_step(body, visit),
+            _ => {}
+        }
+    }
+}
+
+/// Every list of steps, the whole body first, to change it.
+pub fn change_bodies(steps: &mut Vec<Step>, change: &mut dyn FnMut(&mut Vec<Step>)) {
+    change(steps);
+    for step in steps {
+        match &mut step.kind {
+            StepKind::If { branches, otherwise } => {
+                branches.iter_mut().for_each(|(_, body)| change_bodies(body, change));
+                change_bodies(otherwise, change);
+            }
+            StepKind::ForRange { body, .. }
+            | StepKind::ForQuery { body, .. }
+            | StepKind::ForEach { body, .. }
+            | StepKind::While { body, .. }
+            | StepKind::Loop { body, .. }
+            | StepKind::Block { body, .. } => change_bodies(body, change),
+            _ => {}
+        }
+    }
 }

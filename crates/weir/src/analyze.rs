@@ -10,7 +10,8 @@ use crate::output::{self, Failure};
 use crate::{application, input, live, report, settings};
 
 pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
-    let loaded = Loaded::of(read(arguments)?);
+    let mut loaded = Loaded::of(read(arguments)?);
+    loaded.analysis.suggestions = weir_analysis::suggestions(&loaded.application, &loaded.analysis);
     let text = match arguments.format {
         AnalyzeFormat::Text => loaded.plan_text(),
         AnalyzeFormat::Json => {

@@ -1,0 +1,232 @@
+//! Suggestions: changes of the application that make a costly verdict cheaper, each verified by analysing the
+//! changed application.
+//!
+//! A suggestion is an edit of the bound application ([`edit`]), proposed by the rule that has decided a costly
+//! verdict. It is told only if the analysis of the edited application finds the transaction cheaper and no other
+//! one dearer; what it changes in the meaning (gaps, children that go too) is in its words, for a person to weigh.
+//! The number of analyses is bounded, and a large application is analysed without the transactions that have
+//! no table in common with the edit.
+
+mod edit;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_sql::Application;
+use weir_sql::bound::StepKind;
+use weir_sql::catalog::TableId;
+use weir_sql::walk;
+
+use crate::Analysis;
+use crate::plan::{Mechanism, TransactionPlan};
+use edit::Candidate;
+
+/// An application with at most so many pairs is analysed as a whole each time.
+const WHOLE_PAIRS_MAX: usize = 20_000;
+/// What all analyses together may look at: pairs of a transaction and an invariant.
+const PAIRS_MAX: usize = 2_000_000;
+const ANALYSES_MAX: usize = 48;
+
+/// A change that makes a transaction cheaper, verified by analysing the changed application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suggestion {
+    pub transaction: usize,
+    /// The invariant whose verdict costs; `None` where it is the placement.
+    pub invariant: Option<String>,
+    /// What to change, and what one gives up by it.
+    pub text: String,
+    /// The change as SQL.
+    pub edit: String,
+    pub before: Cost,
+    pub after: Cost,
+    /// Others that get cheaper by it.
+    pub also: Vec<usize>,
+}
+
+/// What a transaction costs until its client has the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cost {
+    pub mechanism: Mechanism,
+    pub round_trips: u32,
+    /// `claim on users (name)`.
+    pub guards: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Suggestions {
+    pub list: Vec<Suggestion>,
+    /// Edits that nobody has looked at, because there were too many.
+    pub not_tried: usize,
+    /// Edits were judged beside the transactions only that have tables in common with them.
+    pub in_part: bool,
+}
+
+impl Cost {
+    fn of(app: &Application, plan: &TransactionPlan) -> Cost {
+        let guard = |guard: &crate::Guard| {
+            let shared = if guard.shared { "shared " } else { "" };
+            format!("{shared}{} on {}", guard.kind.name(), crate::json::guard_on(app, guard))
+        };
+        Cost {
+            mechanism: plan.mechanism,
+            round_trips: plan.round_trips,
+            guards: plan.guards.iter().map(guard).collect(),
+        }
+    }
+
+    /// Ordered is dearer than anything with guards.
+    fn rank(&self) -> (Mechanism, u32, usize) {
+        let family = if self.mechanism.is_ordered_family() { self.mechanism } else { Mechanism::Merge };
+        (family, self.round_trips, self.guards.len())
+    }
+
+    fn is_dearer_than(&self, other: &Cost) -> bool {
+        let ((family, trips, guards), (was, trips_before, guards_before)) = (self.rank(), other.rank());
+        // Who leaves the ordered family may need a guard instead, and a message more.
+        let left = family < was;
+        family > was || !left && (trips > trips_before || guards > guards_before)
+    }
+
+    fn is_cheaper_than(&self, other: &Cost) -> bool {
+        !self.is_dearer_than(other) && self.rank() != other.rank()
+    }
+
+    /// "2 → 1 round trips, no claim on users (name)".
+    pub fn change_to(&self, after: &Cost) -> String {
+        let mut parts = Vec::new();
+        if self.mechanism.is_ordered_family() && self.mechanism != after.mechanism {
+            parts.push(format!("{} → {}", self.mechanism.name(), after.mechanism.name()));
+        }
+        if self.round_trips != after.round_trips {
+            parts.push(format!("{} → {} round trips", self.round_trips, after.round_trips));
+        }
+        let gone = |from: &Cost, to: &Cost| {
+            let mut list: Vec<String> =
+                from.guards.iter().filter(|guard| !to.guards.contains(guard)).cloned().collect();
+            list.dedup();
+            list
+        };
+        parts.extend(gone(self, after).into_iter().map(|guard| format!("no {guard}")));
+        parts.extend(gone(after, self).into_iter().map(|guard| format!("{guard} instead")));
+        parts.join(", ")
+    }
+}
+
+/// Looks for suggestions; analyses the edited application for each that it tries.
+pub fn suggestions(app: &Application, analysis: &Analysis) -> Suggestions {
+    let mut candidates = edit::candidates(app, analysis);
+    // The dearest transactions first.
+    candidates.sort_by_key(|candidate| {
+        let plan = &analysis.plan.transactions[candidate.transaction];
+        std::cmp::Reverse(Cost::of(app, plan).rank())
+    });
+    let whole = analysis.pairs() <= WHOLE_PAIRS_MAX;
+    let mut found = Suggestions { in_part: !whole, ..Suggestions::default() };
+    let mut befores: BTreeMap<BTreeSet<usize>, Analysis> = BTreeMap::new();
+    let (mut tried, mut spent): (BTreeSet<String>, usize) = (BTreeSet::new(), 0);
+    for candidate in candidates {
+        if !tried.insert(candidate.edit.clone()) {
+            continue;
+        }
+        if tried.len() > ANALYSES_MAX || spent > PAIRS_MAX {
+            found.not_tried += 1;
+            continue;
+        }
+        let kept = if whole { (0..app.procedures.len()).collect() } else { near(app, analysis, &candidate) };
+        spent += kept.len() * analysis.invariants.len().min(1000);
+        let before = match whole {
+            true => analysis,
+            false => befores.entry(kept.clone()).or_insert_with(|| crate::analyze(&only(app, &kept))),
+        };
+        let mut edited = only(app, &kept);
+        if !(candidate.apply)(&mut edited) {
+            continue;
+        }
+        let after = crate::analyze(&edited);
+        found.list.extend(judge(app, &edited, before, &after, candidate));
+    }
+    found
+}
+
+/// The suggestion, if the edit makes its transaction cheaper and nothing else dearer.
+fn judge(
+    app: &Application,
+    edited: &Application,
+    before: &Analysis,
+    after: &Analysis,
+    candidate: Candidate,
+) -> Option<Suggestion> {
+    let costs = |procedure: usize| {
+        let was = Cost::of(app, &before.plan.transactions[procedure]);
+        (was, Cost::of(edited, &after.plan.transactions[procedure]))
+    };
+    let mut also = Vec::new();
+    for procedure in 0..app.procedures.len() {
+        let (was, is) = costs(procedure);
+        if is.is_dearer_than(&was) {
+            return None;
+        }
+        if is.is_cheaper_than(&was) {
+            also.push(procedure);
+        }
+    }
+    let refused = |analysis: &Analysis| {
+        let not = analysis.verdicts.iter().filter(|verdict| !verdict.confluent);
+        not.map(|verdict| {
+            (verdict.transaction, analysis.invariants[verdict.invariant.0 as usize].name.clone())
+        })
+        .collect::<BTreeSet<_>>()
+    };
+    let (refused_before, refused_after) = (refused(before), refused(after));
+    if !refused_after.is_subset(&refused_before) {
+        return None;
+    }
+    if let Some(invariant) = &candidate.invariant
+        && refused_after.contains(&(candidate.transaction, invariant.clone()))
+    {
+        return None;
+    }
+    // What gains most by it bears it.
+    let transaction = match also.contains(&candidate.transaction) {
+        true => candidate.transaction,
+        false => *also.first()?,
+    };
+    let (was, is) = costs(transaction);
+    also.retain(|&other| other != transaction);
+    let Candidate { invariant, text, edit, .. } = candidate;
+    Some(Suggestion { transaction, invariant, text, edit, before: was, after: is, also })
+}
+
+/// The transactions that have a table in common with the edit.
+fn near(app: &Application, analysis: &Analysis, candidate: &Candidate) -> BTreeSet<usize> {
+    let touches = |procedure: &usize| {
+        let effects = &analysis.effects[*procedure];
+        let mut tables =
+            effects.reads.iter().map(|read| read.table).chain(effects.writes.iter().map(|write| write.table));
+        *procedure == candidate.transaction || tables.any(|table: TableId| candidate.tables.contains(&table))
+    };
+    let mut kept: BTreeSet<usize> = (0..app.procedures.len()).filter(touches).collect();
+    let mut todo: Vec<usize> = kept.iter().copied().collect();
+    while let Some(caller) = todo.pop() {
+        walk::each_step(&app.procedures[caller].body, &mut |step| {
+            if let StepKind::Call { procedure, .. } = step.kind
+                && kept.insert(procedure)
+            {
+                todo.push(procedure);
+            }
+        });
+    }
+    kept
+}
+
+/// The application with only these doing anything.
+fn only(app: &Application, kept: &BTreeSet<usize>) -> Application {
+    let mut part = app.clone();
+    if kept.len() < app.procedures.len() {
+        for (index, procedure) in part.procedures.iter_mut().enumerate() {
+            if !kept.contains(&index) {
+                procedure.body.clear();
+            }
+        }
+    }
+    part
+}
