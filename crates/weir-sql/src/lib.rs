@@ -25,7 +25,7 @@ pub mod walk;
 pub mod ways;
 
 pub use catalog::Catalog;
-pub use load::{load, load_with};
+pub use load::{ACCEPTED, load, load_with};
 pub use notes::Reading;
 pub use source::{Diagnostic, Severity, Sources, Span};
 pub use statement::{bind_call, bind_statement};

@@ -83,10 +83,15 @@ fn read_caches(sources: &mut Sources, schema: &Schema) -> Result<Vec<Block>, Dia
     Ok(blocks)
 }
 
-/// By the comment or the settings that pg_dump begins with.
+/// The first line of a text that PostgreSQL has already accepted, so that nothing in it is a mistake.
+pub const ACCEPTED: &str = "-- weir: accepted by PostgreSQL\n";
+
+/// By the comment or the settings that pg_dump begins with, or by ours.
 fn is_dump(text: &str) -> bool {
     let head: String = text.chars().take(2000).collect();
-    head.contains("-- PostgreSQL database dump") || head.contains("SET statement_timeout = 0;")
+    head.starts_with(ACCEPTED)
+        || head.contains("-- PostgreSQL database dump")
+        || head.contains("SET statement_timeout = 0;")
 }
 
 fn is_cache(name: &str) -> bool {

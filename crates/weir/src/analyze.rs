@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use weir_analysis::Weights;
 use weir_sql::{Application, Reading, Sources};
 
 use crate::application::Loaded;
 use crate::cli::{AnalyzeArguments, AnalyzeFormat};
 use crate::output::{self, Failure};
-use crate::{application, input, live, report, settings};
+use crate::{application, input, live, report, settings, statement_log};
 
 pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
-    let mut loaded = Loaded::of(read(arguments)?);
+    let (application, weights) = read(arguments)?;
+    let mut loaded = Loaded::weighted(application, weights);
     loaded.analysis.suggestions = weir_analysis::suggestions(&loaded.application, &loaded.analysis);
     let text = match arguments.format {
         AnalyzeFormat::Text => loaded.plan_text(),
@@ -34,7 +36,7 @@ pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
     }
 }
 
-fn read(arguments: &AnalyzeArguments) -> Result<Application, Failure> {
+fn read(arguments: &AnalyzeArguments) -> Result<(Application, Weights), Failure> {
     let mut sources = Sources::default();
     match &arguments.from {
         None => sources = input::read_sources(&arguments.paths)?,
@@ -43,10 +45,13 @@ fn read(arguments: &AnalyzeArguments) -> Result<Application, Failure> {
             input::add_sources(&arguments.paths, &mut sources)?;
         }
     }
-    let mut application = application::read(sources, Reading::Tolerant)?;
+    let (mut application, weights) = match arguments.log.is_empty() {
+        true => (application::read(sources, Reading::Tolerant)?, Weights::default()),
+        false => statement_log::read(sources, &arguments.log)?,
+    };
     if arguments.every_table && !application.synthesised {
         weir_sql::synthesise(&mut application);
     }
     settings::apply(&mut application, &arguments.paths)?;
-    Ok(application)
+    Ok((application, weights))
 }

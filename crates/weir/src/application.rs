@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use weir_analysis::{Analysis, TextStyle};
+use weir_analysis::{Analysis, TextStyle, Weights};
 use weir_bench::Workload;
 use weir_sql::{Application, Diagnostic, Reading, Sources};
 
@@ -29,7 +29,12 @@ impl Loaded {
     }
 
     pub fn of(application: Application) -> Loaded {
-        let analysis = weir_analysis::analyze(&application);
+        Loaded::weighted(application, Weights::default())
+    }
+
+    /// With the frequencies of the transactions, by their names.
+    pub fn weighted(application: Application, weights: Weights) -> Loaded {
+        let analysis = weir_analysis::analyze_weighted(&application, &weights);
         Loaded { application, analysis }
     }
 

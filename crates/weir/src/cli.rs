@@ -50,7 +50,8 @@ pub enum AnalyzeFormat {
 Examples:
   weir analyze examples/tpcc
   weir analyze schema.sql procedures.sql --format json --out plan.json
-  weir analyze --from postgres://me@localhost/shop invariants.sql")]
+  weir analyze --from postgres://me@localhost/shop invariants.sql
+  weir analyze schema.sql --log postgresql.log")]
 pub struct AnalyzeArguments {
     /// A directory with schema.sql, procedures.sql and invariants.sql, or of migrations; or SQL files in load order
     #[arg(required_unless_present = "from", value_name = "PATH")]
@@ -59,6 +60,10 @@ pub struct AnalyzeArguments {
     /// PGPASSWORD. Nothing is written, and no row is read
     #[arg(long, value_name = "postgres://USER@HOST/DATABASE")]
     pub from: Option<String>,
+    /// A log of PostgreSQL's statements (stderr, csvlog or jsonlog; log_statement = 'all' or
+    /// log_min_duration_statement = 0): its transactions are analysed as often as they were called; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub log: Vec<PathBuf>,
     /// Seconds that the server may take for an answer
     #[arg(long, value_name = "S", default_value = "30", requires = "from", value_parser = positive_seconds)]
     pub timeout: f64,

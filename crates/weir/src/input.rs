@@ -116,6 +116,20 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// Reads a log, in which whoever writes may write anything: bytes that are no text become marks.
+pub fn read_log(path: &Path) -> Result<String, Failure> {
+    let length = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(Failure::input(format!(
+            "{}: error: {length} bytes are more than the {FILE_BYTES_MAX} that are read\n\
+             hint: give a part of the log; its frequencies will do",
+            path.display()
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    Ok(String::from_utf8_lossy(&bytes).replace('\0', "\u{fffd}"))
+}
+
 fn wrong_byte(path: &Path, before: &str, what: &str) -> Failure {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;

@@ -17,6 +17,7 @@ mod progress;
 mod report;
 mod run;
 mod settings;
+mod statement_log;
 mod table;
 
 use std::process::ExitCode;

@@ -407,16 +407,20 @@ impl Body<'_> {
 const HIDDEN: u32 = 1 << 20;
 
 /// `BEGIN ISOLATION LEVEL SERIALIZABLE`.
-fn asks_serializable(transaction: &TransactionStmt) -> bool {
+pub(crate) fn asks_serializable(transaction: &TransactionStmt) -> bool {
     let begins = matches!(
         TransactionStmtKind::try_from(transaction.kind),
         Ok(TransactionStmtKind::TransStmtBegin | TransactionStmtKind::TransStmtStart)
     );
-    let asks = |option: &Node| match &option.node {
+    begins && transaction.options.iter().any(is_serializable)
+}
+
+/// `ISOLATION LEVEL SERIALIZABLE`, among the options of BEGIN or SET TRANSACTION.
+pub(crate) fn is_serializable(option: &Node) -> bool {
+    match &option.node {
         Some(node::Node::DefElem(option)) if option.defname == "transaction_isolation" => {
             option.arg.as_deref().is_some_and(|arg| constant(arg).eq_ignore_ascii_case("serializable"))
         }
         _ => false,
-    };
-    begins && transaction.options.iter().any(asks)
+    }
 }

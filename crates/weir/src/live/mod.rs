@@ -29,8 +29,7 @@ pub fn read(url: &str, timeout: Duration, sources: &mut Sources) -> Result<(), F
              hint: name the database that holds them: psql -l lists all"
         )));
     }
-    // The reader takes what follows such a line for what PostgreSQL has already accepted.
-    sources.add(place.clone(), format!("-- PostgreSQL database dump\n-- of the catalog of {place}\n"));
+    sources.add(place.clone(), weir_sql::ACCEPTED);
     for (object, text) in texts {
         sources.add(format!("{place}#{object}"), text);
     }
