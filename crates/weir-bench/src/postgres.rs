@@ -31,6 +31,14 @@ impl Server {
     /// # Errors
     /// If the programs are not installed, or initdb or the server fails; the message says what it said.
     pub fn start() -> io::Result<Server> {
+        Server::start_with(&[])
+    }
+
+    /// As [`Server::start`], with settings such as `log_statement=all`.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_with(settings: &[&str]) -> io::Result<Server> {
         let programs = program_folder()?;
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("weir-postgres-{}-{number}", std::process::id()));
@@ -50,6 +58,7 @@ impl Server {
             .arg("-k")
             .arg(&folder)
             .args(["-c", "listen_addresses=", "-c", "timezone=UTC", "-c", "fsync=off"])
+            .args(settings.iter().flat_map(|setting| ["-c", setting]))
             .current_dir(&folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -63,6 +72,11 @@ impl Server {
     /// For any client library that takes `key=value` pairs.
     pub fn connection_string(&self) -> String {
         format!("host={} user=postgres dbname=postgres", self.folder.display())
+    }
+
+    /// Where it keeps its data, and its logs.
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
     }
 
     /// The process's id, for whoever wants to look at it from outside.

@@ -108,6 +108,9 @@ impl Sessions {
                 let mut executed = Vec::new();
                 for (start, end) in pieces {
                     let text = sql[start..end].trim_end().trim_end_matches(';');
+                    if text.is_empty() {
+                        continue;
+                    }
                     executed.push(self.shapes.statement(text, None, routines));
                 }
                 self.run(&entry.session, executed, place, finished, sink);
