@@ -11,7 +11,7 @@ use super::expr::CompiledExpr;
 use super::flow::Participation;
 use super::program::{
     CompileError, CompiledInto, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
-    CompiledStepKind, Effects, Input, Program, Target, VariableRules, guarded_statements, partitions,
+    CompiledStepKind, Effects, Homes, Input, Program, Target, VariableRules, guarded_statements, partitions,
 };
 use super::query::CompiledQuery;
 use super::routing::{Route, Router};
@@ -209,6 +209,14 @@ impl<'a> ProcedureCompiler<'a> {
         })
     }
 
+    fn homes(&mut self, variable: VariableId, body: &[Step]) -> Result<Option<Homes>, CompileError> {
+        let homes =
+            self.read.and_then(|read| slice::homes(&self.router, variable, body, self.procedure.found, read));
+        let Some(homes) = homes else { return Ok(None) };
+        let fixed: Result<_, CompileError> = homes.fixed.iter().map(|keys| self.exprs(keys)).collect();
+        Ok(Some(Homes { fixed: fixed?, elements: homes.elements.into_iter().map(|array| array.0).collect() }))
+    }
+
     fn target(&self, variable: VariableId, from: Option<&SqlType>) -> Target {
         let rules = &self.procedure.variables[variable.0 as usize];
         let from = from.filter(|from| **from != rules.ty && !same_representation(from, &rules.ty)).cloned();
@@ -260,6 +268,7 @@ impl<'a> ProcedureCompiler<'a> {
                     to: self.expr(to)?,
                     by: self.maybe(by.as_ref())?,
                     reverse: *reverse,
+                    homes: self.homes(*variable, body)?,
                     label: *label,
                     effects: effects(body),
                     body: self.steps(body)?,

@@ -204,6 +204,7 @@ pub enum CompiledStepKind {
         to: CompiledExpr,
         by: Option<CompiledExpr>,
         reverse: bool,
+        homes: Option<Homes>,
         label: LoopLabel,
         body: Vec<CompiledStep>,
         effects: Effects,
@@ -269,6 +270,15 @@ pub enum CompiledStepKind {
         message: Option<CompiledExpr>,
     },
     Null,
+}
+
+/// In a slice: where the rounds of a loop work. A round without the shard's own key among them is idle there.
+#[derive(Debug)]
+pub struct Homes {
+    /// Partition keys that are the same in every round.
+    pub fixed: Vec<Vec<CompiledExpr>>,
+    /// Arrays of which the loop variable's element is the partition key.
+    pub elements: Vec<Slot>,
 }
 
 /// A variable that a value is assigned to.

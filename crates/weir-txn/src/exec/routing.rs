@@ -192,7 +192,7 @@ impl<'a> Equalities<'a> {
     }
 }
 
-fn without_integer_cast(expr: &Expr) -> &Expr {
+pub(super) fn without_integer_cast(expr: &Expr) -> &Expr {
     match &expr.kind {
         ExprKind::Cast { operand, .. } if expr.ty.is_integer() && operand.ty.is_integer() => {
             without_integer_cast(operand)

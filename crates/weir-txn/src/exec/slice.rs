@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use weir_sql::bound::{Expr, ExprKind, Procedure, Query, Statement, Step, StepKind, VariableId};
 
 use super::program::Participants;
-use super::routing::{Origins, Route, Router, Source, inserted, same};
+use super::routing::{Origins, Route, Router, Source, inserted, same, without_integer_cast};
 use super::walk;
 
 struct Slice<'a> {
@@ -250,5 +250,64 @@ impl Slice<'_> {
             });
         }
         found
+    }
+}
+
+/// Partition keys of what a loop's body works on.
+pub struct Homes {
+    /// The same in every round.
+    pub fixed: Vec<Vec<Expr>>,
+    /// Arrays whose element of the loop variable is the key.
+    pub elements: BTreeSet<VariableId>,
+}
+
+/// One of these keys must be the shard's own for a round of the loop to do anything there; `None` if it
+/// cannot be told so easily, or a round does more. `read`: what the slice reads.
+pub fn homes(
+    router: &Router<'_>,
+    variable: VariableId,
+    body: &[Step],
+    found: VariableId,
+    read: &BTreeSet<VariableId>,
+) -> Option<Homes> {
+    let mut homes = Homes { fixed: Vec::new(), elements: BTreeSet::new() };
+    for step in body {
+        let StepKind::Sql { statement, into } = &step.kind else { return None };
+        let targets = into.iter().flat_map(|into| &into.targets).map(|target| target.variable);
+        if targets.chain([found]).any(|variable| read.contains(&variable)) {
+            return None;
+        }
+        let Route::By(own) = router.statement(statement) else { return None };
+        homes.note(own, variable)?;
+        if let Statement::Insert(insert) = &**statement {
+            for (_, _, parent) in router.parents(insert) {
+                homes.note(parent, variable)?;
+            }
+        }
+    }
+    Some(homes)
+}
+
+impl Homes {
+    /// `variable`: the loop's.
+    fn note(&mut self, keys: Vec<Expr>, variable: VariableId) -> Option<()> {
+        if let [key] = keys.as_slice()
+            && let ExprKind::Subscript { array, index } = &without_integer_cast(key).kind
+            && let (ExprKind::Variable(array), ExprKind::Variable(index)) = (&array.kind, &index.kind)
+            && *index == variable
+        {
+            self.elements.insert(*array);
+            return Some(());
+        }
+        let mut varies = false;
+        for key in &keys {
+            walk::each_expr(key, &mut |expr| {
+                varies |= matches!(expr.kind, ExprKind::Variable(of) if of == variable)
+            });
+        }
+        if !varies && !self.fixed.iter().any(|have| same(have, &keys)) {
+            self.fixed.push(keys);
+        }
+        (!varies).then_some(())
     }
 }

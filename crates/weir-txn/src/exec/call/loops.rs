@@ -3,13 +3,15 @@
 use weir_sql::bound::LoopLabel;
 use weir_types::{SqlError, SqlState, Value};
 
-use super::{Flow, Place, Run, Stop, needs_general};
-use crate::exec::program::{CompiledStep, CompiledStepKind};
+use super::{Flow, Fragment, Place, Run, Stop, needs_general};
+use crate::exec::program::{CompiledStep, CompiledStepKind, Homes};
+use crate::exec::routing::shard_of_integer;
+use crate::exec::slots::Slot;
 
 impl<'a> Run<'a> {
     pub(super) fn for_loop(&mut self, step: &'a CompiledStep) -> Result<Flow, Stop> {
         match &step.kind {
-            CompiledStepKind::ForRange { slot, from, to, by, reverse, label, body, effects } => {
+            CompiledStepKind::ForRange { slot, from, to, by, reverse, homes, label, body, effects } => {
                 let bounds = [
                     self.eval(from)?,
                     self.eval(to)?,
@@ -20,13 +22,16 @@ impl<'a> Run<'a> {
                     return Ok(Flow::Next);
                 }
                 let [from, to, by] = range_bounds(bounds)?;
+                let idle_elsewhere = self.elements_if_idle(homes.as_ref())?;
                 let mut at = from;
                 while if *reverse { at >= to } else { at <= to } {
-                    self.frame.set(*slot, Value::Int(at));
-                    match after_body(self.steps(body)?, *label) {
-                        Ok(true) => {}
-                        Ok(false) => break,
-                        Err(flow) => return Ok(flow),
+                    if !idle_elsewhere.is_some_and(|arrays| self.is_elsewhere(arrays, at)) {
+                        self.frame.set(*slot, Value::Int(at));
+                        match after_body(self.steps(body)?, *label) {
+                            Ok(true) => {}
+                            Ok(false) => break,
+                            Err(flow) => return Ok(flow),
+                        }
                     }
                     // A loop variable is an integer: past its end the loop is over, as in PostgreSQL.
                     at = if *reverse { at - by } else { at + by };
@@ -94,6 +99,31 @@ impl<'a> Run<'a> {
             _ => unreachable!("only loops come here"),
         }
         Ok(Flow::Next)
+    }
+
+    /// The arrays that tell a round's shard, if rounds of other shards are idle here.
+    fn elements_if_idle(&mut self, homes: Option<&'a Homes>) -> Result<Option<&'a [Slot]>, Stop> {
+        let Some(homes) = homes else { return Ok(None) };
+        for keys in &homes.fixed {
+            if self.place_of(keys)? == Place::Here {
+                return Ok(None);
+            }
+        }
+        Ok(Some(&homes.elements))
+    }
+
+    /// Whether all of the arrays' elements at this index belong to other shards.
+    fn is_elsewhere(&self, arrays: &[Slot], index: i64) -> bool {
+        let Fragment { here, program, .. } = &self.fragment;
+        let element = |array: Slot| match self.frame.get(array) {
+            Value::Array(array) => array.values.get(usize::try_from(index).ok()?.checked_sub(1)?),
+            _ => None,
+        };
+        arrays.iter().all(|&array| match element(array) {
+            Some(Value::Int(key)) => shard_of_integer(*key, program.shards) != *here,
+            // The statement itself says what is wrong with it.
+            _ => false,
+        })
     }
 }
 
