@@ -454,6 +454,32 @@ fn weights_steer_the_array() {
     assert_eq!(home("by_b"), Some(1));
 }
 
+/// A declared placement decides by what those are routed who find their rows by it, whatever the weights say.
+#[test]
+fn declared_placements_are_fixed() {
+    let home = |comment: &str| {
+        let app = support::application(&[(
+            "case.sql",
+            &format!(
+                "CREATE TABLE t (a integer PRIMARY KEY, v integer); CREATE TABLE u (b integer PRIMARY KEY, v integer);
+                 {comment}
+                 CREATE PROCEDURE p(x integer, y integer) LANGUAGE plpgsql AS $$ BEGIN
+                     UPDATE t SET v = 1 WHERE a = x; UPDATE u SET v = 1 WHERE b = y; END; $$;
+                 CREATE PROCEDURE q(x integer) LANGUAGE plpgsql AS $$ BEGIN
+                     UPDATE t SET v = 2 WHERE a = x; END; $$;
+                 CREATE PROCEDURE r(y integer) LANGUAGE plpgsql AS $$ BEGIN
+                     UPDATE u SET v = 2 WHERE b = y; END; $$;"
+            ),
+        )]);
+        let weights = Weights { by_name: [("q".to_string(), 10.0)].into() };
+        partition(&app, &analyze(&app).effects, &weights).transactions[0].home
+    };
+    assert_eq!(home(""), Some(0));
+    assert_eq!(home("COMMENT ON TABLE u IS 'weir: partition by (b)';"), Some(1));
+    assert_eq!(home("COMMENT ON TABLE t IS 'weir: partition by (a)';"), Some(0));
+    assert_eq!(home("COMMENT ON TABLE u IS 'weir: partition by (v)';"), Some(0));
+}
+
 /// What recursion hides may be anything.
 #[test]
 fn what_is_not_followed_is_global() {

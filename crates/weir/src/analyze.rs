@@ -8,11 +8,12 @@ use weir_sql::{Application, Reading, Sources};
 use crate::application::Loaded;
 use crate::cli::{AnalyzeArguments, AnalyzeFormat};
 use crate::output::{self, Failure};
-use crate::{application, input, live, report, settings, statement_log};
+use crate::{application, input, live, report, settings, statement_log, weights};
 
 pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
-    let (application, weights) = read(arguments)?;
-    let mut loaded = Loaded::weighted(application, weights);
+    let (mut application, logged) = read(arguments)?;
+    let weights = weights::of(&mut application, &arguments.paths, arguments.weights.as_deref(), logged)?;
+    let mut loaded = Loaded::of(application, &weights);
     loaded.analysis.suggestions = weir_analysis::suggestions(&loaded.application, &loaded.analysis);
     let text = match arguments.format {
         AnalyzeFormat::Text => loaded.plan_text(),
@@ -36,7 +37,8 @@ pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
     }
 }
 
-fn read(arguments: &AnalyzeArguments) -> Result<(Application, Weights), Failure> {
+/// The application, and how often its transactions are called where a log tells.
+fn read(arguments: &AnalyzeArguments) -> Result<(Application, Option<Weights>), Failure> {
     let mut sources = Sources::default();
     match &arguments.from {
         None => sources = input::read_sources(&arguments.paths)?,
@@ -46,8 +48,11 @@ fn read(arguments: &AnalyzeArguments) -> Result<(Application, Weights), Failure>
         }
     }
     let (mut application, weights) = match arguments.log.is_empty() {
-        true => (application::read(sources, Reading::Tolerant)?, Weights::default()),
-        false => statement_log::read(sources, &arguments.log)?,
+        true => (application::read(sources, Reading::Tolerant)?, None),
+        false => {
+            let (application, weights) = statement_log::read(sources, &arguments.log)?;
+            (application, Some(weights))
+        }
     };
     if arguments.every_table && !application.synthesised {
         weir_sql::synthesise(&mut application);

@@ -10,7 +10,7 @@ use weir_bench::Workload;
 use weir_sql::{Application, Diagnostic, Reading, Sources};
 
 use crate::output::Failure;
-use crate::{diagnostic, input, output, settings};
+use crate::{diagnostic, input, output, settings, weights};
 
 pub struct Loaded {
     pub application: Application,
@@ -21,20 +21,16 @@ impl Loaded {
     pub fn from_paths(paths: &[PathBuf], reading: Reading) -> Result<Loaded, Failure> {
         let mut application = read(input::read_sources(paths)?, reading)?;
         settings::apply(&mut application, paths)?;
-        Ok(Loaded::of(application))
+        let weights = weights::of(&mut application, paths, None, None)?;
+        Ok(Loaded::of(application, &weights))
     }
 
     pub fn from_sources(sources: Sources, reading: Reading) -> Result<Loaded, Failure> {
-        read(sources, reading).map(Loaded::of)
+        Ok(Loaded::of(read(sources, reading)?, &Weights::default()))
     }
 
-    pub fn of(application: Application) -> Loaded {
-        Loaded::weighted(application, Weights::default())
-    }
-
-    /// With the frequencies of the transactions, by their names.
-    pub fn weighted(application: Application, weights: Weights) -> Loaded {
-        let analysis = weir_analysis::analyze_weighted(&application, &weights);
+    pub fn of(application: Application, weights: &Weights) -> Loaded {
+        let analysis = weir_analysis::analyze_weighted(&application, weights);
         Loaded { application, analysis }
     }
 

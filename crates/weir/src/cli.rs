@@ -50,6 +50,7 @@ pub enum AnalyzeFormat {
 Examples:
   weir analyze examples/tpcc
   weir analyze schema.sql procedures.sql --format json --out plan.json
+  weir analyze examples/tpcw --weights calls-per-hour.toml
   weir analyze --from postgres://me@localhost/shop invariants.sql
   weir analyze schema.sql --log postgresql.log")]
 pub struct AnalyzeArguments {
@@ -67,6 +68,12 @@ pub struct AnalyzeArguments {
     /// Seconds that the server may take for an answer
     #[arg(long, value_name = "S", default_value = "30", requires = "from", value_parser = positive_seconds)]
     pub timeout: f64,
+    /// How often each procedure is called: `name = number` line by line, or a workload.toml with its [mix]
+    ///
+    /// Conflicts between procedures that are called often weigh more when parameters are chosen to route by.
+    /// Without it the [mix] of a workload.toml beside the schema counts, and without one all are called alike.
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
     /// Answer for insert, update and delete of every table, also where there are procedures
     #[arg(long)]
     pub every_table: bool,

@@ -19,6 +19,7 @@ mod run;
 mod settings;
 mod statement_log;
 mod table;
+mod weights;
 
 use std::process::ExitCode;
 

@@ -19,13 +19,24 @@ pub struct Array {
     pub method: Method,
 }
 
-/// `weights` by procedure.
-pub fn array(procedures: usize, conflicts: &[Conflict], weights: &[u64]) -> Array {
-    let choices = choices(procedures, conflicts);
+/// `weights` and `declared` by procedure: a transaction with parameters that declared placements name is routed by
+/// one of these, or by none.
+pub fn array(conflicts: &[Conflict], weights: &[u64], declared: &[BTreeSet<usize>]) -> Array {
+    let procedures = weights.len();
+    let all = choices(procedures, conflicts);
+    let choices: Vec<Vec<Option<usize>>> = all
+        .iter()
+        .zip(declared)
+        .map(|(list, declared)| {
+            let may = |choice: &Option<usize>| choice.is_none_or(|parameter| declared.contains(&parameter));
+            let named: Vec<Option<usize>> = list.iter().copied().filter(may).collect();
+            if named.iter().any(Option::is_some) { named } else { list.clone() }
+        })
+        .collect();
     let problem = problem(&choices, conflicts, weights);
     let Solution { choices: chosen, cost, bound, method } = search::minimise(&problem, STEPS_MAX);
     let homes = chosen.iter().zip(&choices).map(|(&choice, list)| list[choice]).collect();
-    let mut routing = Classifier::new(conflicts, &choices, homes);
+    let mut routing = Classifier::new(conflicts, &choices, &all, homes);
     routing.settle_ties(&problem, chosen, weights);
     let transactions = (0..procedures).map(|procedure| routing.classify(procedure)).collect();
     Array { transactions, cost, bound, method }
@@ -81,6 +92,8 @@ struct Classifier<'a> {
     /// By procedure.
     sides: Vec<Vec<Side>>,
     choices: &'a [Vec<Option<usize>>],
+    /// Those for further parameters, whatever is declared.
+    all: &'a [Vec<Option<usize>>],
     homes: Vec<Option<usize>>,
     /// By procedure, by set of parameters to be routed by (the home alone first): how many of its sides are not
     /// local then.
@@ -91,6 +104,7 @@ impl<'a> Classifier<'a> {
     fn new(
         conflicts: &'a [Conflict],
         choices: &'a [Vec<Option<usize>>],
+        all: &'a [Vec<Option<usize>>],
         homes: Vec<Option<usize>>,
     ) -> Classifier<'a> {
         let mut sides: Vec<Vec<Side>> = homes.iter().map(|_| Vec::new()).collect();
@@ -98,7 +112,7 @@ impl<'a> Classifier<'a> {
             sides[conflict.left].push(Side { conflict: index, other: conflict.right, left: true });
             sides[conflict.right].push(Side { conflict: index, other: conflict.left, left: false });
         }
-        let mut classifier = Classifier { conflicts, sides, choices, homes, blocked: Vec::new() };
+        let mut classifier = Classifier { conflicts, sides, choices, all, homes, blocked: Vec::new() };
         classifier.blocked =
             (0..classifier.homes.len()).map(|procedure| classifier.blocked_sides(procedure)).collect();
         classifier
@@ -233,7 +247,7 @@ impl<'a> Classifier<'a> {
             return Vec::new();
         }
         let candidates: Vec<usize> =
-            self.choices[procedure].iter().flatten().copied().filter(|&index| Some(index) != home).collect();
+            self.all[procedure].iter().flatten().copied().filter(|&index| Some(index) != home).collect();
         let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
         let mut all = Vec::new();
         for _ in 0..OTHERS_MAX {

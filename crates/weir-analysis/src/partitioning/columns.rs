@@ -1,7 +1,7 @@
 //! From the array to partition columns: each table is partitioned by the column that most weight finds its rows by,
 //! with a value that routes the call (operation-partitioning.txt §3.2, "Comparison with data partitioning").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::Application;
 use weir_sql::catalog::{ColumnIndex, TableId};
@@ -44,6 +44,23 @@ pub fn columns(
         }
     }
     app.catalog.tables.iter().map(|table| best(table, &scores)).collect()
+}
+
+/// By procedure: the parameters that find rows of a table by the column that its declared placement names.
+pub fn declared(app: &Application, effects: &[ProcedureEffects], sets: &Sets) -> Vec<BTreeSet<usize>> {
+    let of = |(procedure, entries): (usize, &Vec<super::sets::Entry>)| {
+        let mut parameters = BTreeSet::new();
+        for entry in entries.iter().filter(|entry| conflict::is_statement(entry)) {
+            let Some(columns) = &app.catalog.table(entry.table).partition_by else { continue };
+            let routed = routed_columns(app, sets, procedure, &effects[procedure], entry);
+            parameters.extend(routed.into_iter().filter_map(|(column, key)| match key {
+                Key::Parameter(parameter) if columns.contains(&column) => Some(parameter),
+                _ => None,
+            }));
+        }
+        parameters
+    };
+    sets.entries.iter().enumerate().map(of).collect()
 }
 
 /// A value that routes only where all parameters agree counts half.

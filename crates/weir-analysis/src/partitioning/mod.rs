@@ -163,7 +163,8 @@ pub fn partition_as(
     let sets = Sets::new(&app.catalog, effects, definition);
     let conflicts = conflict::conflicts(app, effects, &sets);
     let weights: Vec<u64> = app.procedures.iter().map(|procedure| weights.of(&procedure.name)).collect();
-    let array = classes::array(app.procedures.len(), &conflicts, &weights);
+    let declared = columns::declared(app, effects, &sets);
+    let array = classes::array(&conflicts, &weights, &declared);
     let columns = columns::columns(app, effects, &sets, &array.transactions, &weights);
     Partitioning {
         transactions: array.transactions,

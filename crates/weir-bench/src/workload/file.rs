@@ -38,6 +38,28 @@ pub(crate) struct WorkloadFile {
 
 const SECTIONS: &str = "the sections are [set], [load.<table>], [mix] and [parameters.<procedure>]";
 
+/// A file of frequencies: `name = weight` line by line, or a workload, of which [set] and [mix] count.
+pub(crate) fn read_mix(file: u32, text: &str) -> Result<WorkloadFile, Vec<Diagnostic>> {
+    let flat = DeTable::parse(text)
+        .is_ok_and(|root| root.get_ref().iter().all(|(_, value)| value.get_ref().as_table().is_none()));
+    if !flat {
+        return read(file, text);
+    }
+    let root = parse(file, text)?;
+    let mut reader = Reader { file, text, diagnostics: Vec::new() };
+    let mix = reader.entries_of(root.get_ref());
+    let result = WorkloadFile { mix, ..WorkloadFile::default() };
+    if reader.diagnostics.is_empty() { Ok(result) } else { Err(reader.diagnostics) }
+}
+
+fn parse(file: u32, text: &str) -> Result<Spanned<DeTable<'_>>, Vec<Diagnostic>> {
+    DeTable::parse(text).map_err(|error| {
+        let range = error.span().unwrap_or(0..0);
+        let span = Span { file, start: range.start as u32, end: range.end as u32 };
+        vec![Diagnostic::new(SqlState::SYNTAX_ERROR, span, error.message().to_string())]
+    })
+}
+
 struct Reader<'a> {
     file: u32,
     text: &'a str,
@@ -49,11 +71,7 @@ type Key<'a> = Spanned<std::borrow::Cow<'a, str>>;
 
 /// Reads the whole file; reports everything that is wrong with its shape at once.
 pub(crate) fn read(file: u32, text: &str) -> Result<WorkloadFile, Vec<Diagnostic>> {
-    let root = DeTable::parse(text).map_err(|error| {
-        let range = error.span().unwrap_or(0..0);
-        let span = Span { file, start: range.start as u32, end: range.end as u32 };
-        vec![Diagnostic::new(SqlState::SYNTAX_ERROR, span, error.message().to_string())]
-    })?;
+    let root = parse(file, text)?;
     let mut reader = Reader { file, text, diagnostics: Vec::new() };
     let mut result = WorkloadFile::default();
     for (key, value) in in_order(root.get_ref()) {
@@ -94,7 +112,10 @@ impl Reader<'_> {
     }
 
     fn entries(&mut self, key: &Key<'_>, value: &Spanned<DeValue<'_>>) -> Vec<Entry> {
-        let Some(table) = self.table(key, value) else { return Vec::new() };
+        self.table(key, value).map(|table| self.entries_of(table)).unwrap_or_default()
+    }
+
+    fn entries_of(&mut self, table: &Table<'_>) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (key, value) in in_order(table) {
             entries.extend(self.entry(key.get_ref(), self.span(key.span()), value));

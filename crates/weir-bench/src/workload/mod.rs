@@ -121,6 +121,21 @@ impl Workload {
         })
     }
 
+    /// How often each procedure is called relative to the others, by procedure: the `[mix]` of the file number `file`,
+    /// or its lines if it has no sections. Nothing else of the file is looked at.
+    pub fn frequencies(application: &Application, file: u32) -> Result<Vec<f64>, Vec<Diagnostic>> {
+        let text = application.sources.files.get(file as usize).map_or("", |file| file.text.as_str());
+        let read = file::read_mix(file, text)?;
+        let mut diagnostics = Vec::new();
+        let scope = set_names(file, &read.set, &[], &mut Vec::new(), &mut diagnostics);
+        let (weights, whole) = mix(file, &read.mix, application, &scope, &mut diagnostics);
+        if !diagnostics.is_empty() {
+            return Err(diagnostics);
+        }
+        let unit = if whole { 1.0 } else { 10f64.powi(i32::from(WEIGHT_SCALE)) };
+        Ok(weights.into_iter().map(|weight| weight as f64 / unit).collect())
+    }
+
     /// The names of `[set]` and their values as text, overrides applied, in the order of the file.
     pub fn settings(&self) -> &[(String, String)] {
         &self.settings
