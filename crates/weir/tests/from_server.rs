@@ -89,7 +89,12 @@ fn every_example_is_analysed_as_from_its_files() {
         let texts = [read("schema.sql"), read("procedures.sql")];
         let address = database(&server, &name.replace('-', "_"), &texts);
         let from_files = plan(&[&folder.display().to_string()]);
-        let from_server = plan(&["--from", &address, &file("invariants.sql")]);
+        let mut arguments = vec!["--from".to_owned(), address, file("invariants.sql")];
+        // How often the transactions are called stands beside the files.
+        if folder.join("workload.toml").is_file() {
+            arguments.extend(["--weights".to_owned(), file("workload.toml")]);
+        }
+        let from_server = plan(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         let (server, files) = (decided(&from_server), decided(&from_files));
         let of_one = |these: &[Value], others: &[Value]| {
             let lines = these.iter().filter(|one| !others.contains(one)).map(Value::to_string);
