@@ -3,8 +3,10 @@
 CARGO ?= cargo
 SHARDS ?= 4
 SECONDS ?= 15
+FUZZ_SECONDS ?= 60
+SEED ?= 1
 
-.PHONY: help demo test fast verify fix bars install-build install-test clean
+.PHONY: help demo test fast verify fix fuzz bars install-build install-test clean
 
 help:
 	@echo 'make demo     analyse TPC-C, run it on $(SHARDS) shards for $(SECONDS) s, check every condition'
@@ -12,6 +14,7 @@ help:
 	@echo 'make fast     the tests that need no PostgreSQL and no long run: the daily loop'
 	@echo 'make verify   formatting, lints and house rules; writes nothing'
 	@echo 'make fix      mends what verify complains about, where a program can'
+	@echo 'make fuzz     damaged inputs for every reader, for $(FUZZ_SECONDS) s'
 	@echo 'make bars     measures what docs/bars.md claims and rewrites it'
 
 install-build:
@@ -36,6 +39,9 @@ verify: install-build
 
 fix: install-build
 	$(CARGO) xtask fix
+
+fuzz: install-build
+	$(CARGO) xtask fuzz --seconds $(FUZZ_SECONDS) --seed $(SEED)
 
 bars: install-build
 	$(CARGO) build --release --package weir

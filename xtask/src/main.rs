@@ -1,4 +1,4 @@
-//! The house's own tools: `cargo xtask verify`, `fix` and `bars`.
+//! The house's own tools: `cargo xtask verify`, `fix`, `bars` and `fuzz`.
 //!
 //! `verify` never writes; `fix` does. Nothing here is part of the product.
 
@@ -7,10 +7,11 @@ mod verify;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask verify|fix|bars
+const USAGE: &str = "usage: cargo xtask verify|fix|bars|fuzz
     verify   formatting, lints and house rules; writes nothing
     fix      formats and applies what clippy can apply by itself
-    bars     measures what Weir promises and writes docs/bars.md; --quick, --only ID, --list";
+    bars     measures what Weir promises and writes docs/bars.md; --quick, --only ID, --list
+    fuzz     gives damaged inputs to every reader; --seconds N, --seed S";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +19,8 @@ fn main() -> ExitCode {
         Some("verify") => verify::verify(),
         Some("fix") => verify::fix(),
         Some("bars") => bars::run(&arguments[1..]),
+        // A program of its own, so that the house's tools need not wait for the SQL grammar to be built.
+        Some("fuzz") => verify::fuzz(&arguments[1..]),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

@@ -47,6 +47,12 @@ pub fn fix() -> ExitCode {
     if fixed && formatted { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+pub fn fuzz(arguments: &[String]) -> ExitCode {
+    let mut all = vec!["run", "--quiet", "--package", "weir-fuzz", "--"];
+    all.extend(arguments.iter().map(String::as_str));
+    if cargo(&workspace_root(), &all) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 pub fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
 }

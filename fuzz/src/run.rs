@@ -1,0 +1,137 @@
+//! Runs cases: each through every reading and through the analysis.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::ExitCode;
+
+use weir_analysis::TextStyle;
+use weir_sql::ways::log;
+use weir_sql::{Application, Diagnostic, Reading, Sources};
+
+use crate::Plant;
+use crate::case::Case;
+use crate::corpus::Corpus;
+
+/// Exit code of a process in which a case has panicked.
+pub const PANICKED: u8 = 101;
+
+/// The stack that a program's main thread has.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Runs one case after the other until it is killed or a case panics; says the number of each before it begins.
+pub fn work(seed: u64, from: u64, plant: Option<Plant>) -> ExitCode {
+    on_a_small_stack(move || {
+        let corpus = Corpus::read();
+        for number in from.. {
+            let case = Case::make(seed, number, &corpus);
+            println!("{number}");
+            let _ = std::io::stdout().flush();
+            if !answers(&case, plant) {
+                return ExitCode::from(PANICKED);
+            }
+        }
+        ExitCode::SUCCESS
+    })
+}
+
+pub fn one(case: &Case, plant: Option<Plant>) -> ExitCode {
+    let case = case.clone();
+    on_a_small_stack(move || match answers(&case, plant) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(PANICKED),
+    })
+}
+
+pub fn replay(folder: &Path, plant: Option<Plant>) -> ExitCode {
+    match Case::load(folder) {
+        Ok(case) => one(&case, plant),
+        Err(error) => {
+            eprintln!("{}: {error}", folder.display());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn on_a_small_stack(run: impl FnOnce() -> ExitCode + Send + 'static) -> ExitCode {
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run);
+    match thread.map(std::thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        _ => ExitCode::from(PANICKED),
+    }
+}
+
+/// `false` where it panicked; the panic's message is on stderr.
+fn answers(case: &Case, plant: Option<Plant>) -> bool {
+    catch_unwind(AssertUnwindSafe(|| {
+        if case.files.iter().any(|(_, text)| text.contains("DELETE")) {
+            match plant {
+                Some(Plant::Panic) => panic!("planted"),
+                Some(Plant::Overflow) => drop(endless(0)),
+                None => {}
+            }
+        }
+        read_and_analyze(case);
+    }))
+    .is_ok()
+}
+
+/// No tail call, so that every turn takes its part of the stack.
+fn endless(turn: u64) -> u64 {
+    match std::hint::black_box(turn) {
+        u64::MAX => 0,
+        turn => endless(turn + 1).wrapping_add(turn),
+    }
+}
+
+fn read_and_analyze(case: &Case) {
+    let (logs, files): (Vec<_>, Vec<_>) = case.files.iter().partition(|(name, _)| name.ends_with(".log"));
+    let mut sources = Sources::default();
+    for (name, text) in files {
+        sources.add(name.clone(), text.clone());
+    }
+    check_loaded(weir_sql::load_with(sources.clone(), Reading::Strict).map(drop));
+    let loaded = weir_sql::load_with(sources.clone(), Reading::Tolerant);
+    let routines: BTreeSet<String> = match &loaded {
+        Ok(application) => application.procedures.iter().map(|procedure| procedure.name.clone()).collect(),
+        Err(_) => BTreeSet::new(),
+    };
+    check_loaded(loaded.map(|application| analyze(&application)));
+    if logs.is_empty() {
+        return;
+    }
+    let texts: Vec<&str> = logs.iter().map(|(_, text)| text.as_str()).collect();
+    let log = log::read(&texts, &routines);
+    let generated = sources.add("log (transactions)", log.text.clone());
+    check_loaded(weir_sql::load_with(sources, Reading::Tolerant).map(|mut application| {
+        let files: Vec<u32> = texts.iter().map(|text| application.sources.add("log", *text)).collect();
+        log.settle(&mut application.notes, generated, &files);
+        analyze(&application);
+    }));
+}
+
+fn analyze(application: &Application) {
+    check_places(&application.sources, &application.notes);
+    let analysis = weir_analysis::analyze(application);
+    let _ = weir_analysis::to_json(application, &analysis).to_string();
+    let _ = weir_analysis::to_text(application, &analysis, TextStyle { width: 100, colours: false });
+}
+
+fn check_loaded(loaded: Result<(), (Sources, Vec<Diagnostic>)>) {
+    if let Err((sources, errors)) = loaded {
+        assert!(!errors.is_empty(), "a refusal says why");
+        check_places(&sources, &errors);
+    }
+}
+
+/// Every message points into a text, at whole characters.
+fn check_places(sources: &Sources, messages: &[Diagnostic]) {
+    for message in messages {
+        let span = message.span;
+        let file = sources.files.get(span.file as usize);
+        let inside = file.is_some_and(|file| file.text.get(span.start as usize..span.end as usize).is_some());
+        assert!(inside, "the place {span:?} of «{}» is in no text", message.message);
+        let _ = sources.place(span);
+    }
+}
