@@ -23,7 +23,8 @@ impl Case {
         let mut chance = Chance(Xoshiro256PlusPlus::seed_from_u64(mixed));
         let mut files = match chance.below(10) {
             0 => application(corpus, &mut chance),
-            1..=3 => statements(corpus, &mut chance),
+            1 | 2 => statements(corpus, &mut chance),
+            3 => cached(corpus, &mut chance),
             4..=6 => body(corpus, &mut chance),
             _ => log(corpus, &mut chance),
         };
@@ -82,6 +83,26 @@ fn statements(corpus: &Corpus, chance: &mut Chance) -> Vec<(String, String)> {
         text.push('\n');
     }
     vec![("schema.sql".to_owned(), text)]
+}
+
+/// A schema as it is, and a damaged file of sqlx' query cache or of transactions.
+fn cached(corpus: &Corpus, chance: &mut Chance) -> Vec<(String, String)> {
+    let mut files = chance.pick(&corpus.applications).clone();
+    files.truncate(1);
+    let (query, other) = (chance.pick(&corpus.statements).clone(), chance.pick(&corpus.statements));
+    let (name, text) = match chance.below(2) {
+        0 => {
+            let query = damage(&query, other, chance).replace('\\', "\\\\").replace('"', "\\\"");
+            let query: String = query.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            let types = r#"{"parameters":{"Left":["Int8","TextArray",{"Custom":{}}]}}"#;
+            let text = format!(r#"{{"db_name":"PostgreSQL","query":"{query}","describe":{types}}}"#);
+            ("query-1.json", text)
+        }
+        _ => ("transactions.sql", format!("-- transaction: t(a, b int, c numeric(3,1)[])\n{query}")),
+    };
+    let text = if chance.below(2) == 0 { damage(&text, other, chance) } else { text };
+    files.push((name.to_owned(), text));
+    files
 }
 
 /// With this line, reading goes on behind names that are not known.

@@ -17,6 +17,9 @@ use crate::corpus::Corpus;
 /// Exit code of a process in which a case has panicked.
 pub const PANICKED: u8 = 101;
 
+/// Suggestions are looked for where there are no more procedures than this: they take long.
+const SUGGESTED_MAX: usize = 3;
+
 /// The stack that a program's main thread has.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -113,7 +116,11 @@ fn read_and_analyze(case: &Case) {
 
 fn analyze(application: &Application) {
     check_places(&application.sources, &application.notes);
-    let analysis = weir_analysis::analyze(application);
+    let mut analysis = weir_analysis::analyze(application);
+    // Each suggestion is an analysis of its own.
+    if application.procedures.len() <= SUGGESTED_MAX {
+        analysis.suggestions = weir_analysis::suggestions(application, &analysis);
+    }
     let _ = weir_analysis::to_json(application, &analysis).to_string();
     let _ = weir_analysis::to_text(application, &analysis, TextStyle { width: 100, colours: false });
 }
