@@ -241,7 +241,7 @@ fn verdicts(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "decided_by": verdict.decided_by.name(),
             "id": registry::of_verdict(verdict).id,
             "rule": rule,
-            "witness": Value::Null,
+            "witness": verdict.witness.as_ref().map(|witness| witness.to_json()),
         })
     };
     if is_large(analysis) {

@@ -26,6 +26,7 @@ mod rules;
 pub mod suggest;
 mod text;
 pub mod verdict;
+pub mod witness;
 mod world;
 
 use std::borrow::Cow;
@@ -44,6 +45,7 @@ pub use plan::{
 pub use suggest::{Suggestion, Suggestions, suggestions};
 pub use text::{TextStyle, to_text};
 pub use verdict::{Alone, DecidedBy, Rule, Verdict};
+pub use witness::Witness;
 
 /// Everything that the analysis says of one application.
 #[derive(Clone, Debug)]

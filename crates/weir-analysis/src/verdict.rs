@@ -6,6 +6,7 @@
 //! extension to assertions.
 
 use crate::invariant::InvariantId;
+use crate::witness::Witness;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -24,6 +25,8 @@ pub struct Verdict {
     /// The argument in words.
     pub because: String,
     pub decided_by: DecidedBy,
+    /// Two branches that show it; the analysis itself never runs anything, so this is filled in by the search.
+    pub witness: Option<Box<Witness>>,
 }
 
 /// Does a valid state stay valid when the transaction runs by itself?

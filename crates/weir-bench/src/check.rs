@@ -3,28 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_analysis::{Analysis, InvariantKind};
+use weir_analysis::Analysis;
 use weir_server::progress::{Listener, Progress};
 use weir_server::report::InvariantReport;
 use weir_sql::Application;
 use weir_sql::catalog::TableId;
-use weir_txn::exec::assertion::{CompiledAssertion, Verdict};
-use weir_txn::exec::constraint::{self, Constraint};
+use weir_txn::exec::assertion::Verdict;
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::{CompileError, Program};
+use weir_txn::invariant::InvariantCheck;
 use weir_txn::storage::Rows;
 
 use crate::run::RunError;
 
 pub struct Invariants {
-    checks: Vec<(String, Check)>,
-}
-
-enum Check {
-    Assertion(Box<CompiledAssertion>),
-    Constraint(Constraint),
-    /// True by construction: an index reflects its rows because it is changed with them.
-    Always,
+    checks: Vec<(String, InvariantCheck)>,
 }
 
 impl Invariants {
@@ -35,40 +28,7 @@ impl Invariants {
     ) -> Result<Invariants, CompileError> {
         let mut checks = Vec::new();
         for invariant in &analysis.invariants {
-            let table = |constraint: fn(TableId, usize) -> Constraint, at: usize| {
-                invariant.table.map_or(Check::Always, |table| Check::Constraint(constraint(table, at)))
-            };
-            let check = match invariant.kind {
-                InvariantKind::Assertion(at) => {
-                    let assertion = &application.assertions[at];
-                    let compiled = CompiledAssertion::compile(assertion, &application.catalog, program);
-                    Check::Assertion(Box::new(
-                        compiled.map_err(|error| CompileError { span: assertion.span, error })?,
-                    ))
-                }
-                InvariantKind::NotNull => table(Constraint::NotNull, invariant.columns[0]),
-                InvariantKind::Check(at) | InvariantKind::Domain(at) => table(Constraint::Check, at),
-                InvariantKind::ForeignKey(at) => table(Constraint::ForeignKey, at),
-                InvariantKind::PrimaryKey => table(Constraint::Unique, 0),
-                InvariantKind::Unique(at) => {
-                    let keyed = invariant
-                        .table
-                        .is_some_and(|table| application.catalog.table(table).primary_key.is_some());
-                    table(Constraint::Unique, at + usize::from(keyed))
-                }
-                InvariantKind::UniqueIndex(at) => {
-                    let before = invariant.table.map_or(0, |table| {
-                        let table = application.catalog.table(table);
-                        usize::from(table.primary_key.is_some()) + table.unique_keys.len()
-                    });
-                    table(Constraint::Unique, at + before)
-                }
-                // No other value can be written; EXCLUDE is refused before anything runs.
-                InvariantKind::Enumeration | InvariantKind::Exclude(_) => Check::Always,
-                InvariantKind::Index(_) | InvariantKind::Sequence(_) | InvariantKind::View(_) => {
-                    Check::Always
-                }
-            };
+            let check = InvariantCheck::compile(application, invariant, program)?;
             checks.push((invariant.name.clone(), check));
         }
         Ok(Invariants { checks })
@@ -77,7 +37,7 @@ impl Invariants {
     /// Tables that an assertion ranges over, with the columns of their keys.
     pub fn audited(&self) -> BTreeMap<TableId, Vec<usize>> {
         let audits = self.checks.iter().filter_map(|(_, check)| match check {
-            Check::Assertion(assertion) => assertion.audit.as_ref(),
+            InvariantCheck::Assertion(assertion) => assertion.audit.as_ref(),
             _ => None,
         });
         audits.map(|audit| (audit.table, audit.key.clone())).collect()
@@ -87,7 +47,7 @@ impl Invariants {
     pub fn take_audits(&mut self) -> Vec<(String, TableId, Arc<Gather>)> {
         let mut audits = Vec::new();
         for (name, check) in &mut self.checks {
-            if let Check::Assertion(assertion) = check
+            if let InvariantCheck::Assertion(assertion) = check
                 && let Some(audit) = assertion.audit.take()
             {
                 audits.push((name.clone(), audit.table, Arc::new(audit.gather)));
@@ -110,11 +70,7 @@ impl Invariants {
             loop {
                 let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 let Some((name, check)) = self.checks.get(at) else { return done };
-                let verdict = match check {
-                    Check::Assertion(assertion) => assertion.check(rows, program),
-                    Check::Constraint(constraint) => constraint::check(constraint, rows, program),
-                    Check::Always => Ok(Verdict { holds: true, rows_checked: 0, violation: None }),
-                };
+                let verdict = check.check(rows, program);
                 done.push((at, verdict.map_err(|error| RunError::Sql(format!("checking {name}"), error))));
             }
         };

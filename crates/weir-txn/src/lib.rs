@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod exec;
+pub mod invariant;
 pub mod node;
 pub mod ramp;
 pub mod storage;

@@ -303,6 +303,7 @@ impl Outcome {
             assumes: self.assumes,
             because: self.because,
             decided_by: self.decided_by,
+            witness: None,
         }
     }
 }

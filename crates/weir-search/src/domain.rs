@@ -1,0 +1,354 @@
+//! Small domains: which values a column or a parameter is tried with, and the calls that they make.
+//!
+//! Everything is listed in a fixed order, the likeliest first, and nothing by chance.
+
+use std::collections::BTreeSet;
+
+use weir_analysis::effects::{ColumnOperation, Condition, Operation, Term, TermId, Terms};
+use weir_sql::bound::{ParameterMode, VariableId};
+use weir_sql::catalog::{ColumnIndex, Table, TableId};
+use weir_types::numeric::Numeric;
+use weir_types::text::parse_text;
+use weir_types::value::Array;
+use weir_types::{SqlType, Value};
+
+use crate::lab::{Constant, Lab};
+use crate::replica::Invocation;
+use crate::state::State;
+
+/// Existing values of a column that a parameter is tried with.
+const EXISTING_MAX: usize = 3;
+
+/// Constants of one procedure or invariant that are tried.
+const CONSTANTS_MAX: usize = 8;
+
+/// The values of a type: constants and their neighbours, and a few of its own.
+pub fn values_of(ty: &SqlType, constants: &BTreeSet<Constant>) -> Vec<Value> {
+    let mut texts: Vec<String> = Vec::new();
+    match ty {
+        ty if ty.is_number() => {
+            texts.extend(["1", "2", "0"].map(str::to_owned));
+            texts.extend(near(constants));
+        }
+        SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) => {
+            texts.extend(words(constants));
+            texts.extend(["a", "b"].map(str::to_owned));
+        }
+        SqlType::Enum(of) => texts.extend(of.labels.iter().take(EXISTING_MAX).cloned()),
+        ty => texts.extend((0..2).filter_map(|number| numbered(ty, number))),
+    }
+    if let SqlType::Array(element) = ty {
+        let first = values_of(element, constants).into_iter().next();
+        return first.map(|value| vec![array(element, vec![value]), array(element, Vec::new())]).unwrap_or_default();
+    }
+    parsed(ty, texts)
+}
+
+/// The first so many texts that are values of the type, each once.
+fn parsed(ty: &SqlType, texts: Vec<String>) -> Vec<Value> {
+    let mut values: Vec<Value> = Vec::new();
+    for value in texts.iter().filter_map(|text| parse_text(text, ty).ok()) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+fn words(constants: &BTreeSet<Constant>) -> impl Iterator<Item = String> + '_ {
+    constants.iter().filter(|constant| !constant.number).take(CONSTANTS_MAX).map(|word| word.text.clone())
+}
+
+/// Every number of the constants, one less and one more.
+fn near(constants: &BTreeSet<Constant>) -> Vec<String> {
+    let one = Numeric::from_i64(1);
+    let numbers = constants.iter().filter(|constant| constant.number).take(CONSTANTS_MAX);
+    numbers
+        .filter_map(|constant| constant.text.parse::<Numeric>().ok())
+        .flat_map(|number| [Some(number.clone()), number.sub(&one).ok(), number.add(&one).ok()])
+        .flatten()
+        .map(|number| number.to_string())
+        .collect()
+}
+
+/// The `number`-th value of a type that has no small numbers: what a key's rows are told apart by.
+pub fn numbered(ty: &SqlType, number: usize) -> Option<String> {
+    Some(match ty {
+        ty if ty.is_number() => (number + 1).to_string(),
+        SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) => {
+            char::from(b'a' + (number % 26) as u8).to_string()
+        }
+        SqlType::Bool => ["true", "false"].get(number)?.to_string(),
+        SqlType::Date => format!("2026-01-{:02}", 1 + number % 28),
+        SqlType::Timestamp | SqlType::Timestamptz => format!("2026-01-{:02} 00:00:00", 1 + number % 28),
+        SqlType::Interval => format!("{} days", number + 1),
+        SqlType::Uuid => format!("00000000-0000-4000-8000-{:012}", number + 1),
+        SqlType::Bytea => format!("\\x{:02x}", (number + 1) % 256),
+        SqlType::Jsonb => ["{}", "1"].get(number)?.to_string(),
+        SqlType::Enum(of) => of.labels.get(number)?.clone(),
+        _ => return None,
+    })
+}
+
+fn array(element: &SqlType, values: Vec<Value>) -> Value {
+    Value::Array(std::sync::Arc::new(Array { element: element.clone(), values }))
+}
+
+/// The literals of a procedure.
+pub fn constants_of(terms: &Terms) -> BTreeSet<Constant> {
+    let constant = |term: &Term| match term {
+        Term::Integer(number) => Some(Constant { text: number.to_string(), number: true }),
+        Term::Literal(text, _) => {
+            Some(Constant { text: text.clone(), number: text.parse::<Numeric>().is_ok() })
+        }
+        _ => None,
+    };
+    terms.all().iter().filter_map(constant).collect()
+}
+
+/// What a parameter's value has to do with columns.
+#[derive(Clone, Debug, Default)]
+struct Uses {
+    /// Rows are found by it.
+    compared: BTreeSet<(TableId, ColumnIndex)>,
+    /// It is written there.
+    written: BTreeSet<(TableId, ColumnIndex)>,
+    /// It is added to, or subtracted from, a column.
+    added: bool,
+}
+
+/// The calls of a procedure in a state: first those whose every argument is the first of its domain.
+pub fn calls(
+    lab: &Lab<'_>,
+    procedure: usize,
+    state: &State,
+    constants: &BTreeSet<Constant>,
+    calls_max: usize,
+) -> Vec<Invocation> {
+    let inputs: Vec<_> = lab.application.procedures[procedure]
+        .parameters
+        .iter()
+        .filter(|parameter| parameter.mode != ParameterMode::Out)
+        .collect();
+    let lengths: Vec<usize> = vec![1, 2, 0];
+    let with_arrays = inputs.iter().any(|input| matches!(input.ty, SqlType::Array(_)));
+    let mut domains: Vec<Vec<Value>> = Vec::new();
+    for input in &inputs {
+        let uses = uses(lab, procedure, input.variable);
+        let ty = match &input.ty {
+            SqlType::Array(element) => element,
+            ty => ty,
+        };
+        domains.push(domain(lab, state, &uses, ty, constants));
+    }
+    let mut sizes: Vec<usize> = domains.iter().map(Vec::len).collect();
+    if with_arrays {
+        sizes.push(lengths.len());
+    }
+    if sizes.contains(&0) {
+        return Vec::new();
+    }
+    let mut chosen = Vec::new();
+    for deviations in 0..=sizes.len() {
+        deviate(&sizes, 0, deviations, &mut vec![0; sizes.len()], &mut chosen, calls_max);
+    }
+    let argument = |at: usize, choice: &[usize]| match &inputs[at].ty {
+        SqlType::Array(element) => {
+            let length = lengths[choice[inputs.len()]];
+            let of = |n: usize| domains[at][(choice[at] + n) % domains[at].len()].clone();
+            array(element, (0..length).map(of).collect())
+        }
+        _ => domains[at][choice[at]].clone(),
+    };
+    let calls = chosen.iter().map(|choice| Invocation {
+        procedure,
+        arguments: (0..inputs.len()).map(|at| argument(at, choice)).collect(),
+    });
+    calls.collect()
+}
+
+/// Every choice in which exactly so many places from `at` on are not the first of their domain.
+fn deviate(
+    sizes: &[usize],
+    at: usize,
+    deviations: usize,
+    choice: &mut Vec<usize>,
+    chosen: &mut Vec<Vec<usize>>,
+    chosen_max: usize,
+) {
+    if chosen.len() >= chosen_max {
+        return;
+    }
+    if deviations == 0 {
+        chosen.push(choice.clone());
+        return;
+    }
+    for place in at..sizes.len() {
+        for value in 1..sizes[place] {
+            choice[place] = value;
+            deviate(sizes, place + 1, deviations - 1, choice, chosen, chosen_max);
+        }
+        choice[place] = 0;
+    }
+}
+
+fn uses(lab: &Lab<'_>, procedure: usize, variable: VariableId) -> Uses {
+    let effects = lab.effects(procedure);
+    let terms = &effects.terms;
+    let has = |term: TermId| comes_from(terms, term, variable, 8);
+    let mut uses = Uses::default();
+    for read in &effects.reads {
+        for (column, term) in &read.key {
+            if has(*term) {
+                uses.compared.insert((read.table, *column));
+            }
+        }
+        for condition in &read.conditions {
+            compared(lab, procedure, condition, &has, &mut uses);
+        }
+    }
+    for write in &effects.writes {
+        if let Operation::Insert { values, .. } = &write.operation {
+            let written = values.iter().enumerate().filter(|(_, term)| has(**term));
+            uses.written.extend(written.map(|(column, _)| (write.table, column)));
+        }
+        for (column, operation) in write.updates() {
+            match operation {
+                ColumnOperation::Assign(term) if has(*term) => {
+                    uses.written.insert((write.table, *column));
+                }
+                operation => uses.added |= has(operation.term()),
+            }
+        }
+    }
+    uses
+}
+
+fn compared(
+    lab: &Lab<'_>,
+    procedure: usize,
+    condition: &Condition,
+    has: &dyn Fn(TermId) -> bool,
+    uses: &mut Uses,
+) {
+    let effects = lab.effects(procedure);
+    match condition {
+        Condition::Compare { left, right, .. } => {
+            for (field, other) in [(left, right), (right, left)] {
+                if let Term::Field { row, column } = effects.terms.get(*field)
+                    && has(*other)
+                {
+                    uses.compared.insert((effects.read(*row).table, *column));
+                }
+            }
+        }
+        Condition::All(list) | Condition::Any(list) => {
+            list.iter().for_each(|part| compared(lab, procedure, part, has, uses));
+        }
+        _ => {}
+    }
+}
+
+/// Is the term the parameter, an element of it, or that with a constant added?
+fn comes_from(terms: &Terms, term: TermId, variable: VariableId, depth: u32) -> bool {
+    let deeper = |term: TermId| depth > 0 && comes_from(terms, term, variable, depth - 1);
+    match terms.get(term) {
+        Term::Parameter(parameter) => *parameter == variable,
+        Term::Element { array, .. } => deeper(*array),
+        Term::Sum { base, .. } => deeper(*base),
+        Term::Choice(options) => options.iter().any(|&option| deeper(option)),
+        _ => false,
+    }
+}
+
+fn domain(
+    lab: &Lab<'_>,
+    state: &State,
+    uses: &Uses,
+    ty: &SqlType,
+    constants: &BTreeSet<Constant>,
+) -> Vec<Value> {
+    let catalog = &lab.application.catalog;
+    let mut values: Vec<Value> = Vec::new();
+    let add = |found: Vec<Value>, values: &mut Vec<Value>| {
+        for value in found {
+            if !values.contains(&value) && fits(&value, ty) {
+                values.push(value);
+            }
+        }
+    };
+    let keyed = |(table, column): &&(TableId, ColumnIndex)| is_key(catalog.table(*table), *column);
+    for (table, column) in &uses.written {
+        if let Some((parent, of)) = parent_column(catalog.table(*table), *column) {
+            add(existing(state, parent, of), &mut values);
+        }
+    }
+    if values.is_empty()
+        && let Some((table, column)) = uses.written.iter().find(keyed)
+    {
+        add(fresh(state, *table, *column, ty), &mut values);
+    }
+    for (table, column) in &uses.compared {
+        add(existing(state, *table, *column), &mut values);
+    }
+    if values.is_empty() || (uses.written.iter().any(|used| !keyed(&used)) && uses.compared.is_empty()) {
+        add(values_of(ty, constants), &mut values);
+    }
+    values
+}
+
+/// Values that the column has, those of other columns of that table's rows left out.
+fn existing(state: &State, table: TableId, column: ColumnIndex) -> Vec<Value> {
+    let mut values: Vec<Value> = Vec::new();
+    for row in state.table(table) {
+        if !row[column].is_null() && !values.contains(&row[column]) && values.len() < EXISTING_MAX {
+            values.push(row[column].clone());
+        }
+    }
+    values
+}
+
+/// Two values that no row has.
+fn fresh(state: &State, table: TableId, column: ColumnIndex, ty: &SqlType) -> Vec<Value> {
+    let numbers = (0..state.table(table).len() + 2).filter_map(|number| numbered(ty, number));
+    let there = |value: &Value| state.table(table).iter().any(|row| row[column] == *value);
+    let mut values = parsed(ty, numbers.collect());
+    values.retain(|value| !there(value));
+    values.truncate(2);
+    values
+}
+
+/// A value of a column where a parameter of this type is compared with it.
+fn fits(value: &Value, ty: &SqlType) -> bool {
+    match value {
+        Value::Int(_) => ty.is_integer(),
+        Value::Numeric(_) => matches!(ty, SqlType::Numeric(_)),
+        Value::Float4(_) => matches!(ty, SqlType::Float4),
+        Value::Float8(_) => matches!(ty, SqlType::Float8),
+        Value::Text(_) => matches!(ty, SqlType::Enum(_)) || ty.is_string(),
+        Value::Timestamp(_) => matches!(ty, SqlType::Timestamp | SqlType::Timestamptz),
+        Value::Date(_) => matches!(ty, SqlType::Date),
+        Value::Bool(_) => matches!(ty, SqlType::Bool),
+        Value::Uuid(_) => matches!(ty, SqlType::Uuid),
+        _ => true,
+    }
+}
+
+/// Is the column part of a key of its table?
+pub fn is_key(table: &Table, column: ColumnIndex) -> bool {
+    let indexed = table.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.keys);
+    let mut indexed = indexed.map(|key| match key.expr.kind {
+        weir_sql::bound::ExprKind::Column { column: of, .. } => of == column,
+        _ => false,
+    });
+    table.primary_key.iter().chain(&table.unique_keys).any(|key| key.columns.contains(&column))
+        || indexed.any(|is| is)
+}
+
+/// The column of another table that this one refers to.
+pub fn parent_column(table: &Table, column: ColumnIndex) -> Option<(TableId, ColumnIndex)> {
+    table.foreign_keys.iter().find_map(|key| {
+        let at = key.columns.iter().position(|&own| own == column)?;
+        Some((key.parent, key.parent_columns[at]))
+    })
+}

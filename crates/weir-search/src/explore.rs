@@ -1,0 +1,342 @@
+//! Which states, which branches, in which order, and where it ends: bounded exhaustive exploration of
+//! Definition 7 (coordination-avoidance.txt §4.1), small things first.
+
+use std::collections::BTreeSet;
+
+use weir_analysis::witness::Side;
+use weir_analysis::{InvariantId, InvariantKind};
+use weir_sql::catalog::TableId;
+
+use crate::domain::{calls, constants_of};
+use crate::lab::{Constant, Lab, Validity};
+use crate::merge::merge;
+use crate::replica::{Branch, Invocation, Replica, Who, state_of};
+use crate::seed::{Filled, Level, needed, plans, seed, tables_of};
+use crate::state::{State, View};
+
+/// Where the search ends. Everything is counted in steps; nothing depends on a clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// 1 or 2.
+    pub calls_per_branch: usize,
+    /// Calls from a seed to the state in which the branches begin, up to 2.
+    pub calls_before: usize,
+    pub calls_per_state: usize,
+    /// Pairs of branches of one state.
+    pub pairs_per_state: usize,
+    /// A step is one branch that is run, or one merge.
+    pub steps_per_verdict: u64,
+    pub steps: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            calls_per_branch: 2,
+            calls_before: 2,
+            calls_per_state: 48,
+            pairs_per_state: 400,
+            steps_per_verdict: 20_000,
+            steps: 400_000,
+        }
+    }
+}
+
+/// Calls of the first of two that a longer branch begins with.
+const FIRST_CALLS_MAX: usize = 8;
+
+/// States that are reached from one seed.
+const REACHED_MAX: usize = 16;
+
+/// Transactions that lead from a seed to another state.
+const LEADING_MAX: usize = 6;
+
+/// After a merge that also breaks a key, so many more pairs are tried for one that does not.
+const CLEANER_PAIRS_MAX: u64 = 200;
+
+/// A merge that breaks the invariant.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub invariant: InvariantId,
+    pub initial: State,
+    pub left: Vec<Invocation>,
+    pub right: Vec<Invocation>,
+    pub later: Side,
+    pub validity: Validity,
+    pub merged: State,
+    /// Column and value of the row; empty for a condition.
+    pub violation: Vec<(String, String)>,
+}
+
+/// Which verdict is questioned.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    pub invariant: InvariantId,
+    pub left: usize,
+    pub right: usize,
+}
+
+pub struct Explorer<'l> {
+    pub lab: &'l Lab<'l>,
+    limits: Limits,
+    /// Of this verdict, and in all.
+    steps_left: u64,
+    pub steps_left_in_all: u64,
+}
+
+struct Task<'q> {
+    question: &'q Question,
+    validity: Validity,
+    constants: BTreeSet<Constant>,
+    /// Tables that the invariant reads: a branch that writes none of them breaks nothing.
+    tables: BTreeSet<TableId>,
+    leading: Vec<usize>,
+}
+
+impl<'l> Explorer<'l> {
+    pub fn new(lab: &'l Lab<'l>, limits: Limits) -> Explorer<'l> {
+        Explorer { lab, limits, steps_left: 0, steps_left_in_all: limits.steps }
+    }
+
+    /// The first counterexample within the bounds.
+    pub fn explore(&mut self, question: &Question) -> Option<Found> {
+        self.steps_left = self.limits.steps_per_verdict.min(self.steps_left_in_all);
+        let given = self.steps_left;
+        let found = [Validity::Everything, Validity::Only(question.invariant)]
+            .into_iter()
+            .find_map(|validity| self.explore_within(question, validity));
+        self.steps_left_in_all -= given - self.steps_left;
+        found
+    }
+
+    fn explore_within(&mut self, question: &Question, validity: Validity) -> Option<Found> {
+        let task = self.task(question, validity);
+        let tables = needed(self.lab, &[question.left, question.right], question.invariant);
+        let mut seeds: Vec<State> = Vec::new();
+        for plan in plans() {
+            if let Some(seed) = self.seed(&tables, plan, validity)
+                && !seeds.contains(&seed)
+            {
+                if let Some(found) = self.state(&task, &seed, 1) {
+                    return Some(found);
+                }
+                seeds.push(seed);
+            }
+        }
+        let mut reached: Vec<State> = Vec::new();
+        let mut layer = seeds.clone();
+        for _ in 0..self.limits.calls_before {
+            let mut next = Vec::new();
+            for state in &layer {
+                for after in self.reach(&task, state) {
+                    if seeds.contains(&after) || reached.contains(&after) {
+                        continue;
+                    }
+                    if let Some(found) = self.state(&task, &after, 1) {
+                        return Some(found);
+                    }
+                    reached.push(after.clone());
+                    next.push(after);
+                }
+            }
+            layer = next;
+        }
+        if self.limits.calls_per_branch < 2 {
+            return None;
+        }
+        seeds.iter().chain(&reached).find_map(|state| self.state(&task, state, 2))
+    }
+
+    fn task<'q>(&self, question: &'q Question, validity: Validity) -> Task<'q> {
+        let mention = self.lab.mention(question.invariant);
+        let mut constants = mention.constants.clone();
+        for procedure in [question.left, question.right] {
+            constants.extend(constants_of(&self.lab.effects(procedure).terms));
+        }
+        let mut wanted: BTreeSet<TableId> = mention.tables.clone();
+        for procedure in [question.left, question.right] {
+            wanted.extend(tables_of(self.lab.effects(procedure)));
+        }
+        let leads = |&procedure: &usize| {
+            let mut writes = self.lab.effects(procedure).writes.iter();
+            self.lab.refusal(procedure).is_none() && writes.any(|write| wanted.contains(&write.table))
+        };
+        // The question's own first: they are the likeliest to matter.
+        let others = (0..self.lab.application.procedures.len())
+            .filter(|procedure| ![question.left, question.right].contains(procedure));
+        let mut leading: Vec<usize> = vec![question.left];
+        leading.extend((question.left != question.right).then_some(question.right));
+        leading.extend(others);
+        leading.retain(leads);
+        leading.truncate(LEADING_MAX);
+        Task { question, validity, constants, tables: mention.tables.clone(), leading }
+    }
+
+    fn step(&mut self) -> bool {
+        let left = self.steps_left > 0;
+        self.steps_left = self.steps_left.saturating_sub(1);
+        left
+    }
+
+    fn seed(&mut self, tables: &[TableId], plan: (Filled, Level), validity: Validity) -> Option<State> {
+        self.step().then(|| seed(self.lab, tables, plan, validity)).flatten()
+    }
+
+    fn calls(&self, task: &Task<'_>, procedure: usize, state: &State) -> Vec<Invocation> {
+        calls(self.lab, procedure, state, &task.constants, self.limits.calls_per_state)
+    }
+
+    /// States after one call.
+    fn reach(&mut self, task: &Task<'_>, state: &State) -> Vec<State> {
+        let mut reached: Vec<State> = Vec::new();
+        let Ok(mut replica) = Replica::new(self.lab, state) else { return reached };
+        for &procedure in &task.leading {
+            let mut of_procedure = 0;
+            for call in self.calls(task, procedure, state) {
+                if of_procedure * task.leading.len() >= REACHED_MAX || !self.step() {
+                    break;
+                }
+                let mut after = None;
+                let mut look = |storage: &weir_txn::storage::Storage| after = Some(state_of(storage));
+                replica.branch(&[call], Who::Before, task.validity, &mut look);
+                if let Some(after) = after
+                    && after != *state
+                    && !reached.contains(&after)
+                {
+                    reached.push(after);
+                    of_procedure += 1;
+                }
+            }
+        }
+        reached
+    }
+
+    /// All pairs of branches from one state, of up to `length` calls, at least one of so many.
+    fn state(&mut self, task: &Task<'_>, state: &State, length: usize) -> Option<Found> {
+        let mut replica = Replica::new(self.lab, state).ok()?;
+        let lefts = self.branches(task, &mut replica, state, task.question.left, Who::Left, length);
+        if lefts.is_empty() {
+            return None;
+        }
+        let rights = self.branches(task, &mut replica, state, task.question.right, Who::Right, length);
+        let mut fallback: Option<Found> = None;
+        let mut pairs = 0;
+        for sum in 0..(lefts.len() + rights.len()).saturating_sub(1) {
+            for left in sum.saturating_sub(rights.len() - 1)..=sum.min(lefts.len() - 1) {
+                let (left, right) = (&lefts[left], &rights[sum - left]);
+                if left.calls.len().max(right.calls.len()) < length {
+                    continue;
+                }
+                let since = if fallback.is_some() { CLEANER_PAIRS_MAX } else { u64::MAX };
+                pairs += 1;
+                if pairs > (self.limits.pairs_per_state as u64).min(since) {
+                    return fallback;
+                }
+                for later in [Side::Right, Side::Left] {
+                    if !self.step() {
+                        return fallback;
+                    }
+                    match self.violated(task, state, left, right, later) {
+                        Some((found, true)) => return Some(found),
+                        Some((found, false)) if fallback.is_none() => fallback = Some(found),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        fallback
+    }
+
+    /// A merge that breaks the invariant, and whether it is the only thing that is broken there.
+    fn violated(
+        &self,
+        task: &Task<'_>,
+        state: &State,
+        left: &Branch,
+        right: &Branch,
+        later: Side,
+    ) -> Option<(Found, bool)> {
+        let merged = merge(self.lab, state, left, right, later)?;
+        let view = View { schema: &self.lab.program.schema, state: &merged };
+        let violation = self.lab.violation(task.question.invariant, &view)?;
+        let is_key = |id: &InvariantId| {
+            let kind = self.lab.analysis.invariants[id.0 as usize].kind;
+            *id != task.question.invariant
+                && matches!(
+                    kind,
+                    InvariantKind::PrimaryKey | InvariantKind::Unique(_) | InvariantKind::UniqueIndex(_)
+                )
+        };
+        let clean = !self.lab.violated(Validity::Only(task.question.invariant), &view).iter().any(is_key);
+        let found = Found {
+            invariant: task.question.invariant,
+            initial: state.clone(),
+            left: left.calls.clone(),
+            right: right.calls.clone(),
+            later,
+            validity: task.validity,
+            merged,
+            violation,
+        };
+        Some((found, clean))
+    }
+
+    /// Valid branches of one transaction that write something that the invariant reads.
+    fn branches(
+        &mut self,
+        task: &Task<'_>,
+        replica: &mut Replica<'_>,
+        state: &State,
+        procedure: usize,
+        who: Who,
+        length: usize,
+    ) -> Vec<Branch> {
+        let mut branches = Vec::new();
+        let calls = self.calls(task, procedure, state);
+        for call in &calls {
+            self.run(task, replica, std::slice::from_ref(call), who, &mut branches, &mut |_| {});
+        }
+        if length < 2 {
+            return branches;
+        }
+        let mut leading = task.leading.clone();
+        leading.retain(|&first| first != procedure);
+        leading.insert(0, procedure);
+        for first in leading {
+            let mut firsts = 0;
+            for call in self.calls(task, first, state) {
+                let mut between = None;
+                if firsts >= FIRST_CALLS_MAX || !self.step() {
+                    break;
+                }
+                let mut look = |storage: &weir_txn::storage::Storage| between = Some(state_of(storage));
+                replica.branch(std::slice::from_ref(&call), who, task.validity, &mut look);
+                let Some(between) = between else { continue };
+                firsts += 1;
+                for second in self.calls(task, procedure, &between).into_iter().take(FIRST_CALLS_MAX) {
+                    self.run(task, replica, &[call.clone(), second], who, &mut branches, &mut |_| {});
+                }
+            }
+        }
+        branches
+    }
+
+    fn run(
+        &mut self,
+        task: &Task<'_>,
+        replica: &mut Replica<'_>,
+        calls: &[Invocation],
+        who: Who,
+        branches: &mut Vec<Branch>,
+        after: &mut dyn FnMut(&weir_txn::storage::Storage),
+    ) {
+        if !self.step() {
+            return;
+        }
+        if let Some(branch) = replica.branch(calls, who, task.validity, after)
+            && !branch.tables().is_disjoint(&task.tables)
+        {
+            branches.push(branch);
+        }
+    }
+}

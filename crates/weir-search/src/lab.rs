@@ -1,0 +1,392 @@
+//! What every experiment shares and none changes: the procedures compiled without a single guard, and the
+//! invariants as checks.
+//!
+//! An application that is only to be analysed may hold what the executor cannot run. Such procedures, and those
+//! that touch tables which the engine would not keep as PostgreSQL does, are set aside by name, never guessed at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_analysis::effects::Operation;
+use weir_analysis::{Analysis, InvariantId, InvariantKind, ProcedureEffects};
+use weir_sql::bound::{Expr, ExprKind, FromItem, RelationId, Step, StepKind};
+use weir_sql::catalog::{Catalog, ColumnIndex, IndexKey, TableId};
+use weir_sql::walk::{Part, each_part};
+use weir_sql::{Application, Span};
+use weir_txn::exec::program::Program;
+use weir_txn::invariant::InvariantCheck;
+use weir_txn::storage::Rows;
+use weir_txn::storage::layout::Layout;
+use weir_types::{SqlType, Value};
+
+/// So many procedures that the executor refuses are set aside one by one; beyond that nothing is searched.
+const REFUSED_MAX: usize = 40;
+
+pub struct Lab<'a> {
+    pub application: Application,
+    pub analysis: &'a Analysis,
+    pub program: Program,
+    /// By table.
+    pub layouts: Vec<Layout>,
+    /// By procedure: why it is not run.
+    refused: Vec<Option<String>>,
+    /// By table: why no row of it is made.
+    excluded: Vec<Option<String>>,
+    /// By invariant; `None` if the executor cannot evaluate it.
+    checks: Vec<Option<InvariantCheck>>,
+    mentions: Vec<Mention>,
+    upserts: BTreeMap<(usize, TableId), Upsert>,
+}
+
+/// What an invariant reads.
+#[derive(Clone, Debug, Default)]
+pub struct Mention {
+    pub columns: BTreeSet<(TableId, ColumnIndex)>,
+    pub tables: BTreeSet<TableId>,
+    pub constants: BTreeSet<Constant>,
+}
+
+/// A literal, as text; `number` if it may stand for one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Constant {
+    pub text: String,
+    pub number: bool,
+}
+
+/// Every insert of a procedure into one table is ON CONFLICT.
+#[derive(Clone, Debug)]
+pub struct Upsert {
+    /// The key that arbitrates; `None` is any.
+    pub columns: Option<Vec<ColumnIndex>>,
+    pub updates: bool,
+}
+
+/// What must hold in a state that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    /// Everything that is declared.
+    Everything,
+    /// The constraints, and of the assertions this one.
+    Only(InvariantId),
+}
+
+/// Why nothing of an application is searched.
+#[derive(Clone, Debug)]
+pub struct NotRunnable(pub String);
+
+impl<'a> Lab<'a> {
+    pub fn new(application: &Application, analysis: &'a Analysis) -> Result<Lab<'a>, NotRunnable> {
+        let mut stripped = Application {
+            sources: Default::default(),
+            catalog: application.catalog.clone(),
+            procedures: application.procedures.clone(),
+            assertions: application.assertions.clone(),
+            notes: Vec::new(),
+        };
+        let excluded = exclude(&mut stripped.catalog);
+        let mut refused = refuse(&stripped, analysis, &excluded);
+        let program = compile(&mut stripped, analysis, &mut refused)?;
+        spread(&stripped, &mut refused);
+        let checks = analysis.invariants.iter();
+        let checks = checks.map(|each| InvariantCheck::compile(&stripped, each, &program).ok()).collect();
+        let mentions =
+            analysis.invariants.iter().map(|each| mention(&stripped, each.kind, each.table, &each.columns));
+        Ok(Lab {
+            layouts: program.schema.tables.iter().map(|table| Layout::new(&table.types)).collect(),
+            mentions: mentions.collect(),
+            upserts: analysis.effects.iter().flat_map(upserts).collect(),
+            application: stripped,
+            analysis,
+            program,
+            refused,
+            excluded,
+            checks,
+        })
+    }
+
+    pub fn effects(&self, procedure: usize) -> &'a ProcedureEffects {
+        &self.analysis.effects[procedure]
+    }
+
+    /// Why the procedure is not run, if it is not.
+    pub fn refusal(&self, procedure: usize) -> Option<&str> {
+        self.refused[procedure].as_deref()
+    }
+
+    pub fn is_excluded(&self, table: TableId) -> bool {
+        self.excluded[table.0 as usize].is_some()
+    }
+
+    pub fn mention(&self, invariant: InvariantId) -> &Mention {
+        &self.mentions[invariant.0 as usize]
+    }
+
+    /// Can the executor tell whether it holds?
+    pub fn can_check(&self, invariant: InvariantId) -> bool {
+        !matches!(self.checks[invariant.0 as usize], None | Some(InvariantCheck::Always))
+    }
+
+    pub fn upsert(&self, procedure: usize, table: TableId) -> Option<&Upsert> {
+        self.upserts.get(&(procedure, table))
+    }
+
+    /// The row that breaks an invariant: `None` if it holds (or cannot be evaluated here).
+    pub fn violation(&self, invariant: InvariantId, rows: &dyn Rows) -> Option<Vec<(String, String)>> {
+        let verdict = self.checks[invariant.0 as usize].as_ref()?.check(rows, &self.program).ok()?;
+        (!verdict.holds).then(|| verdict.violation.unwrap_or_default())
+    }
+
+    /// The assertions that `validity` asks for and that read one of these tables.
+    fn assertions(&self, validity: Validity) -> impl Iterator<Item = (InvariantId, &Mention)> {
+        let wanted = move |id: InvariantId| match validity {
+            Validity::Everything => true,
+            Validity::Only(only) => id == only,
+        };
+        let ids = (0..self.checks.len() as u32).map(InvariantId);
+        ids.filter(move |&id| {
+            matches!(self.checks[id.0 as usize], Some(InvariantCheck::Assertion(_))) && wanted(id)
+        })
+        .map(|id| (id, self.mention(id)))
+    }
+
+    /// After a write that the executor has let pass: the assertions that look at what was written.
+    pub fn holds_after(&self, validity: Validity, rows: &dyn Rows, written: &BTreeSet<TableId>) -> bool {
+        self.assertions(validity)
+            .filter(|(_, mention)| !mention.tables.is_disjoint(written))
+            .all(|(id, _)| self.violation(id, rows).is_none())
+    }
+
+    /// Everything that does not hold of rows that nobody has checked yet.
+    pub fn violated(&self, validity: Validity, rows: &dyn Rows) -> Vec<InvariantId> {
+        let constraints = (0..self.checks.len() as u32).map(InvariantId).filter(|&id| {
+            matches!(self.checks[id.0 as usize], Some(InvariantCheck::Constraint(_)))
+                && self.mention(id).tables.iter().any(|&table| rows.row_count(table) > 0)
+        });
+        let assertions = self.assertions(validity).map(|(id, _)| id);
+        constraints.chain(assertions).filter(|&id| self.violation(id, rows).is_some()).collect()
+    }
+}
+
+/// Takes from the catalog what the engine does not keep, and says which tables that makes unfit.
+fn exclude(catalog: &mut Catalog) -> Vec<Option<String>> {
+    let mut excluded: Vec<Option<String>> = vec![None; catalog.tables.len()];
+    for trigger in &catalog.triggers {
+        excluded[trigger.table.0 as usize] = Some(format!("trigger {}", trigger.name));
+    }
+    for table in &mut catalog.tables {
+        let reason = &mut excluded[table.id.0 as usize];
+        if let Some(exclusion) = table.exclusions.first() {
+            *reason = Some(format!("exclusion constraint {}", exclusion.name));
+        }
+        if let Some(column) = table.columns.iter().find(|column| column.generated.is_some()) {
+            *reason = Some(format!("generated column {}", column.name));
+        }
+        if let Some(column) = table.columns.iter().find(|column| matches!(column.ty, SqlType::Opaque(_))) {
+            *reason = Some(format!("type {} of {}", column.ty, column.name));
+        }
+        let scalar = table.columns.iter().position(|column| is_scalar(&column.ty));
+        for index in &mut table.indexes {
+            let plain = |key: &IndexKey| match key.expr.kind {
+                ExprKind::Column { column, .. } => is_scalar(&table.columns[column].ty),
+                _ => false,
+            };
+            if index.predicate.is_none() && index.keys.iter().all(plain) {
+                continue;
+            }
+            if index.unique {
+                *reason = Some(format!("unique index {}", index.name));
+            }
+            // An index changes no answer, so another one in its place does as well.
+            index.predicate = None;
+            index.unique = false;
+            index.keys.truncate(1);
+            if let (Some(key), Some(column)) = (index.keys.first_mut(), scalar) {
+                key.expr.kind = ExprKind::Column { relation: RelationId(0), column };
+                key.expr.ty = table.columns[column].ty.clone();
+            }
+        }
+    }
+    excluded
+}
+
+fn is_scalar(ty: &SqlType) -> bool {
+    !matches!(ty, SqlType::Jsonb | SqlType::Array(_) | SqlType::Opaque(_))
+}
+
+/// What is known without compiling: loops without a bound, statements nobody understands, unfit tables.
+fn refuse(app: &Application, analysis: &Analysis, excluded: &[Option<String>]) -> Vec<Option<String>> {
+    let reason = |(procedure, effects): (&weir_sql::bound::Procedure, &ProcedureEffects)| {
+        let mut reason = None;
+        each_step(&procedure.body, &mut |step| match &step.kind {
+            StepKind::While { .. } | StepKind::Loop { .. } => {
+                reason = Some("a loop that may run for ever".to_owned())
+            }
+            StepKind::Opaque(_) => reason = Some("a statement that is not understood".to_owned()),
+            _ => {}
+        });
+        let tables = effects.writes.iter().map(|write| write.table);
+        let unfit = tables.chain(effects.reads.iter().map(|read| read.table));
+        reason.or_else(|| unfit.into_iter().find_map(|table| excluded[table.0 as usize].clone()))
+    };
+    app.procedures.iter().zip(&analysis.effects).map(reason).collect()
+}
+
+/// Every step, at every depth.
+fn each_step<'s>(steps: &'s [Step], visit: &mut dyn FnMut(&'s Step)) {
+    for step in steps {
+        visit(step);
+        match &step.kind {
+            StepKind::If { branches, otherwise } => {
+                branches.iter().for_each(|(_, body)| each_step(body, visit));
+                each_step(otherwise, visit);
+            }
+            StepKind::ForRange { body, .. }
+            | StepKind::ForQuery { body, .. }
+            | StepKind::ForEach { body, .. }
+            | StepKind::While { body, .. }
+            | StepKind::Loop { body, .. }
+            | StepKind::Block { body, .. } => each_step(body, visit),
+            _ => {}
+        }
+    }
+}
+
+/// Who calls what is not run is not run.
+fn spread(app: &Application, refused: &mut [Option<String>]) {
+    loop {
+        let mut changed = false;
+        for (at, procedure) in app.procedures.iter().enumerate() {
+            if refused[at].is_some() {
+                continue;
+            }
+            let mut reason = None;
+            each_step(&procedure.body, &mut |step| {
+                if let StepKind::Call { procedure: called, .. } = step.kind
+                    && refused[called].is_some()
+                {
+                    reason = Some(format!("a call of {}", app.procedures[called].name));
+                }
+            });
+            changed |= reason.is_some();
+            refused[at] = reason;
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+fn compile(
+    app: &mut Application,
+    analysis: &Analysis,
+    refused: &mut [Option<String>],
+) -> Result<Program, NotRunnable> {
+    let mut plan = analysis.plan.clone();
+    for transaction in &mut plan.transactions {
+        transaction.guards.clear();
+    }
+    for (at, reason) in refused.iter().enumerate() {
+        if reason.is_some() {
+            app.procedures[at].body.clear();
+        }
+    }
+    for _ in 0..=REFUSED_MAX {
+        let error = match Program::compile(app, &plan, 1) {
+            Ok(program) => return Ok(program),
+            Err(error) => error,
+        };
+        let Some(at) = procedure_at(app, error.span) else {
+            return Err(NotRunnable(error.error.message().to_owned()));
+        };
+        refused[at] = Some(error.error.message().to_owned());
+        app.procedures[at].body.clear();
+    }
+    Err(NotRunnable("the executor cannot run most of its procedures".to_owned()))
+}
+
+/// The procedure that has a statement around this place.
+fn procedure_at(app: &Application, span: Span) -> Option<usize> {
+    let around = |outer: Span| outer.file == span.file && outer.start <= span.start && span.start <= outer.end;
+    app.procedures.iter().position(|procedure| {
+        let mut found = false;
+        each_step(&procedure.body, &mut |step| found |= around(step.span));
+        found
+    })
+}
+
+fn upserts(effects: &ProcedureEffects) -> Vec<((usize, TableId), Upsert)> {
+    let mut found: BTreeMap<TableId, Option<Upsert>> = BTreeMap::new();
+    for write in &effects.writes {
+        let Operation::Insert { on_conflict, .. } = &write.operation else { continue };
+        let upsert = on_conflict.as_ref().map(|conflict| Upsert {
+            columns: conflict.columns.clone(),
+            updates: !conflict.update.is_empty(),
+        });
+        match found.entry(write.table) {
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(upsert);
+            }
+            std::collections::btree_map::Entry::Occupied(mut entry) => {
+                let both = entry.get().as_ref().zip(upsert.as_ref());
+                let same = both.filter(|(a, b)| a.columns == b.columns);
+                let merged =
+                    same.map(|(a, b)| Upsert { columns: a.columns.clone(), updates: a.updates || b.updates });
+                entry.insert(merged);
+            }
+        }
+    }
+    let procedure = effects.procedure;
+    found.into_iter().filter_map(|(table, upsert)| Some(((procedure, table), upsert?))).collect()
+}
+
+fn mention(
+    app: &Application,
+    kind: InvariantKind,
+    table: Option<TableId>,
+    columns: &[ColumnIndex],
+) -> Mention {
+    let mut mention = Mention::default();
+    if let Some(table) = table {
+        mention.tables.insert(table);
+        mention.columns.extend(columns.iter().map(|&column| (table, column)));
+        match kind {
+            InvariantKind::Check(at) | InvariantKind::Domain(at) => {
+                mention_expr(&app.catalog.table(table).checks[at].expr, Some(table), &mut mention);
+            }
+            InvariantKind::ForeignKey(at) => {
+                let key = &app.catalog.table(table).foreign_keys[at];
+                mention.tables.insert(key.parent);
+                mention.columns.extend(key.parent_columns.iter().map(|&column| (key.parent, column)));
+            }
+            _ => {}
+        }
+    }
+    if let InvariantKind::Assertion(at) = kind {
+        mention_expr(&app.assertions[at].expr, None, &mut mention);
+    }
+    mention
+}
+
+fn mention_expr(expr: &Expr, of: Option<TableId>, mention: &mut Mention) {
+    let mut relations: BTreeMap<RelationId, TableId> = of.iter().map(|&table| (RelationId(0), table)).collect();
+    let mut read = BTreeSet::new();
+    each_part(Part::Expr(expr), &mut |part| match part {
+        Part::From(FromItem::Table { relation, table, .. }) => {
+            relations.insert(*relation, *table);
+        }
+        Part::Expr(Expr { kind: ExprKind::Column { relation, column }, .. }) => {
+            read.insert((*relation, *column));
+        }
+        Part::Expr(Expr { kind: ExprKind::Literal(value), ty, .. }) if !value.is_null() => {
+            mention.constants.insert(constant(value, ty));
+        }
+        _ => {}
+    });
+    mention.tables.extend(relations.values());
+    let tables = read.into_iter().filter_map(|(relation, column)| Some((*relations.get(&relation)?, column)));
+    mention.columns.extend(tables);
+}
+
+fn constant(value: &Value, ty: &SqlType) -> Constant {
+    let text = weir_types::text::to_text(value, ty);
+    Constant { text, number: ty.is_number() }
+}

@@ -1,0 +1,170 @@
+//! Search: bounded exhaustive exploration with the real executor and the real merge, and the witnesses that it
+//! finds against verdicts (coordination-avoidance.txt §3–4, Definition 7 and Theorem 1).
+//!
+//! Pure: no clock, no IO, no chance of its own; bounds count steps. It never judges: that a pair of transactions
+//! has no witness within the bounds proves nothing, and is said so. The design is docs/search.md.
+
+pub mod domain;
+pub mod explore;
+pub mod lab;
+pub mod merge;
+pub mod minimise;
+pub mod replay;
+pub mod replica;
+pub mod seed;
+pub mod state;
+
+use std::collections::BTreeSet;
+
+use weir_analysis::witness::{TableRows, WitnessCall};
+use weir_analysis::{Analysis, DecidedBy, InvariantId, Verdict, Witness};
+use weir_sql::Application;
+use weir_sql::bound::ParameterMode;
+
+pub use explore::{Explorer, Found, Limits, Question};
+pub use lab::{Lab, NotRunnable, Validity};
+pub use replay::{Replayed, ReplayError, replay};
+
+/// What the search has done for one analysis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Verdicts that are not confluent.
+    pub asked: usize,
+    pub witnessed: usize,
+    pub steps: u64,
+}
+
+/// What became of one verdict.
+#[derive(Clone, Debug)]
+enum Answer {
+    Witness { witness: Box<Witness>, with: usize },
+    Nothing,
+    NotSearched(String),
+}
+
+/// Looks for a witness for every verdict that is not confluent, and says in the verdict what came of it.
+pub fn attach(application: &Application, analysis: &mut Analysis, limits: Limits) -> Summary {
+    let asked: Vec<usize> = (0..analysis.verdicts.len()).filter(|&at| !analysis.verdicts[at].confluent).collect();
+    let mut summary = Summary { asked: asked.len(), ..Summary::default() };
+    if asked.is_empty() {
+        return summary;
+    }
+    let answers: Vec<Answer> = match Lab::new(application, analysis) {
+        Err(NotRunnable(why)) => asked.iter().map(|_| Answer::NotSearched(why.clone())).collect(),
+        Ok(lab) => {
+            let mut explorer = Explorer::new(&lab, limits);
+            let answers = asked.iter().map(|&at| answer(&mut explorer, &analysis.verdicts[at])).collect();
+            summary.steps = limits.steps - explorer.steps_left_in_all;
+            answers
+        }
+    };
+    for (at, answer) in asked.into_iter().zip(answers) {
+        summary.witnessed += usize::from(matches!(answer, Answer::Witness { .. }));
+        settle(&mut analysis.verdicts[at], answer);
+    }
+    summary
+}
+
+fn answer(explorer: &mut Explorer<'_>, verdict: &Verdict) -> Answer {
+    let lab = explorer.lab;
+    if !lab.can_check(verdict.invariant) {
+        return Answer::NotSearched("the engine does not check this invariant".to_owned());
+    }
+    if let Some(why) = lab.refusal(verdict.transaction) {
+        return Answer::NotSearched(format!("the engine does not run it: {why}"));
+    }
+    let partners = partners(lab, verdict);
+    for &right in &partners {
+        if lab.refusal(right).is_some() {
+            continue;
+        }
+        let question = Question { invariant: verdict.invariant, left: verdict.transaction, right };
+        if let Some(found) = explorer.explore(&question) {
+            let witness = Box::new(witness(lab, &minimise::minimised(lab, found)));
+            return Answer::Witness { witness, with: right };
+        }
+    }
+    if explorer.steps_left_in_all == 0 {
+        return Answer::NotSearched("the search has used up its steps".to_owned());
+    }
+    Answer::Nothing
+}
+
+/// Whom it may be broken beside: the one that the verdict names, or, where it names none, itself and whoever
+/// writes what the invariant reads.
+fn partners(lab: &Lab<'_>, verdict: &Verdict) -> Vec<usize> {
+    const PARTNERS_MAX: usize = 4;
+    if let Some(with) = verdict.with {
+        return vec![with];
+    }
+    let tables = &lab.mention(verdict.invariant).tables;
+    let writes = |&procedure: &usize| {
+        procedure != verdict.transaction
+            && lab.effects(procedure).writes.iter().any(|write| tables.contains(&write.table))
+    };
+    let others = (0..lab.application.procedures.len()).filter(writes).take(PARTNERS_MAX - 1);
+    std::iter::once(verdict.transaction).chain(others).collect()
+}
+
+fn settle(verdict: &mut Verdict, answer: Answer) {
+    match answer {
+        Answer::Witness { witness, with } => {
+            verdict.witness = Some(witness);
+            if verdict.decided_by == DecidedBy::Assumption {
+                verdict.decided_by = DecidedBy::Search;
+                verdict.with = Some(with);
+            }
+        }
+        Answer::Nothing => assume(verdict, "the search found no counterexample within its bounds"),
+        Answer::NotSearched(why) => assume(verdict, &format!("not searched, {why}")),
+    }
+}
+
+/// Without a witness a verdict is what the rule says, and no more.
+fn assume(verdict: &mut Verdict, why: &str) {
+    verdict.decided_by = DecidedBy::Assumption;
+    verdict.because = format!("{} Not proved; assumed: {why}.", verdict.because).trim_start().to_owned();
+}
+
+/// A counterexample as text.
+pub fn witness(lab: &Lab<'_>, found: &Found) -> Witness {
+    let schema = &lab.program.schema;
+    let call = |invocation: &replica::Invocation| {
+        let procedure = &lab.application.procedures[invocation.procedure];
+        let inputs = procedure.parameters.iter().filter(|parameter| parameter.mode != ParameterMode::Out);
+        let arguments = inputs
+            .zip(&invocation.arguments)
+            .map(|(parameter, value)| (parameter.name.clone(), state::cell(value, &parameter.ty)));
+        WitnessCall { procedure: procedure.name.clone(), arguments: arguments.collect() }
+    };
+    let states = |state: &state::State| -> Vec<TableRows> { state.text(schema) };
+    Witness {
+        invariant: lab.analysis.invariants[found.invariant.0 as usize].name.clone(),
+        initial: states(&found.initial),
+        left: found.left.iter().map(call).collect(),
+        right: found.right.iter().map(call).collect(),
+        later: found.later,
+        merged: states(&found.merged),
+        violates: found
+            .violation
+            .iter()
+            .map(|(name, value)| (name.clone(), (value != "NULL").then(|| value.trim_end().to_owned())))
+            .collect(),
+        shown: shown(lab, found.invariant),
+    }
+}
+
+/// Keys of the tables that the invariant reads, and the columns that it reads.
+fn shown(lab: &Lab<'_>, invariant: InvariantId) -> Vec<String> {
+    let mention = lab.mention(invariant);
+    let mut names = BTreeSet::new();
+    for &table in &mention.tables {
+        let table = lab.application.catalog.table(table);
+        let keys = table.primary_key.iter().flat_map(|key| key.columns.iter());
+        names.extend(keys.map(|&column| table.columns[column].name.clone()));
+    }
+    for &(table, column) in &mention.columns {
+        names.insert(lab.application.catalog.table(table).columns[column].name.clone());
+    }
+    names.into_iter().collect()
+}

@@ -1,0 +1,235 @@
+//! One copy of a state, and calls that run on it alone.
+//!
+//! The executor writes real storage and says what it wrote as operations; those are kept with the identity of
+//! each row, so that they can be folded into another copy ([`crate::merge`]). No guard, no coordinator, no other
+//! replica: that is what "without coordination" means (coordination-avoidance.txt §4.1).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_sql::catalog::TableId;
+use weir_txn::exec::call::{self, Fragment, Role, Scratch};
+use weir_txn::exec::sequences::Sequences;
+use weir_txn::node::PlantedBugs;
+use weir_txn::ramp::participant::{Claim, Write};
+use weir_txn::ramp::{Call, TxnId};
+use weir_txn::storage::{Operation, Position, Rows, Storage, Timestamp};
+use weir_types::{SqlError, Value};
+
+use crate::lab::{Lab, Validity};
+use crate::state::{Row, State};
+
+/// What `now()` says, in microseconds since 2000-01-01: the first of January 2026.
+const NOW: i64 = 820_454_400_000_000;
+
+/// Whose calls run: each draws from its own share of every sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// Before the branches.
+    Before,
+    Left,
+    Right,
+}
+
+impl Who {
+    /// Sequences hand out numbers from here on; nobody draws as many as lie between two shares.
+    fn share(self) -> u16 {
+        match self {
+            Who::Before => 0,
+            Who::Left => 100,
+            Who::Right => 200,
+        }
+    }
+}
+
+/// Which row of a table, wherever it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RowName {
+    /// By its place in the initial state.
+    Initial(u32),
+    /// The n-th that a branch inserted.
+    New(Who, u32),
+}
+
+#[derive(Clone, Debug)]
+pub struct RowOperation {
+    pub table: TableId,
+    pub row: RowName,
+    pub operation: Operation,
+}
+
+/// What calls a procedure with what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invocation {
+    pub procedure: usize,
+    /// IN and INOUT parameters in order.
+    pub arguments: Vec<Value>,
+}
+
+/// Calls that have run one after the other, each to a state in which everything holds.
+#[derive(Clone, Debug)]
+pub struct Branch {
+    pub calls: Vec<Invocation>,
+    /// By call.
+    pub operations: Vec<Vec<RowOperation>>,
+}
+
+impl Branch {
+    pub fn is_idle(&self) -> bool {
+        self.operations.iter().all(Vec::is_empty)
+    }
+
+    pub fn tables(&self) -> BTreeSet<TableId> {
+        self.operations.iter().flatten().map(|operation| operation.table).collect()
+    }
+}
+
+pub struct Replica<'l> {
+    lab: &'l Lab<'l>,
+    storage: Storage,
+    names: BTreeMap<(TableId, u32), RowName>,
+    begin: Position,
+    scratch: Scratch,
+}
+
+impl<'l> Replica<'l> {
+    /// The error is a state that storage refuses: two rows of one key.
+    pub fn new(lab: &'l Lab<'l>, initial: &State) -> Result<Replica<'l>, SqlError> {
+        let mut storage = Storage::new(lab.program.schema.clone());
+        let mut names = BTreeMap::new();
+        let timestamp = Timestamp { clock: 1, node: 0 };
+        for (table, rows) in initial.tables.iter().enumerate() {
+            let table = TableId(table as u32);
+            for (at, row) in rows.iter().enumerate() {
+                let slot = storage.insert(table, row, timestamp)?;
+                names.insert((table, slot), RowName::Initial(at as u32));
+            }
+        }
+        let begin = storage.position();
+        Ok(Replica { lab, storage, names, begin, scratch: Scratch::default() })
+    }
+
+    /// Runs the calls and takes them back. `None`: one of them failed, or something did not hold after it.
+    /// `after` is shown the state that they lead to.
+    pub fn branch(
+        &mut self,
+        calls: &[Invocation],
+        who: Who,
+        validity: Validity,
+        after: &mut dyn FnMut(&Storage),
+    ) -> Option<Branch> {
+        let mut names = self.names.clone();
+        let mut branch = Branch { calls: calls.to_vec(), operations: Vec::new() };
+        let mut sequences = Sequences::default();
+        let mut inserted = 0;
+        let mut holds = true;
+        for (at, call) in calls.iter().enumerate() {
+            let timestamp = Timestamp { clock: 2 + at as u64, node: 0 };
+            let Some(writes) = self.run(call, who, timestamp, &mut sequences) else {
+                holds = false;
+                break;
+            };
+            let operations = self.named(writes, who, &mut names, &mut inserted);
+            let written = operations.iter().map(|operation| operation.table).collect();
+            branch.operations.push(operations);
+            if !self.lab.holds_after(validity, &self.storage, &written) {
+                holds = false;
+                break;
+            }
+        }
+        if holds {
+            after(&self.storage);
+        }
+        self.storage.rollback(self.begin);
+        holds.then_some(branch)
+    }
+
+    fn run(
+        &mut self,
+        invocation: &Invocation,
+        who: Who,
+        timestamp: Timestamp,
+        sequences: &mut Sequences,
+    ) -> Option<Vec<Write>> {
+        let nobody: BTreeMap<Claim, TxnId> = BTreeMap::new();
+        let fragment = Fragment {
+            program: &self.lab.program,
+            storage: &mut self.storage,
+            sequences,
+            claims: &nobody,
+            here: who.share(),
+            txn: TxnId { coordinator: 0, sequence: timestamp.clock },
+            role: Role::Whole,
+            timestamp,
+            keep_writes: true,
+            bugs: PlantedBugs::default(),
+        };
+        let call = Call {
+            procedure: invocation.procedure,
+            args: invocation.arguments.clone(),
+            transaction_time: NOW,
+        };
+        call::run(fragment, &call, &mut self.scratch).ok().map(|ran| ran.writes)
+    }
+
+    /// The writes of one call with the names of their rows.
+    fn named(
+        &self,
+        writes: Vec<Write>,
+        who: Who,
+        names: &mut BTreeMap<(TableId, u32), RowName>,
+        inserted: &mut u32,
+    ) -> Vec<RowOperation> {
+        // A write of a row that was there before the call has its slot; an insert is told by its bytes, because
+        // what the call did to its own rows is part of the insert.
+        let mut named: Vec<Option<RowOperation>> = Vec::with_capacity(writes.len());
+        let mut gone = Vec::new();
+        for Write { table, row, operation } in &writes {
+            let name = row.and_then(|row| names.get(&(*table, row)).copied());
+            if let (Some(row), Operation::Delete) = (row, operation) {
+                gone.push((*table, *row));
+            }
+            named.push(name.map(|row| RowOperation { table: *table, row, operation: operation.clone() }));
+        }
+        gone.into_iter().for_each(|slot| {
+            names.remove(&slot);
+        });
+        for (Write { table, operation, .. }, named) in writes.into_iter().zip(&mut named) {
+            let Operation::Insert(packed) = &operation else { continue };
+            let slot = slots(&self.storage, table).into_iter().find(|&slot| {
+                !names.contains_key(&(table, slot)) && self.storage.packed(table, slot) == Some(&packed[..])
+            });
+            if let Some(slot) = slot {
+                let row = RowName::New(who, *inserted);
+                *inserted += 1;
+                names.insert((table, slot), row);
+                *named = Some(RowOperation { table, row, operation });
+            }
+        }
+        named.into_iter().flatten().collect()
+    }
+}
+
+fn slots(storage: &Storage, table: TableId) -> Vec<u32> {
+    let mut slots = Vec::new();
+    let visited = storage.scan(table, &mut |row| {
+        slots.push(row.row);
+        Ok(std::ops::ControlFlow::Continue(()))
+    });
+    visited.map(drop).expect("listing rows cannot fail");
+    slots
+}
+
+/// All rows of a storage, as a state.
+pub fn state_of(storage: &Storage) -> State {
+    let mut state = State::empty(storage.schema());
+    for table in 0..storage.schema().tables.len() {
+        let id = TableId(table as u32);
+        let columns = storage.schema().table(id).types.len();
+        let rows = slots(storage, id).into_iter().map(|row| -> Row {
+            let at = weir_txn::storage::RowRef { shard: 0, row };
+            (0..columns).map(|column| storage.value(id, at, column)).collect()
+        });
+        state.tables[table] = rows.collect();
+    }
+    state
+}

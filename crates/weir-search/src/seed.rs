@@ -1,0 +1,311 @@
+//! Small initial databases in which everything holds.
+//!
+//! Rows are made table by table, parents first; what then does not hold is mended one or two columns at a time, or the
+//! seed is dropped. Nothing is inserted by SQL: a seed is a state, and it is the checks that say whether it counts.
+
+use std::collections::BTreeSet;
+
+use weir_analysis::{InvariantId, effects::ProcedureEffects};
+use weir_sql::bound::ExprKind;
+use weir_sql::catalog::{Column, ColumnIndex, Table, TableId};
+use weir_sql::walk::uncast;
+use weir_types::numeric::Numeric;
+use weir_types::text::parse_text;
+use weir_types::Value;
+
+use crate::domain::{is_key, numbered, parent_column, values_of};
+use crate::lab::{Constant, Lab, Validity};
+use crate::state::{Row, State, View};
+
+/// Mending gives up after so many changes.
+const CHANGES_MAX: usize = 24;
+
+/// Values of a column that are tried together with those of another one.
+const PAIRED_MAX: usize = 6;
+
+/// Which tables get how many rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// Those that nothing inserts into.
+    Given(usize),
+    All(usize),
+    /// So many rows of each, all with the first row of their parents.
+    Siblings(usize),
+}
+
+/// What numbers that an invariant speaks of begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Number(i64),
+    /// One less than the greatest constant that an invariant compares it with.
+    Below,
+    /// One more than the least.
+    Above,
+}
+
+/// The seeds, in the order in which they are tried.
+pub fn plans() -> impl Iterator<Item = (Filled, Level)> {
+    let filled = [
+        Filled::Given(1),
+        Filled::All(1),
+        Filled::Given(2),
+        Filled::All(2),
+        Filled::Siblings(2),
+        Filled::All(0),
+    ];
+    let levels = [Level::Number(0), Level::Number(1), Level::Below, Level::Above, Level::Number(2)];
+    filled.into_iter().flat_map(move |filled| levels.into_iter().map(move |level| (filled, level)))
+}
+
+/// The tables that a pair of transactions and an invariant need, and the parents of those; parents first.
+pub fn needed(lab: &Lab<'_>, transactions: &[usize], invariant: InvariantId) -> Vec<TableId> {
+    let mut needed: BTreeSet<TableId> = lab.mention(invariant).tables.clone();
+    for &transaction in transactions {
+        needed.extend(tables_of(lab.effects(transaction)));
+    }
+    let mut ordered = Vec::new();
+    let mut entered = BTreeSet::new();
+    needed.iter().for_each(|&table| place(lab, table, &mut entered, &mut ordered));
+    ordered
+}
+
+pub fn tables_of(effects: &ProcedureEffects) -> impl Iterator<Item = TableId> + '_ {
+    let read = effects.reads.iter().map(|read| read.table);
+    read.chain(effects.writes.iter().map(|write| write.table))
+}
+
+fn place(lab: &Lab<'_>, table: TableId, entered: &mut BTreeSet<TableId>, ordered: &mut Vec<TableId>) {
+    if !entered.insert(table) {
+        return;
+    }
+    for key in &lab.application.catalog.table(table).foreign_keys {
+        place(lab, key.parent, entered, ordered);
+    }
+    ordered.push(table);
+}
+
+/// A seed in which everything that `validity` asks for holds; `None` if these rows cannot be mended.
+pub fn seed(
+    lab: &Lab<'_>,
+    tables: &[TableId],
+    (filled, level): (Filled, Level),
+    validity: Validity,
+) -> Option<State> {
+    let inserted: BTreeSet<TableId> = lab
+        .analysis
+        .effects
+        .iter()
+        .flat_map(|effects| &effects.writes)
+        .filter(|write| write.is_insert())
+        .map(|write| write.table)
+        .collect();
+    let mut state = State::empty(&lab.program.schema);
+    for &table in tables.iter().filter(|&&table| !lab.is_excluded(table)) {
+        let (count, siblings) = match filled {
+            Filled::Given(_) if inserted.contains(&table) => (0, false),
+            Filled::Given(count) | Filled::All(count) => (count, false),
+            Filled::Siblings(count) => (count, true),
+        };
+        for number in 0..count {
+            if let Some(row) = row(lab, &state, table, number, siblings, level) {
+                state.table_mut(table).push(row);
+            }
+        }
+    }
+    mend(lab, &mut state, validity).then_some(state)
+}
+
+fn row(
+    lab: &Lab<'_>,
+    state: &State,
+    table: TableId,
+    number: usize,
+    siblings: bool,
+    level: Level,
+) -> Option<Row> {
+    let declared = lab.application.catalog.table(table);
+    let value = |column: ColumnIndex| {
+        let definition = &declared.columns[column];
+        if let Some((parent, of)) = parent_column(declared, column) {
+            let parents = state.table(parent);
+            let at = if siblings { 0 } else { number.min(parents.len().saturating_sub(1)) };
+            return match parents.get(at) {
+                Some(parent) => Some(parent[of].clone()),
+                // A table may refer to itself: its first row, to no row or to itself.
+                None if !definition.not_null => Some(Value::Null),
+                None if parent == table => parse_text(&numbered(&definition.ty, number)?, &definition.ty).ok(),
+                None => None,
+            };
+        }
+        if is_key(declared, column) {
+            return parse_text(&numbered(&definition.ty, number)?, &definition.ty).ok();
+        }
+        first_value(lab, declared, column, level)
+    };
+    (0..declared.columns.len()).map(value).collect::<Option<Vec<Value>>>().map(Row::from)
+}
+
+/// What a column that is no key begins with.
+fn first_value(lab: &Lab<'_>, table: &Table, column: ColumnIndex, level: Level) -> Option<Value> {
+    let definition = &table.columns[column];
+    let constants = constants(lab, table.id, column);
+    if definition.ty.is_number() && is_mentioned(lab, table.id, column) {
+        let text = at_level(&constants, level);
+        return parse_text(&text, &definition.ty).ok().or_else(|| parse_text("1", &definition.ty).ok());
+    }
+    if let Some(value) = default(definition) {
+        return Some(value);
+    }
+    if !definition.not_null {
+        return Some(Value::Null);
+    }
+    values_of(&definition.ty, &constants).into_iter().next()
+}
+
+fn default(column: &Column) -> Option<Value> {
+    match &uncast(column.default.as_ref()?).kind {
+        ExprKind::Literal(value) if !value.is_null() => {
+            let ty = &uncast(column.default.as_ref()?).ty;
+            parse_text(&weir_types::text::to_text(value, ty), &column.ty).ok()
+        }
+        _ => None,
+    }
+}
+
+fn at_level(constants: &BTreeSet<Constant>, level: Level) -> String {
+    let one = Numeric::from_i64(1);
+    let numbers = constants.iter().filter_map(|constant| constant.text.parse::<Numeric>().ok());
+    let by_size = |a: &Numeric, b: &Numeric| a.to_f64().total_cmp(&b.to_f64());
+    let near = match level {
+        Level::Number(number) => return number.to_string(),
+        Level::Below => numbers.max_by(by_size).and_then(|number| number.sub(&one).ok()),
+        Level::Above => numbers.min_by(by_size).and_then(|number| number.add(&one).ok()),
+    };
+    near.map_or_else(|| "3".to_owned(), |number| number.to_string())
+}
+
+/// CHECKs and assertions that read the column.
+fn readers<'l>(
+    lab: &'l Lab<'_>,
+    table: TableId,
+    column: ColumnIndex,
+) -> impl Iterator<Item = &'l crate::lab::Mention> {
+    use weir_analysis::InvariantKind::{Assertion, Check, Domain};
+    let invariants = lab.analysis.invariants.iter().enumerate();
+    invariants
+        .filter(|(_, invariant)| matches!(invariant.kind, Check(_) | Domain(_) | Assertion(_)))
+        .map(|(at, _)| lab.mention(InvariantId(at as u32)))
+        .filter(move |mention| mention.columns.contains(&(table, column)))
+}
+
+fn is_mentioned(lab: &Lab<'_>, table: TableId, column: ColumnIndex) -> bool {
+    readers(lab, table, column).next().is_some()
+}
+
+fn constants(lab: &Lab<'_>, table: TableId, column: ColumnIndex) -> BTreeSet<Constant> {
+    readers(lab, table, column).flat_map(|mention| mention.constants.iter().cloned()).collect()
+}
+
+/// Changes columns until everything holds.
+fn mend(lab: &Lab<'_>, state: &mut State, validity: Validity) -> bool {
+    let violated = |state: &State| lab.violated(validity, &View { schema: &lab.program.schema, state });
+    for _ in 0..CHANGES_MAX {
+        let broken = violated(state);
+        let Some(&first) = broken.first() else { return true };
+        let better = |candidate: &State| {
+            let view = View { schema: &lab.program.schema, state: candidate };
+            lab.violation(first, &view).is_none() && violated(candidate).len() < broken.len()
+        };
+        let Some(mended) = mended(lab, state, first, &better) else { return false };
+        *state = mended;
+    }
+    false
+}
+
+/// The state with one column, or two columns of one row, changed.
+fn mended(
+    lab: &Lab<'_>,
+    state: &State,
+    invariant: InvariantId,
+    better: &dyn Fn(&State) -> bool,
+) -> Option<State> {
+    let free = |(table, column): &&(TableId, ColumnIndex)| {
+        let declared = lab.application.catalog.table(*table);
+        !is_key(declared, *column) && parent_column(declared, *column).is_none()
+    };
+    let columns: Vec<(TableId, ColumnIndex)> =
+        lab.mention(invariant).columns.iter().filter(free).copied().collect();
+    let cells: Vec<(TableId, usize, ColumnIndex)> = columns
+        .iter()
+        .flat_map(|&(table, column)| (0..state.table(table).len()).map(move |row| (table, row, column)))
+        .collect();
+    let pools: Vec<Vec<Value>> = cells.iter().map(|cell| pool(lab, state, invariant, cell)).collect();
+    for (&(table, row, column), pool) in cells.iter().zip(&pools) {
+        for value in pool {
+            let mut candidate = state.clone();
+            candidate.set(table, row, column, value.clone());
+            if better(&candidate) {
+                return Some(candidate);
+            }
+        }
+    }
+    for (at, (cell, pool)) in cells.iter().zip(&pools).enumerate() {
+        let later = cells.iter().zip(&pools).skip(at + 1);
+        for (other, other_pool) in later.filter(|(other, _)| (other.0, other.1) == (cell.0, cell.1)) {
+            for value in pool.iter().take(PAIRED_MAX) {
+                for other_value in other_pool.iter().take(PAIRED_MAX) {
+                    let mut candidate = state.clone();
+                    candidate.set(cell.0, cell.1, cell.2, value.clone());
+                    candidate.set(other.0, other.1, other.2, other_value.clone());
+                    if better(&candidate) {
+                        return Some(candidate);
+                    }
+                }
+            }
+        }
+    }
+    None
+}
+
+/// What a column may become: its domain, the opposite numbers, and the sums and counts that are there.
+fn pool(
+    lab: &Lab<'_>,
+    state: &State,
+    invariant: InvariantId,
+    &(table, _, column): &(TableId, usize, ColumnIndex),
+) -> Vec<Value> {
+    let definition = &lab.application.catalog.table(table).columns[column];
+    let mut values = values_of(&definition.ty, &constants(lab, table, column));
+    if definition.ty.is_number() {
+        let mut numbers: Vec<Numeric> = Vec::new();
+        let known = constants(lab, table, column);
+        numbers.extend(
+            known.iter().filter_map(|constant| constant.text.parse::<Numeric>().ok()).map(|number| number.neg()),
+        );
+        for &(of, summed) in &lab.mention(invariant).columns {
+            let rows = state.table(of);
+            numbers.push(Numeric::from_i64(rows.len() as i64));
+            let sum = rows.iter().map(|row| number_of(&row[summed])).try_fold(Numeric::from_i64(0), |sum, next| {
+                next.and_then(|next| sum.add(&next).ok())
+            });
+            numbers.extend(sum);
+        }
+        for value in numbers.iter().filter_map(|number| parse_text(&number.to_string(), &definition.ty).ok()) {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+    }
+    if !definition.not_null {
+        values.push(Value::Null);
+    }
+    values
+}
+
+fn number_of(value: &Value) -> Option<Numeric> {
+    match value {
+        Value::Int(number) => Some(Numeric::from_i64(*number)),
+        Value::Numeric(number) => Some(number.clone()),
+        _ => None,
+    }
+}
