@@ -12,7 +12,8 @@ use weir_types::text::parse_text;
 use weir_types::value::Array;
 use weir_types::{SqlType, Value};
 
-use crate::lab::{Constant, Lab};
+use crate::lab::Lab;
+use crate::literals::Constant;
 use crate::replica::Invocation;
 use crate::state::State;
 
@@ -94,18 +95,6 @@ fn array(element: &SqlType, values: Vec<Value>) -> Value {
     Value::Array(std::sync::Arc::new(Array { element: element.clone(), values }))
 }
 
-/// The literals of a procedure.
-pub fn constants_of(terms: &Terms) -> BTreeSet<Constant> {
-    let constant = |term: &Term| match term {
-        Term::Integer(number) => Some(Constant { text: number.to_string(), number: true }),
-        Term::Literal(text, _) => {
-            Some(Constant { text: text.clone(), number: text.parse::<Numeric>().is_ok() })
-        }
-        _ => None,
-    };
-    terms.all().iter().filter_map(constant).collect()
-}
-
 /// What a parameter's value has to do with columns.
 #[derive(Clone, Debug, Default)]
 struct Uses {
@@ -141,10 +130,9 @@ pub fn calls(
         };
         domains.push(domain(lab, state, &uses, ty, constants));
     }
-    let mut sizes: Vec<usize> = domains.iter().map(Vec::len).collect();
-    if with_arrays {
-        sizes.push(lengths.len());
-    }
+    // The arrays' length comes first: it changes more than any one element does.
+    let mut sizes = vec![if with_arrays { lengths.len() } else { 1 }];
+    sizes.extend(domains.iter().map(Vec::len));
     if sizes.contains(&0) {
         return Vec::new();
     }
@@ -154,11 +142,11 @@ pub fn calls(
     }
     let argument = |at: usize, choice: &[usize]| match &inputs[at].ty {
         SqlType::Array(element) => {
-            let length = lengths[choice[inputs.len()]];
-            let of = |n: usize| domains[at][(choice[at] + n) % domains[at].len()].clone();
+            let length = lengths[choice[0]];
+            let of = |n: usize| domains[at][(choice[at + 1] + n) % domains[at].len()].clone();
             array(element, (0..length).map(of).collect())
         }
-        _ => domains[at][choice[at]].clone(),
+        _ => domains[at][choice[at + 1]].clone(),
     };
     let calls = chosen.iter().map(|choice| Invocation {
         procedure,

@@ -7,8 +7,9 @@ use weir_analysis::witness::Side;
 use weir_analysis::{InvariantId, InvariantKind};
 use weir_sql::catalog::TableId;
 
-use crate::domain::{calls, constants_of};
-use crate::lab::{Constant, Lab, Validity};
+use crate::domain::calls;
+use crate::lab::{Lab, Validity};
+use crate::literals::{self, Constant};
 use crate::merge::merge;
 use crate::replica::{Branch, Invocation, Replica, Who, state_of};
 use crate::seed::{Filled, Level, needed, plans, seed, tables_of};
@@ -44,6 +45,10 @@ impl Default for Limits {
 
 /// Calls of the first of two that a longer branch begins with.
 const FIRST_CALLS_MAX: usize = 8;
+
+/// Calls and pairs of a state in the first round.
+const SHALLOW_CALLS: usize = 8;
+const SHALLOW_PAIRS: usize = 40;
 
 /// States that are reached from one seed.
 const REACHED_MAX: usize = 16;
@@ -102,9 +107,26 @@ impl<'l> Explorer<'l> {
     pub fn explore(&mut self, question: &Question) -> Option<Found> {
         self.steps_left = self.limits.steps_per_verdict.min(self.steps_left_in_all);
         let given = self.steps_left;
-        let found = [Validity::Everything, Validity::Only(question.invariant)]
-            .into_iter()
-            .find_map(|validity| self.explore_within(question, validity));
+        // A shallow look at everything first: most witnesses lie among the first arguments.
+        let whole = self.limits;
+        let shallow = Limits {
+            calls_per_branch: 1,
+            calls_before: whole.calls_before.min(1),
+            calls_per_state: whole.calls_per_state.min(SHALLOW_CALLS),
+            pairs_per_state: whole.pairs_per_state.min(SHALLOW_PAIRS),
+            ..whole
+        };
+        let rounds = [
+            (shallow, Validity::Everything),
+            (shallow, Validity::Only(question.invariant)),
+            (whole, Validity::Everything),
+            (whole, Validity::Only(question.invariant)),
+        ];
+        let found = rounds.into_iter().find_map(|(limits, validity)| {
+            self.limits = limits;
+            self.explore_within(question, validity)
+        });
+        self.limits = whole;
         self.steps_left_in_all -= given - self.steps_left;
         found
     }
@@ -114,7 +136,7 @@ impl<'l> Explorer<'l> {
         let tables = needed(self.lab, &[question.left, question.right], question.invariant);
         let mut seeds: Vec<State> = Vec::new();
         for plan in plans() {
-            if let Some(seed) = self.seed(&tables, plan, validity)
+            if let Some(seed) = self.seed(question, &tables, plan, validity)
                 && !seeds.contains(&seed)
             {
                 if let Some(found) = self.state(&task, &seed, 1) {
@@ -151,7 +173,7 @@ impl<'l> Explorer<'l> {
         let mention = self.lab.mention(question.invariant);
         let mut constants = mention.constants.clone();
         for procedure in [question.left, question.right] {
-            constants.extend(constants_of(&self.lab.effects(procedure).terms));
+            constants.extend(literals::of_procedure(&self.lab.application, procedure));
         }
         let mut wanted: BTreeSet<TableId> = mention.tables.clone();
         for procedure in [question.left, question.right] {
@@ -178,8 +200,15 @@ impl<'l> Explorer<'l> {
         left
     }
 
-    fn seed(&mut self, tables: &[TableId], plan: (Filled, Level), validity: Validity) -> Option<State> {
-        self.step().then(|| seed(self.lab, tables, plan, validity)).flatten()
+    fn seed(
+        &mut self,
+        question: &Question,
+        tables: &[TableId],
+        plan: (Filled, Level),
+        validity: Validity,
+    ) -> Option<State> {
+        let transactions = [question.left, question.right];
+        self.step().then(|| seed(self.lab, tables, &transactions, plan, validity)).flatten()
     }
 
     fn calls(&self, task: &Task<'_>, procedure: usize, state: &State) -> Vec<Invocation> {
@@ -219,9 +248,12 @@ impl<'l> Explorer<'l> {
             return None;
         }
         let rights = self.branches(task, &mut replica, state, task.question.right, Who::Right, length);
+        if rights.is_empty() {
+            return None;
+        }
         let mut fallback: Option<Found> = None;
         let mut pairs = 0;
-        for sum in 0..(lefts.len() + rights.len()).saturating_sub(1) {
+        for sum in 0..lefts.len() + rights.len() - 1 {
             for left in sum.saturating_sub(rights.len() - 1)..=sum.min(lefts.len() - 1) {
                 let (left, right) = (&lefts[left], &rights[sum - left]);
                 if left.calls.len().max(right.calls.len()) < length {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_analysis::effects::Operation;
 use weir_analysis::{Analysis, InvariantId, InvariantKind, ProcedureEffects};
-use weir_sql::bound::{Expr, ExprKind, FromItem, RelationId, Step, StepKind};
+use weir_sql::bound::{Expr, ExprKind, FromItem, RelationId, StepKind};
 use weir_sql::catalog::{Catalog, ColumnIndex, IndexKey, TableId};
 use weir_sql::walk::{Part, each_part};
 use weir_sql::{Application, Span};
@@ -16,7 +16,9 @@ use weir_txn::exec::program::Program;
 use weir_txn::invariant::InvariantCheck;
 use weir_txn::storage::Rows;
 use weir_txn::storage::layout::Layout;
-use weir_types::{SqlType, Value};
+use weir_types::SqlType;
+
+use crate::literals::{self, Constant, each_step};
 
 /// So many procedures that the executor refuses are set aside one by one; beyond that nothing is searched.
 const REFUSED_MAX: usize = 40;
@@ -43,13 +45,6 @@ pub struct Mention {
     pub columns: BTreeSet<(TableId, ColumnIndex)>,
     pub tables: BTreeSet<TableId>,
     pub constants: BTreeSet<Constant>,
-}
-
-/// A literal, as text; `number` if it may stand for one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Constant {
-    pub text: String,
-    pub number: bool,
 }
 
 /// Every insert of a procedure into one table is ON CONFLICT.
@@ -230,26 +225,6 @@ fn refuse(app: &Application, analysis: &Analysis, excluded: &[Option<String>]) -
     app.procedures.iter().zip(&analysis.effects).map(reason).collect()
 }
 
-/// Every step, at every depth.
-fn each_step<'s>(steps: &'s [Step], visit: &mut dyn FnMut(&'s Step)) {
-    for step in steps {
-        visit(step);
-        match &step.kind {
-            StepKind::If { branches, otherwise } => {
-                branches.iter().for_each(|(_, body)| each_step(body, visit));
-                each_step(otherwise, visit);
-            }
-            StepKind::ForRange { body, .. }
-            | StepKind::ForQuery { body, .. }
-            | StepKind::ForEach { body, .. }
-            | StepKind::While { body, .. }
-            | StepKind::Loop { body, .. }
-            | StepKind::Block { body, .. } => each_step(body, visit),
-            _ => {}
-        }
-    }
-}
-
 /// Who calls what is not run is not run.
 fn spread(app: &Application, refused: &mut [Option<String>]) {
     loop {
@@ -376,17 +351,10 @@ fn mention_expr(expr: &Expr, of: Option<TableId>, mention: &mut Mention) {
         Part::Expr(Expr { kind: ExprKind::Column { relation, column }, .. }) => {
             read.insert((*relation, *column));
         }
-        Part::Expr(Expr { kind: ExprKind::Literal(value), ty, .. }) if !value.is_null() => {
-            mention.constants.insert(constant(value, ty));
-        }
+        Part::Expr(expr) => mention.constants.extend(literals::of_expr(expr)),
         _ => {}
     });
     mention.tables.extend(relations.values());
     let tables = read.into_iter().filter_map(|(relation, column)| Some((*relations.get(&relation)?, column)));
     mention.columns.extend(tables);
-}
-
-fn constant(value: &Value, ty: &SqlType) -> Constant {
-    let text = weir_types::text::to_text(value, ty);
-    Constant { text, number: ty.is_number() }
 }

@@ -7,6 +7,7 @@
 pub mod domain;
 pub mod explore;
 pub mod lab;
+pub mod literals;
 pub mod merge;
 pub mod minimise;
 pub mod replay;

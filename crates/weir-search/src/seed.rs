@@ -14,7 +14,8 @@ use weir_types::text::parse_text;
 use weir_types::Value;
 
 use crate::domain::{is_key, numbered, parent_column, values_of};
-use crate::lab::{Constant, Lab, Validity};
+use crate::lab::{Lab, Validity};
+use crate::literals::Constant;
 use crate::state::{Row, State, View};
 
 /// Mending gives up after so many changes.
@@ -28,6 +29,8 @@ const PAIRED_MAX: usize = 6;
 pub enum Filled {
     /// Those that nothing inserts into.
     Given(usize),
+    /// Those that neither of the two transactions inserts into.
+    Others(usize),
     All(usize),
     /// So many rows of each, all with the first row of their parents.
     Siblings(usize),
@@ -47,8 +50,10 @@ pub enum Level {
 pub fn plans() -> impl Iterator<Item = (Filled, Level)> {
     let filled = [
         Filled::Given(1),
+        Filled::Others(1),
         Filled::All(1),
         Filled::Given(2),
+        Filled::Others(2),
         Filled::All(2),
         Filled::Siblings(2),
         Filled::All(0),
@@ -88,22 +93,18 @@ fn place(lab: &Lab<'_>, table: TableId, entered: &mut BTreeSet<TableId>, ordered
 pub fn seed(
     lab: &Lab<'_>,
     tables: &[TableId],
+    transactions: &[usize],
     (filled, level): (Filled, Level),
     validity: Validity,
 ) -> Option<State> {
-    let inserted: BTreeSet<TableId> = lab
-        .analysis
-        .effects
-        .iter()
-        .flat_map(|effects| &effects.writes)
-        .filter(|write| write.is_insert())
-        .map(|write| write.table)
-        .collect();
+    let inserted = inserted_into(lab.analysis.effects.iter());
+    let inserted_here = inserted_into(transactions.iter().map(|&transaction| lab.effects(transaction)));
     let mut state = State::empty(&lab.program.schema);
     for &table in tables.iter().filter(|&&table| !lab.is_excluded(table)) {
         let (count, siblings) = match filled {
             Filled::Given(_) if inserted.contains(&table) => (0, false),
-            Filled::Given(count) | Filled::All(count) => (count, false),
+            Filled::Others(_) if inserted_here.contains(&table) => (0, false),
+            Filled::Given(count) | Filled::Others(count) | Filled::All(count) => (count, false),
             Filled::Siblings(count) => (count, true),
         };
         for number in 0..count {
@@ -113,6 +114,11 @@ pub fn seed(
         }
     }
     mend(lab, &mut state, validity).then_some(state)
+}
+
+fn inserted_into<'e>(effects: impl Iterator<Item = &'e ProcedureEffects>) -> BTreeSet<TableId> {
+    let writes = effects.flat_map(|effects| &effects.writes);
+    writes.filter(|write| write.is_insert()).map(|write| write.table).collect()
 }
 
 fn row(
@@ -279,9 +285,7 @@ fn pool(
     if definition.ty.is_number() {
         let mut numbers: Vec<Numeric> = Vec::new();
         let known = constants(lab, table, column);
-        numbers.extend(
-            known.iter().filter_map(|constant| constant.text.parse::<Numeric>().ok()).map(|number| number.neg()),
-        );
+        numbers.extend(known.iter().filter_map(|constant| constant.text.parse::<Numeric>().ok()));
         for &(of, summed) in &lab.mention(invariant).columns {
             let rows = state.table(of);
             numbers.push(Numeric::from_i64(rows.len() as i64));
@@ -290,6 +294,7 @@ fn pool(
             });
             numbers.extend(sum);
         }
+        numbers.extend(numbers.clone().iter().map(Numeric::neg));
         for value in numbers.iter().filter_map(|number| parse_text(&number.to_string(), &definition.ty).ok()) {
             if !values.contains(&value) {
                 values.push(value);

@@ -134,11 +134,6 @@ impl Terms {
         &self.terms[id.0 as usize]
     }
 
-    /// Every value that the procedure speaks of.
-    pub fn all(&self) -> &[Term] {
-        &self.terms
-    }
-
     /// A number that no other loop, branch, generated or unknown value of the procedure has.
     pub fn site(&mut self) -> u32 {
         self.sites += 1;

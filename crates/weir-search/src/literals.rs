@@ -1,0 +1,107 @@
+//! The literals of bound trees: where small domains take their constants from.
+
+use std::collections::BTreeSet;
+
+use weir_sql::Application;
+use weir_sql::bound::{Expr, ExprKind, InsertSource, Query, Statement, Step, StepKind};
+use weir_sql::walk::{each_expr, each_expr_of_query};
+use weir_types::SqlType;
+use weir_types::text::to_text;
+
+/// A literal, as text; `number` if it is one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Constant {
+    pub text: String,
+    pub number: bool,
+}
+
+/// Every step, at every depth.
+pub fn each_step<'s>(steps: &'s [Step], visit: &mut dyn FnMut(&'s Step)) {
+    for step in steps {
+        visit(step);
+        match &step.kind {
+            StepKind::If { branches, otherwise } => {
+                branches.iter().for_each(|(_, body)| each_step(body, visit));
+                each_step(otherwise, visit);
+            }
+            StepKind::ForRange { body, .. }
+            | StepKind::ForQuery { body, .. }
+            | StepKind::ForEach { body, .. }
+            | StepKind::While { body, .. }
+            | StepKind::Loop { body, .. }
+            | StepKind::Block { body, .. } => each_step(body, visit),
+            _ => {}
+        }
+    }
+}
+
+/// The literal that the expression is, if it is one.
+pub fn of_expr(expr: &Expr) -> Option<Constant> {
+    let ExprKind::Literal(value) = &expr.kind else { return None };
+    let known = !value.is_null() && !matches!(expr.ty, SqlType::Opaque(_) | SqlType::Array(_));
+    known.then(|| Constant { text: to_text(value, &expr.ty), number: expr.ty.is_number() })
+}
+
+/// The literals of a procedure and of those that it calls.
+pub fn of_procedure(app: &Application, procedure: usize) -> BTreeSet<Constant> {
+    let mut found = BTreeSet::new();
+    let mut todo = vec![procedure];
+    let mut seen = BTreeSet::new();
+    while let Some(procedure) = todo.pop() {
+        if !seen.insert(procedure) {
+            continue;
+        }
+        each_step(&app.procedures[procedure].body, &mut |step| {
+            if let StepKind::Call { procedure, .. } = step.kind {
+                todo.push(procedure);
+            }
+            of_step(step, &mut found);
+        });
+    }
+    found
+}
+
+fn of_step(step: &Step, found: &mut BTreeSet<Constant>) {
+    let mut exprs: Vec<&Expr> = Vec::new();
+    match &step.kind {
+        StepKind::Assign { value, .. } => exprs.push(value),
+        StepKind::AssignElement { index, value, .. } => exprs.extend([index, value]),
+        StepKind::Sql { statement, .. } => of_statement(statement, found),
+        StepKind::If { branches, .. } => exprs.extend(branches.iter().map(|(condition, _)| condition)),
+        StepKind::ForRange { from, to, by, .. } => exprs.extend([from, to].into_iter().chain(by)),
+        StepKind::ForQuery { query, .. } | StepKind::ReturnQuery { query } => of_query(query, found),
+        StepKind::ForEach { array, .. } => exprs.push(array),
+        StepKind::While { condition, .. } => exprs.push(condition),
+        StepKind::Call { args, .. } => exprs.extend(args),
+        StepKind::Assert { condition, .. } => exprs.push(condition),
+        _ => {}
+    }
+    exprs.into_iter().for_each(|expr| each_expr(expr, &mut |part| found.extend(of_expr(part))));
+}
+
+fn of_query(query: &Query, found: &mut BTreeSet<Constant>) {
+    each_expr_of_query(query, &mut |part| found.extend(of_expr(part)));
+}
+
+fn of_statement(statement: &Statement, found: &mut BTreeSet<Constant>) {
+    let mut exprs: Vec<&Expr> = Vec::new();
+    match statement {
+        Statement::Query(query) => of_query(query, found),
+        Statement::Insert(insert) => {
+            match &insert.source {
+                InsertSource::Values(rows) => exprs.extend(rows.iter().flatten()),
+                InsertSource::Query(query) => of_query(query, found),
+            }
+            if let Some((assignments, filter)) =
+                insert.on_conflict.as_ref().and_then(|conflict| conflict.update.as_ref())
+            {
+                exprs.extend(assignments.iter().map(|(_, value)| value).chain(filter));
+            }
+        }
+        Statement::Update(update) => {
+            exprs.extend(update.assignments.iter().map(|(_, value)| value).chain(&update.filter));
+        }
+        Statement::Delete(delete) => exprs.extend(&delete.filter),
+    }
+    exprs.into_iter().for_each(|expr| each_expr(expr, &mut |part| found.extend(of_expr(part))));
+}
