@@ -184,6 +184,9 @@ fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut 
             style.width,
             text,
         );
+        if let Some(witness) = &verdict.witness {
+            wrap(&format!("For example, {}", witness.words()), "      ", style.width, text);
+        }
         let kept: Vec<String> = analysis.plan.transactions[verdict.transaction]
             .guards
             .iter()

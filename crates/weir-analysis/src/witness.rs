@@ -77,7 +77,7 @@ impl TableRows {
 }
 
 impl Witness {
-    /// The violating row in words: `customer: c_id 1, c_balance 2.00`, or what is said of a condition.
+    /// The violating row in words: `c_id = 1, c_balance = 2.00`, or what is said of a condition.
     pub fn violation(&self) -> String {
         if self.violates.is_empty() {
             return "the condition is false".to_owned();
@@ -85,6 +85,44 @@ impl Witness {
         let shown = self.violates.iter().filter(|(name, _)| self.shown.contains(name));
         let cells: Vec<String> = shown.map(|(name, value)| format!("{name} = {}", literal(value))).collect();
         cells.join(", ")
+    }
+
+    /// A state row by row, with the columns that matter: `customer (c_id 1, c_balance 2.00)`. Of rows that are only
+    /// there for others to refer to, how many.
+    pub fn lines(&self, state: &[TableRows]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for table in state {
+            if !table.columns.iter().any(|name| self.shown.contains(name)) {
+                let rows = if table.rows.len() == 1 { "row" } else { "rows" };
+                lines.push(format!("{} ({} {rows})", table.table, table.rows.len()));
+                continue;
+            }
+            for cells in table.cells() {
+                let shown = cells.iter().filter(|(name, _)| self.shown.contains(name));
+                let cells: Vec<String> =
+                    shown.map(|(name, value)| format!("{name} {}", literal(value))).collect();
+                lines.push(format!("{} ({})", table.table, cells.join(", ")));
+            }
+        }
+        lines
+    }
+
+    /// `from a database with 1 account: withdraw(1) in one branch, …`: the rest of a sentence.
+    pub fn words(&self) -> String {
+        let tables: Vec<String> =
+            self.initial.iter().map(|table| format!("{} {}", table.rows.len(), table.table)).collect();
+        let from = match tables.is_empty() {
+            true => "an empty database".to_owned(),
+            false => format!("a database with {}", tables.join(", ")),
+        };
+        let calls =
+            |calls: &[WitnessCall]| calls.iter().map(WitnessCall::text).collect::<Vec<_>>().join(" and ");
+        format!(
+            "from {from}: {} in one branch, {} in the other; merged: {}.",
+            calls(&self.left),
+            calls(&self.right),
+            self.violation()
+        )
     }
 
     /// As it stands in `weir analyze --format json` (interface.md).

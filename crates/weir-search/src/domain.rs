@@ -40,7 +40,9 @@ pub fn values_of(ty: &SqlType, constants: &BTreeSet<Constant>) -> Vec<Value> {
     }
     if let SqlType::Array(element) = ty {
         let first = values_of(element, constants).into_iter().next();
-        return first.map(|value| vec![array(element, vec![value]), array(element, Vec::new())]).unwrap_or_default();
+        return first
+            .map(|value| vec![array(element, vec![value]), array(element, Vec::new())])
+            .unwrap_or_default();
     }
     parsed(ty, texts)
 }

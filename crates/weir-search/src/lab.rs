@@ -76,6 +76,7 @@ impl<'a> Lab<'a> {
             procedures: application.procedures.clone(),
             assertions: application.assertions.clone(),
             notes: Vec::new(),
+            synthesised: application.synthesised,
         };
         let excluded = exclude(&mut stripped.catalog);
         let mut refused = refuse(&stripped, analysis, &excluded);
@@ -280,7 +281,8 @@ fn compile(
 
 /// The procedure that has a statement around this place.
 fn procedure_at(app: &Application, span: Span) -> Option<usize> {
-    let around = |outer: Span| outer.file == span.file && outer.start <= span.start && span.start <= outer.end;
+    let around =
+        |outer: Span| outer.file == span.file && outer.start <= span.start && span.start <= outer.end;
     app.procedures.iter().position(|procedure| {
         let mut found = false;
         each_step(&procedure.body, &mut |step| found |= around(step.span));
@@ -342,7 +344,8 @@ fn mention(
 }
 
 fn mention_expr(expr: &Expr, of: Option<TableId>, mention: &mut Mention) {
-    let mut relations: BTreeMap<RelationId, TableId> = of.iter().map(|&table| (RelationId(0), table)).collect();
+    let mut relations: BTreeMap<RelationId, TableId> =
+        of.iter().map(|&table| (RelationId(0), table)).collect();
     let mut read = BTreeSet::new();
     each_part(Part::Expr(expr), &mut |part| match part {
         Part::From(FromItem::Table { relation, table, .. }) => {

@@ -24,7 +24,7 @@ use weir_sql::bound::ParameterMode;
 
 pub use explore::{Explorer, Found, Limits, Question};
 pub use lab::{Lab, NotRunnable, Validity};
-pub use replay::{Replayed, ReplayError, replay};
+pub use replay::{ReplayError, Replayed, replay};
 
 /// What the search has done for one analysis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +45,8 @@ enum Answer {
 
 /// Looks for a witness for every verdict that is not confluent, and says in the verdict what came of it.
 pub fn attach(application: &Application, analysis: &mut Analysis, limits: Limits) -> Summary {
-    let asked: Vec<usize> = (0..analysis.verdicts.len()).filter(|&at| !analysis.verdicts[at].confluent).collect();
+    let asked: Vec<usize> =
+        (0..analysis.verdicts.len()).filter(|&at| !analysis.verdicts[at].confluent).collect();
     let mut summary = Summary { asked: asked.len(), ..Summary::default() };
     if asked.is_empty() {
         return summary;

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use weir_sql::Application;
-use weir_sql::bound::{Expr, ExprKind, InsertSource, Query, Statement, Step, StepKind};
+use weir_sql::bound::{Expr, ExprKind, Step, StepKind};
 use weir_sql::walk::{each_expr, each_expr_of_query};
+use weir_txn::exec::walk::each_statement_expr;
 use weir_types::SqlType;
 use weir_types::text::to_text;
 
@@ -62,46 +63,22 @@ pub fn of_procedure(app: &Application, procedure: usize) -> BTreeSet<Constant> {
 }
 
 fn of_step(step: &Step, found: &mut BTreeSet<Constant>) {
+    let mut note = |part: &Expr| found.extend(of_expr(part));
     let mut exprs: Vec<&Expr> = Vec::new();
     match &step.kind {
         StepKind::Assign { value, .. } => exprs.push(value),
         StepKind::AssignElement { index, value, .. } => exprs.extend([index, value]),
-        StepKind::Sql { statement, .. } => of_statement(statement, found),
+        StepKind::Sql { statement, .. } => each_statement_expr(statement, &mut note),
         StepKind::If { branches, .. } => exprs.extend(branches.iter().map(|(condition, _)| condition)),
         StepKind::ForRange { from, to, by, .. } => exprs.extend([from, to].into_iter().chain(by)),
-        StepKind::ForQuery { query, .. } | StepKind::ReturnQuery { query } => of_query(query, found),
+        StepKind::ForQuery { query, .. } | StepKind::ReturnQuery { query } => {
+            each_expr_of_query(query, &mut note);
+        }
         StepKind::ForEach { array, .. } => exprs.push(array),
         StepKind::While { condition, .. } => exprs.push(condition),
         StepKind::Call { args, .. } => exprs.extend(args),
         StepKind::Assert { condition, .. } => exprs.push(condition),
         _ => {}
     }
-    exprs.into_iter().for_each(|expr| each_expr(expr, &mut |part| found.extend(of_expr(part))));
-}
-
-fn of_query(query: &Query, found: &mut BTreeSet<Constant>) {
-    each_expr_of_query(query, &mut |part| found.extend(of_expr(part)));
-}
-
-fn of_statement(statement: &Statement, found: &mut BTreeSet<Constant>) {
-    let mut exprs: Vec<&Expr> = Vec::new();
-    match statement {
-        Statement::Query(query) => of_query(query, found),
-        Statement::Insert(insert) => {
-            match &insert.source {
-                InsertSource::Values(rows) => exprs.extend(rows.iter().flatten()),
-                InsertSource::Query(query) => of_query(query, found),
-            }
-            if let Some((assignments, filter)) =
-                insert.on_conflict.as_ref().and_then(|conflict| conflict.update.as_ref())
-            {
-                exprs.extend(assignments.iter().map(|(_, value)| value).chain(filter));
-            }
-        }
-        Statement::Update(update) => {
-            exprs.extend(update.assignments.iter().map(|(_, value)| value).chain(&update.filter));
-        }
-        Statement::Delete(delete) => exprs.extend(&delete.filter),
-    }
-    exprs.into_iter().for_each(|expr| each_expr(expr, &mut |part| found.extend(of_expr(part))));
+    exprs.into_iter().for_each(|expr| each_expr(expr, &mut note));
 }

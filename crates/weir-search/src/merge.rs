@@ -126,7 +126,9 @@ fn inserts(lab: &Lab<'_>, branch: &Branch) -> Vec<(TableId, RowName, Row, usize)
 
 /// Do two rows have the same key, the named one or any?
 fn meet(lab: &Lab<'_>, table: TableId, key: &Option<Vec<ColumnIndex>>, a: &[Value], b: &[Value]) -> bool {
-    let equal = |columns: &[ColumnIndex]| columns.iter().all(|&column| !a[column].is_null() && a[column] == b[column]);
+    let equal = |columns: &[ColumnIndex]| {
+        columns.iter().all(|&column| !a[column].is_null() && a[column] == b[column])
+    };
     match key {
         Some(columns) => equal(columns),
         None => {
@@ -157,8 +159,7 @@ fn follow_parents(
                     continue;
                 }
                 let went = gone.iter().any(|(table, row)| *table == key.parent && is_key(row, key, &value));
-                let parent =
-                    if went { Some(None) } else { parent_was(lab, initial, touched, key, &value) };
+                let parent = if went { Some(None) } else { parent_was(lab, initial, touched, key, &value) };
                 match parent {
                     Some(None) if key.on_delete == ForeignKeyAction::Cascade => {
                         gone.push((child.id, merged.table_mut(child.id).remove(at)));

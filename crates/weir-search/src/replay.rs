@@ -47,7 +47,9 @@ pub fn replay(lab: &Lab<'_>, document: &Json) -> Result<Replayed, ReplayError> {
     let later = match document.get("later").and_then(Json::as_str) {
         None | Some("right") => Side::Right,
         Some("left") => Side::Left,
-        Some(other) => return Err(wrong("later", format!("there is no branch `{other}`"), "write left or right")),
+        Some(other) => {
+            return Err(wrong("later", format!("there is no branch `{other}`"), "write left or right"));
+        }
     };
     let validity = Validity::Only(invariant);
     let view = View { schema: &lab.program.schema, state: &initial };
@@ -105,7 +107,11 @@ fn invariant(lab: &Lab<'_>, document: &Json) -> Result<InvariantId, ReplayError>
     let named = named.ok_or_else(|| wrong(place, "it is missing", "name the invariant"))?;
     let mut invariants = lab.analysis.invariants.iter();
     let at = invariants.position(|invariant| invariant.name == named).ok_or_else(|| {
-        wrong(place, format!("there is no invariant `{named}`"), "replay it with the application that it is from")
+        wrong(
+            place,
+            format!("there is no invariant `{named}`"),
+            "replay it with the application that it is from",
+        )
     })?;
     let id = InvariantId(at as u32);
     match lab.can_check(id) {
@@ -120,11 +126,13 @@ fn value(place: &str, value: &Json, ty: &SqlType) -> Result<Value, ReplayError> 
         Json::String(text) => text.clone(),
         other => other.to_string(),
     };
-    parse_text(&text, ty).map_err(|error| wrong(place, error.message(), format!("write a value of type {ty}")))
+    parse_text(&text, ty)
+        .map_err(|error| wrong(place, error.message(), format!("write a value of type {ty}")))
 }
 
 fn state(lab: &Lab<'_>, document: &Json) -> Result<State, ReplayError> {
-    let shape = || wrong("initial", "it is not an object of tables", "write {\"table\": [{\"column\": value}]}");
+    let shape =
+        || wrong("initial", "it is not an object of tables", "write {\"table\": [{\"column\": value}]}");
     let mut state = State::empty(&lab.program.schema);
     for (name, rows) in document.as_object().ok_or_else(shape)? {
         let place = format!("initial.{name}");
@@ -151,7 +159,8 @@ fn state(lab: &Lab<'_>, document: &Json) -> Result<State, ReplayError> {
 
 fn calls(lab: &Lab<'_>, document: &Json, side: &str) -> Result<Vec<Invocation>, ReplayError> {
     let list = field(document, side)?.as_array().filter(|list| !list.is_empty());
-    let list = list.ok_or_else(|| wrong(side, "it has no calls", "write [{\"call\": …, \"arguments\": {…}}]"))?;
+    let list =
+        list.ok_or_else(|| wrong(side, "it has no calls", "write [{\"call\": …, \"arguments\": {…}}]"))?;
     list.iter().enumerate().map(|(at, call)| invocation(lab, call, &format!("{side}[{at}]"))).collect()
 }
 
@@ -159,7 +168,11 @@ fn invocation(lab: &Lab<'_>, call: &Json, place: &str) -> Result<Invocation, Rep
     let named = call.get("call").and_then(Json::as_str).unwrap_or_default();
     let mut procedures = lab.application.procedures.iter();
     let procedure = procedures.position(|procedure| procedure.name == named).ok_or_else(|| {
-        wrong(format!("{place}.call"), format!("there is no procedure `{named}`"), "name one of the application")
+        wrong(
+            format!("{place}.call"),
+            format!("there is no procedure `{named}`"),
+            "name one of the application",
+        )
     })?;
     if let Some(why) = lab.refusal(procedure) {
         let message = format!("the engine does not run {named}: {why}");
@@ -169,7 +182,8 @@ fn invocation(lab: &Lab<'_>, call: &Json, place: &str) -> Result<Invocation, Rep
     let arguments = inputs.filter(|parameter| parameter.mode != ParameterMode::Out).map(|parameter| {
         let place = format!("{place}.arguments.{}", parameter.name);
         let given = call.get("arguments").and_then(|arguments| arguments.get(&parameter.name));
-        let given = given.ok_or_else(|| wrong(&place, "it is missing", format!("a value of type {}", parameter.ty)))?;
+        let given = given
+            .ok_or_else(|| wrong(&place, "it is missing", format!("a value of type {}", parameter.ty)))?;
         value(&place, given, &parameter.ty)
     });
     Ok(Invocation { procedure, arguments: arguments.collect::<Result<Vec<Value>, ReplayError>>()? })

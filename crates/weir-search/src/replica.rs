@@ -154,7 +154,7 @@ impl<'l> Replica<'l> {
         let fragment = Fragment {
             program: &self.lab.program,
             storage: &mut self.storage,
-            sequences,
+            environment: sequences.environment(&self.lab.program, who.share(), NOW),
             claims: &nobody,
             here: who.share(),
             txn: TxnId { coordinator: 0, sequence: timestamp.clock },

@@ -9,9 +9,9 @@ use weir_analysis::{InvariantId, effects::ProcedureEffects};
 use weir_sql::bound::ExprKind;
 use weir_sql::catalog::{Column, ColumnIndex, Table, TableId};
 use weir_sql::walk::uncast;
+use weir_types::Value;
 use weir_types::numeric::Numeric;
 use weir_types::text::parse_text;
-use weir_types::Value;
 
 use crate::domain::{is_key, numbered, parent_column, values_of};
 use crate::lab::{Lab, Validity};
@@ -139,7 +139,9 @@ fn row(
                 Some(parent) => Some(parent[of].clone()),
                 // A table may refer to itself: its first row, to no row or to itself.
                 None if !definition.not_null => Some(Value::Null),
-                None if parent == table => parse_text(&numbered(&definition.ty, number)?, &definition.ty).ok(),
+                None if parent == table => {
+                    parse_text(&numbered(&definition.ty, number)?, &definition.ty).ok()
+                }
                 None => None,
             };
         }
@@ -289,13 +291,15 @@ fn pool(
         for &(of, summed) in &lab.mention(invariant).columns {
             let rows = state.table(of);
             numbers.push(Numeric::from_i64(rows.len() as i64));
-            let sum = rows.iter().map(|row| number_of(&row[summed])).try_fold(Numeric::from_i64(0), |sum, next| {
-                next.and_then(|next| sum.add(&next).ok())
-            });
+            let sum = rows
+                .iter()
+                .map(|row| number_of(&row[summed]))
+                .try_fold(Numeric::from_i64(0), |sum, next| next.and_then(|next| sum.add(&next).ok()));
             numbers.extend(sum);
         }
         numbers.extend(numbers.clone().iter().map(Numeric::neg));
-        for value in numbers.iter().filter_map(|number| parse_text(&number.to_string(), &definition.ty).ok()) {
+        for value in numbers.iter().filter_map(|number| parse_text(&number.to_string(), &definition.ty).ok())
+        {
             if !values.contains(&value) {
                 values.push(value);
             }

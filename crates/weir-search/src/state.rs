@@ -42,7 +42,12 @@ impl State {
     /// One column of one row takes another value.
     pub fn set(&mut self, table: TableId, row: usize, column: ColumnIndex, value: Value) {
         let row = &mut self.table_mut(table)[row];
-        *row = row.iter().enumerate().map(|(at, old)| if at == column { &value } else { old }).cloned().collect();
+        *row = row
+            .iter()
+            .enumerate()
+            .map(|(at, old)| if at == column { &value } else { old })
+            .cloned()
+            .collect();
     }
 
     /// Its tables that have rows, as text.

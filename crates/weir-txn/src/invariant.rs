@@ -28,9 +28,9 @@ impl InvariantCheck {
         program: &Program,
     ) -> Result<InvariantCheck, CompileError> {
         let table = |constraint: fn(TableId, usize) -> Constraint, at: usize| {
-            invariant.table.map_or(InvariantCheck::Always, |table| {
-                InvariantCheck::Constraint(constraint(table, at))
-            })
+            invariant
+                .table
+                .map_or(InvariantCheck::Always, |table| InvariantCheck::Constraint(constraint(table, at)))
         };
         let keyed = || {
             invariant.table.map_or((0, 0), |table| {

@@ -15,6 +15,7 @@ pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
     let weights = weights::of(&mut application, &arguments.paths, arguments.weights.as_deref(), logged)?;
     let mut loaded = Loaded::of(application, &weights);
     loaded.analysis.suggestions = weir_analysis::suggestions(&loaded.application, &loaded.analysis);
+    let loaded = loaded.with_witnesses();
     let text = match arguments.format {
         AnalyzeFormat::Text => loaded.plan_text(),
         AnalyzeFormat::Json => {

@@ -34,6 +34,12 @@ impl Loaded {
         Loaded { application, analysis }
     }
 
+    /// With a witness for every verdict that is not confluent, where the search finds one.
+    pub fn with_witnesses(mut self) -> Loaded {
+        weir_search::attach(&self.application, &mut self.analysis, weir_search::Limits::default());
+        self
+    }
+
     /// The document of `weir analyze --format json`.
     pub fn plan(&self) -> Value {
         weir_analysis::to_json(&self.application, &self.analysis)

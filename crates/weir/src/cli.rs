@@ -88,7 +88,9 @@ pub struct AnalyzeArguments {
 #[command(after_help = "\
 Examples:
   weir run examples/tpcc --shards 4 --seconds 20 --report run.html
-  weir run examples/tpcc --set warehouses=1 --set remote_lines=1.0 --transactions 50000 --seed 7")]
+  weir run examples/tpcc --set warehouses=1 --set remote_lines=1.0 --transactions 50000 --seed 7
+  weir analyze examples/tpcc --format json --out plan.json
+  weir run examples/tpcc --replay plan.json#c_3_3_2_10/delivery")]
 pub struct RunArguments {
     /// A directory with schema.sql, procedures.sql, invariants.sql and optionally workload.toml
     #[arg(value_name = "PATH")]
@@ -101,6 +103,9 @@ pub struct RunArguments {
     /// Also write the plan, the diagrams of the verdicts and plots of the run as one page
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
+    /// Replay a counterexample instead: a `witness` of `weir analyze --format json`, or the whole of it and which
+    #[arg(long, value_name = "FILE.json[#INVARIANT/TRANSACTION]", conflicts_with = "report")]
+    pub replay: Option<String>,
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }

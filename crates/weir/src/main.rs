@@ -14,6 +14,7 @@ mod input;
 mod live;
 mod output;
 mod progress;
+mod replay;
 mod report;
 mod run;
 mod settings;

@@ -15,7 +15,7 @@ use crate::application::{self, Loaded};
 use crate::cli::{ClusterArguments, Format, RunArguments};
 use crate::output::{self, Failure};
 use crate::progress::ProgressView;
-use crate::{diagnostic, report, table};
+use crate::{diagnostic, replay, report, table};
 
 /// How long a run takes unless the user says so.
 const SECONDS_DEFAULT: f64 = 10.0;
@@ -27,7 +27,11 @@ const CLIENTS_DEFAULT: u32 = 64;
 const AUDIT_EVERY: u64 = 1_000;
 
 pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
-    let mut loaded = Loaded::from_paths(std::slice::from_ref(&arguments.path), weir_sql::Reading::Strict)?;
+    if let Some(witness) = &arguments.replay {
+        return replay::execute(&arguments.path, witness, arguments.format);
+    }
+    let paths = std::slice::from_ref(&arguments.path);
+    let mut loaded = Loaded::from_paths(paths, weir_sql::Reading::Strict)?.with_witnesses();
     let (name, text) = application::workload_text(&loaded, &arguments.path)?;
     let workload = loaded.workload(name, text, &arguments.cluster.settings)?;
     let protocol = protocol(&arguments.protocol)?;

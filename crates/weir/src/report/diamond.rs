@@ -54,10 +54,14 @@ fn figure(plan: &Value, verdict: &Value) -> String {
 
     let (initial, left, right, merged) = if witness.is_object() {
         (
-            states(&witness["initial"]),
+            states(witness, "initial"),
             steps(&witness["left"]),
             steps(&witness["right"]),
-            format!("{}<div>{}</div>", states(&witness["merged"]), escape(&plain(&witness["violates"]))),
+            format!(
+                "{}<div class=\"mono\"><b>{}</b></div>",
+                states(witness, "merged"),
+                escape(&text(&witness["violates"], "text"))
+            ),
         )
     } else {
         (
@@ -131,34 +135,44 @@ fn guards_of(plan: &Value, transaction: &str, invariant: &str) -> Vec<String> {
         .collect()
 }
 
-/// A state: rows one a line, or the words as they are.
-fn states(value: &Value) -> String {
-    match value {
-        Value::Array(rows) => {
-            rows.iter().map(|row| format!("<div class=\"mono\">{}</div>", escape(&plain(row)))).collect()
+/// A state row by row, with the columns that matter; of rows that are only there for others to refer to, how many.
+fn states(witness: &Value, state: &str) -> String {
+    let shown = list(&witness["violates"], "shown");
+    let Some(tables) = witness[state].as_object().filter(|tables| !tables.is_empty()) else {
+        return "no rows".to_owned();
+    };
+    let mut lines = String::new();
+    for (name, rows) in tables {
+        let rows = rows.as_array().map_or(&[][..], Vec::as_slice);
+        let mut told = 0;
+        for row in rows.iter().filter_map(Value::as_object) {
+            let cells = row.iter().filter(|(column, _)| shown.iter().any(|name| name == *column));
+            let cells: Vec<String> =
+                cells.map(|(column, value)| format!("{column} {}", cell(value))).collect();
+            if !cells.is_empty() {
+                told += 1;
+                let _ = write!(
+                    lines,
+                    "<div class=\"mono\">{} ({})</div>",
+                    escape(name),
+                    escape(&cells.join(", "))
+                );
+            }
         }
-        Value::Object(tables) => tables
-            .iter()
-            .map(|(name, rows)| {
-                format!("<div class=\"mono\">{}: {}</div>", escape(name), escape(&plain(rows)))
-            })
-            .collect(),
-        other => escape(&plain(other)),
+        if told < rows.len() {
+            let _ =
+                write!(lines, "<div class=\"soft small\">{} of {}</div>", rows.len() - told, escape(name));
+        }
     }
+    lines
 }
 
-fn steps(value: &Value) -> String {
-    match value {
-        Value::Array(calls) if calls.len() > 1 => {
-            let items: String = calls
-                .iter()
-                .map(|call| format!("<li class=\"mono\">{}</li>", escape(&plain(call))))
-                .collect();
-            format!("<ol>{items}</ol>")
-        }
-        Value::Array(calls) => {
-            calls.iter().map(|call| format!("<div class=\"mono\">{}</div>", escape(&plain(call)))).collect()
-        }
-        other => escape(&plain(other)),
-    }
+fn cell(value: &Value) -> String {
+    if value.is_null() { "NULL".to_owned() } else { plain(value) }
+}
+
+fn steps(calls: &Value) -> String {
+    let calls = calls.as_array().map_or(&[][..], Vec::as_slice);
+    let line = |call: &Value| format!("<div class=\"mono\">{}</div>", escape(&text(call, "text")));
+    calls.iter().map(line).collect()
 }
