@@ -107,10 +107,13 @@ impl Witness {
         lines
     }
 
-    /// `from a database with 1 account: withdraw(1) in one branch, …`: the rest of a sentence.
+    /// `from a database with 1 row of account: withdraw(1) in one branch, …`: the rest of a sentence.
     pub fn words(&self) -> String {
-        let tables: Vec<String> =
-            self.initial.iter().map(|table| format!("{} {}", table.rows.len(), table.table)).collect();
+        let rows = |table: &TableRows| match table.rows.len() {
+            1 => format!("1 row of {}", table.table),
+            rows => format!("{rows} rows of {}", table.table),
+        };
+        let tables: Vec<String> = self.initial.iter().map(rows).collect();
         let from = match tables.is_empty() {
             true => "an empty database".to_owned(),
             false => format!("a database with {}", tables.join(", ")),

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 const APPLICATION: &str = "\
 CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL CONSTRAINT solvent CHECK (balance >= 0));
-CREATE PROCEDURE withdraw(IN account integer, IN amount integer) LANGUAGE plpgsql AS $$
+CREATE PROCEDURE withdraw(IN who integer, IN amount integer) LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE account SET balance = balance - amount WHERE id = account;
+    UPDATE account SET balance = balance - amount WHERE id = who;
 END $$;
 ";
 
