@@ -30,6 +30,7 @@ pub fn values_of(ty: &SqlType, constants: &BTreeSet<Constant>) -> Vec<Value> {
         ty if ty.is_number() => {
             texts.extend(["1", "2", "0"].map(str::to_owned));
             texts.extend(near(constants));
+            texts.push("-1".to_owned());
         }
         SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_) => {
             texts.extend(words(constants));
@@ -99,13 +100,11 @@ fn array(element: &SqlType, values: Vec<Value>) -> Value {
 
 /// What a parameter's value has to do with columns.
 #[derive(Clone, Debug, Default)]
-struct Uses {
+pub struct Uses {
     /// Rows are found by it.
     compared: BTreeSet<(TableId, ColumnIndex)>,
     /// It is written there.
     written: BTreeSet<(TableId, ColumnIndex)>,
-    /// It is added to, or subtracted from, a column.
-    added: bool,
 }
 
 /// The calls of a procedure in a state: first those whose every argument is the first of its domain.
@@ -124,13 +123,14 @@ pub fn calls(
     let lengths: Vec<usize> = vec![1, 2, 0];
     let with_arrays = inputs.iter().any(|input| matches!(input.ty, SqlType::Array(_)));
     let mut domains: Vec<Vec<Value>> = Vec::new();
-    for input in &inputs {
-        let uses = uses(lab, procedure, input.variable);
+    let all_uses = lab.uses[procedure]
+        .get_or_init(|| inputs.iter().map(|input| uses(lab, procedure, input.variable)).collect());
+    for (input, uses) in inputs.iter().zip(all_uses) {
         let ty = match &input.ty {
             SqlType::Array(element) => element,
             ty => ty,
         };
-        domains.push(domain(lab, state, &uses, ty, constants));
+        domains.push(domain(lab, state, uses, ty, constants));
     }
     // The arrays' length comes first: it changes more than any one element does.
     let mut sizes = vec![if with_arrays { lengths.len() } else { 1 }];
@@ -203,11 +203,10 @@ fn uses(lab: &Lab<'_>, procedure: usize, variable: VariableId) -> Uses {
             uses.written.extend(written.map(|(column, _)| (write.table, column)));
         }
         for (column, operation) in write.updates() {
-            match operation {
-                ColumnOperation::Assign(term) if has(*term) => {
-                    uses.written.insert((write.table, *column));
-                }
-                operation => uses.added |= has(operation.term()),
+            if let ColumnOperation::Assign(term) = operation
+                && has(*term)
+            {
+                uses.written.insert((write.table, *column));
             }
         }
     }

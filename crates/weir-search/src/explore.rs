@@ -8,6 +8,7 @@ use weir_analysis::{InvariantId, InvariantKind};
 use weir_sql::catalog::TableId;
 
 use crate::domain::calls;
+use crate::guards;
 use crate::lab::{Lab, Validity};
 use crate::literals::{self, Constant};
 use crate::merge::merge;
@@ -38,7 +39,7 @@ impl Default for Limits {
             calls_per_state: 48,
             pairs_per_state: 400,
             steps_per_verdict: 20_000,
-            steps: 400_000,
+            steps: 120_000,
         }
     }
 }
@@ -57,7 +58,7 @@ const REACHED_MAX: usize = 16;
 const LEADING_MAX: usize = 6;
 
 /// After a merge that also breaks a key, so many more pairs are tried for one that does not.
-const CLEANER_PAIRS_MAX: u64 = 200;
+const CLEANER_PAIRS_MAX: usize = 200;
 
 /// A merge that breaks the invariant.
 #[derive(Clone, Debug)]
@@ -71,6 +72,8 @@ pub struct Found {
     pub merged: State,
     /// Column and value of the row; empty for a condition.
     pub violation: Vec<(String, String)>,
+    /// No key is broken besides.
+    pub clean: bool,
 }
 
 /// Which verdict is questioned.
@@ -84,9 +87,12 @@ pub struct Question {
 pub struct Explorer<'l> {
     pub lab: &'l Lab<'l>,
     limits: Limits,
+    most_per_verdict: u64,
     /// Of this verdict, and in all.
     steps_left: u64,
     pub steps_left_in_all: u64,
+    /// Merges that have been looked at.
+    pub merges: u64,
 }
 
 struct Task<'q> {
@@ -100,7 +106,16 @@ struct Task<'q> {
 
 impl<'l> Explorer<'l> {
     pub fn new(lab: &'l Lab<'l>, limits: Limits) -> Explorer<'l> {
-        Explorer { lab, limits, steps_left: 0, steps_left_in_all: limits.steps }
+        let most_per_verdict = limits.steps_per_verdict;
+        Explorer { lab, limits, most_per_verdict, steps_left: 0, steps_left_in_all: limits.steps, merges: 0 }
+    }
+
+    /// Of the steps that are left, what one of so many verdicts may take: three times its share, because most need
+    /// few.
+    pub fn ration(&mut self, verdicts_left: u64) {
+        const LEAST: u64 = 100;
+        let share = self.steps_left_in_all / verdicts_left.max(1);
+        self.limits.steps_per_verdict = share.saturating_mul(3).clamp(LEAST, self.most_per_verdict);
     }
 
     /// The first counterexample within the bounds.
@@ -179,17 +194,13 @@ impl<'l> Explorer<'l> {
         for procedure in [question.left, question.right] {
             wanted.extend(tables_of(self.lab.effects(procedure)));
         }
-        let leads = |&procedure: &usize| {
-            let mut writes = self.lab.effects(procedure).writes.iter();
-            self.lab.refusal(procedure).is_none() && writes.any(|write| wanted.contains(&write.table))
-        };
         // The question's own first: they are the likeliest to matter.
-        let others = (0..self.lab.application.procedures.len())
-            .filter(|procedure| ![question.left, question.right].contains(procedure));
+        let writers: BTreeSet<usize> = wanted.iter().flat_map(|&table| self.lab.writers(table)).collect();
+        let others = writers.into_iter().filter(|at| ![question.left, question.right].contains(at));
         let mut leading: Vec<usize> = vec![question.left];
         leading.extend((question.left != question.right).then_some(question.right));
         leading.extend(others);
-        leading.retain(leads);
+        leading.retain(|&procedure| self.lab.refusal(procedure).is_none());
         leading.truncate(LEADING_MAX);
         Task { question, validity, constants, tables: mention.tables.clone(), leading }
     }
@@ -256,22 +267,26 @@ impl<'l> Explorer<'l> {
         for sum in 0..lefts.len() + rights.len() - 1 {
             for left in sum.saturating_sub(rights.len() - 1)..=sum.min(lefts.len() - 1) {
                 let (left, right) = (&lefts[left], &rights[sum - left]);
-                if left.calls.len().max(right.calls.len()) < length {
+                if left.calls.len().max(right.calls.len()) < length || guards::meet(left, right) {
                     continue;
                 }
-                let since = if fallback.is_some() { CLEANER_PAIRS_MAX } else { u64::MAX };
                 pairs += 1;
-                if pairs > (self.limits.pairs_per_state as u64).min(since) {
+                let pairs_max = match fallback {
+                    Some(_) => self.limits.pairs_per_state.min(CLEANER_PAIRS_MAX),
+                    None => self.limits.pairs_per_state,
+                };
+                if pairs > pairs_max {
                     return fallback;
                 }
                 for later in [Side::Right, Side::Left] {
                     if !self.step() {
                         return fallback;
                     }
+                    self.merges += 1;
                     match self.violated(task, state, left, right, later) {
-                        Some((found, true)) => return Some(found),
-                        Some((found, false)) if fallback.is_none() => fallback = Some(found),
-                        _ => {}
+                        Some(found) if found.clean => return Some(found),
+                        Some(found) => fallback = fallback.or(Some(found)),
+                        None => {}
                     }
                 }
             }
@@ -279,7 +294,7 @@ impl<'l> Explorer<'l> {
         fallback
     }
 
-    /// A merge that breaks the invariant, and whether it is the only thing that is broken there.
+    /// A merge that breaks the invariant.
     fn violated(
         &self,
         task: &Task<'_>,
@@ -287,7 +302,7 @@ impl<'l> Explorer<'l> {
         left: &Branch,
         right: &Branch,
         later: Side,
-    ) -> Option<(Found, bool)> {
+    ) -> Option<Found> {
         let merged = merge(self.lab, state, left, right, later)?;
         let view = View { schema: &self.lab.program.schema, state: &merged };
         let violation = self.lab.violation(task.question.invariant, &view)?;
@@ -299,7 +314,7 @@ impl<'l> Explorer<'l> {
                     InvariantKind::PrimaryKey | InvariantKind::Unique(_) | InvariantKind::UniqueIndex(_)
                 )
         };
-        let clean = !self.lab.violated(Validity::Only(task.question.invariant), &view).iter().any(is_key);
+        let clean = !self.lab.violated(Validity::Only(task.question.invariant), &merged).iter().any(is_key);
         let found = Found {
             invariant: task.question.invariant,
             initial: state.clone(),
@@ -309,8 +324,9 @@ impl<'l> Explorer<'l> {
             validity: task.validity,
             merged,
             violation,
+            clean,
         };
-        Some((found, clean))
+        Some(found)
     }
 
     /// Valid branches of one transaction that write something that the invariant reads.

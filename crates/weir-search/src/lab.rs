@@ -4,6 +4,7 @@
 //! An application that is only to be analysed may hold what the executor cannot run. Such procedures, and those
 //! that touch tables which the engine would not keep as PostgreSQL does, are set aside by name, never guessed at.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_analysis::effects::Operation;
@@ -14,11 +15,14 @@ use weir_sql::walk::{Part, each_part};
 use weir_sql::{Application, Span};
 use weir_txn::exec::program::Program;
 use weir_txn::invariant::InvariantCheck;
-use weir_txn::storage::Rows;
 use weir_txn::storage::layout::Layout;
+use weir_txn::storage::{Rows, Storage};
 use weir_types::SqlType;
 
+use crate::domain::Uses;
+use crate::guards::Guards;
 use crate::literals::{self, Constant, each_step};
+use crate::state::{State, View};
 
 /// So many procedures that the executor refuses are set aside one by one; beyond that nothing is searched.
 const REFUSED_MAX: usize = 40;
@@ -35,8 +39,19 @@ pub struct Lab<'a> {
     excluded: Vec<Option<String>>,
     /// By invariant; `None` if the executor cannot evaluate it.
     checks: Vec<Option<InvariantCheck>>,
+    pub guards: Guards,
     mentions: Vec<Mention>,
     upserts: BTreeMap<(usize, TableId), Upsert>,
+    /// By procedure, what its parameters have to do with columns; worked out when it is first called.
+    pub(crate) uses: Vec<OnceCell<Vec<Uses>>>,
+    /// Storage without a row, which every replica uses in turn: making one takes long in a large schema.
+    pub(crate) storage: RefCell<Option<Storage>>,
+    /// By table, its constraints, and the assertions that read it.
+    constraints: BTreeMap<TableId, Vec<InvariantId>>,
+    assertions: BTreeMap<TableId, Vec<InvariantId>>,
+    false_when_empty: Vec<InvariantId>,
+    readers: BTreeMap<(TableId, ColumnIndex), Vec<InvariantId>>,
+    writers: BTreeMap<TableId, BTreeSet<usize>>,
 }
 
 /// What an invariant reads.
@@ -69,7 +84,22 @@ pub enum Validity {
 pub struct NotRunnable(pub String);
 
 impl<'a> Lab<'a> {
+    /// Without a single guard: what happens where nothing coordinates.
     pub fn new(application: &Application, analysis: &'a Analysis) -> Result<Lab<'a>, NotRunnable> {
+        Lab::under(application, analysis, Guards::default())
+    }
+
+    /// With the plan's guards: pairs of branches that would have met at one of them are left out. This is what a
+    /// confluent verdict that relies on a guard speaks of.
+    pub fn guarded(application: &Application, analysis: &'a Analysis) -> Result<Lab<'a>, NotRunnable> {
+        Lab::under(application, analysis, Guards::of(analysis))
+    }
+
+    fn under(
+        application: &Application,
+        analysis: &'a Analysis,
+        guards: Guards,
+    ) -> Result<Lab<'a>, NotRunnable> {
         let mut stripped = Application {
             sources: Default::default(),
             catalog: application.catalog.clone(),
@@ -80,23 +110,66 @@ impl<'a> Lab<'a> {
         };
         let excluded = exclude(&mut stripped.catalog);
         let mut refused = refuse(&stripped, analysis, &excluded);
-        let program = compile(&mut stripped, analysis, &mut refused)?;
+        let program = compile(&mut stripped, analysis, &mut refused, !guards.is_empty())?;
         spread(&stripped, &mut refused);
         let checks = analysis.invariants.iter();
         let checks = checks.map(|each| InvariantCheck::compile(&stripped, each, &program).ok()).collect();
         let mentions =
             analysis.invariants.iter().map(|each| mention(&stripped, each.kind, each.table, &each.columns));
-        Ok(Lab {
+        let mut lab = Lab {
             layouts: program.schema.tables.iter().map(|table| Layout::new(&table.types)).collect(),
             mentions: mentions.collect(),
             upserts: analysis.effects.iter().flat_map(upserts).collect(),
+            uses: analysis.effects.iter().map(|_| OnceCell::new()).collect(),
+            storage: RefCell::new(None),
+            constraints: BTreeMap::new(),
+            assertions: BTreeMap::new(),
+            false_when_empty: Vec::new(),
+            readers: BTreeMap::new(),
+            writers: BTreeMap::new(),
             application: stripped,
             analysis,
             program,
             refused,
             excluded,
             checks,
-        })
+            guards,
+        };
+        lab.list();
+        Ok(lab)
+    }
+
+    /// What is looked up by table or column.
+    fn list(&mut self) {
+        for (at, invariant) in self.analysis.invariants.iter().enumerate() {
+            let id = InvariantId(at as u32);
+            match (&self.checks[at], invariant.table) {
+                (Some(InvariantCheck::Constraint(_)), Some(table)) => {
+                    self.constraints.entry(table).or_default().push(id);
+                }
+                (Some(InvariantCheck::Assertion(_)), _) => {
+                    for &table in &self.mentions[at].tables {
+                        self.assertions.entry(table).or_default().push(id);
+                    }
+                    let empty = State::empty();
+                    if self.violation(id, &View { schema: &self.program.schema, state: &empty }).is_some() {
+                        self.false_when_empty.push(id);
+                    }
+                }
+                _ => {}
+            }
+            use InvariantKind::{Assertion, Check, Domain};
+            if matches!(invariant.kind, Check(_) | Domain(_) | Assertion(_)) {
+                for &column in &self.mentions[at].columns {
+                    self.readers.entry(column).or_default().push(id);
+                }
+            }
+        }
+        for effects in &self.analysis.effects {
+            for write in &effects.writes {
+                self.writers.entry(write.table).or_default().insert(effects.procedure);
+            }
+        }
     }
 
     pub fn effects(&self, procedure: usize) -> &'a ProcedureEffects {
@@ -131,34 +204,50 @@ impl<'a> Lab<'a> {
         (!verdict.holds).then(|| verdict.violation.unwrap_or_default())
     }
 
-    /// The assertions that `validity` asks for and that read one of these tables.
-    fn assertions(&self, validity: Validity) -> impl Iterator<Item = (InvariantId, &Mention)> {
-        let wanted = move |id: InvariantId| match validity {
-            Validity::Everything => true,
-            Validity::Only(only) => id == only,
-        };
-        let ids = (0..self.checks.len() as u32).map(InvariantId);
-        ids.filter(move |&id| {
-            matches!(self.checks[id.0 as usize], Some(InvariantCheck::Assertion(_))) && wanted(id)
+    /// CHECKs and assertions that read the column.
+    pub fn readers(&self, table: TableId, column: ColumnIndex) -> impl Iterator<Item = &Mention> {
+        let ids = self.readers.get(&(table, column)).map_or(&[][..], Vec::as_slice);
+        ids.iter().map(|&id| self.mention(id))
+    }
+
+    /// Procedures that write the table.
+    pub fn writers(&self, table: TableId) -> impl Iterator<Item = usize> + '_ {
+        self.writers.get(&table).into_iter().flatten().copied()
+    }
+
+    /// Some procedure inserts into it.
+    pub fn is_inserted(&self, table: TableId) -> bool {
+        self.writers(table).any(|procedure| {
+            let mut writes = self.effects(procedure).writes.iter();
+            writes.any(|write| write.table == table && write.is_insert())
         })
-        .map(|id| (id, self.mention(id)))
+    }
+
+    /// The assertions that `validity` asks for and that read one of these tables.
+    fn assertions(&self, validity: Validity, tables: impl Iterator<Item = TableId>) -> BTreeSet<InvariantId> {
+        let about = tables.flat_map(|table| self.assertions.get(&table).into_iter().flatten().copied());
+        about.filter(|&id| validity == Validity::Everything || validity == Validity::Only(id)).collect()
     }
 
     /// After a write that the executor has let pass: the assertions that look at what was written.
     pub fn holds_after(&self, validity: Validity, rows: &dyn Rows, written: &BTreeSet<TableId>) -> bool {
-        self.assertions(validity)
-            .filter(|(_, mention)| !mention.tables.is_disjoint(written))
-            .all(|(id, _)| self.violation(id, rows).is_none())
+        let assertions = self.assertions(validity, written.iter().copied());
+        assertions.into_iter().all(|id| self.violation(id, rows).is_none())
     }
 
     /// Everything that does not hold of rows that nobody has checked yet.
-    pub fn violated(&self, validity: Validity, rows: &dyn Rows) -> Vec<InvariantId> {
-        let constraints = (0..self.checks.len() as u32).map(InvariantId).filter(|&id| {
-            matches!(self.checks[id.0 as usize], Some(InvariantCheck::Constraint(_)))
-                && self.mention(id).tables.iter().any(|&table| rows.row_count(table) > 0)
-        });
-        let assertions = self.assertions(validity).map(|(id, _)| id);
-        constraints.chain(assertions).filter(|&id| self.violation(id, rows).is_some()).collect()
+    pub fn violated(&self, validity: Validity, state: &State) -> Vec<InvariantId> {
+        let view = View { schema: &self.program.schema, state };
+        let constraints = state.filled().flat_map(|table| self.constraints.get(&table).into_iter().flatten());
+        let mut ids: Vec<InvariantId> = constraints.copied().collect();
+        // An assertion about empty tables holds as it does of an empty database.
+        let mut assertions = self.assertions(validity, state.filled());
+        let empty = self.false_when_empty.iter().copied();
+        assertions
+            .extend(empty.filter(|&id| validity == Validity::Everything || validity == Validity::Only(id)));
+        ids.extend(assertions);
+        ids.retain(|&id| self.violation(id, &view).is_some());
+        ids
     }
 }
 
@@ -255,10 +344,11 @@ fn compile(
     app: &mut Application,
     analysis: &Analysis,
     refused: &mut [Option<String>],
+    guarded: bool,
 ) -> Result<Program, NotRunnable> {
     let mut plan = analysis.plan.clone();
-    for transaction in &mut plan.transactions {
-        transaction.guards.clear();
+    if !guarded {
+        plan.transactions.iter_mut().for_each(|transaction| transaction.guards.clear());
     }
     for (at, reason) in refused.iter().enumerate() {
         if reason.is_some() {

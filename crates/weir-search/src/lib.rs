@@ -6,6 +6,7 @@
 
 pub mod domain;
 pub mod explore;
+pub mod guards;
 pub mod lab;
 pub mod literals;
 pub mod merge;
@@ -55,7 +56,11 @@ pub fn attach(application: &Application, analysis: &mut Analysis, limits: Limits
         Err(NotRunnable(why)) => asked.iter().map(|_| Answer::NotSearched(why.clone())).collect(),
         Ok(lab) => {
             let mut explorer = Explorer::new(&lab, limits);
-            let answers = asked.iter().map(|&at| answer(&mut explorer, &analysis.verdicts[at])).collect();
+            let answers = asked.iter().enumerate().map(|(done, &at)| {
+                explorer.ration((asked.len() - done) as u64);
+                answer(&mut explorer, &analysis.verdicts[at])
+            });
+            let answers = answers.collect();
             summary.steps = limits.steps - explorer.steps_left_in_all;
             answers
         }
@@ -100,12 +105,9 @@ fn partners(lab: &Lab<'_>, verdict: &Verdict) -> Vec<usize> {
         return vec![with];
     }
     let tables = &lab.mention(verdict.invariant).tables;
-    let writes = |&procedure: &usize| {
-        procedure != verdict.transaction
-            && lab.effects(procedure).writes.iter().any(|write| tables.contains(&write.table))
-    };
-    let others = (0..lab.application.procedures.len()).filter(writes).take(PARTNERS_MAX - 1);
-    std::iter::once(verdict.transaction).chain(others).collect()
+    let writers: BTreeSet<usize> = tables.iter().flat_map(|&table| lab.writers(table)).collect();
+    let others = writers.into_iter().filter(|&procedure| procedure != verdict.transaction);
+    std::iter::once(verdict.transaction).chain(others.take(PARTNERS_MAX - 1)).collect()
 }
 
 fn settle(verdict: &mut Verdict, answer: Answer) {

@@ -69,10 +69,9 @@ fn values(lab: &Lab<'_>, table: TableId, packed: &Packed) -> Row {
 }
 
 fn unpack(lab: &Lab<'_>, initial: &State, touched: &Touched) -> State {
-    let mut merged = State::empty(&lab.program.schema);
-    for (table, rows) in initial.tables.iter().enumerate() {
-        let table = TableId(table as u32);
-        for (at, row) in rows.iter().enumerate() {
+    let mut merged = State::empty();
+    for table in initial.filled() {
+        for (at, row) in initial.table(table).iter().enumerate() {
             match touched.get(&(table, RowName::Initial(at as u32))) {
                 None => merged.table_mut(table).push(row.clone()),
                 Some(Some(packed)) => merged.table_mut(table).push(values(lab, table, packed)),
@@ -147,7 +146,8 @@ fn follow_parents(
     merged: &mut State,
     gone: &mut Vec<(TableId, Row)>,
 ) -> bool {
-    for child in &lab.application.catalog.tables {
+    let children: Vec<TableId> = merged.filled().collect();
+    for child in children.into_iter().map(|child| lab.application.catalog.table(child)) {
         for key in &child.foreign_keys {
             if key.on_delete != ForeignKeyAction::Cascade && key.on_update != ForeignKeyAction::Cascade {
                 continue;

@@ -8,10 +8,13 @@ use crate::merge::merge;
 use crate::replica::{Invocation, Replica, Who};
 use crate::state::View;
 
+/// Two rows at once are tried only in states that have no more.
+const PAIRED_ROWS_MAX: usize = 12;
+
 /// Runs a witness again: the initial state is valid, both branches are, and the merge is not.
 pub fn reproduced(lab: &Lab<'_>, found: &Found) -> Option<Found> {
     let schema = &lab.program.schema;
-    if !lab.violated(found.validity, &View { schema, state: &found.initial }).is_empty() {
+    if !lab.violated(found.validity, &found.initial).is_empty() {
         return None;
     }
     let mut replica = Replica::new(lab, &found.initial).ok()?;
@@ -29,27 +32,12 @@ pub fn minimised(lab: &Lab<'_>, found: Found) -> Found {
             best = smaller;
         }
     }
-    let mut table = best.initial.tables.len();
-    while table > 0 {
-        table -= 1;
-        let mut row = best.initial.tables[table].len();
-        while row > 0 {
-            row -= 1;
-            let mut smaller = best.clone();
-            smaller.initial.tables[table].remove(row);
-            if let Some(smaller) = reproduced(lab, &smaller) {
-                best = smaller;
-            }
-        }
-    }
-    // Parents that only a later table's rows needed.
-    for table in (0..best.initial.tables.len()).map(|table| TableId(table as u32)) {
-        let mut smaller = best.clone();
-        smaller.initial.table_mut(table).clear();
-        if smaller.initial != best.initial
-            && let Some(smaller) = reproduced(lab, &smaller)
-        {
-            best = smaller;
+    // Rows one by one, then two at once: an owner and what it owns may be there only together.
+    loop {
+        let smaller = fewer_rows(&best).find_map(|found| reproduced(lab, &found));
+        match smaller {
+            Some(smaller) => best = smaller,
+            None => break,
         }
     }
     best
@@ -63,7 +51,28 @@ fn right(found: &mut Found) -> &mut Vec<Invocation> {
     &mut found.right
 }
 
-/// The witness without one of a branch's calls, each in turn; a branch keeps one.
+/// The witness without one row of its initial state, each in turn from the last, then without two.
+fn fewer_rows(found: &Found) -> impl Iterator<Item = Found> + '_ {
+    let tables = found.initial.filled().rev();
+    let rows: Vec<(TableId, usize)> = tables
+        .flat_map(|table| (0..found.initial.table(table).len()).rev().map(move |row| (table, row)))
+        .collect();
+    let pairs = if rows.len() <= PAIRED_ROWS_MAX { rows.clone() } else { Vec::new() };
+    let count = pairs.len();
+    let twos = (0..count).flat_map(move |first| (first + 1..count).map(move |second| (first, second)));
+    let twos: Vec<Vec<(TableId, usize)>> =
+        twos.map(|(first, second)| vec![pairs[first], pairs[second]]).collect();
+    rows.into_iter().map(|row| vec![row]).chain(twos).map(|gone| {
+        let mut smaller = found.clone();
+        // From the last row on, so that the places of the others stay.
+        for (table, row) in gone {
+            smaller.initial.table_mut(table).remove(row);
+        }
+        smaller
+    })
+}
+
+/// The witness without one of a branch's calls, each in turn; its last call is the one that the verdict is about.
 fn shorter(found: &Found, side: fn(&mut Found) -> &mut Vec<Invocation>) -> Vec<Found> {
     let calls = side(&mut found.clone()).len();
     let without = |at: usize| {
@@ -71,5 +80,5 @@ fn shorter(found: &Found, side: fn(&mut Found) -> &mut Vec<Invocation>) -> Vec<F
         side(&mut smaller).remove(at);
         smaller
     };
-    if calls > 1 { (0..calls).map(without).collect() } else { Vec::new() }
+    (0..calls.saturating_sub(1)).map(without).collect()
 }

@@ -52,8 +52,7 @@ pub fn replay(lab: &Lab<'_>, document: &Json) -> Result<Replayed, ReplayError> {
         }
     };
     let validity = Validity::Only(invariant);
-    let view = View { schema: &lab.program.schema, state: &initial };
-    if let Some(&broken) = lab.violated(validity, &view).first() {
+    if let Some(&broken) = lab.violated(validity, &initial).first() {
         return Err(wrong(
             "initial",
             format!("the state violates {} before anything runs", name(lab, broken)),
@@ -87,6 +86,7 @@ pub fn replay(lab: &Lab<'_>, document: &Json) -> Result<Replayed, ReplayError> {
         validity,
         merged,
         violation: violation.unwrap_or_default(),
+        clean: true,
     };
     Ok(Replayed { witness: crate::witness(lab, &found), violated })
 }
@@ -133,7 +133,7 @@ fn value(place: &str, value: &Json, ty: &SqlType) -> Result<Value, ReplayError> 
 fn state(lab: &Lab<'_>, document: &Json) -> Result<State, ReplayError> {
     let shape =
         || wrong("initial", "it is not an object of tables", "write {\"table\": [{\"column\": value}]}");
-    let mut state = State::empty(&lab.program.schema);
+    let mut state = State::empty();
     for (name, rows) in document.as_object().ok_or_else(shape)? {
         let place = format!("initial.{name}");
         let table = lab.application.catalog.table_by_name(name).ok_or_else(|| {

@@ -5,16 +5,18 @@
 //! replica: that is what "without coordination" means (coordination-avoidance.txt §4.1).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use weir_sql::catalog::TableId;
-use weir_txn::exec::call::{self, Fragment, Role, Scratch};
+use weir_txn::exec::call::{self, Fragment, Ran, Role, Scratch};
 use weir_txn::exec::sequences::Sequences;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::participant::{Claim, Write};
 use weir_txn::ramp::{Call, TxnId};
-use weir_txn::storage::{Operation, Position, Rows, Storage, Timestamp};
+use weir_txn::storage::{Operation, Position, Rows, Schema, Storage, Timestamp};
 use weir_types::{SqlError, Value};
 
+use crate::guards::Taken;
 use crate::lab::{Lab, Validity};
 use crate::state::{Row, State};
 
@@ -71,6 +73,8 @@ pub struct Branch {
     pub calls: Vec<Invocation>,
     /// By call.
     pub operations: Vec<Vec<RowOperation>>,
+    /// Where the plan's guards are in force.
+    pub taken: Vec<Taken>,
 }
 
 impl Branch {
@@ -94,18 +98,18 @@ pub struct Replica<'l> {
 impl<'l> Replica<'l> {
     /// The error is a state that storage refuses: two rows of one key.
     pub fn new(lab: &'l Lab<'l>, initial: &State) -> Result<Replica<'l>, SqlError> {
-        let mut storage = Storage::new(lab.program.schema.clone());
-        let mut names = BTreeMap::new();
+        let storage = lab.storage.take().unwrap_or_else(|| Storage::new(lab.program.schema.clone()));
+        let names = BTreeMap::new();
+        let mut replica = Replica { lab, storage, names, begin: 0, scratch: Scratch::default() };
         let timestamp = Timestamp { clock: 1, node: 0 };
-        for (table, rows) in initial.tables.iter().enumerate() {
-            let table = TableId(table as u32);
-            for (at, row) in rows.iter().enumerate() {
-                let slot = storage.insert(table, row, timestamp)?;
-                names.insert((table, slot), RowName::Initial(at as u32));
+        for table in initial.filled() {
+            for (at, row) in initial.table(table).iter().enumerate() {
+                let slot = replica.storage.insert(table, row, timestamp)?;
+                replica.names.insert((table, slot), RowName::Initial(at as u32));
             }
         }
-        let begin = storage.position();
-        Ok(Replica { lab, storage, names, begin, scratch: Scratch::default() })
+        replica.begin = replica.storage.position();
+        Ok(replica)
     }
 
     /// Runs the calls and takes them back. `None`: one of them failed, or something did not hold after it.
@@ -118,16 +122,21 @@ impl<'l> Replica<'l> {
         after: &mut dyn FnMut(&Storage),
     ) -> Option<Branch> {
         let mut names = self.names.clone();
-        let mut branch = Branch { calls: calls.to_vec(), operations: Vec::new() };
+        let mut branch = Branch { calls: calls.to_vec(), operations: Vec::new(), taken: Vec::new() };
         let mut sequences = Sequences::default();
         let mut inserted = 0;
         let mut holds = true;
         for (at, call) in calls.iter().enumerate() {
             let timestamp = Timestamp { clock: 2 + at as u64, node: 0 };
-            let Some(writes) = self.run(call, who, timestamp, &mut sequences) else {
+            let Some(ran) = self.run(call, who, timestamp, &mut sequences) else {
                 holds = false;
                 break;
             };
+            let name = |table, row| names.get(&(table, row)).copied();
+            let schema = &self.lab.program.schema;
+            let taken = |claim| self.lab.guards.taken(call.procedure, claim, schema, &name);
+            branch.taken.extend(ran.claims.iter().filter_map(taken));
+            let writes = ran.writes;
             let operations = self.named(writes, who, &mut names, &mut inserted);
             let written = operations.iter().map(|operation| operation.table).collect();
             branch.operations.push(operations);
@@ -149,7 +158,7 @@ impl<'l> Replica<'l> {
         who: Who,
         timestamp: Timestamp,
         sequences: &mut Sequences,
-    ) -> Option<Vec<Write>> {
+    ) -> Option<Ran> {
         let nobody: BTreeMap<Claim, TxnId> = BTreeMap::new();
         let fragment = Fragment {
             program: &self.lab.program,
@@ -158,7 +167,8 @@ impl<'l> Replica<'l> {
             claims: &nobody,
             here: who.share(),
             txn: TxnId { coordinator: 0, sequence: timestamp.clock },
-            role: Role::Whole,
+            // Only a part that waits for its COMMIT says what it has claimed.
+            role: if self.lab.guards.is_empty() { Role::Whole } else { Role::Unguarded },
             timestamp,
             keep_writes: true,
             bugs: PlantedBugs::default(),
@@ -168,7 +178,7 @@ impl<'l> Replica<'l> {
             args: invocation.arguments.clone(),
             transaction_time: NOW,
         };
-        call::run(fragment, &call, &mut self.scratch).ok().map(|ran| ran.writes)
+        call::run(fragment, &call, &mut self.scratch).ok()
     }
 
     /// The writes of one call with the names of their rows.
@@ -209,6 +219,15 @@ impl<'l> Replica<'l> {
     }
 }
 
+impl Drop for Replica<'_> {
+    /// The next one begins with the same storage, empty.
+    fn drop(&mut self) {
+        self.storage.rollback(0);
+        let nothing = Storage::new(Arc::new(Schema { tables: Vec::new() }));
+        self.lab.storage.replace(Some(std::mem::replace(&mut self.storage, nothing)));
+    }
+}
+
 fn slots(storage: &Storage, table: TableId) -> Vec<u32> {
     let mut slots = Vec::new();
     let visited = storage.scan(table, &mut |row| {
@@ -221,15 +240,16 @@ fn slots(storage: &Storage, table: TableId) -> Vec<u32> {
 
 /// All rows of a storage, as a state.
 pub fn state_of(storage: &Storage) -> State {
-    let mut state = State::empty(storage.schema());
-    for table in 0..storage.schema().tables.len() {
-        let id = TableId(table as u32);
-        let columns = storage.schema().table(id).types.len();
-        let rows = slots(storage, id).into_iter().map(|row| -> Row {
+    let mut state = State::empty();
+    for table in &storage.schema().tables {
+        if storage.row_count(table.id) == 0 {
+            continue;
+        }
+        let rows = slots(storage, table.id).into_iter().map(|row| -> Row {
             let at = weir_txn::storage::RowRef { shard: 0, row };
-            (0..columns).map(|column| storage.value(id, at, column)).collect()
+            (0..table.types.len()).map(|column| storage.value(table.id, at, column)).collect()
         });
-        state.tables[table] = rows.collect();
+        *state.table_mut(table.id) = rows.collect();
     }
     state
 }

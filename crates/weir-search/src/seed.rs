@@ -97,12 +97,16 @@ pub fn seed(
     (filled, level): (Filled, Level),
     validity: Validity,
 ) -> Option<State> {
-    let inserted = inserted_into(lab.analysis.effects.iter());
-    let inserted_here = inserted_into(transactions.iter().map(|&transaction| lab.effects(transaction)));
-    let mut state = State::empty(&lab.program.schema);
+    let inserted_here: BTreeSet<TableId> = transactions
+        .iter()
+        .flat_map(|&transaction| &lab.effects(transaction).writes)
+        .filter(|write| write.is_insert())
+        .map(|write| write.table)
+        .collect();
+    let mut state = State::empty();
     for &table in tables.iter().filter(|&&table| !lab.is_excluded(table)) {
         let (count, siblings) = match filled {
-            Filled::Given(_) if inserted.contains(&table) => (0, false),
+            Filled::Given(_) if lab.is_inserted(table) => (0, false),
             Filled::Others(_) if inserted_here.contains(&table) => (0, false),
             Filled::Given(count) | Filled::Others(count) | Filled::All(count) => (count, false),
             Filled::Siblings(count) => (count, true),
@@ -114,11 +118,6 @@ pub fn seed(
         }
     }
     mend(lab, &mut state, validity).then_some(state)
-}
-
-fn inserted_into<'e>(effects: impl Iterator<Item = &'e ProcedureEffects>) -> BTreeSet<TableId> {
-    let writes = effects.flat_map(|effects| &effects.writes);
-    writes.filter(|write| write.is_insert()).map(|write| write.table).collect()
 }
 
 fn row(
@@ -192,31 +191,17 @@ fn at_level(constants: &BTreeSet<Constant>, level: Level) -> String {
     near.map_or_else(|| "3".to_owned(), |number| number.to_string())
 }
 
-/// CHECKs and assertions that read the column.
-fn readers<'l>(
-    lab: &'l Lab<'_>,
-    table: TableId,
-    column: ColumnIndex,
-) -> impl Iterator<Item = &'l crate::lab::Mention> {
-    use weir_analysis::InvariantKind::{Assertion, Check, Domain};
-    let invariants = lab.analysis.invariants.iter().enumerate();
-    invariants
-        .filter(|(_, invariant)| matches!(invariant.kind, Check(_) | Domain(_) | Assertion(_)))
-        .map(|(at, _)| lab.mention(InvariantId(at as u32)))
-        .filter(move |mention| mention.columns.contains(&(table, column)))
-}
-
 fn is_mentioned(lab: &Lab<'_>, table: TableId, column: ColumnIndex) -> bool {
-    readers(lab, table, column).next().is_some()
+    lab.readers(table, column).next().is_some()
 }
 
 fn constants(lab: &Lab<'_>, table: TableId, column: ColumnIndex) -> BTreeSet<Constant> {
-    readers(lab, table, column).flat_map(|mention| mention.constants.iter().cloned()).collect()
+    lab.readers(table, column).flat_map(|mention| mention.constants.iter().cloned()).collect()
 }
 
 /// Changes columns until everything holds.
 fn mend(lab: &Lab<'_>, state: &mut State, validity: Validity) -> bool {
-    let violated = |state: &State| lab.violated(validity, &View { schema: &lab.program.schema, state });
+    let violated = |state: &State| lab.violated(validity, state);
     for _ in 0..CHANGES_MAX {
         let broken = violated(state);
         let Some(&first) = broken.first() else { return true };

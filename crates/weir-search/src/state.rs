@@ -4,6 +4,7 @@
 //! and the check of the key sees both. Never written to by the executor: a branch runs on real storage
 //! ([`crate::replica`]).
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -17,26 +18,37 @@ use weir_types::{SqlError, Value};
 pub type Row = Arc<[Value]>;
 
 /// Rows by table, in the order in which they came.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
-    pub tables: Vec<Vec<Row>>,
+    tables: BTreeMap<TableId, Vec<Row>>,
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &State) -> bool {
+        self.filled().eq(other.filled()) && self.filled().all(|table| self.table(table) == other.table(table))
+    }
 }
 
 impl State {
-    pub fn empty(schema: &Schema) -> State {
-        State { tables: vec![Vec::new(); schema.tables.len()] }
+    pub fn empty() -> State {
+        State::default()
     }
 
-    pub fn table(&self, table: TableId) -> &Vec<Row> {
-        &self.tables[table.0 as usize]
+    pub fn table(&self, table: TableId) -> &[Row] {
+        self.tables.get(&table).map_or(&[], Vec::as_slice)
     }
 
     pub fn table_mut(&mut self, table: TableId) -> &mut Vec<Row> {
-        &mut self.tables[table.0 as usize]
+        self.tables.entry(table).or_default()
+    }
+
+    /// The tables that have rows, in their order.
+    pub fn filled(&self) -> impl DoubleEndedIterator<Item = TableId> + '_ {
+        self.tables.iter().filter(|(_, rows)| !rows.is_empty()).map(|(table, _)| *table)
     }
 
     pub fn row_count(&self) -> usize {
-        self.tables.iter().map(Vec::len).sum()
+        self.tables.values().map(Vec::len).sum()
     }
 
     /// One column of one row takes another value.
@@ -52,17 +64,16 @@ impl State {
 
     /// Its tables that have rows, as text.
     pub fn text(&self, schema: &Schema) -> Vec<TableRows> {
-        let with_rows = schema.tables.iter().zip(&self.tables).filter(|(_, rows)| !rows.is_empty());
-        with_rows
-            .map(|(table, rows)| TableRows {
+        let rows = |id: TableId| {
+            let table = schema.table(id);
+            let cells = |row: &Row| row.iter().zip(&table.types).map(|(value, ty)| cell(value, ty)).collect();
+            TableRows {
                 table: table.name.clone(),
                 columns: table.column_names.clone(),
-                rows: rows
-                    .iter()
-                    .map(|row| row.iter().zip(&table.types).map(|(value, ty)| cell(value, ty)).collect())
-                    .collect(),
-            })
-            .collect()
+                rows: self.table(id).iter().map(cells).collect(),
+            }
+        };
+        self.filled().map(rows).collect()
     }
 }
 
