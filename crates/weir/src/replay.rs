@@ -30,7 +30,7 @@ pub fn execute(application: &Path, reference: &str, format: Format) -> Result<()
     let mut loaded = Loaded::from_paths(&[application.to_owned()], weir_sql::Reading::Tolerant)?;
     if !loaded.application.synthesised && !names_only_procedures(&loaded, witness) {
         weir_sql::synthesise(&mut loaded.application);
-        loaded = Loaded::of(loaded.application);
+        loaded = Loaded::of(loaded.application, &weir_analysis::Weights::default());
     }
     let lab = Lab::new(&loaded.application, &loaded.analysis).map_err(|refused| {
         Failure::input(format!(
