@@ -1,4 +1,4 @@
-//! One input: which reader it is for, and its texts. It follows from the seed and its number.
+//! One input: names and texts. It follows from the seed and its number; the first ones nest deeply, for every seed.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::corpus::{self, Corpus};
 use crate::mutate::{Chance, damage};
+use crate::nesting;
 
 /// Longer inputs are cut: they take long and show nothing more.
 const BYTES_MAX: usize = 200_000;
@@ -19,6 +20,9 @@ pub struct Case {
 
 impl Case {
     pub fn make(seed: u64, number: u64, corpus: &Corpus) -> Case {
+        if let Some(text) = nesting::systematic(number) {
+            return Case { files: vec![("schema.sql".to_owned(), text)] };
+        }
         let mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(number);
         let mut chance = Chance(Xoshiro256PlusPlus::seed_from_u64(mixed));
         let mut files = match chance.below(10) {

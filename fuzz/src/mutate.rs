@@ -3,7 +3,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
-use crate::nesting;
+use crate::nesting::{self, Place};
 
 pub struct Chance(pub Xoshiro256PlusPlus);
 
@@ -156,7 +156,7 @@ fn once(text: &str, other: &str, chance: &mut Chance) -> String {
         }
         8 => exchange_words(text, other, chance),
         9 => lines(text, chance),
-        10 => insert(text, &nesting::deep(chance), chance),
+        10 => nest(text, chance),
         _ => exchange_words(text, text, chance),
     }
 }
@@ -206,6 +206,24 @@ fn words(text: &str) -> Vec<(usize, usize)> {
     }
     found.extend(start.map(|from| (from, text.len())));
     found
+}
+
+/// A deep construct, where the grammar takes it if it can be told.
+fn nest(text: &str, chance: &mut Chance) -> String {
+    let (place, deep) = nesting::deep(chance);
+    let is_place = |word: &str| match place {
+        Place::Number => word.bytes().all(|byte| byte.is_ascii_digit()),
+        Place::Block => word == "BEGIN",
+        Place::Anywhere => false,
+    };
+    let places: Vec<(usize, usize)> =
+        words(text).into_iter().filter(|&(start, end)| is_place(&text[start..end])).collect();
+    if places.is_empty() {
+        return insert(text, &deep, chance);
+    }
+    let (start, end) = *chance.pick(&places);
+    let before = if matches!(place, Place::Block) { end } else { start };
+    format!("{} {deep} {}", &text[..before], &text[end..])
 }
 
 /// A word of the text becomes a word of the other.
