@@ -40,7 +40,24 @@ pub fn load(sources: Sources) -> Result<Application, (Sources, Vec<Diagnostic>)>
 ///
 /// # Errors
 /// As [`load`]; of a tolerant reading, every mistake of the input, and nothing that Weir merely lacks.
-pub fn load_with(mut sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
+pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
+    // Parameters are read as `$1` in the place of their names, so that a place may end within a character.
+    let whole = |sources: &Sources, messages: &mut [Diagnostic]| {
+        messages.iter_mut().for_each(|message| message.span = sources.whole(message.span));
+    };
+    match read(sources, reading) {
+        Ok(mut app) => {
+            whole(&app.sources, &mut app.notes);
+            Ok(app)
+        }
+        Err((sources, mut errors)) => {
+            whole(&sources, &mut errors);
+            Err((sources, errors))
+        }
+    }
+}
+
+fn read(mut sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
     let mut schema = Schema::default();
     if reading == Reading::Tolerant {
         schema.notes = Some(Notes::default());

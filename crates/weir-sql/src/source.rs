@@ -56,6 +56,20 @@ impl Sources {
         }
     }
 
+    /// The place with the rest of the characters that it cuts.
+    pub(crate) fn whole(&self, span: Span) -> Span {
+        let Some(file) = self.files.get(span.file as usize) else { return span };
+        let length = file.text.len();
+        let (mut start, mut end) = ((span.start as usize).min(length), (span.end as usize).min(length));
+        while !file.text.is_char_boundary(start) {
+            start -= 1;
+        }
+        while !file.text.is_char_boundary(end) {
+            end += 1;
+        }
+        Span { start: start as u32, end: end.max(start) as u32, ..span }
+    }
+
     pub fn text(&self, span: Span) -> &str {
         self.files
             .get(span.file as usize)

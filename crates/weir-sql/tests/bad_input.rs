@@ -276,6 +276,16 @@ fn invariants() {
     );
 }
 
+/// `:é€` is read as `$1`, padded to its five bytes: what is wrong with `a$1` ends within a character.
+#[test]
+fn places_hold_whole_characters() {
+    let mut sources = Sources::default();
+    sources.add("queries.sql", "-- name: q\na:é€ CAST");
+    let Err((sources, errors)) = load(sources) else { panic!("that is no query") };
+    let texts: Vec<&str> = errors.iter().map(|error| sources.text(error.span)).collect();
+    assert_eq!(texts, ["a:é"]);
+}
+
 /// Files cut anywhere: some answer, with places inside of them.
 #[test]
 fn truncated_files_never_panic() {
