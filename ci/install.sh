@@ -2,7 +2,7 @@
 # Installs, from Debian's packages, what a build or a test of Weir needs and this machine lacks.
 #
 #   ci/install.sh build    a C compiler, make, and libclang (the SQL grammar's bindings are generated)
-#   ci/install.sh test     the same, and a PostgreSQL server for the differential tests
+#   ci/install.sh test     the same, a PostgreSQL server for the differential tests, and z3 for the proofs
 #
 # It says what it will do before it does it. Where nothing is missing it changes nothing and needs
 # no root; else it runs apt-get, through sudo unless it already is root.
@@ -64,6 +64,7 @@ any_exists /usr/include/stdio.h || need libc6-dev "the C library's headers"
 has_libclang || need libclang-dev "generates the bindings to PostgreSQL's grammar"
 if [ "$purpose" = test ]; then
     has_postgres || need postgresql "the server that the differential tests compare Weir with"
+    command -v z3 >/dev/null 2>&1 || need z3 "the solver that proves what the analysis' rules leave open"
 fi
 
 [ -n "$missing" ] || exit 0

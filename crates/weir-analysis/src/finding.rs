@@ -23,6 +23,19 @@ impl Finding {
     }
 }
 
+/// No solver answered the questions that no rule decides.
+pub fn no_solver(app: &weir_sql::Application, why: &str, unasked: usize) -> Option<Finding> {
+    (unasked > 0).then(|| Finding {
+        id: "no-solver",
+        severity: Severity::Note,
+        message: format!(
+            "{why}: a solver might have proved of {unasked} verdicts that the branches merge; without one they \
+             count as needing coordination"
+        ),
+        span: app.procedures.first().map(|procedure| procedure.span).unwrap_or_default(),
+    })
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     Note,

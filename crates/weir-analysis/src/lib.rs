@@ -21,6 +21,7 @@ pub mod partitioning;
 mod placement;
 pub mod plan;
 mod planner;
+pub mod proof;
 pub mod registry;
 mod rules;
 pub mod suggest;
@@ -93,14 +94,35 @@ pub fn analyze(app: &Application) -> Analysis {
 
 /// Analyses an application whose transactions are called with these relative frequencies.
 pub fn analyze_weighted(app: &Application, weights: &Weights) -> Analysis {
+    analyze_with(app, weights, Proofs::NotAsked)
+}
+
+/// Who answers what no rule decides.
+pub enum Proofs<'s> {
+    /// Nobody: what no rule decides stays undecided.
+    NotAsked,
+    Solver(&'s mut dyn proof::Solver),
+    /// Nobody, and why: a diagnostic says so if there was anything to ask.
+    Missing(&'s str),
+}
+
+/// Analyses an application with the help of a solver.
+pub fn analyze_with(app: &Application, weights: &Weights, proofs: Proofs<'_>) -> Analysis {
+    let (solver, missing) = match proofs {
+        Proofs::NotAsked => (None, None),
+        Proofs::Solver(solver) => (Some(solver), None),
+        Proofs::Missing(why) => (None, Some(why)),
+    };
+    let mut prover = proof::Prover::new(solver);
     let effects: Vec<ProcedureEffects> =
         (0..app.procedures.len()).map(|procedure| effects::effects(app, procedure)).collect();
     let invariants = invariant::invariants(app);
     let world = world::World::new(app, &effects);
     let shapes: Vec<assertion::Shape<'_>> =
         app.assertions.iter().map(|assertion| assertion::Shape::of(&assertion.expr)).collect();
-    let outcomes = rules::judge_all(&world, &shapes, &invariants);
+    let outcomes = rules::judge_all(&world, &shapes, &invariants, &mut prover);
     let mut diagnostics: Vec<Finding> = app.notes.iter().map(Finding::of_note).collect();
+    diagnostics.extend(missing.and_then(|why| finding::no_solver(app, why, prover.unasked)));
     let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
     let partitioning = partitioning::partition(app, &effects, weights);
     let plan = planner::plan(app, &world, &names, &partitioning, &outcomes, &mut diagnostics);

@@ -77,6 +77,7 @@ pub const KINDS: &[Kind] = &[
     kind("WEIR-N01", "not-followed"),
     kind("WEIR-N02", "not-understood"),
     kind("WEIR-N03", "passed-over"),
+    kind("WEIR-N04", "no-solver"),
 ];
 
 /// By id or by word, in any case; `_` and blanks count as `-`.

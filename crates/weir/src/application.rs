@@ -5,11 +5,12 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use weir_analysis::{Analysis, TextStyle, Weights};
+use weir_analysis::{Analysis, Proofs, TextStyle, Weights};
 use weir_bench::Workload;
 use weir_sql::{Application, Diagnostic, Reading, Sources};
 
 use crate::output::Failure;
+use crate::solver::Z3;
 use crate::{diagnostic, input, output, settings, weights};
 
 pub struct Loaded {
@@ -30,7 +31,12 @@ impl Loaded {
     }
 
     pub fn of(application: Application, weights: &Weights) -> Loaded {
-        let analysis = weir_analysis::analyze_weighted(&application, weights);
+        let mut solver = Z3::start();
+        let proofs = match &mut solver {
+            Ok(solver) => Proofs::Solver(solver),
+            Err(why) => Proofs::Missing(why),
+        };
+        let analysis = weir_analysis::analyze_with(&application, weights, proofs);
         Loaded { application, analysis }
     }
 

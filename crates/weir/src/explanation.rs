@@ -340,6 +340,14 @@ pub const EXPLANATIONS: &[Explanation] = &[
         NOTHING,
     ),
     explain(
+        "no-solver",
+        "there is no z3, so that nothing could be proved by arithmetic",
+        "Where no rule decides, a solver is asked whether two valid branches can merge into a row that breaks a CHECK. \
+         Without one the transaction counts as needing coordination.",
+        "`CHECK (a + b <= 100)`, and a procedure that adds to `a` at most what it takes from `b`.",
+        "Install z3 (Debian's package z3), or name it in the environment variable WEIR_Z3.",
+    ),
+    explain(
         "undecided",
         "no rule decides it",
         "The invariant has a shape that no rule knows. The transaction is treated as if two branches broke it, and runs in order.",

@@ -18,6 +18,7 @@ mod replay;
 mod report;
 mod run;
 mod settings;
+mod solver;
 mod statement_log;
 mod table;
 mod weights;

@@ -32,7 +32,7 @@ pub enum Condition {
 
 impl Condition {
     /// When it is false (not NULL).
-    fn negated(self) -> Condition {
+    pub(super) fn negated(self) -> Condition {
         let all = |list: Vec<Condition>| list.into_iter().map(Condition::negated).collect();
         match self {
             Condition::Compare { op, left, right } => Condition::Compare { op: op.negated(), left, right },

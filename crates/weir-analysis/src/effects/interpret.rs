@@ -12,8 +12,8 @@ use weir_sql::bound::{
 use weir_sql::{Application, Span};
 
 use super::{
-    Action, ColumnOperation, Context, Frame, Moment, Operation, ProcedureEffects, Read, ReadId, Term, TermId,
-    Terms,
+    Action, ColumnOperation, Condition, Context, Frame, Moment, Operation, ProcedureEffects, Read, ReadId,
+    Term, TermId, Terms, Tested,
 };
 
 /// Calls nested deeper than this are taken for recursion.
@@ -326,25 +326,35 @@ impl<'a> Interpreter<'a> {
         let count = branches.len() as u32 + 1;
         let mut ends: Vec<Vec<TermId>> = Vec::new();
         let mut flows = Vec::new();
-        let mut run = |this: &mut Self, branch: u32, body: &[Step]| {
-            let before = this.frame.env.clone();
-            this.context.push(Frame::Branch { site, branch, branches: count });
-            let flow = this.steps(body);
-            this.context.pop();
-            let after = std::mem::replace(&mut this.frame.env, before);
-            if flow == Flow::On {
-                ends.push(after);
-            }
-            flows.push(flow);
-        };
+        let mut passed: Vec<Condition> = Vec::new();
+        let mut run =
+            |this: &mut Self, branch: u32, body: &[Step], passed: &[Condition], held: Option<Condition>| {
+                let before = this.frame.env.clone();
+                this.context.push(Frame::Branch { site, branch, branches: count });
+                passed.iter().for_each(|condition| this.tested(condition.clone().negated(), true));
+                held.into_iter().for_each(|condition| this.tested(condition, false));
+                let flow = this.steps(body);
+                this.context.pop();
+                let after = std::mem::replace(&mut this.frame.env, before);
+                if flow == Flow::On {
+                    ends.push(after);
+                }
+                flows.push(flow);
+            };
         for (branch, (condition, body)) in branches.iter().enumerate() {
             self.value(condition);
-            run(self, branch as u32, body);
+            let held = self.testable(condition);
+            run(self, branch as u32, body, &passed, held.clone());
+            passed.push(held.unwrap_or(Condition::Unknown));
         }
-        run(self, count - 1, otherwise);
+        run(self, count - 1, otherwise, &passed, None);
         let aborting = branches.iter().zip(&flows).take_while(|(_, flow)| **flow == Flow::Aborted);
         for (condition, _) in aborting.map(|(branch, _)| branch) {
             self.learn_negation(condition);
+        }
+        let aborting = flows.iter().take_while(|flow| **flow == Flow::Aborted).count();
+        for condition in passed.into_iter().take(aborting) {
+            self.tested(condition.negated(), true);
         }
         if ends.is_empty() {
             return if flows.contains(&Flow::Left) { Flow::Left } else { Flow::Aborted };
@@ -354,6 +364,22 @@ impl<'a> Interpreter<'a> {
             self.frame.env[variable] = self.terms().choice(&options);
         }
         Flow::On
+    }
+
+    /// The condition over terms, if looking at it once more does nothing.
+    fn testable(&mut self, expr: &Expr) -> Option<Condition> {
+        let mut plain = weir_sql::walk::first_subquery(expr).is_none();
+        weir_sql::walk::each_expr(expr, &mut |part| {
+            plain &= !matches!(part.kind, ExprKind::NextValue(_) | ExprKind::Volatile(_));
+        });
+        plain.then(|| self.condition(expr))
+    }
+
+    fn tested(&mut self, condition: Condition, unless_null: bool) {
+        if condition != Condition::Unknown {
+            let (context, order) = (self.context.clone(), self.moment().order);
+            self.effects.tested.push(Tested { condition, unless_null, context, order });
+        }
     }
 
     fn loop_step(&mut self, kind: &StepKind) {

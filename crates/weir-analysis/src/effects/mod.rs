@@ -43,12 +43,31 @@ pub struct ProcedureEffects {
     pub sequences: BTreeSet<SequenceId>,
     /// The sequence of each [`Term::Generated`]; `None` for UUIDs.
     pub generated: BTreeMap<u32, Option<SequenceId>>,
+    /// What holds of values where the text has tested it.
+    pub tested: Vec<Tested>,
     /// Places of `RAISE EXCEPTION` and ASSERT.
     pub raises: Vec<Span>,
     /// It may stop between two writes that belong together, without an error.
     pub irregular: bool,
     /// What could not be followed (recursion), and where.
     pub unknown: Vec<(String, Span)>,
+}
+
+/// The outcome of an IF: it holds of every later write within the context.
+#[derive(Clone, Debug)]
+pub struct Tested {
+    pub condition: Condition,
+    /// The condition was not true and is therefore false, but only if nothing in it is NULL.
+    pub unless_null: bool,
+    pub context: Context,
+    /// [`Moment::order`] from which on.
+    pub order: usize,
+}
+
+impl Tested {
+    pub fn holds_at(&self, write: &Write) -> bool {
+        self.order <= write.moment.order && write.context.starts_with(&self.context)
+    }
 }
 
 /// One table reference of one statement.

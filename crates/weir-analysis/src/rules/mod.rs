@@ -26,6 +26,7 @@ use crate::assertion::Shape;
 use crate::effects::{Operation, Write};
 use crate::invariant::{Invariant, InvariantId, InvariantKind};
 use crate::plan::GuardKind;
+use crate::proof::Prover;
 use crate::verdict::{Alone, DecidedBy, Rule, Verdict};
 use crate::world::{ClaimedRow, Counter, World};
 
@@ -129,12 +130,20 @@ impl Outcome {
 pub type Outcomes = Vec<(InvariantId, Outcome)>;
 
 /// The verdicts on all transactions, and the guards they ask for.
-pub fn judge_all(world: &World<'_>, shapes: &[Shape<'_>], invariants: &[Invariant]) -> Vec<Outcomes> {
+pub fn judge_all<'a>(
+    world: &World<'a>,
+    shapes: &[Shape<'a>],
+    invariants: &[Invariant],
+    prover: &mut Prover<'_>,
+) -> Vec<Outcomes> {
     let relevance = Relevance::new(world, shapes, invariants);
     let of = |procedure: usize| {
         let relevant = relevance.of(&world.effects[procedure]).into_iter();
-        let judged = relevant
-            .filter_map(|id| Some((id, judge(world, shapes, &invariants[id.0 as usize], procedure)?)));
+        let judged = relevant.filter_map(|id| {
+            let invariant = &invariants[id.0 as usize];
+            let outcome = judge(world, shapes, invariant, procedure)?;
+            Some((id, prover.improve(world, shapes, invariant, procedure, outcome)))
+        });
         let mut outcomes: Outcomes = judged.collect();
         settle_reliance(&mut outcomes, procedure);
         outcomes
@@ -143,7 +152,7 @@ pub fn judge_all(world: &World<'_>, shapes: &[Shape<'_>], invariants: &[Invarian
 }
 
 /// The verdict on one transaction and one invariant; `None` where it touches nothing of it.
-fn judge(
+pub fn judge(
     world: &World<'_>,
     shapes: &[Shape<'_>],
     invariant: &Invariant,
