@@ -52,7 +52,7 @@ impl Translation<'_> {
         let understood = match &expr.kind {
             ExprKind::And(list) => each(list).map(Formula::all),
             ExprKind::Or(list) => each(list).map(Formula::any),
-            ExprKind::Not(inner) => self.formula(inner, row, fixed, question).map(Formula::not),
+            ExprKind::Not(inner) => self.formula(inner, row, fixed, question).map(Formula::negated),
             ExprKind::Literal(Literal::Bool(truth)) => Some(Formula::Constant(*truth)),
             ExprKind::Binary { op, left, right } => {
                 let op = Comparison::of(*op);
@@ -65,7 +65,7 @@ impl Translation<'_> {
             ExprKind::InList { operand, list, negated } => self.value(operand, row).and_then(|operand| {
                 let equal = |item: &Expr| Some(operand.equal(&self.value(item, row)?));
                 let any = Formula::any(list.iter().map(equal).collect::<Option<Vec<_>>>()?);
-                Some(if *negated { Formula::not(any) } else { any })
+                Some(if *negated { Formula::negated(any) } else { any })
             }),
             _ => None,
         };
@@ -86,8 +86,7 @@ impl Translation<'_> {
             ExprKind::Column { column, .. } => row.get(column).cloned(),
             ExprKind::Literal(Literal::Int(n)) => Some(Value::of(Quantity::integer(*n))),
             ExprKind::Literal(Literal::Numeric(Numeric::Small { mantissa, scale })) => {
-                let scale = u8::try_from(*scale).ok().filter(|scale| *scale <= 18)?;
-                Some(Value::of(Quantity::Number { mantissa: *mantissa, scale }))
+                (*scale <= 18).then(|| Value::of(Quantity::Number { mantissa: *mantissa, scale: *scale }))
             }
             // To a type that holds every value of the other.
             ExprKind::Cast { operand, .. } if widens(&operand.ty, &expr.ty) => self.value(operand, row),
@@ -131,6 +130,6 @@ pub fn compare(op: Comparison, left: &Value, right: &Value) -> Formula {
         Comparison::Greater => right.less(left),
         Comparison::GreaterOrEqual => right.less_or_equal(left),
         Comparison::Equal => left.equal(right),
-        Comparison::NotEqual => Formula::not(left.equal(right)),
+        Comparison::NotEqual => Formula::negated(left.equal(right)),
     }
 }

@@ -65,7 +65,7 @@ impl Quantity {
 }
 
 impl Formula {
-    pub fn not(formula: Formula) -> Formula {
+    pub fn negated(formula: Formula) -> Formula {
         match formula {
             Formula::Constant(truth) => Formula::Constant(!truth),
             Formula::Not(inner) => *inner,
@@ -90,7 +90,7 @@ impl Formula {
     }
 
     pub fn any(list: impl IntoIterator<Item = Formula>) -> Formula {
-        Formula::not(Formula::all(list.into_iter().map(Formula::not)))
+        Formula::negated(Formula::all(list.into_iter().map(Formula::negated)))
     }
 }
 
@@ -120,19 +120,19 @@ impl Value {
     pub fn less(&self, other: &Value) -> Formula {
         let (a, b) = (self.nan.clone(), other.nan.clone());
         let numbers = Formula::Less(self.number.clone(), other.number.clone());
-        Formula::all([Formula::not(a), Formula::any([b, numbers])])
+        Formula::all([Formula::negated(a), Formula::any([b, numbers])])
     }
 
     pub fn less_or_equal(&self, other: &Value) -> Formula {
         let (a, b) = (self.nan.clone(), other.nan.clone());
         let numbers = Formula::LessOrEqual(self.number.clone(), other.number.clone());
-        Formula::any([b, Formula::all([Formula::not(a), numbers])])
+        Formula::any([b, Formula::all([Formula::negated(a), numbers])])
     }
 
     pub fn equal(&self, other: &Value) -> Formula {
         let (a, b) = (self.nan.clone(), other.nan.clone());
         let numbers = Formula::Equal(self.number.clone(), other.number.clone());
-        let neither = Formula::all([Formula::not(a.clone()), Formula::not(b.clone()), numbers]);
+        let neither = Formula::all([Formula::negated(a.clone()), Formula::negated(b.clone()), numbers]);
         Formula::any([Formula::all([a, b]), neither])
     }
 
@@ -143,7 +143,7 @@ impl Value {
             Formula::Constant(false) => return second,
             _ => {}
         }
-        let no = Formula::not(condition.clone());
+        let no = Formula::negated(condition.clone());
         Value {
             nan: Formula::any([Formula::all([condition.clone(), first.nan]), Formula::all([no, second.nan])]),
             number: Quantity::Choice(
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(Formula::all([no.clone(), x.clone()]), no);
         assert_eq!(Formula::any([yes.clone(), x.clone()]), yes);
         assert_eq!(Formula::any([no.clone(), x.clone()]), x);
-        assert_eq!(Formula::not(Formula::not(x.clone())), x);
+        assert_eq!(Formula::negated(Formula::negated(x.clone())), x);
         let whole = Value::of(Quantity::integer(1));
         assert!(matches!(whole.less(&whole), Formula::Less(..)), "without NaN only the numbers count");
     }

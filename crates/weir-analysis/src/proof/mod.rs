@@ -276,7 +276,7 @@ impl<'a> RowClaim<'a> {
         }
         let mut broken = Vec::new();
         for merged in &both {
-            broken.push(Formula::not(self.formula(&translation, merged, &mut truths, &mut question)?));
+            broken.push(Formula::negated(self.formula(&translation, merged, &mut truths, &mut question)?));
         }
         question.holds.push(Formula::any(broken));
         question.holds.retain(|formula| *formula != Formula::Constant(true));
@@ -296,7 +296,7 @@ impl<'a> RowClaim<'a> {
         }
         for conjunction in &self.never {
             let each = conjunction.iter().map(|expr| translation.formula(expr, row, truths, question));
-            parts.push(Formula::not(Formula::all(each.collect::<Option<Vec<_>>>()?)));
+            parts.push(Formula::negated(Formula::all(each.collect::<Option<Vec<_>>>()?)));
         }
         Some(Formula::all(parts))
     }

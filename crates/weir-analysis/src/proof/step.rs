@@ -275,7 +275,7 @@ fn free(sort: Sort, sign: Sign, question: &mut Question) -> Value {
 fn has_sign(quantity: &Quantity, sign: Sign) -> Formula {
     let zero = || Quantity::integer(0);
     let exclude = |excluded: bool, formula: Formula| match excluded {
-        true => Formula::not(formula),
+        true => Formula::negated(formula),
         false => Formula::Constant(true),
     };
     Formula::all([
