@@ -40,6 +40,7 @@ pub fn no_solver(app: &weir_sql::Application, why: &str, unasked: usize) -> Opti
 pub enum Severity {
     Note,
     Warning,
+    Error,
 }
 
 impl Severity {
@@ -47,6 +48,7 @@ impl Severity {
         match self {
             Severity::Note => "note",
             Severity::Warning => "warning",
+            Severity::Error => "error",
         }
     }
 }

@@ -6,6 +6,7 @@
 //! (design.md §4). Pure: no clock, no IO, no randomness; it never runs a transaction and never looks at
 //! data. Structure alone decides; no rule knows the name of a table or a procedure.
 
+pub mod active_active;
 mod advice_text;
 mod anomaly;
 mod assertion;
@@ -23,6 +24,7 @@ pub mod plan;
 mod planner;
 pub mod proof;
 pub mod registry;
+pub mod reported;
 mod rules;
 pub mod suggest;
 mod text;
@@ -43,6 +45,7 @@ pub use partitioning::{Partitioning, Weights};
 pub use plan::{
     Class, Guard, GuardKind, Mechanism, Placement, Plan, Requirement, RoundTrips, TransactionPlan,
 };
+pub use reported::{Reported, reported};
 pub use suggest::{Suggestion, Suggestions, suggestions};
 pub use text::{TextStyle, to_text};
 pub use verdict::{Alone, DecidedBy, Rule, Verdict};

@@ -78,6 +78,18 @@ pub const KINDS: &[Kind] = &[
     kind("WEIR-N02", "not-understood"),
     kind("WEIR-N03", "passed-over"),
     kind("WEIR-N04", "no-solver"),
+    // Comments that let findings through.
+    kind("WEIR-W01", "allow-unused"),
+    kind("WEIR-W02", "allow-without-reason"),
+    kind("WEIR-W03", "allow-unknown"),
+    // Multi-master replication with last-update-wins rows.
+    kind("WEIR-M01", "row-overwritten"),
+    kind("WEIR-M02", "same-key-inserted"),
+    kind("WEIR-M03", "unique-collision"),
+    kind("WEIR-M04", "update-meets-delete"),
+    kind("WEIR-M05", "orphaned-child"),
+    kind("WEIR-M06", "sequence-collision"),
+    kind("WEIR-M07", "rows-apart"),
 ];
 
 /// By id or by word, in any case; `_` and blanks count as `-`.

@@ -4,14 +4,14 @@ mod support;
 
 use std::fmt::Write as _;
 
-use weir_analysis::{Analysis, TextStyle, analyze, suggestions, to_json, to_text};
+use weir_analysis::{Analysis, TextStyle, Weights, analyze, suggestions, to_json, to_text};
 use weir_sql::Application;
 
 #[track_caller]
 fn check(example: &str) {
     let app = support::example(example, |_, text| text);
     let mut analysis = analyze(&app);
-    analysis.suggestions = suggestions(&app, &analysis);
+    analysis.suggestions = suggestions(&app, &analysis, &Weights::default());
     let actual = format!("{}{}", to_text(&app, &analysis, TextStyle::default()), details(&app, &analysis));
     support::golden(&format!("testdata/analysis/{example}.txt"), &actual);
     let json = to_json(&app, &analysis);

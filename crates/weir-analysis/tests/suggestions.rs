@@ -2,14 +2,14 @@
 
 mod support;
 
-use weir_analysis::{analyze, suggestions};
+use weir_analysis::{Weights, analyze, suggestions};
 
 /// `transaction: gain <- edit` of every suggestion.
 #[track_caller]
 fn check(text: &str, expect: &[&str]) {
     let app = support::application(&[("app.sql", text)]);
     let analysis = analyze(&app);
-    let found = suggestions(&app, &analysis);
+    let found = suggestions(&app, &analysis, &Weights::default());
     let lines: Vec<String> = found
         .list
         .iter()
@@ -58,7 +58,7 @@ fn a_delete_cascades() {
         + &procedure("close", "DELETE FROM department WHERE id = a;");
     let app = support::application(&[("app.sql", &format!("{schema}{bodies}"))]);
     let analysis = analyze(&app);
-    let found = suggestions(&app, &analysis);
+    let found = suggestions(&app, &analysis, &Weights::default());
     let cascade = found.list.iter().find(|suggestion| suggestion.edit.contains("CASCADE")).expect("it helps");
     assert!(cascade.before.guards.len() > cascade.after.guards.len());
     assert_eq!(cascade.invariant.as_deref(), Some("employee_department_fkey"));
@@ -124,7 +124,7 @@ fn large_applications_are_looked_at_in_part() {
         text += &format!("CREATE TABLE t{at} (id integer PRIMARY KEY, a integer NOT NULL, b text UNIQUE);");
     }
     let app = support::read_to_analyze(&text);
-    let found = suggestions(&app, &analyze(&app));
+    let found = suggestions(&app, &analyze(&app), &Weights::default());
     assert!(
         found.in_part && found.not_tried > 100 && found.list.len() >= 40,
         "{} {}",
@@ -138,7 +138,7 @@ fn the_examples_are_told_nothing_that_does_not_help() {
     for example in ["tpcc", "payroll", "smallbank", "social", "auction", "escrow-tickets"] {
         let app = support::example(example, |_, text| text);
         let analysis = analyze(&app);
-        for suggestion in suggestions(&app, &analysis).list {
+        for suggestion in suggestions(&app, &analysis, &Weights::default()).list {
             let gain = suggestion.before.change_to(&suggestion.after);
             println!(
                 "{example}: {}: {gain}\n    {}\n    {}",

@@ -1,4 +1,4 @@
-//! `weir analyze`: verdicts and plan, as text, JSON or a page.
+//! `weir analyze`: verdicts and plan, as text, JSON, a page, or for a CI.
 
 use std::time::Duration;
 
@@ -8,18 +8,20 @@ use weir_sql::{Application, Reading, Sources};
 use crate::application::Loaded;
 use crate::cli::{AnalyzeArguments, AnalyzeFormat};
 use crate::output::{self, Failure};
-use crate::{application, input, live, report, settings, statement_log, weights};
+use crate::{application, input, live, report, settings, statement_log, ways_out, weights};
 
 pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
     let (mut application, logged) = read(arguments)?;
     let weights = weights::of(&mut application, &arguments.paths, arguments.weights.as_deref(), logged)?;
     let mut loaded = Loaded::of(application, &weights);
-    loaded.analysis.suggestions = weir_analysis::suggestions(&loaded.application, &loaded.analysis);
+    loaded.analysis.suggestions = weir_analysis::suggestions(&loaded.application, &loaded.analysis, &weights);
     let loaded = loaded.with_witnesses();
+    let outcome = ways_out::collect(&loaded, arguments)?;
     let text = match arguments.format {
-        AnalyzeFormat::Text => loaded.plan_text(),
+        AnalyzeFormat::Text => loaded.plan_text() + &outcome.text(&loaded.application),
         AnalyzeFormat::Json => {
-            let plan = loaded.plan();
+            let mut plan = loaded.plan();
+            outcome.add_to(&loaded.application, &mut plan);
             format!("{plan:#}\n")
         }
         AnalyzeFormat::Html => {
@@ -28,14 +30,15 @@ pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
             let title = database.map(|file| file.name.clone()).chain(paths).collect::<Vec<_>>().join(", ");
             report::page(&title, &loaded.plan(), None)
         }
+        AnalyzeFormat::Sarif => format!("{:#}\n", outcome.sarif(&loaded.application)),
+        AnalyzeFormat::Github => outcome.github(&loaded.application),
+        AnalyzeFormat::Markdown => outcome.markdown(&loaded),
     };
     match &arguments.out {
-        Some(path) => output::write_file(path, &anstream::adapter::strip_str(&text).to_string()),
-        None => {
-            output::print(&text);
-            Ok(())
-        }
+        Some(path) => output::write_file(path, &anstream::adapter::strip_str(&text).to_string())?,
+        None => output::print(&text),
     }
+    outcome.verdict(&loaded.application, &arguments.fail_on)
 }
 
 /// The application, and how often its transactions are called where a log tells.

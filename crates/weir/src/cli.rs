@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::ways_out;
+
 const AFTER: &str = "\
 Exit codes: 0 all is well; 1 a check failed; 2 the input or the usage is wrong.
 
@@ -43,6 +45,11 @@ pub enum AnalyzeFormat {
     Text,
     Json,
     Html,
+    /// SARIF 2.1.0
+    Sarif,
+    /// GitHub's annotations
+    Github,
+    Markdown,
 }
 
 #[derive(Debug, Args)]
@@ -50,6 +57,7 @@ pub enum AnalyzeFormat {
 Examples:
   weir analyze examples/tpcc
   weir analyze schema.sql procedures.sql --format json --out plan.json
+  weir analyze . --format sarif --out weir.sarif --baseline known.json --fail-on warning,WEIR-U01
   weir analyze examples/tpcw --weights calls-per-hour.toml
   weir analyze --from postgres://me@localhost/shop invariants.sql
   weir analyze schema.sql --log postgresql.log")]
@@ -82,6 +90,15 @@ pub struct AnalyzeArguments {
     /// Write there instead of to standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Also say what multi-master replication of PostgreSQL (last-update-wins rows) would do to the transactions
+    #[arg(long)]
+    pub active_active: bool,
+    /// Findings of an earlier `--format json` or `--format sarif` do not count; new ones fail
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Exit with 1 if there is a finding this severe (note, warning, error), or of this kind (WEIR-A01)
+    #[arg(long, value_name = "SEVERITY|ID,…", value_delimiter = ',', value_parser = ways_out::parse_threshold)]
+    pub fail_on: Vec<ways_out::Threshold>,
 }
 
 #[derive(Debug, Args)]

@@ -21,6 +21,7 @@ mod settings;
 mod solver;
 mod statement_log;
 mod table;
+mod ways_out;
 mod weights;
 
 use std::process::ExitCode;

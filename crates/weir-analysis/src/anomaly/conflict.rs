@@ -123,7 +123,7 @@ fn condition_columns(
 }
 
 /// No column has to have two different constants.
-fn may_meet(left: &ProcedureEffects, one: &Key, right: &ProcedureEffects, other: &Key) -> bool {
+pub(crate) fn may_meet(left: &ProcedureEffects, one: &Key, right: &ProcedureEffects, other: &Key) -> bool {
     one.iter().all(|(column, term)| {
         other.iter().filter(|(bound, _)| bound == column).all(|(_, with)| {
             match (left.terms.get(*term), right.terms.get(*with)) {

@@ -8,8 +8,8 @@
 //! rows that may be the same are taken to be. Ordered and general transactions are serializable among all that
 //! share data with them (soundness S13), so they have none.
 
-mod conflict;
-mod words;
+pub(crate) mod conflict;
+pub(crate) mod words;
 
 use weir_sql::Span;
 

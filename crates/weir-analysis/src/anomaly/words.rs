@@ -27,14 +27,14 @@ pub struct Scene<'a> {
 
 /// Values that both calls have: of terms of the first, and of terms of another transaction.
 #[derive(Default)]
-struct Shared {
-    terms: Vec<TermId>,
-    others: Vec<(TermId, String)>,
+pub(crate) struct Shared {
+    pub terms: Vec<TermId>,
+    pub others: Vec<(TermId, String)>,
 }
 
 /// Which call's values: those that both share are the left one's.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub(crate) enum Side {
     Left,
     Right,
 }
@@ -108,7 +108,7 @@ impl Scene<'_> {
     }
 
     /// The row of the one key is the row of the other: what the other's terms are.
-    fn meeting(&self, own: &Key, other: &Key) -> Vec<(TermId, String)> {
+    pub(crate) fn meeting(&self, own: &Key, other: &Key) -> Vec<(TermId, String)> {
         let mut values = Vec::new();
         for (column, term) in other {
             if let Some((_, with)) = own.iter().find(|(bound, _)| bound == column) {
@@ -333,7 +333,7 @@ impl Scene<'_> {
     }
 
     /// `transfer(source = 1, …)`: the parameters that find rows, with values.
-    fn call(&self, procedure: usize, side: Side, shared: &Shared) -> String {
+    pub(crate) fn call(&self, procedure: usize, side: Side, shared: &Shared) -> String {
         let effects = &self.world.effects[procedure];
         let keys = effects.reads.iter().map(|read| read.key.clone());
         let written =
@@ -362,7 +362,14 @@ impl Scene<'_> {
     }
 
     /// "the accounts row with id = 1", "the duty rows with shift = 1".
-    fn row(&self, procedure: usize, table: TableId, key: &Key, side: Side, shared: &Shared) -> String {
+    pub(crate) fn row(
+        &self,
+        procedure: usize,
+        table: TableId,
+        key: &Key,
+        side: Side,
+        shared: &Shared,
+    ) -> String {
         let effects = &self.world.effects[procedure];
         let definition = self.world.table(table);
         let unique = unique_part(definition, key);

@@ -17,6 +17,7 @@ use weir_sql::catalog::TableId;
 use weir_sql::walk;
 
 use crate::Analysis;
+use crate::partitioning::Weights;
 use crate::plan::{Mechanism, TransactionPlan};
 use edit::Candidate;
 
@@ -111,8 +112,8 @@ impl Cost {
     }
 }
 
-/// Looks for suggestions; analyses the edited application for each that it tries.
-pub fn suggestions(app: &Application, analysis: &Analysis) -> Suggestions {
+/// Looks for suggestions; analyses the edited application, with the same weights, for each that it tries.
+pub fn suggestions(app: &Application, analysis: &Analysis, weights: &Weights) -> Suggestions {
     let mut candidates = edit::candidates(app, analysis);
     // The dearest transactions first.
     candidates.sort_by_key(|candidate| {
@@ -135,13 +136,15 @@ pub fn suggestions(app: &Application, analysis: &Analysis) -> Suggestions {
         spent += kept.len() * analysis.invariants.len().min(1000);
         let before = match whole {
             true => analysis,
-            false => befores.entry(kept.clone()).or_insert_with(|| crate::analyze(&only(app, &kept))),
+            false => befores
+                .entry(kept.clone())
+                .or_insert_with(|| crate::analyze_weighted(&only(app, &kept), weights)),
         };
         let mut edited = only(app, &kept);
         if !(candidate.apply)(&mut edited) {
             continue;
         }
-        let after = crate::analyze(&edited);
+        let after = crate::analyze_weighted(&edited, weights);
         found.list.extend(judge(app, &edited, before, &after, candidate));
     }
     found

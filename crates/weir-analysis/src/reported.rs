@@ -1,0 +1,178 @@
+//! Everything that there is to report, in one list: refused verdicts, anomalies and other findings, each with a
+//! fingerprint that survives moved lines.
+//!
+//! A fingerprint is made of names and of the statement's own words, never of a line number: of the id, the
+//! transaction, the invariant, and the text of the line that the finding is about with its blanks made one and its
+//! comment left away. Two findings that agree in all of these are told apart by their order.
+
+use std::collections::BTreeMap;
+
+use weir_sql::{Application, Span};
+
+use crate::Analysis;
+use crate::active_active::Conflict;
+use crate::anomaly::AnomalyKind;
+use crate::finding::Severity;
+use crate::registry::{self, Kind};
+use crate::verdict::{DecidedBy, Verdict};
+
+#[derive(Clone, Debug)]
+pub struct Reported {
+    pub kind: &'static Kind,
+    pub severity: Severity,
+    pub message: String,
+    pub remedy: Option<String>,
+    /// Names.
+    pub transaction: Option<String>,
+    pub invariant: Option<String>,
+    pub span: Span,
+    /// Where the transaction and the invariant are declared.
+    pub about: Vec<Span>,
+    /// 16 hexadecimal digits.
+    pub fingerprint: String,
+}
+
+/// Refused verdicts, then anomalies, then the rest, then what active-active replication breaks.
+pub fn reported(app: &Application, analysis: &Analysis, conflicts: &[Conflict]) -> Vec<Reported> {
+    let mut list: Vec<Reported> = Vec::new();
+    list.extend(
+        analysis.verdicts.iter().filter(|verdict| !verdict.confluent).map(|v| of_verdict(app, analysis, v)),
+    );
+    for anomaly in &analysis.anomalies {
+        let severity = match anomaly.kind {
+            AnomalyKind::LongFork => Severity::Note,
+            _ => Severity::Warning,
+        };
+        let mut one = blank(anomaly.kind.finding(), severity, anomaly.message.clone(), anomaly.span);
+        one.remedy = anomaly.remedies.first().cloned();
+        list.push(with_transaction(app, one, Some(anomaly.transaction)));
+    }
+    let told = |id: &str| AnomalyKind::ALL.iter().any(|kind| kind.finding() == id);
+    for finding in analysis.diagnostics.iter().filter(|finding| !told(finding.id)) {
+        let one = blank(finding.id, finding.severity, finding.message.clone(), finding.span);
+        let around = app.procedures.iter().position(|procedure| holds(procedure.span, finding.span));
+        list.push(with_transaction(app, one, around));
+    }
+    for conflict in conflicts {
+        let mut one = blank(conflict.kind, conflict.severity, conflict.message.clone(), conflict.span);
+        one.remedy = Some(conflict.remedy.clone());
+        one.invariant = conflict.invariant.clone();
+        list.push(with_transaction(app, one, Some(conflict.transaction)));
+    }
+    give_fingerprints(app, &mut list);
+    list
+}
+
+/// Findings of others, such as comments that allow nothing, with their fingerprints.
+pub fn of_others(
+    app: &Application,
+    list: impl IntoIterator<Item = (&'static str, String, Span)>,
+) -> Vec<Reported> {
+    let mut list: Vec<Reported> =
+        list.into_iter().map(|(name, message, span)| blank(name, Severity::Warning, message, span)).collect();
+    give_fingerprints(app, &mut list);
+    list
+}
+
+fn blank(name: &'static str, severity: Severity, message: String, span: Span) -> Reported {
+    Reported {
+        kind: registry::find(name).unwrap_or(&registry::KINDS[0]),
+        severity,
+        message,
+        remedy: None,
+        transaction: None,
+        invariant: None,
+        span,
+        about: Vec::new(),
+        fingerprint: String::new(),
+    }
+}
+
+fn with_transaction(app: &Application, mut one: Reported, transaction: Option<usize>) -> Reported {
+    if let Some(procedure) = transaction.map(|transaction| &app.procedures[transaction]) {
+        one.transaction = Some(procedure.name.clone());
+        one.about.push(procedure.span);
+    }
+    one
+}
+
+fn holds(outer: Span, inner: Span) -> bool {
+    outer.file == inner.file && outer.start <= inner.start && inner.end <= outer.end
+}
+
+/// A note where a guard keeps it; a warning where nothing but order does.
+fn of_verdict(app: &Application, analysis: &Analysis, verdict: &Verdict) -> Reported {
+    let invariant = &analysis.invariants[verdict.invariant.0 as usize];
+    let plan = &analysis.plan.transactions[verdict.transaction];
+    let kept: Vec<&crate::Guard> =
+        plan.guards.iter().filter(|guard| guard.keeps.contains(&verdict.invariant)).collect();
+    let name = &app.procedures[verdict.transaction].name;
+    let beside = match verdict.with {
+        Some(with) if with == verdict.transaction => format!("another {name}"),
+        Some(with) => app.procedures[with].name.clone(),
+        None => "others".to_string(),
+    };
+    let how = match kept.first() {
+        Some(guard) => format!("kept by {} on {}", guard.kind.name(), crate::json::guard_on(app, guard)),
+        None => format!("it runs as {}", plan.mechanism.name()),
+    };
+    let undecided = if verdict.decided_by == DecidedBy::Assumption { "undecided: " } else { "" };
+    let message = format!(
+        "{undecided}{name} beside {beside} does not keep {} by itself; {how}. It {}. {}",
+        invariant.name, verdict.operation, verdict.because
+    );
+    let severity = if kept.is_empty() { Severity::Warning } else { Severity::Note };
+    let span = kept.first().map_or(app.procedures[verdict.transaction].span, |guard| guard.statement);
+    let kind = registry::of_verdict(verdict);
+    let mut one = with_transaction(app, blank(kind.name, severity, message, span), Some(verdict.transaction));
+    one.invariant = Some(invariant.name.clone());
+    one.about.push(invariant.span);
+    let suggestions = analysis.suggestions.list.iter();
+    one.remedy = suggestions
+        .filter(|suggestion| suggestion.invariant.as_deref() == Some(invariant.name.as_str()))
+        .find(|suggestion| {
+            suggestion.transaction == verdict.transaction || suggestion.also.contains(&verdict.transaction)
+        })
+        .map(|suggestion| suggestion.text.clone());
+    one
+}
+
+fn give_fingerprints(app: &Application, list: &mut [Reported]) {
+    let mut seen: BTreeMap<u64, u32> = BTreeMap::new();
+    for one in list {
+        let statement = match one.invariant.is_some() && one.transaction.is_some() {
+            // Both names say what it is, wherever the statement stands.
+            true => String::new(),
+            false => statement(app, one.span),
+        };
+        let transaction = one.transaction.as_deref().unwrap_or("");
+        let invariant = one.invariant.as_deref().unwrap_or("");
+        let hash = hash(&[one.kind.id, transaction, invariant, &statement]);
+        let times = seen.entry(hash).or_insert(0);
+        *times += 1;
+        let hash =
+            if *times == 1 { hash } else { self::hash(&[&format!("{hash:016x}"), &times.to_string()]) };
+        one.fingerprint = format!("{hash:016x}");
+    }
+}
+
+/// The words of the line that a place is on, without its comment.
+fn statement(app: &Application, span: Span) -> String {
+    let Some(file) = app.sources.files.get(span.file as usize) else { return String::new() };
+    let start = file.text.floor_char_boundary((span.start as usize).min(file.text.len()));
+    let from = file.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = file.text[from..].lines().next().unwrap_or("");
+    let line = line.split("--").next().unwrap_or("");
+    line.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// FNV-1a, with a zero byte behind each part: the same for ever and everywhere.
+fn hash(parts: &[&str]) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for part in parts {
+        for byte in part.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    hash
+}
