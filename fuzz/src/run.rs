@@ -119,7 +119,8 @@ fn analyze(application: &Application) {
     let mut analysis = weir_analysis::analyze(application);
     // Each suggestion is an analysis of its own.
     if application.procedures.len() <= SUGGESTED_MAX {
-        analysis.suggestions = weir_analysis::suggestions(application, &analysis);
+        analysis.suggestions =
+            weir_analysis::suggestions(application, &analysis, &weir_analysis::Weights::default());
     }
     let _ = weir_analysis::to_json(application, &analysis).to_string();
     let _ = weir_analysis::to_text(application, &analysis, TextStyle { width: 100, colours: false });
