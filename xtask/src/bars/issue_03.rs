@@ -35,6 +35,22 @@ pub const BARS: &[Bar] = &[
         kind: Kind::Real,
         measure: partition_rubis,
     },
+    Bar {
+        id: "witness-tpcc",
+        issue: 3,
+        claim: "`weir analyze examples/tpcc` with a witness for every verdict that is not confluent",
+        bar: "all of them, under 200 ms",
+        kind: Kind::Real,
+        measure: witness_tpcc,
+    },
+    Bar {
+        id: "cross-check",
+        issue: 3,
+        claim: "rules and search never contradict each other on random small applications; every rule turned round is caught",
+        bar: "10,000 applications, no contradiction",
+        kind: Kind::Computed,
+        measure: cross_check,
+    },
 ];
 
 fn directory(name: &str) -> PathBuf {
@@ -66,6 +82,33 @@ fn partition_60(weir: &Weir, _: Effort) -> Result<Seen, String> {
 fn partition_rubis(weir: &Weir, _: Effort) -> Result<Seen, String> {
     let seen = partitioned(weir, "examples/rubis", 1.0)?;
     Ok(Seen { met: seen.met && seen.interval.contains("gap 0.0%"), ..seen })
+}
+
+fn witness_tpcc(weir: &Weir, _: Effort) -> Result<Seen, String> {
+    let runs: Result<Vec<_>, String> = (0..5).map(|_| weir.time(&["analyze", "examples/tpcc"])).collect();
+    let mut runs = runs?;
+    runs.sort();
+    let plan = weir.json(&["analyze", "examples/tpcc", "--format", "json"])?;
+    let verdicts = plan["verdicts"].as_array().ok_or("the plan has no verdicts")?;
+    let negative: Vec<_> = verdicts.iter().filter(|verdict| verdict["confluent"] == false).collect();
+    let witnessed = negative.iter().filter(|verdict| verdict["witness"].is_object()).count();
+    let median = runs[runs.len() / 2].as_secs_f64() * 1000.0;
+    Ok(Seen {
+        met: witnessed == negative.len() && median < 200.0,
+        figure: format!("{witnessed} of {}, {median:.0} ms", negative.len()),
+        interval: "median of 5 runs, the whole command".to_owned(),
+    })
+}
+
+fn cross_check(weir: &Weir, _: Effort) -> Result<Seen, String> {
+    let arguments =
+        ["--release", "--package", "weir-search", "--test", "property", "--", "--include-ignored"];
+    let (passed, failed) = weir.tests(&arguments)?;
+    Ok(Seen {
+        met: failed == 0,
+        figure: format!("{passed} tests passed, {failed} failed"),
+        interval: "10,000 applications by seed, and every rule".to_owned(),
+    })
 }
 
 fn partitioned(weir: &Weir, path: &str, seconds_max: f64) -> Result<Seen, String> {
