@@ -138,8 +138,15 @@ pub fn calls(
     if sizes.contains(&0) {
         return Vec::new();
     }
-    let mut chosen = Vec::new();
-    for deviations in 0..=sizes.len() {
+    let first = vec![0; sizes.len()];
+    let mut chosen = vec![first.clone()];
+    // Every amount zero is one call too, not as many deviations as there are amounts.
+    let zeros = domains.iter().map(|values| values.iter().position(is_zero).unwrap_or(0));
+    let nothing: Vec<usize> = std::iter::once(0).chain(zeros).collect();
+    if nothing != first {
+        chosen.push(nothing);
+    }
+    for deviations in 1..=sizes.len() {
         deviate(&sizes, 0, deviations, &mut vec![0; sizes.len()], &mut chosen, calls_max);
     }
     let argument = |at: usize, choice: &[usize]| match &inputs[at].ty {
@@ -155,6 +162,14 @@ pub fn calls(
         arguments: (0..inputs.len()).map(|at| argument(at, choice)).collect(),
     });
     calls.collect()
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Int(number) => *number == 0,
+        Value::Numeric(number) => number.is_zero(),
+        _ => false,
+    }
 }
 
 /// Every choice in which exactly so many places from `at` on are not the first of their domain.
