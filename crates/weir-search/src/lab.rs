@@ -62,12 +62,14 @@ pub struct Mention {
     pub constants: BTreeSet<Constant>,
 }
 
-/// Every insert of a procedure into one table is ON CONFLICT.
+/// Inserts of a procedure into one table are ON CONFLICT.
 #[derive(Clone, Debug)]
 pub struct Upsert {
     /// The key that arbitrates; `None` is any.
     pub columns: Option<Vec<ColumnIndex>>,
-    pub updates: bool,
+    /// Their operations say what they would have done on a row that is there: all of them DO NOTHING, and on the same
+    /// key.
+    pub telling: bool,
 }
 
 /// What must hold in a state that counts.
@@ -381,28 +383,24 @@ fn procedure_at(app: &Application, span: Span) -> Option<usize> {
 }
 
 fn upserts(effects: &ProcedureEffects) -> Vec<((usize, TableId), Upsert)> {
-    let mut found: BTreeMap<TableId, Option<Upsert>> = BTreeMap::new();
+    let mut found: BTreeMap<TableId, Vec<Option<Upsert>>> = BTreeMap::new();
     for write in &effects.writes {
         let Operation::Insert { on_conflict, .. } = &write.operation else { continue };
-        let upsert = on_conflict.as_ref().map(|conflict| Upsert {
+        found.entry(write.table).or_default().push(on_conflict.as_ref().map(|conflict| Upsert {
             columns: conflict.columns.clone(),
-            updates: !conflict.update.is_empty(),
-        });
-        match found.entry(write.table) {
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(upsert);
-            }
-            std::collections::btree_map::Entry::Occupied(mut entry) => {
-                let both = entry.get().as_ref().zip(upsert.as_ref());
-                let same = both.filter(|(a, b)| a.columns == b.columns);
-                let merged =
-                    same.map(|(a, b)| Upsert { columns: a.columns.clone(), updates: a.updates || b.updates });
-                entry.insert(merged);
-            }
-        }
+            telling: conflict.update.is_empty(),
+        }));
     }
+    let one = |list: Vec<Option<Upsert>>| {
+        let same = list
+            .iter()
+            .all(|other| other.as_ref().map(|of| &of.columns) == list[0].as_ref().map(|of| &of.columns));
+        let upserts: Vec<Upsert> = list.into_iter().flatten().collect();
+        let telling = same && upserts.iter().all(|upsert| upsert.telling);
+        upserts.into_iter().next().map(|first| Upsert { telling, ..first })
+    };
     let procedure = effects.procedure;
-    found.into_iter().filter_map(|(table, upsert)| Some(((procedure, table), upsert?))).collect()
+    found.into_iter().filter_map(|(table, list)| Some(((procedure, table), one(list)?))).collect()
 }
 
 fn mention(

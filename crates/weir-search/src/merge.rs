@@ -95,16 +95,20 @@ fn meeting_upserts(
 ) -> Option<BTreeMap<(TableId, RowName), RowName>> {
     let mut same = BTreeMap::new();
     for (table, name, row, procedure) in inserts(lab, second) {
-        let Some(upsert) = lab.upsert(procedure, table) else { continue };
         for (other_table, other_name, other, other_procedure) in inserts(lab, first) {
-            let both = other_table == table && lab.upsert(other_procedure, table).is_some();
-            if !both || !meet(lab, table, &upsert.columns, &row, &other) {
+            if other_table != table {
                 continue;
             }
-            if upsert.updates {
-                return None;
+            let sides = [lab.upsert(procedure, table), lab.upsert(other_procedure, table)];
+            let told = sides.iter().flatten().all(|upsert| upsert.telling);
+            match sides {
+                // Nobody can tell which of its inserts was ON CONFLICT, or what DO UPDATE would have done.
+                _ if !told && meet(lab, table, &None, &row, &other) => return None,
+                [Some(upsert), Some(_)] if meet(lab, table, &upsert.columns, &row, &other) => {
+                    same.insert((table, name), other_name);
+                }
+                _ => {}
             }
-            same.insert((table, name), other_name);
         }
     }
     Some(same)

@@ -54,11 +54,12 @@ fn counterexample(
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "{} is {:?} for {}, confluent: {}; {}",
+            "{} is {:?} for {}, confluent: {}, assuming {:?}; {}",
             analysis.invariants[verdict.invariant.0 as usize].name,
             rule_of(verdict),
             app.procedures[verdict.transaction].name,
             verdict.confluent,
+            verdict.assumes,
             witness.words()
         );
         for line in witness.lines(&witness.initial) {
