@@ -40,9 +40,13 @@ impl<T> Mailbox<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn send(&self, message: T) {
+    pub fn send_all(&self, messages: impl Iterator<Item = T>) {
+        let mut messages = messages.peekable();
+        if messages.peek().is_none() {
+            return;
+        }
         let mut state = self.lock();
-        state.queue.push(message);
+        state.queue.extend(messages);
         if state.sleeping {
             state.sleeping = false;
             drop(state);

@@ -17,6 +17,7 @@ use super::expr::CompiledExpr;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use super::walk::Relations;
 use crate::storage::{IndexId, KeyBytes, RowRef};
+pub(super) use key::push_keys;
 pub use key::{pack_row, unpack_row};
 
 /// Called once per matching row, whose columns are then in the frame.
@@ -106,7 +107,7 @@ impl TableAccess {
         match &self.path {
             Path::Get { index, keys } => {
                 let mut key = KeyBytes::new();
-                if !self.push_keys(&mut key, *index, 0, keys, cx)? {
+                if !push_keys(self.table, *index, 0, keys, &mut key, cx)? {
                     return Ok(ControlFlow::Continue(()));
                 }
                 match cx.rows.get(self.table, *index, &key) {
@@ -189,14 +190,14 @@ impl TableAccess {
         visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
     ) -> Flow {
         let mut start = KeyBytes::new();
-        if !self.push_keys(&mut start, index, 0, prefix, cx)? {
+        if !push_keys(self.table, index, 0, prefix, &mut start, cx)? {
             return Ok(ControlFlow::Continue(()));
         }
         // Sorted and without duplicates, so that a row comes once and in key order.
         let mut keys = Vec::with_capacity(list.len());
         for element in list {
             let mut key = start.clone();
-            if self.push_keys(&mut key, index, prefix.len(), std::slice::from_ref(element), cx)? {
+            if push_keys(self.table, index, prefix.len(), std::slice::from_ref(element), &mut key, cx)? {
                 keys.push(key);
             }
         }

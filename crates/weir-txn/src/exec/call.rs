@@ -109,6 +109,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         taken: Vec::new(),
         inserted: Vec::new(),
         parent_seen: None,
+        foreseen: Vec::new(),
         ran: Ran::default(),
         procedure,
         depth: 0,
@@ -148,6 +149,8 @@ pub(super) struct Run<'a> {
     /// The parent row that a foreign key found last: table, index, key.
     pub(super) parent_seen:
         Option<(weir_sql::catalog::TableId, crate::storage::IndexId, crate::storage::KeyBytes)>,
+    /// Keys that the next rounds of a loop will look up.
+    pub(super) foreseen: Vec<(weir_sql::catalog::TableId, crate::storage::IndexId, crate::storage::KeyBytes)>,
     pub(super) ran: Ran,
     depth: u32,
 }

@@ -5,6 +5,7 @@ mod rules;
 
 use self::modify::same_representation;
 use self::rules::{check_indexes, check_unique_keys, table_rules, tables_deleted_from};
+use super::ahead;
 use super::call::join_effects;
 use super::compiler::Compiler;
 use super::expr::CompiledExpr;
@@ -262,6 +263,7 @@ impl<'a> ProcedureCompiler<'a> {
                 CompiledStepKind::If { branches: branches?, otherwise: self.steps(otherwise)?, effects }
             }
             StepKind::ForRange { variable, from, to, by, reverse, label, body } => {
+                let body_steps = self.steps(body)?;
                 CompiledStepKind::ForRange {
                     slot: variable.0,
                     from: self.expr(from)?,
@@ -269,9 +271,10 @@ impl<'a> ProcedureCompiler<'a> {
                     by: self.maybe(by.as_ref())?,
                     reverse: *reverse,
                     homes: self.homes(*variable, body)?,
+                    ahead: ahead::of(variable.0, &body_steps),
                     label: *label,
                     effects: effects(body),
-                    body: self.steps(body)?,
+                    body: body_steps,
                 }
             }
             StepKind::ForQuery { targets, query, label, body } => {

@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod aggregate;
+mod ahead;
 pub mod assertion;
 pub mod call;
 mod compile;

@@ -9,6 +9,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::{Application, Span};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
+use super::ahead::Ahead;
 use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::routing::{Source, shard_of};
@@ -205,6 +206,7 @@ pub enum CompiledStepKind {
         by: Option<CompiledExpr>,
         reverse: bool,
         homes: Option<Homes>,
+        ahead: Vec<Ahead>,
         label: LoopLabel,
         body: Vec<CompiledStep>,
         effects: Effects,

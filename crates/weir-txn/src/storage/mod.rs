@@ -22,6 +22,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
@@ -234,6 +235,22 @@ impl Storage {
             self.prepared.remove(&(table, row));
             self.tables[table.0 as usize].recycle(row);
         }
+    }
+
+    /// Finds the rows with these whole keys and touches their bytes, so that they are in the processor's
+    /// caches when they are asked for. No look-up depends on another: memory answers several at a time.
+    pub fn look_ahead(&self, keys: &[(TableId, IndexId, KeyBytes)]) {
+        const CACHE_LINE_BYTES: usize = 64;
+        let row = |(table, index, key): &(TableId, IndexId, KeyBytes)| {
+            let store = &self.tables[table.0 as usize];
+            store.indexes[*index].get(key).map(|row| (store, row))
+        };
+        let rows: SmallVec<[(&TableStore, u32); 64]> = keys.iter().filter_map(row).collect();
+        let touch = |(store, row): &(&TableStore, u32)| {
+            let bytes = store.row(*row).unwrap_or_default();
+            bytes.iter().step_by(CACHE_LINE_BYTES).fold(0, |all, byte| all ^ byte)
+        };
+        std::hint::black_box(rows.iter().map(touch).fold(0, |all, byte| all ^ byte));
     }
 
     /// How many changes there have been: the shard's position when nothing is half done.

@@ -1,5 +1,6 @@
 //! Keys and key ranges from the values of one execution.
 
+use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlType, Value};
 
 use super::{Range, TableAccess, is_no_key};
@@ -50,39 +51,39 @@ fn push_present(key: &mut KeyBytes, column: &IndexColumn) {
     }
 }
 
-impl TableAccess {
-    /// Appends the key columns from `first` on; false if a value can match nothing.
-    pub(super) fn push_keys(
-        &self,
-        key: &mut KeyBytes,
-        index: IndexId,
-        first: usize,
-        keys: &[CompiledExpr],
-        cx: &mut Cx<'_>,
-    ) -> Result<bool, SqlError> {
-        let rows = cx.rows;
-        let columns = &rows.schema().table(self.table).indexes[index].columns[first..];
-        for (expr, column) in keys.iter().zip(columns) {
-            let computed;
-            let value = match expr.peek(cx.frame) {
-                Some(value) => value,
-                None => {
-                    computed = expr.eval(cx)?;
-                    &computed
-                }
-            };
-            if is_no_key(value) || !matches!(fit(value, &column.ty), Fit::Fits) {
-                return Ok(false);
+/// Appends the key columns from `first` on; false if a value can match nothing.
+pub fn push_keys(
+    table: TableId,
+    index: IndexId,
+    first: usize,
+    keys: &[CompiledExpr],
+    key: &mut KeyBytes,
+    cx: &mut Cx<'_>,
+) -> Result<bool, SqlError> {
+    let rows = cx.rows;
+    let columns = &rows.schema().table(table).indexes[index].columns[first..];
+    for (expr, column) in keys.iter().zip(columns) {
+        let computed;
+        let value = match expr.peek(cx.frame) {
+            Some(value) => value,
+            None => {
+                computed = expr.eval(cx)?;
+                &computed
             }
-            push_key(key, value, column);
+        };
+        if is_no_key(value) || !matches!(fit(value, &column.ty), Fit::Fits) {
+            return Ok(false);
         }
-        Ok(true)
+        push_key(key, value, column);
     }
+    Ok(true)
+}
 
+impl TableAccess {
     /// The range in bytes; `None` if nothing can match.
     pub(super) fn key_range(&self, range: &Range, cx: &mut Cx<'_>) -> Result<Option<KeyRange>, SqlError> {
         let mut prefix = KeyBytes::new();
-        if !self.push_keys(&mut prefix, range.index, 0, &range.prefix, cx)? {
+        if !push_keys(self.table, range.index, 0, &range.prefix, &mut prefix, cx)? {
             return Ok(None);
         }
         if range.lower.is_none() && range.upper.is_none() {

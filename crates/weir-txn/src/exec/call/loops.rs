@@ -4,6 +4,7 @@ use weir_sql::bound::LoopLabel;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::{Flow, Fragment, Place, Run, Stop, needs_general};
+use crate::exec::ahead;
 use crate::exec::program::{CompiledStep, CompiledStepKind, Homes};
 use crate::exec::routing::shard_of_integer;
 use crate::exec::slots::Slot;
@@ -11,7 +12,18 @@ use crate::exec::slots::Slot;
 impl<'a> Run<'a> {
     pub(super) fn for_loop(&mut self, step: &'a CompiledStep) -> Result<Flow, Stop> {
         match &step.kind {
-            CompiledStepKind::ForRange { slot, from, to, by, reverse, homes, label, body, effects } => {
+            CompiledStepKind::ForRange {
+                slot,
+                from,
+                to,
+                by,
+                reverse,
+                homes,
+                ahead,
+                label,
+                body,
+                effects,
+            } => {
                 let bounds = [
                     self.eval(from)?,
                     self.eval(to)?,
@@ -24,7 +36,19 @@ impl<'a> Run<'a> {
                 let [from, to, by] = range_bounds(bounds)?;
                 let idle_elsewhere = self.elements_if_idle(homes.as_ref())?;
                 let mut at = from;
+                let mut foreseen_to = from;
                 while if *reverse { at >= to } else { at <= to } {
+                    // Loops that count down or in steps are too rare to be worth it.
+                    if at == foreseen_to && !*reverse && by == 1 && !ahead.is_empty() {
+                        foreseen_to = (at + ahead::ROUNDS).min(to.saturating_add(1));
+                        for round in at..foreseen_to {
+                            if !idle_elsewhere.is_some_and(|arrays| self.is_elsewhere(arrays, round)) {
+                                self.frame.set(*slot, Value::Int(round));
+                                self.foresee(ahead);
+                            }
+                        }
+                        self.look_ahead();
+                    }
                     if !idle_elsewhere.is_some_and(|arrays| self.is_elsewhere(arrays, at)) {
                         self.frame.set(*slot, Value::Int(at));
                         match after_body(self.steps(body)?, *label) {

@@ -69,6 +69,16 @@ impl CompiledExpr {
         matches!(self, CompiledExpr::Slot(_) | CompiledExpr::Constant(_) | CompiledExpr::Element { .. })
     }
 
+    /// The same expression, if its value need not be computed.
+    pub(crate) fn copy_at_hand(&self) -> Option<CompiledExpr> {
+        match self {
+            CompiledExpr::Slot(slot) => Some(CompiledExpr::Slot(*slot)),
+            CompiledExpr::Constant(value) => Some(CompiledExpr::Constant(value.clone())),
+            &CompiledExpr::Element { array, index } => Some(CompiledExpr::Element { array, index }),
+            _ => None,
+        }
+    }
+
     /// The value where it lies, if it need not be computed.
     #[inline(always)]
     pub fn peek<'a>(&'a self, frame: &'a Frame) -> Option<&'a Value> {
