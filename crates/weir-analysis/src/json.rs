@@ -1,14 +1,19 @@
 //! `weir analyze --format json`, version 1 (interface.md). Fields are added, never changed.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::{Application, Span};
 
 use crate::Analysis;
+use crate::assertion::Shape;
 use crate::invariant::column_list;
+use crate::partitioning::sets::Cause;
 use crate::partitioning::{Clause, Conflict, Key, reason, reason_rows, where_clause};
 use crate::plan::{Guard, Placement};
 use crate::registry;
+use crate::rules::tables_of;
 use crate::suggest::{Cost, Suggestion};
 
 pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
@@ -54,13 +59,16 @@ fn tables(app: &Application, analysis: &Analysis) -> Vec<Value> {
 }
 
 fn invariants(app: &Application, analysis: &Analysis) -> Vec<Value> {
+    let shapes: Vec<Shape<'_>> = app.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect();
     let invariant = |invariant: &crate::Invariant| {
+        let speaks_of = tables_of(app, &shapes, invariant);
         let columns = invariant.table.map(|table| names(app, table, &invariant.columns)).unwrap_or_default();
         json!({
             "id": invariant.name,
             "kind": invariant.kind.name(),
             "table": invariant.table.map(|table| app.catalog.table(table).name.clone()),
             "columns": columns,
+            "tables": speaks_of.iter().map(|table| &app.catalog.table(*table).name).collect::<Vec<_>>(),
             "text": invariant.text,
             "source": source(app, invariant.span),
         })
@@ -98,6 +106,8 @@ fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "class": plan.class.name(),
             "partitioning_parameters": plan.partitioning_parameters.iter().map(parameter).collect::<Vec<_>>(),
             "global_because": global_because(app, analysis, plan.procedure),
+            "weight": analysis.partitioning.weights[plan.procedure],
+            "accesses": accesses(app, analysis, plan.procedure),
             "requirement": plan.requirement.name(),
             "mechanism": plan.mechanism.name(),
             "guards": guards,
@@ -107,9 +117,28 @@ fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "why": plan.why,
             "anomalies": anomalies(app, analysis, plan.procedure),
             "prevented": prevented(analysis, plan.procedure),
+            "source": source(app, procedure.span),
         })
     };
     analysis.plan.transactions.iter().map(transaction).collect()
+}
+
+/// Its read and write sets, statement by statement; what constraints look at is left away.
+fn accesses(app: &Application, analysis: &Analysis, procedure: usize) -> Vec<Value> {
+    let mut seen = BTreeSet::new();
+    let entries = analysis.partitioning.sets.entries[procedure].iter();
+    let own = entries.filter(|entry| entry.cause == Cause::Statement);
+    own.filter(|entry| seen.insert((entry.span, entry.table, entry.kind, &entry.touched)))
+        .map(|entry| {
+            let columns: Vec<ColumnIndex> = entry.touched.iter().flatten().copied().collect();
+            json!({
+                "table": app.catalog.table(entry.table).name,
+                "access": entry.kind.name(),
+                "columns": names(app, entry.table, &columns),
+                "source": source(app, entry.span),
+            })
+        })
+        .collect()
 }
 
 /// What its mechanism allows on its own reads and writes.

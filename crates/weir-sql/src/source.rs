@@ -51,7 +51,7 @@ impl Sources {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         Place {
             file: file.name.clone(),
-            line: before.matches('\n').count() as u32 + 1,
+            line: before.bytes().filter(|&byte| byte == b'\n').count() as u32 + 1,
             column: before[line_start..].chars().count() as u32 + 1,
         }
     }

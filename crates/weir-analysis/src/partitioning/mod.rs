@@ -84,6 +84,8 @@ impl Weights {
 pub struct Partitioning {
     /// By procedure index.
     pub transactions: Vec<Routing>,
+    /// By procedure index: how often it is called, relative to the others.
+    pub weights: Vec<f64>,
     pub conflicts: Vec<Conflict>,
     pub sets: Sets,
     /// Algorithm 1's cost of the array, in units of weight.
@@ -168,6 +170,7 @@ pub fn partition_as(
     let columns = columns::columns(app, effects, &sets, &array.transactions, &weights);
     Partitioning {
         transactions: array.transactions,
+        weights: weights.into_iter().map(|weight| weight as f64 / 1000.0).collect(),
         conflicts,
         sets,
         cost: array.cost as f64 / 1000.0,

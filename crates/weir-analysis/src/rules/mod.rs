@@ -22,6 +22,7 @@ use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, TableId};
 
 use self::relevance::Relevance;
+pub use self::relevance::tables_of;
 use crate::assertion::Shape;
 use crate::effects::{Operation, Write};
 use crate::invariant::{Invariant, InvariantId, InvariantKind};

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_sql::Application;
 use weir_sql::bound::FromItem;
 use weir_sql::catalog::{SequenceId, TableId};
 use weir_sql::walk::{Part, each_part};
@@ -28,7 +29,7 @@ impl Relevance {
                 relevance.by_sequence.entry(sequence).or_default().push(id);
                 continue;
             }
-            for table in tables(world, shapes, invariant) {
+            for table in tables_of(world.app, shapes, invariant) {
                 relevance.by_table.entry(table).or_default().push(id);
             }
         }
@@ -45,16 +46,16 @@ impl Relevance {
 }
 
 /// The tables that an invariant speaks of.
-fn tables(world: &World<'_>, shapes: &[Shape<'_>], invariant: &Invariant) -> BTreeSet<TableId> {
+pub fn tables_of(app: &Application, shapes: &[Shape<'_>], invariant: &Invariant) -> BTreeSet<TableId> {
     let own = invariant.table.into_iter();
     match (invariant.kind, invariant.table) {
         (InvariantKind::Assertion(index), _) => shapes[index].tables.values().copied().collect(),
         (InvariantKind::ForeignKey(index), Some(table)) => {
-            own.chain([world.table(table).foreign_keys[index].parent]).collect()
+            own.chain([app.catalog.table(table).foreign_keys[index].parent]).collect()
         }
         (InvariantKind::View(view), _) => {
             let mut tables = BTreeSet::new();
-            each_part(Part::Query(&world.app.catalog.views[view].query), &mut |part| {
+            each_part(Part::Query(&app.catalog.views[view].query), &mut |part| {
                 if let Part::From(FromItem::Table { table, .. }) = part {
                     tables.insert(*table);
                 }
