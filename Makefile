@@ -10,7 +10,7 @@ SEED ?= 1
 
 help:
 	@echo 'make demo     analyse TPC-C, run it on $(SHARDS) shards for $(SECONDS) s, check every condition'
-	@echo 'make test     all tests; installs PostgreSQL for the differential ones if it is missing'
+	@echo 'make test     all tests; installs PostgreSQL, z3 and Chromium for some of them if they are missing'
 	@echo 'make fast     the tests that need no PostgreSQL and no long run: the daily loop'
 	@echo 'make verify   formatting, lints and house rules; writes nothing'
 	@echo 'make fix      mends what verify complains about, where a program can'

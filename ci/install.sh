@@ -2,7 +2,8 @@
 # Installs, from Debian's packages, what a build or a test of Weir needs and this machine lacks.
 #
 #   ci/install.sh build    a C compiler, make, and libclang (the SQL grammar's bindings are generated)
-#   ci/install.sh test     the same, a PostgreSQL server for the differential tests, and z3 for the proofs
+#   ci/install.sh test     the same, a PostgreSQL server for the differential tests, z3 for the proofs, and a
+#                          Chromium without windows that looks at the report
 #
 # It says what it will do before it does it. Where nothing is missing it changes nothing and needs
 # no root; else it runs apt-get, through sudo unless it already is root.
@@ -50,6 +51,13 @@ has_postgres() {
     any_exists /usr/lib/postgresql/*/bin/initdb || command -v initdb >/dev/null 2>&1
 }
 
+has_chromium() {
+    for name in chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
+        command -v "$name" >/dev/null 2>&1 && return 0
+    done
+    return 1
+}
+
 missing=""
 why=""
 need() {
@@ -65,6 +73,7 @@ has_libclang || need libclang-dev "generates the bindings to PostgreSQL's gramma
 if [ "$purpose" = test ]; then
     has_postgres || need postgresql "the server that the differential tests compare Weir with"
     command -v z3 >/dev/null 2>&1 || need z3 "the solver that proves what the analysis' rules leave open"
+    has_chromium || need chromium-headless-shell "the browser in which the report is looked at"
 fi
 
 [ -n "$missing" ] || exit 0

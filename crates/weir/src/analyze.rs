@@ -28,7 +28,9 @@ pub fn execute(arguments: &AnalyzeArguments) -> Result<(), Failure> {
             let paths = arguments.paths.iter().map(|path| path.display().to_string());
             let database = arguments.from.iter().filter_map(|_| loaded.application.sources.files.first());
             let title = database.map(|file| file.name.clone()).chain(paths).collect::<Vec<_>>().join(", ");
-            report::page(&title, &loaded.plan(), None)
+            let mut plan = loaded.plan();
+            outcome.add_to(&loaded.application, &mut plan);
+            report::page(&title, &plan, &loaded.application.sources, None)
         }
         AnalyzeFormat::Sarif => format!("{:#}\n", outcome.sarif(&loaded.application)),
         AnalyzeFormat::Github => outcome.github(&loaded.application),

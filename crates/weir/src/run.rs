@@ -45,7 +45,7 @@ pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
     let run = once(&loaded, workload, &arguments.cluster, protocol, Some(AUDIT_EVERY))?;
     if let Some(path) = &arguments.report {
         let title = arguments.path.display().to_string();
-        output::write_file(path, &report::page(&title, &run.plan, Some(&run)))?;
+        output::write_file(path, &report::page(&title, &run.plan, &loaded.application.sources, Some(&run)))?;
     }
     match arguments.format {
         Format::Json => output::print_json(&run),

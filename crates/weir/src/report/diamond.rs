@@ -5,22 +5,64 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::document::Document;
 use super::html::{escape, list, plain, text};
 
-/// Verdicts that are drawn; the rest are told in the plan's table and in the JSON.
-const DRAWN_MAX: usize = 60;
+/// Figures that are shown at first, and without the page's script.
+const SHOWN_MAX: usize = 24;
+/// Bytes of all figures; the words of the other verdicts are in the matrix, their witnesses in the JSON.
+const BYTES_MAX: usize = 4 << 20;
 
-const FORK: &str = "<svg viewBox=\"0 0 400 34\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
-    <path d=\"M200 0 L100 32 M107 24 L100 32 L111 32\"/><path d=\"M200 0 L300 32 M293 24 L300 32 L289 32\"/></svg>";
+/// The arrows of all figures, once.
+pub const ARROWS: &str = "<svg hidden>\
+    <symbol id=\"fork\" viewBox=\"0 0 400 34\" preserveAspectRatio=\"none\">\
+    <path d=\"M200 0 L100 32 M107 24 L100 32 L111 32\"/><path d=\"M200 0 L300 32 M293 24 L300 32 L289 32\"/></symbol>\
+    <symbol id=\"join\" viewBox=\"0 0 400 34\" preserveAspectRatio=\"none\">\
+    <path d=\"M100 0 L196 32 M186 32 L196 32 L191 25\"/><path d=\"M300 0 L204 32 M214 32 L204 32 L209 25\"/></symbol></svg>\n";
 
-const JOIN: &str = "<svg viewBox=\"0 0 400 34\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
-    <path d=\"M100 0 L196 32 M186 32 L196 32 L191 25\"/><path d=\"M300 0 L204 32 M214 32 L204 32 L209 25\"/>\
-    <text x=\"200\" y=\"12\">merge ⊔</text></svg>";
+const FORK: &str = "<svg aria-hidden=\"true\"><use href=\"#fork\"/></svg>";
+const JOIN: &str = "<svg aria-hidden=\"true\"><use href=\"#join\"/></svg>";
 
-pub fn section(plan: &Value) -> String {
+/// What stands in the four corners and around them, all of it markup already.
+pub struct Diamond {
+    pub class: &'static str,
+    pub attributes: String,
+    pub caption: String,
+    pub top: [String; 2],
+    pub left: [String; 2],
+    pub right: [String; 2],
+    /// The word between the branches and their outcome.
+    pub join: &'static str,
+    pub bottom: [String; 2],
+    pub foot: String,
+}
+
+impl Diamond {
+    pub fn markup(&self) -> String {
+        let state = |class: &str, [head, body]: &[String; 2]| {
+            format!("<div class=\"state{class}\"><b>{head}</b>{body}</div>")
+        };
+        format!(
+            "<figure class=\"diamond {}\"{}>\n<figcaption>{}</figcaption>\n{}\n{FORK}\n<div class=\"branches\">{}{}</div>\n\
+             <div class=\"join\">{JOIN}<span>{}</span></div>\n{}\n<div class=\"foot\">{}</div>\n</figure>\n",
+            self.class,
+            self.attributes,
+            self.caption,
+            state(" top", &self.top),
+            state("", &self.left),
+            state("", &self.right),
+            self.join,
+            state(" bottom violated", &self.bottom),
+            self.foot
+        )
+    }
+}
+
+pub fn section(document: &Document<'_>) -> String {
     let verdicts: Vec<&Value> =
-        list(plan, "verdicts").iter().filter(|verdict| verdict["confluent"] == false).collect();
-    let mut section = String::from("<section>\n<h2>Where coordination is needed, and why</h2>\n");
+        list(document.value, "verdicts").iter().filter(|verdict| verdict["confluent"] == false).collect();
+    let mut section =
+        String::from("<section id=\"witnesses\">\n<h2>Where coordination is needed, and why</h2>\n");
     if verdicts.is_empty() {
         section.push_str(
             "<p class=\"soft\">Nowhere: any two valid branches of these transactions merge into a valid \
@@ -30,27 +72,44 @@ pub fn section(plan: &Value) -> String {
     }
     section.push_str(
         "<p class=\"soft\">Both branches start from the same valid state and are valid by themselves. Their \
-         merge is not; the plan's guard is what keeps it from coming to be.</p>\n<div class=\"diamonds\">\n",
+         merge is not; the plan's guard or order is what keeps it from coming to be.</p>\n",
     );
-    for verdict in verdicts.iter().take(DRAWN_MAX) {
-        section.push_str(&figure(plan, verdict));
+    let (mut shown, mut hidden, mut count) = (String::new(), String::new(), 0);
+    for verdict in &verdicts {
+        if shown.len() + hidden.len() > BYTES_MAX {
+            break;
+        }
+        let into = if count < SHOWN_MAX { &mut shown } else { &mut hidden };
+        into.push_str(&figure(document, verdict));
+        count += 1;
     }
-    section.push_str("</div>\n");
-    if verdicts.len() > DRAWN_MAX {
-        let _ = writeln!(section, "<p class=\"soft\">… and {} more.</p>", verdicts.len() - DRAWN_MAX);
+    let _ = writeln!(section, "<div class=\"diamonds\" id=\"diamonds\">\n{shown}</div>");
+    if !hidden.is_empty() {
+        let _ = writeln!(
+            section,
+            "<template id=\"more-diamonds\">\n{hidden}</template>\n\
+             <p><button type=\"button\" id=\"show-more\" hidden>Show more</button></p>"
+        );
+    }
+    if count < verdicts.len() {
+        let _ = writeln!(
+            section,
+            "<p class=\"soft\">{} more verdicts are in the matrix; their witnesses are in the JSON document.</p>",
+            verdicts.len() - count
+        );
     }
     section.push_str("</section>\n");
     section
 }
 
-fn figure(plan: &Value, verdict: &Value) -> String {
+fn figure(document: &Document<'_>, verdict: &Value) -> String {
     let (invariant, transaction) = (text(verdict, "invariant"), text(verdict, "transaction"));
     let witness = &verdict["witness"];
     let operation = text(verdict, "operation");
     let partner = Some(text(verdict, "with")).filter(|with| !with.is_empty());
     let partner = partner.unwrap_or_else(|| transaction.clone());
     let partner_operation =
-        partner_operation(plan, &invariant, &partner).unwrap_or_else(|| operation.clone());
+        partner_operation(document, &invariant, &partner).unwrap_or_else(|| operation.clone());
 
     let (initial, left, right, merged) = if witness.is_object() {
         (
@@ -58,7 +117,7 @@ fn figure(plan: &Value, verdict: &Value) -> String {
             steps(&witness["left"]),
             steps(&witness["right"]),
             format!(
-                "{}<div class=\"mono\"><b>{}</b></div>",
+                "{}<div class=\"mono broken\">{}</div>",
                 states(witness, "merged"),
                 escape(&text(&witness["violates"], "text"))
             ),
@@ -71,7 +130,6 @@ fn figure(plan: &Value, verdict: &Value) -> String {
             escape(&text(verdict, "because")),
         )
     };
-    let declared = declaration(plan, &invariant);
     let mut foot = String::new();
     if witness.is_object() {
         foot.push_str(&escape(&text(verdict, "because")));
@@ -80,59 +138,67 @@ fn figure(plan: &Value, verdict: &Value) -> String {
     if !assumes.is_empty() {
         let _ = write!(foot, " <span class=\"soft\">Assumes: {}.</span>", escape(&assumes.join("; ")));
     }
-    for guard in guards_of(plan, &transaction, &invariant) {
-        let _ = write!(foot, "<div>Kept by a <span class=\"badge\">{}</span></div>", escape(&guard));
+    let at = (document.transaction(&verdict["transaction"]), document.invariant(&verdict["invariant"]));
+    let mut attributes = String::new();
+    if let (Some(transaction), Some(invariant)) = at {
+        for guard in document.guards(transaction, invariant) {
+            let guard = format!("{} on {}", text(guard, "kind"), text(guard, "on"));
+            let _ = write!(foot, "<div>Kept by a <span class=\"badge warn\">{}</span></div>", escape(&guard));
+        }
+        let parties = [transaction].into_iter().chain(document.transaction(&verdict["with"]));
+        let marks = document.marks(parties, document.tables_of_invariant(invariant), true);
+        let _ = write!(
+            attributes,
+            " id=\"w{invariant}-{transaction}\" data-s=\"{}\"{marks}",
+            document.standing(verdict) as u8
+        );
     }
-    format!(
-        "<figure class=\"diamond\">\n<figcaption><h3 class=\"mono\">{}</h3><span class=\"soft small\">{} beside {}</span>\
-         {declared}</figcaption>\n<div class=\"state top\"><b>valid state</b>{initial}</div>\n{FORK}\n\
-         <div class=\"branches\"><div class=\"state\"><b>one branch: valid</b>{left}</div>\
-         <div class=\"state\"><b>the other: valid</b>{right}</div></div>\n{JOIN}\n\
-         <div class=\"state bottom violated\"><b>merged: violated</b>{merged}</div>\n<div class=\"foot\">{foot}</div>\n</figure>\n",
-        escape(&invariant),
-        escape(&transaction),
-        escape(&if partner == transaction { "itself".to_owned() } else { partner })
-    )
+    Diamond {
+        class: "",
+        attributes,
+        caption: format!(
+            "<h3 class=\"mono\">{}</h3><span class=\"soft small\">{} beside {}</span>{}",
+            escape(&invariant),
+            escape(&transaction),
+            escape(if partner == transaction { "itself" } else { &partner }),
+            declaration(document, &invariant)
+        ),
+        top: ["valid state".to_owned(), initial],
+        left: ["one branch: valid".to_owned(), left],
+        right: ["the other: valid".to_owned(), right],
+        join: "merge ⊔",
+        bottom: [
+            if witness.is_object() { "merged: violated" } else { "merged: may be violated" }.to_owned(),
+            merged,
+        ],
+        foot,
+    }
+    .markup()
 }
 
 /// The invariant's own words, folded away.
-fn declaration(plan: &Value, invariant: &str) -> String {
-    let found = list(plan, "invariants").iter().find(|found| found["id"] == invariant);
-    let words = found.map(|found| text(found, "text")).unwrap_or_default();
-    if words.is_empty() {
+fn declaration(document: &Document<'_>, invariant: &str) -> String {
+    let Some(found) = document.invariant(&Value::from(invariant)).map(|index| &document.invariants[index])
+    else {
+        return String::new();
+    };
+    let words = text(found, "text");
+    if words.trim().is_empty() {
         return String::new();
     }
-    let place = found.map(|found| &found["source"]).unwrap_or(&Value::Null);
     format!(
-        "<details class=\"small\"><summary>{}:{}</summary><pre>{}</pre></details>",
-        escape(&text(place, "file")),
-        escape(&text(place, "line")),
+        "<details class=\"small\"><summary>{}</summary><pre>{}</pre></details>",
+        escape(&document.place_name(&found["source"])),
         escape(words.trim())
     )
 }
 
 /// What the other transaction does to the same invariant.
-fn partner_operation(plan: &Value, invariant: &str, partner: &str) -> Option<String> {
-    list(plan, "verdicts")
+fn partner_operation(document: &Document<'_>, invariant: &str, partner: &str) -> Option<String> {
+    list(document.value, "verdicts")
         .iter()
         .find(|verdict| verdict["invariant"] == invariant && verdict["transaction"] == partner)
         .map(|verdict| text(verdict, "operation"))
-}
-
-/// The guards of this transaction that the plan says are there for this invariant; all if it does not say.
-fn guards_of(plan: &Value, transaction: &str, invariant: &str) -> Vec<String> {
-    let Some(found) = list(plan, "transactions").iter().find(|found| found["name"] == transaction) else {
-        return Vec::new();
-    };
-    let serves = |guard: &&Value| match guard["keeps"].as_array() {
-        Some(kept) => kept.iter().any(|kept| kept == invariant),
-        None => true,
-    };
-    list(found, "guards")
-        .iter()
-        .filter(serves)
-        .map(|guard| format!("{} on {}", text(guard, "kind"), text(guard, "on")))
-        .collect()
 }
 
 /// A state row by row, with the columns that matter; of rows that are only there for others to refer to, how many.

@@ -15,7 +15,7 @@ const COLOURS: usize = 8;
 
 pub fn section(run: &RunReport) -> String {
     let names: Vec<&str> = names_by_volume(run);
-    let mut section = String::from("<section>\n<h2>The run</h2>\n");
+    let mut section = String::from("<section id=\"run\">\n<h2>The run</h2>\n");
     if run.series.len() > 1 {
         section.push_str("<div class=\"card plot\">\n<h3>Committed a second</h3>\n");
         section.push_str(&legend(&names));

@@ -4,6 +4,7 @@ use serde_json::json;
 use weir_server::report::{
     InvariantReport, Latency, LatencyBucket, RunReport, Second, Setup, TransactionReport,
 };
+use weir_sql::Sources;
 
 /// A document as large as TPC-C's in kind, with every optional part there.
 pub fn sample() -> RunReport {
@@ -135,7 +136,7 @@ fn sample_plan() -> serde_json::Value {
 #[test]
 fn the_page_stands_alone_and_says_everything() {
     let run = sample();
-    let page = super::page("a <b> application", &run.plan, Some(&run));
+    let page = super::page("a <b> application", &run.plan, &Sources::default(), Some(&run));
     for expected in [
         "a &lt;b&gt; application",
         "new_order",
@@ -150,7 +151,7 @@ fn the_page_stands_alone_and_says_everything() {
     ] {
         assert!(page.contains(expected), "{expected}");
     }
-    for forbidden in ["<script", "http://", "https://", "src=", "@import", "url("] {
+    for forbidden in ["<script src", "<link", "http://", "https://", "src=", "@import", "url("] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
     if let Some(path) = std::env::var_os("WEIR_SAMPLE_PAGE") {
@@ -161,7 +162,7 @@ fn the_page_stands_alone_and_says_everything() {
 #[test]
 fn a_plan_alone_has_a_page_and_an_empty_one_too() {
     let run = sample();
-    let page = super::page("plan", &run.plan, None);
+    let page = super::page("plan", &run.plan, &Sources::default(), None);
     assert!(page.contains("The plan") && !page.contains("The run"));
-    assert!(super::page("nothing", &json!({}), None).contains("Nowhere"));
+    assert!(super::page("nothing", &json!({}), &Sources::default(), None).contains("Nowhere"));
 }
