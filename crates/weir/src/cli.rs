@@ -57,6 +57,7 @@ pub enum AnalyzeFormat {
 Examples:
   weir analyze examples/tpcc
   weir analyze schema.sql procedures.sql --format json --out plan.json
+  weir analyze examples/tpcc --format html --out report.html
   weir analyze . --format sarif --out weir.sarif --baseline known.json --fail-on warning,WEIR-U01
   weir analyze examples/tpcw --weights calls-per-hour.toml
   weir analyze --from postgres://me@localhost/shop invariants.sql
