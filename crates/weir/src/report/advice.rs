@@ -9,6 +9,9 @@ use super::diamond::Diamond;
 use super::document::Document;
 use super::html::{escape, list, plain, text};
 
+/// Bytes of the figures of one section; what is beyond is told without them.
+const BYTES_MAX: usize = 3 << 20;
+
 pub fn suggestions(document: &Document<'_>) -> String {
     let suggestions = list(document.value, "suggestions");
     if suggestions.is_empty() {
@@ -58,9 +61,13 @@ pub fn suggestions(document: &Document<'_>) -> String {
 }
 
 pub fn anomalies(document: &Document<'_>) -> String {
-    let (mut figures, mut prevented) = (String::new(), String::new());
+    let (mut figures, mut prevented, mut untold) = (String::new(), String::new(), 0);
     for transaction in document.transactions {
         for anomaly in list(transaction, "anomalies") {
+            if figures.len() > BYTES_MAX {
+                untold += 1;
+                continue;
+            }
             figures.push_str(&anomaly_figure(document, transaction, anomaly));
         }
         for kept in list(transaction, "prevented") {
@@ -78,9 +85,12 @@ pub fn anomalies(document: &Document<'_>) -> String {
         return String::new();
     }
     if figures.is_empty() {
-        figures.push_str("<p>None.</p>");
+        figures.push_str("<p class=\"empty\">None.</p>");
     } else {
         figures = format!("<div class=\"diamonds\">\n{figures}</div>\n");
+    }
+    if untold > 0 {
+        let _ = writeln!(figures, "<p class=\"soft\">{untold} more are in the JSON document.</p>");
     }
     if !prevented.is_empty() {
         let _ = write!(
@@ -161,8 +171,12 @@ pub fn active_active(document: &Document<'_>) -> String {
             safe.push(escape(&text(answer, "transaction")));
             continue;
         }
-        let figures: String =
-            conflicts.iter().map(|conflict| replication_figure(document, answer, conflict)).collect();
+        let figures: String = match unsafe_ones.len() < BYTES_MAX {
+            true => conflicts.iter().map(|conflict| replication_figure(document, answer, conflict)).collect(),
+            false => {
+                format!("<p class=\"soft\">{} conflicts; they are in the JSON document.</p>", conflicts.len())
+            }
+        };
         let mut kinds: Vec<String> = conflicts.iter().map(|conflict| text(conflict, "name")).collect();
         kinds.sort();
         kinds.dedup();

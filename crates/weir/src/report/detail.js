@@ -76,9 +76,11 @@ function verdictParts(row, transaction) {
   }
   const rule = data.rules[string(verdict[RULE])];
   const id = string(verdict[RULE]);
-  const words = [make("div", "", make("b", "", id), rule ? " " + rule[0] + ": " + rule[1] : "")];
+  const words = [];
   // What is assumed has no argument but its own.
-  if (rule && string(verdict[DECIDED]) !== "assumption") words.push(make("p", "small soft", rule[2]), make("p", "small soft", rule[3]));
+  if (rule && string(verdict[DECIDED]) !== "assumption") {
+    words.push(make("div", "", make("b", "", id), " " + rule[0] + ": " + rule[1]), make("p", "small soft", rule[2]), make("p", "small soft", rule[3]));
+  } else words.push(make("div", "", make("b", "", id), rule ? " " + rule[0] : ""));
   parts.push(part("Decided by " + (DECIDED_BY[string(verdict[DECIDED])] ?? string(verdict[DECIDED])), ...words, make("p", "small", KEPT[string(verdict[ALONE])] ?? "")));
   if (verdict[ASSUMES].length) parts.push(part("Assumes", make("ul", "", ...verdict[ASSUMES].map((at) => make("li", "", string(at))))));
   parts.push(declared(one));

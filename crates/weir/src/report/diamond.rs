@@ -11,10 +11,10 @@ use super::html::{escape, list, plain, text};
 /// Figures that are shown at first, and without the page's script.
 const SHOWN_MAX: usize = 24;
 /// Bytes of all figures; the words of the other verdicts are in the matrix, their witnesses in the JSON.
-const BYTES_MAX: usize = 4 << 20;
+const BYTES_MAX: usize = 3 << 20;
 
 /// The arrows of all figures, once.
-pub const ARROWS: &str = "<svg hidden>\
+pub const ARROWS: &str = "<svg class=\"arrows\" aria-hidden=\"true\">\
     <symbol id=\"fork\" viewBox=\"0 0 400 34\" preserveAspectRatio=\"none\">\
     <path d=\"M200 0 L100 32 M107 24 L100 32 L111 32\"/><path d=\"M200 0 L300 32 M293 24 L300 32 L289 32\"/></symbol>\
     <symbol id=\"join\" viewBox=\"0 0 400 34\" preserveAspectRatio=\"none\">\
@@ -108,8 +108,7 @@ fn figure(document: &Document<'_>, verdict: &Value) -> String {
     let operation = text(verdict, "operation");
     let partner = Some(text(verdict, "with")).filter(|with| !with.is_empty());
     let partner = partner.unwrap_or_else(|| transaction.clone());
-    let partner_operation =
-        partner_operation(document, &invariant, &partner).unwrap_or_else(|| operation.clone());
+    let partner_operation = partner_operation(document, verdict).unwrap_or_else(|| operation.clone());
 
     let (initial, left, right, merged) = if witness.is_object() {
         (
@@ -194,11 +193,10 @@ fn declaration(document: &Document<'_>, invariant: &str) -> String {
 }
 
 /// What the other transaction does to the same invariant.
-fn partner_operation(document: &Document<'_>, invariant: &str, partner: &str) -> Option<String> {
-    list(document.value, "verdicts")
-        .iter()
-        .find(|verdict| verdict["invariant"] == invariant && verdict["transaction"] == partner)
-        .map(|verdict| text(verdict, "operation"))
+fn partner_operation(document: &Document<'_>, verdict: &Value) -> Option<String> {
+    let invariant = document.invariant(&verdict["invariant"])?;
+    let partner = document.verdict(document.transaction(&verdict["with"])?, invariant)?;
+    Some(text(partner, "operation"))
 }
 
 /// A state row by row, with the columns that matter; of rows that are only there for others to refer to, how many.

@@ -35,6 +35,7 @@ pub struct Document<'a> {
     invariant_at: BTreeMap<&'a str, usize>,
     table_at: BTreeMap<&'a str, usize>,
     /// By transaction and invariant.
+    verdicts: BTreeMap<(usize, usize), &'a Value>,
     guards: BTreeMap<(usize, usize), Vec<&'a Value>>,
     /// Reasons of comments, by transaction, invariant and kind.
     allowed: BTreeMap<(String, String, String), String>,
@@ -56,6 +57,7 @@ impl<'a> Document<'a> {
             transaction_at: at("transactions", "name"),
             invariant_at: at("invariants", "id"),
             table_at: at("tables", "name"),
+            verdicts: BTreeMap::new(),
             guards: BTreeMap::new(),
             allowed: BTreeMap::new(),
             lines: sources
@@ -72,6 +74,12 @@ impl<'a> Document<'a> {
                 for kept in kept {
                     document.guards.entry((index, kept)).or_default().push(guard);
                 }
+            }
+        }
+        for verdict in list(value, "verdicts") {
+            let transaction = document.transaction(&verdict["transaction"]);
+            if let Some(at) = transaction.zip(document.invariant(&verdict["invariant"])) {
+                document.verdicts.insert(at, verdict);
             }
         }
         for finding in list(value, "findings").iter().filter(|finding| finding["allowed"].is_string()) {
@@ -91,6 +99,10 @@ impl<'a> Document<'a> {
 
     pub fn table(&self, name: &Value) -> Option<usize> {
         self.table_at.get(name.as_str()?).copied()
+    }
+
+    pub fn verdict(&self, transaction: usize, invariant: usize) -> Option<&'a Value> {
+        self.verdicts.get(&(transaction, invariant)).copied()
     }
 
     /// The guards of a transaction that keep an invariant.

@@ -77,7 +77,7 @@ function apply() {
   for (const section of document.querySelectorAll("main > section")) {
     const shown = section.querySelectorAll(".filtered, #diamonds > figure");
     const none = (shown.length > 0 || section.id === "witnesses" && figures.length) && ![...shown].some((one) => !one.classList.contains("gone"));
-    section.classList.toggle("none", Boolean(none));
+    section.classList.toggle("none", Boolean(none) && !section.querySelector(".empty"));
   }
   drawGraph(values);
   const set = FIELDS.some((name) => values[name]);
@@ -131,7 +131,9 @@ function markOpen() {
   if (detail.hidden || !state.by) return;
   const row = data.invariants.findIndex((one) => one.id === state.show);
   const at = data.transactions.findIndex((one) => one.name === state.by);
-  grid.querySelector(`.cell[data-row="${row}"][data-transaction="${at}"]`)?.classList.add("open");
+  const cell = grid.querySelector(`.cell[data-row="${row}"][data-transaction="${at}"]`);
+  cell?.classList.add("open");
+  cell?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 function only(name) {

@@ -148,6 +148,7 @@ fn the_page_stands_alone_and_says_everything() {
         "Latency of committed calls",
         "750,000",
         "prefers-color-scheme: dark",
+        "read and written back: &lt;script&gt;",
     ] {
         assert!(page.contains(expected), "{expected}");
     }
@@ -165,4 +166,61 @@ fn a_plan_alone_has_a_page_and_an_empty_one_too() {
     let page = super::page("plan", &run.plan, &Sources::default(), None);
     assert!(page.contains("The plan") && !page.contains("The run"));
     assert!(super::page("nothing", &json!({}), &Sources::default(), None).contains("Nowhere"));
+}
+
+/// A thousand tables and five hundred functions: what touches is there, and the rest is not.
+#[test]
+fn a_large_application_has_a_page_that_a_browser_takes() {
+    let place = |line: usize| json!({"file": "procedures.sql", "line": line, "column": 5});
+    let table = |at: usize| format!("module_{}_table_{at}", at / 20);
+    let invariant = |at: usize| {
+        let table = table(at / 15);
+        json!({"id": format!("{table}_constraint_{at}"), "kind": "check", "table": table, "columns": ["a", "b"], "tables": [table],
+               "text": format!("CHECK (column_a_{at} <= column_b_{at} AND column_a_{at} > 0)"), "source": place(at)})
+    };
+    let access = |at: usize| json!({"table": table(at % 1000), "access": "update", "columns": ["a"], "source": place(at)});
+    let example = json!({"initial": "x".repeat(200), "left": ["y".repeat(80)], "right": ["z".repeat(80)], "outcome": "w".repeat(90)});
+    let transaction = |at: usize| {
+        let anomaly = json!({"kind": "lost_update", "id": "WEIR-A01", "with": format!("function_{at}"), "message": "m".repeat(120),
+                             "example": example, "remedies": ["r".repeat(80)], "source": place(at)});
+        json!({"name": format!("function_{at}"), "confluent": false, "class": "global", "mechanism": "general", "round_trips": 2,
+               "weight": 1.0, "why": "it shares data with another that runs in order", "anomalies": vec![anomaly; 10],
+               "accesses": (at..at + 20).map(access).collect::<Vec<_>>()})
+    };
+    let rows: Vec<_> = (0..12).map(|row| json!({"id": row.to_string(), "value": "v".repeat(40)})).collect();
+    let witness = json!({"initial": {"t": rows}, "left": [{"text": "f(1)"}], "right": [{"text": "f(2)"}], "merged": {"t": rows},
+                         "violates": {"shown": ["id", "value"], "text": "id = 1"}});
+    let verdict = |at: usize| {
+        let fails = at.is_multiple_of(10);
+        json!({"invariant": invariant(at)["id"], "transaction": format!("function_{}", at % 500), "confluent": !fails,
+               "operation": format!("updates table_{at} (a, b)"), "because": format!("Two branches write table_{at} apart."),
+               "alone": "checked", "assumes": [], "decided_by": "rule", "rule": "bound-toward", "id": "WEIR-B01",
+               "witness": if fails { witness.clone() } else { json!(null) }})
+    };
+    let conflict = |at: usize| {
+        let side = |at: usize| json!({"transaction": format!("function_{at}"), "access": "update", "rows": "any row", "source": place(at)});
+        let clause =
+            json!({"table": table(at % 1000), "left": side(at % 500), "right": side(at % 499), "equal": []});
+        json!({"left": format!("function_{}", at % 500), "right": format!("function_{}", at % 499), "local": at.is_multiple_of(3),
+               "clauses": vec![clause; 3], "clauses_in_all": 3})
+    };
+    let plan = json!({
+        "tables": (0..1000).map(|at| json!({"name": table(at), "partition_columns": ["a"]})).collect::<Vec<_>>(),
+        "invariants": (0..15_000).map(invariant).collect::<Vec<_>>(),
+        "transactions": (0..500).map(transaction).collect::<Vec<_>>(),
+        "verdicts": (0..15_000).map(verdict).collect::<Vec<_>>(),
+        "verdicts_untouched": 7_485_000,
+        "partitioning": {"cost": 2_000.0, "bound": 1_900.0, "gap": 0.05, "search": "branch and bound",
+                         "conflicts": (0..2_000).map(conflict).collect::<Vec<_>>(), "conflicts_in_all": 125_250},
+    });
+    let page = super::page("large", &plan, &Sources::default(), None);
+    assert!(page.len() < 15_000_000, "{} bytes", page.len());
+    for expected in [
+        "module_49_table_999_constraint_14999",
+        "7,485,000 pairs do not touch",
+        "more are in the JSON",
+        "the gap is 5.0 %",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
 }
