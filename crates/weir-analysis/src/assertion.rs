@@ -47,6 +47,8 @@ pub enum Claim<'a> {
     NotTogether(Vec<Fact<'a>>),
     /// A condition on one row of one relation.
     Row(RelationId, &'a Expr),
+    /// No rows of these relations, one of each, meet all of these and the clause's conditions.
+    Rows(Vec<RelationId>, Vec<&'a Expr>),
     Opaque,
 }
 
@@ -72,6 +74,10 @@ pub struct Group<'a> {
     pub argument: Option<&'a Expr>,
     pub tables: Vec<(RelationId, TableId)>,
     pub filters: Vec<&'a Expr>,
+    /// GROUP BY: each value has a group of its own.
+    pub keys: Vec<&'a Expr>,
+    /// Without rows it is 0 and not NULL.
+    pub zero_if_none: bool,
 }
 
 pub enum Fact<'a> {
@@ -158,6 +164,14 @@ impl<'a> Builder<'a> {
                     _ => clauses.push(self.clause(self.equality(left, right), &[], &[])),
                 }
             }
+            ExprKind::Binary { op, left, right } => {
+                let claim = match op {
+                    BinaryOp::GreaterOrEqual | BinaryOp::Greater => self.at_least(left, right),
+                    BinaryOp::LessOrEqual | BinaryOp::Less => self.at_least(right, left),
+                    _ => None,
+                };
+                clauses.push(self.clause(claim.unwrap_or(Claim::Opaque), &[], &[]));
+            }
             _ => clauses.push(self.clause(Claim::Opaque, &[], &[])),
         }
     }
@@ -200,13 +214,45 @@ impl<'a> Builder<'a> {
                 select.from.iter().for_each(|item| self.scope_of(item, &mut scope, &mut conditions));
                 let filters: Vec<&'a Expr> = select.filter.iter().flat_map(conjuncts).collect();
                 let having: Vec<&'a Expr> = select.having.iter().flat_map(conjuncts).collect();
+                let first = clauses.len();
                 self.no_row_of(&filters, &having, conditions, &scope, clauses);
+                // One row however many there are, or one for each group.
+                let always = select.aggregates && select.group_by.is_empty();
+                match select.having {
+                    Some(_) => clauses[first..].iter_mut().for_each(|clause| self.own_rows(select, clause)),
+                    None if always => {
+                        clauses[first..].iter_mut().for_each(|clause| clause.claim = Claim::Opaque)
+                    }
+                    None => {}
+                }
             }
             QueryBody::SetOperation { left, right, op: weir_sql::bound::SetOperator::Union, .. } => {
                 self.no_row(left, clauses);
                 self.no_row(right, clauses);
             }
             _ => clauses.push(self.clause(Claim::Opaque, &[], &[])),
+        }
+    }
+
+    /// HAVING: what the query's aggregates range over, and which rows belong together, its own FROM list says.
+    fn own_rows(&self, select: &'a Select, clause: &mut Clause<'a>) {
+        let (Claim::Equality(atoms) | Claim::AtLeast(atoms)) = &mut clause.claim else {
+            clause.claim = Claim::Opaque;
+            return;
+        };
+        for (_, atom) in atoms {
+            match atom {
+                Atom::Aggregate(group) if group.tables.is_empty() => {
+                    group.tables = clause
+                        .scope
+                        .iter()
+                        .filter_map(|relation| Some((*relation, *self.tables.get(relation)?)))
+                        .collect();
+                    group.filters.extend(&clause.conditions);
+                    group.keys.extend(&select.group_by);
+                }
+                _ => {}
+            }
         }
     }
 
@@ -226,7 +272,7 @@ impl<'a> Builder<'a> {
         };
         conditions.extend(joins);
         match claims.len() {
-            0 => clauses.push(self.clause(Claim::Opaque, &conditions, scope)),
+            0 => clauses.push(self.clause(self.rows(scope, &[]), &conditions, scope)),
             1 => self.fails(claims.remove(0), &conditions, scope, clauses),
             _ => match self.facts(&claims) {
                 Some(facts) => clauses.push(self.clause(Claim::NotTogether(facts), &conditions, scope)),
@@ -393,18 +439,20 @@ impl<'a> Builder<'a> {
     }
 
     fn bound(&self, violation: &'a Expr, op: BinaryOp, left: &'a Expr, right: &'a Expr) -> Claim<'a> {
-        let mut atoms = Vec::new();
-        let sides = match op {
-            BinaryOp::Less | BinaryOp::LessOrEqual => (1, -1),
-            BinaryOp::Greater | BinaryOp::GreaterOrEqual => (-1, 1),
-            _ => return self.row_or_opaque(violation),
+        let claim = match op {
+            BinaryOp::Less | BinaryOp::LessOrEqual => self.at_least(left, right),
+            BinaryOp::Greater | BinaryOp::GreaterOrEqual => self.at_least(right, left),
+            _ => None,
         };
-        if self.linear(left, sides.0, &mut atoms) && self.linear(right, sides.1, &mut atoms) {
-            let has_group = atoms.iter().any(|(_, atom)| matches!(atom, Atom::Aggregate(_)));
-            if has_group { Claim::AtLeast(atoms) } else { self.row_or_opaque(violation) }
-        } else {
-            self.row_or_opaque(violation)
-        }
+        claim.unwrap_or_else(|| self.row_or_opaque(violation))
+    }
+
+    /// `high` is at least, or more than, `low`, and one of them has an aggregate.
+    fn at_least(&self, high: &'a Expr, low: &'a Expr) -> Option<Claim<'a>> {
+        let mut atoms = Vec::new();
+        let linear = self.linear(high, 1, &mut atoms) && self.linear(low, -1, &mut atoms);
+        let has_group = atoms.iter().any(|(_, atom)| matches!(atom, Atom::Aggregate(_)));
+        (linear && has_group).then_some(Claim::AtLeast(atoms))
     }
 
     fn row_or_opaque(&self, violation: &'a Expr) -> Claim<'a> {
@@ -417,11 +465,18 @@ impl<'a> Builder<'a> {
             nested |= subquery(expr).is_some();
         });
         match (nested, relations.len(), relations.first()) {
+            (true, ..) | (_, _, None) => Claim::Opaque,
             (false, 1, Some(&relation)) if self.tables.contains_key(&relation) => {
                 Claim::Row(relation, violation)
             }
-            _ => Claim::Opaque,
+            _ => self.rows(&relations.into_iter().collect::<Vec<_>>(), &[violation]),
         }
+    }
+
+    /// A condition on several rows, one of each relation, if all of these are tables.
+    fn rows(&self, relations: &[RelationId], violation: &[&'a Expr]) -> Claim<'a> {
+        let tables = !relations.is_empty() && relations.iter().all(|one| self.tables.contains_key(one));
+        if tables { Claim::Rows(relations.to_vec(), violation.to_vec()) } else { Claim::Opaque }
     }
 
     fn group_of_select(&self, select: &'a Select) -> Group<'a> {
@@ -431,7 +486,8 @@ impl<'a> Builder<'a> {
         filters.extend(select.filter.iter().flat_map(conjuncts));
         let tables =
             relations.iter().filter_map(|relation| Some((*relation, *self.tables.get(relation)?))).collect();
-        Group { function: None, argument: None, tables, filters }
+        let keys = select.group_by.iter().collect();
+        Group { function: None, argument: None, tables, filters, keys, zero_if_none: false }
     }
 
     fn group(&self, query: &'a Query) -> Option<Group<'a>> {

@@ -50,6 +50,13 @@ const TEAMS: &str = "
 
 const TOP: &str = "
     CREATE TABLE sale (id integer PRIMARY KEY, top integer NOT NULL DEFAULT 0, bids integer NOT NULL DEFAULT 0);
+    CREATE TABLE bid (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, sale integer NOT NULL REFERENCES sale,
+                      amount integer NOT NULL CHECK (amount > 0));
+    CREATE ASSERTION claim CHECK (NOT EXISTS (SELECT 1 FROM sale
+        WHERE top <> coalesce((SELECT max(amount) FROM bid WHERE bid.sale = sale.id), 0)));";
+
+const TOP_WITHOUT_KEY: &str = "
+    CREATE TABLE sale (id integer PRIMARY KEY, top integer NOT NULL DEFAULT 0, bids integer NOT NULL DEFAULT 0);
     CREATE TABLE bid (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, sale integer NOT NULL,
                       amount integer NOT NULL CHECK (amount > 0));
     CREATE ASSERTION claim CHECK (NOT EXISTS (SELECT 1 FROM sale
@@ -296,6 +303,22 @@ const CASES: &[Case] = &[
         escrow: false,
     },
     Case {
+        what: "a new sale, where bids need none",
+        schema: TOP_WITHOUT_KEY,
+        bodies: &["INSERT INTO sale (id) VALUES (p);", RAISE_TOP],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "a bid for a sale that may come in the other branch",
+        schema: TOP_WITHOUT_KEY,
+        bodies: &[RAISE_TOP, "INSERT INTO sale (id) VALUES (p);"],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
         what: "a new sale starts higher",
         schema: TOP,
         bodies: &["INSERT INTO sale (id, top) VALUES (p, 7);", RAISE_TOP],
@@ -383,10 +406,219 @@ const CASES: &[Case] = &[
         schema: SEATS,
         bodies: &[SELL, "UPDATE event SET seats = n WHERE id = p;"],
         confluent: false,
+        alone: "checked",
+        escrow: false,
+    },
+    Case {
+        what: "a value that no row may have",
+        schema: "CREATE TABLE item (id integer PRIMARY KEY, n integer NOT NULL);
+                 CREATE ASSERTION claim CHECK (NOT EXISTS (SELECT 1 FROM item WHERE n = 13));",
+        bodies: &["INSERT INTO item (id, n) VALUES (p, q);", "UPDATE item SET n = q WHERE id = p;"],
+        confluent: true,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "two conditions on one row, set apart",
+        schema: FRAGILE,
+        bodies: &["UPDATE item SET fragile = true WHERE id = p;", "UPDATE item SET n = q WHERE id = p;"],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "two conditions on one row, set apart: the other half",
+        schema: FRAGILE,
+        bodies: &["UPDATE item SET n = q WHERE id = p;", "UPDATE item SET fragile = true WHERE id = p;"],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "two conditions on one row, of which one never changes",
+        schema: FRAGILE,
+        bodies: &["UPDATE item SET n = q WHERE id = p;", "INSERT INTO item (id, n) VALUES (p, q);"],
+        confluent: true,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "a row against its parent, which does not change",
+        schema: CAPPED,
+        bodies: &[ADD, "INSERT INTO owner (id, cap) VALUES (p, q);"],
+        confluent: true,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "the parent itself comes before its rows",
+        schema: CAPPED,
+        bodies: &["INSERT INTO owner (id, cap) VALUES (p, q);", ADD],
+        confluent: true,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "a row against its parent, which changes",
+        schema: CAPPED,
+        bodies: &[ADD, "UPDATE owner SET cap = q WHERE id = p;"],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "a row against what may become its parent",
+        schema: CAPPED_WITHOUT_KEY,
+        bodies: &[ADD, "INSERT INTO owner (id, cap) VALUES (p, q);"],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "two rows of one table against each other",
+        schema: "CREATE TABLE item (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n integer NOT NULL);
+                 CREATE ASSERTION claim CHECK (NOT EXISTS (
+                     SELECT 1 FROM item AS a JOIN item AS b ON a.id <> b.id WHERE a.n = b.n));",
+        bodies: &["INSERT INTO item (n) VALUES (p);"],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "the highest of all rows below a bound: each of them is",
+        schema: HIGHEST,
+        bodies: &["INSERT INTO item (owner, amount) VALUES (p, q);", "UPDATE item SET amount = q WHERE id = p;"],
+        confluent: true,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "the highest of all rows below a bound, beside an increment",
+        schema: HIGHEST,
+        bodies: &["UPDATE item SET amount = q WHERE id = p;", "UPDATE item SET amount = amount + 1 WHERE id = p;"],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "a sum of all rows below a bound",
+        schema: SUM,
+        bodies: &["INSERT INTO item (owner, amount) VALUES (p, q);"],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "a sum of all rows below a bound, taken from",
+        schema: SUM,
+        bodies: &["IF q > 0 THEN RAISE EXCEPTION 'no'; END IF; UPDATE item SET amount = amount + q WHERE id = p;"],
+        confluent: true,
+        alone: "proved",
+        escrow: false,
+    },
+    Case {
+        what: "twice the count of a group, with HAVING",
+        schema: "CREATE TABLE item (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, owner integer NOT NULL);
+                 CREATE ASSERTION claim CHECK (NOT EXISTS (
+                     SELECT owner FROM item GROUP BY owner HAVING 2 * count(*) > 6));",
+        bodies: &["INSERT INTO item (owner) VALUES (p);"],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "a row moves to another group",
+        schema: "CREATE TABLE item (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, owner integer NOT NULL,
+                                    kind integer NOT NULL);
+                 CREATE ASSERTION claim CHECK (NOT EXISTS (
+                     SELECT owner FROM item WHERE kind = 1 GROUP BY owner HAVING count(*) > 3));",
+        bodies: &["UPDATE item SET kind = q WHERE id = p;"],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "an owner becomes active beside rows that come",
+        schema: ACTIVE,
+        bodies: &["UPDATE owner SET active = true WHERE id = p;", ADD],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "rows go, active or not",
+        schema: ACTIVE,
+        bodies: &[
+            "IF q > 0 THEN RAISE EXCEPTION 'no'; END IF; UPDATE item SET amount = amount + q WHERE id = p;",
+            "UPDATE owner SET active = true WHERE id = p;",
+        ],
+        confluent: true,
+        alone: "proved",
+        escrow: false,
+    },
+    Case {
+        what: "a sum at least a bound: NULL without rows",
+        schema: AT_LEAST,
+        bodies: &[
+            "IF q < 0 THEN RAISE EXCEPTION 'no'; END IF; INSERT INTO item (owner, amount) VALUES (p, q);",
+            "DELETE FROM item WHERE id = p;",
+        ],
+        confluent: false,
+        alone: "no",
+        escrow: false,
+    },
+    Case {
+        what: "a sum at least a bound, and no row goes",
+        schema: AT_LEAST,
+        bodies: &["IF q < 0 THEN RAISE EXCEPTION 'no'; END IF; INSERT INTO item (owner, amount) VALUES (p, q);"],
+        confluent: true,
         alone: "no",
         escrow: false,
     },
 ];
+
+const FRAGILE: &str = "
+    CREATE TABLE item (id integer PRIMARY KEY, n integer NOT NULL, fragile boolean NOT NULL DEFAULT false);
+    CREATE ASSERTION claim CHECK (NOT EXISTS (SELECT 1 FROM item WHERE fragile AND abs(n) > 5));";
+
+const CAPPED: &str = "
+    CREATE TABLE owner (id integer PRIMARY KEY, cap integer NOT NULL);
+    CREATE TABLE item (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+                       owner integer NOT NULL REFERENCES owner, amount integer NOT NULL);
+    CREATE ASSERTION claim CHECK (NOT EXISTS (
+        SELECT 1 FROM item JOIN owner ON owner.id = item.owner WHERE item.amount > owner.cap));";
+
+const CAPPED_WITHOUT_KEY: &str = "
+    CREATE TABLE owner (id integer PRIMARY KEY, cap integer NOT NULL);
+    CREATE TABLE item (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+                       owner integer NOT NULL, amount integer NOT NULL);
+    CREATE ASSERTION claim CHECK (NOT EXISTS (
+        SELECT 1 FROM item JOIN owner ON owner.id = item.owner WHERE item.amount > owner.cap));";
+
+const ADD: &str = "INSERT INTO item (owner, amount) VALUES (p, q);";
+
+const HIGHEST: &str = "
+    CREATE TABLE item (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, owner integer NOT NULL,
+                       amount integer NOT NULL);
+    CREATE ASSERTION claim CHECK ((SELECT max(amount) FROM item) <= 100);";
+
+const SUM: &str = "
+    CREATE TABLE item (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, owner integer NOT NULL,
+                       amount integer NOT NULL);
+    CREATE ASSERTION claim CHECK ((SELECT sum(amount) FROM item) <= 100);";
+
+const AT_LEAST: &str = "
+    CREATE TABLE item (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, owner integer NOT NULL,
+                       amount integer NOT NULL);
+    CREATE ASSERTION claim CHECK (NOT EXISTS (
+        SELECT owner FROM item GROUP BY owner HAVING sum(amount) < 10));";
+
+const ACTIVE: &str = "
+    CREATE TABLE owner (id integer PRIMARY KEY, active boolean NOT NULL);
+    CREATE TABLE item (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, owner integer NOT NULL,
+                       amount integer NOT NULL);
+    CREATE ASSERTION claim CHECK (NOT EXISTS (SELECT 1 FROM owner WHERE active AND
+        (SELECT coalesce(sum(amount), 0) FROM item WHERE item.owner = owner.id) > 10));";
 
 fn source(case: &Case) -> String {
     let mut text = case.schema.to_string();

@@ -1,7 +1,5 @@
 //! Equalities and bounds as weighted sums of columns and aggregates, or a column as the highest of some rows.
 
-use std::collections::BTreeSet;
-
 use weir_sql::bound::{Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, Select};
 use weir_sql::walk::{conjuncts, uncast};
 
@@ -63,9 +61,15 @@ impl<'a> Builder<'a> {
             }
             ExprKind::Negate(inner) => self.linear(inner, -sign, atoms),
             ExprKind::Coalesce(list) => match list.as_slice() {
-                [first, second] if integer(second) == Some(0) => self.linear(first, sign, atoms),
+                [first, second] if integer(second) == Some(0) => {
+                    let before = atoms.len();
+                    self.linear(first, sign, atoms) && zero_if_none(&mut atoms[before..])
+                }
                 _ => false,
             },
+            ExprKind::Binary { op: BinaryOp::Multiply, left, right } => {
+                factor(left, right, sign).is_some_and(|(factor, other)| self.linear(other, factor, atoms))
+            }
             ExprKind::Column { relation, column } => match self.derived.get(relation) {
                 None => {
                     atoms.push((sign, Atom::Column((*relation, *column))));
@@ -110,9 +114,14 @@ impl<'a> Builder<'a> {
             }
             ExprKind::Negate(inner) => self.linear_in(inner, -sign, select, atoms),
             ExprKind::Coalesce(list) => match list.as_slice() {
-                [first, second] if integer(second) == Some(0) => self.linear_in(first, sign, select, atoms),
+                [first, second] if integer(second) == Some(0) => {
+                    let before = atoms.len();
+                    self.linear_in(first, sign, select, atoms) && zero_if_none(&mut atoms[before..])
+                }
                 _ => false,
             },
+            ExprKind::Binary { op: BinaryOp::Multiply, left, right } => factor(left, right, sign)
+                .is_some_and(|(factor, other)| self.linear_in(other, factor, select, atoms)),
             _ => self.linear(expr, sign, atoms),
         }
     }
@@ -125,21 +134,18 @@ impl<'a> Builder<'a> {
         }
         let mut group = match select {
             Some(select) => self.group_of_select(select),
-            None => Group { function: None, argument: None, tables: Vec::new(), filters: Vec::new() },
+            None => Group {
+                function: None,
+                argument: None,
+                tables: Vec::new(),
+                filters: Vec::new(),
+                keys: Vec::new(),
+                zero_if_none: false,
+            },
         };
         group.function = Some(aggregate.function);
         group.argument = aggregate.args.first();
         group.filters.extend(aggregate.filter.iter().flat_map(conjuncts));
-        if let (None, Some(argument)) = (select, group.argument) {
-            let mut relations = BTreeSet::new();
-            weir_sql::walk::columns(argument, &mut |relation, _| {
-                relations.insert(relation);
-            });
-            group.tables = relations
-                .iter()
-                .filter_map(|relation| Some((*relation, *self.tables.get(relation)?)))
-                .collect();
-        }
         Some(group)
     }
 }
@@ -147,4 +153,24 @@ impl<'a> Builder<'a> {
 fn is_extreme(atom: &Atom<'_>) -> bool {
     use AggregateFunction::{Maximum, Minimum};
     matches!(atom, Atom::Aggregate(group) if matches!(group.function, Some(Maximum | Minimum)))
+}
+
+/// `coalesce(…, 0)` around them; false where NULL makes more than one of them 0 together.
+fn zero_if_none(atoms: &mut [(i64, Atom<'_>)]) -> bool {
+    match atoms {
+        [(_, Atom::Aggregate(group))] => group.zero_if_none = true,
+        [] | [(_, Atom::Column(_))] => {}
+        _ => return false,
+    }
+    true
+}
+
+/// One of the two is an integer: it times the weight, and the other.
+fn factor<'a>(left: &'a Expr, right: &'a Expr, weight: i64) -> Option<(i64, &'a Expr)> {
+    let (number, other) = match (integer(left), integer(right)) {
+        (Some(number), None) => (number, right),
+        (None, Some(number)) => (number, left),
+        _ => return None,
+    };
+    Some((number.checked_mul(weight)?, other))
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use weir_sql::bound::AggregateFunction;
+use weir_sql::bound::{AggregateFunction, Expr, RelationId};
 
 use super::extreme::{self, Extreme};
-use super::{Outcome, combine, dense, fact, record, sum};
+use super::rows::Rows;
+use super::{Outcome, applies, combine, dense, fact, record, sum, total};
 use crate::assertion::{Atom, Claim, Clause, Shape};
 use crate::effects::Write;
 use crate::world::World;
@@ -40,25 +41,60 @@ fn clause_outcome(
     procedure: usize,
     touching: &[&Write],
 ) -> Option<Outcome> {
+    let applies =
+        |atoms, outcome, widens| applies::judge(world, shape, clause, atoms, procedure, outcome, widens);
     match &clause.claim {
-        Claim::Equality(atoms) if is_dense(atoms) => dense::judge(world, shape, clause, atoms, procedure),
-        Claim::Equality(atoms) => sum::equality(world, shape, clause, atoms, procedure),
-        Claim::Extreme(claim) => match Extreme::of(world, shape, claim) {
-            Some(extreme) => extreme::judge(world, shape, &extreme, procedure),
-            None => dense::judge(world, shape, clause, &claim.atoms, procedure),
+        Claim::Equality(atoms) if is_dense(atoms) => {
+            applies(atoms, dense::judge(world, shape, clause, atoms, procedure), false)
+        }
+        Claim::Equality(atoms) => {
+            applies(atoms, sum::equality(world, shape, clause, atoms, procedure), false)
+        }
+        Claim::Extreme(claim) => {
+            let outcome = match Extreme::of(world, shape, claim) {
+                Some(extreme) => extreme::judge(world, shape, &extreme, procedure),
+                None => dense::judge(world, shape, clause, &claim.atoms, procedure),
+            };
+            applies(&claim.atoms, outcome, false)
+        }
+        Claim::AtLeast(atoms) => match Rows::of_extreme(shape, &clause.scope, &clause.conditions, atoms) {
+            Some(rows) => rows.judge(world, procedure, touching),
+            None => applies(atoms, total::judge(world, shape, atoms, procedure), true),
         },
-        Claim::AtLeast(atoms) => sum::at_least(world, shape, clause, atoms, procedure),
         Claim::NotTogether(facts) => fact::judge(world, shape, clause, facts, procedure),
         Claim::Row(relation, violation) => {
             let table = shape.table(*relation)?;
-            record::condition(world, table, violation, true, procedure)
+            match clause.conditions.is_empty() && clause.scope == [*relation] {
+                true => record::condition(world, table, violation, true, procedure),
+                false => several_rows(world, shape, clause, &[*relation], &[violation], procedure, touching),
+            }
         }
-        Claim::Opaque => Some(Outcome::undecided(
-            operations(world, touching),
-            "No rule knows an assertion of this shape; it is kept by running the transaction in order.",
-        )),
+        Claim::Rows(relations, violation) => {
+            several_rows(world, shape, clause, relations, violation, procedure, touching)
+        }
+        Claim::Opaque => Some(Outcome::undecided(operations(world, touching), NO_RULE)),
     }
 }
+
+fn several_rows(
+    world: &World<'_>,
+    shape: &Shape<'_>,
+    clause: &Clause<'_>,
+    relations: &[RelationId],
+    violation: &[&Expr],
+    procedure: usize,
+    touching: &[&Write],
+) -> Option<Outcome> {
+    let relations = clause.scope.iter().chain(relations).copied();
+    let conditions = clause.conditions.iter().chain(violation).copied();
+    match Rows::of(shape, relations, conditions.collect()) {
+        Some(rows) => rows.judge(world, procedure, touching),
+        None => Some(Outcome::undecided(operations(world, touching), NO_RULE)),
+    }
+}
+
+const NO_RULE: &str =
+    "No rule knows an assertion of this shape; it is kept by running the transaction in order.";
 
 fn is_dense(atoms: &[(i64, Atom<'_>)]) -> bool {
     use AggregateFunction::{Maximum, Minimum};

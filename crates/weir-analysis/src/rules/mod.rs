@@ -3,6 +3,7 @@
 //! A rule that finds nothing to say returns an assumption: it says so, and the transaction is treated as
 //! needing coordination.
 
+mod applies;
 mod assertion;
 mod balance;
 mod bound;
@@ -15,7 +16,9 @@ mod foreign_key;
 mod margin;
 mod record;
 mod relevance;
+mod rows;
 mod sum;
+mod total;
 mod unique;
 
 use weir_sql::Span;

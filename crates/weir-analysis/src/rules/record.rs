@@ -6,7 +6,8 @@ use weir_sql::bound::Expr;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::{self, conjuncts};
 
-use super::{Outcome, bound, combine, describe, margin};
+use super::bound::{self, Bound};
+use super::{Outcome, combine, describe, margin};
 use crate::effects::{ColumnOperation, Operation, Term, TermId, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::World;
@@ -61,8 +62,12 @@ pub fn never_null(world: &World<'_>, procedure: usize, term: TermId) -> bool {
 
 pub fn check(world: &World<'_>, table: TableId, check: usize, procedure: usize) -> Option<Outcome> {
     let expr = &world.table(table).checks[check].expr;
-    let outcomes =
-        conjuncts(expr).into_iter().filter_map(|part| condition(world, table, part, false, procedure));
+    let outcomes = conjuncts(expr).into_iter().filter_map(|part| {
+        let outcome = condition(world, table, part, false, procedure)?;
+        // Whether two branches fit or not, each row that is written is checked.
+        let alone = if outcome.alone == Alone::No { Alone::Checked } else { outcome.alone };
+        Some(outcome.alone(alone))
+    });
     combine(outcomes.collect())
 }
 
@@ -78,6 +83,34 @@ pub fn condition(
     walk::columns(expr, &mut |_, column| {
         columns.insert(column);
     });
+    let form = Form {
+        bound: bound::of(expr, negated, &mutable(world, table, &columns)),
+        margin: margin::of(expr, negated),
+    };
+    of_columns(world, table, &columns, &form, procedure)
+}
+
+/// What is known of a condition besides the columns that it reads.
+#[derive(Default)]
+pub struct Form {
+    /// How it bounds the only column of the row that changes.
+    pub bound: Option<Bound>,
+    /// The columns that it compares, with their weights.
+    pub margin: Option<Vec<(i64, ColumnIndex)>>,
+}
+
+pub fn mutable(world: &World<'_>, table: TableId, columns: &BTreeSet<ColumnIndex>) -> Vec<ColumnIndex> {
+    columns.iter().copied().filter(|&column| !world.is_immutable(table, column)).collect()
+}
+
+/// A condition that reads these columns of one row of the table, and otherwise what never changes.
+pub fn of_columns(
+    world: &World<'_>,
+    table: TableId,
+    columns: &BTreeSet<ColumnIndex>,
+    form: &Form,
+    procedure: usize,
+) -> Option<Outcome> {
     let mut outcomes = Vec::new();
     for write in world.effects[procedure].writes.iter().filter(|write| write.table == table) {
         if write.is_insert() {
@@ -87,30 +120,27 @@ pub fn condition(
         let updated: Vec<(ColumnIndex, ColumnOperation)> =
             write.updates().iter().copied().filter(|(column, _)| columns.contains(column)).collect();
         if !updated.is_empty() {
-            outcomes.push(update(world, table, expr, negated, &columns, procedure, write, &updated));
+            outcomes.push(update(world, table, form, columns, procedure, write, &updated));
         }
     }
     combine(outcomes)
 }
 
-#[allow(clippy::too_many_arguments)]
 fn update(
     world: &World<'_>,
     table: TableId,
-    expr: &Expr,
-    negated: bool,
+    form: &Form,
     columns: &BTreeSet<ColumnIndex>,
     procedure: usize,
     write: &Write,
     updated: &[(ColumnIndex, ColumnOperation)],
 ) -> Outcome {
-    let mutable: Vec<ColumnIndex> =
-        columns.iter().copied().filter(|&column| !world.is_immutable(table, column)).collect();
-    if let (&[column], Some(bound)) = (mutable.as_slice(), bound::of(expr, negated, &mutable)) {
+    let mutable = mutable(world, table, columns);
+    if let (&[column], Some(bound)) = (mutable.as_slice(), form.bound) {
         return bound::judge(world, table, column, bound, procedure, write);
     }
-    if let Some(weights) = margin::of(expr, negated)
-        && let Some(outcome) = margin::judge(world, table, &weights, procedure, write)
+    if let Some(weights) = &form.margin
+        && let Some(outcome) = margin::judge(world, table, weights, procedure, write)
     {
         return outcome;
     }

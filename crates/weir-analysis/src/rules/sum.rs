@@ -1,4 +1,4 @@
-//! Equalities and inequalities between counters, sums and counts.
+//! Equalities between counters, sums and counts.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use weir_sql::walk::{self, uncast};
 
 use super::{Outcome, assertion, balance, claim_guard};
 use crate::assertion::{Atom, Clause, Group, Shape};
-use crate::effects::{ColumnOperation, Sign, Write};
+use crate::effects::{ColumnOperation, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::{ClaimedRow, KeySource, World};
 
@@ -75,7 +75,7 @@ fn existing(outcome: Outcome, touching: &[&Write]) -> Outcome {
 }
 
 /// Writes that move one of the atoms.
-fn touching<'a>(
+pub(super) fn touching<'a>(
     world: &World<'a>,
     shape: &Shape<'_>,
     atoms: &[(i64, Atom<'_>)],
@@ -113,7 +113,7 @@ fn touching<'a>(
 }
 
 /// Columns of one relation that decide what a group sums.
-fn columns_in(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnIndex> {
+pub(super) fn columns_in(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnIndex> {
     let mut columns = BTreeSet::new();
     let mut note = |of: RelationId, column| {
         if of == relation {
@@ -122,11 +122,12 @@ fn columns_in(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnIndex> 
     };
     group.filters.iter().for_each(|filter| walk::columns(filter, &mut note));
     group.argument.iter().for_each(|argument| walk::columns(argument, &mut note));
+    group.keys.iter().for_each(|key| walk::columns(key, &mut note));
     columns
 }
 
 /// The summed column, if the argument is one plain column that no filter mentions.
-fn summed_column(group: &Group<'_>, relation: RelationId) -> Option<ColumnIndex> {
+pub(super) fn summed_column(group: &Group<'_>, relation: RelationId) -> Option<ColumnIndex> {
     let ExprKind::Column { relation: of, column } = uncast(group.argument?).kind else { return None };
     let mut filtered = false;
     let mut note = |r: RelationId, c: ColumnIndex| filtered |= r == relation && c == column;
@@ -333,83 +334,5 @@ impl Judge<'_, '_> {
             ),
         };
         self.flaw(Rule::TakenTwice, because)
-    }
-}
-
-/// A sum that stays at or above a value: does the transaction only widen the margin?
-pub fn at_least(
-    world: &World<'_>,
-    shape: &Shape<'_>,
-    _clause: &Clause<'_>,
-    atoms: &[(i64, Atom<'_>)],
-    procedure: usize,
-) -> Option<Outcome> {
-    let touching = touching(world, shape, atoms, procedure);
-    if touching.is_empty() {
-        return None;
-    }
-    let operation = assertion::operations(world, &touching);
-    let narrows = touching.iter().any(|write| {
-        atoms.iter().any(|(weight, atom)| may_lower(world, shape, procedure, *weight, atom, write))
-    });
-    Some(if narrows {
-        let because = "Each branch uses up what is left of the margin; together they use more than there is.";
-        Outcome::no(Rule::MarginUsed, procedure, operation, because).alone(Alone::No)
-    } else {
-        let because = "It can only widen the margin, and merged changes widen it further.";
-        Outcome::yes(Rule::MarginWider, operation, because).proved()
-    })
-}
-
-fn may_lower(
-    world: &World<'_>,
-    shape: &Shape<'_>,
-    procedure: usize,
-    weight: i64,
-    atom: &Atom<'_>,
-    write: &Write,
-) -> bool {
-    let effects = &world.effects[procedure];
-    let lowers = |sign: Sign| if weight > 0 { sign.negative } else { sign.positive };
-    match atom {
-        Atom::Column((relation, column)) if shape.table(*relation) == Some(write.table) => {
-            match write.update_of(*column) {
-                None => false,
-                Some(ColumnOperation::Add(delta)) => lowers(effects.terms.sign(delta)),
-                Some(ColumnOperation::Max(_)) => weight < 0,
-                Some(ColumnOperation::Min(_)) => weight > 0,
-                Some(_) => true,
-            }
-        }
-        Atom::Column(_) => false,
-        Atom::Aggregate(group) => group.tables.iter().any(|&(relation, table)| {
-            if table != write.table {
-                return false;
-            }
-            let counts = group.function == Some(AggregateFunction::Count);
-            let change = match &write.operation {
-                crate::effects::Operation::Insert { values, .. } => match summed_column(group, relation) {
-                    Some(column) => effects.terms.sign(values[column]),
-                    None if counts => Sign::of_integer(1),
-                    None => Sign::ANY,
-                },
-                crate::effects::Operation::Delete { .. } if counts => Sign::of_integer(-1),
-                crate::effects::Operation::Delete { .. } => Sign::ANY,
-                crate::effects::Operation::Update { .. } => {
-                    let summed = summed_column(group, relation);
-                    let relevant = columns_in(group, relation);
-                    let changes = relevant.into_iter().filter_map(|column| {
-                        Some(match write.update_of(column)? {
-                            ColumnOperation::Add(delta) if summed == Some(column) => {
-                                effects.terms.sign(delta)
-                            }
-                            _ => Sign::ANY,
-                        })
-                    });
-                    changes.reduce(Sign::or).unwrap_or(Sign::of_integer(0))
-                }
-            };
-            lowers(change)
-        }),
     }
 }

@@ -1,0 +1,142 @@
+//! Inequalities between counters, sums and counts: `sum(amount) <= capacity`, `count(*) <= 5`.
+//!
+//! The difference between the two sides is the margin. A transaction of which every write can only widen it is
+//! confluent whatever else happens, overwriting included: what of it is still there in the merge widens. One
+//! thing is no question of margins: a sum over no rows is NULL, which breaks nothing, so the first row may meet
+//! in the merge what nobody has compared with any.
+
+use weir_sql::bound::AggregateFunction;
+
+use super::{Outcome, assertion, sum};
+use crate::assertion::{Atom, Group, Shape};
+use crate::effects::{ColumnOperation, Operation, Sign, Write};
+use crate::verdict::{Alone, Rule};
+use crate::world::World;
+
+pub fn judge(
+    world: &World<'_>,
+    shape: &Shape<'_>,
+    atoms: &[(i64, Atom<'_>)],
+    procedure: usize,
+) -> Option<Outcome> {
+    let touching = sum::touching(world, shape, atoms, procedure);
+    if touching.is_empty() {
+        return None;
+    }
+    let operation = assertion::operations(world, &touching);
+    let narrows = touching.iter().any(|write| {
+        atoms.iter().any(|(weight, atom)| may_lower(world, shape, procedure, *weight, atom, write))
+    });
+    if narrows {
+        let because = "Each branch uses up what is left of the margin; together they use more than there is.";
+        return Some(Outcome::no(Rule::MarginUsed, procedure, operation, because).alone(Alone::No));
+    }
+    let begins = touching.iter().any(|write| begins(shape, atoms, write));
+    if begins && let Some(with) = may_be_none(world, shape, atoms) {
+        let because = "A sum over no rows is NULL and breaks nothing; beside the first row it might. With \
+                       coalesce(…, 0) it would be a number from the beginning.";
+        return Some(Outcome { with: Some(with), ..Outcome::undecided(operation, because) });
+    }
+    let because = "It can only widen the margin, and merged changes widen it further.";
+    let outcome = Outcome::yes(Rule::MarginWider, operation, because);
+    Some(if begins { outcome.alone(Alone::No) } else { outcome.proved() })
+}
+
+/// It may bring the first row of a sum, or a row that has a margin of its own.
+fn begins(shape: &Shape<'_>, atoms: &[(i64, Atom<'_>)], write: &Write) -> bool {
+    atoms.iter().any(|(_, atom)| match atom {
+        Atom::Column((relation, _)) => write.is_insert() && shape.table(*relation) == Some(write.table),
+        Atom::Aggregate(group) => is_null_if_none(group) && moves(group, write, Write::is_insert),
+    })
+}
+
+/// Somebody takes rows of a sum away that is NULL without any, or changes what it is compared with.
+fn may_be_none(world: &World<'_>, shape: &Shape<'_>, atoms: &[(i64, Atom<'_>)]) -> Option<usize> {
+    let changes = |atom: &Atom<'_>, write: &Write| match atom {
+        Atom::Column((relation, column)) => {
+            shape.table(*relation) == Some(write.table) && write.update_of(*column).is_some()
+        }
+        Atom::Aggregate(group) if is_null_if_none(group) && atoms.len() == 1 => {
+            moves(group, write, Write::is_delete)
+        }
+        Atom::Aggregate(group) => group.tables.iter().any(|(_, table)| *table == write.table),
+    };
+    if !atoms.iter().any(|(_, atom)| matches!(atom, Atom::Aggregate(group) if is_null_if_none(group))) {
+        return None;
+    }
+    let mut found = world.writes().filter(|(_, write)| atoms.iter().any(|(_, atom)| changes(atom, write)));
+    found.next().map(|(procedure, _)| procedure)
+}
+
+/// An aggregate without coalesce around it.
+pub(super) fn is_null_if_none(group: &Group<'_>) -> bool {
+    group.function != Some(AggregateFunction::Count) && !group.zero_if_none
+}
+
+/// It makes a row part of the group, or takes one out of it, by existence or by the columns that select.
+fn moves(group: &Group<'_>, write: &Write, existence: impl Fn(&Write) -> bool) -> bool {
+    group.tables.iter().filter(|(_, table)| *table == write.table).any(|&(relation, _)| {
+        let summed = sum::summed_column(group, relation);
+        let mut selecting = sum::columns_in(group, relation);
+        selecting.retain(|column| Some(*column) != summed);
+        existence(write) || selecting.iter().any(|column| write.update_of(*column).is_some())
+    })
+}
+
+fn may_lower(
+    world: &World<'_>,
+    shape: &Shape<'_>,
+    procedure: usize,
+    weight: i64,
+    atom: &Atom<'_>,
+    write: &Write,
+) -> bool {
+    let effects = &world.effects[procedure];
+    let lowers = |sign: Sign| if weight > 0 { sign.negative } else { sign.positive };
+    match atom {
+        Atom::Column((relation, column)) if shape.table(*relation) == Some(write.table) => {
+            match write.update_of(*column) {
+                None => false,
+                Some(ColumnOperation::Add(delta)) => lowers(effects.terms.sign(delta)),
+                Some(ColumnOperation::Max(_)) => weight < 0,
+                Some(ColumnOperation::Min(_)) => weight > 0,
+                Some(_) => true,
+            }
+        }
+        Atom::Column(_) => false,
+        Atom::Aggregate(group) => {
+            let tables = group.tables.iter().filter(|(_, table)| *table == write.table);
+            tables.map(|&(relation, _)| change(world, procedure, group, relation, write)).any(lowers)
+        }
+    }
+}
+
+/// How one write may change an aggregate.
+fn change(
+    world: &World<'_>,
+    procedure: usize,
+    group: &Group<'_>,
+    relation: weir_sql::bound::RelationId,
+    write: &Write,
+) -> Sign {
+    use AggregateFunction::{Count, Maximum, Minimum};
+    let terms = &world.effects[procedure].terms;
+    let summed = sum::summed_column(group, relation);
+    let existence = match (&write.operation, group.function, summed) {
+        (Operation::Insert { values, .. }, _, Some(column)) => terms.sign(values[column]),
+        (Operation::Insert { .. }, Some(Count | Maximum), _) => Sign::NOT_NEGATIVE,
+        (Operation::Insert { .. }, Some(Minimum), _) => Sign::NOT_POSITIVE,
+        (Operation::Delete { .. }, Some(Count | Maximum), _) => Sign::NOT_POSITIVE,
+        (Operation::Delete { .. }, Some(Minimum), _) => Sign::NOT_NEGATIVE,
+        (Operation::Update { .. }, ..) => Sign::of_integer(0),
+        _ => Sign::ANY,
+    };
+    // Of an upsert both may happen.
+    let changed = sum::columns_in(group, relation).into_iter().filter_map(|column| {
+        Some(match write.update_of(column)? {
+            ColumnOperation::Add(delta) if summed == Some(column) => terms.sign(delta),
+            _ => Sign::ANY,
+        })
+    });
+    changed.fold(existence, Sign::or)
+}
