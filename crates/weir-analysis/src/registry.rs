@@ -42,6 +42,8 @@ pub const KINDS: &[Kind] = &[
     // Conditions on one record.
     kind("WEIR-R01", "record-skew"),
     kind("WEIR-R02", "per-record"),
+    kind("WEIR-R03", "list-mutated"),
+    kind("WEIR-R04", "list-member"),
     // Bounds of counters.
     kind("WEIR-B01", "bound-toward"),
     kind("WEIR-B02", "bound-avoid"),

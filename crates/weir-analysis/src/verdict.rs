@@ -62,6 +62,13 @@ pub enum Rule {
     /// The counterpart of [`Rule::PerRecord`]: two transactions each write some of the columns that the
     /// condition compares; the merged record has one's half and the other's, which neither has checked.
     RecordSkew,
+    /// Table 2, `[NOT] CONTAINS` under anything. Appending, prepending and removing a value each make an element
+    /// present, absent, or leave it, whatever else is in the list. None that a valid branch has run makes the
+    /// element what it must not be from a list in which it is right, so neither does any order of them.
+    ListMember,
+    /// Table 2, HEAD=, TAIL= and length= under mutation: what is at an end, and how much there is, depends on
+    /// what the other branch has put in or taken out.
+    ListMutated,
     /// Table 2, uniqueness, choose a specific value: both branches choose the same one (§5.1).
     UniqueChosen,
     /// Table 2, uniqueness, choose some value: values come from disjoint shares of the name space (§5.1).

@@ -410,6 +410,27 @@ const CASES: &[Case] = &[
         escrow: false,
     },
     Case {
+        what: "an element of a list, beside a change that is none of a list's",
+        schema: "CREATE TABLE list (id integer PRIMARY KEY, items integer[] NOT NULL,
+                                    CONSTRAINT claim CHECK (5 = ANY (items)));",
+        bodies: &[
+            "UPDATE list SET items = array_append(items, q) WHERE id = p;",
+            "UPDATE list SET items = items[2:] WHERE id = p;",
+        ],
+        confluent: false,
+        alone: "checked",
+        escrow: false,
+    },
+    Case {
+        what: "an element of a list that may be NULL",
+        schema: "CREATE TABLE list (id integer PRIMARY KEY, items integer[],
+                                    CONSTRAINT claim CHECK (5 = ANY (items)));",
+        bodies: &["UPDATE list SET items = array_append(items, q) WHERE id = p;"],
+        confluent: false,
+        alone: "checked",
+        escrow: false,
+    },
+    Case {
         what: "a value that no row may have",
         schema: "CREATE TABLE item (id integer PRIMARY KEY, n integer NOT NULL);
                  CREATE ASSERTION claim CHECK (NOT EXISTS (SELECT 1 FROM item WHERE n = 13));",

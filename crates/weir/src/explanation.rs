@@ -183,6 +183,20 @@ pub const EXPLANATIONS: &[Explanation] = &[
         "If a short overdraft is fine, drop the check and look at it later.",
     ),
     explain(
+        "list-mutated",
+        "what is first, last or how much depends on what both branches do to a list",
+        "HEAD=, TAIL= and length= of a list that is appended to or taken from: each branch keeps the condition, both together do not.",
+        "CHECK (cardinality(tags) = 3): each branch takes one tag out and puts another one in; if it is the same that goes, four are left.",
+        "Keep the elements as rows of a table, or ask only whether an element is in it.",
+    ),
+    explain(
+        "list-member",
+        "whether an element is in a list, whatever is done to the list",
+        "Appending, prepending and removing a value leave the other elements as they are, so an element that each branch has kept is kept by both.",
+        "CHECK ('all' = ANY (tags)) under array_append and array_remove.",
+        NOTHING,
+    ),
+    explain(
         "bound-avoid",
         "deltas may together meet the one value that is forbidden",
         "Each branch misses it; their sum may hit it.",

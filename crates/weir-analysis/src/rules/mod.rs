@@ -13,6 +13,7 @@ mod derived;
 mod extreme;
 mod fact;
 mod foreign_key;
+mod list;
 mod margin;
 mod record;
 mod relevance;

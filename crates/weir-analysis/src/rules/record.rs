@@ -7,6 +7,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::{self, conjuncts};
 
 use super::bound::{self, Bound};
+use super::list::{self, List};
 use super::{Outcome, combine, describe, margin};
 use crate::effects::{ColumnOperation, Operation, Term, TermId, Write};
 use crate::verdict::{Alone, Rule};
@@ -83,9 +84,11 @@ pub fn condition(
     walk::columns(expr, &mut |_, column| {
         columns.insert(column);
     });
+    let mutable = mutable(world, table, &columns);
     let form = Form {
-        bound: bound::of(expr, negated, &mutable(world, table, &columns)),
+        bound: bound::of(expr, negated, &mutable),
         margin: margin::of(expr, negated),
+        list: list::of(expr, negated, &mutable),
     };
     of_columns(world, table, &columns, &form, procedure)
 }
@@ -97,6 +100,7 @@ pub struct Form {
     pub bound: Option<Bound>,
     /// The columns that it compares, with their weights.
     pub margin: Option<Vec<(i64, ColumnIndex)>>,
+    pub list: Option<List>,
 }
 
 pub fn mutable(world: &World<'_>, table: TableId, columns: &BTreeSet<ColumnIndex>) -> Vec<ColumnIndex> {
@@ -136,6 +140,11 @@ fn update(
     updated: &[(ColumnIndex, ColumnOperation)],
 ) -> Outcome {
     let mutable = mutable(world, table, columns);
+    if let (&[column], Some(list)) = (mutable.as_slice(), form.list)
+        && let Some(outcome) = list::judge(world, table, column, list, procedure, write)
+    {
+        return outcome;
+    }
     if let (&[column], Some(bound)) = (mutable.as_slice(), form.bound) {
         return bound::judge(world, table, column, bound, procedure, write);
     }

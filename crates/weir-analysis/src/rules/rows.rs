@@ -168,7 +168,7 @@ impl<'e> Rows<'e> {
                            the other; no rule says that they fit.";
             return Some(Outcome::undecided(operation, because));
         };
-        let form = Form { bound: self.bound(world, driver), margin: None };
+        let form = Form { bound: self.bound(world, driver), ..Form::default() };
         let judged = record::of_columns(world, self.table(driver), &self.columns(driver), &form, procedure);
         let because = "The rows that it writes are there before any row that refers to them.";
         let outcome = judged.unwrap_or_else(|| Outcome::yes(Rule::PerRecord, operation, because));

@@ -22,6 +22,19 @@ const PARTS: &[(&str, &str, &[&str])] = &[
         &["UPDATE range SET low = m WHERE id = p;", "UPDATE range SET high = m WHERE id = p;"],
     ),
     (
+        "a list of a fixed length",
+        "CREATE TABLE list (id integer PRIMARY KEY, items integer[] NOT NULL, CONSTRAINT one CHECK (cardinality(items) = 1));",
+        &["UPDATE list SET items = array_append(array_remove(items, q), m) WHERE id = p;"],
+    ),
+    (
+        "a list without an element",
+        "CREATE TABLE list (id integer PRIMARY KEY, items integer[] NOT NULL, CONSTRAINT none CHECK (1 <> ALL (items)));",
+        &[
+            "UPDATE list SET items = array_append(items, q) WHERE id = p;",
+            "UPDATE list SET items = array_remove(items, m) WHERE id = p;",
+        ],
+    ),
+    (
         "a total is overwritten",
         "CREATE TABLE owner (id integer PRIMARY KEY, total integer NOT NULL DEFAULT 0);
          CREATE TABLE item (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, owner integer NOT NULL, a integer NOT NULL);
