@@ -439,6 +439,7 @@ SELECT a FROM r WHERE 1 / (a - 1) > 0 AND a > 1
 SELECT (SELECT 1 WHERE false), EXISTS (SELECT 1 FROM r), NOT EXISTS (SELECT 1 FROM r)
 SELECT a, CASE WHEN c IS NULL THEN 'none' WHEN c > 3 THEN 'many' ELSE 'few' END FROM r ORDER BY a
 SELECT sum(CASE WHEN c > 1 THEN b ELSE 0 END), count(NULLIF(b, 1)) FROM r
+SELECT a, CASE c WHEN 3 THEN 'three' WHEN 1 THEN 'one' WHEN 3 THEN 'never' ELSE 'other' END, CASE c WHEN 1 THEN a END, CASE a WHEN 1 THEN 1 WHEN 2 THEN 1 / (a - 2) END FROM r WHERE a <> 2 ORDER BY a
 SELECT (SELECT sum(s.b) FROM s WHERE s.a = r.a) + (SELECT count(*) FROM u WHERE u.a = r.a) FROM r ORDER BY 1
 SELECT r.b, sum(r.a + s.b) FROM r, s WHERE r.c = s.c GROUP BY r.b ORDER BY r.b
 SELECT NOT EXISTS (SELECT 1 FROM r WHERE c <> (SELECT count(*) FROM s WHERE s.a = r.a))

@@ -100,6 +100,7 @@ pub(super) fn assign_element(
     value: Value,
 ) -> Result<(), SqlError> {
     const ELEMENTS_MAX: i64 = 134_217_727;
+    const FIRST_ROOM: usize = 16;
     let at = match index {
         Value::Int(at) if (1..=ELEMENTS_MAX).contains(&at) => at as usize,
         Value::Int(at) if at < 1 => {
@@ -133,6 +134,10 @@ pub(super) fn assign_element(
     match array.values.get_mut(at - 1) {
         Some(element) => element.put(value),
         None => {
+            // Arrays are mostly built element by element.
+            if array.values.is_empty() {
+                array.values.reserve(at.max(FIRST_ROOM));
+            }
             if array.values.len() < at - 1 {
                 array.values.resize(at - 1, Value::Null);
             }

@@ -5,10 +5,11 @@ use weir_types::operator::{self, BinaryOp, Comparison};
 use weir_types::pattern::LikePattern;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, CompiledExpr, Like, Slice};
+use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, CompiledExpr, Like, Slice, Switch};
 use crate::exec::aggregate::CompiledAggregate;
 use crate::exec::compiler::Compiler;
 use crate::exec::query::subquery::{ArraySubquery, ExistsSubquery, QuantifiedSubquery, ScalarSubquery};
+use crate::exec::slots::Slot;
 
 impl CompiledExpr {
     /// The columns that it uses must have been noted with the allocator, as `begin_statement` does.
@@ -262,8 +263,29 @@ fn case(
     for (condition, value) in whens {
         compiled.push((CompiledExpr::compile(condition, compiler)?, CompiledExpr::compile(value, compiler)?));
     }
-    let otherwise = otherwise.map(|value| boxed(value, compiler)).transpose()?;
-    Ok(CompiledExpr::Case { whens: compiled, otherwise })
+    let otherwise = otherwise.map(|value| CompiledExpr::compile(value, compiler)).transpose()?;
+    if let Some(operand) = switched(&compiled) {
+        let arms = compiled.into_iter().filter_map(|(condition, value)| Some((arm(&condition)?.1, value)));
+        return Ok(CompiledExpr::Switch(Box::new(Switch { operand, arms: arms.collect(), otherwise })));
+    }
+    Ok(CompiledExpr::Case { whens: compiled, otherwise: otherwise.map(Box::new) })
+}
+
+/// The variable that all conditions compare with integers.
+fn switched(whens: &[(CompiledExpr, CompiledExpr)]) -> Option<Slot> {
+    let (first, _) = arm(&whens.first()?.0)?;
+    whens.iter().all(|(condition, _)| arm(condition).is_some_and(|(slot, _)| slot == first)).then_some(first)
+}
+
+/// `variable = integer`.
+fn arm(condition: &CompiledExpr) -> Option<(Slot, i64)> {
+    let CompiledExpr::Compare(compare) = condition else { return None };
+    match (compare.test, &compare.left, &compare.right) {
+        (Comparison::Equal, CompiledExpr::Slot(slot), CompiledExpr::Constant(Value::Int(value))) => {
+            Some((*slot, *value))
+        }
+        _ => None,
+    }
 }
 
 fn cast(

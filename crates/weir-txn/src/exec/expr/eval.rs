@@ -121,6 +121,17 @@ impl CompiledExpr {
                     None => Ok(Value::Null),
                 }
             }
+            CompiledExpr::Switch(switch) => {
+                let taken = match cx.frame.get(switch.operand) {
+                    Value::Int(operand) => switch.arms.iter().find(|(value, _)| value == operand),
+                    Value::Deferred => return Ok(Value::Deferred),
+                    _ => None,
+                };
+                match taken.map(|(_, value)| value).or(switch.otherwise.as_ref()) {
+                    Some(value) => value.eval(cx),
+                    None => Ok(Value::Null),
+                }
+            }
             rarer => rarer.eval_rarer(cx),
         }
     }
@@ -188,7 +199,8 @@ impl CompiledExpr {
             | CompiledExpr::Field(_)
             | CompiledExpr::Binary(_)
             | CompiledExpr::Cast(_)
-            | CompiledExpr::Case { .. } => self.eval(cx),
+            | CompiledExpr::Case { .. }
+            | CompiledExpr::Switch(_) => self.eval(cx),
             CompiledExpr::Compare(_)
             | CompiledExpr::And(_)
             | CompiledExpr::Or(_)

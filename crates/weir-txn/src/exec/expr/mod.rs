@@ -53,6 +53,8 @@ pub enum CompiledExpr {
         whens: Vec<(CompiledExpr, CompiledExpr)>,
         otherwise: Option<Box<CompiledExpr>>,
     },
+    /// CASE of a variable over integers, as a table.
+    Switch(Box<Switch>),
     Coalesce(Vec<CompiledExpr>),
     NullIf(Box<(CompiledExpr, CompiledExpr)>),
     Extremum {
@@ -103,6 +105,14 @@ pub struct Field {
     pub table: TableId,
     pub row: Slot,
     pub column: ColumnIndex,
+}
+
+#[derive(Debug)]
+pub struct Switch {
+    pub operand: Slot,
+    /// The first arm with the operand's value counts.
+    pub arms: Vec<(i64, CompiledExpr)>,
+    pub otherwise: Option<CompiledExpr>,
 }
 
 #[derive(Debug)]
