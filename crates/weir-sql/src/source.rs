@@ -1,6 +1,7 @@
 //! Source files, places in them, and messages that point at a place.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use weir_types::SqlState;
 
@@ -10,11 +11,24 @@ pub struct Sources {
     pub files: Vec<SourceFile>,
 }
 
+/// Its text never changes: places are looked up in a table of lines that is made once.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     /// As the user typed it, for messages: `examples/tpcc/schema.sql`.
     pub name: String,
     pub text: String,
+    /// Where each line begins, once somebody has asked.
+    lines: OnceLock<Vec<u32>>,
+}
+
+impl SourceFile {
+    /// The number of the line (from 0) that a byte is on, and where the line begins.
+    fn line_of(&self, byte: usize) -> (usize, usize) {
+        let newlines = || self.text.bytes().zip(1..).filter(|(byte, _)| *byte == b'\n').map(|(_, next)| next);
+        let lines = self.lines.get_or_init(|| std::iter::once(0).chain(newlines()).collect());
+        let line = lines.partition_point(|&start| start as usize <= byte).saturating_sub(1);
+        (line, lines[line] as usize)
+    }
 }
 
 /// A byte range of one source file.
@@ -35,7 +49,8 @@ pub struct Place {
 
 impl Sources {
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> u32 {
-        self.files.push(SourceFile { name: name.into(), text: text.into() });
+        let lines = OnceLock::new();
+        self.files.push(SourceFile { name: name.into(), text: text.into(), lines });
         (self.files.len() - 1) as u32
     }
 
@@ -47,12 +62,11 @@ impl Sources {
         while !file.text.is_char_boundary(start) {
             start -= 1;
         }
-        let before = &file.text[..start];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let (line, line_start) = file.line_of(start);
         Place {
             file: file.name.clone(),
-            line: before.bytes().filter(|&byte| byte == b'\n').count() as u32 + 1,
-            column: before[line_start..].chars().count() as u32 + 1,
+            line: line as u32 + 1,
+            column: file.text[line_start..start].chars().count() as u32 + 1,
         }
     }
 
@@ -119,5 +133,32 @@ impl Diagnostic {
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_lines_and_characters() {
+        let mut sources = Sources::default();
+        let file = sources.add("a.sql", "é\nsecond line\n\nlast");
+        for (start, line, column) in [
+            (0, 1, 1),
+            (2, 1, 2),
+            (3, 2, 1),
+            (10, 2, 8),
+            (14, 2, 12),
+            (15, 3, 1),
+            (16, 4, 1),
+            (20, 4, 5),
+            (99, 4, 5),
+        ] {
+            let place = sources.place(Span { file, start, end: start });
+            assert_eq!((place.line, place.column), (line, column), "byte {start}");
+        }
+        // Within a character: its beginning.
+        assert_eq!(sources.place(Span { file, start: 1, end: 1 }).column, 1);
     }
 }

@@ -241,3 +241,20 @@ fn complaints_are_heard() {
         check(&mut browser, "document.title.startsWith('Weir: ')", true);
     }
 }
+
+#[test]
+fn a_run_has_the_same_page_with_its_plots() {
+    let page = artefacts().join("run.html");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/payroll");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.arg("run").arg(example).args(["--shards", "1", "--transactions", "300", "--report"]).arg(&page);
+    let output = command.output().expect("weir runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut browser = Browser::start();
+    browser.window(1440, 1000, false);
+    open(&mut browser, &page, "");
+    shot(&mut browser, "run");
+    check(&mut browser, "document.querySelectorAll('#run svg').length > 0", true);
+    check(&mut browser, COLUMNS, 10);
+    check(&mut browser, "document.querySelector('#invariants .badge').innerText", "holds");
+}

@@ -128,9 +128,10 @@ function sum(rows, transaction, key) {
 }
 
 function line(item, view) {
-  const heading = make("th");
-  heading.scope = "row";
-  const tr = make("tr", item.kind === "fold" ? "folded" : item.kind, heading);
+  const heading = make("div", "heading");
+  const th = make("th", "", heading);
+  th.scope = "row";
+  const tr = make("tr", item.kind === "fold" ? "folded" : item.kind, th);
   if (item.kind === "row") {
     const one = data.invariants[item.row];
     const name = make("button", "name mono", one.id);
@@ -169,7 +170,12 @@ function listed(item, view) {
   const touching = [...verdictsOf[item.row].values()].filter((one) => shown.has(one[TRANSACTION]) && (!view.wanted || view.wanted(one[STANDING])));
   touching.sort((a, b) => b[STANDING] - a[STANDING] || a[TRANSACTION] - b[TRANSACTION]);
   const chips = touching.slice(0, 24).map((one) => cell(item.row, one[TRANSACTION], view, glyph(one) + " " + data.transactions[one[TRANSACTION]].name));
-  if (touching.length > 24) chips.push(make("span", "soft small", "and " + (touching.length - 24) + " more"));
+  if (touching.length > 24) {
+    const more = make("button", "link", "and " + (touching.length - 24) + " more");
+    more.type = "button";
+    more.dataset.row = item.row;
+    chips.push(more);
+  }
   return touching.length ? chips : [make("span", "soft small", "nobody touches it")];
 }
 
