@@ -18,8 +18,11 @@ use crate::anomaly::AnomalyKind;
 use crate::anomaly::conflict::{Item, may_meet};
 use crate::anomaly::words::{Scene, Shared, Side};
 use crate::effects::{ColumnOperation, Key, ReadId, Term, Write};
+use crate::execution::{Executed, Execution};
 use crate::finding::Severity;
 use crate::invariant::{InvariantKind, column_list};
+use crate::registry;
+use crate::text::{wrap, write_steps};
 use crate::verdict::{DecidedBy, Rule};
 use crate::world::World;
 
@@ -39,6 +42,8 @@ pub struct Conflict {
     pub right: String,
     pub merged: String,
     pub remedy: String,
+    /// The two executions, with values, where somebody has run them.
+    pub executed: Executed,
     pub span: Span,
 }
 
@@ -61,6 +66,24 @@ pub fn conflicts(app: &Application, analysis: &Analysis) -> Vec<Conflict> {
         list.extend(of_it);
     }
     list
+}
+
+/// A conflict as a person reads it: with values where its two executions have been run, in words otherwise.
+pub fn to_text(conflict: &Conflict, width: u16) -> String {
+    let mut text = String::new();
+    wrap(&format!("{} [{}]", conflict.message, registry::id_of(conflict.kind)), "    ", width, &mut text);
+    let words = || {
+        let sides =
+            [("one node", &conflict.left), ("another", &conflict.right), ("both then", &conflict.merged)];
+        sides.map(|(title, words)| (title, words.clone())).to_vec()
+    };
+    let steps = conflict.executed.execution().map_or_else(words, Execution::steps);
+    write_steps(&steps, "      ", width, &mut text);
+    if let Some(why) = conflict.executed.why_not() {
+        wrap(&format!("Not shown with values: {why}."), "      ", width, &mut text);
+    }
+    wrap(&format!("Remedy: {}.", conflict.remedy), "      ", width, &mut text);
+    text
 }
 
 struct Case<'a> {
@@ -219,6 +242,7 @@ impl Case<'_> {
             right: String::new(),
             merged: String::new(),
             remedy: String::new(),
+            executed: Executed::NotTried,
             span: write.span,
         }
     }

@@ -8,7 +8,7 @@ use weir_sql::Application;
 use crate::Analysis;
 use crate::anomaly::{Anomaly, AnomalyKind};
 use crate::registry;
-use crate::text::{TextStyle, cell, constrain, table, wrap};
+use crate::text::{TextStyle, cell, constrain, table, wrap, write_steps};
 
 /// More of them are told by name only.
 const TOLD_MAX: usize = 12;
@@ -42,6 +42,13 @@ pub fn anomalies(app: &Application, analysis: &Analysis, style: TextStyle, text:
             names.join(", ")
         );
         wrap(&words, "  ", style.width, text);
+        if let Some((fork, execution)) =
+            forks.iter().find_map(|fork| Some((fork, fork.executed.execution()?)))
+        {
+            let name = &app.procedures[fork.transaction].name;
+            wrap(&format!("For example two calls of {name}:"), "  ", style.width, text);
+            write_steps(&execution.steps(), "      ", style.width, text);
+        }
     }
 }
 
@@ -54,10 +61,18 @@ fn one(app: &Application, anomaly: &Anomaly, style: TextStyle, text: &mut String
     let indent = "      ";
     wrap(&format!("{}.", anomaly.message), indent, style.width, text);
     let example = &anomaly.example;
-    wrap(&format!("Before: {}.", example.initial), indent, style.width, text);
-    wrap(&format!("Left:   {}.", example.left.join("; ")), indent, style.width, text);
-    wrap(&format!("Right:  {}.", example.right.join("; ")), indent, style.width, text);
-    wrap(&example.outcome, indent, style.width, text);
+    match anomaly.executed.execution() {
+        Some(execution) => write_steps(&execution.steps(), indent, style.width, text),
+        None => {
+            wrap(&format!("Before: {}.", example.initial), indent, style.width, text);
+            wrap(&format!("Left:   {}.", example.left.join("; ")), indent, style.width, text);
+            wrap(&format!("Right:  {}.", example.right.join("; ")), indent, style.width, text);
+            wrap(&example.outcome, indent, style.width, text);
+        }
+    }
+    if let Some(why) = anomaly.executed.why_not() {
+        wrap(&format!("Not shown with values: {why}."), indent, style.width, text);
+    }
     if anomaly.between_copies {
         let words = "On one shard calls follow each other; copies that take calls at once can show it.";
         wrap(words, indent, style.width, text);

@@ -160,6 +160,8 @@ fn anomalies(app: &Application, analysis: &Analysis, procedure: usize) -> Vec<Va
                     "right": anomaly.example.right,
                     "outcome": anomaly.example.outcome,
                 },
+                "execution": anomaly.executed.to_json(),
+                "not_shown": anomaly.executed.why_not(),
                 "remedy": anomaly.remedies.first(),
                 "remedies": anomaly.remedies,
                 "source": source(app, anomaly.span),

@@ -13,6 +13,7 @@ mod assertion;
 pub mod effects;
 #[cfg(test)]
 mod examples;
+pub mod execution;
 mod family;
 pub mod finding;
 pub mod invariant;
@@ -38,6 +39,7 @@ use weir_sql::Application;
 
 pub use anomaly::{Anomaly, AnomalyKind, Example, Prevented};
 pub use effects::ProcedureEffects;
+pub use execution::{Executed, Execution};
 pub use finding::{Finding, Severity};
 pub use invariant::{Invariant, InvariantId, InvariantKind};
 pub use json::to_json;

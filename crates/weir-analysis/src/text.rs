@@ -202,8 +202,22 @@ fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut 
 
 /// Breaks at spaces.
 pub(crate) fn wrap(words: &str, indent: &str, width: u16, text: &mut String) {
+    hang(words, indent, indent, width, text);
+}
+
+/// Each title with its words beside it.
+pub(crate) fn write_steps(steps: &[(&str, String)], indent: &str, width: u16, text: &mut String) {
+    const TITLE_WIDTH: usize = 11;
+    let later = format!("{indent}{:TITLE_WIDTH$}", "");
+    for (title, words) in steps {
+        hang(words, &format!("{indent}{:TITLE_WIDTH$}", format!("{title}:")), &later, width, text);
+    }
+}
+
+/// The first line begins otherwise than the later ones.
+fn hang(words: &str, first: &str, indent: &str, width: u16, text: &mut String) {
     let width = usize::from(width).max(indent.len() + 20);
-    let mut line = indent.to_string();
+    let mut line = first.to_string();
     for word in words.split_whitespace() {
         if line.len() > indent.len() {
             if line.chars().count() + 1 + word.chars().count() > width {

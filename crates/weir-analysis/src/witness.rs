@@ -62,7 +62,7 @@ impl WitnessCall {
         format!("{}({})", self.procedure, arguments.join(", "))
     }
 
-    fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let arguments: Map<String, Value> =
             self.arguments.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         json!({"call": self.procedure, "arguments": arguments, "text": self.text()})
@@ -87,24 +87,9 @@ impl Witness {
         cells.join(", ")
     }
 
-    /// A state row by row, with the columns that matter: `customer (c_id 1, c_balance 2.00)`. Of rows that are only
-    /// there for others to refer to, how many.
+    /// A state row by row, with the columns that matter ([`lines`]).
     pub fn lines(&self, state: &[TableRows]) -> Vec<String> {
-        let mut lines = Vec::new();
-        for table in state {
-            if !table.columns.iter().any(|name| self.shown.contains(name)) {
-                let rows = if table.rows.len() == 1 { "row" } else { "rows" };
-                lines.push(format!("{} ({} {rows})", table.table, table.rows.len()));
-                continue;
-            }
-            for cells in table.cells() {
-                let shown = cells.iter().filter(|(name, _)| self.shown.contains(name));
-                let cells: Vec<String> =
-                    shown.map(|(name, value)| format!("{name} {}", literal(value))).collect();
-                lines.push(format!("{} ({})", table.table, cells.join(", ")));
-            }
-        }
-        lines
+        lines(state, &self.shown)
     }
 
     /// `from a database with 1 row of account: withdraw(1) in one branch, …`: the rest of a sentence.
@@ -147,12 +132,32 @@ impl Witness {
     }
 }
 
-fn state(tables: &[TableRows]) -> Value {
+/// A state row by row, with the columns that matter: `customer (c_id 1, c_balance 2.00)`. Of rows that are only
+/// there for others to refer to, how many.
+pub fn lines(state: &[TableRows], shown: &[String]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for table in state {
+        if !table.columns.iter().any(|name| shown.contains(name)) {
+            let rows = if table.rows.len() == 1 { "row" } else { "rows" };
+            lines.push(format!("{} ({} {rows})", table.table, table.rows.len()));
+            continue;
+        }
+        for cells in table.cells() {
+            let cells = cells.iter().filter(|(name, _)| shown.contains(name));
+            let cells: Vec<String> =
+                cells.map(|(name, value)| format!("{name} {}", literal(value))).collect();
+            lines.push(format!("{} ({})", table.table, cells.join(", ")));
+        }
+    }
+    lines
+}
+
+pub(crate) fn state(tables: &[TableRows]) -> Value {
     let rows = |table: &TableRows| Value::Array(table.cells().map(|cells| row(&cells)).collect());
     Value::Object(tables.iter().map(|table| (table.table.clone(), rows(table))).collect())
 }
 
-fn row(cells: &[Cell]) -> Value {
+pub(crate) fn row(cells: &[Cell]) -> Value {
     Value::Object(cells.iter().map(|(name, value)| (name.clone(), json!(value))).collect())
 }
 

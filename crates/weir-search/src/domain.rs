@@ -298,6 +298,14 @@ fn domain(
     if values.is_empty() || (uses.written.iter().any(|used| !keyed(&used)) && uses.compared.is_empty()) {
         add(values_of(ty, constants), &mut values);
     }
+    // Last, what CHECKs name where it is written: a status, a bound.
+    for &(table, column) in uses.written.iter().filter(|used| !keyed(used)) {
+        let named: BTreeSet<Constant> =
+            lab.readers(table, column).flat_map(|mention| mention.constants.iter().cloned()).collect();
+        if !named.is_empty() && parent_column(catalog.table(table), column).is_none() {
+            add(values_of(ty, &named), &mut values);
+        }
+    }
     values
 }
 

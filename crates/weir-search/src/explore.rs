@@ -148,7 +148,7 @@ impl<'l> Explorer<'l> {
 
     fn explore_within(&mut self, question: &Question, validity: Validity) -> Option<Found> {
         let task = self.task(question, validity);
-        let tables = needed(self.lab, &[question.left, question.right], question.invariant);
+        let tables = needed(self.lab, &[question.left, question.right], &task.tables);
         let mut seeds: Vec<State> = Vec::new();
         for plan in plans() {
             if let Some(seed) = self.seed(question, &tables, plan, validity)
@@ -190,18 +190,7 @@ impl<'l> Explorer<'l> {
         for procedure in [question.left, question.right] {
             constants.extend(literals::of_procedure(&self.lab.application, procedure));
         }
-        let mut wanted: BTreeSet<TableId> = mention.tables.clone();
-        for procedure in [question.left, question.right] {
-            wanted.extend(tables_of(self.lab.effects(procedure)));
-        }
-        // The question's own first: they are the likeliest to matter.
-        let writers: BTreeSet<usize> = wanted.iter().flat_map(|&table| self.lab.writers(table)).collect();
-        let others = writers.into_iter().filter(|at| ![question.left, question.right].contains(at));
-        let mut leading: Vec<usize> = vec![question.left];
-        leading.extend((question.left != question.right).then_some(question.right));
-        leading.extend(others);
-        leading.retain(|&procedure| self.lab.refusal(procedure).is_none());
-        leading.truncate(LEADING_MAX);
+        let leading = leading(self.lab, [question.left, question.right], &mention.tables);
         Task { question, validity, constants, tables: mention.tables.clone(), leading }
     }
 
@@ -228,27 +217,9 @@ impl<'l> Explorer<'l> {
 
     /// States after one call.
     fn reach(&mut self, task: &Task<'_>, state: &State) -> Vec<State> {
-        let mut reached: Vec<State> = Vec::new();
-        let Ok(mut replica) = Replica::new(self.lab, state) else { return reached };
-        for &procedure in &task.leading {
-            let mut of_procedure = 0;
-            for call in self.calls(task, procedure, state) {
-                if of_procedure * task.leading.len() >= REACHED_MAX || !self.step() {
-                    break;
-                }
-                let mut after = None;
-                let mut look = |storage: &weir_txn::storage::Storage| after = Some(state_of(storage));
-                replica.branch(&[call], Who::Before, task.validity, &mut look);
-                if let Some(after) = after
-                    && after != *state
-                    && !reached.contains(&after)
-                {
-                    reached.push(after);
-                    of_procedure += 1;
-                }
-            }
-        }
-        reached
+        let (lab, calls_max) = (self.lab, self.limits.calls_per_state);
+        let calls = |procedure: usize| calls(lab, procedure, state, &task.constants, calls_max);
+        reach(lab, state, &task.leading, task.validity, &calls, &mut || self.step())
     }
 
     /// All pairs of branches from one state, of up to `length` calls, at least one of so many.
@@ -387,4 +358,51 @@ impl<'l> Explorer<'l> {
             branches.push(branch);
         }
     }
+}
+
+/// Transactions that lead from a seed to another state: the two themselves, then whoever writes what they touch.
+pub fn leading(lab: &Lab<'_>, pair: [usize; 2], tables: &BTreeSet<TableId>) -> Vec<usize> {
+    let mut wanted = tables.clone();
+    pair.iter().for_each(|&procedure| wanted.extend(tables_of(lab.effects(procedure))));
+    let writers: BTreeSet<usize> = wanted.iter().flat_map(|&table| lab.writers(table)).collect();
+    let [left, right] = pair;
+    // The question's own first: they are the likeliest to matter.
+    let mut leading = vec![left];
+    leading.extend((left != right).then_some(right));
+    leading.extend(writers.into_iter().filter(|at| !pair.contains(at)));
+    leading.retain(|&procedure| lab.refusal(procedure).is_none());
+    leading.truncate(LEADING_MAX);
+    leading
+}
+
+/// States after one call; `step` says whether another one may be run.
+pub fn reach(
+    lab: &Lab<'_>,
+    state: &State,
+    leading: &[usize],
+    validity: Validity,
+    calls: &dyn Fn(usize) -> Vec<Invocation>,
+    step: &mut dyn FnMut() -> bool,
+) -> Vec<State> {
+    let mut reached: Vec<State> = Vec::new();
+    let Ok(mut replica) = Replica::new(lab, state) else { return reached };
+    for &procedure in leading {
+        let mut of_procedure = 0;
+        for call in calls(procedure) {
+            if of_procedure * leading.len() >= REACHED_MAX || !step() {
+                break;
+            }
+            let mut after = None;
+            let mut look = |storage: &weir_txn::storage::Storage| after = Some(state_of(storage));
+            replica.branch(&[call], Who::Before, validity, &mut look);
+            if let Some(after) = after
+                && after != *state
+                && !reached.contains(&after)
+            {
+                reached.push(after);
+                of_procedure += 1;
+            }
+        }
+    }
+    reached
 }

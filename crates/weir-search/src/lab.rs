@@ -79,6 +79,8 @@ pub enum Validity {
     Everything,
     /// The constraints, and of the assertions this one.
     Only(InvariantId),
+    /// The constraints alone.
+    Constraints,
 }
 
 /// Why nothing of an application is searched.

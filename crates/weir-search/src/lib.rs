@@ -8,24 +8,26 @@ pub mod domain;
 pub mod explore;
 pub mod guards;
 pub mod lab;
+pub mod last_update;
 pub mod literals;
 pub mod merge;
 pub mod minimise;
 pub mod replay;
 pub mod replica;
 pub mod seed;
+pub mod show;
 pub mod state;
 
 use std::collections::BTreeSet;
 
-use weir_analysis::witness::{TableRows, WitnessCall};
+use weir_analysis::witness::{Cell, TableRows};
 use weir_analysis::{Analysis, DecidedBy, InvariantId, Verdict, Witness};
 use weir_sql::Application;
-use weir_sql::bound::ParameterMode;
 
 pub use explore::{Explorer, Found, Limits, Question};
 pub use lab::{Lab, NotRunnable, Validity};
 pub use replay::{ReplayError, Replayed, replay};
+pub use show::{ShowLimits, ShowSummary};
 
 /// What the search has done for one analysis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,14 +135,7 @@ fn assume(verdict: &mut Verdict, why: &str) {
 /// A counterexample as text.
 pub fn witness(lab: &Lab<'_>, found: &Found) -> Witness {
     let schema = &lab.program.schema;
-    let call = |invocation: &replica::Invocation| {
-        let procedure = &lab.application.procedures[invocation.procedure];
-        let inputs = procedure.parameters.iter().filter(|parameter| parameter.mode != ParameterMode::Out);
-        let arguments = inputs
-            .zip(&invocation.arguments)
-            .map(|(parameter, value)| (parameter.name.clone(), state::cell(value, &parameter.ty)));
-        WitnessCall { procedure: procedure.name.clone(), arguments: arguments.collect() }
-    };
+    let call = |invocation: &replica::Invocation| show::call(lab, invocation);
     let states = |state: &state::State| -> Vec<TableRows> { state.text(schema) };
     Witness {
         invariant: lab.analysis.invariants[found.invariant.0 as usize].name.clone(),
@@ -149,13 +144,15 @@ pub fn witness(lab: &Lab<'_>, found: &Found) -> Witness {
         right: found.right.iter().map(call).collect(),
         later: found.later,
         merged: states(&found.merged),
-        violates: found
-            .violation
-            .iter()
-            .map(|(name, value)| (name.clone(), (value != "NULL").then(|| value.trim_end().to_owned())))
-            .collect(),
+        violates: cells(&found.violation),
         shown: shown(lab, found.invariant),
     }
+}
+
+/// A row as the check of the invariants shows it.
+fn cells(row: &[(String, String)]) -> Vec<Cell> {
+    let value = |value: &String| (value != "NULL").then(|| value.trim_end().to_owned());
+    row.iter().map(|(name, text)| (name.clone(), value(text))).collect()
 }
 
 /// Keys of the tables that the invariant reads, and the columns that it reads.

@@ -16,7 +16,8 @@ use crate::lab::Lab;
 use crate::replica::{Branch, RowName, RowOperation};
 use crate::state::{Row, State};
 
-type Touched = BTreeMap<(TableId, RowName), Option<Packed>>;
+/// What has become of the rows that somebody has written.
+pub(crate) type Touched = BTreeMap<(TableId, RowName), Option<Packed>>;
 
 /// The merged state; `None` where two ON CONFLICT DO UPDATE meet, whose merge the operations do not tell.
 pub fn merge(lab: &Lab<'_>, initial: &State, left: &Branch, right: &Branch, later: Side) -> Option<State> {
@@ -26,23 +27,15 @@ pub fn merge(lab: &Lab<'_>, initial: &State, left: &Branch, right: &Branch, late
     };
     let same = meeting_upserts(lab, first, second)?;
     let mut touched = Touched::new();
-    for (base, branch) in [(1_000, first), (2_000, second)] {
-        for (at, operations) in branch.operations.iter().enumerate() {
-            let timestamp = Timestamp { clock: base + at as u64, node: 0 };
-            for RowOperation { table, row, operation } in operations {
-                // An insert that another one has made needless leaves that one's row as it is.
-                let name = same.get(&(*table, *row)).copied();
-                if name.is_some() && matches!(operation, Operation::Insert(_)) {
-                    continue;
-                }
-                let (table, row) = (*table, name.unwrap_or(*row));
-                let before = touched.remove(&(table, row)).unwrap_or_else(|| pack(lab, initial, table, row));
-                let layout = &lab.layouts[table.0 as usize];
-                let types = &lab.program.schema.table(table).types;
-                touched.insert((table, row), fold(layout, types, before, operation, timestamp));
-            }
-        }
-    }
+    let own = |_, row: RowName, _: &Operation| Some(row);
+    fold_branch(lab, initial, first, 1_000, &own, &mut touched);
+    // An insert that another one has made needless leaves that one's row as it is.
+    let named = |table: TableId, row: RowName, operation: &Operation| match same.get(&(table, row)) {
+        Some(_) if matches!(operation, Operation::Insert(_)) => None,
+        Some(other) => Some(*other),
+        None => Some(row),
+    };
+    fold_branch(lab, initial, second, 2_000, &named, &mut touched);
     let mut merged = unpack(lab, initial, &touched);
     let mut gone = Vec::new();
     // Each round removes or repairs a child; a schema that goes round in circles is cut off.
@@ -54,6 +47,29 @@ pub fn merge(lab: &Lab<'_>, initial: &State, left: &Branch, right: &Branch, late
     Some(merged)
 }
 
+/// A branch's operations, in timestamp order from `base` on. `named` says which row an operation is about; `None`
+/// passes it over.
+pub(crate) fn fold_branch(
+    lab: &Lab<'_>,
+    initial: &State,
+    branch: &Branch,
+    base: u64,
+    named: &dyn Fn(TableId, RowName, &Operation) -> Option<RowName>,
+    touched: &mut Touched,
+) {
+    for (at, operations) in branch.operations.iter().enumerate() {
+        let timestamp = Timestamp { clock: base + at as u64, node: 0 };
+        for RowOperation { table, row, operation } in operations {
+            let Some(row) = named(*table, *row, operation) else { continue };
+            let table = *table;
+            let before = touched.remove(&(table, row)).unwrap_or_else(|| pack(lab, initial, table, row));
+            let layout = &lab.layouts[table.0 as usize];
+            let types = &lab.program.schema.table(table).types;
+            touched.insert((table, row), fold(layout, types, before, operation, timestamp));
+        }
+    }
+}
+
 fn pack(lab: &Lab<'_>, initial: &State, table: TableId, row: RowName) -> Option<Packed> {
     match row {
         RowName::Initial(at) => {
@@ -63,7 +79,7 @@ fn pack(lab: &Lab<'_>, initial: &State, table: TableId, row: RowName) -> Option<
     }
 }
 
-fn values(lab: &Lab<'_>, table: TableId, packed: &Packed) -> Row {
+pub(crate) fn values(lab: &Lab<'_>, table: TableId, packed: &Packed) -> Row {
     let columns = lab.program.schema.table(table).types.len();
     (0..columns).map(|column| lab.layouts[table.0 as usize].read(packed, column)).collect()
 }

@@ -6,7 +6,7 @@ use crate::explore::Found;
 use crate::lab::Lab;
 use crate::merge::merge;
 use crate::replica::{Invocation, Replica, Who};
-use crate::state::View;
+use crate::state::{State, View};
 
 /// Two rows at once are tried only in states that have no more.
 const PAIRED_ROWS_MAX: usize = 12;
@@ -34,7 +34,8 @@ pub fn minimised(lab: &Lab<'_>, found: Found) -> Found {
     }
     // Rows one by one, then two at once: an owner and what it owns may be there only together.
     loop {
-        let smaller = fewer_rows(&best).find_map(|found| reproduced(lab, &found));
+        let smaller =
+            fewer_rows(&best.initial).find_map(|initial| reproduced(lab, &Found { initial, ..best.clone() }));
         match smaller {
             Some(smaller) => best = smaller,
             None => break,
@@ -51,22 +52,21 @@ fn right(found: &mut Found) -> &mut Vec<Invocation> {
     &mut found.right
 }
 
-/// The witness without one row of its initial state, each in turn from the last, then without two.
-fn fewer_rows(found: &Found) -> impl Iterator<Item = Found> + '_ {
-    let tables = found.initial.filled().rev();
-    let rows: Vec<(TableId, usize)> = tables
-        .flat_map(|table| (0..found.initial.table(table).len()).rev().map(move |row| (table, row)))
-        .collect();
+/// The state without one row, each in turn from the last, then without two.
+pub fn fewer_rows(state: &State) -> impl Iterator<Item = State> + '_ {
+    let tables = state.filled().rev();
+    let rows: Vec<(TableId, usize)> =
+        tables.flat_map(|table| (0..state.table(table).len()).rev().map(move |row| (table, row))).collect();
     let pairs = if rows.len() <= PAIRED_ROWS_MAX { rows.clone() } else { Vec::new() };
     let count = pairs.len();
     let twos = (0..count).flat_map(move |first| (first + 1..count).map(move |second| (first, second)));
     let twos: Vec<Vec<(TableId, usize)>> =
         twos.map(|(first, second)| vec![pairs[first], pairs[second]]).collect();
     rows.into_iter().map(|row| vec![row]).chain(twos).map(|gone| {
-        let mut smaller = found.clone();
+        let mut smaller = state.clone();
         // From the last row on, so that the places of the others stay.
         for (table, row) in gone {
-            smaller.initial.table_mut(table).remove(row);
+            smaller.table_mut(table).remove(row);
         }
         smaller
     })

@@ -7,10 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use weir_sql::bound::VolatileFunction;
 use weir_sql::catalog::TableId;
-use weir_txn::exec::call::{self, Fragment, Ran, Role, Scratch};
+use weir_txn::exec::call::{self, Fragment, Ran, Role, Scratch, Stop};
+use weir_txn::exec::context::Environment;
 use weir_txn::exec::sequences::Sequences;
 use weir_txn::node::PlantedBugs;
+use weir_txn::ramp::message::Output;
 use weir_txn::ramp::participant::{Claim, Write};
 use weir_txn::ramp::{Call, TxnId};
 use weir_txn::storage::{Operation, Position, Rows, Schema, Storage, Timestamp};
@@ -50,6 +53,17 @@ pub enum RowName {
     Initial(u32),
     /// The n-th that a branch inserted.
     New(Who, u32),
+}
+
+/// Rows by name.
+pub type NamedRows = BTreeMap<(TableId, RowName), Row>;
+
+/// Where calls have led that ran one after the other on one copy, and what each of them was told.
+#[derive(Clone, Debug, Default)]
+pub struct InOrder {
+    pub rows: NamedRows,
+    /// By call: its answer, or the error for which nothing of it has happened.
+    pub answers: Vec<Result<Output, String>>,
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +107,8 @@ pub struct Replica<'l> {
     names: BTreeMap<(TableId, u32), RowName>,
     begin: Position,
     scratch: Scratch,
+    /// Both branches count their sequences by themselves, from one number.
+    pub counted_alike: bool,
 }
 
 impl<'l> Replica<'l> {
@@ -100,7 +116,8 @@ impl<'l> Replica<'l> {
     pub fn new(lab: &'l Lab<'l>, initial: &State) -> Result<Replica<'l>, SqlError> {
         let storage = lab.storage.take().unwrap_or_else(|| Storage::new(lab.program.schema.clone()));
         let names = BTreeMap::new();
-        let mut replica = Replica { lab, storage, names, begin: 0, scratch: Scratch::default() };
+        let mut replica =
+            Replica { lab, storage, names, begin: 0, scratch: Scratch::default(), counted_alike: false };
         let timestamp = Timestamp { clock: 1, node: 0 };
         for table in initial.filled() {
             for (at, row) in initial.table(table).iter().enumerate() {
@@ -124,11 +141,18 @@ impl<'l> Replica<'l> {
         let mut names = self.names.clone();
         let mut branch = Branch { calls: calls.to_vec(), operations: Vec::new(), taken: Vec::new() };
         let mut sequences = Sequences::default();
+        let alike = self.counted_alike && who == Who::Right;
+        let counts_as = if alike { Who::Left } else { who };
+        if alike {
+            // Numbers may be the same, but what is random is not.
+            let mut environment = sequences.environment(&self.lab.program, counts_as.share(), NOW);
+            environment.volatile(VolatileFunction::Random).ok()?;
+        }
         let mut inserted = 0;
         let mut holds = true;
         for (at, call) in calls.iter().enumerate() {
             let timestamp = Timestamp { clock: 2 + at as u64, node: 0 };
-            let Some(ran) = self.run(call, who, timestamp, &mut sequences) else {
+            let Ok(ran) = self.run(call, counts_as, timestamp, &mut sequences) else {
                 holds = false;
                 break;
             };
@@ -152,13 +176,48 @@ impl<'l> Replica<'l> {
         holds.then_some(branch)
     }
 
+    /// Runs calls one after the other and takes them back. Each side draws from its own share of the sequences, as it
+    /// does in a branch; a call that fails has not happened. Nobody asks whether assertions hold.
+    pub fn in_order(&mut self, calls: &[(Who, &Invocation)]) -> InOrder {
+        let mut names = self.names.clone();
+        let mut sides: BTreeMap<Who, (Sequences, u32)> = BTreeMap::new();
+        let mut result = InOrder::default();
+        for (at, (who, call)) in calls.iter().enumerate() {
+            let (sequences, inserted) = sides.entry(*who).or_default();
+            let before = self.storage.position();
+            let timestamp = Timestamp { clock: 2 + at as u64, node: 0 };
+            match self.run(call, *who, timestamp, sequences) {
+                Ok(ran) => {
+                    self.named(ran.writes, *who, &mut names, inserted);
+                    result.answers.push(Ok(ran.output));
+                }
+                Err(message) => {
+                    self.storage.rollback(before);
+                    result.answers.push(Err(message));
+                }
+            }
+        }
+        result.rows = self.rows_by_name(&names);
+        self.storage.rollback(self.begin);
+        result
+    }
+
+    fn rows_by_name(&self, names: &BTreeMap<(TableId, u32), RowName>) -> NamedRows {
+        let row = |(&(table, row), &name): (&(TableId, u32), &RowName)| {
+            let columns = self.storage.schema().table(table).types.len();
+            let at = weir_txn::storage::RowRef { shard: 0, row };
+            ((table, name), (0..columns).map(|column| self.storage.value(table, at, column)).collect())
+        };
+        names.iter().map(row).collect()
+    }
+
     fn run(
         &mut self,
         invocation: &Invocation,
         who: Who,
         timestamp: Timestamp,
         sequences: &mut Sequences,
-    ) -> Option<Ran> {
+    ) -> Result<Ran, String> {
         let nobody: BTreeMap<Claim, TxnId> = BTreeMap::new();
         let fragment = Fragment {
             program: &self.lab.program,
@@ -178,7 +237,10 @@ impl<'l> Replica<'l> {
             args: invocation.arguments.clone(),
             transaction_time: NOW,
         };
-        call::run(fragment, &call, &mut self.scratch).ok()
+        call::run(fragment, &call, &mut self.scratch).map_err(|stop| match stop {
+            Stop::Error(error) => error.message().to_owned(),
+            Stop::Held { .. } => "it waits for another transaction".to_owned(),
+        })
     }
 
     /// The writes of one call with the names of their rows.

@@ -34,6 +34,8 @@ pub enum Filled {
     All(usize),
     /// So many rows of each, all with the first row of their parents.
     Siblings(usize),
+    /// Those that nothing inserts into, with the first row of their parents.
+    GivenSiblings(usize),
 }
 
 /// What numbers that an invariant speaks of begin with.
@@ -62,9 +64,9 @@ pub fn plans() -> impl Iterator<Item = (Filled, Level)> {
     filled.into_iter().flat_map(move |filled| levels.into_iter().map(move |level| (filled, level)))
 }
 
-/// The tables that a pair of transactions and an invariant need, and the parents of those; parents first.
-pub fn needed(lab: &Lab<'_>, transactions: &[usize], invariant: InvariantId) -> Vec<TableId> {
-    let mut needed: BTreeSet<TableId> = lab.mention(invariant).tables.clone();
+/// The tables that transactions and an invariant need (its own are given), and the parents of those; parents first.
+pub fn needed(lab: &Lab<'_>, transactions: &[usize], tables: &BTreeSet<TableId>) -> Vec<TableId> {
+    let mut needed = tables.clone();
     for &transaction in transactions {
         needed.extend(tables_of(lab.effects(transaction)));
     }
@@ -109,7 +111,8 @@ pub fn seed(
             Filled::Given(_) if lab.is_inserted(table) => (0, false),
             Filled::Others(_) if inserted_here.contains(&table) => (0, false),
             Filled::Given(count) | Filled::Others(count) | Filled::All(count) => (count, false),
-            Filled::Siblings(count) => (count, true),
+            Filled::GivenSiblings(_) if lab.is_inserted(table) => (0, false),
+            Filled::Siblings(count) | Filled::GivenSiblings(count) => (count, true),
         };
         for number in 0..count {
             if let Some(row) = row(lab, &state, table, number, siblings, level) {
@@ -133,7 +136,10 @@ fn row(
         let definition = &declared.columns[column];
         if let Some((parent, of)) = parent_column(declared, column) {
             let parents = state.table(parent);
-            let at = if siblings { 0 } else { number.min(parents.len().saturating_sub(1)) };
+            let at = match siblings {
+                true => 0,
+                false => (number + ordinal(declared, column)).min(parents.len().saturating_sub(1)),
+            };
             return match parents.get(at) {
                 Some(parent) => Some(parent[of].clone()),
                 // A table may refer to itself: its first row, to no row or to itself.
@@ -150,6 +156,13 @@ fn row(
         first_value(lab, declared, column, level)
     };
     (0..declared.columns.len()).map(value).collect::<Option<Vec<Value>>>().map(Row::from)
+}
+
+/// Of several references to one table, which: a friend has another friend.
+fn ordinal(table: &Table, column: ColumnIndex) -> usize {
+    let Some(at) = table.foreign_keys.iter().position(|key| key.columns.contains(&column)) else { return 0 };
+    let parent = table.foreign_keys[at].parent;
+    table.foreign_keys[..at].iter().filter(|key| key.parent == parent).count()
 }
 
 /// What a column that is no key begins with.
@@ -209,10 +222,28 @@ fn mend(lab: &Lab<'_>, state: &mut State, validity: Validity) -> bool {
             let view = View { schema: &lab.program.schema, state: candidate };
             lab.violation(first, &view).is_none() && violated(candidate).len() < broken.len()
         };
-        let Some(mended) = mended(lab, state, first, &better) else { return false };
+        let fewer = || mended(lab, state, first, &better).or_else(|| without_row(lab, state, first, &better));
+        let Some(mended) = fewer() else { return false };
         *state = mended;
     }
     false
+}
+
+/// The state without one row of those that the invariant is about, the last first.
+fn without_row(
+    lab: &Lab<'_>,
+    state: &State,
+    invariant: InvariantId,
+    better: &dyn Fn(&State) -> bool,
+) -> Option<State> {
+    let tables = lab.mention(invariant).tables.iter().rev();
+    let rows = tables.flat_map(|&table| (0..state.table(table).len()).rev().map(move |row| (table, row)));
+    let without = |(table, row): (TableId, usize)| {
+        let mut candidate = state.clone();
+        candidate.table_mut(table).remove(row);
+        candidate
+    };
+    rows.map(without).find(|candidate| better(candidate))
 }
 
 /// The state with one column, or two columns of one row, changed.

@@ -40,9 +40,12 @@ impl Loaded {
         Loaded { application, analysis }
     }
 
-    /// With a witness for every verdict that is not confluent, where the search finds one.
+    /// With a witness for every verdict that is not confluent, and an execution for every anomaly, where the search
+    /// finds one.
     pub fn with_witnesses(mut self) -> Loaded {
         weir_search::attach(&self.application, &mut self.analysis, weir_search::Limits::default());
+        let limits = weir_search::ShowLimits::default();
+        weir_search::show::anomalies(&self.application, &mut self.analysis, limits);
         self
     }
 

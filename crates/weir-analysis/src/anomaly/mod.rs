@@ -12,8 +12,10 @@ pub(crate) mod conflict;
 pub(crate) mod words;
 
 use weir_sql::Span;
+use weir_sql::catalog::{ColumnIndex, TableId};
 
 use crate::effects::{ColumnOperation, Operation, Term};
+use crate::execution::Executed;
 use crate::finding::{Finding, Severity};
 use crate::plan::{GuardKind, Mechanism, Plan};
 use crate::world::World;
@@ -70,6 +72,10 @@ pub struct Anomaly {
     pub span: Span,
     pub message: String,
     pub example: Example,
+    /// What it reads and another one writes: the two that matter, or the one.
+    pub items: Vec<(TableId, Option<ColumnIndex>)>,
+    /// The example with values, where somebody has run it.
+    pub executed: Executed,
     /// The cheapest first.
     pub remedies: Vec<String>,
 }
@@ -215,7 +221,7 @@ impl Search<'_> {
             }
         }
         let (item, derived, with) = found?;
-        Some(self.told(AnomalyKind::LostUpdate, procedure, with, item, |scene, with| {
+        Some(self.told(AnomalyKind::LostUpdate, procedure, with, (item, None), |scene, with| {
             scene.lost_update(with, derived)
         }))
     }
@@ -242,11 +248,11 @@ impl Search<'_> {
             }
         }
         let (out, back) = first?;
-        Some(
-            self.told(AnomalyKind::WriteSkew, procedure, with, out, |scene, with| {
-                scene.write_skew(with, back)
-            }),
-        )
+        // What the other reads is what it writes itself.
+        let changed = (self.world.effects[procedure].writes[back.write].table, back.column);
+        Some(self.told(AnomalyKind::WriteSkew, procedure, with, (out, Some(changed)), |scene, with| {
+            scene.write_skew(with, back)
+        }))
     }
 
     /// Its bound is kept at the owner, whatever was read before.
@@ -281,7 +287,8 @@ impl Search<'_> {
             }
         }
         let (one, another) = first?;
-        Some(self.told(AnomalyKind::FracturedRead, procedure, with, one, |scene, with| {
+        let second = Some(self.place(procedure, another));
+        Some(self.told(AnomalyKind::FracturedRead, procedure, with, (one, second), |scene, with| {
             scene.fractured_read(with, another)
         }))
     }
@@ -296,9 +303,14 @@ impl Search<'_> {
             false => seen.iter().find(|other| conflict::other_row(self.world, procedure, one, other))?,
         };
         let with = if one.with == another.with { vec![one.with] } else { vec![one.with, another.with] };
-        Some(self.told(AnomalyKind::LongFork, procedure, with, one.item, |scene, _| {
+        let second = Some(self.place(procedure, another.item));
+        Some(self.told(AnomalyKind::LongFork, procedure, with, (one.item, second), |scene, _| {
             scene.long_fork(one.with, another.with, another.item)
         }))
+    }
+
+    fn place(&self, procedure: usize, item: Item) -> (TableId, Option<ColumnIndex>) {
+        (self.world.effects[procedure].read(item.read).table, item.column)
     }
 
     fn told(
@@ -306,7 +318,7 @@ impl Search<'_> {
         kind: AnomalyKind,
         procedure: usize,
         with: Vec<usize>,
-        item: Item,
+        (item, second): (Item, Option<(TableId, Option<ColumnIndex>)>),
         tell: impl Fn(&words::Scene<'_>, usize) -> words::Story,
     ) -> Anomaly {
         // Beside itself first.
@@ -328,6 +340,8 @@ impl Search<'_> {
             span: self.world.effects[procedure].read(item.read).span,
             message,
             example: story.example,
+            items: std::iter::once(self.place(procedure, item)).chain(second).collect(),
+            executed: Executed::NotTried,
             remedies: story.remedies,
         }
     }

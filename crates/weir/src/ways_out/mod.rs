@@ -17,7 +17,7 @@ use weir_sql::Application;
 
 use crate::application::Loaded;
 use crate::cli::AnalyzeArguments;
-use crate::output::Failure;
+use crate::output::{self, Failure};
 
 pub use fail_on::{Threshold, parse as parse_threshold};
 
@@ -48,7 +48,12 @@ pub struct Outcome {
 /// A baseline that cannot be read or is none.
 pub fn collect(loaded: &Loaded, arguments: &AnalyzeArguments) -> Result<Outcome, Failure> {
     let app = &loaded.application;
-    let conflicts = arguments.active_active.then(|| active_active::conflicts(app, &loaded.analysis));
+    let conflicts = arguments.active_active.then(|| {
+        let mut conflicts = active_active::conflicts(app, &loaded.analysis);
+        let limits = weir_search::ShowLimits::default();
+        weir_search::show::conflicts(app, &loaded.analysis, &mut conflicts, limits);
+        conflicts
+    });
     let reported = weir_analysis::reported(app, &loaded.analysis, conflicts.as_deref().unwrap_or(&[]));
     let mut shown = allow::apply(app, reported);
     if let Some(path) = &arguments.baseline {
@@ -133,7 +138,7 @@ impl Outcome {
     pub fn text(&self, app: &Application) -> String {
         let mut text = String::new();
         if let Some(conflicts) = &self.conflicts {
-            text.push_str(&active_active_text(app, conflicts));
+            text.push_str(&active_active_text(app, conflicts, output::width()));
         }
         for one in self.shown.iter().filter(|one| one.reported.kind.id.starts_with("WEIR-W")) {
             let place = app.sources.place(one.reported.span);
@@ -174,6 +179,8 @@ fn active_active_json(app: &Application, conflicts: &[Conflict]) -> Value {
                     "right": conflict.right,
                     "merged": conflict.merged,
                     "remedy": conflict.remedy,
+                    "execution": conflict.executed.to_json(),
+                    "not_shown": conflict.executed.why_not(),
                 })
             })
             .collect();
@@ -182,7 +189,7 @@ fn active_active_json(app: &Application, conflicts: &[Conflict]) -> Value {
     app.procedures.iter().enumerate().map(transaction).collect()
 }
 
-fn active_active_text(app: &Application, conflicts: &[Conflict]) -> String {
+fn active_active_text(app: &Application, conflicts: &[Conflict], width: u16) -> String {
     let mut text = String::from(
         "\nActive-active replication of PostgreSQL, where the later of two rows replaces the other as a whole:\n",
     );
@@ -195,11 +202,7 @@ fn active_active_text(app: &Application, conflicts: &[Conflict]) -> String {
         }
         text.push_str(&format!("\n  {} is unsafe:\n", procedure.name));
         for conflict in of_it {
-            let id = weir_analysis::registry::id_of(conflict.kind);
-            text.push_str(&format!(
-                "    {} [{id}]\n      one node:  {}\n      another:   {}\n      both then: {}\n      remedy:    {}\n",
-                conflict.message, conflict.left, conflict.right, conflict.merged, conflict.remedy
-            ));
+            text.push_str(&active_active::to_text(conflict, width));
         }
     }
     match safe.is_empty() {

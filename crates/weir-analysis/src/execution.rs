@@ -1,0 +1,209 @@
+//! Two calls that were run, and what they show: an anomaly that no invariant forbids, or what multi-master
+//! replication makes of them.
+//!
+//! Only the record, like [`crate::witness`]; `weir-search` runs the calls with the engine's own executor. What no
+//! execution within its bounds has shown is said to be so, and stays what the rule says of it.
+
+use serde_json::{Value, json};
+
+use crate::witness::{Cell, Side, TableRows, WitnessCall, lines, literal, row, state};
+
+/// What came of running the example of a finding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Executed {
+    /// Nobody has run anything.
+    #[default]
+    NotTried,
+    Shown(Box<Execution>),
+    /// Why not: the engine does not run a transaction, or nothing was found within the bounds.
+    NotShown(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// A valid state.
+    pub initial: Vec<TableRows>,
+    pub left: WitnessCall,
+    pub right: WitnessCall,
+    /// Where both only write: the call that reads, once for each of the two readers.
+    pub reader: Option<WitnessCall>,
+    /// Whose commit is the later one.
+    pub later: Side,
+    /// What either call leads to by itself.
+    pub alone: Vec<Outcome>,
+    /// What the calls lead to one after the other, in each order.
+    pub serial: Vec<Outcome>,
+    /// What they have led to.
+    pub together: Vec<Outcome>,
+    pub shows: Shows,
+    /// Names of the columns that matter.
+    pub shown: Vec<String>,
+}
+
+/// One run, and where it has led.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// `left, then right`; of one call alone, the call.
+    pub run: String,
+    /// The tables that matter.
+    pub state: Vec<TableRows>,
+    /// What a reader is told.
+    pub answer: Option<String>,
+    /// The error of a call that fails.
+    pub error: Option<String>,
+}
+
+/// Why it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// The rows are as no order of the two calls leaves them.
+    NoOrder,
+    /// An invariant that holds on either side does not hold of both.
+    Violates { invariant: String, row: Vec<Cell> },
+    /// Neither node can apply the other's row under this key.
+    Stops { key: String },
+    /// A reader is told what no order of the calls tells it.
+    Answers,
+}
+
+impl Shows {
+    fn name(&self) -> &'static str {
+        match self {
+            Shows::NoOrder => "no_order",
+            Shows::Violates { .. } => "violates",
+            Shows::Stops { .. } => "stops",
+            Shows::Answers => "answers",
+        }
+    }
+}
+
+impl Executed {
+    pub fn execution(&self) -> Option<&Execution> {
+        match self {
+            Executed::Shown(execution) => Some(execution),
+            _ => None,
+        }
+    }
+
+    /// `execution` of the JSON document; null where there is none.
+    pub fn to_json(&self) -> Value {
+        self.execution().map_or(Value::Null, Execution::to_json)
+    }
+
+    /// Why nothing was shown, if somebody has tried.
+    pub fn why_not(&self) -> Option<&str> {
+        match self {
+            Executed::NotShown(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// More rows of a state are counted, not told.
+const ROWS_MAX: usize = 6;
+
+impl Execution {
+    /// Each step with its title, as a person reads it.
+    pub fn steps(&self) -> Vec<(&'static str, String)> {
+        let mut steps = vec![("before", self.rows(&self.initial))];
+        let told = |title: &'static str, outcomes: &[Outcome]| {
+            outcomes.iter().map(|outcome| (title, self.outcome(outcome))).collect::<Vec<_>>()
+        };
+        for (at, (title, call)) in [("left", &self.left), ("right", &self.right)].into_iter().enumerate() {
+            let alone = self.alone.get(at);
+            steps.push((title, alone.map_or_else(|| call.text(), |outcome| self.outcome(outcome))));
+        }
+        steps.extend(self.reader.iter().map(|reader| ("reader", reader.text())));
+        steps.extend(told("together", &self.together));
+        // A replication that stops has been told.
+        if !matches!(self.shows, Shows::Stops { .. }) {
+            steps.push(("that is", self.verdict()));
+        }
+        steps.extend(told("in order", &self.serial));
+        steps
+    }
+
+    fn outcome(&self, outcome: &Outcome) -> String {
+        let mut parts = Vec::new();
+        parts.extend(outcome.error.clone());
+        parts.extend(outcome.answer.clone());
+        if outcome.error.is_none() && outcome.answer.is_none() || !outcome.state.is_empty() {
+            parts.push(self.rows(&outcome.state));
+        }
+        format!("{} → {}", outcome.run, parts.join("; "))
+    }
+
+    fn rows(&self, tables: &[TableRows]) -> String {
+        let mut lines = lines(tables, &self.shown);
+        if lines.is_empty() {
+            return "no rows".to_owned();
+        }
+        if lines.len() > ROWS_MAX {
+            let more = lines.len() - ROWS_MAX + 1;
+            lines.truncate(ROWS_MAX - 1);
+            lines.push(format!("and {more} more"));
+        }
+        lines.join(", ")
+    }
+
+    /// What is wrong with it, in words.
+    pub fn verdict(&self) -> String {
+        match &self.shows {
+            Shows::NoOrder => "what no order of the two leads to".to_owned(),
+            Shows::Answers => "what no order of the calls tells".to_owned(),
+            Shows::Stops { key } => {
+                format!(
+                    "two rows of one key under {key}: neither node can apply the other's, the replication stops"
+                )
+            }
+            Shows::Violates { invariant, row } => {
+                let shown = row.iter().filter(|(name, _)| self.shown.contains(name));
+                let cells: Vec<String> =
+                    shown.map(|(name, value)| format!("{name} = {}", literal(value))).collect();
+                match cells.is_empty() {
+                    true => format!("{invariant} does not hold"),
+                    false => format!("{invariant} does not hold: {}", cells.join(", ")),
+                }
+            }
+        }
+    }
+
+    pub fn to_json(&self) -> Value {
+        let outcomes = |outcomes: &[Outcome]| -> Vec<Value> {
+            let one = |outcome: &Outcome| {
+                json!({
+                    "run": outcome.run,
+                    "state": state(&outcome.state),
+                    "answer": outcome.answer,
+                    "error": outcome.error,
+                    "text": self.outcome(outcome),
+                })
+            };
+            outcomes.iter().map(one).collect()
+        };
+        let (invariant, violating) = match &self.shows {
+            Shows::Violates { invariant, row: cells } => (Some(invariant), Some(row(cells))),
+            _ => (None, None),
+        };
+        let key = match &self.shows {
+            Shows::Stops { key } => Some(key),
+            _ => None,
+        };
+        json!({
+            "initial": state(&self.initial),
+            "left": [self.left.to_json()],
+            "right": [self.right.to_json()],
+            "reader": self.reader.as_ref().map(WitnessCall::to_json),
+            "later": self.later.name(),
+            "alone": outcomes(&self.alone),
+            "serial": outcomes(&self.serial),
+            "together": outcomes(&self.together),
+            "shows": self.shows.name(),
+            "invariant": invariant,
+            "row": violating,
+            "key": key,
+            "shown": self.shown,
+            "text": self.verdict(),
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! Executions beside findings: what an anomaly, or active-active replication, does to values.
+//!
+//! A finding of the analysis says what *may* happen; here its two calls are run with the real executor from a small
+//! valid state, each alone, then merged (by operations as Weir does, or by whole rows as replication of PostgreSQL
+//! does), and compared with both orders of the two. What no order leads to is shown, minimised. Nothing found within the
+//! bounds proves nothing, and is said so.
+
+mod pairs;
+mod readers;
+mod record;
+mod replicated;
+mod together;
+
+use std::collections::BTreeMap;
+
+use weir_analysis::active_active::Conflict;
+use weir_analysis::{Analysis, AnomalyKind, Executed};
+use weir_sql::Application;
+
+use crate::lab::{Lab, NotRunnable};
+use crate::replica::{InOrder, Invocation, Replica, Who};
+use crate::state::{Row, State};
+
+pub use pairs::ShowLimits;
+pub(crate) use record::call;
+
+const NOTHING: &str = "no execution within the bounds of the search shows it";
+const USED_UP: &str = "the search has used up its steps";
+
+/// What has been shown, of how many findings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShowSummary {
+    pub asked: usize,
+    pub shown: usize,
+    pub steps: u64,
+}
+
+/// Runs the examples of the anomalies: under the plan's guards, because they are about what the plan allows.
+pub fn anomalies(application: &Application, analysis: &mut Analysis, limits: ShowLimits) -> ShowSummary {
+    let mut executed: Vec<Executed> = vec![Executed::NotTried; analysis.anomalies.len()];
+    let mut steps_left = limits.steps;
+    if !executed.is_empty() {
+        match Lab::guarded(application, analysis) {
+            Err(NotRunnable(why)) => executed.fill(Executed::NotShown(why)),
+            Ok(lab) => {
+                let mut pairs = pairs::Pairs::new(&lab, limits, limits.steps);
+                let wants_reader = |kind| matches!(kind, AnomalyKind::FracturedRead | AnomalyKind::LongFork);
+                let (readers, writers): (Vec<usize>, Vec<usize>) =
+                    (0..executed.len()).partition(|&at| wants_reader(analysis.anomalies[at].kind));
+                together::show(&mut pairs, &writers, readers.len(), &mut executed);
+                readers::show(&mut pairs, &readers, &mut executed);
+                steps_left = pairs.steps_left;
+            }
+        }
+    }
+    let summary = summary(&executed, limits.steps - steps_left);
+    for (anomaly, executed) in analysis.anomalies.iter_mut().zip(executed) {
+        anomaly.executed = executed;
+    }
+    summary
+}
+
+/// Runs the two executions of each conflict of active-active replication, on nodes without any guard.
+pub fn conflicts(
+    application: &Application,
+    analysis: &Analysis,
+    list: &mut [Conflict],
+    limits: ShowLimits,
+) -> ShowSummary {
+    let mut executed: Vec<Executed> = vec![Executed::NotTried; list.len()];
+    let mut steps_left = limits.steps;
+    if !list.is_empty() {
+        match Lab::new(application, analysis) {
+            Err(NotRunnable(why)) => executed.fill(Executed::NotShown(why)),
+            Ok(lab) => {
+                let mut pairs = pairs::Pairs::new(&lab, limits, limits.steps);
+                replicated::show(&mut pairs, list, &mut executed);
+                steps_left = pairs.steps_left;
+            }
+        }
+    }
+    let summary = summary(&executed, limits.steps - steps_left);
+    for (conflict, executed) in list.iter_mut().zip(executed) {
+        conflict.executed = executed;
+    }
+    summary
+}
+
+fn summary(executed: &[Executed], steps: u64) -> ShowSummary {
+    let shown = executed.iter().filter(|executed| executed.execution().is_some()).count();
+    ShowSummary { asked: executed.len(), shown, steps }
+}
+
+/// Findings that the same pair of calls may show are looked for together.
+fn grouped<K: Ord>(findings: &[usize], key: impl Fn(usize) -> K) -> BTreeMap<K, Vec<usize>> {
+    let mut groups: BTreeMap<K, Vec<usize>> = BTreeMap::new();
+    findings.iter().for_each(|&at| groups.entry(key(at)).or_default().push(at));
+    groups
+}
+
+/// So many pairs more are looked at for one of whose orders nothing fails: it tells more.
+const CLEANER_PAIRS_MAX: usize = 100;
+
+/// What shows a finding, until there is something better.
+struct Best<C> {
+    case: C,
+    pairs_left: usize,
+}
+
+/// Keeps the first case, and exchanges it once for a clean one; whether to go on looking.
+fn keep<C>(best: &mut Option<Best<C>>, found: Option<(C, bool)>) -> bool {
+    match (best.as_mut(), found) {
+        (None, Some((case, clean))) => {
+            *best = Some(Best { case, pairs_left: if clean { 0 } else { CLEANER_PAIRS_MAX } });
+            !clean
+        }
+        (Some(best), Some((case, true))) => {
+            *best = Best { case, pairs_left: 0 };
+            false
+        }
+        (Some(best), _) => {
+            best.pairs_left = best.pairs_left.saturating_sub(1);
+            best.pairs_left > 0
+        }
+        (None, None) => true,
+    }
+}
+
+/// Both calls one after the other, in each order.
+fn both_orders(replica: &mut Replica<'_>, left: &Invocation, right: &Invocation) -> [InOrder; 2] {
+    [
+        replica.in_order(&[(Who::Left, left), (Who::Right, right)]),
+        replica.in_order(&[(Who::Right, right), (Who::Left, left)]),
+    ]
+}
+
+fn failed(order: &InOrder) -> bool {
+    order.answers.iter().any(Result::is_err)
+}
+
+/// The same rows, in whatever order.
+fn same_rows<'r>(rows: impl Iterator<Item = &'r Row>, others: impl Iterator<Item = &'r Row>) -> bool {
+    let mut others: Vec<&Row> = others.collect();
+    for row in rows {
+        match others.iter().position(|other| *other == row) {
+            Some(at) => drop(others.swap_remove(at)),
+            None => return false,
+        }
+    }
+    others.is_empty()
+}
+
+/// A smaller state from which the same still holds: rows are left away one by one, then two at once.
+fn smaller<T>(initial: State, shown: T, again: &mut dyn FnMut(&State) -> Option<T>) -> (State, T) {
+    let (mut initial, mut shown) = (initial, shown);
+    loop {
+        let fewer = crate::minimise::fewer_rows(&initial).find_map(|state| Some((again(&state)?, state)));
+        match fewer {
+            Some((found, state)) => (initial, shown) = (state, found),
+            None => return (initial, shown),
+        }
+    }
+}
