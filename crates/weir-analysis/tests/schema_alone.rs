@@ -47,8 +47,24 @@ fn every_table_and_column_group() {
             "insert orders: ramp + claim; orders_customer_fkey",
             "update orders (customer): ramp + claim; orders_customer_fkey",
             "update orders (starts, ends): merge",
-            "update orders (total): merge",
+            "update orders (total): ramp + escrow; orders_total_check",
+            "increment orders (total): merge",
+            "decrement orders (total): ramp + escrow; orders_total_check",
             "delete orders: merge",
+        ],
+    );
+    // What is set and what is added to are answered differently; a level or a grade is only set.
+    check(
+        "CREATE TABLE item (id uuid DEFAULT gen_random_uuid() PRIMARY KEY, stock numeric(9,2) NOT NULL CHECK (stock >= 0),
+             grade integer CHECK (grade BETWEEN 1 AND 5), likes integer);",
+        &[
+            "insert item: merge",
+            "update item (stock): ramp + escrow; item_stock_check",
+            "increment item (stock): merge",
+            "decrement item (stock): ramp + escrow; item_stock_check",
+            "update item (grade): merge",
+            "update item (likes): merge",
+            "delete item: merge",
         ],
     );
 }

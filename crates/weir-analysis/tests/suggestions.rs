@@ -101,6 +101,24 @@ fn what_is_written_back_is_added() {
     );
 }
 
+/// What only order has kept is a margin of which every owner has a share.
+#[test]
+fn a_counter_that_escrow_can_bound() {
+    let schema =
+        "CREATE TABLE event (id integer PRIMARY KEY, sold integer NOT NULL, capacity integer NOT NULL,
+            CHECK (sold <= capacity));";
+    let bodies = procedure(
+        "buy",
+        "SELECT sold INTO x FROM event WHERE id = a; UPDATE event SET sold = x + n WHERE id = a;",
+    ) + &procedure("grow", "UPDATE event SET capacity = capacity + n WHERE id = a;");
+    check(
+        &format!("{schema}{bodies}"),
+        &[
+            "buy: ordered → ramp, escrow on event (sold, capacity) instead <- UPDATE event SET sold = sold + …; -- in buy, without the SELECT before",
+        ],
+    );
+}
+
 #[test]
 fn what_is_reached_together_lives_together() {
     let schema = "CREATE TABLE shop (id integer PRIMARY KEY, name text);

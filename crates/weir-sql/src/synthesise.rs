@@ -5,18 +5,20 @@
 //! others; nothing behind this module knows that nobody wrote them. It never makes a statement about several
 //! rows, and never changes a key that names the row.
 //!
-//! Columns are set in groups: those that one constraint speaks of are set together (whoever sets a part of them
+//! A number that a CHECK bounds on one side, such as a stock, is also raised and lowered by an amount: an UPDATE that sets
+//! it and one that adds to it are answered differently. Columns are set in groups: those that one constraint speaks of are set together (whoever sets a part of them
 //! knows the rest), and all columns of which no constraint says anything together are one group more.
 
 use std::collections::BTreeSet;
 
-use weir_types::SqlType;
+use weir_types::text::parse_text;
+use weir_types::{SqlState, SqlType, Value};
 
 use crate::Application;
 use crate::binder::{default_of, generated_along};
 use crate::bound::{
     BinaryOp, Delete, Expr, ExprKind, Insert, InsertSource, Parameter, ParameterMode, Procedure,
-    ProcedureKind, RelationId, Statement, Step, StepKind, Update, Variable, VariableId,
+    ProcedureKind, Raise, RaiseLevel, RelationId, Statement, Step, StepKind, Update, Variable, VariableId,
 };
 use crate::catalog::{ColumnIndex, Table};
 use crate::source::Span;
@@ -31,7 +33,14 @@ pub fn synthesise(app: &mut Application) {
     let mut made = Vec::new();
     for table in &app.catalog.tables {
         made.push(insert(table));
-        made.extend(groups(table).iter().map(|group| update(table, group)));
+        for group in groups(table) {
+            made.push(update(table, &group));
+            if let [column] = group[..]
+                && is_bounded(table, column)
+            {
+                made.extend([BinaryOp::Add, BinaryOp::Subtract].map(|op| change(table, column, op)));
+            }
+        }
         made.push(delete(table));
     }
     app.procedures.extend(made);
@@ -181,6 +190,82 @@ fn update(table: &Table, group: &[ColumnIndex]) -> Procedure {
         names.push("…");
     }
     body.procedure(format!("update {} ({})", table.name, names.join(", ")), Statement::Update(update))
+}
+
+/// `x = x + amount`, or minus, for an amount above zero.
+fn change(table: &Table, column: ColumnIndex, op: BinaryOp) -> Procedure {
+    let (definition, span) = (&table.columns[column], table.columns[column].span);
+    let mut body = Body::new(table, span);
+    let filter = body.filter(&[]);
+    let ty = unmodified(definition.ty.clone());
+    let variable = VariableId(body.parameters.len() as u32);
+    body.parameters.push(Parameter {
+        name: "amount".to_owned(),
+        ty: ty.clone(),
+        mode: ParameterMode::In,
+        default: None,
+        variable,
+    });
+    let amount = || Box::new(Expr { kind: ExprKind::Variable(variable), ty: ty.clone(), span });
+    let zero = parse_text("0", &ty).unwrap_or(Value::Null);
+    let zero = Box::new(body.expr(ExprKind::Literal(zero), ty.clone()));
+    let condition = ExprKind::Binary { op: BinaryOp::LessOrEqual, left: amount(), right: zero };
+    let refusal = Step { kind: StepKind::Raise(above_zero()), span };
+    let refused = StepKind::If {
+        branches: vec![(body.expr(condition, SqlType::Bool), vec![refusal])],
+        otherwise: Vec::new(),
+    };
+    let was = body.expr(ExprKind::Column { relation: ROW, column }, definition.ty.clone());
+    let value = ExprKind::Binary { op, left: Box::new(was), right: amount() };
+    let mut value = body.expr(value, ty.clone());
+    if ty != definition.ty {
+        let cast = ExprKind::Cast { operand: Box::new(value), explicit: false };
+        value = body.expr(cast, definition.ty.clone());
+    }
+    let mut assignments = vec![(column, value)];
+    assignments.extend(generated_along(table, &assignments));
+    let update = Update {
+        table: table.id,
+        relation: ROW,
+        assignments,
+        from: Vec::new(),
+        filter,
+        returning: Vec::new(),
+        span,
+    };
+    let word = if op == BinaryOp::Add { "increment" } else { "decrement" };
+    let name = format!("{word} {} ({})", table.name, definition.name);
+    let mut procedure = body.procedure(name, Statement::Update(update));
+    procedure.body.insert(0, Step { kind: refused, span });
+    procedure
+}
+
+fn above_zero() -> Raise {
+    Raise {
+        level: RaiseLevel::Exception,
+        format: "the amount must be above zero".to_owned(),
+        args: Vec::new(),
+        state: SqlState::RAISE_EXCEPTION,
+        message: None,
+        detail: None,
+        hint: None,
+    }
+}
+
+/// A number that a CHECK compares with a constant: not less, or not more than it.
+fn is_bounded(table: &Table, column: ColumnIndex) -> bool {
+    let is_column =
+        |expr: &Expr| matches!(walk::uncast(expr).kind, ExprKind::Column { column: of, .. } if of == column);
+    let is_constant = |expr: &Expr| matches!(walk::uncast(expr).kind, ExprKind::Literal(_));
+    let bounds = |expr: &Expr| match &expr.kind {
+        ExprKind::Binary { op, left, right } => {
+            use BinaryOp::{Greater, GreaterOrEqual, Less, LessOrEqual};
+            matches!(op, Greater | GreaterOrEqual | Less | LessOrEqual)
+                && (is_column(left) && is_constant(right) || is_constant(left) && is_column(right))
+        }
+        _ => false,
+    };
+    table.columns[column].ty.is_number() && table.checks.iter().any(|check| bounds(&check.expr))
 }
 
 fn delete(table: &Table) -> Procedure {

@@ -25,6 +25,8 @@ pub struct Candidate {
     pub invariant: Option<String>,
     pub text: String,
     pub edit: String,
+    /// The verdict may stay, if a cheap guard then keeps what only order has kept.
+    pub guarded: bool,
     /// Tables whose verdicts it may change.
     pub tables: BTreeSet<TableId>,
     /// False: there is nothing in the application that it could change.
@@ -44,7 +46,11 @@ pub fn candidates(app: &Application, analysis: &Analysis) -> Vec<Candidate> {
                 list.extend(sequence(app, analysis, invariant, verdict))
             }
             Rule::ForeignKeyDelete => list.extend(cascade(app, invariant, verdict)),
-            Rule::SumOverwritten | Rule::MarginUsed | Rule::BoundToward | Rule::ExtremeLost => {
+            Rule::SumOverwritten
+            | Rule::MarginUsed
+            | Rule::RecordSkew
+            | Rule::BoundToward
+            | Rule::ExtremeLost => {
                 list.extend(add(app, analysis, invariant, verdict));
             }
             _ => {}
@@ -97,6 +103,7 @@ fn unique(app: &Application, invariant: &Invariant, verdict: &Verdict) -> Vec<Ca
         transaction,
         invariant: Some(invariant.name.clone()),
         text,
+        guarded: false,
         edit,
         tables: BTreeSet::from([id]),
         apply,
@@ -253,6 +260,7 @@ fn sequence(
         transaction,
         invariant: Some(invariant.name.clone()),
         text,
+        guarded: false,
         edit: format!(
             "{dropped}CREATE SEQUENCE {sequence}; -- and nextval('{sequence}') in {name} instead of {counted}"
         ),
@@ -331,6 +339,7 @@ fn cascade(app: &Application, invariant: &Invariant, verdict: &Verdict) -> Optio
             "cascade the delete: if the {} rows of a deleted {} row may go with it, nobody has to ask for it",
             table.name, parent.name
         ),
+        guarded: false,
         edit: format!(
             "ALTER TABLE {0} DROP CONSTRAINT {1}, ADD CONSTRAINT {1} FOREIGN KEY {2} REFERENCES {3} {4} ON DELETE CASCADE;",
             table.name,
@@ -367,13 +376,20 @@ fn add(
     let definition = app.catalog.table(table);
     let column_name = &definition.columns[column].name;
     let name = &app.procedures[procedure].name;
+    let bounded = match verdict.decided_by {
+        DecidedBy::Rule(Rule::MarginUsed | Rule::RecordSkew | Rule::BoundToward) => {
+            "; escrow then keeps the bound, a share of the margin at each owner"
+        }
+        _ => "",
+    };
     Some(Candidate {
         transaction: verdict.transaction,
         invariant: Some(invariant.name.clone()),
         text: format!(
-            "split the counter: let {name} change {}.{column_name} by an amount instead of writing back what it has read",
+            "split the counter: let {name} change {}.{column_name} by an amount instead of writing back what it has read{bounded}",
             definition.name
         ),
+        guarded: true,
         edit: format!(
             "UPDATE {} SET {column_name} = {column_name} + …; -- in {name}, without the SELECT before",
             definition.name
@@ -517,6 +533,7 @@ fn partition(app: &Application, analysis: &Analysis, procedure: usize) -> Vec<Ca
                 "declare PARTITION BY: {} on one shard with what else it reaches",
                 shown.join(", ")
             ),
+            guarded: false,
             edit: edit.join(" "),
             tables: placed.keys().copied().collect(),
             apply: Box::new(move |app: &mut Application| {

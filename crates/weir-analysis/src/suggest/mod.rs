@@ -183,7 +183,7 @@ fn judge(
     if !refused_after.is_subset(&refused_before) {
         return None;
     }
-    if let Some(invariant) = &candidate.invariant
+    if let Some(invariant) = candidate.invariant.as_ref().filter(|_| !candidate.guarded)
         && refused_after.contains(&(candidate.transaction, invariant.clone()))
     {
         return None;
