@@ -161,7 +161,7 @@ impl Case<'_> {
                     severity: Severity::Warning,
                     with,
                     message: format!(
-                        "{} changes a {} row that {} deletes: the change is lost, or the row comes back without what went with it",
+                        "{} changes a row of {} that {} deletes: the change is lost, or the row comes back without what went with it",
                         self.name(), table.name, self.other(with)
                     ),
                     left: format!("{left} changes {changed} of {row}"),
@@ -192,7 +192,7 @@ impl Case<'_> {
                 }
                 None => (
                     format!(
-                        "{} changes {changed} of a {} row; the whole row that {} writes elsewhere replaces it",
+                        "{} changes {changed} of a row of {}; the whole row that {} writes elsewhere replaces it",
                         self.name(), table.name, self.other(with)
                     ),
                     "The row of the later commit is everywhere; what the other had changed is as it was before.".to_string(),
@@ -282,7 +282,7 @@ impl Case<'_> {
                 }
                 None if primary => Conflict {
                     kind: "same-key-inserted",
-                    message: format!("{} inserts a {} row whose {shown} is chosen; of two rows of one key one disappears", self.name(), table.name),
+                    message: format!("{} inserts a row of {} whose {shown} is chosen; of two rows of one key one disappears", self.name(), table.name),
                     left: format!("{} inserts a row, and its caller is told that it is there", self.name()),
                     right: format!("{} inserts a row with the same {shown}", self.name()),
                     merged: "The later row is there, the earlier one is gone; what refers to it refers to the other.".to_string(),
@@ -291,7 +291,7 @@ impl Case<'_> {
                 },
                 None => Conflict {
                     kind: "unique-collision",
-                    message: format!("{} inserts a {} row whose {shown} another node may give away too", self.name(), table.name),
+                    message: format!("{} inserts a row of {} whose {shown} another node may give away too", self.name(), table.name),
                     left: format!("{} inserts a row with {shown} = 'a'", self.name()),
                     right: format!("{} inserts another row with {shown} = 'a'", self.name()),
                     merged: format!("Neither node can apply the other's row under {}: the replication stops.", key.name),
@@ -339,10 +339,10 @@ impl Case<'_> {
         Conflict {
             kind: "orphaned-child",
             message: format!(
-                "{deletes} deletes a {parent} row while {inserts} inserts a {child} row that refers to it; rows that arrive are not checked"
+                "{deletes} deletes a row of {parent} while {inserts} inserts a row of {child} that refers to it; rows that arrive are not checked"
             ),
             left: format!("{deletes} deletes the {parent} row, which nothing refers to"),
-            right: format!("{inserts} inserts a {child} row that refers to it"),
+            right: format!("{inserts} inserts a row of {child} that refers to it"),
             merged: format!(
                 "The {child} row is there, and its {parent} row is not; ON DELETE CASCADE does not run again."
             ),

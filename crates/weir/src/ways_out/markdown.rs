@@ -66,7 +66,7 @@ pub fn document(loaded: &Loaded, outcome: &Outcome) -> String {
     }
     let allowed: Vec<_> = outcome.shown.iter().filter(|one| one.allowed.is_some()).collect();
     if !allowed.is_empty() {
-        let _ = writeln!(text, "\n{} findings are let through by comments.", allowed.len());
+        let _ = writeln!(text, "\n{}.", super::let_through(allowed.len()));
     }
     text
 }

@@ -152,13 +152,20 @@ impl Outcome {
             self.shown.iter().filter(|one| one.known && one.allowed.is_none()).count(),
         );
         if allowed > 0 {
-            text.push_str(&format!("\n{allowed} findings are let through by comments.\n"));
+            text.push_str(&format!("\n{}.\n", let_through(allowed)));
         }
         if self.has_baseline {
             let new = self.shown.iter().filter(|one| one.counts()).count();
-            text.push_str(&format!("\n{known} findings were known before; {new} are new.\n"));
+            text.push_str(&format!("\n{known} known before, {new} new.\n"));
         }
         text
+    }
+}
+
+fn let_through(findings: usize) -> String {
+    match findings {
+        1 => "1 finding is let through by a comment".to_owned(),
+        n => format!("{n} findings are let through by comments"),
     }
 }
 
