@@ -11,6 +11,7 @@
 mod condition;
 pub mod formula;
 mod step;
+mod total;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,6 +61,13 @@ impl<'s> Prover<'s> {
         procedure: usize,
         outcome: Outcome,
     ) -> Outcome {
+        if outcome.confluent {
+            return outcome;
+        }
+        let outcome = match invariant.kind {
+            InvariantKind::Assertion(index) => self.improve_sums(world, &shapes[index], procedure, outcome),
+            _ => outcome,
+        };
         if outcome.confluent || !is_open(&outcome) {
             return outcome;
         }
@@ -81,6 +89,38 @@ impl<'s> Prover<'s> {
             }
             _ => outcome,
         }
+    }
+
+    /// The same for an assertion's clauses that compare sums.
+    fn improve_sums(
+        &mut self,
+        world: &World<'_>,
+        shape: &Shape<'_>,
+        procedure: usize,
+        outcome: Outcome,
+    ) -> Outcome {
+        let mut proved = false;
+        let improved = crate::rules::clauses(world, shape, procedure, &mut |clause, outcome| {
+            let Claim::AtLeast(atoms) = &clause.claim else { return outcome };
+            if outcome.confluent
+                || !is_open(&outcome)
+                || total::never_narrows(self, world, shape, clause, atoms, procedure) != Some(true)
+            {
+                return outcome;
+            }
+            proved = true;
+            let because = "A solver finds no run in which all that it adds narrows the margin; what it adds is the same \
+                           wherever in a merge it stands.";
+            let mut yes = Outcome::yes(Rule::MarginWider, outcome.operation, because).proved();
+            yes.decided_by = DecidedBy::Proof;
+            for relation in &clause.scope {
+                if shape.table(*relation).is_some_and(|table| world.deleters(table).next().is_some()) {
+                    yes = yes.assuming("no key is used again once its row is deleted");
+                }
+            }
+            yes
+        });
+        improved.filter(|_| proved).unwrap_or(outcome)
     }
 
     /// `None` if the question cannot be put, or nobody answers.

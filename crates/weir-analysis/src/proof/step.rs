@@ -105,6 +105,38 @@ impl<'w, 'a> Step<'w, 'a> {
         step
     }
 
+    /// No write: the values of a procedure's terms, and what it has tested of them.
+    pub fn of_amounts(world: &'w World<'a>, procedure: usize) -> Step<'w, 'a> {
+        Step {
+            effects: &world.effects[procedure],
+            world,
+            row: None,
+            known: BTreeMap::new(),
+            flowing: BTreeSet::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// The term's value, which becomes part of a column that is NOT NULL if `certain`.
+    pub fn amount(
+        &mut self,
+        term: TermId,
+        procedure: usize,
+        certain: bool,
+        question: &mut Question,
+    ) -> Option<Quantity> {
+        let quantity = self.quantity(term, procedure, &Row::new(), question)?;
+        if certain {
+            self.flowing.extend(self.effects.terms.leaves(term));
+        }
+        Some(quantity)
+    }
+
+    /// What the text has tested before the write.
+    pub fn assume_at(&mut self, procedure: usize, write: &Write, question: &mut Question) {
+        self.assume(procedure, write, &Row::new(), question);
+    }
+
     /// The state after it.
     pub fn after(&self, state: &Row, question: &mut Question) -> Row {
         let mut next = state.clone();
@@ -250,6 +282,10 @@ impl<'w, 'a> Step<'w, 'a> {
             Term::Field { row, column } => {
                 integer(&self.world.table(self.effects.read(*row).table).columns[*column].ty)
             }
+            Term::Element { array, .. } => match self.effects.terms.get(*array) {
+                Term::Parameter(at) => matches!(variable(*at), SqlType::Array(element) if integer(element)),
+                _ => false,
+            },
             Term::Index(_) => true,
             _ => false,
         }

@@ -11,7 +11,13 @@ use crate::assertion::{Atom, Claim, Clause, Shape};
 use crate::effects::Write;
 use crate::world::World;
 
-pub fn judge(world: &World<'_>, shape: &Shape<'_>, procedure: usize) -> Option<Outcome> {
+/// `decide` may change what the rules say of one clause.
+pub fn judge(
+    world: &World<'_>,
+    shape: &Shape<'_>,
+    procedure: usize,
+    decide: &mut dyn FnMut(&Clause<'_>, Outcome) -> Outcome,
+) -> Option<Outcome> {
     let touching: Vec<&Write> =
         world.effects[procedure].writes.iter().filter(|write| touches(shape, write)).collect();
     if touching.is_empty() {
@@ -20,7 +26,10 @@ pub fn judge(world: &World<'_>, shape: &Shape<'_>, procedure: usize) -> Option<O
     let outcomes: Vec<Outcome> = shape
         .clauses
         .iter()
-        .filter_map(|clause| clause_outcome(world, shape, clause, procedure, &touching))
+        .filter_map(|clause| {
+            let outcome = clause_outcome(world, shape, clause, procedure, &touching)?;
+            Some(decide(clause, outcome))
+        })
         .collect();
     combine(outcomes)
 }

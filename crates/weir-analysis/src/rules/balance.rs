@@ -14,8 +14,8 @@ use crate::assertion::{Atom, Clause, Group, Shape};
 use crate::effects::{ColumnOperation, Context, Frame, Key, Operation, Term, TermId, Write};
 use crate::world::{World, unique_part};
 
-/// More branches than this are not followed one by one.
-const BRANCH_SITES_MAX: usize = 10;
+/// More ways through the branches than this are not followed one by one.
+const PATHS_MAX: u32 = 1 << 14;
 
 struct Contribution {
     context: Context,
@@ -264,36 +264,47 @@ fn value_of(key: &Key, column: ColumnIndex) -> Option<TermId> {
 
 /// Enumerates the choices at all branches that matter; on each, contributions to a group must cancel.
 fn on_all_paths(world: &World<'_>, procedure: usize, contributions: &[Contribution]) -> bool {
+    let Some(paths) = paths(contributions.iter().map(|contribution| &contribution.context)) else {
+        return false;
+    };
+    paths.iter().all(|path| {
+        let on_path = contributions.iter().filter(|contribution| is_on_path(&contribution.context, path));
+        cancels(world, procedure, &on_path.collect::<Vec<_>>())
+    })
+}
+
+/// The branch that is taken at each site.
+pub type Path = BTreeMap<u32, u32>;
+
+/// All choices at the branches of these contexts; `None` if they are too many.
+pub fn paths<'c>(contexts: impl Iterator<Item = &'c Context>) -> Option<Vec<Path>> {
     let mut sites: BTreeMap<u32, u32> = BTreeMap::new();
-    for frame in contributions.iter().flat_map(|contribution| &contribution.context) {
+    for frame in contexts.flatten() {
         if let Frame::Branch { site, branches, .. } = frame {
             sites.insert(*site, *branches);
         }
     }
-    if sites.len() > BRANCH_SITES_MAX {
-        return false;
+    let count = sites.values().try_fold(1u32, |count, branches| count.checked_mul(*branches));
+    if count.is_none_or(|count| count > PATHS_MAX) {
+        return None;
     }
-    let sites: Vec<(u32, u32)> = sites.into_iter().collect();
-    let mut choice = vec![0u32; sites.len()];
-    loop {
-        let taken: BTreeMap<u32, u32> =
-            sites.iter().map(|(site, _)| *site).zip(choice.iter().copied()).collect();
-        let on_path: Vec<&Contribution> = contributions
-            .iter()
-            .filter(|contribution| {
-                contribution.context.iter().all(|frame| match frame {
-                    Frame::Branch { site, branch, .. } => taken.get(site) == Some(branch),
-                    Frame::Loop { .. } => true,
-                })
-            })
-            .collect();
-        if !cancels(world, procedure, &on_path) {
-            return false;
-        }
-        let Some(next) = (0..sites.len()).find(|&at| choice[at] + 1 < sites[at].1) else { return true };
-        choice[next] += 1;
-        choice[..next].iter_mut().for_each(|earlier| *earlier = 0);
+    let mut paths = vec![Path::new()];
+    for (site, branches) in sites {
+        let with = |path: &Path, branch| {
+            let mut path = path.clone();
+            path.insert(site, branch);
+            path
+        };
+        paths = paths.iter().flat_map(|path| (0..branches).map(move |branch| with(path, branch))).collect();
     }
+    Some(paths)
+}
+
+pub fn is_on_path(context: &Context, path: &Path) -> bool {
+    context.iter().all(|frame| match frame {
+        Frame::Branch { site, branch, .. } => path.get(site) == Some(branch),
+        Frame::Loop { .. } => true,
+    })
 }
 
 /// Loops with known counts turn "one each time" into their count; then equal amounts cancel.

@@ -5,7 +5,7 @@
 
 mod applies;
 mod assertion;
-mod balance;
+pub mod balance;
 mod bound;
 mod counterpart;
 mod dense;
@@ -27,7 +27,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 
 use self::relevance::Relevance;
 pub use self::relevance::tables_of;
-use crate::assertion::Shape;
+use crate::assertion::{Clause, Shape};
 use crate::effects::{Operation, Write};
 use crate::invariant::{Invariant, InvariantId, InvariantKind};
 use crate::plan::GuardKind;
@@ -184,9 +184,21 @@ pub fn judge(
         (InvariantKind::Index(_), Some(table)) => derived::index(world, table, &invariant.columns, procedure),
         (InvariantKind::View(index), _) => derived::view(world, index, procedure),
         (InvariantKind::Sequence(sequence), _) => derived::sequence(world, sequence, procedure),
-        (InvariantKind::Assertion(index), _) => assertion::judge(world, &shapes[index], procedure),
+        (InvariantKind::Assertion(index), _) => {
+            assertion::judge(world, &shapes[index], procedure, &mut |_, outcome| outcome)
+        }
         (_, None) => None,
     }
+}
+
+/// An assertion's verdict, of which the outcome of each clause has passed through `decide`.
+pub fn clauses(
+    world: &World<'_>,
+    shape: &Shape<'_>,
+    procedure: usize,
+    decide: &mut dyn FnMut(&Clause<'_>, Outcome) -> Outcome,
+) -> Option<Outcome> {
+    assertion::judge(world, shape, procedure, decide)
 }
 
 /// The verdict where a transaction touches nothing of an invariant.
