@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::witness::{Cell, Side, TableRows, WitnessCall, lines, literal, row, state};
+use crate::witness::{Cell, Side, TableRows, WitnessCall, brief, literal, row, state};
 
 /// What came of running the example of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,13 +99,10 @@ impl Executed {
     }
 }
 
-/// More rows of a state are counted, not told.
-const ROWS_MAX: usize = 6;
-
 impl Execution {
     /// Each step with its title, as a person reads it.
     pub fn steps(&self) -> Vec<(&'static str, String)> {
-        let mut steps = vec![("before", self.rows(&self.initial))];
+        let mut steps = vec![("before", brief(&self.initial, &self.shown))];
         let told = |title: &'static str, outcomes: &[Outcome]| {
             outcomes.iter().map(|outcome| (title, self.outcome(outcome))).collect::<Vec<_>>()
         };
@@ -128,22 +125,9 @@ impl Execution {
         parts.extend(outcome.error.clone());
         parts.extend(outcome.answer.clone());
         if outcome.error.is_none() && outcome.answer.is_none() || !outcome.state.is_empty() {
-            parts.push(self.rows(&outcome.state));
+            parts.push(brief(&outcome.state, &self.shown));
         }
         format!("{} → {}", outcome.run, parts.join("; "))
-    }
-
-    fn rows(&self, tables: &[TableRows]) -> String {
-        let mut lines = lines(tables, &self.shown);
-        if lines.is_empty() {
-            return "no rows".to_owned();
-        }
-        if lines.len() > ROWS_MAX {
-            let more = lines.len() - ROWS_MAX + 1;
-            lines.truncate(ROWS_MAX - 1);
-            lines.push(format!("and {more} more"));
-        }
-        lines.join(", ")
     }
 
     /// What is wrong with it, in words.

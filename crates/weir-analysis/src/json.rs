@@ -15,6 +15,7 @@ use crate::plan::{Guard, Placement};
 use crate::registry;
 use crate::rules::tables_of;
 use crate::suggest::{Cost, Suggestion};
+use crate::verdict::Rule;
 
 pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
     json!({
@@ -256,10 +257,6 @@ fn partitioning(app: &Application, analysis: &Analysis) -> Value {
 
 fn verdicts(app: &Application, analysis: &Analysis) -> Vec<Value> {
     let verdict = |verdict: &crate::Verdict| {
-        let rule = match verdict.decided_by {
-            crate::DecidedBy::Rule(rule) => Some(rule.name()),
-            _ => None,
-        };
         json!({
             "invariant": analysis.invariants[verdict.invariant.0 as usize].name,
             "transaction": app.procedures[verdict.transaction].name,
@@ -268,11 +265,12 @@ fn verdicts(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "confluent": verdict.confluent,
             "alone": verdict.alone.name(),
             "assumes": verdict.assumes,
-            "because": verdict.because,
+            "because": verdict.argument(),
             "decided_by": verdict.decided_by.name(),
             "id": registry::of_verdict(verdict).id,
-            "rule": rule,
+            "rule": verdict.rule().map(Rule::name),
             "witness": verdict.witness.as_ref().map(|witness| witness.to_json()),
+            "alone_witness": verdict.alone_witness.as_ref().map(|witness| witness.to_json()),
         })
     };
     if is_large(analysis) {

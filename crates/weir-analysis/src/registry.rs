@@ -23,6 +23,7 @@ pub const KINDS: &[Kind] = &[
     kind("WEIR-V01", "undecided"),
     kind("WEIR-V02", "not-confluent"),
     kind("WEIR-V03", "untouched"),
+    kind("WEIR-V04", "breaks-alone"),
     // Keys.
     kind("WEIR-U01", "unique-chosen"),
     kind("WEIR-U02", "unique-generated"),
@@ -109,13 +110,13 @@ pub fn of_rule(rule: Rule) -> &'static Kind {
     find(&rule.name()).unwrap_or(&KINDS[0])
 }
 
-/// By the rule that has decided it.
+/// By the rule that decides or refuses it.
 pub fn of_verdict(verdict: &Verdict) -> &'static Kind {
-    match verdict.decided_by {
-        DecidedBy::Rule(rule) => of_rule(rule),
-        DecidedBy::Assumption => &KINDS[0],
-        DecidedBy::Proof | DecidedBy::Search if verdict.confluent => &KINDS[2],
-        DecidedBy::Proof | DecidedBy::Search => &KINDS[1],
+    match (verdict.rule(), verdict.decided_by) {
+        (Some(rule), _) => of_rule(rule),
+        (None, DecidedBy::Proof | DecidedBy::Search) if verdict.confluent => &KINDS[2],
+        (None, DecidedBy::Proof | DecidedBy::Search) => &KINDS[1],
+        (None, _) => &KINDS[0],
     }
 }
 

@@ -12,9 +12,14 @@ use weir_sql::{Application, Span};
 use crate::Analysis;
 use crate::active_active::Conflict;
 use crate::anomaly::AnomalyKind;
+use crate::assertion::Shape;
+use crate::execution::Execution;
 use crate::finding::Severity;
 use crate::registry::{self, Kind};
-use crate::verdict::{DecidedBy, Verdict};
+use crate::verdict::Verdict;
+
+/// The kind of finding that is one call's own fault.
+pub const BREAKS_ALONE: &str = "breaks-alone";
 
 #[derive(Clone, Debug)]
 pub struct Reported {
@@ -32,18 +37,23 @@ pub struct Reported {
     pub fingerprint: String,
 }
 
-/// Refused verdicts, then anomalies, then the rest, then what active-active replication breaks.
+/// Refused verdicts, calls that break an invariant by themselves, then anomalies, then the rest, then what active-active replication breaks.
 pub fn reported(app: &Application, analysis: &Analysis, conflicts: &[Conflict]) -> Vec<Reported> {
     let mut list: Vec<Reported> = Vec::new();
-    list.extend(
-        analysis.verdicts.iter().filter(|verdict| !verdict.confluent).map(|v| of_verdict(app, analysis, v)),
-    );
+    let shapes: Vec<Shape<'_>> = app.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect();
+    let refused = analysis.verdicts.iter().filter(|verdict| !verdict.confluent);
+    list.extend(refused.map(|verdict| of_verdict(app, analysis, &shapes, verdict)));
+    list.extend(analysis.verdicts.iter().filter_map(|verdict| alone(app, analysis, verdict)));
     for anomaly in &analysis.anomalies {
         let severity = match anomaly.kind {
             AnomalyKind::LongFork => Severity::Note,
             _ => Severity::Warning,
         };
-        let mut one = blank(anomaly.kind.finding(), severity, anomaly.message.clone(), anomaly.span);
+        let message = with_example(
+            &format!("{}.", anomaly.message),
+            anomaly.executed.execution().map(Execution::steps),
+        );
+        let mut one = blank(anomaly.kind.finding(), severity, message, anomaly.span);
         one.remedy = anomaly.remedies.first().cloned();
         list.push(with_transaction(app, one, Some(anomaly.transaction)));
     }
@@ -54,7 +64,11 @@ pub fn reported(app: &Application, analysis: &Analysis, conflicts: &[Conflict]) 
         list.push(with_transaction(app, one, around));
     }
     for conflict in conflicts {
-        let mut one = blank(conflict.kind, conflict.severity, conflict.message.clone(), conflict.span);
+        let message = with_example(
+            &format!("{}.", conflict.message),
+            conflict.executed.execution().map(Execution::steps),
+        );
+        let mut one = blank(conflict.kind, conflict.severity, message, conflict.span);
         one.remedy = Some(conflict.remedy.clone());
         one.invariant = conflict.invariant.clone();
         list.push(with_transaction(app, one, Some(conflict.transaction)));
@@ -101,7 +115,7 @@ fn holds(outer: Span, inner: Span) -> bool {
 }
 
 /// A note where a guard keeps it; a warning where nothing but order does.
-fn of_verdict(app: &Application, analysis: &Analysis, verdict: &Verdict) -> Reported {
+fn of_verdict(app: &Application, analysis: &Analysis, shapes: &[Shape<'_>], verdict: &Verdict) -> Reported {
     let invariant = &analysis.invariants[verdict.invariant.0 as usize];
     let plan = &analysis.plan.transactions[verdict.transaction];
     let kept: Vec<&crate::Guard> =
@@ -116,13 +130,17 @@ fn of_verdict(app: &Application, analysis: &Analysis, verdict: &Verdict) -> Repo
         Some(guard) => format!("kept by {} on {}", guard.kind.name(), crate::json::guard_on(app, guard)),
         None => format!("it runs as {}", plan.mechanism.name()),
     };
-    let undecided = if verdict.decided_by == DecidedBy::Assumption { "undecided: " } else { "" };
+    let undecided = if verdict.is_undecided() { "undecided: " } else { "" };
     let message = format!(
         "{undecided}{name} beside {beside} does not keep {} by itself; {how}. It {}. {}",
-        invariant.name, verdict.operation, verdict.because
+        invariant.name,
+        verdict.operation,
+        verdict.argument()
     );
+    let message = with_example(&message, verdict.witness.as_ref().map(|witness| witness.steps()));
     let severity = if kept.is_empty() { Severity::Warning } else { Severity::Note };
-    let span = kept.first().map_or(app.procedures[verdict.transaction].span, |guard| guard.statement);
+    let span =
+        kept.first().map_or_else(|| statement_of(app, analysis, shapes, verdict), |guard| guard.statement);
     let kind = registry::of_verdict(verdict);
     let mut one = with_transaction(app, blank(kind.name, severity, message, span), Some(verdict.transaction));
     one.invariant = Some(invariant.name.clone());
@@ -135,6 +153,37 @@ fn of_verdict(app: &Application, analysis: &Analysis, verdict: &Verdict) -> Repo
         })
         .map(|suggestion| suggestion.text.clone());
     one
+}
+
+/// One call that breaks the invariant by itself.
+fn alone(app: &Application, analysis: &Analysis, verdict: &Verdict) -> Option<Reported> {
+    let witness = verdict.alone_witness.as_ref()?;
+    let name = &app.procedures[verdict.transaction].name;
+    let message = format!("{name} breaks {} by itself.", witness.invariant);
+    let message = with_example(&message, Some(witness.steps()));
+    let span = app.procedures[verdict.transaction].span;
+    let one = blank(BREAKS_ALONE, Severity::Warning, message, span);
+    let mut one = with_transaction(app, one, Some(verdict.transaction));
+    one.invariant = Some(witness.invariant.clone());
+    one.about.push(analysis.invariants[verdict.invariant.0 as usize].span);
+    Some(one)
+}
+
+/// The message and what was run to show it.
+fn with_example(message: &str, steps: Option<Vec<(&'static str, String)>>) -> String {
+    let Some(steps) = steps else { return message.to_owned() };
+    let steps: Vec<String> = steps.iter().map(|(title, words)| format!("{title}: {words}")).collect();
+    format!("{message} For example, {}.", steps.join("; "))
+}
+
+/// The first statement that writes what the invariant speaks of; the transaction, where none does so itself.
+fn statement_of(app: &Application, analysis: &Analysis, shapes: &[Shape<'_>], verdict: &Verdict) -> Span {
+    let invariant = &analysis.invariants[verdict.invariant.0 as usize];
+    let tables = crate::rules::tables_of(app, shapes, invariant);
+    let whole = app.procedures[verdict.transaction].span;
+    let writes = analysis.effects[verdict.transaction].writes.iter();
+    let mut own = writes.filter(|write| tables.contains(&write.table) && holds(whole, write.span));
+    own.next().map_or(whole, |write| write.span)
 }
 
 fn give_fingerprints(app: &Application, list: &mut [Reported]) {

@@ -1,5 +1,6 @@
 //! The analysis as a person reads it: the plan as a table, then what is not confluent and why.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use comfy_table::modifiers::UTF8_ROUND_CORNERS;
@@ -13,7 +14,8 @@ use crate::anomaly::AnomalyKind;
 use crate::partitioning::reason;
 use crate::plan::{Class, Mechanism, TransactionPlan};
 use crate::registry;
-use crate::verdict::{DecidedBy, Verdict};
+use crate::reported::BREAKS_ALONE;
+use crate::verdict::{Alone, Verdict};
 
 /// How to render: the width in characters, and whether colours may be used.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +44,7 @@ pub fn to_text(app: &Application, analysis: &Analysis, style: TextStyle) -> Stri
     text.push('\n');
     refused(app, analysis, style, &mut text);
     summary(app, analysis, &mut text);
+    by_themselves(app, analysis, style, &mut text);
     partitioning(app, analysis, style, &mut text);
     advice_text::anomalies(app, analysis, style, &mut text);
     findings(app, analysis, &mut text);
@@ -72,10 +75,20 @@ pub(crate) fn table(style: TextStyle, header: &[&str]) -> Table {
     table
 }
 
-/// Names are not broken, and the last column, which explains, has room.
+/// Names are not broken but at their blanks (`update orders (status)`), and the last column, which explains, has room.
 pub(crate) fn constrain(table: &mut Table, last: usize) {
+    const NAME_MAX: usize = 30;
+    let names: Vec<String> =
+        table.row_iter().filter_map(|row| row.cell_iter().next()).map(Cell::content).collect();
+    let words = names.iter().flat_map(|name| name.split_whitespace());
+    let word = words.map(|word| word.chars().count()).max().unwrap_or(0);
+    let long = names.iter().any(|name| name.chars().count() > NAME_MAX);
     if let Some(column) = table.column_mut(0) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
+        column.set_constraint(match u16::try_from(word.max(NAME_MAX)) {
+            // Two for the blanks around it.
+            Ok(width) if long => ColumnConstraint::UpperBoundary(Width::Fixed(width + 2)),
+            _ => ColumnConstraint::ContentWidth,
+        });
     }
     if let Some(column) = table.column_mut(last) {
         column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(30)));
@@ -176,16 +189,17 @@ fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut 
             None => name.clone(),
         };
         let place = app.sources.place(invariant.span);
-        let _ = writeln!(text, "  {beside}: {}  ({place})", invariant.name);
-        let undecided = if verdict.decided_by == DecidedBy::Assumption { "Undecided. " } else { "" };
+        let id = registry::of_verdict(verdict).id;
+        let _ = writeln!(text, "  {beside}: {} [{id}]  ({place})", invariant.name);
+        let undecided = if verdict.is_undecided() { "Undecided. " } else { "" };
         wrap(
-            &format!("{undecided}It {}. {}", verdict.operation, verdict.because),
+            &format!("{undecided}It {}. {}", verdict.operation, verdict.argument()),
             "      ",
             style.width,
             text,
         );
         if let Some(witness) = &verdict.witness {
-            wrap(&format!("For example, {}", witness.words()), "      ", style.width, text);
+            write_steps(&witness.steps(), "      ", style.width, text);
         }
         let kept: Vec<String> = analysis.plan.transactions[verdict.transaction]
             .guards
@@ -193,9 +207,8 @@ fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut 
             .filter(|guard| guard.keeps.contains(&verdict.invariant))
             .map(|guard| format!("{} on {}", guard.kind.name(), crate::json::guard_on(app, guard)))
             .collect();
-        if !kept.is_empty() {
-            wrap(&format!("Kept by: {}.", kept.join(", ")), "      ", style.width, text);
-        }
+        let kept = if kept.is_empty() { "order".to_owned() } else { kept.join(", ") };
+        wrap(&format!("Kept by: {kept}."), "      ", style.width, text);
         text.push('\n');
     }
 }
@@ -207,7 +220,7 @@ pub(crate) fn wrap(words: &str, indent: &str, width: u16, text: &mut String) {
 
 /// Each title with its words beside it.
 pub(crate) fn write_steps(steps: &[(&str, String)], indent: &str, width: u16, text: &mut String) {
-    const TITLE_WIDTH: usize = 11;
+    const TITLE_WIDTH: usize = 13;
     let later = format!("{indent}{:TITLE_WIDTH$}", "");
     for (title, words) in steps {
         hang(words, &format!("{indent}{:TITLE_WIDTH$}", format!("{title}:")), &later, width, text);
@@ -255,6 +268,41 @@ fn summary(app: &Application, analysis: &Analysis, text: &mut String) {
         let _ = writeln!(text, "They assume:");
         for assumption in assumed {
             let _ = writeln!(text, "  · {assumption}");
+        }
+    }
+}
+
+/// What nobody has proved and nothing checks: one transaction all by itself.
+fn by_themselves(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
+    let open: Vec<&Verdict> = analysis.verdicts.iter().filter(|verdict| verdict.alone == Alone::No).collect();
+    let told = |verdict: &Verdict| {
+        let invariant = &analysis.invariants[verdict.invariant.0 as usize].name;
+        (app.procedures[verdict.transaction].name.as_str(), invariant.as_str())
+    };
+    let (broken, unknown): (Vec<&Verdict>, Vec<&Verdict>) =
+        open.into_iter().partition(|verdict| verdict.alone_witness.is_some());
+    if !broken.is_empty() || !unknown.is_empty() {
+        text.push('\n');
+    }
+    if !broken.is_empty() {
+        let id = registry::id_of(BREAKS_ALONE);
+        let _ = writeln!(text, "Broken by one call alone, which no mechanism prevents [{id}]:\n");
+    }
+    for verdict in broken {
+        let (transaction, invariant) = told(verdict);
+        let _ = writeln!(text, "  {transaction}: {invariant}");
+        let steps = verdict.alone_witness.iter().flat_map(|witness| witness.steps());
+        write_steps(&steps.collect::<Vec<_>>(), "      ", style.width, text);
+        text.push('\n');
+    }
+    if !unknown.is_empty() {
+        let mut by_invariant: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (transaction, invariant) in unknown.into_iter().map(told) {
+            by_invariant.entry(invariant).or_default().push(transaction);
+        }
+        let _ = writeln!(text, "Not proved of one call alone, and not checked before it commits:");
+        for (invariant, transactions) in by_invariant {
+            wrap(&format!("· {invariant}: {}", transactions.join(", ")), "  ", style.width, text);
         }
     }
 }

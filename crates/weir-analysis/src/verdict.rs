@@ -25,8 +25,35 @@ pub struct Verdict {
     /// The argument in words.
     pub because: String,
     pub decided_by: DecidedBy,
+    /// Where the verdict is assumed because nothing shows it: the rule that refuses it.
+    pub refused_by: Option<Rule>,
+    /// `Not proved; assumed: …`, in words.
+    pub assumed: Option<String>,
     /// Two branches that show it; the analysis itself never runs anything, so this is filled in by the search.
     pub witness: Option<Box<Witness>>,
+    /// One call that breaks it all by itself: only a left branch.
+    pub alone_witness: Option<Box<Witness>>,
+}
+
+impl Verdict {
+    /// The rule that decides it, or refuses it without a witness.
+    pub fn rule(&self) -> Option<Rule> {
+        match self.decided_by {
+            DecidedBy::Rule(rule) => Some(rule),
+            _ => self.refused_by,
+        }
+    }
+
+    /// The argument, and what is missing of it.
+    pub fn argument(&self) -> String {
+        let parts = [Some(self.because.as_str()), self.assumed.as_deref()];
+        parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// No rule, proof or witness says anything: the shape is not known.
+    pub fn is_undecided(&self) -> bool {
+        self.decided_by == DecidedBy::Assumption && self.refused_by.is_none()
+    }
 }
 
 /// Does a valid state stay valid when the transaction runs by itself?
@@ -45,7 +72,7 @@ pub enum DecidedBy {
     Rule(Rule),
     Proof,
     Search,
-    /// No rule decides it: treated as needing coordination.
+    /// Nothing shows it (and perhaps no rule decides it either): treated as needing coordination.
     Assumption,
 }
 

@@ -92,25 +92,20 @@ impl Witness {
         lines(state, &self.shown)
     }
 
-    /// `from a database with 1 row of account: withdraw(1) in one branch, …`: the rest of a sentence.
-    pub fn words(&self) -> String {
-        let rows = |table: &TableRows| match table.rows.len() {
-            1 => format!("1 row of {}", table.table),
-            rows => format!("{rows} rows of {}", table.table),
-        };
-        let tables: Vec<String> = self.initial.iter().map(rows).collect();
-        let from = match tables.is_empty() {
-            true => "an empty database".to_owned(),
-            false => format!("a database with {}", tables.join(", ")),
-        };
+    /// Each step with its title, as a person reads it: the state before, both branches, and what is wrong with the merge.
+    pub fn steps(&self) -> Vec<(&'static str, String)> {
         let calls =
-            |calls: &[WitnessCall]| calls.iter().map(WitnessCall::text).collect::<Vec<_>>().join(" and ");
-        format!(
-            "from {from}: {} in one branch, {} in the other; merged: {}.",
-            calls(&self.left),
-            calls(&self.right),
-            self.violation()
-        )
+            |calls: &[WitnessCall]| calls.iter().map(WitnessCall::text).collect::<Vec<_>>().join(", then ");
+        let before = ("before", brief(&self.initial, &self.shown));
+        let after = brief(&self.merged, &self.shown);
+        let breaks = ("that breaks", format!("{}: {}", self.invariant, self.violation()));
+        match self.right.is_empty() {
+            true => vec![before, ("call", calls(&self.left)), ("after", after), breaks],
+            false => {
+                let branches = [("left", calls(&self.left)), ("right", calls(&self.right))];
+                [before].into_iter().chain(branches).chain([("merged", after), breaks]).collect()
+            }
+        }
     }
 
     /// As it stands in `weir analyze --format json` (interface.md).
@@ -150,6 +145,23 @@ pub fn lines(state: &[TableRows], shown: &[String]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// More rows of a state are counted, not told.
+const ROWS_MAX: usize = 6;
+
+/// The same on one line.
+pub(crate) fn brief(state: &[TableRows], shown: &[String]) -> String {
+    let mut lines = lines(state, shown);
+    if lines.is_empty() {
+        return "no rows".to_owned();
+    }
+    if lines.len() > ROWS_MAX {
+        let more = lines.len() - ROWS_MAX + 1;
+        lines.truncate(ROWS_MAX - 1);
+        lines.push(format!("and {more} more"));
+    }
+    lines.join(", ")
 }
 
 pub(crate) fn state(tables: &[TableRows]) -> Value {

@@ -139,13 +139,17 @@ fn verdicts_of_schema_features() {
         create unique index room_held on room (held) nulls not distinct;
     ";
     for (body, invariant, expect) in [
-        ("insert into room (id, guest) values (k, 1)", "room_guest_held_excl", "exclude no no assumed"),
-        ("update room set live = true where id = k", "room_guest_held_excl", "exclude no no assumed"),
+        ("insert into room (id, guest) values (k, 1)", "room_guest_held_excl", "exclude no checked"),
+        ("update room set live = true where id = k", "room_guest_held_excl", "exclude no checked"),
+        ("update room set live = false where id = k", "room_guest_held_excl", "exclude yes proved"),
         ("delete from room where id = k", "room_guest_held_excl", "exclude yes proved"),
         ("update room set name = 'x' where id = k", "room_guest_held_excl", "exclude yes proved"),
         ("update room set name = 'x' where id = k", "room_name", "unique no checked"),
         ("update room set guest = null where id = k", "room_name", "unique yes proved"),
         ("update room set live = true where id = k", "room_guest", "unique no checked"),
+        ("update room set live = false where id = k", "room_guest", "unique yes proved"),
+        ("insert into room (id, guest, live) values (k, 1, false)", "room_guest", "unique yes proved"),
+        ("insert into room (id, guest, live) values (k, 1, true)", "room_guest", "unique no checked"),
         ("update room set held = 3 where id = k", "room_held", "unique no checked"),
         ("update room set state = 'shut' where id = k", "room.state state", "domain yes checked"),
         ("update room set owed = owed - 1 where id = k", "room_owed_amount_check", "domain no checked"),

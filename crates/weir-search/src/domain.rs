@@ -5,15 +5,16 @@
 use std::collections::BTreeSet;
 
 use weir_analysis::effects::{ColumnOperation, Condition, Operation, Term, TermId, Terms};
-use weir_sql::bound::{ParameterMode, VariableId};
+use weir_sql::bound::{ExprKind, ParameterMode, VariableId};
 use weir_sql::catalog::{ColumnIndex, Table, TableId};
+use weir_sql::walk::{each_step, uncast};
 use weir_types::numeric::Numeric;
 use weir_types::text::parse_text;
 use weir_types::value::Array;
 use weir_types::{SqlType, Value};
 
 use crate::lab::Lab;
-use crate::literals::Constant;
+use crate::literals::{Constant, each_expr_of_step};
 use crate::replica::Invocation;
 use crate::state::State;
 
@@ -105,6 +106,8 @@ pub struct Uses {
     compared: BTreeSet<(TableId, ColumnIndex)>,
     /// It is written there.
     written: BTreeSet<(TableId, ColumnIndex)>,
+    /// The body asks whether it is NULL, so NULL means something.
+    may_be_null: bool,
 }
 
 /// The calls of a procedure in a state: first those whose every argument is the first of its domain.
@@ -130,7 +133,11 @@ pub fn calls(
             SqlType::Array(element) => element,
             ty => ty,
         };
-        domains.push(domain(lab, state, uses, ty, constants));
+        let mut values = domain(lab, state, uses, ty, constants);
+        if uses.may_be_null && !matches!(input.ty, SqlType::Array(_)) {
+            values.push(Value::Null);
+        }
+        domains.push(values);
     }
     // The arrays' length comes first: it changes more than any one element does.
     let mut sizes = vec![if with_arrays { lengths.len() } else { 1 }];
@@ -225,6 +232,13 @@ fn uses(lab: &Lab<'_>, procedure: usize, variable: VariableId) -> Uses {
             }
         }
     }
+    each_step(&lab.application.procedures[procedure].body, &mut |step| {
+        each_expr_of_step(step, &mut |expr| {
+            if let ExprKind::IsNull { operand, .. } = &expr.kind {
+                uses.may_be_null |= matches!(uncast(operand).kind, ExprKind::Variable(of) if of == variable);
+            }
+        });
+    });
     uses
 }
 

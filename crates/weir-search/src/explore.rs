@@ -146,6 +146,35 @@ impl<'l> Explorer<'l> {
         found
     }
 
+    /// Every call of the question's left transaction from every seed, until `look` has found something.
+    pub fn seeds_and_calls(
+        &mut self,
+        question: &Question,
+        steps: u64,
+        look: &mut dyn FnMut(&State, &Invocation) -> Option<Found>,
+    ) -> Option<Found> {
+        self.steps_left = steps;
+        let task = self.task(question, Validity::Everything);
+        let tables = needed(self.lab, &[question.left], &task.tables);
+        let mut seeds: Vec<State> = Vec::new();
+        for plan in plans() {
+            let Some(seed) = self.seed(question, &tables, plan, Validity::Everything) else { continue };
+            if seeds.contains(&seed) {
+                continue;
+            }
+            for call in self.calls(&task, question.left, &seed) {
+                if !self.step() {
+                    return None;
+                }
+                if let Some(found) = look(&seed, &call) {
+                    return Some(found);
+                }
+            }
+            seeds.push(seed);
+        }
+        None
+    }
+
     fn explore_within(&mut self, question: &Question, validity: Validity) -> Option<Found> {
         let task = self.task(question, validity);
         let tables = needed(self.lab, &[question.left, question.right], &task.tables);
@@ -255,6 +284,7 @@ impl<'l> Explorer<'l> {
                     }
                     self.merges += 1;
                     match self.violated(task, state, left, right, later) {
+                        Some(_) if !self.takes_part(task, state, left, right, later) => {}
                         Some(found) if found.clean => return Some(found),
                         Some(found) => fallback = fallback.or(Some(found)),
                         None => {}
@@ -263,6 +293,16 @@ impl<'l> Explorer<'l> {
             }
         }
         fallback
+    }
+
+    /// The last call of the left branch, which the verdict is about, is needed: without it the merge is valid.
+    fn takes_part(&self, task: &Task<'_>, state: &State, left: &Branch, right: &Branch, later: Side) -> bool {
+        if left.calls.len() < 2 {
+            return true;
+        }
+        let mut before = left.clone();
+        before.operations.last_mut().into_iter().for_each(Vec::clear);
+        self.violated(task, state, &before, right, later).is_none()
     }
 
     /// A merge that breaks the invariant.

@@ -8,20 +8,21 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_analysis::effects::Operation;
-use weir_analysis::{Analysis, InvariantId, InvariantKind, ProcedureEffects};
+use weir_analysis::{Analysis, Invariant, InvariantId, InvariantKind, ProcedureEffects};
 use weir_sql::bound::{Expr, ExprKind, FromItem, RelationId, StepKind};
-use weir_sql::catalog::{Catalog, ColumnIndex, IndexKey, TableId};
-use weir_sql::walk::{Part, each_part};
+use weir_sql::catalog::{Catalog, Column, ColumnIndex, Index, IndexKey, TableId};
+use weir_sql::walk::{Part, each_part, each_step};
 use weir_sql::{Application, Span};
 use weir_txn::exec::program::Program;
 use weir_txn::invariant::InvariantCheck;
 use weir_txn::storage::layout::Layout;
 use weir_txn::storage::{Rows, Storage};
-use weir_types::SqlType;
+use weir_types::{SqlType, Value};
 
 use crate::domain::Uses;
 use crate::guards::Guards;
-use crate::literals::{self, Constant, each_step};
+use crate::literals::{self, Constant};
+use crate::partial::{self, is_understood};
 use crate::state::{State, View};
 
 /// So many procedures that the executor refuses are set aside one by one; beyond that nothing is searched.
@@ -114,12 +115,14 @@ impl<'a> Lab<'a> {
         };
         let excluded = exclude(&mut stripped.catalog);
         let mut refused = refuse(&stripped, analysis, &excluded);
-        let program = compile(&mut stripped, analysis, &mut refused, !guards.is_empty())?;
+        let place = |span: Span| application.sources.place(span).to_string();
+        let program = compile(&mut stripped, analysis, &mut refused, !guards.is_empty(), &place)?;
         spread(&stripped, &mut refused);
-        let checks = analysis.invariants.iter();
+        let invariants = as_asked(application, &mut stripped, &analysis.invariants);
+        let checks = invariants.iter();
         let checks = checks.map(|each| InvariantCheck::compile(&stripped, each, &program).ok()).collect();
-        let mentions =
-            analysis.invariants.iter().map(|each| mention(&stripped, each.kind, each.table, &each.columns));
+        let mentions = invariants.iter();
+        let mentions = mentions.map(|each| mention(&stripped, each.kind, each.table, &each.columns));
         let mut lab = Lab {
             layouts: program.schema.tables.iter().map(|table| Layout::new(&table.types)).collect(),
             mentions: mentions.collect(),
@@ -230,7 +233,13 @@ impl<'a> Lab<'a> {
     /// The assertions that `validity` asks for and that read one of these tables.
     fn assertions(&self, validity: Validity, tables: impl Iterator<Item = TableId>) -> BTreeSet<InvariantId> {
         let about = tables.flat_map(|table| self.assertions.get(&table).into_iter().flatten().copied());
-        about.filter(|&id| validity == Validity::Everything || validity == Validity::Only(id)).collect()
+        let wanted = |id: &InvariantId| match validity {
+            Validity::Everything => true,
+            Validity::Only(only) if only == *id => true,
+            // A key is a constraint, whoever asks for it.
+            _ => matches!(self.analysis.invariants[id.0 as usize].kind, InvariantKind::UniqueIndex(_)),
+        };
+        about.filter(wanted).collect()
     }
 
     /// After a write that the executor has let pass: the assertions that look at what was written.
@@ -272,16 +281,25 @@ fn exclude(catalog: &mut Catalog) -> Vec<Option<String>> {
         if let Some(column) = table.columns.iter().find(|column| matches!(column.ty, SqlType::Opaque(_))) {
             *reason = Some(format!("type {} of {}", column.ty, column.name));
         }
+        for column in &mut table.columns {
+            if column.default.as_ref().is_some_and(|default| !is_understood(default)) {
+                *reason = Some(format!("default of {}", column.name));
+                column.default = None;
+            }
+        }
+        for check in &mut table.checks {
+            if !is_understood(&check.expr) {
+                *reason = Some(format!("constraint {}", check.name));
+                check.expr.kind = ExprKind::Literal(Value::Bool(true));
+            }
+        }
         let scalar = table.columns.iter().position(|column| is_scalar(&column.ty));
         for index in &mut table.indexes {
-            let plain = |key: &IndexKey| match key.expr.kind {
-                ExprKind::Column { column, .. } => is_scalar(&table.columns[column].ty),
-                _ => false,
-            };
-            if index.predicate.is_none() && index.keys.iter().all(plain) {
+            if is_kept(&table.columns, index) {
                 continue;
             }
-            if index.unique {
+            let exprs = index.keys.iter().map(|key| &key.expr).chain(&index.predicate);
+            if index.unique && !exprs.into_iter().all(is_understood) {
                 *reason = Some(format!("unique index {}", index.name));
             }
             // An index changes no answer, so another one in its place does as well.
@@ -295,6 +313,36 @@ fn exclude(catalog: &mut Catalog) -> Vec<Option<String>> {
         }
     }
     excluded
+}
+
+/// The engine keeps indexes over all rows by plain columns.
+fn is_kept(columns: &[Column], index: &Index) -> bool {
+    let plain = |key: &IndexKey| match key.expr.kind {
+        ExprKind::Column { column, .. } => is_scalar(&columns[column].ty),
+        _ => false,
+    };
+    index.predicate.is_none() && index.keys.iter().all(plain)
+}
+
+/// The invariants as they are asked here: unique indexes that the engine does not keep become assertions.
+fn as_asked(
+    application: &Application,
+    stripped: &mut Application,
+    invariants: &[Invariant],
+) -> Vec<Invariant> {
+    let mut asked = invariants.to_vec();
+    for invariant in &mut asked {
+        let (InvariantKind::UniqueIndex(at), Some(table)) = (invariant.kind, invariant.table) else {
+            continue;
+        };
+        let table = application.catalog.table(table);
+        let index = &table.indexes[at];
+        if !is_kept(&table.columns, index) {
+            invariant.kind = InvariantKind::Assertion(stripped.assertions.len());
+            stripped.assertions.push(partial::assertion(table, index));
+        }
+    }
+    asked
 }
 
 fn is_scalar(ty: &SqlType) -> bool {
@@ -349,6 +397,7 @@ fn compile(
     analysis: &Analysis,
     refused: &mut [Option<String>],
     guarded: bool,
+    place: &dyn Fn(Span) -> String,
 ) -> Result<Program, NotRunnable> {
     let mut plan = analysis.plan.clone();
     if !guarded {
@@ -365,7 +414,7 @@ fn compile(
             Err(error) => error,
         };
         let Some(at) = procedure_at(app, error.span) else {
-            return Err(NotRunnable(error.error.message().to_owned()));
+            return Err(NotRunnable(format!("{}, at {}", error.error.message(), place(error.span))));
         };
         refused[at] = Some(error.error.message().to_owned());
         app.procedures[at].body.clear();

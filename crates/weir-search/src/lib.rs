@@ -4,6 +4,7 @@
 //! Pure: no clock, no IO, no chance of its own; bounds count steps. It never judges: that a pair of transactions
 //! has no witness within the bounds proves nothing, and is said so. The design is docs/search.md.
 
+pub mod alone;
 pub mod domain;
 pub mod explore;
 pub mod guards;
@@ -12,6 +13,7 @@ pub mod last_update;
 pub mod literals;
 pub mod merge;
 pub mod minimise;
+pub mod partial;
 pub mod replay;
 pub mod replica;
 pub mod seed;
@@ -21,8 +23,9 @@ pub mod state;
 use std::collections::BTreeSet;
 
 use weir_analysis::witness::{Cell, TableRows};
-use weir_analysis::{Analysis, DecidedBy, InvariantId, Verdict, Witness};
+use weir_analysis::{Alone, Analysis, DecidedBy, InvariantId, Verdict, Witness};
 use weir_sql::Application;
+use weir_types::SqlType;
 
 pub use explore::{Explorer, Found, Limits, Question};
 pub use lab::{Lab, NotRunnable, Validity};
@@ -51,9 +54,11 @@ pub fn attach(application: &Application, analysis: &mut Analysis, limits: Limits
     let asked: Vec<usize> =
         (0..analysis.verdicts.len()).filter(|&at| !analysis.verdicts[at].confluent).collect();
     let mut summary = Summary { asked: asked.len(), ..Summary::default() };
-    if asked.is_empty() {
+    let open = analysis.verdicts.iter().any(|verdict| verdict.alone == Alone::No);
+    if asked.is_empty() && !open {
         return summary;
     }
+    let mut verdicts = analysis.verdicts.clone();
     let answers: Vec<Answer> = match Lab::new(application, analysis) {
         Err(NotRunnable(why)) => asked.iter().map(|_| Answer::NotSearched(why.clone())).collect(),
         Ok(lab) => {
@@ -64,9 +69,11 @@ pub fn attach(application: &Application, analysis: &mut Analysis, limits: Limits
             });
             let answers = answers.collect();
             summary.steps = limits.steps - explorer.steps_left_in_all;
+            alone::attach(&lab, &mut verdicts, limits);
             answers
         }
     };
+    analysis.verdicts = verdicts;
     for (at, answer) in asked.into_iter().zip(answers) {
         summary.witnessed += usize::from(matches!(answer, Answer::Witness { .. }));
         settle(&mut analysis.verdicts[at], answer);
@@ -121,15 +128,20 @@ fn settle(verdict: &mut Verdict, answer: Answer) {
                 verdict.with = Some(with);
             }
         }
-        Answer::Nothing => assume(verdict, "the search found no counterexample within its bounds"),
-        Answer::NotSearched(why) => assume(verdict, &format!("not searched, {why}")),
+        Answer::Nothing => assume(verdict, "no witness was found within the bounds of the search"),
+        Answer::NotSearched(why) => assume(verdict, &format!("no witness was looked for ({why})")),
     }
 }
 
 /// Without a witness a verdict is what the rule says, and no more.
 fn assume(verdict: &mut Verdict, why: &str) {
+    verdict.refused_by = verdict.rule();
     verdict.decided_by = DecidedBy::Assumption;
-    verdict.because = format!("{} Not proved; assumed: {why}.", verdict.because).trim_start().to_owned();
+    let who = match verdict.refused_by {
+        Some(rule) => format!("the rule {} refuses it", rule.name()),
+        None => "no rule decides it".to_owned(),
+    };
+    verdict.assumed = Some(format!("Not proved; assumed: {who}, and {why}."));
 }
 
 /// A counterexample as text.
@@ -144,15 +156,25 @@ pub fn witness(lab: &Lab<'_>, found: &Found) -> Witness {
         right: found.right.iter().map(call).collect(),
         later: found.later,
         merged: states(&found.merged),
-        violates: cells(&found.violation),
+        violates: cells(lab, found.invariant, &found.violation),
         shown: shown(lab, found.invariant),
     }
 }
 
-/// A row as the check of the invariants shows it.
-fn cells(row: &[(String, String)]) -> Vec<Cell> {
-    let value = |value: &String| (value != "NULL").then(|| value.trim_end().to_owned());
-    row.iter().map(|(name, text)| (name.clone(), value(text))).collect()
+/// A row as the check of the invariants shows it, but for booleans, which are words in every state too.
+fn cells(lab: &Lab<'_>, invariant: InvariantId, row: &[(String, String)]) -> Vec<Cell> {
+    let tables = || lab.mention(invariant).tables.iter().map(|&id| lab.application.catalog.table(id));
+    let is_boolean = |name: &str| {
+        let mut columns = tables().flat_map(|table| &table.columns).filter(|column| column.name == name);
+        columns.next().is_some_and(|column| column.ty == SqlType::Bool)
+    };
+    let value = |name: &str, text: &str| match text {
+        "NULL" => None,
+        "t" if is_boolean(name) => Some("true".to_owned()),
+        "f" if is_boolean(name) => Some("false".to_owned()),
+        text => Some(text.trim_end().to_owned()),
+    };
+    row.iter().map(|(name, text)| (name.clone(), value(name, text))).collect()
 }
 
 /// Keys of the tables that the invariant reads, and the columns that it reads.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_sql::Application;
 use weir_sql::bound::{Expr, ExprKind, Step, StepKind};
-use weir_sql::walk::{each_expr, each_expr_of_query};
+use weir_sql::walk::{each_expr, each_expr_of_query, each_step};
 use weir_txn::exec::walk::each_statement_expr;
 use weir_types::SqlType;
 use weir_types::text::to_text;
@@ -14,26 +14,6 @@ use weir_types::text::to_text;
 pub struct Constant {
     pub text: String,
     pub number: bool,
-}
-
-/// Every step, at every depth.
-pub fn each_step<'s>(steps: &'s [Step], visit: &mut dyn FnMut(&'s Step)) {
-    for step in steps {
-        visit(step);
-        match &step.kind {
-            StepKind::If { branches, otherwise } => {
-                branches.iter().for_each(|(_, body)| each_step(body, visit));
-                each_step(otherwise, visit);
-            }
-            StepKind::ForRange { body, .. }
-            | StepKind::ForQuery { body, .. }
-            | StepKind::ForEach { body, .. }
-            | StepKind::While { body, .. }
-            | StepKind::Loop { body, .. }
-            | StepKind::Block { body, .. } => each_step(body, visit),
-            _ => {}
-        }
-    }
 }
 
 /// The literal that the expression is, if it is one.
@@ -56,23 +36,23 @@ pub fn of_procedure(app: &Application, procedure: usize) -> BTreeSet<Constant> {
             if let StepKind::Call { procedure, .. } = step.kind {
                 todo.push(procedure);
             }
-            of_step(step, &mut found);
+            each_expr_of_step(step, &mut |part| found.extend(of_expr(part)));
         });
     }
     found
 }
 
-fn of_step(step: &Step, found: &mut BTreeSet<Constant>) {
-    let mut note = |part: &Expr| found.extend(of_expr(part));
+/// Every expression of a step itself, not of the steps that it holds.
+pub fn each_expr_of_step(step: &Step, visit: &mut dyn FnMut(&Expr)) {
     let mut exprs: Vec<&Expr> = Vec::new();
     match &step.kind {
         StepKind::Assign { value, .. } => exprs.push(value),
         StepKind::AssignElement { index, value, .. } => exprs.extend([index, value]),
-        StepKind::Sql { statement, .. } => each_statement_expr(statement, &mut note),
+        StepKind::Sql { statement, .. } => each_statement_expr(statement, visit),
         StepKind::If { branches, .. } => exprs.extend(branches.iter().map(|(condition, _)| condition)),
         StepKind::ForRange { from, to, by, .. } => exprs.extend([from, to].into_iter().chain(by)),
         StepKind::ForQuery { query, .. } | StepKind::ReturnQuery { query } => {
-            each_expr_of_query(query, &mut note);
+            each_expr_of_query(query, visit);
         }
         StepKind::ForEach { array, .. } => exprs.push(array),
         StepKind::While { condition, .. } => exprs.push(condition),
@@ -80,5 +60,5 @@ fn of_step(step: &Step, found: &mut BTreeSet<Constant>) {
         StepKind::Assert { condition, .. } => exprs.push(condition),
         _ => {}
     }
-    exprs.into_iter().for_each(|expr| each_expr(expr, &mut note));
+    exprs.into_iter().for_each(|expr| each_expr(expr, &mut |part| visit(part)));
 }

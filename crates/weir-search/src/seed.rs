@@ -46,6 +46,8 @@ pub enum Level {
     Below,
     /// One more than the least.
     Above,
+    /// What the column's DEFAULT says, as a new row has it; the number where there is none.
+    Default(i64),
 }
 
 /// The seeds, in the order in which they are tried.
@@ -60,7 +62,15 @@ pub fn plans() -> impl Iterator<Item = (Filled, Level)> {
         Filled::Siblings(2),
         Filled::All(0),
     ];
-    let levels = [Level::Number(0), Level::Number(1), Level::Below, Level::Above, Level::Number(2)];
+    let levels = [
+        Level::Number(0),
+        Level::Number(1),
+        Level::Below,
+        Level::Above,
+        Level::Number(2),
+        Level::Default(1),
+        Level::Default(2),
+    ];
     filled.into_iter().flat_map(move |filled| levels.into_iter().map(move |level| (filled, level)))
 }
 
@@ -170,6 +180,9 @@ fn first_value(lab: &Lab<'_>, table: &Table, column: ColumnIndex, level: Level) 
     let definition = &table.columns[column];
     let constants = constants(lab, table.id, column);
     if definition.ty.is_number() && is_mentioned(lab, table.id, column) {
+        if let (Level::Default(_), Some(value)) = (level, default(definition)) {
+            return Some(value);
+        }
         let text = at_level(&constants, level);
         return parse_text(&text, &definition.ty).ok().or_else(|| parse_text("1", &definition.ty).ok());
     }
@@ -197,7 +210,7 @@ fn at_level(constants: &BTreeSet<Constant>, level: Level) -> String {
     let numbers = constants.iter().filter_map(|constant| constant.text.parse::<Numeric>().ok());
     let by_size = |a: &Numeric, b: &Numeric| a.to_f64().total_cmp(&b.to_f64());
     let near = match level {
-        Level::Number(number) => return number.to_string(),
+        Level::Number(number) | Level::Default(number) => return number.to_string(),
         Level::Below => numbers.max_by(by_size).and_then(|number| number.sub(&one).ok()),
         Level::Above => numbers.min_by(by_size).and_then(|number| number.add(&one).ok()),
     };

@@ -77,10 +77,11 @@ impl State {
     }
 }
 
-/// A value as PostgreSQL prints it; `None` is NULL. Padding of `char(n)` is left away.
+/// A value as PostgreSQL reads it; `None` is NULL. Padding of `char(n)` is left away.
 pub fn cell(value: &Value, ty: &weir_types::SqlType) -> Option<String> {
     match value {
         Value::Null => None,
+        Value::Bool(value) => Some(value.to_string()),
         Value::Text(text) => Some(text.to_string()),
         value => Some(to_text(value, ty)),
     }

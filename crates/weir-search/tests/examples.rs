@@ -29,7 +29,7 @@ fn check(example: &str, without: usize) {
                 assert_ne!(verdict.decided_by, DecidedBy::Assumption);
             }
             None => {
-                let _ = writeln!(text, "  {}", verdict.because);
+                let _ = writeln!(text, "  {}", verdict.argument());
                 assert_eq!(verdict.decided_by, DecidedBy::Assumption);
             }
         }

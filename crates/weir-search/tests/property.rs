@@ -54,16 +54,15 @@ fn counterexample(
         let mut text = String::new();
         let _ = writeln!(
             text,
-            "{} is {:?} for {}, confluent: {}, assuming {:?}; {}",
+            "{} is {:?} for {}, confluent: {}, assuming {:?}",
             analysis.invariants[verdict.invariant.0 as usize].name,
             rule_of(verdict),
             app.procedures[verdict.transaction].name,
             verdict.confluent,
             verdict.assumes,
-            witness.words()
         );
-        for line in witness.lines(&witness.initial) {
-            let _ = writeln!(text, "   initial {line}");
+        for (title, words) in witness.steps() {
+            let _ = writeln!(text, "   {title}: {words}");
         }
         return Some(text);
     }

@@ -64,7 +64,8 @@ pub const EXPLANATIONS: &[Explanation] = &[
         "both branches may choose the same value for a unique column",
         "The caller picks the value, so two branches can pick the same (Table 2, uniqueness, specific value). \
          A claim on that value at its owner is the cheapest cure: one check carried by the prepare.",
-        "`INSERT INTO users (name) VALUES ('ann')` on both sides, under UNIQUE (name).",
+        "`INSERT INTO users (name) VALUES ('ann')` on both sides, under UNIQUE (name). EXCLUDE is the same under other operators \
+         than equality; what they say of two values is not known here, so that order, and no claim, keeps it.",
         "If the value has no meaning of its own, generate it (identity, serial, uuid): then nothing is needed.",
     ),
     explain(
@@ -364,9 +365,18 @@ pub const EXPLANATIONS: &[Explanation] = &[
     explain(
         "undecided",
         "no rule decides it",
-        "The invariant has a shape that no rule knows. The transaction is treated as if two branches broke it, and runs in order.",
+        "The invariant has a shape that no rule knows. The transaction is treated as if two branches broke it, and runs in order. \
+         Where a rule refuses it and only the example is missing, the finding bears that rule's id instead.",
         "An assertion over a self-join (\"no two bookings of a room overlap\").",
         "Write the invariant in a shape that is decided (a key, a bound, a sum, EXCLUDE), or live with the order.",
+    ),
+    explain(
+        "breaks-alone",
+        "one call, all by itself, leads from a valid state to one in which an assertion does not hold",
+        "No mechanism helps against that: the transaction forgets something, or the assertion demands too much. PostgreSQL \
+         has no assertions and would not notice; Weir checks them at rest, after a run.",
+        "`DELETE FROM members WHERE …` without lowering `rooms.member_count`, under an assertion that the two agree.",
+        "Let the transaction change both sides, or refuse the case (IF … THEN RAISE), or weaken the assertion.",
     ),
     explain(
         "write-skew",

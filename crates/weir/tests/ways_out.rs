@@ -222,6 +222,28 @@ fn annotations_and_markdown() {
     assert!(text.contains("| pay | merge | 1 |") && text.contains("### Findings: 1"), "{text}");
 }
 
+/// Anomalies and conflicts come with two calls that were run.
+#[test]
+fn findings_are_shown_with_values() {
+    let directory = Directory::with("executions", &[("schema.sql", SCHEMA), ("procedures.sql", PAY)]);
+    let document = json(&directory.0, &["--format", "json", "--active-active"]);
+    let anomaly = &document["transactions"][0]["anomalies"][0];
+    let conflict = &document["active_active"][0]["conflicts"][0];
+    for (finding, together) in [(anomaly, "both at once, merged"), (conflict, "both nodes")] {
+        let execution = &finding["execution"];
+        assert_eq!(finding["not_shown"], Value::Null);
+        assert_eq!(execution["shows"], "no_order", "{finding}");
+        assert_eq!(execution["left"][0]["call"], "pay");
+        assert!(execution["together"][0]["run"].as_str().unwrap().starts_with(together), "{finding}");
+        let balance = |run: &str| execution[run][0]["state"]["account"][0]["balance"].clone();
+        assert_ne!(balance("together"), balance("serial"), "{finding}");
+        assert_eq!(balance("together"), balance("alone"), "{finding}");
+    }
+    let output = analyze(&directory.0, &["--active-active"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.matches("in order:").count(), 2, "{text}");
+}
+
 #[test]
 fn a_schema_alone_says_so() {
     let directory = Directory::with("alone", &[("schema.sql", SCHEMA)]);

@@ -250,7 +250,7 @@ impl Scene<'_> {
     }
 
     pub fn fractured_read(&self, with: usize, another: Item) -> Story {
-        let (one, two) = self.two_items(with, another);
+        let (one, two) = self.two_items(another);
         let name = self.name();
         let writer = self.other(with);
         let reader = self.call(self.procedure, Side::Left, &Shared::default());
@@ -274,7 +274,7 @@ impl Scene<'_> {
     }
 
     pub fn long_fork(&self, first: usize, second: usize, another: Item) -> Story {
-        let (one, two) = self.two_items(second, another);
+        let (one, two) = self.two_items(another);
         let name = self.name();
         let (a, b) = (self.world.name(first), self.world.name(second));
         let message = match one == two {
@@ -284,7 +284,7 @@ impl Scene<'_> {
             ),
         };
         let (x, y) = match one == two {
-            true => (format!("one row's {one}"), format!("another row's {two}")),
+            true => (self.one_of("one", self.item), self.one_of("another", another)),
             false => (one, two),
         };
         let writers = match a == b {
@@ -306,11 +306,18 @@ impl Scene<'_> {
         Story { message, example, remedies }
     }
 
-    fn two_items(&self, with: usize, another: Item) -> (String, String) {
-        let effects = self.effects();
-        let table = |item: Item| effects.read(item.read).table;
-        let _ = with;
-        (self.item_name(table(self.item), self.item.column), self.item_name(table(another), another.column))
+    fn two_items(&self, another: Item) -> (String, String) {
+        let name = |item: Item| self.item_name(self.effects().read(item.read).table, item.column);
+        (name(self.item), name(another))
+    }
+
+    /// "one row's t.a", "another row of t".
+    fn one_of(&self, which: &str, item: Item) -> String {
+        let table = self.effects().read(item.read).table;
+        match item.column {
+            Some(column) => format!("{which} row's {}", self.world.column_name(table, column)),
+            None => format!("{which} row of {}", self.world.table(table).name),
+        }
     }
 
     fn verb(&self, write: &Write) -> String {

@@ -18,6 +18,7 @@ mod margin;
 mod record;
 mod relevance;
 mod rows;
+mod settled;
 mod sum;
 mod total;
 mod unique;
@@ -329,7 +330,10 @@ impl Outcome {
             assumes: self.assumes,
             because: self.because,
             decided_by: self.decided_by,
+            refused_by: None,
+            assumed: None,
             witness: None,
+            alone_witness: None,
         }
     }
 }

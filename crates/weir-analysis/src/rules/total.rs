@@ -5,9 +5,10 @@
 //! thing is no question of margins: a sum over no rows is NULL, which breaks nothing, so the first row may meet
 //! in the merge what nobody has compared with any.
 
-use weir_sql::bound::AggregateFunction;
+use weir_sql::bound::{AggregateFunction, Expr, RelationId};
+use weir_sql::walk;
 
-use super::{Outcome, assertion, sum};
+use super::{Outcome, assertion, settled, sum};
 use crate::assertion::{Atom, Group, Shape};
 use crate::effects::{ColumnOperation, Operation, Sign, Write};
 use crate::verdict::{Alone, Rule};
@@ -116,7 +117,7 @@ fn change(
     world: &World<'_>,
     procedure: usize,
     group: &Group<'_>,
-    relation: weir_sql::bound::RelationId,
+    relation: RelationId,
     write: &Write,
 ) -> Sign {
     use AggregateFunction::{Count, Maximum, Minimum};
@@ -131,6 +132,9 @@ fn change(
         (Operation::Update { .. }, ..) => Sign::of_integer(0),
         _ => Sign::ANY,
     };
+    if let Some(sign) = selected(world, procedure, group, relation, write) {
+        return sign;
+    }
     // Of an upsert both may happen.
     let changed = sum::columns_in(group, relation).into_iter().filter_map(|column| {
         Some(match write.update_of(column)? {
@@ -139,4 +143,44 @@ fn change(
         })
     });
     changed.fold(existence, Sign::or)
+}
+
+/// Of an update that only sets what selects rows, to constants: rows that it writes are in the group afterwards, or none is.
+fn selected(
+    world: &World<'_>,
+    procedure: usize,
+    group: &Group<'_>,
+    relation: RelationId,
+    write: &Write,
+) -> Option<Sign> {
+    use AggregateFunction::{Count, Maximum, Minimum};
+    let written = |expr: &&Expr| {
+        let mut written = false;
+        walk::columns(expr, &mut |of, column| {
+            written |= of == relation && write.update_of(column).is_some();
+        });
+        written
+    };
+    if group.argument.iter().chain(&group.keys).any(|expr| written(expr)) {
+        return None;
+    }
+    let filters: Vec<&Expr> = group.filters.iter().copied().filter(written).collect();
+    let mut of_others = false;
+    filters.iter().for_each(|filter| walk::columns(filter, &mut |of, _| of_others |= of != relation));
+    if filters.is_empty() || of_others {
+        return None;
+    }
+    let after: Vec<Option<bool>> =
+        filters.iter().map(|filter| settled::after(world, procedure, write, filter)).collect();
+    let comes = after.iter().all(|after| *after == Some(true));
+    if !comes && !after.contains(&Some(false)) {
+        return None;
+    }
+    match group.function? {
+        Count | Maximum if comes => Some(Sign::NOT_NEGATIVE),
+        Count | Maximum => Some(Sign::NOT_POSITIVE),
+        Minimum if comes => Some(Sign::NOT_POSITIVE),
+        Minimum => Some(Sign::NOT_NEGATIVE),
+        _ => None,
+    }
 }

@@ -3,7 +3,7 @@
 use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{ColumnIndex, TableId};
 
-use super::{GuardDraft, Outcome, claim_guard, combine, describe, sequence_guard};
+use super::{GuardDraft, Outcome, claim_guard, combine, describe, sequence_guard, settled};
 use crate::effects::{ColumnOperation, Term, Write};
 use crate::invariant::{InvariantKind, column_list, columns_of_all};
 use crate::plan::GuardKind;
@@ -17,17 +17,21 @@ pub fn judge(
     kind: InvariantKind,
     procedure: usize,
 ) -> Option<Outcome> {
-    let conditions = match kind {
-        // A change can bring a row under a partial index's condition.
-        InvariantKind::UniqueIndex(at) => columns_of_all(&world.table(table).indexes[at].predicate),
-        _ => Vec::new(),
+    let predicate = match kind {
+        InvariantKind::UniqueIndex(at) => &world.table(table).indexes[at].predicate,
+        _ => &None,
     };
+    // A change can bring a row under a partial index's condition.
+    let conditions = columns_of_all(predicate);
     let mut outcomes = Vec::new();
     for write in &world.effects[procedure].writes {
         if write.table != table {
             continue;
         }
-        if write.is_insert() {
+        if goes(world, predicate, procedure, write) {
+            let because = "The row is none of those that the index compares.";
+            outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
+        } else if write.is_insert() {
             outcomes.push(match is_plain(world, table, kind) {
                 true => insert(world, columns, kind, procedure, write),
                 false => chosen(world, columns, procedure, write, describe(world, write)),
@@ -37,7 +41,9 @@ pub fn judge(
             outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
         }
         let watched = columns.iter().chain(&conditions);
-        if watched.copied().any(|column| write.update_of(column).is_some()) {
+        if !goes(world, predicate, procedure, write)
+            && watched.copied().any(|column| write.update_of(column).is_some())
+        {
             outcomes.push(update(world, columns, procedure, write));
         }
     }
@@ -55,7 +61,8 @@ fn is_plain(world: &World<'_>, table: TableId, kind: InvariantKind) -> bool {
     }
 }
 
-/// EXCLUDE is uniqueness under other operators than equality, of which nothing is known here.
+/// EXCLUDE is uniqueness under other operators than equality. What these say of two values is not known here, so every
+/// two rows may exclude each other, and no claim on one value keeps that apart: only order does.
 pub fn exclusion(
     world: &World<'_>,
     table: TableId,
@@ -64,22 +71,31 @@ pub fn exclusion(
     procedure: usize,
 ) -> Option<Outcome> {
     let mut outcomes = Vec::new();
-    let elements = &world.table(table).exclusions[index].elements;
+    let exclusion = &world.table(table).exclusions[index];
+    let elements = &exclusion.elements;
     let compared: Vec<ColumnIndex> = elements.iter().filter_map(|(expr, _)| plain_column(expr)).collect();
     for write in world.effects[procedure].writes.iter().filter(|write| write.table == table) {
         if becomes_null(world, &compared, procedure, write) {
             let because = "A row with a NULL in what is compared excludes no other.";
             outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
+        } else if goes(world, &exclusion.predicate, procedure, write) {
+            let because = "It takes the row out of what is compared, which cannot introduce a conflict.";
+            outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
         } else if write.is_insert() || columns.iter().any(|&column| write.update_of(column).is_some()) {
             let because =
-                "No rule speaks of EXCLUDE: two branches may each write a row that excludes the other's.";
-            outcomes.push(Outcome::undecided(describe(world, write), because));
+                "Two branches may each write a row that excludes the other's; neither sees the other's row.";
+            outcomes.push(Outcome::no(Rule::UniqueChosen, procedure, describe(world, write), because));
         } else if write.is_delete() {
             let because = "Removing rows cannot introduce a conflict.";
             outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
         }
     }
     combine(outcomes)
+}
+
+/// The row is not under the condition, or not any more.
+fn goes(world: &World<'_>, predicate: &Option<Expr>, procedure: usize, write: &Write) -> bool {
+    predicate.as_ref().is_some_and(|it| settled::after(world, procedure, write, it) == Some(false))
 }
 
 fn plain_column(expr: &Expr) -> Option<ColumnIndex> {

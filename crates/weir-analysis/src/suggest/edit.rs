@@ -122,7 +122,7 @@ fn unique(app: &Application, invariant: &Invariant, verdict: &Verdict) -> Vec<Ca
         let edit = format!("ALTER TABLE {} ALTER COLUMN {} {how};", table.name, definition.name);
         list.push(candidate(
             text,
-            format!("{edit} -- and in {name}: no {}", definition.name),
+            format!("{edit} -- and leave {} out of {name}", definition.name),
             Box::new(move |app: &mut Application| generate(app, transaction, id, column, uuid)),
         ));
     }

@@ -282,7 +282,7 @@ impl<'a, 'l> Look<'a, 'l> {
         // On one server it would not have come to that.
         self.no_order(|rows| violation(rows).is_none()).then(|| Shows::Violates {
             invariant: lab.analysis.invariants[invariant.0 as usize].name.clone(),
-            row: crate::cells(&row),
+            row: crate::cells(lab, invariant, &row),
         })
     }
 }

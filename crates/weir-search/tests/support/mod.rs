@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use weir_sql::{Application, Sources};
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 

@@ -120,7 +120,9 @@ impl<'a> Document<'a> {
         let at = self.transaction(&verdict["transaction"]).zip(self.invariant(&verdict["invariant"]));
         match at.is_some_and(|(transaction, invariant)| !self.guards(transaction, invariant).is_empty()) {
             true => Standing::Guarded,
-            false if verdict["decided_by"] == "assumption" => Standing::Undecided,
+            false if verdict["decided_by"] == "assumption" && verdict["rule"].is_null() => {
+                Standing::Undecided
+            }
             false => Standing::Ordered,
         }
     }
