@@ -161,7 +161,7 @@ fn selected(
         });
         written
     };
-    if group.argument.iter().chain(&group.keys).any(|expr| written(expr)) {
+    if group.argument.iter().chain(&group.keys).any(written) {
         return None;
     }
     let filters: Vec<&Expr> = group.filters.iter().copied().filter(written).collect();
