@@ -99,10 +99,7 @@ impl Case<'_> {
     }
 
     fn other(&self, with: usize) -> String {
-        match with == self.procedure {
-            true => format!("another {}", self.name()),
-            false => self.world.name(with).to_string(),
-        }
+        self.world.other(self.procedure, with)
     }
 
     /// Calls of both, on rows that are the same.

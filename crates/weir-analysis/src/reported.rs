@@ -122,8 +122,7 @@ fn of_verdict(app: &Application, analysis: &Analysis, shapes: &[Shape<'_>], verd
         plan.guards.iter().filter(|guard| guard.keeps.contains(&verdict.invariant)).collect();
     let name = &app.procedures[verdict.transaction].name;
     let beside = match verdict.with {
-        Some(with) if with == verdict.transaction => format!("another {name}"),
-        Some(with) => app.procedures[with].name.clone(),
+        Some(with) => crate::world::other(app, verdict.transaction, with),
         None => "others".to_string(),
     };
     let how = match kept.first() {
@@ -132,7 +131,7 @@ fn of_verdict(app: &Application, analysis: &Analysis, shapes: &[Shape<'_>], verd
     };
     let undecided = if verdict.is_undecided() { "undecided: " } else { "" };
     let message = format!(
-        "{undecided}{name} beside {beside} does not keep {} by itself; {how}. It {}. {}",
+        "{undecided}{name} beside {beside} does not keep {} without coordination; {how}. It {}. {}",
         invariant.name,
         verdict.operation,
         verdict.argument()

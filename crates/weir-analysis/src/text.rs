@@ -173,6 +173,9 @@ fn mechanism_colour(mechanism: Mechanism) -> Color {
     }
 }
 
+/// More refused verdicts are counted, not told: nobody reads on in a terminal.
+const REFUSED_MAX: usize = 60;
+
 fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
     let refused: Vec<&Verdict> = analysis.verdicts.iter().filter(|verdict| !verdict.confluent).collect();
     if refused.is_empty() {
@@ -180,12 +183,11 @@ fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut 
         return;
     }
     let _ = writeln!(text, "Not confluent:\n");
-    for verdict in refused {
+    for verdict in refused.iter().take(REFUSED_MAX) {
         let invariant = &analysis.invariants[verdict.invariant.0 as usize];
         let name = &app.procedures[verdict.transaction].name;
         let beside = match verdict.with {
-            Some(with) if with == verdict.transaction => format!("{name} beside another {name}"),
-            Some(with) => format!("{name} beside {}", app.procedures[with].name),
+            Some(with) => format!("{name} beside {}", crate::world::other(app, verdict.transaction, with)),
             None => name.clone(),
         };
         let place = app.sources.place(invariant.span);
@@ -210,6 +212,10 @@ fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut 
         let kept = if kept.is_empty() { "order".to_owned() } else { kept.join(", ") };
         wrap(&format!("Kept by: {kept}."), "      ", style.width, text);
         text.push('\n');
+    }
+    if refused.len() > REFUSED_MAX {
+        let more = refused.len() - REFUSED_MAX;
+        let _ = writeln!(text, "  And {more} more; --format html and --format json have them all.\n");
     }
 }
 

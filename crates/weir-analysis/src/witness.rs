@@ -108,6 +108,12 @@ impl Witness {
         }
     }
 
+    /// The steps, a line each.
+    fn text(&self) -> String {
+        let steps = self.steps();
+        steps.iter().map(|(title, words)| format!("{title}: {words}")).collect::<Vec<_>>().join("\n")
+    }
+
     /// As it stands in `weir analyze --format json` (interface.md).
     pub fn to_json(&self) -> Value {
         let calls = |calls: &[WitnessCall]| calls.iter().map(WitnessCall::to_json).collect::<Vec<_>>();
@@ -117,6 +123,7 @@ impl Witness {
             "right": calls(&self.right),
             "later": self.later.name(),
             "merged": state(&self.merged),
+            "text": self.text(),
             "violates": {
                 "invariant": self.invariant,
                 "row": row(&self.violates),

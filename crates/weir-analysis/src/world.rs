@@ -96,6 +96,11 @@ impl<'a> World<'a> {
         &self.app.procedures[procedure].name
     }
 
+    /// The other of two transactions in words: "another f", "g".
+    pub fn other(&self, procedure: usize, with: usize) -> String {
+        other(self.app, procedure, with)
+    }
+
     pub fn column_name(&self, table: TableId, column: ColumnIndex) -> String {
         let table = self.table(table);
         format!("{}.{}", table.name, table.columns[column].name)
@@ -297,4 +302,10 @@ pub fn has_one_row_at_most(table: &Table, columns: &BTreeSet<ColumnIndex>) -> bo
     table.primary_key.iter().chain(&table.unique_keys).any(|key| {
         key.columns.iter().all(|column| columns.contains(column) && table.columns[*column].not_null)
     })
+}
+
+/// The other of two transactions in words: "another f", "g".
+pub fn other(app: &Application, procedure: usize, with: usize) -> String {
+    let name = &app.procedures[with].name;
+    if with == procedure { format!("another {name}") } else { name.clone() }
 }

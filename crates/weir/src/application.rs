@@ -8,6 +8,7 @@ use serde_json::Value;
 use weir_analysis::{Analysis, Proofs, TextStyle, Weights};
 use weir_bench::Workload;
 use weir_sql::{Application, Diagnostic, Reading, Sources};
+use weir_types::SqlState;
 
 use crate::output::Failure;
 use crate::solver::Z3;
@@ -75,7 +76,21 @@ impl Loaded {
 
 /// Text to application; what is wrong with it becomes a message.
 pub fn read(sources: Sources, reading: Reading) -> Result<Application, Failure> {
-    weir_sql::load_with(sources, reading).map_err(|(sources, wrong)| refused(&sources, &wrong))
+    weir_sql::load_with(sources, reading).map_err(|(sources, wrong)| {
+        let mut message = diagnostic::render_all(&sources, &wrong);
+        let creates = |line: &str| {
+            line.starts_with("create ") && line.split_whitespace().take(3).any(|word| word == "table")
+        };
+        let defines = |text: &str| text.lines().any(|line| creates(&line.trim_start().to_ascii_lowercase()));
+        let unknown = wrong.iter().any(|one| one.state == SqlState::UNDEFINED_TABLE);
+        if unknown && !sources.files.iter().any(|file| defines(&file.text)) {
+            message.push_str(
+                "\n\nhint: no table is defined here; name the schema too, before what uses it: \
+                 weir analyze schema.sql procedures.sql",
+            );
+        }
+        Failure::Input(message)
+    })
 }
 
 /// Name and text of the workload that lies in a directory, or of one made from the columns' domains.

@@ -37,7 +37,7 @@ pub fn read_sources(paths: &[PathBuf]) -> Result<Sources, Failure> {
 /// The texts of every PATH, behind those that are there.
 pub fn add_sources(paths: &[PathBuf], sources: &mut Sources) -> Result<(), Failure> {
     for path in paths {
-        let found = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+        let found = std::fs::metadata(path).map_err(|error| unreadable(path, &error, LAYOUT))?;
         if found.is_dir() {
             read_directory(path, sources)?;
         } else {
@@ -69,9 +69,9 @@ fn read_directory(directory: &Path, sources: &mut Sources) -> Result<(), Failure
 
 /// Every file below the directory that could be read, by its path from there.
 fn list(directory: &Path, prefix: &str, depth: usize, files: &mut Vec<String>) -> Result<(), Failure> {
-    let entries = std::fs::read_dir(directory).map_err(|error| unreadable(directory, &error))?;
+    let entries = std::fs::read_dir(directory).map_err(|error| unreadable(directory, &error, LAYOUT))?;
     for entry in entries {
-        let entry = entry.map_err(|error| unreadable(directory, &error))?;
+        let entry = entry.map_err(|error| unreadable(directory, &error, LAYOUT))?;
         // A name that is no text is none that a layout has.
         let Ok(name) = entry.file_name().into_string() else { continue };
         let path = format!("{prefix}{name}");
@@ -96,14 +96,15 @@ fn list(directory: &Path, prefix: &str, depth: usize, files: &mut Vec<String>) -
 
 /// Reads one file as text, or says what is wrong with it and where.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
-    let length = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?.len();
+    let length =
+        std::fs::metadata(path).map_err(|error| unreadable(path, &error, "name a file that is there"))?.len();
     if length > FILE_BYTES_MAX {
         return Err(Failure::input(format!(
             "{}: error: {length} bytes are more than the {FILE_BYTES_MAX} that are read\nhint: split the file",
             path.display()
         )));
     }
-    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error, "name a file that is there"))?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -118,7 +119,8 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
 
 /// Reads a log, in which whoever writes may write anything: bytes that are no text become marks.
 pub fn read_log(path: &Path) -> Result<String, Failure> {
-    let length = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?.len();
+    let length =
+        std::fs::metadata(path).map_err(|error| unreadable(path, &error, "name a file that is there"))?.len();
     if length > FILE_BYTES_MAX {
         return Err(Failure::input(format!(
             "{}: error: {length} bytes are more than the {FILE_BYTES_MAX} that are read\n\
@@ -126,7 +128,7 @@ pub fn read_log(path: &Path) -> Result<String, Failure> {
             path.display()
         )));
     }
-    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error, "name a file that is there"))?;
     Ok(String::from_utf8_lossy(&bytes).replace('\0', "\u{fffd}"))
 }
 
@@ -139,11 +141,10 @@ fn wrong_byte(path: &Path, before: &str, what: &str) -> Failure {
     ))
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+fn unreadable(path: &Path, error: &std::io::Error, wanted: &str) -> Failure {
     let hint = match error.kind() {
-        std::io::ErrorKind::NotFound => LAYOUT.to_owned(),
-        std::io::ErrorKind::PermissionDenied => "give yourself the right to read it".to_owned(),
-        _ => LAYOUT.to_owned(),
+        std::io::ErrorKind::PermissionDenied => "give yourself the right to read it",
+        _ => wanted,
     };
     // The operating system's words without its number: "No such file or directory".
     let reason = error.to_string();

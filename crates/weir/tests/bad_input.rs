@@ -82,6 +82,17 @@ fn an_unknown_column() {
 }
 
 #[test]
+fn procedures_without_their_schema() {
+    let procedures = "CREATE FUNCTION seen(which integer) RETURNS TABLE (id integer) LANGUAGE sql AS $$\n    SELECT id FROM department WHERE id = which;\n$$;\n";
+    check(
+        "schemaless",
+        &[("schema.sql", procedures)],
+        "schema.sql:2:20: error: ",
+        &["department", "42P01", "hint: no table is defined here"],
+    );
+}
+
+#[test]
 fn a_wrong_type() {
     let schema = "CREATE TABLE t (\n    id integer PRIMARY KEY,\n    CHECK (id > true)\n);\n";
     check("type", &[("schema.sql", schema)], "schema.sql:3:", &["integer", "boolean", "^"]);

@@ -350,6 +350,10 @@ fn without_a_solver() {
             .any(|finding| finding["message"].as_str().unwrap().starts_with("/nowhere/z3 not found"));
         assert!(told || !case.expect.ends_with("proof"), "{}: not told", case.what);
         let refuted = !first(&plan)["witness"].is_null() && first(&plan)["with"] == "p0";
-        assert!(!refuted || !case.expect.ends_with("proof"), "{}: the search has a counterexample", case.what);
+        assert!(
+            !refuted || !case.expect.ends_with("proof"),
+            "{}: the search has a counterexample",
+            case.what
+        );
     }
 }

@@ -48,12 +48,8 @@ impl Scene<'_> {
         self.world.name(self.procedure)
     }
 
-    /// "another f", "g".
     fn other(&self, with: usize) -> String {
-        match with == self.procedure {
-            true => format!("another {}", self.name()),
-            false => self.world.name(with).to_string(),
-        }
+        self.world.other(self.procedure, with)
     }
 
     pub fn lost_update(&self, with: usize, derived: bool) -> Story {

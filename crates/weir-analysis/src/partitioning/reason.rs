@@ -17,8 +17,7 @@ const COLUMNS_MAX: usize = 4;
 pub fn reason(app: &Application, partitioning: &Partitioning, because: Because) -> String {
     let (own, other) = sides(partitioning, because);
     let entry = |(procedure, index): (usize, usize)| &partitioning.sets.entries[procedure][index];
-    let name = &app.procedures[other.0].name;
-    let who = if own.0 == other.0 { format!("another {name}") } else { name.clone() };
+    let who = crate::world::other(app, own.0, other.0);
     let table = app.catalog.table(entry(own).table);
     let touched = &partitioning.conflicts[because.conflict].clauses[because.clause].touched;
     format!(

@@ -36,6 +36,8 @@ pub(crate) enum Conversion {
     /// One of the labels.
     Enum(Arc<EnumType>),
     Date,
+    /// A number, as the last digits of a UUID.
+    Uuid,
     Array(SqlType, Box<Conversion>),
 }
 
@@ -67,6 +69,7 @@ impl Conversion {
             (Kind::Text, SqlType::Enum(of)) => Conversion::Enum(of.clone()),
             (Kind::Time, SqlType::Timestamp | SqlType::Timestamptz) => Conversion::None,
             (Kind::Time, SqlType::Date) => Conversion::Date,
+            (Kind::Int, SqlType::Uuid) => Conversion::Uuid,
             (Kind::Array(element), SqlType::Array(ty)) => {
                 Conversion::Array((**ty).clone(), Box::new(Conversion::new(element, ty, span)?))
             }
@@ -112,10 +115,17 @@ impl Conversion {
             (Conversion::Date, Value::Timestamp(microseconds)) => {
                 Ok(Value::Date(microseconds.div_euclid(MICROSECONDS_PER_DAY) as i32))
             }
+            (Conversion::Uuid, Value::Int(number)) => Ok(Value::Uuid(Arc::new(uuid(number)))),
             (Conversion::Array(ty, each), Value::Array(array)) => convert_array(array, ty, each),
             (_, other) => Err(format!("{other:?} does not fit")),
         }
     }
+}
+
+/// `00000000-0000-4000-8000-…`, as of version 4, and the number.
+fn uuid(number: i64) -> [u8; 16] {
+    const VERSION_AND_VARIANT: u128 = 0x4000_8000_0000_0000_0000;
+    (VERSION_AND_VARIANT | u128::from(number.unsigned_abs() & 0xffff_ffff_ffff)).to_be_bytes()
 }
 
 fn convert_array(array: Arc<Array>, ty: &SqlType, each: &Conversion) -> Result<Value, String> {

@@ -17,6 +17,7 @@ use weir_sql::walk::{each_expr, each_expr_of_query, subquery};
 use weir_types::SqlType;
 
 use super::Workload;
+use super::load::default_of;
 
 /// Columns that a variable is compared with, and written to.
 #[derive(Default)]
@@ -27,7 +28,7 @@ struct Uses {
 
 impl Workload {
     /// The text of a workload for an application without `workload.toml`. Columns of types that have no
-    /// generator (uuid, bytea, jsonb, interval) are left to their defaults.
+    /// generator (bytea, jsonb, interval) are left to their defaults, which must be constants.
     pub fn default_text(application: &Application) -> String {
         let mut text = String::from("# Made from the columns' domains. Change it as you like.\n\n");
         text.push_str("[set]\nrows = 100\n");
@@ -54,7 +55,7 @@ fn load_section(table: &Table) -> String {
             numbered("n", column)
         } else if let Some(key) = foreign_key {
             numbered(&format!("_parent_{key}"), column)
-        } else if column.default.is_some() {
+        } else if default_of(column).is_some_and(|default| !default.is_null()) {
             None
         } else {
             random(&column.ty)
@@ -91,19 +92,21 @@ fn numbered(number: &str, column: &Column) -> Option<String> {
             format!("time('2000-01-01') + seconds(86_400 * ({number}))")
         }
         SqlType::Bool => format!("({number}) % 2 = 0"),
-        ty if ty.is_number() => number.to_string(),
+        ty if ty.is_number() || *ty == SqlType::Uuid => number.to_string(),
         _ => return None,
     })
 }
 
 fn random(ty: &SqlType) -> Option<String> {
     Some(match ty {
-        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => "uniform(1, 100)".to_string(),
+        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 | SqlType::Uuid => "uniform(1, 100)".to_string(),
         SqlType::Numeric(Some((precision, scale))) if (1..=8).contains(scale) => {
             let whole = i32::from(*precision) - i32::from(*scale);
             let high = 10i64.pow(whole.clamp(0, 2) as u32) - 1;
-            let decimals = "9".repeat(*scale as usize);
-            format!("uniform(0.{}, {high}.{decimals})", "0".repeat(*scale as usize))
+            // From 1 on, as integers: prices and amounts are mostly above zero.
+            let low = high.min(1);
+            let digits = |digit: &str| digit.repeat(*scale as usize);
+            format!("uniform({low}.{}, {high}.{})", digits("0"), digits("9"))
         }
         SqlType::Numeric(Some((1, _))) => "uniform(0, 9)".to_string(),
         SqlType::Numeric(_) | SqlType::Float4 | SqlType::Float8 => "uniform(1, 99)".to_string(),

@@ -215,7 +215,7 @@ impl LoadCompiler<'_> {
 }
 
 /// What a column without a generator holds: its default if that is a literal, else NULL if it may.
-fn default_of(column: &weir_sql::catalog::Column) -> Option<Value> {
+pub(super) fn default_of(column: &weir_sql::catalog::Column) -> Option<Value> {
     let mut default = column.default.as_ref();
     while let Some(expr) = default {
         match &expr.kind {

@@ -449,6 +449,14 @@ fn zipf_prefers_the_low_end() {
     assert!(frequency[1] > frequency[2] && frequency[2] > frequency[10] && frequency[10] > frequency[500]);
 }
 
+/// Defaults that are no constants, as most applications have them.
+const GENERATED_ELSEWHERE: &str = "CREATE TABLE person (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), \
+    since timestamptz NOT NULL DEFAULT now(), state text NOT NULL DEFAULT 'new');
+    CREATE TABLE visit (id bigserial PRIMARY KEY, person uuid NOT NULL REFERENCES person, at date DEFAULT current_date);";
+
+const TOUCH: &str = "CREATE PROCEDURE touch(p uuid) LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE person SET since = now() WHERE id = p; INSERT INTO visit (person) VALUES (p); END; $$;";
+
 #[test]
 fn an_application_without_a_workload_gets_one_from_its_domains() {
     let bare = application(example!("payroll", "schema.sql"), example!("payroll", "procedures.sql"));
@@ -468,6 +476,7 @@ fn an_application_without_a_workload_gets_one_from_its_domains() {
         (example!("payroll", "schema.sql"), example!("payroll", "procedures.sql")),
         (example!("tpcc", "schema.sql"), example!("tpcc", "procedures.sql")),
         (ONE_TABLE, ONE_PROCEDURE),
+        (GENERATED_ELSEWHERE, TOUCH),
     ] {
         let application = application(schema, procedures);
         let text = Workload::default_text(&application);

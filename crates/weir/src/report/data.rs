@@ -122,6 +122,7 @@ fn verdicts(document: &Document<'_>, strings: &mut Strings) -> Vec<Value> {
             assumes,
             guards,
             allowed.map(|reason| strings.add(reason.to_owned())),
+            verdict["alone_witness"]["text"].as_str().map(|steps| strings.add(steps.to_owned())),
         ]));
     }
     rows

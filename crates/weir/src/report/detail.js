@@ -67,6 +67,7 @@ function verdictParts(row, transaction) {
     copy.hidden = false;
     parts.push(part("Two branches and their merge", copy));
   }
+  if (verdict[BROKEN_ALONE] !== null) parts.push(part("Broken by one call alone", make("pre", "", string(verdict[BROKEN_ALONE]))));
   for (const suggestion of document.querySelectorAll(".suggestion")) {
     if (suggestion.dataset.i === String(row) && suggestion.dataset.t.split(" ").includes(String(transaction))) {
       const copy = suggestion.cloneNode(true);
@@ -77,11 +78,13 @@ function verdictParts(row, transaction) {
   const rule = data.rules[string(verdict[RULE])];
   const id = string(verdict[RULE]);
   const words = [];
-  // What is assumed has no argument but its own.
-  if (rule && string(verdict[DECIDED]) !== "assumption") {
+  const undecided = id === "WEIR-V01";
+  // What no rule decides has no argument but its own.
+  if (rule && !undecided) {
     words.push(make("div", "", make("b", "", id), " " + rule[0] + ": " + rule[1]), make("p", "small soft", rule[2]), make("p", "small soft", rule[3]));
   } else words.push(make("div", "", make("b", "", id), rule ? " " + rule[0] : ""));
-  parts.push(part("Decided by " + (DECIDED_BY[string(verdict[DECIDED])] ?? string(verdict[DECIDED])), ...words, make("p", "small", KEPT[string(verdict[ALONE])] ?? "")));
+  const decided = string(verdict[DECIDED]) === "assumption" && !undecided ? "a rule, without a witness: assumed" : DECIDED_BY[string(verdict[DECIDED])];
+  parts.push(part("Decided by " + (decided ?? string(verdict[DECIDED])), ...words, make("p", "small", KEPT[string(verdict[ALONE])] ?? "")));
   if (verdict[ASSUMES].length) parts.push(part("Assumes", make("ul", "", ...verdict[ASSUMES].map((at) => make("li", "", string(at))))));
   parts.push(declared(one));
   const written = statements(one, transaction);

@@ -14,7 +14,7 @@ const grid = document.getElementById("grid");
 const open = new Map(); // group or fold → did somebody open or close it
 
 // The order of a verdict's fields in the data.
-const [INVARIANT, TRANSACTION, STANDING, WITH, OPERATION, BECAUSE, RULE, DECIDED, ALONE, ASSUMES, GUARDS, ALLOWED] = Array(12).keys();
+const [INVARIANT, TRANSACTION, STANDING, WITH, OPERATION, BECAUSE, RULE, DECIDED, ALONE, ASSUMES, GUARDS, ALLOWED, BROKEN_ALONE] = Array(13).keys();
 const string = (at) => data.strings[at];
 
 const verdictsOf = data.invariants.map(() => new Map());

@@ -42,7 +42,7 @@ pub(super) fn check_unique_keys(
                         "key \"{name}\" over several shards, without the partition column {},",
                         names.join(", ")
                     ),
-                    "Partition the table by columns of the key, make it replicated, or run on one shard.",
+                    "Partition the table by columns of the key, make it replicated, or run on one shard (--shards 1).",
                 ));
             }
         }
