@@ -26,7 +26,16 @@ impl HybridClock {
 
     /// Never ticks at or below `timestamp` again.
     pub fn observe(&mut self, timestamp: Timestamp) {
-        self.last = self.last.max(timestamp.clock);
+        self.observe_clock(timestamp.clock);
+    }
+
+    pub fn observe_clock(&mut self, clock: u64) {
+        self.last = self.last.max(clock);
+    }
+
+    /// What it has given or observed last.
+    pub fn last(&self) -> u64 {
+        self.last
     }
 }
 

@@ -5,7 +5,11 @@
 
 pub mod clock;
 pub mod exec;
+pub mod flights;
 pub mod invariant;
+pub mod items;
+pub mod machine;
 pub mod node;
 pub mod ramp;
+pub mod readers;
 pub mod storage;

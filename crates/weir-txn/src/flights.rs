@@ -1,0 +1,138 @@
+//! What a coordinator has under way: numbered without gaps, ended in any order; and how far its reads
+//! have come, for the shards' drain epochs (soundness S10).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::ramp::ShardId;
+
+/// Things under way by sequence number. Numbers ascend and are never used again.
+#[derive(Debug)]
+pub struct Flights<F> {
+    base: u64,
+    flights: VecDeque<Option<F>>,
+}
+
+impl<F> Flights<F> {
+    /// The first number will be `base`.
+    pub fn from(base: u64) -> Flights<F> {
+        Flights { base, flights: VecDeque::new() }
+    }
+
+    /// All before it are over.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub fn next(&self) -> u64 {
+        self.base + self.flights.len() as u64
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
+    pub fn begin(&mut self, flight: F) -> u64 {
+        let sequence = self.next();
+        self.flights.push_back(Some(flight));
+        sequence
+    }
+
+    pub fn get_mut(&mut self, sequence: u64) -> Option<&mut F> {
+        let at = sequence.checked_sub(self.base)?;
+        self.flights.get_mut(at as usize)?.as_mut()
+    }
+
+    pub fn end(&mut self, sequence: u64) -> Option<F> {
+        let at = sequence.checked_sub(self.base)?;
+        let flight = self.flights.get_mut(at as usize)?.take();
+        while let Some(None) = self.flights.front() {
+            self.flights.pop_front();
+            self.base += 1;
+        }
+        flight
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut F)> {
+        let base = self.base;
+        let numbered = self.flights.iter_mut().enumerate();
+        numbered.filter_map(move |(at, flight)| Some((base + at as u64, flight.as_mut()?)))
+    }
+}
+
+/// By shard: the newest drain epoch such that all reads that were active when it came have ended.
+#[derive(Debug, Default)]
+pub struct Drains {
+    shards: BTreeMap<ShardId, Drain>,
+}
+
+#[derive(Debug, Default)]
+struct Drain {
+    drained: u64,
+    newest: u64,
+    /// Epochs that are not drained, each with the number of the first read that began after it came.
+    waiting: VecDeque<(u64, u64)>,
+}
+
+impl Drains {
+    pub fn drained(&self, shard: ShardId) -> u64 {
+        self.shards.get(&shard).map_or(0, |drain| drain.drained)
+    }
+
+    /// A shard's epoch has come; the next read will have the number `next`, and the oldest that is active has
+    /// `oldest`.
+    pub fn on_epoch(&mut self, shard: ShardId, epoch: u64, next: u64, oldest: u64) {
+        let drain = self.shards.entry(shard).or_default();
+        if epoch > drain.newest {
+            drain.newest = epoch;
+            drain.waiting.push_back((epoch, next));
+            drain.advance(oldest);
+        }
+    }
+
+    /// Reads before `oldest` have ended.
+    pub fn on_ended(&mut self, oldest: u64) {
+        self.shards.values_mut().for_each(|drain| drain.advance(oldest));
+    }
+}
+
+impl Drain {
+    fn advance(&mut self, oldest: u64) {
+        while let Some(&(epoch, begun_before)) = self.waiting.front()
+            && oldest >= begun_before
+        {
+            self.drained = epoch;
+            self.waiting.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_base_passes_what_has_ended() {
+        let mut flights = Flights::from(7);
+        let numbers: Vec<u64> = "abcd".chars().map(|flight| flights.begin(flight)).collect();
+        assert_eq!(numbers, [7, 8, 9, 10]);
+        assert_eq!((flights.end(8), flights.base()), (Some('b'), 7));
+        assert_eq!((flights.end(8), flights.get_mut(6)), (None, None));
+        assert_eq!((flights.end(7), flights.base()), (Some('a'), 9));
+        assert_eq!((flights.end(10), flights.end(9), flights.base()), (Some('d'), Some('c'), 11));
+        assert!(flights.is_empty());
+    }
+
+    #[test]
+    fn an_epoch_is_drained_when_the_reads_before_it_have_ended() {
+        let mut drains = Drains::default();
+        drains.on_epoch(0, 5, 10, 8);
+        assert_eq!(drains.drained(0), 0);
+        drains.on_ended(9);
+        assert_eq!(drains.drained(0), 0);
+        drains.on_epoch(0, 6, 12, 9);
+        drains.on_ended(10);
+        assert_eq!((drains.drained(0), drains.drained(1)), (5, 0));
+        drains.on_ended(12);
+        assert_eq!(drains.drained(0), 6);
+    }
+}

@@ -1,0 +1,108 @@
+//! The versions of one item.
+//!
+//! What every reader sees is folded into the base; above it are the writes that some reader may still have
+//! to tell apart.
+
+use super::message::{Position, Stamp};
+use super::write::{Content, Write};
+
+#[derive(Clone, Debug)]
+pub struct Version {
+    pub stamp: Stamp,
+    pub write: Write,
+    pub committed_at: Position,
+}
+
+#[derive(Clone, Debug)]
+pub struct Chain {
+    base: Content,
+    base_stamp: Stamp,
+    /// Committed, by stamp.
+    versions: Vec<Version>,
+}
+
+/// Which committed versions a read sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    /// Those that were committed by then…
+    pub position: Position,
+    /// …and these.
+    pub naming: &'a [Stamp],
+}
+
+impl Sight<'_> {
+    pub const NEWEST: Sight<'static> = Sight { position: Position::MAX, naming: &[] };
+
+    fn sees(&self, version: &Version) -> bool {
+        version.committed_at <= self.position || self.naming.iter().any(|named| named.txn == version.stamp.txn)
+    }
+}
+
+impl Default for Chain {
+    fn default() -> Chain {
+        Chain { base: Content::Absent, base_stamp: Stamp::NONE, versions: Vec::new() }
+    }
+}
+
+impl Chain {
+    /// Adds a committed write at its place. One that is older than the base has no effect any more: whatever
+    /// it could have changed has been overwritten for every reader.
+    pub fn commit(&mut self, stamp: Stamp, write: Write, committed_at: Position) {
+        if stamp <= self.base_stamp {
+            return;
+        }
+        let at = self.versions.iter().rposition(|version| version.stamp < stamp).map_or(0, |at| at + 1);
+        debug_assert!(self.versions.get(at).is_none_or(|version| version.stamp != stamp), "committed twice");
+        self.versions.insert(at, Version { stamp, write, committed_at });
+    }
+
+    /// The base alone, where nothing is above it: what nearly every read meets.
+    pub fn settled(&self) -> Option<(&Content, Stamp)> {
+        self.versions.is_empty().then_some((&self.base, self.base_stamp))
+    }
+
+    /// What a read sees: the content, the newest stamp in it, whether it was merged from several writes, and
+    /// the versions above the base that it contains.
+    pub fn read(&self, sight: Sight<'_>) -> (Content, Stamp, bool, Vec<&Version>) {
+        let seen: Vec<&Version> = self.versions.iter().filter(|version| sight.sees(version)).collect();
+        let overwritten = seen.iter().rposition(|version| version.write.overwrites());
+        let contained = seen[overwritten.unwrap_or(0)..].to_vec();
+        let mut content = if overwritten.is_some() { Content::Absent } else { self.base.clone() };
+        for version in &contained {
+            content.apply(&version.write);
+        }
+        let stamp = contained.last().map_or(self.base_stamp, |version| version.stamp);
+        let merged = contained.iter().any(|version| !version.write.overwrites());
+        (content, stamp, merged, contained)
+    }
+
+    /// The transaction with this stamp is drained: every reader sees it. An overwrite becomes the base and
+    /// buries what is below it. Merges are folded in order of their stamps, as far as they are drained and
+    /// below the floor, under which no write can come any more (S6).
+    pub fn collect(&mut self, drained: Stamp, floor: u64, is_drained: impl Fn(Stamp) -> bool) {
+        let written = self.versions.iter().position(|version| version.stamp == drained);
+        if let Some(at) = written.filter(|at| self.versions[*at].write.overwrites()) {
+            self.fold(at + 1);
+        }
+        let foldable = |version: &&Version| version.stamp.clock < floor && is_drained(version.stamp);
+        let merges = self.versions.iter().take_while(foldable).count();
+        self.fold(merges);
+    }
+
+    fn fold(&mut self, oldest: usize) {
+        for version in self.versions.drain(..oldest) {
+            self.base.apply(&version.write);
+            self.base_stamp = version.stamp;
+        }
+    }
+
+    /// Nothing is left of the item but the stamp of its deletion.
+    pub fn is_tombstone(&self) -> Option<Stamp> {
+        (self.versions.is_empty() && self.base == Content::Absent).then_some(self.base_stamp)
+    }
+
+    /// How many versions are kept above the base.
+    pub fn versions(&self) -> usize {
+        self.versions.len()
+    }
+}

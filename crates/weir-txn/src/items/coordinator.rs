@@ -1,0 +1,349 @@
+//! The client's side of RAMP over items: PUT_ALL, GET_ALL, and transactions that read and then write.
+//!
+//! A client is answered when all participants have prepared: from then on the transaction is committed,
+//! whatever happens (S3). COMMIT goes out before the answer, and on links that keep their order a client's next
+//! read arrives behind it; on others it names what it must see.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::bytes::Key;
+use super::message::{KeyRange, Progress, Reply, Request, Stamp, Writes};
+use super::metadata::Variant;
+use super::reader::{Read, ReadSet, Step};
+use super::store::shard_of;
+use super::write::Write;
+use crate::flights::{Drains, Flights};
+use crate::machine::{self, Orders};
+use crate::ramp::{ShardId, TxnId};
+
+/// Without an answer for so long, a request is sent again.
+pub const RESEND_MS: u64 = 200;
+
+/// Reads of items and ranges, then writes.
+#[derive(Clone, Debug, Default)]
+pub struct Transaction {
+    pub reads: Vec<Key>,
+    pub ranges: Vec<KeyRange>,
+    /// Each item once.
+    pub writes: Vec<(Key, Write)>,
+}
+
+/// What a client is told.
+#[derive(Clone, Debug)]
+pub enum Done {
+    Committed {
+        read: ReadSet,
+        /// Of its writes, if there were any.
+        stamp: Option<Stamp>,
+        /// Rounds of messages of its read and its write.
+        rounds: (u32, u32),
+    },
+    /// A shard had promised that it would never commit: nothing of it is visible.
+    Aborted,
+}
+
+/// How a coordinator's links behave, and which bugs are planted.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub variant: Variant,
+    pub shards: ShardId,
+    /// Requests to a shard arrive in the order in which they are sent.
+    pub links_keep_order: bool,
+    /// Deliberate bug: writes are stamped by the client's own count (S9).
+    pub stamps_by_client: bool,
+    /// Deliberate bug: readers never look for siblings.
+    pub reads_once: bool,
+}
+
+pub struct Coordinator {
+    id: u16,
+    options: Options,
+    writes: Flights<Put>,
+    reads: Flights<Get>,
+    /// How it is registered as a reader, by shard.
+    sessions: BTreeMap<ShardId, u64>,
+    drains: Drains,
+    /// By shard: transactions that all participants have committed, not told yet.
+    settled: FxHashMap<ShardId, Vec<u64>>,
+    clock: u64,
+    scratch: Vec<(ShardId, Request)>,
+}
+
+struct Put {
+    tag: u64,
+    parts: Vec<PutPart>,
+    participants: Arc<[ShardId]>,
+    /// Bound when all have prepared.
+    stamp: Option<Stamp>,
+    prepared_clock: u64,
+    waiting: usize,
+    metadata: super::metadata::Metadata,
+    read: ReadSet,
+    read_rounds: u32,
+    sent_ms: u64,
+}
+
+struct PutPart {
+    shard: ShardId,
+    writes: Writes,
+    answered: bool,
+}
+
+struct Get {
+    tag: u64,
+    machine: Read,
+    writes: Vec<(Key, Write)>,
+    sent_ms: u64,
+    /// Rounds of reads that had to begin anew.
+    earlier_rounds: u32,
+}
+
+type Out = Orders<Request, Done>;
+
+impl Coordinator {
+    /// `base`: the first sequence number. A coordinator that starts again under an old id must begin above all
+    /// that it has ever used.
+    pub fn new(id: u16, base: u64, options: Options) -> Coordinator {
+        assert!(options.shards > 0, "a cluster has shards");
+        Coordinator {
+            id,
+            options,
+            writes: Flights::from(base),
+            reads: Flights::from(base),
+            sessions: BTreeMap::new(),
+            drains: Drains::default(),
+            settled: FxHashMap::default(),
+            clock: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    fn begin_read(&mut self, now_ms: u64, tag: u64, transaction: Transaction, earlier_rounds: u32, out: &mut Out) {
+        let Transaction { reads, ranges, writes } = transaction;
+        let session = |shard| self.sessions.get(&shard).copied().unwrap_or(0);
+        let machine = Read::begin(self.options.variant, self.options.shards, reads.into(), ranges.into(), session);
+        let read = self.reads.begin(Get { tag, machine, writes, sent_ms: now_ms, earlier_rounds });
+        let own = if self.options.links_keep_order { BTreeMap::new() } else { self.own_commits() };
+        let flight = self.reads.get_mut(read).expect("it has just begun");
+        flight.machine.ask(read, |shard| own.get(&shard).cloned().unwrap_or_default(), &mut out.sends);
+    }
+
+    /// Own transactions that have been told to the client and may not have arrived, by participant.
+    fn own_commits(&mut self) -> BTreeMap<ShardId, Vec<Stamp>> {
+        let mut own: BTreeMap<ShardId, Vec<Stamp>> = BTreeMap::new();
+        for (_, put) in self.writes.iter_mut() {
+            let Some(stamp) = put.stamp else { continue };
+            for part in put.parts.iter().filter(|part| !part.answered) {
+                own.entry(part.shard).or_default().push(stamp);
+            }
+        }
+        own
+    }
+
+    fn begin_write(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        writes: Vec<(Key, Write)>,
+        read: ReadSet,
+        read_rounds: u32,
+        out: &mut Out,
+    ) {
+        let metadata = self.options.variant.metadata(writes.iter().map(|(key, _)| key));
+        let mut by_shard: Vec<(ShardId, Vec<(Key, Write)>)> = Vec::new();
+        for (key, write) in writes {
+            let shard = shard_of(&key, self.options.shards);
+            match by_shard.iter_mut().find(|(one, _)| *one == shard) {
+                Some((_, writes)) => writes.push((key, write)),
+                None => by_shard.push((shard, vec![(key, write)])),
+            }
+        }
+        let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
+        let part = |(shard, writes): (ShardId, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };
+        let parts: Vec<PutPart> = by_shard.into_iter().map(part).collect();
+        let (waiting, sequence) = (parts.len(), self.writes.next());
+        let stamp = None;
+        let put = Put {
+            tag, parts, participants, stamp, prepared_clock: 0, waiting, metadata, read, read_rounds, sent_ms: now_ms,
+        };
+        put.send(TxnId { coordinator: self.id, sequence }, &mut out.sends);
+        self.writes.begin(put);
+    }
+
+    fn on_prepared(&mut self, now_ms: u64, txn: TxnId, shard: ShardId, clock: u64, out: &mut Out) {
+        let Some(put) = self.writes.get_mut(txn.sequence) else { return };
+        if put.stamp.is_some() || !put.answer(shard) {
+            return;
+        }
+        put.prepared_clock = put.prepared_clock.max(clock);
+        if put.waiting > 0 {
+            return;
+        }
+        let clock = if self.options.stamps_by_client { txn.sequence } else { put.prepared_clock };
+        let stamp = Stamp { clock, txn };
+        self.clock = self.clock.max(clock);
+        put.stamp = Some(stamp);
+        put.waiting = put.parts.len();
+        put.parts.iter_mut().for_each(|part| part.answered = false);
+        put.sent_ms = now_ms;
+        put.send(txn, &mut out.sends);
+        let (read, rounds) = (std::mem::take(&mut put.read), (put.read_rounds, 2));
+        out.done.push((put.tag, Done::Committed { read, stamp: Some(stamp), rounds }));
+    }
+
+    fn on_committed(&mut self, txn: TxnId, shard: ShardId) {
+        let Some(put) = self.writes.get_mut(txn.sequence) else { return };
+        if put.stamp.is_none() || !put.answer(shard) || put.waiting > 0 {
+            return;
+        }
+        let put = self.writes.end(txn.sequence).expect("it is under way");
+        for shard in put.participants.iter() {
+            self.settled.entry(*shard).or_default().push(txn.sequence);
+        }
+    }
+
+    fn on_written(&mut self, stamp: Stamp, out: &mut Out) {
+        let Some(put) = self.writes.end(stamp.txn.sequence) else { return };
+        self.clock = self.clock.max(stamp.clock);
+        let rounds = (put.read_rounds, 1);
+        out.done.push((put.tag, Done::Committed { read: put.read, stamp: Some(stamp), rounds }));
+    }
+
+    fn on_refused(&mut self, txn: TxnId, out: &mut Out) {
+        let Some(put) = self.writes.get_mut(txn.sequence) else { return };
+        assert!(put.stamp.is_none(), "all had prepared {txn:?}, and one refuses it");
+        let put = self.writes.end(txn.sequence).expect("it is under way");
+        out.sends.extend(put.participants.iter().map(|shard| (*shard, Request::Abort { txn })));
+        out.done.push((put.tag, Done::Aborted));
+    }
+
+    fn on_read_reply(&mut self, now_ms: u64, read: u64, reply: Reply, out: &mut Out) {
+        if let Reply::Again { shard, session, .. } = &reply {
+            self.sessions.insert(*shard, *session);
+        }
+        let Some(flight) = self.reads.get_mut(read) else { return };
+        let mut sends = std::mem::take(&mut self.scratch);
+        let rounds = flight.machine.rounds;
+        let step = flight.machine.on_reply(read, reply, &mut sends);
+        if flight.machine.rounds != rounds {
+            flight.sent_ms = now_ms;
+        }
+        out.sends.append(&mut sends);
+        self.scratch = sends;
+        match step {
+            Step::Wait => {}
+            Step::Done(read_set) => {
+                let Get { tag, machine, writes, earlier_rounds, .. } = self.end_read(read);
+                let rounds = earlier_rounds + machine.rounds;
+                if writes.is_empty() {
+                    let done = Done::Committed { read: read_set, stamp: None, rounds: (rounds, 0) };
+                    out.done.push((tag, done));
+                } else {
+                    self.begin_write(now_ms, tag, writes, read_set, rounds, out);
+                }
+            }
+            Step::Again => {
+                let Get { tag, machine, writes, earlier_rounds, .. } = self.end_read(read);
+                let (reads, ranges) = (machine.keys.to_vec(), machine.ranges.to_vec());
+                let rounds = earlier_rounds + machine.rounds;
+                self.begin_read(now_ms, tag, Transaction { reads, ranges, writes }, rounds, out);
+            }
+        }
+    }
+
+    fn end_read(&mut self, read: u64) -> Get {
+        let flight = self.reads.end(read).expect("the read is under way");
+        self.drains.on_ended(self.reads.base());
+        flight
+    }
+}
+
+impl machine::Coordinator for Coordinator {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+    type Transaction = Transaction;
+    type Done = Done;
+
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    fn begin(&mut self, now_ms: u64, tag: u64, transaction: Transaction, out: &mut Out) {
+        if !transaction.reads.is_empty() || !transaction.ranges.is_empty() {
+            self.begin_read(now_ms, tag, transaction, 0, out);
+        } else if !transaction.writes.is_empty() {
+            self.begin_write(now_ms, tag, transaction.writes, ReadSet::default(), 0, out);
+        } else {
+            out.done.push((tag, Done::Committed { read: ReadSet::default(), stamp: None, rounds: (0, 0) }));
+        }
+    }
+
+    fn on_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Out) {
+        match reply {
+            Reply::Written { stamp } => self.on_written(stamp, out),
+            Reply::Prepared { txn, shard, clock } => self.on_prepared(now_ms, txn, shard, clock, out),
+            Reply::Committed { txn, shard } => self.on_committed(txn, shard),
+            Reply::Refused { txn, .. } => self.on_refused(txn, out),
+            Reply::Got { read, .. } | Reply::Again { read, .. } => self.on_read_reply(now_ms, read, reply, out),
+        }
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+        let late = |sent_ms: u64| now_ms.saturating_sub(sent_ms) >= RESEND_MS;
+        let coordinator = self.id;
+        for (sequence, put) in self.writes.iter_mut().filter(|(_, put)| late(put.sent_ms)) {
+            put.sent_ms = now_ms;
+            put.send(TxnId { coordinator, sequence }, &mut out.sends);
+        }
+        for (read, flight) in self.reads.iter_mut().filter(|(_, flight)| late(flight.sent_ms)) {
+            flight.sent_ms = now_ms;
+            flight.machine.send_pending(read, &mut out.sends);
+        }
+    }
+
+    fn progress(&mut self, shard: ShardId) -> Progress {
+        let settled = self.settled.get_mut(&shard).map(std::mem::take).unwrap_or_default();
+        Progress { below: self.writes.base(), settled, drained: self.drains.drained(shard), clock: self.clock }
+    }
+
+    fn on_epoch(&mut self, shard: ShardId, epoch: u64) {
+        self.drains.on_epoch(shard, epoch, self.reads.next(), self.reads.base());
+    }
+
+    fn is_idle(&self) -> bool {
+        self.writes.is_empty() && self.reads.is_empty()
+    }
+}
+
+impl Put {
+    /// Notes an answer to the round under way; false if it has come before.
+    fn answer(&mut self, shard: ShardId) -> bool {
+        let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard && !part.answered) else {
+            return false;
+        };
+        part.answered = true;
+        self.waiting -= 1;
+        true
+    }
+
+    /// Sends (again) what is not answered.
+    fn send(&self, txn: TxnId, out: &mut Vec<(ShardId, Request)>) {
+        for PutPart { shard, writes, .. } in self.parts.iter().filter(|part| !part.answered) {
+            let request = match self.stamp {
+                Some(stamp) => Request::Commit { stamp },
+                None if self.parts.len() == 1 => Request::Write { txn, writes: writes.clone() },
+                None => Request::Prepare {
+                    txn,
+                    writes: writes.clone(),
+                    participants: self.participants.clone(),
+                    metadata: self.metadata.clone(),
+                },
+            };
+            out.push((*shard, request));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What a write carries so that readers can tell which other items its transaction wrote (ramp.txt, Table 1).
+
+use std::sync::Arc;
+
+use fastbloom::BloomFilter;
+
+use super::bytes::Key;
+
+/// Which of the paper's three algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// The keys of the write set: reads need a second round only when they have raced.
+    Fast,
+    /// Nothing: reads always take two rounds.
+    Small,
+    /// A Bloom filter of the keys: a second round when they have raced, or seem to.
+    Hybrid { bits: u32, hashes: u32 },
+}
+
+impl Variant {
+    /// 256 bits and four hashes, as in ramp.txt §5.1.
+    pub const HYBRID: Variant = Variant::Hybrid { bits: 256, hashes: 4 };
+
+    pub fn by_name(name: &str) -> Option<Variant> {
+        match name {
+            "ramp-fast" => Some(Variant::Fast),
+            "ramp-small" => Some(Variant::Small),
+            "ramp-hybrid" => Some(Variant::HYBRID),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::Fast => "ramp-fast",
+            Variant::Small => "ramp-small",
+            Variant::Hybrid { .. } => "ramp-hybrid",
+        }
+    }
+
+    /// What a transaction with this write set attaches to each of its writes.
+    pub fn metadata<'a>(self, keys: impl ExactSizeIterator<Item = &'a Key>) -> Metadata {
+        match self {
+            Variant::Small => Metadata::Stamp,
+            Variant::Fast => Metadata::Items(keys.cloned().collect()),
+            Variant::Hybrid { bits, hashes } => {
+                let mut filter = empty_filter(bits, hashes);
+                for key in keys {
+                    filter.insert(&**key);
+                }
+                Metadata::Filter(Arc::new(filter))
+            }
+        }
+    }
+}
+
+/// All parties must hash alike, so the seed is fixed.
+fn empty_filter(bits: u32, hashes: u32) -> BloomFilter {
+    BloomFilter::with_num_bits(bits.max(1) as usize).seed(&0x5765_6972).hashes(hashes.max(1))
+}
+
+#[derive(Clone, Debug)]
+pub enum Metadata {
+    /// The stamp alone, which every version has.
+    Stamp,
+    Items(Arc<[Key]>),
+    Filter(Arc<BloomFilter>),
+}
+
+impl Metadata {
+    /// Whether the transaction may have written the item. Only a filter errs, and only on the side of yes.
+    pub fn may_contain(&self, key: &Key) -> bool {
+        match self {
+            Metadata::Stamp => true,
+            Metadata::Items(keys) => keys.contains(key),
+            Metadata::Filter(filter) => filter.contains(&**key),
+        }
+    }
+
+    /// Bytes that it adds to a version, beside the stamp.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Metadata::Stamp => 0,
+            Metadata::Items(keys) => keys.iter().map(|key| key.len()).sum(),
+            Metadata::Filter(filter) => filter.num_bits() / 8,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_variant_forgets_a_key() {
+        let keys: Vec<Key> = (0..64).map(|n| Key::from(format!("user{n}").as_str())).collect();
+        for variant in [Variant::Fast, Variant::Small, Variant::HYBRID, Variant::Hybrid { bits: 1, hashes: 1 }] {
+            let metadata = variant.metadata(keys.iter());
+            assert!(keys.iter().all(|key| metadata.may_contain(key)), "{variant:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_for_four_keys_is_rarely_wrong() {
+        let keys: Vec<Key> = (0..4).map(|n| Key::from(format!("user{n}").as_str())).collect();
+        let metadata = Variant::HYBRID.metadata(keys.iter());
+        let wrong = (100..10_100).filter(|n| metadata.may_contain(&Key::from(format!("user{n}").as_str())));
+        // Four keys set at most 16 of 256 bits: (16/256)^4 is one in 65,536.
+        assert!(wrong.count() <= 3);
+        assert_eq!(metadata.bytes(), 32);
+    }
+}

@@ -1,0 +1,28 @@
+//! RAMP over items: read-atomic transactions over keys and values on many shards, in the paper's three
+//! variants.
+//!
+//! Source: ramp.txt, Algorithms 1 to 3 and §4.5 to §4.7, with soundness S3, S5, S6, S9 and S10. Guarantees: all of a
+//! transaction's writes become visible together, to reads of keys and of ranges; nobody waits for anybody
+//! else's transaction; only the shards of the items are asked. What it never does: order transactions that
+//! write the same items, beyond the stamps that decide which write wins.
+//!
+//! The design is docs/items.md.
+
+pub mod bytes;
+pub mod chain;
+pub mod coordinator;
+pub mod message;
+pub mod metadata;
+pub mod partition;
+pub mod reader;
+pub mod store;
+pub mod write;
+
+pub use bytes::{Bytes, Key};
+pub use coordinator::{Coordinator, Done, Options, Transaction};
+pub use message::{Answer, KeyRange, Progress, Reply, Request, Stamp};
+pub use metadata::{Metadata, Variant};
+pub use partition::{Partition, PlantedBugs};
+pub use reader::{ItemRead, ReadSet};
+pub use store::shard_of;
+pub use write::Write;

@@ -1,0 +1,370 @@
+//! One shard of the items: takes requests, runs each to completion, hands out replies.
+//!
+//! Never waits: a reader that names a transaction which is only prepared here commits it (faster commit
+//! detection, ramp.txt §4.7), because whoever names it has seen it committed elsewhere.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::bytes::Key;
+use super::chain::{Chain, Sight};
+use super::message::{Answer, Position, Progress, Reply, Request, Stamp, Unsettled, Wanted, Writes};
+use super::metadata::Metadata;
+use super::store::Store;
+use crate::clock::HybridClock;
+use crate::machine::{Effects, Sender, Shard};
+use crate::ramp::{ShardId, TxnId};
+use crate::readers::Readers;
+
+/// A slow reader holds up collection for no longer than this, then begins anew.
+pub const READER_DELAY_MS_MAX: u64 = 5_000;
+
+/// Deliberate bugs: the checks must catch every one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlantedBugs {
+    /// Metadata goes as soon as all participants have committed, whoever is still reading (S10).
+    pub metadata_goes_at_once: bool,
+    /// Old versions go as soon as they are overwritten.
+    pub versions_go_at_once: bool,
+    /// A named transaction that is only prepared here is not found.
+    pub prepared_is_hidden: bool,
+    /// A repeated request takes effect again.
+    pub takes_effect_twice: bool,
+    /// A range answer says nothing of deletions.
+    pub tombstones_are_silent: bool,
+    /// Round two reads the newest state instead of the one of round one (S5).
+    pub round_two_reads_newest: bool,
+    /// Commits do not advance the clock, so later writes may be buried (S9).
+    pub clock_ignores_commits: bool,
+}
+
+#[derive(Debug)]
+pub struct Partition {
+    id: ShardId,
+    pub store: Store,
+    clock: HybridClock,
+    position: Position,
+    prepared: FxHashMap<TxnId, Prepared>,
+    /// The clocks of the prepared transactions: the first is the floor.
+    undecided: BTreeSet<(u64, TxnId)>,
+    /// Committed transactions that are not drained.
+    committed: FxHashMap<TxnId, Committed>,
+    /// Settled transactions, with the epoch in which they were.
+    draining: VecDeque<(u64, TxnId)>,
+    /// Deleted items, to be forgotten once no older write can come.
+    tombstones: VecDeque<(Stamp, Key)>,
+    readers: Readers,
+    bugs: PlantedBugs,
+    pub counts: Counts,
+}
+
+/// What has happened, for reports and tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Metadata bytes handed to readers.
+    pub metadata_bytes: u64,
+    /// Transactions committed because a reader named them.
+    pub committed_by_readers: u64,
+    /// Readers that were let go for being slow.
+    pub readers_expired: u64,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    clock: u64,
+    writes: Writes,
+    metadata: Metadata,
+    participants: Arc<[ShardId]>,
+}
+
+#[derive(Debug)]
+struct Committed {
+    stamp: Stamp,
+    writes: Writes,
+    metadata: Metadata,
+    /// The only participant: nobody needs to be told of siblings.
+    alone: bool,
+}
+
+impl Shard for Partition {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+
+    fn id(&self) -> ShardId {
+        self.id
+    }
+
+    fn epoch(&self) -> u64 {
+        self.readers.epoch()
+    }
+
+    fn on_progress(&mut self, now_ms: u64, coordinator: u16, progress: Progress) {
+        self.readers.on_progress(coordinator, progress.below, progress.drained);
+        self.clock.observe_clock(progress.clock);
+        let epoch = self.readers.epoch();
+        for sequence in progress.settled {
+            self.draining.push_back((epoch, TxnId { coordinator, sequence }));
+        }
+        if !self.draining.is_empty() {
+            self.counts.readers_expired += self.readers.expire(now_ms, READER_DELAY_MS_MAX) as u64;
+            self.drain();
+            if !self.draining.is_empty() {
+                self.readers.advance(now_ms);
+            }
+        }
+    }
+
+    fn step(
+        &mut self,
+        now_ms: u64,
+        from: Sender,
+        request: Request,
+        out: &mut Effects<Request, Reply>,
+    ) {
+        let Sender::Coordinator(coordinator) = from else {
+            unreachable!("shards do not talk to each other yet")
+        };
+        match request {
+            Request::Write { txn, writes } => {
+                let stamp = self.on_write(now_ms, txn, writes);
+                out.replies.push((coordinator, Reply::Written { stamp }));
+            }
+            Request::Prepare { txn, writes, participants, metadata } => {
+                let clock = self.on_prepare(now_ms, txn, writes, participants, metadata);
+                let reply = Reply::Prepared { txn, shard: self.id, clock };
+                out.replies.push((coordinator, reply));
+            }
+            Request::Commit { stamp } => {
+                self.commit(stamp);
+                out.replies.push((coordinator, Reply::Committed { txn: stamp.txn, shard: self.id }));
+            }
+            Request::Abort { txn } => {
+                self.release(txn);
+            }
+            Request::Get { read, session, .. } | Request::GetAt { read, session, .. }
+                if !self.readers.is_registered(coordinator, session) =>
+            {
+                let session = self.readers.register(coordinator);
+                out.replies.push((coordinator, Reply::Again { read, shard: self.id, session }));
+            }
+            Request::Get { read, wanted, stamps_only, naming, .. } => {
+                let reply = self.on_get(read, &wanted, stamps_only, &naming);
+                out.replies.push((coordinator, reply));
+            }
+            Request::GetAt { read, wanted, position, naming, .. } => {
+                let reply = self.on_get_at(read, &wanted, position, &naming);
+                out.replies.push((coordinator, reply));
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.prepared.is_empty()
+    }
+}
+
+impl Partition {
+    pub fn new(id: ShardId, bugs: PlantedBugs) -> Partition {
+        Partition {
+            id,
+            store: Store::default(),
+            clock: HybridClock::new(id),
+            position: 0,
+            prepared: FxHashMap::default(),
+            undecided: BTreeSet::new(),
+            committed: FxHashMap::default(),
+            draining: VecDeque::new(),
+            tombstones: VecDeque::new(),
+            readers: Readers::default(),
+            bugs,
+            counts: Counts::default(),
+        }
+    }
+
+    /// How much is remembered beside the items: prepared, committed but not drained, and deleted.
+    pub fn remembered(&self) -> (usize, usize, usize) {
+        (self.prepared.len(), self.committed.len(), self.tombstones.len())
+    }
+
+    fn on_write(&mut self, now_ms: u64, txn: TxnId, writes: Writes) -> Stamp {
+        if self.repeats(txn) {
+            // The coordinator has not heard of the first time; only that it is done matters to it.
+            let stamp = self.committed.get(&txn).map(|committed| committed.stamp);
+            return stamp.unwrap_or(Stamp { clock: self.clock.last(), txn });
+        }
+        let stamp = Stamp { clock: self.clock.tick(now_ms).clock, txn };
+        self.show(stamp, writes, Metadata::Stamp, true);
+        // Nobody else has to commit it.
+        self.draining.push_back((self.readers.epoch(), txn));
+        stamp
+    }
+
+    fn on_prepare(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        writes: Writes,
+        participants: Arc<[ShardId]>,
+        metadata: Metadata,
+    ) -> u64 {
+        if let Some(prepared) = self.prepared.get(&txn) {
+            return prepared.clock;
+        }
+        if self.repeats(txn) {
+            return self.clock.last();
+        }
+        let clock = self.clock.tick(now_ms).clock;
+        self.undecided.insert((clock, txn));
+        self.prepared.insert(txn, Prepared { clock, writes, metadata, participants });
+        clock
+    }
+
+    fn repeats(&self, txn: TxnId) -> bool {
+        !self.bugs.takes_effect_twice && self.readers.is_over(txn.coordinator, txn.sequence)
+    }
+
+    fn release(&mut self, txn: TxnId) -> Option<Prepared> {
+        let prepared = self.prepared.remove(&txn)?;
+        self.undecided.remove(&(prepared.clock, txn));
+        self.readers.set_over(txn.coordinator, txn.sequence);
+        Some(prepared)
+    }
+
+    /// Commits what is prepared here; says whether something was.
+    fn commit(&mut self, stamp: Stamp) -> bool {
+        let Some(prepared) = self.release(stamp.txn) else { return false };
+        if !self.bugs.clock_ignores_commits {
+            self.clock.observe_clock(stamp.clock);
+        }
+        let alone = prepared.participants.len() == 1;
+        self.show(stamp, prepared.writes, prepared.metadata, alone);
+        true
+    }
+
+    fn show(&mut self, stamp: Stamp, writes: Writes, metadata: Metadata, alone: bool) {
+        self.position += 1;
+        for (key, write) in writes.iter() {
+            let chain = self.store.chain_mut(key);
+            chain.commit(stamp, write.clone(), self.position);
+            if self.bugs.versions_go_at_once {
+                chain.collect(stamp, u64::MAX, |_| true);
+            }
+        }
+        self.readers.set_over(stamp.txn.coordinator, stamp.txn.sequence);
+        self.committed.insert(stamp.txn, Committed { stamp, writes, metadata, alone });
+    }
+
+    fn drain(&mut self) {
+        let drained = if self.bugs.metadata_goes_at_once { u64::MAX } else { self.readers.drained() };
+        while let Some(&(epoch, txn)) = self.draining.front()
+            && epoch < drained
+        {
+            self.draining.pop_front();
+            self.collect(txn);
+        }
+        let floor = self.floor();
+        while let Some((stamp, _)) = self.tombstones.front()
+            && stamp.clock < floor
+        {
+            let (stamp, key) = self.tombstones.pop_front().expect("there is a first");
+            self.store.forget(&key, stamp);
+        }
+    }
+
+    /// Every reader sees the transaction: its metadata goes, and what it overwrote.
+    fn collect(&mut self, txn: TxnId) {
+        let Some(done) = self.committed.remove(&txn) else { return };
+        let floor = self.floor();
+        for (key, _) in done.writes.iter() {
+            let committed = &self.committed;
+            let chain = self.store.chain_mut(key);
+            chain.collect(done.stamp, floor, |stamp| !committed.contains_key(&stamp.txn));
+            if let Some(stamp) = chain.is_tombstone() {
+                self.tombstones.push_back((stamp, key.clone()));
+            }
+        }
+    }
+
+    /// No write with a lower clock can come any more: each undecided transaction gets at least the clock
+    /// that it was answered, each later one a higher.
+    fn floor(&self) -> u64 {
+        self.undecided.first().map_or(self.clock.last(), |(clock, _)| *clock)
+    }
+
+    fn on_get(&mut self, read: u64, wanted: &Wanted, stamps_only: bool, naming: &[Stamp]) -> Reply {
+        for stamp in naming {
+            self.commit(*stamp);
+        }
+        let (answers, ranges) = self.answer(wanted, Sight::NEWEST, stamps_only);
+        Reply::Got { read, shard: self.id, round: 1, position: self.position, answers, ranges }
+    }
+
+    fn on_get_at(&mut self, read: u64, wanted: &Wanted, position: Position, naming: &[Stamp]) -> Reply {
+        if !self.bugs.prepared_is_hidden {
+            for stamp in naming {
+                self.counts.committed_by_readers += u64::from(self.commit(*stamp));
+            }
+        }
+        let sight = if self.bugs.round_two_reads_newest { Sight::NEWEST } else { Sight { position, naming } };
+        let (answers, ranges) = self.answer(wanted, sight, false);
+        Reply::Got { read, shard: self.id, round: 2, position, answers, ranges }
+    }
+
+    fn answer(
+        &mut self,
+        wanted: &Wanted,
+        sight: Sight<'_>,
+        stamps_only: bool,
+    ) -> (Vec<Answer>, Vec<Vec<(Key, Answer)>>) {
+        let mut metadata_bytes = 0;
+        let answers = wanted
+            .keys
+            .iter()
+            .map(|key| self.answer_for(self.store.chain(key), sight, stamps_only, &mut metadata_bytes))
+            .collect();
+        let mut ranges = Vec::with_capacity(wanted.ranges.len());
+        for range in wanted.ranges.iter() {
+            let mut entries = Vec::new();
+            for (key, chain) in self.store.range(range) {
+                let answer = self.answer_for(Some(chain), sight, stamps_only, &mut metadata_bytes);
+                let told = !answer.unsettled.is_empty() && !self.bugs.tombstones_are_silent;
+                if answer.value.is_some() || told || stamps_only {
+                    entries.push((key.clone(), answer));
+                }
+            }
+            ranges.push(entries);
+        }
+        self.counts.metadata_bytes += metadata_bytes;
+        (answers, ranges)
+    }
+
+    fn answer_for(
+        &self,
+        chain: Option<&Chain>,
+        sight: Sight<'_>,
+        stamps_only: bool,
+        metadata_bytes: &mut u64,
+    ) -> Answer {
+        let Some(chain) = chain else {
+            return Answer { value: None, stamp: Stamp::NONE, merged: false, unsettled: Vec::new() };
+        };
+        if let Some((content, stamp)) = chain.settled() {
+            let value = if stamps_only { None } else { content.value() };
+            return Answer { value, stamp, merged: false, unsettled: Vec::new() };
+        }
+        let (content, stamp, merged, contained) = chain.read(sight);
+        let mut unsettled = Vec::new();
+        for version in contained {
+            let Some(committed) = self.committed.get(&version.stamp.txn).filter(|one| !one.alone) else {
+                continue;
+            };
+            *metadata_bytes += committed.metadata.bytes() as u64;
+            unsettled.push(Unsettled { stamp: version.stamp, metadata: committed.metadata.clone() });
+        }
+        let value = if stamps_only { None } else { content.value() };
+        Answer { value, stamp, merged, unsettled }
+    }
+}

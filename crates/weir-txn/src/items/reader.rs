@@ -1,0 +1,326 @@
+//! One read of many items: GET_ALL of the three algorithms, and of ranges.
+//!
+//! Round one asks every shard for its newest state. What of the answers may not be everywhere is looked for
+//! in the others; round two asks the shards that lack something for exactly what they answered, plus the
+//! named transactions (S5). There is no third round.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::bytes::{Bytes, Key};
+use super::message::{Answer, KeyRange, Position, Reply, Request, Stamp, Wanted};
+use super::metadata::{Metadata, Variant};
+use super::store::shard_of;
+use crate::ramp::ShardId;
+
+/// An item as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemRead {
+    pub value: Option<Bytes>,
+    /// Of the newest write in it.
+    pub stamp: Stamp,
+}
+
+/// What a read gave, in the order in which it was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadSet {
+    pub items: Vec<ItemRead>,
+    pub ranges: Vec<Vec<(Key, ItemRead)>>,
+}
+
+#[derive(Debug)]
+pub struct Read {
+    variant: Variant,
+    shards: ShardId,
+    pub keys: Arc<[Key]>,
+    pub ranges: Arc<[KeyRange]>,
+    parts: Vec<Part>,
+    answers: Vec<Option<Answer>>,
+    entries: Vec<BTreeMap<Key, Answer>>,
+    /// Parts whose answer is awaited.
+    waiting: usize,
+    pub rounds: u32,
+}
+
+/// What is asked of one shard.
+#[derive(Debug)]
+struct Part {
+    shard: ShardId,
+    session: u64,
+    /// Which of the read's keys are on the shard.
+    slots: Vec<u32>,
+    position: Position,
+    /// What has been sent and not answered, to be sent again if need be.
+    pending: Option<Pending>,
+}
+
+#[derive(Clone, Debug)]
+struct Pending {
+    wanted: Wanted,
+    naming: Arc<[Stamp]>,
+    /// Where the answers to `wanted.keys` go; a key of a range has no slot.
+    slots: Vec<Option<u32>>,
+}
+
+/// What the coordinator is to do.
+#[derive(Debug)]
+pub enum Step {
+    Wait,
+    Done(ReadSet),
+    /// A shard did not know the reader, or has let it go.
+    Again,
+}
+
+impl Read {
+    /// Groups the keys by shard and asks for round one. `session` says how the coordinator is registered at a shard;
+    /// `naming` which transactions of its own it must see there.
+    pub fn begin(
+        variant: Variant,
+        shards: ShardId,
+        keys: Arc<[Key]>,
+        ranges: Arc<[KeyRange]>,
+        session: impl Fn(ShardId) -> u64,
+    ) -> Read {
+        let mut parts: Vec<Part> = Vec::new();
+        let part = |shard| Part { shard, session: session(shard), slots: Vec::new(), position: 0, pending: None };
+        if !ranges.is_empty() {
+            parts.extend((0..shards).map(part));
+        }
+        for (slot, key) in keys.iter().enumerate() {
+            let shard = shard_of(key, shards);
+            let at = parts.iter().position(|part| part.shard == shard).unwrap_or_else(|| {
+                parts.push(part(shard));
+                parts.len() - 1
+            });
+            parts[at].slots.push(slot as u32);
+        }
+        Read {
+            variant,
+            shards,
+            answers: keys.iter().map(|_| None).collect(),
+            entries: ranges.iter().map(|_| BTreeMap::new()).collect(),
+            waiting: 0,
+            rounds: 0,
+            keys,
+            ranges,
+            parts,
+        }
+    }
+
+    /// Sends round one.
+    pub fn ask(&mut self, read: u64, naming: impl Fn(ShardId) -> Vec<Stamp>, out: &mut Vec<(ShardId, Request)>) {
+        for at in 0..self.parts.len() {
+            let wanted = self.all_of(at);
+            let slots = self.parts[at].slots.iter().map(|slot| Some(*slot)).collect();
+            let naming: Arc<[Stamp]> = naming(self.parts[at].shard).into();
+            self.parts[at].pending = Some(Pending { wanted, naming, slots });
+        }
+        self.rounds = 1;
+        self.waiting = self.parts.len();
+        self.send_pending(read, out);
+    }
+
+    fn all_of(&self, at: usize) -> Wanted {
+        let slots = &self.parts[at].slots;
+        let keys = slots.iter().map(|slot| self.keys[*slot as usize].clone()).collect();
+        Wanted { keys, ranges: self.ranges.clone() }
+    }
+
+    /// Sends (again) what is not answered.
+    pub fn send_pending(&self, read: u64, out: &mut Vec<(ShardId, Request)>) {
+        for part in &self.parts {
+            let Some(Pending { wanted, naming, .. }) = part.pending.clone() else { continue };
+            let session = part.session;
+            let request = if self.rounds == 1 {
+                let stamps_only = self.variant == Variant::Small;
+                Request::Get { read, session, wanted, stamps_only, naming: naming.to_vec() }
+            } else {
+                Request::GetAt { read, session, wanted, position: part.position, naming }
+            };
+            out.push((part.shard, request));
+        }
+    }
+
+    /// Takes an answer; one that has come before changes nothing.
+    pub fn on_reply(&mut self, read: u64, reply: Reply, out: &mut Vec<(ShardId, Request)>) -> Step {
+        let Reply::Got { shard, round, position, answers, ranges, .. } = reply else { return Step::Again };
+        if round != self.rounds {
+            return Step::Wait;
+        }
+        let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard) else { return Step::Wait };
+        let Some(pending) = part.pending.take() else { return Step::Wait };
+        part.position = position;
+        for ((key, slot), answer) in pending.wanted.keys.iter().zip(pending.slots).zip(answers) {
+            match slot {
+                Some(slot) => self.answers[slot as usize] = Some(answer),
+                None => self.enter(key, answer),
+            }
+        }
+        for (entries, answered) in self.entries.iter_mut().zip(ranges) {
+            entries.extend(answered);
+        }
+        self.waiting -= 1;
+        if self.waiting > 0 {
+            return Step::Wait;
+        }
+        if self.rounds == 1 {
+            self.repair();
+            if self.waiting > 0 {
+                self.rounds = 2;
+                self.send_pending(read, out);
+                return Step::Wait;
+            }
+        }
+        Step::Done(self.finish())
+    }
+
+    /// A key of a range, fetched on its own.
+    fn enter(&mut self, key: &Key, answer: Answer) {
+        for (range, entries) in self.ranges.iter().zip(&mut self.entries) {
+            if range.contains(key) {
+                entries.insert(key.clone(), answer.clone());
+            }
+        }
+    }
+
+    /// Decides what round two has to ask for.
+    fn repair(&mut self) {
+        match self.variant {
+            Variant::Small => self.ask_everything_again(),
+            Variant::Fast | Variant::Hybrid { .. } => self.ask_for_what_is_named(),
+        }
+    }
+
+    fn all_answers(&self) -> impl Iterator<Item = (&Key, &Answer)> {
+        let items = self.keys.iter().zip(self.answers.iter().flatten());
+        items.chain(self.entries.iter().flatten())
+    }
+
+    /// RAMP-Small: every item again, with all stamps that round one gave.
+    fn ask_everything_again(&mut self) {
+        let mut stamps: BTreeSet<Stamp> = BTreeSet::new();
+        for (_, answer) in self.all_answers() {
+            stamps.insert(answer.stamp);
+            stamps.extend(answer.unsettled.iter().map(|unsettled| unsettled.stamp));
+        }
+        stamps.remove(&Stamp::NONE);
+        let naming: Arc<[Stamp]> = stamps.into_iter().collect();
+        for at in 0..self.parts.len() {
+            let wanted = self.all_of(at);
+            let slots = self.parts[at].slots.iter().map(|slot| Some(*slot)).collect();
+            self.parts[at].pending = Some(Pending { wanted, naming: naming.clone(), slots });
+        }
+        self.entries.iter_mut().for_each(BTreeMap::clear);
+        self.waiting = self.parts.len();
+    }
+
+    fn ask_for_what_is_named(&mut self) {
+        // Each transaction once, with its metadata.
+        let mut named: BTreeMap<Stamp, Metadata> = BTreeMap::new();
+        for (_, answer) in self.all_answers() {
+            for unsettled in &answer.unsettled {
+                named.entry(unsettled.stamp).or_insert_with(|| unsettled.metadata.clone());
+            }
+        }
+        if named.is_empty() {
+            return;
+        }
+        let mut lacking: FxHashMap<ShardId, Lack> = FxHashMap::default();
+        for (stamp, metadata) in &named {
+            match metadata {
+                Metadata::Items(items) => self.look_for_items(*stamp, items, &mut lacking),
+                Metadata::Filter(_) | Metadata::Stamp => self.look_for_filter(*stamp, metadata, &mut lacking),
+            }
+        }
+        for part in &mut self.parts {
+            let Some(lack) = lacking.remove(&part.shard) else { continue };
+            let ranges = if lack.ranges { self.ranges.clone() } else { Arc::new([]) };
+            let mut keys = Vec::with_capacity(lack.slots.len() + lack.keys.len());
+            let mut slots = Vec::with_capacity(keys.capacity());
+            for slot in lack.slots {
+                keys.push(self.keys[slot as usize].clone());
+                slots.push(Some(slot));
+            }
+            for key in lack.keys {
+                keys.push(key);
+                slots.push(None);
+            }
+            let wanted = Wanted { keys: keys.into(), ranges };
+            part.pending = Some(Pending { wanted, naming: lack.stamps.into_iter().collect(), slots });
+            self.waiting += 1;
+        }
+    }
+
+    /// RAMP-Fast knows the items by name, those of a range included that are missing from its answer.
+    fn look_for_items(&self, stamp: Stamp, items: &[Key], lacking: &mut FxHashMap<ShardId, Lack>) {
+        for item in items {
+            for (slot, key) in self.keys.iter().enumerate() {
+                if key == item && lacks(self.answers[slot].as_ref(), stamp) {
+                    let lack = lacking.entry(shard_of(item, self.shards)).or_default();
+                    lack.stamps.insert(stamp);
+                    lack.slots.insert(slot as u32);
+                }
+            }
+            for (range, entries) in self.ranges.iter().zip(&self.entries) {
+                if range.contains(item) && lacks(entries.get(item), stamp) {
+                    let lack = lacking.entry(shard_of(item, self.shards)).or_default();
+                    lack.stamps.insert(stamp);
+                    lack.keys.insert(item.clone());
+                }
+            }
+        }
+    }
+
+    /// RAMP-Hybrid asks the filter about every item, and cannot ask it about items of a range that it does not
+    /// know: the name goes to all shards of the range (S5).
+    fn look_for_filter(&self, stamp: Stamp, metadata: &Metadata, lacking: &mut FxHashMap<ShardId, Lack>) {
+        for (slot, key) in self.keys.iter().enumerate() {
+            if lacks(self.answers[slot].as_ref(), stamp) && metadata.may_contain(key) {
+                let lack = lacking.entry(shard_of(key, self.shards)).or_default();
+                lack.stamps.insert(stamp);
+                lack.slots.insert(slot as u32);
+            }
+        }
+        if !self.ranges.is_empty() {
+            for part in &self.parts {
+                let lack = lacking.entry(part.shard).or_default();
+                lack.stamps.insert(stamp);
+                lack.ranges = true;
+            }
+        }
+    }
+
+    fn finish(&mut self) -> ReadSet {
+        let item = |answer: Answer| ItemRead { value: answer.value, stamp: answer.stamp };
+        let answers = std::mem::take(&mut self.answers);
+        let ranges = std::mem::take(&mut self.entries);
+        ReadSet {
+            items: answers.into_iter().map(|answer| item(answer.expect("every shard has answered"))).collect(),
+            ranges: ranges
+                .into_iter()
+                .map(|entries| {
+                    let present = entries.into_iter().filter(|(_, answer)| answer.value.is_some());
+                    present.map(|(key, answer)| (key, item(answer))).collect()
+                })
+                .collect(),
+        }
+    }
+}
+
+/// What round two asks of one shard.
+#[derive(Default)]
+struct Lack {
+    stamps: BTreeSet<Stamp>,
+    slots: BTreeSet<u32>,
+    keys: BTreeSet<Key>,
+    ranges: bool,
+}
+
+/// The item was read without the write of that transaction, or may have been.
+fn lacks(answer: Option<&Answer>, stamp: Stamp) -> bool {
+    let Some(answer) = answer else { return true };
+    let contained = answer.unsettled.iter().any(|unsettled| unsettled.stamp == stamp);
+    !contained && (answer.merged || answer.stamp < stamp)
+}

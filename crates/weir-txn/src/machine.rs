@@ -1,0 +1,93 @@
+//! The shape that all protocols share: shards and coordinators as pure state machines.
+//!
+//! The embedded cluster, the network and the simulator drive anything of this shape; a protocol knows none
+//! of them. Time and messages are arguments, what is to be sent comes out.
+
+use crate::ramp::ShardId;
+
+/// Who sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    Coordinator(u16),
+    Shard(ShardId),
+}
+
+/// What a shard wants done after a step.
+#[derive(Debug)]
+pub struct Effects<Request, Reply> {
+    /// To coordinators.
+    pub replies: Vec<(u16, Reply)>,
+    /// To other shards.
+    pub peers: Vec<(ShardId, Request)>,
+}
+
+impl<Request, Reply> Default for Effects<Request, Reply> {
+    fn default() -> Self {
+        Effects { replies: Vec::new(), peers: Vec::new() }
+    }
+}
+
+/// The server's side of a protocol.
+pub trait Shard: Send + 'static {
+    type Request: Send + 'static;
+    type Reply: Send + 'static;
+    /// What each batch of requests says of its coordinator.
+    type Progress: Send + 'static;
+
+    fn id(&self) -> ShardId;
+    /// The drain epoch that each batch of replies carries.
+    fn epoch(&self) -> u64;
+    /// `now_ms`: milliseconds since the Unix epoch.
+    fn on_progress(&mut self, now_ms: u64, coordinator: u16, progress: Self::Progress);
+    /// Takes one request and runs it to completion.
+    fn step(
+        &mut self,
+        now_ms: u64,
+        from: Sender,
+        request: Self::Request,
+        out: &mut Effects<Self::Request, Self::Reply>,
+    );
+    /// Nothing is prepared and nobody waits.
+    fn is_idle(&self) -> bool;
+}
+
+/// What a coordinator wants done after a step.
+#[derive(Debug)]
+pub struct Orders<Request, Done> {
+    pub sends: Vec<(ShardId, Request)>,
+    /// Answers to what was begun, by tag.
+    pub done: Vec<(u64, Done)>,
+}
+
+impl<Request, Done> Default for Orders<Request, Done> {
+    fn default() -> Self {
+        Orders { sends: Vec::new(), done: Vec::new() }
+    }
+}
+
+/// The client's side of a protocol: many transactions at once.
+pub trait Coordinator: Send + 'static {
+    type Request: Send + 'static;
+    type Reply: Send + 'static;
+    type Progress: Send + 'static;
+    type Transaction: Send + 'static;
+    type Done: Send + 'static;
+
+    fn id(&self) -> u16;
+    /// Begins a transaction; what comes of it is told under `tag`.
+    fn begin(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        transaction: Self::Transaction,
+        out: &mut Orders<Self::Request, Self::Done>,
+    );
+    fn on_reply(&mut self, now_ms: u64, reply: Self::Reply, out: &mut Orders<Self::Request, Self::Done>);
+    /// Sends again what has waited for an answer for too long.
+    fn on_timer(&mut self, now_ms: u64, out: &mut Orders<Self::Request, Self::Done>);
+    /// What the next batch for that shard says.
+    fn progress(&mut self, shard: ShardId) -> Self::Progress;
+    fn on_epoch(&mut self, shard: ShardId, epoch: u64);
+    /// Nothing is under way.
+    fn is_idle(&self) -> bool;
+}

@@ -1,0 +1,163 @@
+//! What a shard knows of its coordinators: what of theirs is over, which of them read here, and how far
+//! their reads have come (soundness S10).
+//!
+//! Only bookkeeping, the same for every protocol that keeps something for readers. A *drain epoch* travels
+//! to each reading coordinator with its replies and comes back once all reads that were active when it
+//! arrived have ended; what was put aside in an earlier epoch is then needed by nobody.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// What is known of the coordinators.
+#[derive(Debug, Default)]
+pub struct Readers {
+    coordinators: BTreeMap<u16, Coordinator>,
+    epoch: u64,
+    /// When the epoch began, by the shard's clock.
+    epoch_began_ms: u64,
+    sessions: u64,
+}
+
+#[derive(Debug, Default)]
+struct Coordinator {
+    /// All its transactions below are over.
+    below: u64,
+    /// Which of those from `below` on are over here.
+    over: Window,
+    /// Its registration as a reader; 0 for none.
+    session: u64,
+    drained: u64,
+}
+
+/// A set of numbers from a base on, dense enough to be kept as bits.
+#[derive(Debug, Default)]
+struct Window {
+    words: VecDeque<u64>,
+}
+
+impl Window {
+    fn insert(&mut self, at: u64) {
+        let word = (at / 64) as usize;
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (at % 64);
+    }
+
+    fn contains(&self, at: u64) -> bool {
+        self.words.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    fn forget_words(&mut self, words: u64) {
+        self.words.drain(..self.words.len().min(words as usize));
+    }
+}
+
+impl Readers {
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// A coordinator's word: everything of it below is over, and its reads up to that epoch have ended.
+    pub fn on_progress(&mut self, coordinator: u16, below: u64, drained: u64) {
+        let known = self.coordinators.entry(coordinator).or_default();
+        known.drained = known.drained.max(drained);
+        if below > known.below {
+            known.over.forget_words(below / 64 - known.below / 64);
+            known.below = below;
+        }
+    }
+
+    /// The transaction must not take effect (again): it has committed here, or is over everywhere.
+    pub fn is_over(&self, coordinator: u16, sequence: u64) -> bool {
+        let Some(known) = self.coordinators.get(&coordinator) else { return false };
+        sequence < known.below || known.over.contains(sequence - known.below / 64 * 64)
+    }
+
+    pub fn set_over(&mut self, coordinator: u16, sequence: u64) {
+        let known = self.coordinators.entry(coordinator).or_default();
+        if sequence >= known.below {
+            known.over.insert(sequence - known.below / 64 * 64);
+        }
+    }
+
+    /// A read may go on only if it began under the coordinator's present registration.
+    pub fn is_registered(&self, coordinator: u16, session: u64) -> bool {
+        session != 0 && self.coordinators.get(&coordinator).is_some_and(|known| known.session == session)
+    }
+
+    /// Registers a reader, or tells it how it is registered. Whatever is drained before its next read begins
+    /// is nothing that this read can miss.
+    pub fn register(&mut self, coordinator: u16) -> u64 {
+        let epoch = self.epoch;
+        let known = self.coordinators.entry(coordinator).or_default();
+        if known.session == 0 {
+            self.sessions += 1;
+            known.session = self.sessions;
+            known.drained = known.drained.max(epoch);
+        }
+        known.session
+    }
+
+    /// All reads of registered readers that were active in epochs below this have ended.
+    pub fn drained(&self) -> u64 {
+        let registered = self.coordinators.values().filter(|known| known.session != 0);
+        registered.map(|known| known.drained).min().unwrap_or(u64::MAX)
+    }
+
+    /// Begins a new epoch if the last one has come back from everybody.
+    pub fn advance(&mut self, now_ms: u64) {
+        if self.drained() >= self.epoch {
+            self.epoch += 1;
+            self.epoch_began_ms = now_ms;
+        }
+    }
+
+    /// Lets go of the readers that have held an epoch up for longer than the bound; they will have to begin
+    /// anew. Says how many.
+    pub fn expire(&mut self, now_ms: u64, delay_ms_max: u64) -> usize {
+        if now_ms.saturating_sub(self.epoch_began_ms) <= delay_ms_max {
+            return 0;
+        }
+        let epoch = self.epoch;
+        let late = self.coordinators.values_mut().filter(|known| known.session != 0 && known.drained < epoch);
+        late.map(|known| known.session = 0).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_over_stays_over_while_the_window_moves() {
+        let mut readers = Readers::default();
+        for sequence in [3, 64, 65, 200] {
+            readers.set_over(1, sequence);
+        }
+        for below in [0, 3, 63, 64, 130] {
+            readers.on_progress(1, below, 0);
+            let over: Vec<u64> = (below..300).filter(|sequence| readers.is_over(1, *sequence)).collect();
+            let expected: Vec<u64> = [3, 64, 65, 200].into_iter().filter(|one| *one >= below).collect();
+            assert_eq!(over, expected, "below {below}");
+            assert!((0..below).all(|sequence| readers.is_over(1, sequence)));
+        }
+        assert!(!readers.is_over(2, 3));
+    }
+
+    #[test]
+    fn an_epoch_waits_for_every_reader_and_not_for_ever() {
+        let mut readers = Readers::default();
+        assert_eq!(readers.drained(), u64::MAX);
+        let (one, two) = (readers.register(1), readers.register(2));
+        readers.advance(1_000);
+        assert_eq!(readers.epoch(), 1);
+        readers.on_progress(1, 0, 1);
+        readers.advance(1_001);
+        assert_eq!((readers.epoch(), readers.drained()), (1, 0), "the second reader has not been heard of");
+        assert_eq!(readers.expire(1_500, 1_000), 0);
+        assert_eq!(readers.expire(2_500, 1_000), 1);
+        assert!(readers.is_registered(1, one) && !readers.is_registered(2, two));
+        let again = readers.register(2);
+        assert!(again != two && readers.is_registered(2, again));
+    }
+}
