@@ -8,11 +8,13 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weir_server::embedded::Links;
+use weir_server::embedded::{Links, now_ms};
 use weir_sql::catalog::TableId;
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::ramp::{Call, Coordinator, Event, Protocol};
+use weir_txn::machine::{Coordinator as _, Orders};
+use weir_txn::node::Node;
+use weir_txn::ramp::{Begin, Call, Coordinator, Event, Protocol, Request};
 use weir_types::{SqlError, Value};
 
 use crate::run::RunOptions;
@@ -67,7 +69,8 @@ pub struct ClientThread {
     until_audit: u64,
     /// What the audit under way is of.
     audit: Option<(usize, Vec<Value>)>,
-    transaction_time: i64,
+    /// The system's clock, read once a batch.
+    now_ms: u64,
     /// Assertions that asked for too many rows: they are left to the check at rest.
     too_large: BTreeSet<usize>,
 }
@@ -123,41 +126,42 @@ impl ClientThread {
             procedures,
             until_audit: 0,
             audit: None,
-            transaction_time: 0,
+            now_ms: 0,
             too_large: BTreeSet::new(),
         }
     }
 
-    pub fn run(mut self, mut links: Links, clients: std::ops::Range<u32>, begin: Instant) -> Tally {
-        let mut events = Vec::new();
+    pub fn run(mut self, mut links: Links<Node>, clients: std::ops::Range<u32>, begin: Instant) -> Tally {
+        let mut orders = Orders::default();
         let mut finished = Vec::new();
         for client in clients {
             let generator = CallGenerator::new(&self.workload, self.seed, u64::from(client));
             self.generators.push(Client { generator, procedure: 0, begun: begin, busy: false });
         }
-        self.transaction_time = microseconds_since_2000();
+        self.now_ms = now_ms();
         let now = Instant::now();
         for client in 0..self.generators.len() {
-            self.begin_call(client, now, &mut events);
+            self.begin_call(client, now, &mut orders);
         }
         loop {
             let now = Instant::now();
-            while !events.is_empty() {
-                links.dispatch(&mut events, |event| finished.push(event));
-                for event in finished.drain(..) {
-                    self.on_event(event, begin, now, &mut events);
+            while !orders.done.is_empty() {
+                std::mem::swap(&mut orders.done, &mut finished);
+                for (tag, event) in finished.drain(..) {
+                    self.on_event(tag, event, begin, now, &mut orders);
                 }
             }
-            links.flush(&self.coordinator);
+            links.dispatch(&mut orders);
+            links.flush(&mut self.coordinator);
             if self.coordinator.is_idle() {
                 return self.tally;
             }
-            links.receive(&mut self.coordinator, &mut events);
-            self.transaction_time = microseconds_since_2000();
+            links.receive(&mut self.coordinator, &mut orders);
+            self.now_ms = now_ms();
         }
     }
 
-    fn begin_call(&mut self, client: usize, now: Instant, events: &mut Vec<Event>) {
+    fn begin_call(&mut self, client: usize, now: Instant, orders: &mut Orders<Request, Event>) {
         let left = |left: u64| left.checked_sub(1);
         let stop = self.shared.stop.load(Ordering::Relaxed)
             || self.shared.calls_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_err();
@@ -173,9 +177,9 @@ impl ClientThread {
                 let call = Call {
                     procedure: call.procedure,
                     args: call.args,
-                    transaction_time: self.transaction_time,
+                    transaction_time: microseconds_since_2000(self.now_ms),
                 };
-                self.coordinator.begin(client as u64, call, events);
+                self.coordinator.begin(self.now_ms, client as u64, Begin::Call(call), orders);
             }
             Err(error) => {
                 one.busy = false;
@@ -184,9 +188,16 @@ impl ClientThread {
         }
     }
 
-    fn on_event(&mut self, event: Event, begin: Instant, now: Instant, events: &mut Vec<Event>) {
+    fn on_event(
+        &mut self,
+        tag: u64,
+        event: Event,
+        begin: Instant,
+        now: Instant,
+        orders: &mut Orders<Request, Event>,
+    ) {
         match event {
-            Event::Answered { tag, result } => {
+            Event::Answered(result) => {
                 let client = tag as usize;
                 let (procedure, begun) = (self.generators[client].procedure, self.generators[client].begun);
                 let procedures = self.procedures;
@@ -208,11 +219,10 @@ impl ClientThread {
                     }
                 }
                 self.shared.answered.fetch_add(1, Ordering::Relaxed);
-                self.begin_call(client, now, events);
-                self.maybe_audit(events);
+                self.begin_call(client, now, orders);
+                self.maybe_audit(orders);
             }
             Event::ReadDone { result, rows, examined, .. } => self.on_audit(result, rows, examined),
-            Event::Send(..) => unreachable!("dispatch keeps what is to be sent"),
         }
     }
 
@@ -221,7 +231,7 @@ impl ClientThread {
         *self.tally.by_procedure[procedure].aborted.entry(reason).or_default() += 1;
     }
 
-    fn maybe_audit(&mut self, events: &mut Vec<Event>) {
+    fn maybe_audit(&mut self, orders: &mut Orders<Request, Event>) {
         let Some(every) = self.audits.every else { return };
         self.until_audit = self.until_audit.saturating_sub(1);
         let stopping = !self.generators.iter().any(|client| client.busy);
@@ -243,7 +253,8 @@ impl ClientThread {
         let Some(keys) = self.audits.keys.get(table).filter(|keys| !keys.is_empty()) else { return };
         let key = keys[self.chance.next_u64() as usize % keys.len()].clone();
         self.audit = Some((which, key.clone()));
-        self.coordinator.begin_read(AUDIT, gather.clone(), key, events);
+        let read = Begin::Read(gather.clone(), key);
+        self.coordinator.begin(self.now_ms, AUDIT, read, orders);
     }
 
     fn on_audit(&mut self, result: Result<Option<Vec<Value>>, SqlError>, rows: usize, examined: usize) {
@@ -263,7 +274,7 @@ impl ClientThread {
     }
 }
 
-fn microseconds_since_2000() -> i64 {
+fn microseconds_since_2000(unix_ms: u64) -> i64 {
     const UNIX_TO_2000_MS: i64 = 946_684_800_000;
-    (weir_server::embedded::now_ms() as i64 - UNIX_TO_2000_MS) * 1000
+    (unix_ms as i64 - UNIX_TO_2000_MS) * 1000
 }

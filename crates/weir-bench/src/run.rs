@@ -15,6 +15,7 @@ use weir_server::report::{InvariantReport, Memory, RunReport, Setup};
 use weir_sql::Application;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::program::{CompileError, Program};
+use weir_txn::machine::Shard;
 use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::Protocol;
 use weir_txn::storage::view::WholeView;

@@ -8,8 +8,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
+use weir_txn::machine::{Coordinator as _, Orders, Sender, Shard};
 use weir_txn::node::{Effects, Node, PlantedBugs};
-use weir_txn::ramp::{Call, Coordinator, Event, Output, Protocol, Reply, Request, ShardId};
+use weir_txn::ramp::{Begin, Call, Coordinator, Event, Output, Progress, Protocol, Reply, Request, ShardId};
 use weir_types::{SqlError, Value};
 
 /// An assertion that concurrent readers check for rows of their choice.
@@ -31,12 +32,12 @@ pub struct Simulation {
     arrivals: BinaryHeap<Reverse<(u64, u64)>>,
     messages: BTreeMap<u64, Message>,
     sent: u64,
-    events: Vec<Event>,
+    events: Vec<(u64, Event)>,
     effects: Effects,
 }
 
 enum Message {
-    Request { coordinator: usize, shard: ShardId, settled_below: u64, drained: u64, request: Request },
+    Request { coordinator: usize, shard: ShardId, progress: Progress, request: Request },
     Reply { coordinator: usize, shard: ShardId, epoch: u64, reply: Reply },
 }
 
@@ -107,9 +108,9 @@ impl Simulation {
             self.now_us = time;
             let message = self.messages.remove(&number).expect("every arrival has its message");
             let Some(coordinator) = self.deliver(message) else { continue };
-            for event in std::mem::take(&mut self.events) {
+            for (tag, event) in std::mem::take(&mut self.events) {
                 match event {
-                    Event::Answered { tag, result } => {
+                    Event::Answered(result) => {
                         answered(tag as usize, &result);
                         match result {
                             Ok(_) => outcome.committed += 1,
@@ -140,7 +141,6 @@ impl Simulation {
                             auditing[coordinator] = self.begin_audit(coordinator, audits);
                         }
                     }
-                    Event::Send(..) => unreachable!("sends are posted at once"),
                 }
             }
         }
@@ -151,9 +151,10 @@ impl Simulation {
     fn begin_call(&mut self, client: usize, next_call: &mut dyn FnMut(usize) -> Option<Call>) -> bool {
         let Some(call) = next_call(client) else { return false };
         let coordinator = client % self.coordinators.len();
-        let mut events = Vec::new();
-        self.coordinators[coordinator].begin(client as u64, call, &mut events);
-        self.post(coordinator, events);
+        let mut orders = Orders::default();
+        let now_ms = self.now_us / 1000;
+        self.coordinators[coordinator].begin(now_ms, client as u64, Begin::Call(call), &mut orders);
+        self.post(coordinator, orders);
         true
     }
 
@@ -164,24 +165,21 @@ impl Simulation {
         let which = self.chance.next_u64() as usize % audits.len();
         let audit = &audits[which];
         let key = audit.keys[self.chance.next_u64() as usize % audit.keys.len()].clone();
-        let mut events = Vec::new();
-        self.coordinators[coordinator].begin_read(AUDIT, audit.gather.clone(), key, &mut events);
-        self.post(coordinator, events);
+        let mut orders = Orders::default();
+        let now_ms = self.now_us / 1000;
+        let read = Begin::Read(audit.gather.clone(), key);
+        self.coordinators[coordinator].begin(now_ms, AUDIT, read, &mut orders);
+        self.post(coordinator, orders);
         Some(which)
     }
 
-    /// Sends what is to be sent; keeps the other events for the loop.
-    fn post(&mut self, coordinator: usize, events: Vec<Event>) {
-        for event in events {
-            match event {
-                Event::Send(shard, request) => {
-                    let of = &self.coordinators[coordinator];
-                    let (settled_below, drained) = (of.settled_below(), of.drained(shard));
-                    self.send(Message::Request { coordinator, shard, settled_below, drained, request });
-                }
-                other => self.events.push(other),
-            }
+    /// Sends what is to be sent; keeps the answers for the loop.
+    fn post(&mut self, coordinator: usize, orders: Orders<Request, Event>) {
+        for (shard, request) in orders.sends {
+            let progress = self.coordinators[coordinator].progress(shard);
+            self.send(Message::Request { coordinator, shard, progress, request });
         }
+        self.events.extend(orders.done);
     }
 
     fn send(&mut self, message: Message) {
@@ -194,10 +192,11 @@ impl Simulation {
     /// The coordinator that got a reply, if one did.
     fn deliver(&mut self, message: Message) -> Option<usize> {
         match message {
-            Message::Request { coordinator, shard, settled_below, drained, request } => {
-                let node = &mut self.nodes[usize::from(shard)];
-                node.on_progress(coordinator as u16, settled_below, drained);
-                node.step(self.now_us / 1000, request, &mut self.effects);
+            Message::Request { coordinator, shard, progress, request } => {
+                let (node, now_ms) = (&mut self.nodes[usize::from(shard)], self.now_us / 1000);
+                node.on_progress(now_ms, coordinator as u16, progress);
+                let from = Sender::Coordinator(coordinator as u16);
+                node.step(now_ms, from, request, &mut self.effects);
                 let epoch = node.epoch();
                 for (to, reply) in std::mem::take(&mut self.effects.replies) {
                     self.send(Message::Reply { coordinator: usize::from(to), shard, epoch, reply });
@@ -205,11 +204,11 @@ impl Simulation {
                 None
             }
             Message::Reply { coordinator, shard, epoch, reply } => {
-                let mut events = Vec::new();
+                let mut orders = Orders::default();
                 let of = &mut self.coordinators[coordinator];
                 of.on_epoch(shard, epoch);
-                of.on_reply(reply, &mut events);
-                self.post(coordinator, events);
+                of.on_reply(self.now_us / 1000, reply, &mut orders);
+                self.post(coordinator, orders);
                 Some(coordinator)
             }
         }

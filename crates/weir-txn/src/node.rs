@@ -13,7 +13,10 @@ use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, Role, Stop};
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
-use crate::ramp::message::{Age, Call, Decision, ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
+use crate::machine::{self, Sender, Shard};
+use crate::ramp::message::{
+    Age, Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
+};
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
 use crate::storage::{Position, Storage, Timestamp, Undone};
 
@@ -28,11 +31,8 @@ pub struct PlantedBugs {
     pub overwrite: bool,
 }
 
-/// Where effects go: replies by coordinator.
-#[derive(Debug, Default)]
-pub struct Effects {
-    pub replies: Vec<(u16, Reply)>,
-}
+/// What a step wants sent.
+pub type Effects = machine::Effects<Request, Reply>;
 
 #[derive(Debug)]
 pub struct Node {
@@ -71,9 +71,26 @@ impl Node {
             bugs,
         }
     }
+}
 
-    /// Takes one request; `now_ms` is the physical time (milliseconds since the Unix epoch).
-    pub fn step(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
+impl Shard for Node {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+
+    fn id(&self) -> ShardId {
+        self.shard
+    }
+
+    fn epoch(&self) -> u64 {
+        self.participant.epoch()
+    }
+
+    fn on_progress(&mut self, _now_ms: u64, coordinator: u16, progress: Progress) {
+        self.participant.on_progress(coordinator, progress.settled_below, progress.drained);
+    }
+
+    fn step(&mut self, now_ms: u64, _from: Sender, request: Request, out: &mut Effects) {
         match request {
             Request::Execute { txn, age, call } => self.on_execute(now_ms, txn, age, call, out),
             Request::Prepare { txn, age, call, participants } => {
@@ -104,21 +121,12 @@ impl Node {
         self.forget();
     }
 
-    /// A coordinator's progress, carried by each batch of requests.
-    pub fn on_progress(&mut self, coordinator: u16, settled_below: u64, drained: u64) {
-        self.participant.on_progress(coordinator, settled_below, drained);
-    }
-
-    /// The drain epoch that each batch of replies carries.
-    pub fn epoch(&self) -> u64 {
-        self.participant.epoch()
-    }
-
-    /// Everything is over here: nothing prepared, nobody waiting.
-    pub fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.participant.prepared.is_empty() && self.waiting.is_empty()
     }
+}
 
+impl Node {
     fn on_execute(&mut self, now_ms: u64, txn: TxnId, age: Age, call: Box<Call>, out: &mut Effects) {
         if self.bugs.no_guards && self.program.procedures[call.procedure].guarded {
             return self.on_prepare(now_ms, txn, age, Arc::new(*call), Arc::new([self.shard]), out);
@@ -293,7 +301,7 @@ impl Node {
 
     fn wake(&mut self, now_ms: u64, over: TxnId, out: &mut Effects) {
         for request in self.waiting.remove(&over).unwrap_or_default() {
-            self.step(now_ms, request, out);
+            self.step(now_ms, Sender::Coordinator(over.coordinator), request, out);
         }
     }
 

@@ -34,7 +34,8 @@ impl Sight<'_> {
     pub const NEWEST: Sight<'static> = Sight { position: Position::MAX, naming: &[] };
 
     fn sees(&self, version: &Version) -> bool {
-        version.committed_at <= self.position || self.naming.iter().any(|named| named.txn == version.stamp.txn)
+        version.committed_at <= self.position
+            || self.naming.iter().any(|named| named.txn == version.stamp.txn)
     }
 }
 

@@ -121,10 +121,18 @@ impl Coordinator {
         }
     }
 
-    fn begin_read(&mut self, now_ms: u64, tag: u64, transaction: Transaction, earlier_rounds: u32, out: &mut Out) {
+    fn begin_read(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        transaction: Transaction,
+        earlier_rounds: u32,
+        out: &mut Out,
+    ) {
         let Transaction { reads, ranges, writes } = transaction;
         let session = |shard| self.sessions.get(&shard).copied().unwrap_or(0);
-        let machine = Read::begin(self.options.variant, self.options.shards, reads.into(), ranges.into(), session);
+        let machine =
+            Read::begin(self.options.variant, self.options.shards, reads.into(), ranges.into(), session);
         let read = self.reads.begin(Get { tag, machine, writes, sent_ms: now_ms, earlier_rounds });
         let own = if self.options.links_keep_order { BTreeMap::new() } else { self.own_commits() };
         let flight = self.reads.get_mut(read).expect("it has just begun");
@@ -162,12 +170,22 @@ impl Coordinator {
             }
         }
         let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
-        let part = |(shard, writes): (ShardId, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };
+        let part =
+            |(shard, writes): (ShardId, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };
         let parts: Vec<PutPart> = by_shard.into_iter().map(part).collect();
         let (waiting, sequence) = (parts.len(), self.writes.next());
         let stamp = None;
         let put = Put {
-            tag, parts, participants, stamp, prepared_clock: 0, waiting, metadata, read, read_rounds, sent_ms: now_ms,
+            tag,
+            parts,
+            participants,
+            stamp,
+            prepared_clock: 0,
+            waiting,
+            metadata,
+            read,
+            read_rounds,
+            sent_ms: now_ms,
         };
         put.send(TxnId { coordinator: self.id, sequence }, &mut out.sends);
         self.writes.begin(put);
@@ -288,7 +306,9 @@ impl machine::Coordinator for Coordinator {
             Reply::Prepared { txn, shard, clock } => self.on_prepared(now_ms, txn, shard, clock, out),
             Reply::Committed { txn, shard } => self.on_committed(txn, shard),
             Reply::Refused { txn, .. } => self.on_refused(txn, out),
-            Reply::Got { read, .. } | Reply::Again { read, .. } => self.on_read_reply(now_ms, read, reply, out),
+            Reply::Got { read, .. } | Reply::Again { read, .. } => {
+                self.on_read_reply(now_ms, read, reply, out)
+            }
         }
     }
 
@@ -307,7 +327,12 @@ impl machine::Coordinator for Coordinator {
 
     fn progress(&mut self, shard: ShardId) -> Progress {
         let settled = self.settled.get_mut(&shard).map(std::mem::take).unwrap_or_default();
-        Progress { below: self.writes.base(), settled, drained: self.drains.drained(shard), clock: self.clock }
+        Progress {
+            below: self.writes.base(),
+            settled,
+            drained: self.drains.drained(shard),
+            clock: self.clock,
+        }
     }
 
     fn on_epoch(&mut self, shard: ShardId, epoch: u64) {

@@ -48,7 +48,10 @@ pub type Writes = Arc<[(Key, Write)]>;
 #[derive(Clone, Debug)]
 pub enum Request {
     /// The only participant: prepare and commit in one message.
-    Write { txn: TxnId, writes: Writes },
+    Write {
+        txn: TxnId,
+        writes: Writes,
+    },
     Prepare {
         txn: TxnId,
         writes: Writes,
@@ -56,12 +59,28 @@ pub enum Request {
         participants: Arc<[ShardId]>,
         metadata: Metadata,
     },
-    Commit { stamp: Stamp },
-    Abort { txn: TxnId },
+    Commit {
+        stamp: Stamp,
+    },
+    Abort {
+        txn: TxnId,
+    },
     /// Round one. `session`: what the reader knew when it began. `naming`: transactions of its own that it must see.
-    Get { read: u64, session: u64, wanted: Wanted, stamps_only: bool, naming: Vec<Stamp> },
+    Get {
+        read: u64,
+        session: u64,
+        wanted: Wanted,
+        stamps_only: bool,
+        naming: Vec<Stamp>,
+    },
     /// Round two (S5): exactly the state at `position` plus the named transactions.
-    GetAt { read: u64, session: u64, wanted: Wanted, position: Position, naming: Arc<[Stamp]> },
+    GetAt {
+        read: u64,
+        session: u64,
+        wanted: Wanted,
+        position: Position,
+        naming: Arc<[Stamp]>,
+    },
 }
 
 /// What is read of one item.
@@ -93,11 +112,23 @@ impl Eq for Unsettled {}
 
 #[derive(Clone, Debug)]
 pub enum Reply {
-    Written { stamp: Stamp },
-    Prepared { txn: TxnId, shard: ShardId, clock: u64 },
+    Written {
+        stamp: Stamp,
+    },
+    Prepared {
+        txn: TxnId,
+        shard: ShardId,
+        clock: u64,
+    },
     /// The shard has promised that this transaction will never commit.
-    Refused { txn: TxnId, shard: ShardId },
-    Committed { txn: TxnId, shard: ShardId },
+    Refused {
+        txn: TxnId,
+        shard: ShardId,
+    },
+    Committed {
+        txn: TxnId,
+        shard: ShardId,
+    },
     /// By key, then by range: keys in order, with items that are absent for a transaction that may not be
     /// everywhere yet.
     Got {
@@ -106,10 +137,15 @@ pub enum Reply {
         /// 1 for an answer to `Get`, 2 to `GetAt`.
         round: u32,
         position: Position,
-        answers: Vec<Answer>, ranges: Vec<Vec<(Key, Answer)>>,
+        answers: Vec<Answer>,
+        ranges: Vec<Vec<(Key, Answer)>>,
     },
     /// The shard does not know this reader, or has let it go: begin again, with this session.
-    Again { read: u64, shard: ShardId, session: u64 },
+    Again {
+        read: u64,
+        shard: ShardId,
+        session: u64,
+    },
 }
 
 /// What each batch of requests says of its coordinator.

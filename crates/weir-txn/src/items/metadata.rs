@@ -94,7 +94,9 @@ mod tests {
     #[test]
     fn no_variant_forgets_a_key() {
         let keys: Vec<Key> = (0..64).map(|n| Key::from(format!("user{n}").as_str())).collect();
-        for variant in [Variant::Fast, Variant::Small, Variant::HYBRID, Variant::Hybrid { bits: 1, hashes: 1 }] {
+        for variant in
+            [Variant::Fast, Variant::Small, Variant::HYBRID, Variant::Hybrid { bits: 1, hashes: 1 }]
+        {
             let metadata = variant.metadata(keys.iter());
             assert!(keys.iter().all(|key| metadata.may_contain(key)), "{variant:?}");
         }

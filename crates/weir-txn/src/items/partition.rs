@@ -117,13 +117,7 @@ impl Shard for Partition {
         }
     }
 
-    fn step(
-        &mut self,
-        now_ms: u64,
-        from: Sender,
-        request: Request,
-        out: &mut Effects<Request, Reply>,
-    ) {
+    fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects<Request, Reply>) {
         let Sender::Coordinator(coordinator) = from else {
             unreachable!("shards do not talk to each other yet")
         };

@@ -84,7 +84,8 @@ impl Read {
         session: impl Fn(ShardId) -> u64,
     ) -> Read {
         let mut parts: Vec<Part> = Vec::new();
-        let part = |shard| Part { shard, session: session(shard), slots: Vec::new(), position: 0, pending: None };
+        let part =
+            |shard| Part { shard, session: session(shard), slots: Vec::new(), position: 0, pending: None };
         if !ranges.is_empty() {
             parts.extend((0..shards).map(part));
         }
@@ -110,7 +111,12 @@ impl Read {
     }
 
     /// Sends round one.
-    pub fn ask(&mut self, read: u64, naming: impl Fn(ShardId) -> Vec<Stamp>, out: &mut Vec<(ShardId, Request)>) {
+    pub fn ask(
+        &mut self,
+        read: u64,
+        naming: impl Fn(ShardId) -> Vec<Stamp>,
+        out: &mut Vec<(ShardId, Request)>,
+    ) {
         for at in 0..self.parts.len() {
             let wanted = self.all_of(at);
             let slots = self.parts[at].slots.iter().map(|slot| Some(*slot)).collect();
@@ -297,7 +303,10 @@ impl Read {
         let answers = std::mem::take(&mut self.answers);
         let ranges = std::mem::take(&mut self.entries);
         ReadSet {
-            items: answers.into_iter().map(|answer| item(answer.expect("every shard has answered"))).collect(),
+            items: answers
+                .into_iter()
+                .map(|answer| item(answer.expect("every shard has answered")))
+                .collect(),
             ranges: ranges
                 .into_iter()
                 .map(|entries| {

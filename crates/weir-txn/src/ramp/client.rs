@@ -4,16 +4,18 @@
 //! Keeps what the shards need to know of it: below which sequence everything is settled, and up to which
 //! drain epoch its reads have ended (S10).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
-use super::message::{Age, Call, Output, Reply, Request, ShardId, TxnId};
+use super::message::{Age, Call, Output, Progress, Reply, Request, ShardId, TxnId};
 use super::reader::{Read, ReadAction};
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
+use crate::flights::{Drains, Flights};
+use crate::machine::{self, Orders};
 
 /// After so many withdrawals at guards a transaction gives up (40001).
 const RETRIES_MAX: u32 = 10_000;
@@ -44,36 +46,32 @@ impl Protocol {
     }
 }
 
-/// What the driver of a coordinator is told.
+/// What is begun.
 #[derive(Debug)]
-pub enum Event {
-    Send(ShardId, Request),
-    /// The call that was begun under this tag has its answer.
-    Answered {
-        tag: u64,
-        result: Result<Output, SqlError>,
-    },
-    /// The read that was begun under this tag: the first row of its query, and how many rows were
-    /// fetched and looked at for it.
-    ReadDone {
-        tag: u64,
-        result: Result<Option<Vec<Value>>, SqlError>,
-        rounds: u32,
-        rows: usize,
-        examined: usize,
-    },
+pub enum Begin {
+    Call(Call),
+    /// The query for these values.
+    Read(Arc<Gather>, Vec<Value>),
 }
 
-/// One coordinator. Sequences ascend; those below `base` are over.
+/// What whoever began it is told.
+#[derive(Debug)]
+pub enum Event {
+    /// A call has its answer.
+    Answered(Result<Output, SqlError>),
+    /// A read has ended: the first row of its query, and how many rows were fetched and looked at for it.
+    ReadDone { result: Result<Option<Vec<Value>>, SqlError>, rounds: u32, rows: usize, examined: usize },
+}
+
+/// One coordinator of SQL calls and of the reads that audit them.
 pub struct Coordinator {
-    pub id: u16,
+    id: u16,
     program: Arc<Program>,
     protocol: Protocol,
-    base: u64,
-    flights: VecDeque<Option<Flight>>,
-    /// By shard: the newest drain epoch that it sent, with the reads that were active when it came.
-    epochs: BTreeMap<ShardId, VecDeque<(u64, u64)>>,
-    drained: BTreeMap<ShardId, u64>,
+    flights: Flights<Flight>,
+    /// Sequences of reads, in order; the first is active.
+    reads: VecDeque<u64>,
+    drains: Drains,
     actions: Vec<Action>,
     read_actions: Vec<ReadAction>,
 }
@@ -81,7 +79,6 @@ pub struct Coordinator {
 enum Flight {
     Transaction { tag: u64, machine: Transaction, age: Age, call: Option<Call>, retries: u32 },
     Read { tag: u64, machine: Read, gather: Arc<Gather>, values: Vec<Value> },
-    Over,
 }
 
 impl Coordinator {
@@ -90,131 +87,72 @@ impl Coordinator {
             id,
             program,
             protocol,
-            base: 0,
-            flights: VecDeque::new(),
-            epochs: BTreeMap::new(),
-            drained: BTreeMap::new(),
+            flights: Flights::from(0),
+            reads: VecDeque::new(),
+            drains: Drains::default(),
             actions: Vec::new(),
             read_actions: Vec::new(),
         }
     }
 
-    /// Everything below is over everywhere.
-    pub fn settled_below(&self) -> u64 {
-        self.base
-    }
-
-    /// The shard's newest epoch such that all reads that were active when it came have ended.
-    pub fn drained(&self, shard: ShardId) -> u64 {
-        self.drained.get(&shard).copied().unwrap_or(0)
-    }
-
-    /// Nothing is under way.
-    pub fn is_idle(&self) -> bool {
-        self.flights.is_empty()
-    }
-
-    /// Each batch of replies carries its shard's drain epoch.
-    pub fn on_epoch(&mut self, shard: ShardId, epoch: u64) {
-        let next = self.next_sequence();
-        let seen = self.epochs.entry(shard).or_default();
-        if seen.back().is_none_or(|(last, _)| *last < epoch) {
-            // Reads that begin from now on have a sequence from here on.
-            seen.push_back((epoch, next));
-        }
-        self.drain();
-    }
-
-    fn drain(&mut self) {
-        let oldest_read = self.flights.iter().position(|flight| matches!(flight, Some(Flight::Read { .. })));
-        let oldest_read = oldest_read.map_or(u64::MAX, |at| self.base + at as u64);
-        for (shard, seen) in &mut self.epochs {
-            while let Some(&(epoch, begun_before)) = seen.front() {
-                if oldest_read < begun_before {
-                    break;
-                }
-                self.drained.insert(*shard, epoch);
-                seen.pop_front();
-                if seen.is_empty() {
-                    // Remember the last, so that it is not taken for a new one.
-                    seen.push_back((epoch, 0));
-                    break;
-                }
-            }
-        }
-    }
-
-    fn next_sequence(&self) -> u64 {
-        self.base + self.flights.len() as u64
-    }
-
     /// Begins a call; its answer comes under `tag`.
-    pub fn begin(&mut self, tag: u64, call: Call, out: &mut Vec<Event>) {
-        let age = Age { sequence: self.next_sequence(), coordinator: self.id };
+    fn begin_call(&mut self, tag: u64, call: Call, out: &mut Orders<Request, Event>) {
+        let age = Age { sequence: self.flights.next(), coordinator: self.id };
         self.begin_aged(tag, call, age, 0, out);
     }
 
-    fn begin_aged(&mut self, tag: u64, call: Call, age: Age, retries: u32, out: &mut Vec<Event>) {
+    fn begin_aged(&mut self, tag: u64, call: Call, age: Age, retries: u32, out: &mut Orders<Request, Event>) {
         let participants = match self.program.participants(&call) {
             Ok(participants) => participants,
-            Err(error) => return out.push(Event::Answered { tag, result: Err(error) }),
+            Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
         };
-        let sequence = self.next_sequence();
+        let sequence = self.flights.next();
         let txn = TxnId { coordinator: self.id, sequence };
         // Only guards make a call come back.
         let kept = Some(call.clone())
             .filter(|_| participants.len() > 1 || self.program.procedures[call.procedure].guarded);
         let atomic = self.protocol == Protocol::RampFast;
         let machine = Transaction::begin(txn, age, call, participants, atomic, &mut self.actions);
-        self.flights.push_back(Some(Flight::Transaction { tag, machine, age, call: kept, retries }));
+        self.flights.begin(Flight::Transaction { tag, machine, age, call: kept, retries });
         self.perform(sequence, out);
     }
 
     /// Begins a read of the query for these values; its answer comes under `tag`.
-    pub fn begin_read(&mut self, tag: u64, gather: Arc<Gather>, values: Vec<Value>, out: &mut Vec<Event>) {
-        let sequence = self.next_sequence();
+    fn begin_read(
+        &mut self,
+        tag: u64,
+        gather: Arc<Gather>,
+        values: Vec<Value>,
+        out: &mut Orders<Request, Event>,
+    ) {
+        let sequence = self.flights.next();
         let queries = gather.queries(&values, &self.program);
         let machine = Read::begin(TxnId { coordinator: self.id, sequence }, queries, &mut self.read_actions);
-        self.flights.push_back(Some(Flight::Read { tag, machine, gather, values }));
+        self.flights.begin(Flight::Read { tag, machine, gather, values });
+        self.reads.push_back(sequence);
         self.perform_read(sequence, out);
     }
 
-    pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<Event>) {
-        let sequence = reply.txn().sequence;
-        let Some(at) = sequence.checked_sub(self.base) else { return };
-        match self.flights.get_mut(at as usize) {
-            Some(Some(Flight::Transaction { machine, .. })) => {
-                machine.on_reply(reply, &mut self.actions);
-                self.perform(sequence, out);
-            }
-            Some(Some(Flight::Read { machine, .. })) => {
-                machine.on_reply(reply, &mut self.read_actions);
-                self.perform_read(sequence, out);
-            }
-            // A second ReadAgain of a read that has begun anew.
-            _ => {}
-        }
-    }
-
-    fn perform(&mut self, sequence: u64, out: &mut Vec<Event>) {
+    fn perform(&mut self, sequence: u64, out: &mut Orders<Request, Event>) {
         let mut again = None;
         for action in std::mem::take(&mut self.actions) {
-            let at = (sequence - self.base) as usize;
-            let Some(Some(Flight::Transaction { tag, age, call, retries, .. })) = self.flights.get_mut(at)
+            let Some(Flight::Transaction { tag, age, call, retries, .. }) = self.flights.get_mut(sequence)
             else {
                 unreachable!("the transaction is under way")
             };
             match action {
-                Action::Send(shard, request) => out.push(Event::Send(shard, request)),
-                Action::Answer(result) => out.push(Event::Answered { tag: *tag, result }),
+                Action::Send(shard, request) => out.sends.push((shard, request)),
+                Action::Answer(result) => out.done.push((*tag, Event::Answered(result))),
                 Action::Retry if *retries == RETRIES_MAX => {
-                    out.push(Event::Answered { tag: *tag, result: Err(gave_up()) })
+                    out.done.push((*tag, Event::Answered(Err(gave_up()))))
                 }
                 Action::Retry => {
                     let call = call.take().expect("a call that may meet a guard is kept");
                     again = Some((*tag, call, *age, *retries + 1));
                 }
-                Action::Settled => self.settle(sequence),
+                Action::Settled => {
+                    self.flights.end(sequence);
+                }
             }
         }
         if let Some((tag, call, age, retries)) = again {
@@ -222,18 +160,13 @@ impl Coordinator {
         }
     }
 
-    fn perform_read(&mut self, sequence: u64, out: &mut Vec<Event>) {
+    fn perform_read(&mut self, sequence: u64, out: &mut Orders<Request, Event>) {
         for action in std::mem::take(&mut self.read_actions) {
             match action {
-                ReadAction::Send(shard, request) => out.push(Event::Send(shard, request)),
+                ReadAction::Send(shard, request) => out.sends.push((shard, request)),
                 ReadAction::Done(fetched) => self.finish_read(sequence, fetched, out),
                 ReadAction::Again => {
-                    let at = (sequence - self.base) as usize;
-                    let flight = self.flights[at].replace(Flight::Over);
-                    let Some(Flight::Read { tag, gather, values, .. }) = flight else {
-                        unreachable!("the read is under way")
-                    };
-                    self.settle(sequence);
+                    let (tag, _, gather, values) = self.end_read(sequence);
                     self.begin_read(tag, gather, values, out);
                     return;
                 }
@@ -241,27 +174,79 @@ impl Coordinator {
         }
     }
 
-    fn finish_read(&mut self, sequence: u64, fetched: Fetched, out: &mut Vec<Event>) {
-        let at = (sequence - self.base) as usize;
-        let Some(Flight::Read { tag, machine, gather, values }) = self.flights[at].replace(Flight::Over)
-        else {
-            unreachable!("the read is under way")
-        };
+    fn finish_read(&mut self, sequence: u64, fetched: Fetched, out: &mut Orders<Request, Event>) {
+        let (tag, machine, gather, values) = self.end_read(sequence);
         let queries = gather.queries(&values, &self.program);
         let rows = fetched.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
         let result = gather.first_row(&values, &queries, fetched, &self.program);
         let (rounds, examined) = (machine.rounds, machine.examined);
-        out.push(Event::ReadDone { tag, result, rounds, rows, examined });
-        self.settle(sequence);
-        self.drain();
+        out.done.push((tag, Event::ReadDone { result, rounds, rows, examined }));
     }
 
-    fn settle(&mut self, sequence: u64) {
-        let at = (sequence - self.base) as usize;
-        self.flights[at] = None;
-        while let Some(None) = self.flights.front() {
-            self.flights.pop_front();
-            self.base += 1;
+    fn end_read(&mut self, sequence: u64) -> (u64, Read, Arc<Gather>, Vec<Value>) {
+        let Some(Flight::Read { tag, machine, gather, values }) = self.flights.end(sequence) else {
+            unreachable!("the read is under way")
+        };
+        while let Some(first) = self.reads.front()
+            && self.flights.get_mut(*first).is_none()
+        {
+            self.reads.pop_front();
         }
+        self.drains.on_ended(self.oldest_read());
+        (tag, machine, gather, values)
+    }
+
+    fn oldest_read(&self) -> u64 {
+        self.reads.front().copied().unwrap_or(u64::MAX)
+    }
+}
+
+impl machine::Coordinator for Coordinator {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+    type Transaction = Begin;
+    type Done = Event;
+
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    fn begin(&mut self, _now_ms: u64, tag: u64, what: Begin, out: &mut Orders<Request, Event>) {
+        match what {
+            Begin::Call(call) => self.begin_call(tag, call, out),
+            Begin::Read(gather, values) => self.begin_read(tag, gather, values, out),
+        }
+    }
+
+    fn on_reply(&mut self, _now_ms: u64, reply: Reply, out: &mut Orders<Request, Event>) {
+        let sequence = reply.txn().sequence;
+        match self.flights.get_mut(sequence) {
+            Some(Flight::Transaction { machine, .. }) => {
+                machine.on_reply(reply, &mut self.actions);
+                self.perform(sequence, out);
+            }
+            Some(Flight::Read { machine, .. }) => {
+                machine.on_reply(reply, &mut self.read_actions);
+                self.perform_read(sequence, out);
+            }
+            // A second ReadAgain of a read that has begun anew.
+            None => {}
+        }
+    }
+
+    /// Links lose nothing yet: nothing is sent again.
+    fn on_timer(&mut self, _now_ms: u64, _out: &mut Orders<Request, Event>) {}
+
+    fn progress(&mut self, shard: ShardId) -> Progress {
+        Progress { settled_below: self.flights.base(), drained: self.drains.drained(shard) }
+    }
+
+    fn on_epoch(&mut self, shard: ShardId, epoch: u64) {
+        self.drains.on_epoch(shard, epoch, self.flights.next(), self.oldest_read());
+    }
+
+    fn is_idle(&self) -> bool {
+        self.flights.is_empty()
     }
 }

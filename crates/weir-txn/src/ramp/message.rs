@@ -143,6 +143,14 @@ pub struct Sibling {
     pub participants: Arc<[ShardId]>,
 }
 
+/// What each batch of requests says of its coordinator: all its transactions below `settled_below` are over
+/// everywhere, and all its reads that were active when it saw drain epoch `drained` have ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    pub settled_below: u64,
+    pub drained: u64,
+}
+
 #[derive(Clone, Debug)]
 pub enum Reply {
     Executed {

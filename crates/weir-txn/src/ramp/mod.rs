@@ -10,8 +10,8 @@ pub mod message;
 pub mod participant;
 pub mod reader;
 
-pub use client::{Coordinator, Event, Protocol};
+pub use client::{Begin, Coordinator, Event, Protocol};
 pub use coordinator::{Action, Transaction};
 pub use message::{
-    Age, Answers, Call, Output, ReadQuery, Reply, Request, ShardId, Sibling, TableRead, TxnId,
+    Age, Answers, Call, Output, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TableRead, TxnId,
 };
