@@ -50,6 +50,21 @@ fn a_chosen_key_is_generated_or_upserted() {
 }
 
 #[test]
+fn a_negative_amount_is_refused() {
+    let schema = "CREATE TABLE product (id integer PRIMARY KEY, stock integer NOT NULL CHECK (stock >= 0));";
+    let update =
+        |what: &str| procedure("restock", &format!("UPDATE product SET stock = {what} WHERE id = a;"));
+    check(
+        &format!("{schema}{}", update("stock + b")),
+        &[
+            "restock: no escrow on product (stock) <- IF b < 0 THEN RAISE EXCEPTION 'b is negative'; END IF; -- first in restock",
+        ],
+    );
+    // What is sold is taken away whatever its sign says.
+    check(&format!("{schema}{}", update("stock - b")), &[]);
+}
+
+#[test]
 fn a_delete_cascades() {
     let schema = "CREATE TABLE department (id integer PRIMARY KEY);
         CREATE TABLE employee (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, department integer REFERENCES department (id));

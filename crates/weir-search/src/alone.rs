@@ -15,6 +15,7 @@ use crate::state::State;
 /// Looks for such a call for every verdict that leaves it open.
 pub fn attach(lab: &Lab<'_>, verdicts: &mut [Verdict], limits: Limits) {
     const STEPS_EACH: u64 = 400;
+    let mut left = 20_000;
     let open = |verdict: &&mut Verdict| {
         verdict.alone == Alone::No
             && lab.can_check(verdict.invariant)
@@ -24,16 +25,24 @@ pub fn attach(lab: &Lab<'_>, verdicts: &mut [Verdict], limits: Limits) {
     for verdict in verdicts.iter_mut().filter(open) {
         let question =
             Question { invariant: verdict.invariant, left: verdict.transaction, right: verdict.transaction };
-        let found = explorer
-            .seeds_and_calls(&question, STEPS_EACH, &mut |state, call| broken(lab, &question, state, call));
+        let given = STEPS_EACH.min(left);
+        let found = explorer.seeds_and_calls(&question, given, &mut |replica, state, call| {
+            broken(lab, &question, replica, state, call)
+        });
+        left -= given - explorer.steps_left;
         verdict.alone_witness =
             found.map(|found| Box::new(crate::witness(lab, &minimised(lab, &question, found))));
     }
 }
 
 /// What the call makes of a state in which everything holds, if the invariant does not hold any more.
-fn broken(lab: &Lab<'_>, question: &Question, state: &State, call: &Invocation) -> Option<Found> {
-    let mut replica = Replica::new(lab, state).ok()?;
+fn broken(
+    lab: &Lab<'_>,
+    question: &Question,
+    replica: &mut Replica<'_>,
+    state: &State,
+    call: &Invocation,
+) -> Option<Found> {
     let mut seen = None;
     replica.branch(std::slice::from_ref(call), Who::Left, Validity::Constraints, &mut |storage| {
         seen = lab.violation(question.invariant, storage).map(|violation| (state_of(storage), violation));
@@ -56,9 +65,10 @@ fn minimised(lab: &Lab<'_>, question: &Question, found: Found) -> Found {
     let mut best = found;
     loop {
         let valid = |state: &State| lab.violated(Validity::Everything, state).is_empty();
-        let smaller = fewer_rows(&best.initial)
-            .filter(valid)
-            .find_map(|initial| broken(lab, question, &initial, &best.left[0]));
+        let smaller = fewer_rows(&best.initial).filter(valid).find_map(|initial| {
+            let mut replica = Replica::new(lab, &initial).ok()?;
+            broken(lab, question, &mut replica, &initial, &best.left[0])
+        });
         match smaller {
             Some(smaller) => best = smaller,
             None => return best,

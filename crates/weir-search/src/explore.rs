@@ -89,7 +89,7 @@ pub struct Explorer<'l> {
     limits: Limits,
     most_per_verdict: u64,
     /// Of this verdict, and in all.
-    steps_left: u64,
+    pub(crate) steps_left: u64,
     pub steps_left_in_all: u64,
     /// Merges that have been looked at.
     pub merges: u64,
@@ -151,7 +151,7 @@ impl<'l> Explorer<'l> {
         &mut self,
         question: &Question,
         steps: u64,
-        look: &mut dyn FnMut(&State, &Invocation) -> Option<Found>,
+        look: &mut dyn FnMut(&mut Replica<'_>, &State, &Invocation) -> Option<Found>,
     ) -> Option<Found> {
         self.steps_left = steps;
         let task = self.task(question, Validity::Everything);
@@ -162,11 +162,12 @@ impl<'l> Explorer<'l> {
             if seeds.contains(&seed) {
                 continue;
             }
+            let Ok(mut replica) = Replica::new(self.lab, &seed) else { continue };
             for call in self.calls(&task, question.left, &seed) {
                 if !self.step() {
                     return None;
                 }
-                if let Some(found) = look(&seed, &call) {
+                if let Some(found) = look(&mut replica, &seed, &call) {
                     return Some(found);
                 }
             }

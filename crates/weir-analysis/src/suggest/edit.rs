@@ -14,6 +14,7 @@ use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, Sequence, SequenceId, Tab
 use weir_sql::walk;
 use weir_types::SqlType;
 
+use super::sign;
 use crate::Analysis;
 use crate::effects::{Key, Term};
 use crate::invariant::{Invariant, InvariantKind, column_list};
@@ -52,6 +53,9 @@ pub fn candidates(app: &Application, analysis: &Analysis) -> Vec<Candidate> {
             | Rule::BoundToward
             | Rule::ExtremeLost => {
                 list.extend(add(app, analysis, invariant, verdict));
+                if rule == Rule::BoundToward {
+                    list.extend(sign::refuse_negative(app, analysis, invariant, verdict));
+                }
             }
             _ => {}
         }

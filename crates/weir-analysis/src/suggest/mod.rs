@@ -8,6 +8,7 @@
 //! no table in common with the edit.
 
 mod edit;
+mod sign;
 
 use std::collections::{BTreeMap, BTreeSet};
 
