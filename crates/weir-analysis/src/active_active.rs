@@ -146,7 +146,8 @@ impl Case<'_> {
             |write: &Write| write.updates().iter().map(|(column, _)| *column).collect::<BTreeSet<_>>();
         let own = columns(write);
         let assigns = |write: &Write| {
-            write.updates().iter().all(|(_, operation)| matches!(operation, ColumnOperation::Assign(_)))
+            let sets = |change: &ColumnOperation| matches!(change, ColumnOperation::Assign(_));
+            write.adds_to().is_none() && write.updates().iter().all(|(_, operation)| sets(operation))
         };
         let names: Vec<ColumnIndex> = own.iter().copied().collect();
         let changed = column_list(table, &names);
@@ -177,11 +178,9 @@ impl Case<'_> {
             if blind && !self.reads_back(write) {
                 continue;
             }
-            let adds =
-                write.updates().iter().find(|(_, operation)| matches!(operation, ColumnOperation::Add(_)));
-            let (message, merged) = match adds {
-                Some((column, _)) => {
-                    let name = self.world.column_name(write.table, *column);
+            let (message, merged) = match write.adds_to() {
+                Some(column) => {
+                    let name = self.world.column_name(write.table, column);
                     (
                         format!("{} adds to {name}; the row that {} writes elsewhere replaces it, and the amount is gone", self.name(), self.other(with)),
                         format!("{name} has one of the two amounts: of 10 + 1 and 10 + 2 the nodes agree on 11 or on 12, not on 13."),
@@ -204,7 +203,7 @@ impl Case<'_> {
                 left: format!("{left} changes {changed} of {row}"),
                 right: format!("{right} changes {} of it", column_list(table, &theirs)),
                 merged,
-                remedy: match adds {
+                remedy: match write.adds_to() {
                     Some(_) => format!("INSERT the amounts as rows of their own and sum them, or write each {} row on one node only", table.name),
                     None => format!("write each {} row on one node only, or keep columns that change apart in tables of their own", table.name),
                 },

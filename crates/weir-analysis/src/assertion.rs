@@ -9,7 +9,8 @@ mod sums;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::bound::{
-    AggregateFunction, BinaryOp, Cte, Expr, ExprKind, FromItem, Query, QueryBody, RelationId, Select,
+    AggregateFunction, BinaryOp, Cte, Distinct, Expr, ExprKind, FromItem, JoinKind, Query, QueryBody,
+    RelationId, Select,
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::{Part, conjuncts, each_expr, each_part, subquery, uncast};
@@ -208,6 +209,10 @@ impl<'a> Builder<'a> {
     /// The query returns no row.
     fn no_row(&self, query: &'a Query, clauses: &mut Vec<Clause<'a>>) {
         match &query.body {
+            _ if !is_whole(query) => clauses.push(self.clause(Claim::Opaque, &[], &[])),
+            QueryBody::Select(select) if !self.is_joined(&select.from) => {
+                clauses.push(self.clause(Claim::Opaque, &[], &[]));
+            }
             QueryBody::Select(select) => {
                 let mut scope = Vec::new();
                 let mut conditions = Vec::new();
@@ -492,7 +497,33 @@ impl<'a> Builder<'a> {
 
     fn group(&self, query: &'a Query) -> Option<Group<'a>> {
         let select = select_of(query)?;
-        (!select.aggregates).then(|| self.group_of_select(select))
+        let plain = !select.aggregates && is_whole(query) && self.is_joined(&select.from);
+        plain.then(|| self.group_of_select(select))
+    }
+
+    /// Its rows are those of tables that are joined, one of each. Of an outer join a row may be missing, and the rows
+    /// of a function depend on its arguments.
+    fn is_joined(&self, from: &[FromItem]) -> bool {
+        from.iter().all(|item| match item {
+            FromItem::Table { .. } => true,
+            FromItem::Join { kind: JoinKind::Inner | JoinKind::Cross, left, right, .. } => {
+                self.is_joined(std::slice::from_ref(left)) && self.is_joined(std::slice::from_ref(right))
+            }
+            FromItem::Subquery { relation, .. } | FromItem::Cte { relation, .. } => {
+                self.derived.get(relation).is_some_and(|query| self.is_derived(query))
+            }
+            FromItem::Join { .. } | FromItem::Function { .. } | FromItem::Values { .. } => false,
+        })
+    }
+
+    /// Each of its rows is a row of its FROM list, or one for each group of these.
+    fn is_derived(&self, query: &Query) -> bool {
+        let all = |select: &Select| {
+            select.having.is_none()
+                && matches!(select.distinct, Distinct::All)
+                && self.is_joined(&select.from)
+        };
+        query.limit.is_none() && query.offset.is_none() && select_of(query).is_some_and(all)
     }
 
     /// Follows a derived table's column to the table's.
@@ -523,6 +554,12 @@ fn select_of(query: &Query) -> Option<&Select> {
         QueryBody::Select(select) => Some(select),
         _ => None,
     }
+}
+
+/// It has rows if and only if its body has: `LIMIT 1` changes nothing.
+fn is_whole(query: &Query) -> bool {
+    let some = |limit: &Expr| integer(limit).is_some_and(|rows| rows > 0);
+    query.offset.is_none() && query.limit.as_ref().is_none_or(some)
 }
 
 fn output(query: &Query, column: ColumnIndex) -> Option<&Expr> {

@@ -2,7 +2,7 @@
 //!
 //! Ordered and general transactions are serializable only with respect to each other. So whoever writes what
 //! one of them reads or writes is ordered too, existence and predicate columns included; and so is whoever
-//! conflicts with it over an invariant that only order keeps. Who merely reads ordered data stays in the merge
+//! touches an invariant that only order keeps. Who merely reads ordered data stays in the merge
 //! family: its reads run as an independent transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,12 @@ pub fn close(world: &World<'_>, placement: &[Placement], candidates: &[Candidate
         let promote: BTreeSet<usize> =
             touched.iter().filter_map(|place| writers.get(place)).flatten().copied().collect();
         let mut promote: Vec<usize> = promote.into_iter().collect();
-        promote.extend(candidates[by].unguarded.iter().filter_map(|(_, with)| *with));
+        for (invariant, with) in &candidates[by].unguarded {
+            // A verdict that says no speaks of one partner. Order keeps the invariant only among all who touch it.
+            promote.extend(*with);
+            promote
+                .extend((0..candidates.len()).filter(|&other| candidates[other].touches.contains(invariant)));
+        }
         for other in promote {
             if reasons[other].is_none() {
                 reasons[other] = Some(Because::PromotedBy(by));

@@ -1,5 +1,7 @@
 //! Verdicts to plan: for each transaction the cheapest mechanism that is enough (design.md §4).
 
+use std::collections::BTreeSet;
+
 use weir_sql::Application;
 
 use crate::family;
@@ -16,6 +18,8 @@ use crate::world::World;
 pub struct Candidate {
     pub reach: Reach,
     pub guards: Vec<Guard>,
+    /// Invariants that it may change something of.
+    pub touches: BTreeSet<InvariantId>,
     /// Invariants with a verdict that is not confluent.
     pub broken: Vec<InvariantId>,
     /// Invariants that nothing cheaper than order keeps, each with the partner it conflicts with.
@@ -83,7 +87,8 @@ fn candidate(world: &World<'_>, placement: &[Placement], procedure: usize, outco
             unguarded.push((invariant, outcome.with));
         }
     }
-    Candidate { reach: placement::reach(world, placement, procedure), guards, broken, unguarded }
+    let touches = outcomes.iter().map(|(invariant, _)| *invariant).collect();
+    Candidate { reach: placement::reach(world, placement, procedure), guards, touches, broken, unguarded }
 }
 
 fn add_guard(guards: &mut Vec<Guard>, draft: &GuardDraft, invariant: InvariantId) {

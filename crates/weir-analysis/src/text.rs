@@ -203,12 +203,13 @@ fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut 
         if let Some(witness) = &verdict.witness {
             write_steps(&witness.steps(), "      ", style.width, text);
         }
-        let kept: Vec<String> = analysis.plan.transactions[verdict.transaction]
+        let mut kept: Vec<String> = analysis.plan.transactions[verdict.transaction]
             .guards
             .iter()
             .filter(|guard| guard.keeps.contains(&verdict.invariant))
             .map(|guard| format!("{} on {}", guard.kind.name(), crate::json::guard_on(app, guard)))
             .collect();
+        kept.dedup();
         let kept = if kept.is_empty() { "order".to_owned() } else { kept.join(", ") };
         wrap(&format!("Kept by: {kept}."), "      ", style.width, text);
         text.push('\n');

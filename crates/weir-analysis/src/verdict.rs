@@ -76,9 +76,22 @@ pub enum DecidedBy {
     Assumption,
 }
 
-/// One item for each argument that decides a merge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rule {
+/// The enumeration, and a list of all its items, so that none can be left out of a test.
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// One item for each argument that decides a merge.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Rule {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Rule {
+            pub const ALL: &'static [Rule] = &[$(Rule::$name,)*];
+        }
+    };
+}
+
+rules! {
     /// The transaction writes nothing that the invariant reads: both branches hold the same as before.
     Untouched,
     /// Table 2, equality and inequality under anything. A condition on one record holds in every record of
@@ -149,7 +162,9 @@ pub enum Rule {
     /// One side of an equality between sums is overwritten instead of added to: the merge keeps one of two
     /// overwrites, and both of what balanced them.
     SumOverwritten,
-    /// A row of one side of a join appears in one branch, its partner in the other.
+    /// What is counted and what it is counted for come apart (`rules/apart.rs`): a row that the condition speaks of
+    /// comes to be in one branch, and what belongs to it changes in the other, which does not see it. So for the two
+    /// sides of a join, and for a value that counts once for each row that it is joined with.
     SumJoinApart,
     /// An inequality between sums whose margin this transaction can only widen.
     MarginWider,

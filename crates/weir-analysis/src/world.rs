@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_sql::catalog::{ColumnIndex, Table, TableId};
+use weir_sql::catalog::{ColumnIndex, SequenceId, Table, TableId};
 use weir_sql::{Application, Span};
 
 use crate::effects::{
-    ColumnOperation, Key, Operation, ProcedureEffects, Read, ReadId, Sign, Term, TermId, Write,
+    ColumnOperation, Context, Key, Operation, ProcedureEffects, Read, ReadId, Sign, Term, TermId, Write,
 };
 
 pub struct World<'a> {
@@ -30,6 +30,8 @@ pub struct ClaimedRow {
     pub statement: Span,
     /// Deleted, so that it can be taken only once.
     pub deleted: bool,
+    /// Where it is known to be there.
+    pub certain: Option<Context>,
 }
 
 /// A column that hands out numbers: read and incremented in one transaction.
@@ -127,6 +129,56 @@ impl<'a> World<'a> {
         !self.updated.contains_key(&(table, column))
     }
 
+    /// Who makes a value of these columns together that neither branch has seen: a change that depends on what was
+    /// there, or one that sets only some of the columns that are set at all.
+    /// Among the writes of which `matters` is true.
+    pub fn composer(
+        &self,
+        table: TableId,
+        columns: &[ColumnIndex],
+        matters: &dyn Fn(usize, &Write) -> bool,
+    ) -> Option<usize> {
+        let mutable: BTreeSet<ColumnIndex> =
+            columns.iter().copied().filter(|column| !self.is_immutable(table, *column)).collect();
+        let composes = |procedure: usize, write: &Write| {
+            let changes: Vec<_> =
+                mutable.iter().filter_map(|&column| Some((column, write.update_of(column)?))).collect();
+            changes.iter().any(|&(column, change)| self.is_computed(procedure, write, column, change))
+                || !changes.is_empty() && changes.len() < mutable.len()
+        };
+        let mut writes = self.writes_of(table).filter(|(procedure, write)| matters(*procedure, write));
+        writes.find(|(procedure, write)| composes(*procedure, write)).map(|(other, _)| other)
+    }
+
+    /// What it leads to depends on what was there, by more than `coalesce(…, column)`, which sets the column or leaves it.
+    fn is_computed(
+        &self,
+        procedure: usize,
+        write: &Write,
+        column: ColumnIndex,
+        change: ColumnOperation,
+    ) -> bool {
+        let (terms, row) = match &write.operation {
+            Operation::Update { row, .. } => (&self.effects[procedure].terms, *row),
+            _ => return !matches!(change, ColumnOperation::Assign(_)),
+        };
+        let of_row = |term: TermId| matches!(terms.get(term), Term::Field { row: of, .. } if *of == row);
+        match change {
+            ColumnOperation::Assign(_) => false,
+            ColumnOperation::Apply(term) => match terms.get(term) {
+                Term::Call { name, arguments } if name == "coalesce" => match arguments.split_last() {
+                    Some((last, given)) => {
+                        *terms.get(*last) != Term::Field { row, column }
+                            || given.iter().any(|given| terms.leaves(*given).into_iter().any(of_row))
+                    }
+                    None => true,
+                },
+                _ => true,
+            },
+            _ => true,
+        }
+    }
+
     /// Writes of all procedures, with the procedure.
     pub fn writes(&self) -> impl Iterator<Item = (usize, &'a Write)> + '_ {
         self.effects
@@ -179,9 +231,8 @@ impl<'a> World<'a> {
     /// Where the values of these columns of a new row come from.
     pub fn key_source(&self, procedure: usize, write: &Write, columns: &[ColumnIndex]) -> KeySource {
         let Operation::Insert { values, on_conflict } = &write.operation else { return KeySource::Chosen };
-        let terms = &self.effects[procedure].terms;
         let key: Key = columns.iter().map(|&column| (column, values[column])).collect();
-        if key.iter().any(|(_, term)| matches!(terms.get(*term), Term::Generated(_))) {
+        if key.iter().any(|(column, term)| self.is_generated(procedure, write.table, *column, *term)) {
             return KeySource::Generated;
         }
         if let Some(conflict) = on_conflict {
@@ -200,9 +251,60 @@ impl<'a> World<'a> {
             }
         }
         match self.covering_claim(procedure, &key) {
-            Some(claim) => KeySource::Taken(claim.clone()),
-            None => KeySource::Chosen,
+            Some(claim) if self.exists(procedure, claim, write) => KeySource::Taken(claim.clone()),
+            _ => KeySource::Chosen,
         }
+    }
+
+    /// The value is made of a generated one, in the same way wherever one is made for this column: two ways, or two
+    /// sequences, may lead to one value.
+    fn is_generated(&self, procedure: usize, table: TableId, column: ColumnIndex, term: TermId) -> bool {
+        let Some(made) = self.generated(procedure, term) else { return false };
+        self.writes_of(table).all(|(other, write)| {
+            let Operation::Insert { values, .. } = &write.operation else { return true };
+            let Some(way) = self.generated(other, values[column]) else { return true };
+            way.1 == made.1 && way.0.zip(made.0).is_none_or(|(one, another)| one == another)
+        })
+    }
+
+    /// The sequence of a generated value, and what is written around it: different numbers are different texts, and
+    /// stay so with the same words before and after them.
+    fn generated(&self, procedure: usize, term: TermId) -> Option<(Option<SequenceId>, String)> {
+        let effects = &self.effects[procedure];
+        match effects.terms.get(term) {
+            Term::Generated(site) => Some((effects.generated.get(site).copied().flatten(), String::new())),
+            Term::Call { name, arguments } => match (name.as_str(), arguments.as_slice()) {
+                ("cast to Text", &[number]) => self.generated(procedure, number),
+                ("Concat", &[left, right]) => match (effects.terms.get(left), effects.terms.get(right)) {
+                    (Term::Literal(words, _), _) => {
+                        let (sequence, inner) = self.generated(procedure, right)?;
+                        Some((sequence, format!("{words:?} {inner}")))
+                    }
+                    (_, Term::Literal(words, _)) => {
+                        let (sequence, inner) = self.generated(procedure, left)?;
+                        Some((sequence, format!("{inner} {words:?}")))
+                    }
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The claimed row was there before: its key is made of values that were read from such a row, or the text stops
+    /// without it. Else it may be no row, of which nobody takes anything, or one that the transaction itself inserts.
+    fn exists(&self, procedure: usize, claim: &ClaimedRow, write: &Write) -> bool {
+        let effects = &self.effects[procedure];
+        let read = |term: TermId| match effects.terms.get(term) {
+            Term::Field { row, .. } => effects.read(*row).table == claim.table,
+            _ => false,
+        };
+        let certain = |other: &ClaimedRow| {
+            let here = other.certain.as_ref().is_some_and(|context| write.context.starts_with(context));
+            here && other.table == claim.table && other.key == claim.key
+        };
+        claim.key.iter().any(|(_, term)| read(*term)) || self.claims[procedure].iter().any(certain)
     }
 
     /// A value that is the same wherever and whenever the transaction runs beside others: parameters,
@@ -273,7 +375,8 @@ fn claims_of(app: &Application, effects: &ProcedureEffects) -> Vec<ClaimedRow> {
     let mut claims = Vec::new();
     let mut add = |read: &Read, statement, deleted| {
         if let Some(key) = unique_part(app.catalog.table(read.table), &read.key) {
-            claims.push(ClaimedRow { table: read.table, key, statement, deleted });
+            let certain = read.certain.then(|| read.context.clone());
+            claims.push(ClaimedRow { table: read.table, key, statement, deleted, certain });
         }
     };
     for write in effects.writes.iter().filter(|write| write.action.is_none()) {

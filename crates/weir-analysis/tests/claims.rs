@@ -315,7 +315,7 @@ const CASES: &[Case] = &[
         schema: TOP_WITHOUT_KEY,
         bodies: &[RAISE_TOP, "INSERT INTO sale (id) VALUES (p);"],
         confluent: false,
-        alone: "no",
+        alone: "checked",
         escrow: false,
     },
     Case {

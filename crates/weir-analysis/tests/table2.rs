@@ -284,7 +284,9 @@ const CASES: &[Case] = &[
         bodies: &["INSERT INTO employee (department, salary) VALUES (q, 1);"], invariant: "in_department", confluent: true, guard: None },
     Case { row: "payroll: an employee changes departments", cites: "§5.1: as long as the departments do not change", rule: Rule::ForeignKeyInsert, schema: PAYROLL,
         bodies: &["UPDATE employee SET department = q WHERE id = p;"], invariant: "in_department", confluent: true, guard: None },
-    Case { row: "payroll: a department is closed beside that", cites: "§5.1 Foreign Keys", rule: Rule::ForeignKeyDelete, schema: PAYROLL,
+    Case { row: "payroll: a department is closed beside that", cites: "§5.1 Foreign Keys", rule: Rule::ForeignKeyDelete, 
+        schema: "CREATE TABLE department (id integer PRIMARY KEY);
+                 CREATE TABLE employee (id integer PRIMARY KEY, department integer NOT NULL CONSTRAINT in_department REFERENCES department);",
         bodies: &["DELETE FROM department WHERE id = p;", "UPDATE employee SET department = q WHERE id = p;"], invariant: "in_department", confluent: false, guard: Some(GuardKind::Claim) },
     Case { row: "payroll: no salary above 50,000, under a raise", cites: "§2 and §5.2; the sentence on raises does not fit this bound, the definition decides", rule: Rule::BoundToward, schema: PAYROLL,
         bodies: &["UPDATE employee SET salary = salary + 100 WHERE id = p;"], invariant: "salary_bound", confluent: false, guard: Some(GuardKind::Escrow) },

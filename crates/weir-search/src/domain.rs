@@ -108,15 +108,18 @@ pub struct Uses {
     written: BTreeSet<(TableId, ColumnIndex)>,
     /// The body asks whether it is NULL, so NULL means something.
     may_be_null: bool,
+    /// Every call writes it to a column that is never NULL.
+    never_null: bool,
 }
 
-/// The calls of a procedure in a state: first those whose every argument is the first of its domain.
+/// So many calls of a procedure in a state, with NULL among the arguments or not: first those whose every argument is
+/// the first of its domain.
 pub fn calls(
     lab: &Lab<'_>,
     procedure: usize,
     state: &State,
     constants: &BTreeSet<Constant>,
-    calls_max: usize,
+    (calls_max, nulls): (usize, bool),
 ) -> Vec<Invocation> {
     let inputs: Vec<_> = lab.application.procedures[procedure]
         .parameters
@@ -134,7 +137,9 @@ pub fn calls(
             ty => ty,
         };
         let mut values = domain(lab, state, uses, ty, constants);
-        if uses.may_be_null && !matches!(input.ty, SqlType::Array(_)) {
+        // Last, because it seldom leads anywhere: a NULL finds no row.
+        let asked = uses.may_be_null && !matches!(input.ty, SqlType::Array(_));
+        if asked || nulls && !uses.never_null {
             values.push(Value::Null);
         }
         domains.push(values);
@@ -209,6 +214,9 @@ fn uses(lab: &Lab<'_>, procedure: usize, variable: VariableId) -> Uses {
     let terms = &effects.terms;
     let has = |term: TermId| comes_from(terms, term, variable, 8);
     let mut uses = Uses::default();
+    let never_null = |&(table, column): &(TableId, ColumnIndex)| {
+        lab.application.catalog.table(table).columns[column].not_null
+    };
     for read in &effects.reads {
         for (column, term) in &read.key {
             if has(*term) {
@@ -222,12 +230,15 @@ fn uses(lab: &Lab<'_>, procedure: usize, variable: VariableId) -> Uses {
     for write in &effects.writes {
         if let Operation::Insert { values, .. } = &write.operation {
             let written = values.iter().enumerate().filter(|(_, term)| has(**term));
-            uses.written.extend(written.map(|(column, _)| (write.table, column)));
+            let written: Vec<_> = written.map(|(column, _)| (write.table, column)).collect();
+            uses.never_null |= write.context.is_empty() && written.iter().any(never_null);
+            uses.written.extend(written);
         }
         for (column, operation) in write.updates() {
             if let ColumnOperation::Assign(term) = operation
                 && has(*term)
             {
+                uses.never_null |= write.context.is_empty() && never_null(&(write.table, *column));
                 uses.written.insert((write.table, *column));
             }
         }

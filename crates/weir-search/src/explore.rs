@@ -24,6 +24,8 @@ pub struct Limits {
     /// Calls from a seed to the state in which the branches begin, up to 2.
     pub calls_before: usize,
     pub calls_per_state: usize,
+    /// NULL is among the arguments. Where something else will do, a witness is plainer without.
+    pub nulls: bool,
     /// Pairs of branches of one state.
     pub pairs_per_state: usize,
     /// A step is one branch that is run, or one merge.
@@ -37,6 +39,7 @@ impl Default for Limits {
             calls_per_branch: 2,
             calls_before: 2,
             calls_per_state: 48,
+            nulls: true,
             pairs_per_state: 400,
             steps_per_verdict: 20_000,
             steps: 120_000,
@@ -128,6 +131,7 @@ impl<'l> Explorer<'l> {
             calls_per_branch: 1,
             calls_before: whole.calls_before.min(1),
             calls_per_state: whole.calls_per_state.min(SHALLOW_CALLS),
+            nulls: false,
             pairs_per_state: whole.pairs_per_state.min(SHALLOW_PAIRS),
             ..whole
         };
@@ -242,13 +246,14 @@ impl<'l> Explorer<'l> {
     }
 
     fn calls(&self, task: &Task<'_>, procedure: usize, state: &State) -> Vec<Invocation> {
-        calls(self.lab, procedure, state, &task.constants, self.limits.calls_per_state)
+        let limits = (self.limits.calls_per_state, self.limits.nulls);
+        calls(self.lab, procedure, state, &task.constants, limits)
     }
 
     /// States after one call.
     fn reach(&mut self, task: &Task<'_>, state: &State) -> Vec<State> {
-        let (lab, calls_max) = (self.lab, self.limits.calls_per_state);
-        let calls = |procedure: usize| calls(lab, procedure, state, &task.constants, calls_max);
+        let (lab, limits) = (self.lab, (self.limits.calls_per_state, self.limits.nulls));
+        let calls = |procedure: usize| calls(lab, procedure, state, &task.constants, limits);
         reach(lab, state, &task.leading, task.validity, &calls, &mut || self.step())
     }
 

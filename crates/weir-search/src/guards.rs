@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use weir_analysis::{Analysis, GuardKind};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_txn::ramp::participant::Claim;
+use weir_txn::storage::key::push_key;
 use weir_txn::storage::{IndexId, KeyBytes, Schema};
+use weir_types::Value;
 
 use crate::replica::{Branch, RowName};
 
@@ -76,7 +78,6 @@ impl Guards {
                 let columns = &schema.table(*table).indexes[*index].columns;
                 let same = |asked: &&Asked| {
                     asked.kind == GuardKind::Claim
-                        && columns.len() == asked.columns.len()
                         && columns
                             .iter()
                             .all(|column| column.column.is_some_and(|at| asked.columns.contains(&at)))
@@ -85,6 +86,44 @@ impl Guards {
                 Some(Taken { item: Item::Key(*table, *index, key.clone()), shared: asked.shared })
             }
         }
+    }
+
+    /// The keys that an update gives a row, as far as the plan asks for them. The executor claims the keys of new rows
+    /// only; the plan asks for these too, at the value's owner.
+    pub fn taken_by_update(
+        &self,
+        procedure: usize,
+        table: TableId,
+        schema: &Schema,
+        before: Option<&[Value]>,
+        after: &dyn Fn(ColumnIndex) -> Value,
+    ) -> Vec<Taken> {
+        let Some(asked) = self.asked.get(&(procedure, table)) else { return Vec::new() };
+        let mut taken = Vec::new();
+        for (index, unique) in
+            schema.table(table).indexes.iter().enumerate().filter(|(_, index)| index.unique)
+        {
+            let columns: Option<Vec<ColumnIndex>> =
+                unique.columns.iter().map(|column| column.column).collect();
+            let Some(columns) = columns else { continue };
+            let same = |asked: &&Asked| {
+                asked.kind == GuardKind::Claim
+                    && !asked.shared
+                    && columns.iter().all(|column| asked.columns.contains(column))
+            };
+            let changed = before.is_none_or(|before| columns.iter().any(|&at| before[at] != after(at)));
+            if !changed || !asked.iter().any(|asked| same(&asked)) {
+                continue;
+            }
+            let mut key = KeyBytes::new();
+            unique
+                .columns
+                .iter()
+                .zip(&columns)
+                .for_each(|(column, &at)| push_key(&mut key, &after(at), column));
+            taken.push(Taken { item: Item::Key(table, index, key), shared: false });
+        }
+        taken
     }
 }
 

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_analysis::effects::Operation;
 use weir_analysis::{Analysis, Invariant, InvariantId, InvariantKind, ProcedureEffects};
-use weir_sql::bound::{Expr, ExprKind, FromItem, RelationId, StepKind};
+use weir_sql::bound::{
+    Expr, ExprKind, FromItem, Insert, Raise, RaiseLevel, RelationId, Statement, Step, StepKind,
+};
 use weir_sql::catalog::{Catalog, Column, ColumnIndex, Index, IndexKey, TableId};
 use weir_sql::walk::{Part, each_part, each_step};
 use weir_sql::{Application, Span};
@@ -17,7 +19,7 @@ use weir_txn::exec::program::Program;
 use weir_txn::invariant::InvariantCheck;
 use weir_txn::storage::layout::Layout;
 use weir_txn::storage::{Rows, Storage};
-use weir_types::{SqlType, Value};
+use weir_types::{SqlState, SqlType, Value};
 
 use crate::domain::Uses;
 use crate::guards::Guards;
@@ -32,6 +34,9 @@ pub struct Lab<'a> {
     pub application: Application,
     pub analysis: &'a Analysis,
     pub program: Program,
+    /// The same, in which INSERT … ON CONFLICT is an error: a call that runs here has run none. Only where a procedure
+    /// inserts into one table both with and without it.
+    pub without_upserts: Option<Program>,
     /// By table.
     pub layouts: Vec<Layout>,
     /// By procedure: why it is not run.
@@ -117,6 +122,18 @@ impl<'a> Lab<'a> {
         let mut refused = refuse(&stripped, analysis, &excluded);
         let place = |span: Span| application.sources.place(span).to_string();
         let program = compile(&mut stripped, analysis, &mut refused, !guards.is_empty(), &place)?;
+        let without_upserts = match analysis.effects.iter().any(is_mixed) {
+            true => {
+                let mut plain = stripped.procedures.clone();
+                std::mem::swap(&mut plain, &mut stripped.procedures);
+                let bodies = stripped.procedures.iter_mut().map(|procedure| &mut procedure.body);
+                bodies.for_each(|body| refuse_upserts(body));
+                let program = compile(&mut stripped, analysis, &mut refused.clone(), false, &place).ok();
+                stripped.procedures = plain;
+                program
+            }
+            false => None,
+        };
         spread(&stripped, &mut refused);
         let invariants = as_asked(application, &mut stripped, &analysis.invariants);
         let checks = invariants.iter();
@@ -137,6 +154,7 @@ impl<'a> Lab<'a> {
             application: stripped,
             analysis,
             program,
+            without_upserts,
             refused,
             excluded,
             checks,
@@ -431,6 +449,50 @@ fn procedure_at(app: &Application, span: Span) -> Option<usize> {
         each_step(&procedure.body, &mut |step| found |= around(step.span));
         found
     })
+}
+
+/// It inserts into a table both with and without ON CONFLICT.
+fn is_mixed(effects: &ProcedureEffects) -> bool {
+    let inserts = |upserts: bool| -> BTreeSet<TableId> {
+        let writes = effects.writes.iter().filter(|write| match &write.operation {
+            Operation::Insert { on_conflict, .. } => on_conflict.is_some() == upserts,
+            _ => false,
+        });
+        writes.map(|write| write.table).collect()
+    };
+    !inserts(true).is_disjoint(&inserts(false))
+}
+
+/// Every INSERT … ON CONFLICT becomes an error.
+fn refuse_upserts(steps: &mut [Step]) {
+    for step in steps {
+        match &mut step.kind {
+            StepKind::Sql { statement, .. } => {
+                if let Statement::Insert(Insert { on_conflict: Some(_), .. }) = statement.as_ref() {
+                    step.kind = StepKind::Raise(Raise {
+                        level: RaiseLevel::Exception,
+                        format: "an upsert".to_owned(),
+                        args: Vec::new(),
+                        state: SqlState::RAISE_EXCEPTION,
+                        message: None,
+                        detail: None,
+                        hint: None,
+                    });
+                }
+            }
+            StepKind::If { branches, otherwise } => {
+                branches.iter_mut().for_each(|(_, body)| refuse_upserts(body));
+                refuse_upserts(otherwise);
+            }
+            StepKind::ForRange { body, .. }
+            | StepKind::ForQuery { body, .. }
+            | StepKind::ForEach { body, .. }
+            | StepKind::While { body, .. }
+            | StepKind::Loop { body, .. }
+            | StepKind::Block { body, .. } => refuse_upserts(body),
+            _ => {}
+        }
+    }
 }
 
 fn upserts(effects: &ProcedureEffects) -> Vec<((usize, TableId), Upsert)> {

@@ -12,7 +12,7 @@ use weir_txn::storage::operation::fold;
 use weir_txn::storage::{Operation, Timestamp};
 use weir_types::Value;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, Upsert};
 use crate::replica::{Branch, RowName, RowOperation};
 use crate::state::{Row, State};
 
@@ -110,12 +110,12 @@ fn meeting_upserts(
     second: &Branch,
 ) -> Option<BTreeMap<(TableId, RowName), RowName>> {
     let mut same = BTreeMap::new();
-    for (table, name, row, procedure) in inserts(lab, second) {
-        for (other_table, other_name, other, other_procedure) in inserts(lab, first) {
+    for (table, name, row, upsert) in inserts(lab, second) {
+        for (other_table, other_name, other, other_upsert) in inserts(lab, first) {
             if other_table != table {
                 continue;
             }
-            let sides = [lab.upsert(procedure, table), lab.upsert(other_procedure, table)];
+            let sides = [upsert, other_upsert];
             let told = sides.iter().flatten().all(|upsert| upsert.telling);
             match sides {
                 // Nobody can tell which of its inserts was ON CONFLICT, or what DO UPDATE would have done.
@@ -130,17 +130,19 @@ fn meeting_upserts(
     Some(same)
 }
 
-fn inserts(lab: &Lab<'_>, branch: &Branch) -> Vec<(TableId, RowName, Row, usize)> {
-    let calls = branch.calls.iter().zip(&branch.operations);
-    calls
-        .flat_map(|(call, operations)| operations.iter().map(move |operation| (call.procedure, operation)))
-        .filter_map(|(procedure, operation)| match &operation.operation {
-            Operation::Insert(packed) => {
-                Some((operation.table, operation.row, values(lab, operation.table, packed), procedure))
+/// Table, name, values, and the ON CONFLICT that the insert has or may have.
+fn inserts<'l>(lab: &'l Lab<'_>, branch: &Branch) -> Vec<(TableId, RowName, Row, Option<&'l Upsert>)> {
+    let mut inserts = Vec::new();
+    for ((call, operations), &plain) in branch.calls.iter().zip(&branch.operations).zip(&branch.plain) {
+        for operation in operations {
+            if let Operation::Insert(packed) = &operation.operation {
+                let upsert = if plain { None } else { lab.upsert(call.procedure, operation.table) };
+                let row = values(lab, operation.table, packed);
+                inserts.push((operation.table, operation.row, row, upsert));
             }
-            _ => None,
-        })
-        .collect()
+        }
+    }
+    inserts
 }
 
 /// Do two rows have the same key, the named one or any?

@@ -11,6 +11,7 @@ use weir_sql::bound::VolatileFunction;
 use weir_sql::catalog::TableId;
 use weir_txn::exec::call::{self, Fragment, Ran, Role, Scratch, Stop};
 use weir_txn::exec::context::Environment;
+use weir_txn::exec::program::Program;
 use weir_txn::exec::sequences::Sequences;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::message::Output;
@@ -87,6 +88,8 @@ pub struct Branch {
     pub calls: Vec<Invocation>,
     /// By call.
     pub operations: Vec<Vec<RowOperation>>,
+    /// By call: none of its inserts was ON CONFLICT, though its procedure has such.
+    pub plain: Vec<bool>,
     /// Where the plan's guards are in force.
     pub taken: Vec<Taken>,
 }
@@ -105,6 +108,7 @@ pub struct Replica<'l> {
     lab: &'l Lab<'l>,
     storage: Storage,
     names: BTreeMap<(TableId, u32), RowName>,
+    initial: State,
     begin: Position,
     scratch: Scratch,
     /// Both branches count their sequences by themselves, from one number.
@@ -116,8 +120,10 @@ impl<'l> Replica<'l> {
     pub fn new(lab: &'l Lab<'l>, initial: &State) -> Result<Replica<'l>, SqlError> {
         let storage = lab.storage.take().unwrap_or_else(|| Storage::new(lab.program.schema.clone()));
         let names = BTreeMap::new();
+        let scratch = Scratch::default();
+        let initial_rows = initial.clone();
         let mut replica =
-            Replica { lab, storage, names, begin: 0, scratch: Scratch::default(), counted_alike: false };
+            Replica { lab, storage, names, initial: initial_rows, begin: 0, scratch, counted_alike: false };
         let timestamp = Timestamp { clock: 1, node: 0 };
         for table in initial.filled() {
             for (at, row) in initial.table(table).iter().enumerate() {
@@ -139,7 +145,8 @@ impl<'l> Replica<'l> {
         after: &mut dyn FnMut(&Storage),
     ) -> Option<Branch> {
         let mut names = self.names.clone();
-        let mut branch = Branch { calls: calls.to_vec(), operations: Vec::new(), taken: Vec::new() };
+        let mut branch =
+            Branch { calls: calls.to_vec(), operations: Vec::new(), plain: Vec::new(), taken: Vec::new() };
         let mut sequences = Sequences::default();
         let alike = self.counted_alike && who == Who::Right;
         let counts_as = if alike { Who::Left } else { who };
@@ -152,7 +159,9 @@ impl<'l> Replica<'l> {
         let mut holds = true;
         for (at, call) in calls.iter().enumerate() {
             let timestamp = Timestamp { clock: 2 + at as u64, node: 0 };
-            let Ok(ran) = self.run(call, counts_as, timestamp, &mut sequences) else {
+            branch.plain.push(self.is_plain(call, counts_as, timestamp));
+            let program = &self.lab.program;
+            let Ok(ran) = self.run(program, call, counts_as, timestamp, &mut sequences) else {
                 holds = false;
                 break;
             };
@@ -161,6 +170,9 @@ impl<'l> Replica<'l> {
             let taken = |claim| self.lab.guards.taken(call.procedure, claim, schema, &name);
             branch.taken.extend(ran.claims.iter().filter_map(taken));
             let writes = ran.writes;
+            if !self.lab.guards.is_empty() {
+                branch.taken.extend(self.taken_by_updates(call.procedure, &writes));
+            }
             let operations = self.named(writes, who, &mut names, &mut inserted);
             let written = operations.iter().map(|operation| operation.table).collect();
             branch.operations.push(operations);
@@ -186,7 +198,7 @@ impl<'l> Replica<'l> {
             let (sequences, inserted) = sides.entry(*who).or_default();
             let before = self.storage.position();
             let timestamp = Timestamp { clock: 2 + at as u64, node: 0 };
-            match self.run(call, *who, timestamp, sequences) {
+            match self.run(&self.lab.program, call, *who, timestamp, sequences) {
                 Ok(ran) => {
                     self.named(ran.writes, *who, &mut names, inserted);
                     result.answers.push(Ok(ran.output));
@@ -202,6 +214,15 @@ impl<'l> Replica<'l> {
         result
     }
 
+    /// It runs where an upsert is an error; taken back again.
+    fn is_plain(&mut self, call: &Invocation, who: Who, timestamp: Timestamp) -> bool {
+        let Some(program) = &self.lab.without_upserts else { return false };
+        let before = self.storage.position();
+        let ran = self.run(program, call, who, timestamp, &mut Sequences::default());
+        self.storage.rollback(before);
+        ran.is_ok()
+    }
+
     fn rows_by_name(&self, names: &BTreeMap<(TableId, u32), RowName>) -> NamedRows {
         let row = |(&(table, row), &name): (&(TableId, u32), &RowName)| {
             let columns = self.storage.schema().table(table).types.len();
@@ -213,6 +234,7 @@ impl<'l> Replica<'l> {
 
     fn run(
         &mut self,
+        program: &'l Program,
         invocation: &Invocation,
         who: Who,
         timestamp: Timestamp,
@@ -220,9 +242,9 @@ impl<'l> Replica<'l> {
     ) -> Result<Ran, String> {
         let nobody: BTreeMap<Claim, TxnId> = BTreeMap::new();
         let fragment = Fragment {
-            program: &self.lab.program,
+            program,
             storage: &mut self.storage,
-            environment: sequences.environment(&self.lab.program, who.share(), NOW),
+            environment: sequences.environment(program, who.share(), NOW),
             claims: &nobody,
             here: who.share(),
             txn: TxnId { coordinator: 0, sequence: timestamp.clock },
@@ -241,6 +263,30 @@ impl<'l> Replica<'l> {
             Stop::Error(error) => error.message().to_owned(),
             Stop::Held { .. } => "it waits for another transaction".to_owned(),
         })
+    }
+
+    fn taken_by_updates(&self, procedure: usize, writes: &[Write]) -> Vec<Taken> {
+        let schema = &self.lab.program.schema;
+        let updated = writes.iter().filter_map(|write| match write.operation {
+            Operation::Update(_) | Operation::Statement(_) => Some((write.table, write.row?)),
+            _ => None,
+        });
+        let there = updated.filter(|(table, row)| self.storage.packed(*table, *row).is_some());
+        let taken = there.flat_map(|(table, row)| {
+            let before = self.before(table, row);
+            let value =
+                |column| self.storage.value(table, weir_txn::storage::RowRef { shard: 0, row }, column);
+            self.lab.guards.taken_by_update(procedure, table, schema, before, &value)
+        });
+        taken.collect()
+    }
+
+    /// The row of the initial state that lies there.
+    fn before(&self, table: TableId, slot: u32) -> Option<&[Value]> {
+        match self.names.get(&(table, slot)) {
+            Some(RowName::Initial(at)) => self.initial.table(table).get(*at as usize).map(|row| &row[..]),
+            _ => None,
+        }
     }
 
     /// The writes of one call with the names of their rows.

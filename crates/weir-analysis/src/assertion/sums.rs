@@ -75,11 +75,13 @@ impl<'a> Builder<'a> {
                     atoms.push((sign, Atom::Column((*relation, *column))));
                     true
                 }
+                Some(query) if !self.is_derived(query) => false,
                 Some(query) => match (output(query, *column), select_of(query)) {
                     (Some(inner), Some(select)) => self.linear_in(inner, sign, Some(select), atoms),
                     _ => false,
                 },
             },
+            ExprKind::ScalarSubquery(query) if !self.is_derived(query) => false,
             ExprKind::ScalarSubquery(query) => match (output(query, 0), select_of(query)) {
                 (Some(inner), Some(select)) => self.linear_in(inner, sign, Some(select), atoms),
                 _ => false,

@@ -71,7 +71,7 @@ impl Interpreter<'_> {
         }
         let on_conflict = insert.on_conflict.as_ref().map(|conflict| {
             self.relations.insert(insert.excluded, Binding::Outputs(values.clone()));
-            let mut update = Vec::new();
+            let (mut update, mut adds) = (Vec::new(), Vec::new());
             if let Some((assignments, filter)) = &conflict.update {
                 let row = self.add_read(insert.table, insert.span);
                 self.relations.insert(insert.relation, Binding::Row(row));
@@ -81,9 +81,17 @@ impl Interpreter<'_> {
                 filter.iter().for_each(|filter| {
                     self.expr(filter);
                 });
-                update = self.assignments(insert.relation, row, assignments);
+                // What DO UPDATE writes is a value: whether it was the row's or the new one's is known only there.
+                let assigned = self.assignments(insert.relation, row, assignments);
+                let is_add = |change: &ColumnOperation| matches!(change, ColumnOperation::Add(_));
+                adds =
+                    assigned.iter().filter(|(_, change)| is_add(change)).map(|(column, _)| *column).collect();
+                update = assigned
+                    .into_iter()
+                    .map(|(column, operation)| (column, ColumnOperation::Assign(operation.term())))
+                    .collect();
             }
-            Conflict { columns: conflict.columns.clone(), update }
+            Conflict { columns: conflict.columns.clone(), update, adds }
         });
         let operation = Operation::Insert { values: values.clone(), on_conflict };
         if let Operation::Insert { values: written, .. } = self.record(insert.table, operation, insert.span) {
@@ -156,9 +164,15 @@ impl Interpreter<'_> {
         row: ReadId,
         assignments: &[(ColumnIndex, Expr)],
     ) -> Vec<(ColumnIndex, ColumnOperation)> {
+        let table = self.app.catalog.table(self.read_mut(row).table);
         let mut operations = Vec::new();
         for (column, value) in assignments {
-            operations.push((*column, self.operation(relation, row, *column, value)));
+            let operation = match table.columns[*column].generated {
+                // In the merge it is computed anew, of columns that two branches may have changed.
+                Some(_) => ColumnOperation::Apply(self.expr(value)),
+                None => self.operation(relation, row, *column, value),
+            };
+            operations.push((*column, operation));
         }
         operations
     }

@@ -132,6 +132,7 @@ impl<'a> Interpreter<'a> {
             lowest: None,
             locked: false,
             by_key_alone: false,
+            certain: false,
             action: None,
             context: self.context.clone(),
             moment,
@@ -195,8 +196,14 @@ impl<'a> Interpreter<'a> {
                 self.set(*variable, term);
             }
             StepKind::Sql { statement, into } => {
+                let before = self.effects.reads.len();
                 let outputs = self.statement(statement);
                 if let Some(into) = into {
+                    if into.strict
+                        && let [read] = &mut self.effects.reads[before..]
+                    {
+                        read.certain = true;
+                    }
                     self.assign_targets(&into.targets, &outputs);
                 }
                 let found = self.terms().unknown();

@@ -87,6 +87,8 @@ pub struct Read {
     pub locked: bool,
     /// The target of an UPDATE or DELETE that has no other condition than its key.
     pub by_key_alone: bool,
+    /// INTO STRICT: without a row the transaction ends.
+    pub certain: bool,
     /// It is there for a foreign key's ON DELETE or ON UPDATE, not for a statement of its own.
     pub action: Option<Action>,
     pub context: Context,
@@ -138,6 +140,8 @@ pub struct Conflict {
     pub columns: Option<Vec<ColumnIndex>>,
     /// Empty for DO NOTHING.
     pub update: Vec<(ColumnIndex, ColumnOperation)>,
+    /// Those of them that are amounts in the text, of which the engine keeps the sum.
+    pub adds: Vec<ColumnIndex>,
 }
 
 /// How one column of an existing row changes (design.md §3).
@@ -204,6 +208,16 @@ impl Write {
             Operation::Update { columns, .. } => columns,
             Operation::Insert { on_conflict: Some(conflict), .. } => &conflict.update,
             Operation::Insert { .. } | Operation::Delete { .. } => &[],
+        }
+    }
+
+    /// A column to which it adds, as its text has it.
+    pub fn adds_to(&self) -> Option<ColumnIndex> {
+        let added = self.updates().iter().find(|(_, change)| matches!(change, ColumnOperation::Add(_)));
+        match (&self.operation, added) {
+            (_, Some((column, _))) => Some(*column),
+            (Operation::Insert { on_conflict: Some(conflict), .. }, None) => conflict.adds.first().copied(),
+            _ => None,
         }
     }
 

@@ -6,8 +6,8 @@ use weir_sql::bound::{AggregateFunction, Expr, RelationId};
 
 use super::extreme::{self, Extreme};
 use super::rows::Rows;
-use super::{Outcome, applies, combine, dense, fact, record, sum, total};
-use crate::assertion::{Atom, Claim, Clause, Shape};
+use super::{Outcome, apart, combine, dense, fact, record, sum, total};
+use crate::assertion::{Atom, Claim, Clause, Group, Shape};
 use crate::effects::Write;
 use crate::world::World;
 
@@ -50,25 +50,31 @@ fn clause_outcome(
     procedure: usize,
     touching: &[&Write],
 ) -> Option<Outcome> {
-    let applies =
-        |atoms, outcome, widens| applies::judge(world, shape, clause, atoms, procedure, outcome, widens);
+    let moves = |atoms: &[(i64, Atom<'_>)], write: &Write| sum::moves(shape, atoms, write);
     match &clause.claim {
-        Claim::Equality(atoms) if is_dense(atoms) => {
-            applies(atoms, dense::judge(world, shape, clause, atoms, procedure), false)
-        }
         Claim::Equality(atoms) => {
-            applies(atoms, sum::equality(world, shape, clause, atoms, procedure), false)
+            let outcome = match is_dense(atoms) {
+                true => dense::judge(world, shape, clause, atoms, procedure),
+                false => sum::equality(world, shape, clause, atoms, procedure),
+            };
+            and_apart(world, shape, clause, atoms, procedure, outcome, &|_, write| moves(atoms, write))
         }
         Claim::Extreme(claim) => {
+            let atoms = &claim.atoms;
             let outcome = match Extreme::of(world, shape, claim) {
                 Some(extreme) => extreme::judge(world, shape, &extreme, procedure),
-                None => dense::judge(world, shape, clause, &claim.atoms, procedure),
+                None => dense::judge(world, shape, clause, atoms, procedure),
             };
-            applies(&claim.atoms, outcome, false)
+            and_apart(world, shape, clause, atoms, procedure, outcome, &|_, write| moves(atoms, write))
         }
         Claim::AtLeast(atoms) => match Rows::of_extreme(shape, &clause.scope, &clause.conditions, atoms) {
             Some(rows) => rows.judge(world, procedure, touching),
-            None => applies(atoms, total::judge(world, shape, atoms, procedure), true),
+            None => {
+                let outcome = total::judge(world, shape, atoms, procedure);
+                let lowers =
+                    |procedure: usize, write: &Write| total::lowers(world, shape, atoms, procedure, write);
+                and_apart(world, shape, clause, atoms, procedure, outcome, &lowers)
+            }
         },
         Claim::NotTogether(facts) => fact::judge(world, shape, clause, facts, procedure),
         Claim::Row(relation, violation) => {
@@ -104,6 +110,27 @@ fn several_rows(
 
 const NO_RULE: &str =
     "No rule knows an assertion of this shape; it is kept by running the transaction in order.";
+
+/// The rule's outcome, and that of halves that come apart, if they may.
+fn and_apart<'a>(
+    world: &World<'a>,
+    shape: &Shape<'_>,
+    clause: &Clause<'a>,
+    atoms: &[(i64, Atom<'a>)],
+    procedure: usize,
+    outcome: Option<Outcome>,
+    moves: &dyn Fn(usize, &Write) -> bool,
+) -> Option<Outcome> {
+    let groups: Vec<&Group<'a>> = atoms
+        .iter()
+        .filter_map(|(_, atom)| match atom {
+            Atom::Aggregate(group) => Some(group),
+            Atom::Column(_) => None,
+        })
+        .collect();
+    let apart = apart::judge(world, shape, clause, &groups, procedure, moves);
+    combine(outcome.into_iter().chain(apart).collect())
+}
 
 fn is_dense(atoms: &[(i64, Atom<'_>)]) -> bool {
     use AggregateFunction::{Maximum, Minimum};

@@ -177,6 +177,7 @@ fn in_group(
     }
     let mut weight = weight;
     let amount = match (&write.operation, group.function) {
+        (_, Some(AggregateFunction::Count)) if !counts_all(world, group) => return None,
         (Operation::Insert { .. }, Some(AggregateFunction::Count)) => Amount::One,
         (Operation::Delete { .. }, Some(AggregateFunction::Count)) => {
             unique_part(world.table(write.table), &key)?;
@@ -222,6 +223,17 @@ fn partners_excluded(world: &World<'_>, procedure: usize, group: &Group<'_>, wri
                     other.is_insert() && excluded(world, procedure, group, relation, &effects.key_of(other))
                 })
         })
+}
+
+/// `count(*)`, or of a column that is never NULL.
+fn counts_all(world: &World<'_>, group: &Group<'_>) -> bool {
+    group.argument.is_none_or(|argument| match uncast(argument).kind {
+        ExprKind::Column { relation, column } => group
+            .tables
+            .iter()
+            .any(|(of, table)| *of == relation && world.table(*table).columns[column].not_null),
+        _ => false,
+    })
 }
 
 fn plain_argument(group: &Group<'_>, relation: RelationId) -> Option<ColumnIndex> {

@@ -175,8 +175,38 @@ fn replaced(
             return if bounded { outcome.guarded(escrow(world, table, column, write)) } else { outcome };
         }
     }
+    if let Some(mixed) = mixed(world, table, column, bound) {
+        let because = format!(
+            "{} raises or lowers {name} to a value that it never had there; on the value of the other branch it may \
+             come to stand, and nobody has checked it.",
+            world.name(mixed)
+        );
+        return match bound {
+            Bound::Other => Outcome::undecided(operation, because),
+            _ => Outcome::no(Rule::BoundAvoid, mixed, operation, because),
+        };
+    }
     let because = format!("The value of {name} that stands in the end was checked by whoever wrote it.");
     Outcome::yes(Rule::PerRecord, operation, because)
+}
+
+/// Who raises (lowers) the column where others set it, or do the opposite, so that a value may stand in the merge that
+/// stood in no branch: `greatest(x, 2)` of 3 is 3, and of the other branch's 1 it is 2. With one kind of change alone,
+/// what stands is one of the checked values. So it is where the condition is a bound: the value set was checked, and
+/// raising it above a lower bound, or lowering it to a value that was itself above one, breaks none. But only where
+/// the column is never NULL, which is not above anything and passes.
+fn mixed(world: &World<'_>, table: TableId, column: ColumnIndex, bound: Bound) -> Option<usize> {
+    let ordered = matches!(bound, Bound::Above | Bound::Below | Bound::Equal);
+    if ordered && world.table(table).columns[column].not_null {
+        return None;
+    }
+    let changes =
+        || world.writes_of(table).filter_map(|(other, write)| Some((other, write.update_of(column)?)));
+    let moved =
+        |change: &ColumnOperation| matches!(change, ColumnOperation::Max(_) | ColumnOperation::Min(_));
+    let (mover, kind) = changes().find(|(_, change)| moved(change))?;
+    let same = |change: &ColumnOperation| std::mem::discriminant(change) == std::mem::discriminant(&kind);
+    changes().any(|(_, change)| !same(&change)).then_some(mover)
 }
 
 fn escrow(world: &World<'_>, table: TableId, column: ColumnIndex, write: &Write) -> GuardDraft {

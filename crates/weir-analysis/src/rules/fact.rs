@@ -4,6 +4,9 @@
 //! only if it is true in both branches; one that somebody makes true is true in the merge only if it is in
 //! one of them. So if at most one of the facts is ever made true (but by transactions that create the whole
 //! group), a violation in the merge would be a violation in the branch in which that one is true.
+//!
+//! That is said of rows that both branches hold together. Where an update or an insert brings them together in one
+//! branch ([`super::apart`]), nobody may make a fact of them true in the other, or bring another part of them there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +14,7 @@ use weir_sql::bound::{BinaryOp, ExprKind, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk;
 
+use super::apart::{Mover, Spoken};
 use super::counterpart::{self, Counterparts};
 use super::{Outcome, assertion, record};
 use crate::assertion::{Clause, Fact, Group, Shape};
@@ -32,28 +36,33 @@ pub fn judge(
     let touching: Vec<&Write> =
         world.effects[procedure].writes.iter().filter(|write| assertion::touches(shape, write)).collect();
     let operation = assertion::operations(world, &touching);
-    let movers: Vec<Movers> = facts.iter().map(|fact| movers(world, shape, &tables, fact)).collect();
+    let movers: Vec<Movers<'_>> = facts.iter().map(|fact| movers(world, shape, &tables, fact)).collect();
     let mut assumes = BTreeSet::new();
     for moved in &movers {
         assumes.extend(moved.assumes.get(&procedure).into_iter().flatten().cloned());
     }
-    let outcome = match conflict(world, &tables, &movers, procedure) {
-        None if takes_some(world, facts, procedure) => {
-            let because = "Of several rows of a group each branch may take another one; the merge has none.";
-            Outcome::no(Rule::FactsBothWays, procedure, operation, because)
-        }
-        None => {
-            let because = "Each fact is moved in one direction only, and new groups come whole: a fact has changed \
-                           in the merge exactly if it has in a branch, and there both have.";
-            Outcome::yes(Rule::OneWayFacts, operation, because)
-        }
-        Some(with) => {
-            let because = format!(
-                "{} makes one of the facts true in one branch, this transaction the other in the other branch.",
-                world.name(with)
-            );
-            Outcome::no(Rule::FactsBothWays, with, operation, because)
-        }
+    let conflicting = conflict(world, &tables, &movers, procedure);
+    let parted = || parted(world, shape, clause, facts, &movers, procedure);
+    let outcome = if let Some(with) = conflicting {
+        let because = format!(
+            "{} makes one of the facts true in one branch, this transaction the other in the other branch.",
+            world.name(with)
+        );
+        Outcome::no(Rule::FactsBothWays, with, operation, because)
+    } else if takes_some(world, facts, procedure) {
+        let because = "Of several rows of a group each branch may take another one; the merge has none.";
+        Outcome::no(Rule::FactsBothWays, procedure, operation, because)
+    } else if let Some(with) = parted() {
+        let because = format!(
+            "What the condition compares comes together in one branch, and {} changes one half of it, or brings it, \
+             in the other, which does not see that.",
+            world.name(with)
+        );
+        Outcome::no(Rule::FactsBothWays, with, operation, because)
+    } else {
+        let because = "Each fact is moved in one direction only, and new groups come whole: a fact has changed \
+                       in the merge exactly if it has in a branch, and there both have.";
+        Outcome::yes(Rule::OneWayFacts, operation, because)
     };
     let proved = moves_together(world, facts, &movers, procedure);
     let alone = match (proved, assumes.is_empty()) {
@@ -66,8 +75,10 @@ pub fn judge(
 
 /// Who moves one fact.
 #[derive(Default)]
-struct Movers {
+struct Movers<'a> {
     to_true: BTreeSet<usize>,
+    /// The writes that do.
+    writes: Vec<Mover<'a>>,
     to_false: BTreeSet<usize>,
     assumes: BTreeMap<usize, BTreeSet<String>>,
     /// The loops and branches in which each moves it.
@@ -89,13 +100,17 @@ fn tables_of(shape: &Shape<'_>, clause: &Clause<'_>, facts: &[Fact<'_>]) -> BTre
     tables
 }
 
-fn movers(
-    world: &World<'_>,
+fn movers<'a>(
+    world: &World<'a>,
     shape: &Shape<'_>,
     tables: &BTreeMap<RelationId, TableId>,
     fact: &Fact<'_>,
-) -> Movers {
+) -> Movers<'a> {
     let mut movers = Movers::default();
+    let relations: Vec<(RelationId, TableId)> = match fact {
+        Fact::Null { place, .. } => shape.table(place.0).map(|table| (place.0, table)).into_iter().collect(),
+        Fact::Exists { group, .. } => group.tables.clone(),
+    };
     for (procedure, write) in world.writes() {
         let (makes_true, makes_false) = match fact {
             Fact::Null { place, negated } => {
@@ -122,6 +137,8 @@ fn movers(
         }
         if makes_true {
             movers.to_true.insert(procedure);
+            let moved = relations.iter().filter(|(_, table)| *table == write.table);
+            movers.writes.extend(moved.map(|&relation| Mover { procedure, relation, write }));
         }
         if makes_false {
             movers.to_false.insert(procedure);
@@ -193,8 +210,13 @@ fn comes_whole(
         world.effects[procedure]
             .writes
             .iter()
-            .any(|other| other.table == table && belong_together(world, write, other))
+            .any(|other| other.table == table && is_new(other) && belong_together(world, write, other))
     })
+}
+
+/// It inserts a row, whatever is there.
+fn is_new(write: &Write) -> bool {
+    matches!(write.operation, Operation::Insert { on_conflict: None, .. })
 }
 
 /// The key of one of two new rows is part of the other.
@@ -215,7 +237,7 @@ fn belong_together(world: &World<'_>, a: &Write, b: &Write) -> bool {
 fn conflict(
     world: &World<'_>,
     tables: &BTreeMap<RelationId, TableId>,
-    movers: &[Movers],
+    movers: &[Movers<'_>],
     procedure: usize,
 ) -> Option<usize> {
     for (own, moved) in movers.iter().enumerate() {
@@ -236,6 +258,44 @@ fn conflict(
             && !comes_whole(world, tables, procedure, write)
     });
     adds_to_group.then(|| movers.iter().flat_map(|moved| &moved.to_true).copied().next()).flatten()
+}
+
+/// What is compared comes together in one branch, and the other brings its other half, or makes a fact of it true.
+fn parted<'a>(
+    world: &World<'a>,
+    shape: &Shape<'_>,
+    clause: &Clause<'a>,
+    facts: &[Fact<'a>],
+    movers: &[Movers<'a>],
+    procedure: usize,
+) -> Option<usize> {
+    let groups: Vec<&Group<'a>> = facts
+        .iter()
+        .filter_map(|fact| match fact {
+            Fact::Exists { group, .. } => Some(group),
+            Fact::Null { .. } => None,
+        })
+        .collect();
+    let spoken = Spoken::of(shape, clause, &groups);
+    let arrivals = spoken.arrivals(world);
+    let apart = arrivals
+        .iter()
+        .flat_map(|arrival| movers.iter().flat_map(|moved| &moved.writes).map(move |mover| (arrival, mover)));
+    for (arrival, mover) in apart.filter(|(arrival, mover)| spoken.may_part(world, arrival, mover)) {
+        if arrival.procedure == procedure {
+            return Some(mover.procedure);
+        }
+        if mover.procedure == procedure {
+            return Some(arrival.procedure);
+        }
+    }
+    let joined = facts.iter().filter_map(|fact| match fact {
+        Fact::Exists { group, negated: false } if group.tables.len() > 1 => Some(Spoken::within(group)),
+        _ => None,
+    });
+    joined
+        .chain([spoken])
+        .find_map(|spoken| spoken.parted_arrivals(world, &spoken.arrivals(world), procedure))
 }
 
 /// The transaction takes rows of a group that may have others, of which the other branch may take the rest.
@@ -266,7 +326,7 @@ fn equal_columns(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnInde
 }
 
 /// Alone: it moves all of the facts, in one place, or none, and what it creates it creates whole.
-fn moves_together(world: &World<'_>, facts: &[Fact<'_>], movers: &[Movers], procedure: usize) -> bool {
+fn moves_together(world: &World<'_>, facts: &[Fact<'_>], movers: &[Movers<'_>], procedure: usize) -> bool {
     let moved = movers
         .iter()
         .filter(|moved| moved.to_true.contains(&procedure) || moved.to_false.contains(&procedure))

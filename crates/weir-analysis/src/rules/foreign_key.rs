@@ -50,6 +50,15 @@ fn cascades(write: &Write, key: &ForeignKey) -> bool {
 fn child(world: &World<'_>, key: &ForeignKey, procedure: usize, write: &Write) -> Outcome {
     let operation = describe(world, write);
     let parent = &world.table(key.parent).name;
+    if !write.is_insert()
+        && let Some(with) = world.composer(write.table, &key.columns, &|_, _| true)
+    {
+        let because = format!(
+            "Merged with what {} does, the reference may be one that neither branch has looked up in {parent}.",
+            world.name(with)
+        );
+        return Outcome { with: Some(with), ..Outcome::undecided(operation, because) };
+    }
     let remover =
         world.writes_of(key.parent).find(|(_, other)| removes_parent(other, key) && !cascades(other, key));
     let Some((with, _)) = remover else {

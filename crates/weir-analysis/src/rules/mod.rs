@@ -3,7 +3,7 @@
 //! A rule that finds nothing to say returns an assumption: it says so, and the transaction is treated as
 //! needing coordination.
 
-mod applies;
+mod apart;
 mod assertion;
 pub mod balance;
 mod bound;

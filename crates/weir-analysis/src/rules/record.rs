@@ -9,11 +9,23 @@ use weir_sql::walk::{self, conjuncts};
 use super::bound::{self, Bound};
 use super::list::{self, List};
 use super::{Outcome, combine, describe, margin};
-use crate::effects::{ColumnOperation, Operation, Term, TermId, Write};
+use crate::effects::{ColumnOperation, Operation, ReadId, Term, TermId, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::World;
 
 pub fn not_null(world: &World<'_>, table: TableId, column: ColumnIndex, procedure: usize) -> Option<Outcome> {
+    let computed = world.effects[procedure].writes.iter().find(|write| match write.update_of(column) {
+        Some(ColumnOperation::Apply(term)) if write.table == table => {
+            let Operation::Update { row, .. } = write.operation else { return false };
+            Computed { world, procedure, table, row }.unless_null(term).is_none()
+        }
+        _ => false,
+    });
+    if let Some(write) = computed {
+        let because = "It is computed of the row as it is merged; on a row that the other branch has changed it may \
+                       be NULL.";
+        return Some(Outcome::undecided(describe(world, write), because));
+    }
     of_value(world, table, column, procedure, |term| never_null(world, procedure, term))
 }
 
@@ -58,6 +70,88 @@ pub fn never_null(world: &World<'_>, procedure: usize, term: TermId) -> bool {
         Term::Sum { base, .. } => never_null(world, procedure, *base),
         Term::Field { row, column } => world.table(effects.read(*row).table).columns[*column].not_null,
         _ => false,
+    }
+}
+
+/// A value that is computed of the row, and computed again of the merged row.
+struct Computed<'w, 'a> {
+    world: &'w World<'a>,
+    procedure: usize,
+    table: TableId,
+    row: ReadId,
+}
+
+/// Functions and operators that are NULL only of a NULL.
+const STRICT: &[&str] = &[
+    "+",
+    "-",
+    "*",
+    "Divide",
+    "Modulo",
+    "Concat",
+    "abs",
+    "ceil",
+    "floor",
+    "round",
+    "left",
+    "right",
+    "lower",
+    "upper",
+    "length",
+    "cast to Text",
+];
+
+impl Computed<'_, '_> {
+    /// The captured values that it takes to be not NULL; `None` if it may be NULL of a merged row though it was not of
+    /// the branch's. Arithmetic that fails is an error there, and in a merge changes nothing (soundness S8).
+    fn unless_null(&self, term: TermId) -> Option<BTreeSet<TermId>> {
+        let terms = &self.world.effects[self.procedure].terms;
+        if terms.leaves(term).into_iter().all(|leaf| self.column(leaf).is_none()) {
+            return Some(BTreeSet::from([term]));
+        }
+        match terms.get(term) {
+            Term::Sum { base, .. } => self.unless_null(*base),
+            Term::Call { name, arguments } if STRICT.contains(&name.as_str()) => {
+                let parts: Option<Vec<_>> = arguments.iter().map(|part| self.unless_null(*part)).collect();
+                Some(parts?.into_iter().flatten().collect())
+            }
+            Term::Call { name, arguments } if name == "case" => self.case(arguments),
+            Term::Call { name, arguments } if name == "coalesce" => {
+                let certain = |term: &TermId| {
+                    never_null(self.world, self.procedure, *term)
+                        || self.column(*term).is_some() && self.unless_null(*term).is_some()
+                };
+                arguments.iter().any(certain).then(BTreeSet::new)
+            }
+            _ => {
+                let column = self.column(term)?;
+                self.world.table(self.table).columns[column].not_null.then(BTreeSet::new)
+            }
+        }
+    }
+
+    /// The arm that the branch took is taken in the merge too, or all of them take the same values to be there.
+    fn case(&self, arguments: &[TermId]) -> Option<BTreeSet<TermId>> {
+        let (last, whens) = arguments.split_last()?;
+        let arms = whens.iter().skip(1).step_by(2).chain([last]);
+        let needs: Option<Vec<BTreeSet<TermId>>> = arms.map(|arm| self.unless_null(*arm)).collect();
+        let needs = needs?;
+        let conditions = || whens.iter().step_by(2);
+        let leaves =
+            conditions().flat_map(|condition| self.world.effects[self.procedure].terms.leaves(*condition));
+        let is_settled =
+            |leaf| self.column(leaf).is_none_or(|column| self.world.is_immutable(self.table, column));
+        let same_arm = leaves.into_iter().all(is_settled);
+        let alike = needs.windows(2).all(|pair| pair[0] == pair[1]);
+        (same_arm || alike).then(|| needs.into_iter().flatten().collect())
+    }
+
+    /// The row's own column; any other value has been captured.
+    fn column(&self, term: TermId) -> Option<ColumnIndex> {
+        match self.world.effects[self.procedure].terms.get(term) {
+            Term::Field { row, column } if *row == self.row => Some(*column),
+            _ => None,
+        }
     }
 }
 
@@ -154,8 +248,8 @@ fn update(
         return outcome;
     }
     let operation = describe(world, write);
-    if updated.iter().any(|(_, operation)| adds(*operation)) {
-        let because = "No rule says whether deltas that keep the condition one by one keep it together.";
+    if updated.iter().any(|(_, operation)| depends(*operation)) {
+        let because = "No rule says whether changes that keep the condition one by one keep it together.";
         return Outcome::undecided(operation, because);
     }
     // Only assignments: the last writer's record stands if whoever writes one column writes them all.
@@ -169,10 +263,10 @@ fn update(
             );
             return Outcome::no(Rule::RecordSkew, other, operation, because);
         }
-        if mutable.iter().any(|&column| candidate.update_of(column).is_some_and(adds)) {
+        if mutable.iter().any(|&column| candidate.update_of(column).is_some_and(depends)) {
             return Outcome::undecided(
                 operation,
-                "Another transaction changes the same column by an amount.",
+                "Another transaction changes the same column in a way that depends on its value.",
             );
         }
     }
@@ -181,6 +275,7 @@ fn update(
     Outcome::yes(Rule::PerRecord, operation, because)
 }
 
-fn adds(operation: ColumnOperation) -> bool {
-    matches!(operation, ColumnOperation::Add(_) | ColumnOperation::Apply(_))
+/// What it leads to depends on what was there: on another branch's value nobody has checked it.
+fn depends(operation: ColumnOperation) -> bool {
+    !matches!(operation, ColumnOperation::Assign(_))
 }

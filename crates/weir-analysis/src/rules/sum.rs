@@ -6,7 +6,7 @@ use weir_sql::bound::{AggregateFunction, ExprKind, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::{self, uncast};
 
-use super::{Outcome, assertion, balance, claim_guard};
+use super::{Outcome, assertion, balance, claim_guard, total};
 use crate::assertion::{Atom, Clause, Group, Shape};
 use crate::effects::{ColumnOperation, Write};
 use crate::verdict::{Alone, Rule};
@@ -41,6 +41,14 @@ pub fn equality(
         return None;
     }
     let operation = assertion::operations(world, &touching);
+    if let Some(group) = may_be_null(world, atoms) {
+        let because = format!(
+            "Without rows of {} the sum is NULL, and the condition holds whatever it is compared with; coalesce(…, 0) \
+             would make it one that deltas keep.",
+            world.table(group.tables[0].1).name
+        );
+        return Some(Outcome::undecided(operation, because));
+    }
     let alone = match balance::is_balanced(world, shape, clause, atoms, procedure) {
         true => Alone::Proved,
         false => Alone::No,
@@ -64,6 +72,21 @@ pub fn equality(
         }
     }
     Some(judge.assumes.into_iter().fold(outcome, Outcome::assuming))
+}
+
+/// A sum that may have rows in one branch and none before.
+fn may_be_null<'g, 'a>(world: &World<'_>, atoms: &'g [(i64, Atom<'a>)]) -> Option<&'g Group<'a>> {
+    let groups = atoms.iter().filter_map(|(_, atom)| match atom {
+        Atom::Aggregate(group) if total::may_be_none(group) => Some(group),
+        _ => None,
+    });
+    groups.into_iter().find(|group| {
+        group.tables.iter().any(|&(relation, table)| {
+            let columns = columns_in(group, relation);
+            let selects = |write: &Write| columns.iter().any(|&column| write.update_of(column).is_some());
+            world.writes_of(table).any(|(_, write)| write.is_insert() || write.is_delete() || selects(write))
+        })
+    })
 }
 
 /// A proof by amounts takes for granted that an update or delete finds its row.
@@ -112,6 +135,22 @@ pub(super) fn touching<'a>(
         .collect()
 }
 
+/// The write changes a counter, or what a group counts.
+pub fn moves(shape: &Shape<'_>, atoms: &[(i64, Atom<'_>)], write: &Write) -> bool {
+    atoms.iter().any(|(_, atom)| match atom {
+        Atom::Column((relation, column)) => {
+            shape.table(*relation) == Some(write.table) && write.update_of(*column).is_some()
+        }
+        Atom::Aggregate(group) => group.tables.iter().any(|&(relation, table)| {
+            let updates = |column| write.update_of(column).is_some();
+            table == write.table
+                && (write.is_insert()
+                    || write.is_delete()
+                    || columns_in(group, relation).into_iter().any(updates))
+        }),
+    })
+}
+
 /// Columns of one relation that decide what a group sums.
 pub(super) fn columns_in(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnIndex> {
     let mut columns = BTreeSet::new();
@@ -123,6 +162,18 @@ pub(super) fn columns_in(group: &Group<'_>, relation: RelationId) -> BTreeSet<Co
     group.filters.iter().for_each(|filter| walk::columns(filter, &mut note));
     group.argument.iter().for_each(|argument| walk::columns(argument, &mut note));
     group.keys.iter().for_each(|key| walk::columns(key, &mut note));
+    columns
+}
+
+fn argument_columns(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnIndex> {
+    let mut columns = BTreeSet::new();
+    if let Some(argument) = group.argument {
+        walk::columns(argument, &mut |of, column| {
+            if of == relation {
+                columns.insert(column);
+            }
+        });
+    }
     columns
 }
 
@@ -250,11 +301,13 @@ impl Judge<'_, '_> {
 
     fn group(&mut self, group: &Group<'_>, write: &Write) -> Result<(), Flaw> {
         for &(relation, table) in group.tables.iter().filter(|(_, table)| *table == write.table) {
+            self.multiplied(group, relation, write)?;
             if write.is_insert() {
                 self.insert(group, table, write)?;
             }
             if write.is_delete() {
-                self.claimed(write, None)?;
+                // What is added to a row that goes is lost, but for those who have claimed it.
+                self.claimed(write, summed_column(group, relation))?;
             }
             for column in columns_in(group, relation) {
                 match write.update_of(column) {
@@ -262,6 +315,7 @@ impl Judge<'_, '_> {
                     Some(ColumnOperation::Add(delta)) if summed_column(group, relation) == Some(column) => {
                         let name = self.world.column_name(table, column);
                         self.delta(delta, &name)?;
+                        self.stays(group, relation, write, column)?;
                     }
                     Some(_) => self.claimed(write, Some(column))?,
                 }
@@ -297,6 +351,56 @@ impl Judge<'_, '_> {
         Ok(())
     }
 
+    /// A summed value counts once for each row that it is joined with: where one branch changes the value and the
+    /// other how many rows there are, the merge has what neither has counted. (§5.2 speaks of sums of deltas only.)
+    fn multiplied(&self, group: &Group<'_>, relation: RelationId, write: &Write) -> Result<(), Flaw> {
+        let world = self.world;
+        let values = group.tables.iter().flat_map(|&(of, table)| {
+            argument_columns(group, of).into_iter().map(move |column| (of, table, column))
+        });
+        for (of, table, column) in values.filter(|(_, table, column)| !world.is_immutable(*table, *column)) {
+            let many = |other: TableId| {
+                !world.table(table).foreign_keys.iter().any(|key| key.parent == other)
+                    && (world.inserters(other).next().is_some() || world.deleters(other).next().is_some())
+            };
+            let counted = of != relation && many(write.table) && (write.is_insert() || write.is_delete());
+            let changed = of == relation
+                && write.update_of(column).is_some()
+                && group.tables.iter().any(|&(other, joined)| other != of && many(joined));
+            if counted || changed {
+                let name = world.column_name(table, column);
+                return self.flaw(
+                    Rule::SumJoinApart,
+                    format!(
+                        "{name} counts once for each row that it is joined with. One branch changes it and another \
+                         how many there are."
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// An amount that is added to a row counts in the merge only if the row does: nobody takes it away, or to another
+    /// group, or whoever adds to it has claimed it too.
+    fn stays(
+        &mut self,
+        group: &Group<'_>,
+        relation: RelationId,
+        write: &Write,
+        summed: ColumnIndex,
+    ) -> Result<(), Flaw> {
+        let others: Vec<ColumnIndex> =
+            columns_in(group, relation).into_iter().filter(|&column| column != summed).collect();
+        let takes = |other: &Write| {
+            other.is_delete() || others.iter().any(|&column| other.update_of(column).is_some())
+        };
+        match self.world.writes_of(write.table).any(|(_, other)| takes(other)) {
+            true => self.claimed(write, Some(summed)),
+            false => Ok(()),
+        }
+    }
+
     /// A row of one table is never new in one branch while its partner is new in the other.
     fn stays_together(&self, table: TableId, other: TableId) -> bool {
         let refers = |from: TableId, to: TableId| {
@@ -322,10 +426,15 @@ impl Judge<'_, '_> {
             self.use_claim(covering);
             return Ok(());
         }
-        let because = match column {
+        let because = match column.filter(|_| !write.is_delete()) {
             None => format!(
                 "Two branches take the same row of {table}: it goes once in the merge, what each adds elsewhere \
                  counts twice."
+            ),
+            Some(column) if matches!(write.update_of(column), Some(ColumnOperation::Add(_))) => format!(
+                "The row of which it changes {} may be taken in the other branch: then the change is lost, and what \
+                 balanced it is not.",
+                self.world.column_name(write.table, column)
             ),
             Some(column) => format!(
                 "Two branches set {} of the same row: it counts once in the merge, what each adds elsewhere \

@@ -25,15 +25,13 @@ pub fn judge(
         return None;
     }
     let operation = assertion::operations(world, &touching);
-    let narrows = touching.iter().any(|write| {
-        atoms.iter().any(|(weight, atom)| may_lower(world, shape, procedure, *weight, atom, write))
-    });
+    let narrows = touching.iter().any(|write| lowers(world, shape, atoms, procedure, write));
     if narrows {
         let because = "Each branch uses up what is left of the margin; together they use more than there is.";
         return Some(Outcome::no(Rule::MarginUsed, procedure, operation, because).alone(Alone::No));
     }
     let begins = touching.iter().any(|write| begins(shape, atoms, write));
-    if begins && let Some(with) = may_be_none(world, shape, atoms) {
+    if begins && let Some(with) = may_begin(world, shape, atoms) {
         let because = "A sum over no rows is NULL and breaks nothing; beside the first row it might. With \
                        coalesce(…, 0) it would be a number from the beginning.";
         return Some(Outcome { with: Some(with), ..Outcome::undecided(operation, because) });
@@ -47,31 +45,31 @@ pub fn judge(
 fn begins(shape: &Shape<'_>, atoms: &[(i64, Atom<'_>)], write: &Write) -> bool {
     atoms.iter().any(|(_, atom)| match atom {
         Atom::Column((relation, _)) => write.is_insert() && shape.table(*relation) == Some(write.table),
-        Atom::Aggregate(group) => is_null_if_none(group) && moves(group, write, Write::is_insert),
+        Atom::Aggregate(group) => may_be_none(group) && moves(group, write, Write::is_insert),
     })
 }
 
 /// Somebody takes rows of a sum away that is NULL without any, or changes what it is compared with.
-fn may_be_none(world: &World<'_>, shape: &Shape<'_>, atoms: &[(i64, Atom<'_>)]) -> Option<usize> {
+fn may_begin(world: &World<'_>, shape: &Shape<'_>, atoms: &[(i64, Atom<'_>)]) -> Option<usize> {
     let changes = |atom: &Atom<'_>, write: &Write| match atom {
         Atom::Column((relation, column)) => {
             shape.table(*relation) == Some(write.table) && write.update_of(*column).is_some()
         }
-        Atom::Aggregate(group) if is_null_if_none(group) && atoms.len() == 1 => {
+        Atom::Aggregate(group) if may_be_none(group) && atoms.len() == 1 => {
             moves(group, write, Write::is_delete)
         }
         Atom::Aggregate(group) => group.tables.iter().any(|(_, table)| *table == write.table),
     };
-    if !atoms.iter().any(|(_, atom)| matches!(atom, Atom::Aggregate(group) if is_null_if_none(group))) {
+    if !atoms.iter().any(|(_, atom)| matches!(atom, Atom::Aggregate(group) if may_be_none(group))) {
         return None;
     }
     let mut found = world.writes().filter(|(_, write)| atoms.iter().any(|(_, atom)| changes(atom, write)));
     found.next().map(|(procedure, _)| procedure)
 }
 
-/// An aggregate without coalesce around it.
-pub(super) fn is_null_if_none(group: &Group<'_>) -> bool {
-    group.function != Some(AggregateFunction::Count) && !group.zero_if_none
+/// Without rows nothing is compared with it: an aggregate without coalesce around it, or a group of GROUP BY.
+pub(super) fn may_be_none(group: &Group<'_>) -> bool {
+    group.function != Some(AggregateFunction::Count) && !group.zero_if_none || !group.keys.is_empty()
 }
 
 /// It makes a row part of the group, or takes one out of it, by existence or by the columns that select.
@@ -82,6 +80,17 @@ fn moves(group: &Group<'_>, write: &Write, existence: impl Fn(&Write) -> bool) -
         selecting.retain(|column| Some(*column) != summed);
         existence(write) || selecting.iter().any(|column| write.update_of(*column).is_some())
     })
+}
+
+/// The write may use up the margin.
+pub fn lowers(
+    world: &World<'_>,
+    shape: &Shape<'_>,
+    atoms: &[(i64, Atom<'_>)],
+    procedure: usize,
+    write: &Write,
+) -> bool {
+    atoms.iter().any(|(weight, atom)| may_lower(world, shape, procedure, *weight, atom, write))
 }
 
 fn may_lower(

@@ -1,14 +1,16 @@
 //! Uniqueness: choose a specific value, choose some value, count one up, take one.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use weir_sql::bound::{Expr, ExprKind};
 use weir_sql::catalog::{ColumnIndex, TableId};
 
 use super::{GuardDraft, Outcome, claim_guard, combine, describe, sequence_guard, settled};
-use crate::effects::{ColumnOperation, Term, Write};
+use crate::effects::{ColumnOperation, Operation, Term, Write};
 use crate::invariant::{InvariantKind, column_list, columns_of_all};
 use crate::plan::GuardKind;
 use crate::verdict::{Alone, Rule};
-use crate::world::{KeySource, World};
+use crate::world::{ClaimedRow, Counter, KeySource, World, is_positive};
 
 pub fn judge(
     world: &World<'_>,
@@ -23,6 +25,7 @@ pub fn judge(
     };
     // A change can bring a row under a partial index's condition.
     let conditions = columns_of_all(predicate);
+    let watched: Vec<ColumnIndex> = columns.iter().chain(&conditions).copied().collect();
     let mut outcomes = Vec::new();
     for write in &world.effects[procedure].writes {
         if write.table != table {
@@ -40,11 +43,10 @@ pub fn judge(
             let because = "Removing rows cannot introduce a duplicate.";
             outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
         }
-        let watched = columns.iter().chain(&conditions);
         if !goes(world, predicate, procedure, write)
-            && watched.copied().any(|column| write.update_of(column).is_some())
+            && watched.iter().any(|&column| write.update_of(column).is_some())
         {
-            outcomes.push(update(world, columns, procedure, write));
+            outcomes.push(update(world, columns, &watched, predicate, procedure, write));
         }
     }
     combine(outcomes)
@@ -127,7 +129,13 @@ fn insert(
                 None => outcome,
             }
         }
-        KeySource::Counted(counter) => counted(world, operation, &names, &counter, procedure),
+        KeySource::Counted(counter) => match disturber(world, write.table, columns, &counter) {
+            Some((other, because)) => Outcome::no(Rule::UniqueChosen, other, operation, because),
+            None => counted(world, operation, &names, &counter, procedure),
+        },
+        KeySource::Taken(claim) if !takes_as_all(world, write, columns, &claim) => {
+            chosen(world, columns, procedure, write, operation)
+        }
         KeySource::Taken(claim) => {
             let taken = &world.table(claim.table).name;
             let because = format!("{names} is that of a row of {taken} which it takes; nobody else has it.");
@@ -135,7 +143,9 @@ fn insert(
                 .assuming(format!("the claim on the row of {taken}"))
                 .relying_on(claim_guard(world, &claim))
         }
-        KeySource::Upsert if kind == InvariantKind::PrimaryKey => {
+        KeySource::Upsert
+            if kind == InvariantKind::PrimaryKey && !is_inserted(world, write.table, columns) =>
+        {
             let because = "Two upserts of one key are operations on one row: there is nothing to collide.";
             Outcome::yes(Rule::UniqueUpsert, operation, because).proved()
         }
@@ -143,12 +153,71 @@ fn insert(
     }
 }
 
+/// Whoever brings a key of the kind takes such a row for it, at the same place in the key: else the claims do not meet.
+fn takes_as_all(world: &World<'_>, write: &Write, columns: &[ColumnIndex], claim: &ClaimedRow) -> bool {
+    let own = places(write, columns, claim);
+    inserts(world, write.table).all(|(other, insert)| match world.key_source(other, insert, columns) {
+        KeySource::Generated => true,
+        KeySource::Taken(theirs) => {
+            let places = places(insert, columns, &theirs);
+            theirs.table == claim.table
+                && places.keys().eq(own.keys())
+                && places.iter().all(|(column, at)| !at.is_disjoint(&own[column]))
+        }
+        KeySource::Upsert | KeySource::Counted(_) | KeySource::Chosen => false,
+    })
+}
+
+/// Where in the new key each column of the claimed row's key stands.
+fn places(
+    write: &Write,
+    columns: &[ColumnIndex],
+    claim: &ClaimedRow,
+) -> BTreeMap<ColumnIndex, BTreeSet<ColumnIndex>> {
+    let Operation::Insert { values, .. } = &write.operation else { return BTreeMap::new() };
+    let of = |term| columns.iter().copied().filter(move |&column| values[column] == term).collect();
+    claim.key.iter().map(|&(column, term)| (column, of(term))).collect()
+}
+
+fn inserts<'w, 'a>(world: &'w World<'a>, table: TableId) -> impl Iterator<Item = (usize, &'a Write)> + 'w {
+    world.writes_of(table).filter(|(_, write)| write.is_insert())
+}
+
+/// Somebody who brings a number that the counter has not given, or sets the counter.
+fn disturber(
+    world: &World<'_>,
+    table: TableId,
+    columns: &[ColumnIndex],
+    counter: &Counter,
+) -> Option<(usize, String)> {
+    let names = column_list(world.table(table), columns);
+    let from = world.column_name(counter.table, counter.column);
+    let brings = inserts(world, table).find(|(other, insert)| {
+        !matches!(world.key_source(*other, insert, columns), KeySource::Counted(_) | KeySource::Generated)
+    });
+    if let Some((other, _)) = brings {
+        let because = format!(
+            "{} chooses {names} itself: in the other branch it may choose the number that {from} hands out here.",
+            world.name(other)
+        );
+        return Some((other, because));
+    }
+    let sets = world.writes_of(counter.table).find(|(other, write)| match write.update_of(counter.column) {
+        None => false,
+        Some(ColumnOperation::Add(delta)) => !is_positive(world.effects[*other].terms.sign(delta)),
+        Some(_) => true,
+    });
+    let (other, _) = sets.filter(|_| counter.adds)?;
+    let because = format!("{} may set {from} back: then it hands out a number twice.", world.name(other));
+    Some((other, because))
+}
+
 /// The number comes from the transaction's own counter. Whatever hands it out once is enough.
 fn counted(
     world: &World<'_>,
     operation: String,
     names: &str,
-    counter: &crate::world::Counter,
+    counter: &Counter,
     procedure: usize,
 ) -> Outcome {
     let from = world.column_name(counter.table, counter.column);
@@ -186,7 +255,15 @@ fn chosen(
     })
 }
 
-fn update(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, write: &Write) -> Outcome {
+/// `watched`: the key's columns, and those of a partial index's condition.
+fn update(
+    world: &World<'_>,
+    columns: &[ColumnIndex],
+    watched: &[ColumnIndex],
+    predicate: &Option<Expr>,
+    procedure: usize,
+    write: &Write,
+) -> Outcome {
     let terms = &world.effects[procedure].terms;
     let generated = columns.iter().any(|&column| match write.update_of(column) {
         Some(ColumnOperation::Assign(term)) => matches!(terms.get(term), Term::Generated(_)),
@@ -199,6 +276,14 @@ fn update(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, write: &
     if generated {
         let because = "The database chooses some value: shards draw from disjoint shares.";
         return Outcome::yes(Rule::UniqueGenerated, describe(world, write), because).alone(Alone::Checked);
+    }
+    let stays = |other: usize, write: &Write| !goes(world, predicate, other, write);
+    if let Some(with) = world.composer(write.table, watched, &stays) {
+        let because = format!(
+            "Merged with what {} does, the key may be one that neither branch has seen, nor claimed.",
+            world.name(with)
+        );
+        return Outcome { with: Some(with), ..Outcome::undecided(describe(world, write), because) };
     }
     chosen(world, columns, procedure, write, describe(world, write))
 }
@@ -215,6 +300,13 @@ fn becomes_null(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, wr
 
 fn nulls_are_equal(world: &World<'_>, table: TableId, columns: &[ColumnIndex]) -> bool {
     world.table(table).unique_keys.iter().any(|key| key.nulls_not_distinct && key.columns == columns)
+}
+
+/// Somebody inserts a chosen key without ON CONFLICT: beside an upsert of the same key that is a second row.
+fn is_inserted(world: &World<'_>, table: TableId, columns: &[ColumnIndex]) -> bool {
+    world.writes_of(table).any(|(procedure, write)| {
+        write.is_insert() && matches!(world.key_source(procedure, write, columns), KeySource::Chosen)
+    })
 }
 
 /// Another procedure that chooses the value itself.

@@ -148,7 +148,7 @@ impl<'l> Pairs<'l> {
         let mut constants = setting.constants.clone();
         constants.extend(literals::of_procedure(&self.lab.application, setting.left));
         constants.extend(literals::of_procedure(&self.lab.application, setting.right));
-        calls(self.lab, procedure, state, &constants, calls_max)
+        calls(self.lab, procedure, state, &constants, (calls_max, false))
     }
 
     /// All pairs of one call each from one state, early arguments first.

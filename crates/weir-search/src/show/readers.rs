@@ -234,7 +234,8 @@ fn forked(pairs: &mut Pairs<'_>, anomaly: &Anomaly, second: usize, share: u64) -
     let mut found: Option<(State, Invocation, Invocation, Invocation)> = None;
     pairs.each(&setting, share, &mut |_, pair| {
         let mut steps = 0;
-        let readers = calls(lab, anomaly.transaction, pair.initial, &setting.constants, READER_CALLS_MAX);
+        let limits = (READER_CALLS_MAX, false);
+        let readers = calls(lab, anomaly.transaction, pair.initial, &setting.constants, limits);
         let flow = match fork(lab, anomaly, pair, &readers[..readers.len().min(READER_CALLS_MAX)], &mut steps)
         {
             Some(fork) => {

@@ -1,5 +1,7 @@
 //! Cases for rules that random applications seldom reach.
 
+use super::support::with_procedures;
+
 const SALES: &str = "
     CREATE TABLE sale (id integer PRIMARY KEY, top integer NOT NULL DEFAULT 0);
     CREATE TABLE bid (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, sale integer NOT NULL,
@@ -14,6 +16,22 @@ const PARTS: &[(&str, &str, &[&str])] = &[
         "CREATE TABLE item (id integer PRIMARY KEY); CREATE TABLE old_item (id integer PRIMARY KEY);",
         &["SELECT id INTO STRICT x FROM item WHERE id = p FOR UPDATE; DELETE FROM item WHERE id = x;
            INSERT INTO old_item (id) VALUES (x);"],
+    ),
+    (
+        "a counterpart is taken away",
+        "CREATE TABLE team (id integer PRIMARY KEY);
+         CREATE TABLE member (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, team integer NOT NULL);
+         CREATE ASSERTION in_a_team CHECK (NOT EXISTS (SELECT 1 FROM member WHERE NOT EXISTS (
+             SELECT 1 FROM team WHERE team.id = member.team)));",
+        &["INSERT INTO member (team) VALUES (p);", "DELETE FROM team WHERE id = p;"],
+    ),
+    (
+        "a row is taken twice",
+        "CREATE TABLE owner (id integer PRIMARY KEY, n integer NOT NULL DEFAULT 0);
+         CREATE TABLE item (id integer PRIMARY KEY, owner integer NOT NULL REFERENCES owner (id));
+         CREATE ASSERTION counted CHECK (NOT EXISTS (SELECT 1 FROM owner
+             WHERE n <> (SELECT count(*) FROM item WHERE item.owner = owner.id)));",
+        &["DELETE FROM item WHERE id = q; UPDATE owner SET n = n - 1 WHERE id = p;"],
     ),
     (
         "two columns against each other",
@@ -77,13 +95,5 @@ const PARTS: &[(&str, &str, &[&str])] = &[
 
 /// Name and SQL.
 pub fn cases() -> impl Iterator<Item = (String, String)> {
-    PARTS.iter().map(|(name, schema, bodies)| {
-        let procedures = bodies.iter().enumerate().map(|(at, body)| {
-            format!(
-                "CREATE PROCEDURE t{at}(IN p integer, IN q integer, IN m integer) LANGUAGE plpgsql AS $$\n\
-                 DECLARE x integer; y integer;\nBEGIN {body} END $$;\n"
-            )
-        });
-        ((*name).to_owned(), format!("{schema}\n{}", procedures.collect::<String>()))
-    })
+    PARTS.iter().map(|(name, schema, bodies)| ((*name).to_owned(), with_procedures(schema, bodies)))
 }

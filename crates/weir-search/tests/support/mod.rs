@@ -28,6 +28,18 @@ pub fn application(files: &[(String, String)]) -> Application {
     }
 }
 
+/// A schema, and procedures of parameters `p`, `q` and `m`, and locals `x` and `y`.
+#[allow(dead_code)]
+pub fn with_procedures(schema: &str, bodies: &[&str]) -> String {
+    let procedures = bodies.iter().enumerate().map(|(at, body)| {
+        format!(
+            "CREATE PROCEDURE t{at}(IN p integer, IN q integer, IN m integer) LANGUAGE plpgsql AS $$\n\
+             DECLARE x integer; y integer;\nBEGIN {body} END $$;\n"
+        )
+    });
+    format!("{schema}\n{}", procedures.collect::<String>())
+}
+
 #[track_caller]
 #[allow(dead_code)]
 pub fn example(name: &str) -> Application {
