@@ -244,6 +244,22 @@ fn findings_are_shown_with_values() {
     assert_eq!(text.matches("in order:").count(), 2, "{text}");
 }
 
+/// One call that breaks an assertion by itself is a finding, and a cell of the report.
+#[test]
+fn calls_that_break_an_assertion_alone() {
+    let chat = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/applications/chat");
+    let document = json(&chat, &["--format", "json"]);
+    let findings = document["findings"].as_array().unwrap();
+    let found: Vec<&Value> = findings.iter().filter(|one| one["id"] == "WEIR-V04").collect();
+    let transactions: Vec<&Value> = found.iter().map(|one| &one["transaction"]).collect();
+    assert_eq!(transactions, ["create_room", "ban"]);
+    let message = found[1]["message"].as_str().unwrap();
+    assert!(message.contains("For example, before: ") && message.contains("call: ban(1, 1, "), "{message}");
+    assert_eq!(analyze(&chat, &["--fail-on", "breaks-alone"]).status.code(), Some(1));
+    let page = String::from_utf8_lossy(&analyze(&chat, &["--format", "html"]).stdout).into_owned();
+    assert!(page.contains("are broken by one call alone"));
+}
+
 #[test]
 fn a_schema_alone_says_so() {
     let directory = Directory::with("alone", &[("schema.sql", SCHEMA)]);

@@ -113,7 +113,7 @@ function showDetail(invariant, transaction) {
   close.setAttribute("aria-label", "Close");
   const state = transaction ? standing(row, at) : null;
   const title = make("h3", "", transaction ? make("span", "", transaction, make("span", "soft", " × ")) : "", goTo(row, null));
-  const badge = state === null ? null : make("span", "badge " + ["", "good", "warn", "bad", "bad"][state], STANDINGS[state]);
+  const badge = state === null ? null : make("span", "badge " + ["", "good", "warn", "bad", "bad", "bad"][state], STANDINGS[state]);
   detail.replaceChildren(close, title, badge ?? "", ...(transaction ? verdictParts(row, at) : invariantParts(row)));
   detail.hidden = false;
   detail.scrollTop = 0;

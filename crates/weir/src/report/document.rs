@@ -25,6 +25,8 @@ pub enum Standing {
     Ordered = 3,
     /// Nothing decides it, so it runs in order.
     Undecided = 4,
+    /// One call alone breaks it, whatever the mechanism.
+    BrokenAlone = 5,
 }
 
 pub struct Document<'a> {
@@ -113,6 +115,9 @@ impl<'a> Document<'a> {
     pub fn standing(&self, verdict: &Value) -> Standing {
         if verdict["rule"] == "untouched" {
             return Standing::Untouched;
+        }
+        if verdict["alone_witness"].is_object() {
+            return Standing::BrokenAlone;
         }
         if verdict["confluent"] == true {
             return Standing::Confluent;

@@ -4,9 +4,9 @@
 const COLUMNS_MAX = 40; // with more transactions a row lists those that touch it
 const OPEN_MAX = 400; // with more rows the tables are folded at first
 const CHUNK = 120;
-const STANDINGS = ["not touched", "confluent", "needs a guard", "needs an order", "undecided, runs in order"];
-const SHORT = ["", "confluent", "guarded", "in order", "undecided"];
-const WANTED = { touched: (s) => s > 0, confluent: (s) => s === 1, guard: (s) => s === 2, order: (s) => s > 2, undecided: (s) => s === 4 };
+const STANDINGS = ["not touched", "confluent", "needs a guard", "needs an order", "undecided, runs in order", "broken by one call alone"];
+const SHORT = ["", "confluent", "guarded", "in order", "undecided", "broken"];
+const WANTED = { touched: (s) => s > 0, confluent: (s) => s === 1, guard: (s) => s === 2, order: (s) => s === 3 || s === 4, undecided: (s) => s === 4, broken: (s) => s === 5 };
 const KINDS = { primary_key: 0, unique: 1, exclude: 2, foreign_key: 3, check: 4, domain: 5, sequence: 6, index: 7, not_null: 8 };
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -36,7 +36,7 @@ function make(tag, className, ...children) {
 function glyph(verdict) {
   if (!verdict) return "·";
   const guard = verdict[GUARDS].length ? string(verdict[GUARDS][0][0]).replace("shared ", "") : "";
-  return ["·", "✓", guard.charAt(0).toUpperCase() || "G", "O", "?"][verdict[STANDING]];
+  return ["·", "✓", guard.charAt(0).toUpperCase() || "G", "O", "?", "!"][verdict[STANDING]];
 }
 
 // Which columns and rows the filter leaves.
@@ -165,7 +165,7 @@ function listed(item, view) {
       }
     }
     const count = (state) => [...worst.values()].filter((one) => one === state).length;
-    return [1, 2, 3, 4].filter(count).map((state) => make("span", "tally s" + state, count(state) + " " + SHORT[state]));
+    return [1, 2, 3, 4, 5].filter(count).map((state) => make("span", "tally s" + state, count(state) + " " + SHORT[state]));
   }
   const touching = [...verdictsOf[item.row].values()].filter((one) => shown.has(one[TRANSACTION]) && (!view.wanted || view.wanted(one[STANDING])));
   touching.sort((a, b) => b[STANDING] - a[STANDING] || a[TRANSACTION] - b[TRANSACTION]);

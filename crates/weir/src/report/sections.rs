@@ -60,7 +60,7 @@ pub fn header(title: &str, document: &Document<'_>, run: Option<&RunReport>) -> 
 
 /// Counts of pairs, of what the plan does about them, and of what nobody declared.
 fn analysis_tiles(document: &Document<'_>, tile: &mut dyn FnMut(&str, String, String)) {
-    let mut pairs = [0usize; 5];
+    let mut pairs = [0usize; 6];
     for verdict in list(document.value, "verdicts") {
         pairs[document.standing(verdict) as usize] += 1;
     }
@@ -75,6 +75,11 @@ fn analysis_tiles(document: &Document<'_>, tile: &mut dyn FnMut(&str, String, St
     let class = if count(Standing::Guarded) > 0 { "warn" } else { "" };
     tile(class, grouped(count(Standing::Guarded) as u64), "are kept by a guard".to_owned());
     tile(if ordered > 0 { "bad" } else { "" }, grouped(ordered as u64), "need an order".to_owned());
+    let broken = count(Standing::BrokenAlone);
+    if broken > 0 {
+        let what = if broken == 1 { "is" } else { "are" };
+        tile("bad", grouped(broken as u64), format!("{what} broken by one call alone"));
+    }
     let anomalies: usize =
         document.transactions.iter().map(|transaction| list(transaction, "anomalies").len()).sum();
     let what = if anomalies == 1 { "anomaly" } else { "anomalies" };
@@ -173,7 +178,7 @@ pub fn bar(document: &Document<'_>, sections: &[(&str, &str)]) -> String {
          <select name=\"verdict\" aria-label=\"Verdict\"><option value=\"\">all verdicts</option>\
          <option value=\"touched\">what touches</option><option value=\"confluent\">confluent</option>\
          <option value=\"guard\">needs a guard</option><option value=\"order\">needs an order</option>\
-         <option value=\"undecided\">undecided</option></select>\n\
+         <option value=\"undecided\">undecided</option><option value=\"broken\">broken by one call</option></select>\n\
          <label><input type=\"checkbox\" name=\"costly\" value=\"1\"> only costly</label>\n\
          <button type=\"reset\">Clear</button>\n</form></div>\n",
         options(document.transactions, "name"),
@@ -195,6 +200,7 @@ pub fn matrix(document: &Document<'_>) -> String {
          <span><i class=\"cell s2\">C</i>a guard keeps it: <b>C</b>laim, <b>S</b>equence, <b>E</b>scrow</span>\
          <span><i class=\"cell s3\">O</i>only order keeps it</span>\
          <span><i class=\"cell s4\">?</i>undecided, so it runs in order</span>\
+         <span><i class=\"cell s5\">!</i>one call alone breaks it</span>\
          <span><i class=\"cell s0\">·</i>not touched</span></div>\n\
          <div class=\"matrix\" id=\"grid\" tabindex=\"-1\"><p class=\"soft\">The matrix needs the page's script; all the rest \
          does not.</p></div>\n</section>\n"
