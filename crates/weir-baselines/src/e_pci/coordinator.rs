@@ -1,0 +1,303 @@
+//! The client's side of E-PCI: picks deciders and read timestamps.
+
+use std::sync::Arc;
+
+use weir_txn::clock::HybridClock;
+use weir_txn::flights::Flights;
+use weir_txn::items::{Done, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, shard_of};
+use weir_txn::machine::{self, Orders};
+use weir_txn::ramp::{ShardId, TxnId};
+
+use super::{Progress, Reply, Request};
+use crate::RESEND_MS;
+use crate::random::Random;
+
+#[derive(Debug)]
+pub struct Coordinator {
+    id: u16,
+    shards: ShardId,
+    clock: HybridClock,
+    random: Random,
+    writes: Flights<Put>,
+    reads: Flights<Get>,
+}
+
+#[derive(Debug)]
+struct Put {
+    tag: u64,
+    parts: Vec<PutPart>,
+    participants: Arc<[ShardId]>,
+    decider: ShardId,
+    /// Of the read before it, until its client is answered.
+    read: ReadSet,
+    read_rounds: u32,
+    sent_ms: u64,
+}
+
+#[derive(Debug)]
+struct PutPart {
+    shard: ShardId,
+    writes: Arc<[(Key, Write)]>,
+    answered: bool,
+}
+
+#[derive(Debug)]
+struct Get {
+    tag: u64,
+    at: u64,
+    ranges: Arc<[KeyRange]>,
+    parts: Vec<GetPart>,
+    read: ReadSet,
+    writes: Vec<(Key, Write)>,
+    rounds: u32,
+    checked: bool,
+    sent_ms: u64,
+}
+
+#[derive(Debug)]
+struct GetPart {
+    shard: ShardId,
+    keys: Arc<[Key]>,
+    slots: Vec<u32>,
+    answered: bool,
+}
+
+type Out = Orders<Request, Done>;
+
+impl Coordinator {
+    pub fn new(id: u16, shards: ShardId, seed: u64) -> Coordinator {
+        assert!(shards > 0, "a cluster has shards");
+        Coordinator {
+            id,
+            shards,
+            clock: HybridClock::new(id),
+            random: Random::new(seed ^ (u64::from(id) << 48)),
+            writes: Flights::from(0),
+            reads: Flights::from(0),
+        }
+    }
+
+    fn begin_write(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        writes: Vec<(Key, Write)>,
+        earlier: (ReadSet, u32),
+        out: &mut Out,
+    ) {
+        let mut by_shard: Vec<(ShardId, Vec<(Key, Write)>)> = Vec::new();
+        for (key, write) in writes {
+            let shard = shard_of(&key, self.shards);
+            match by_shard.iter_mut().find(|(one, _)| *one == shard) {
+                Some((_, writes)) => writes.push((key, write)),
+                None => by_shard.push((shard, vec![(key, write)])),
+            }
+        }
+        let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
+        let decider = participants[self.random.below(participants.len() as u64) as usize];
+        let part = |(shard, writes): (_, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };
+        let parts = by_shard.into_iter().map(part).collect();
+        let (read, read_rounds) = earlier;
+        let put = Put { tag, parts, participants, decider, read, read_rounds, sent_ms: now_ms };
+        put.send(TxnId { coordinator: self.id, sequence: self.writes.next() }, &mut out.sends);
+        self.writes.begin(put);
+    }
+
+    fn on_decided(&mut self, stamp: Stamp, out: &mut Out) {
+        self.clock.observe_clock(stamp.clock);
+        let Some(put) = self.writes.get_mut(stamp.txn.sequence) else { return };
+        let decider = put.decider;
+        if !put.answer(decider) {
+            return;
+        }
+        let rounds = (put.read_rounds, if put.parts.len() == 1 { 1 } else { 2 });
+        let read = std::mem::take(&mut put.read);
+        out.done.push((put.tag, Done::Committed { read, stamp: Some(stamp), rounds }));
+        self.end_if_over(stamp.txn.sequence);
+    }
+
+    fn on_committed(&mut self, txn: TxnId, shard: ShardId) {
+        let Some(put) = self.writes.get_mut(txn.sequence) else { return };
+        put.answer(shard);
+        self.end_if_over(txn.sequence);
+    }
+
+    fn end_if_over(&mut self, sequence: u64) {
+        let over = |put: &mut Put| put.parts.iter().all(|part| part.answered);
+        if self.writes.get_mut(sequence).is_some_and(over) {
+            self.writes.end(sequence);
+        }
+    }
+
+    /// `rounds`: of attempts that came too late.
+    fn begin_read(&mut self, now_ms: u64, tag: u64, transaction: Transaction, rounds: u32, out: &mut Out) {
+        let Transaction { reads, ranges, writes } = transaction;
+        let mut by_shard: Vec<(ShardId, Vec<Key>, Vec<u32>)> = Vec::new();
+        if !ranges.is_empty() {
+            by_shard.extend((0..self.shards).map(|shard| (shard, Vec::new(), Vec::new())));
+        }
+        for (slot, key) in reads.into_iter().enumerate() {
+            let shard = shard_of(&key, self.shards);
+            let at = by_shard.iter().position(|(one, ..)| *one == shard).unwrap_or_else(|| {
+                by_shard.push((shard, Vec::new(), Vec::new()));
+                by_shard.len() - 1
+            });
+            by_shard[at].1.push(key);
+            by_shard[at].2.push(slot as u32);
+        }
+        let nothing = ItemRead { value: None, stamp: Stamp::NONE };
+        let slots = by_shard.iter().map(|(_, keys, _)| keys.len()).sum();
+        let read = ReadSet { items: vec![nothing; slots], ranges: vec![Vec::new(); ranges.len()] };
+        let part = |(shard, keys, slots): (_, Vec<_>, _)| GetPart {
+            shard,
+            keys: keys.into(),
+            slots,
+            answered: false,
+        };
+        let get = Get {
+            tag,
+            // Above every commit that this coordinator has heard of.
+            at: self.clock.tick(now_ms).clock,
+            ranges: ranges.into(),
+            parts: by_shard.into_iter().map(part).collect(),
+            read,
+            writes,
+            rounds: rounds + 1,
+            checked: false,
+            sent_ms: now_ms,
+        };
+        get.send(self.reads.next(), &mut out.sends);
+        self.reads.begin(get);
+    }
+
+    fn on_got(&mut self, now_ms: u64, read: u64, got: Got, out: &mut Out) {
+        let Some(get) = self.reads.get_mut(read) else { return };
+        let Some(part) = get.parts.iter_mut().find(|part| part.shard == got.shard && !part.answered) else {
+            return;
+        };
+        part.answered = true;
+        get.checked |= got.checked;
+        for (slot, item) in part.slots.iter().zip(got.items) {
+            get.read.items[*slot as usize] = item;
+        }
+        for (entries, answered) in get.read.ranges.iter_mut().zip(got.ranges) {
+            entries.extend(answered);
+        }
+        if get.parts.iter().any(|part| !part.answered) {
+            return;
+        }
+        let mut get = self.reads.end(read).expect("it is under way");
+        for entries in &mut get.read.ranges {
+            entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        }
+        let rounds = get.rounds + u32::from(get.checked);
+        if get.writes.is_empty() {
+            out.done.push((get.tag, Done::Committed { read: get.read, stamp: None, rounds: (rounds, 0) }));
+        } else {
+            self.begin_write(now_ms, get.tag, get.writes, (get.read, rounds), out);
+        }
+    }
+
+    fn on_too_old(&mut self, now_ms: u64, read: u64, clock: u64, out: &mut Out) {
+        self.clock.observe_clock(clock);
+        let Some(get) = self.reads.end(read) else { return };
+        let mut reads = vec![Key::empty(); get.read.items.len()];
+        for part in &get.parts {
+            for (slot, key) in part.slots.iter().zip(part.keys.iter()) {
+                reads[*slot as usize] = key.clone();
+            }
+        }
+        let transaction = Transaction { reads, ranges: get.ranges.to_vec(), writes: get.writes };
+        self.begin_read(now_ms, get.tag, transaction, get.rounds + u32::from(get.checked), out);
+    }
+}
+
+struct Got {
+    shard: ShardId,
+    checked: bool,
+    items: Vec<ItemRead>,
+    ranges: Vec<Vec<(Key, ItemRead)>>,
+}
+
+impl Put {
+    /// Notes an answer; false if it has come before.
+    fn answer(&mut self, shard: ShardId) -> bool {
+        let part = self.parts.iter_mut().find(|part| part.shard == shard && !part.answered);
+        part.map(|part| part.answered = true).is_some()
+    }
+
+    /// Sends (again) what is not answered. Whoever has prepared votes again, and whoever decides tells again.
+    fn send(&self, txn: TxnId, out: &mut Vec<(ShardId, Request)>) {
+        for PutPart { shard, writes, .. } in self.parts.iter().filter(|part| !part.answered) {
+            let (writes, participants) = (writes.clone(), self.participants.clone());
+            out.push((*shard, Request::Prepare { txn, writes, decider: self.decider, participants }));
+        }
+    }
+}
+
+impl Get {
+    fn send(&self, read: u64, out: &mut Vec<(ShardId, Request)>) {
+        for part in self.parts.iter().filter(|part| !part.answered) {
+            let (at, keys, ranges) = (self.at, part.keys.clone(), self.ranges.clone());
+            out.push((part.shard, Request::Get { read, at, keys, ranges }));
+        }
+    }
+}
+
+impl machine::Coordinator for Coordinator {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+    type Transaction = Transaction;
+    type Done = Done;
+
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    fn begin(&mut self, now_ms: u64, tag: u64, transaction: Transaction, out: &mut Out) {
+        if !transaction.reads.is_empty() || !transaction.ranges.is_empty() {
+            self.begin_read(now_ms, tag, transaction, 0, out);
+        } else if !transaction.writes.is_empty() {
+            self.begin_write(now_ms, tag, transaction.writes, (ReadSet::default(), 0), out);
+        } else {
+            out.done.push((tag, Done::Committed { read: ReadSet::default(), stamp: None, rounds: (0, 0) }));
+        }
+    }
+
+    fn on_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Out) {
+        match reply {
+            Reply::Decided { stamp } => self.on_decided(stamp, out),
+            Reply::Committed { txn, shard } => self.on_committed(txn, shard),
+            Reply::Got { read, shard, checked, items, ranges } => {
+                self.on_got(now_ms, read, Got { shard, checked, items, ranges }, out);
+            }
+            Reply::TooOld { read, clock } => self.on_too_old(now_ms, read, clock, out),
+        }
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+        let late = |sent_ms: u64| now_ms.saturating_sub(sent_ms) >= RESEND_MS;
+        let coordinator = self.id;
+        for (sequence, put) in self.writes.iter_mut().filter(|(_, put)| late(put.sent_ms)) {
+            put.sent_ms = now_ms;
+            put.send(TxnId { coordinator, sequence }, &mut out.sends);
+        }
+        for (read, get) in self.reads.iter_mut().filter(|(_, get)| late(get.sent_ms)) {
+            get.sent_ms = now_ms;
+            get.send(read, &mut out.sends);
+        }
+    }
+
+    fn progress(&mut self, _shard: ShardId) -> Progress {
+        let oldest = self.reads.iter_mut().next().map(|(_, get)| get.at);
+        let reads_from = oldest.unwrap_or(self.clock.last());
+        Progress { below: self.writes.base(), reads_from }
+    }
+
+    fn on_epoch(&mut self, _shard: ShardId, _epoch: u64) {}
+
+    fn is_idle(&self) -> bool {
+        self.writes.is_empty() && self.reads.is_empty()
+    }
+}

@@ -1,0 +1,349 @@
+//! The client's side of the locking protocols.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use weir_txn::flights::Flights;
+use weir_txn::items::{Done, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, shard_of};
+use weir_txn::machine::{self, Orders};
+use weir_txn::ramp::{ShardId, TxnId};
+
+use super::{Item, Progress, ReadLocks, Reply, Request};
+use crate::RESEND_MS;
+
+#[derive(Debug)]
+pub struct Coordinator {
+    id: u16,
+    shards: ShardId,
+    read_locks: ReadLocks,
+    flights: Flights<Flight>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    tag: u64,
+    reads: Vec<Key>,
+    ranges: Arc<[KeyRange]>,
+    writes: Vec<(Key, Write)>,
+    read: ReadSet,
+    rounds: (u32, u32),
+    stage: Stage,
+    sent_ms: u64,
+    /// How often it has been sent again: a lock may take long, so patience grows.
+    repetitions: u32,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Without locks that last.
+    Reading(Vec<Part>),
+    Locking(Locking),
+    Releasing {
+        stamp: Stamp,
+        unanswered: SmallVec<[ShardId; 8]>,
+    },
+}
+
+/// What is read at one shard.
+#[derive(Debug)]
+struct Part {
+    shard: ShardId,
+    keys: Arc<[Key]>,
+    slots: Vec<u32>,
+    answered: bool,
+}
+
+#[derive(Debug)]
+struct Locking {
+    runs: Vec<(ShardId, Arc<[Item]>)>,
+    /// The run that is asked for.
+    run: usize,
+    /// The last run may be applied and released at once.
+    finishes: bool,
+    clock: u64,
+    /// Of the runs that are locked, in order of keys.
+    got: Vec<(Key, ItemRead)>,
+}
+
+type Out = Orders<Request, Done>;
+
+impl Coordinator {
+    pub fn new(id: u16, shards: ShardId, read_locks: ReadLocks) -> Coordinator {
+        assert!(shards > 0, "a cluster has shards");
+        Coordinator { id, shards, read_locks, flights: Flights::from(0) }
+    }
+
+    fn on_granted(&mut self, now_ms: u64, txn: TxnId, granted: (u32, u64, Vec<ItemRead>), out: &mut Out) {
+        let (run, clock, items) = granted;
+        let Some(flight) = self.flights.get_mut(txn.sequence) else { return };
+        let Stage::Locking(locking) = &mut flight.stage else { return };
+        if locking.run != run as usize {
+            return;
+        }
+        locking.clock = locking.clock.max(clock);
+        let read = locking.runs[locking.run].1.iter().filter(|item| item.read).map(|item| item.key.clone());
+        locking.got.extend(read.zip(items));
+        locking.run += 1;
+        flight.sent_ms = now_ms;
+        flight.repetitions = 0;
+        if locking.run == locking.runs.len() {
+            flight.on_all_locked(txn, out);
+        }
+        flight.send(txn, self.read_locks, &mut out.sends);
+        if flight.is_over() {
+            self.flights.end(txn.sequence);
+        }
+    }
+
+    fn on_got(&mut self, now_ms: u64, txn: TxnId, reply: Got, out: &mut Out) {
+        let Some(flight) = self.flights.get_mut(txn.sequence) else { return };
+        let Stage::Reading(parts) = &mut flight.stage else { return };
+        let Some(part) = parts.iter_mut().find(|part| part.shard == reply.shard && !part.answered) else {
+            return;
+        };
+        part.answered = true;
+        for (slot, item) in part.slots.iter().zip(reply.items) {
+            flight.read.items[*slot as usize] = item;
+        }
+        for (entries, answered) in flight.read.ranges.iter_mut().zip(reply.ranges) {
+            entries.extend(answered);
+        }
+        if parts.iter().any(|part| !part.answered) {
+            return;
+        }
+        flight.sent_ms = now_ms;
+        flight.repetitions = 0;
+        flight.on_all_read(txn, self.shards, self.read_locks, out);
+        if flight.is_over() {
+            self.flights.end(txn.sequence);
+        }
+    }
+
+    fn on_released(&mut self, txn: TxnId, shard: ShardId) {
+        let Some(flight) = self.flights.get_mut(txn.sequence) else { return };
+        let Stage::Releasing { unanswered, .. } = &mut flight.stage else { return };
+        unanswered.retain(|one| *one != shard);
+        if flight.is_over() {
+            self.flights.end(txn.sequence);
+        }
+    }
+}
+
+struct Got {
+    shard: ShardId,
+    items: Vec<ItemRead>,
+    ranges: Vec<Vec<(Key, ItemRead)>>,
+}
+
+impl Flight {
+    /// What of the reads needs no lock that lasts, by shard; under long locks only the ranges are looked up.
+    fn parts(&self, shards: ShardId, read_locks: ReadLocks) -> Vec<Part> {
+        let mut by_shard: Vec<(ShardId, Vec<Key>, Vec<u32>)> = Vec::new();
+        if !self.ranges.is_empty() {
+            by_shard.extend((0..shards).map(|shard| (shard, Vec::new(), Vec::new())));
+        }
+        let reads = if read_locks == ReadLocks::Long { &[] } else { &*self.reads };
+        for (slot, key) in reads.iter().enumerate() {
+            let shard = shard_of(key, shards);
+            let at = by_shard.iter().position(|(one, ..)| *one == shard).unwrap_or_else(|| {
+                by_shard.push((shard, Vec::new(), Vec::new()));
+                by_shard.len() - 1
+            });
+            by_shard[at].1.push(key.clone());
+            by_shard[at].2.push(slot as u32);
+        }
+        let part = |(shard, keys, slots): (_, Vec<Key>, _)| Part {
+            shard,
+            keys: keys.into(),
+            slots,
+            answered: false,
+        };
+        by_shard.into_iter().map(part).collect()
+    }
+
+    fn on_all_read(&mut self, txn: TxnId, shards: ShardId, read_locks: ReadLocks, out: &mut Out) {
+        for entries in &mut self.read.ranges {
+            entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        }
+        let mut items: Vec<Item> = Vec::new();
+        if read_locks == ReadLocks::Long {
+            let reading = |key| Item { key, read: true, write: None };
+            items.extend(self.reads.iter().cloned().map(reading));
+            items.extend(self.read.ranges.drain(..).flatten().map(|(key, _)| reading(key)));
+        }
+        let writing = |(key, write)| Item { key, read: false, write: Some(write) };
+        items.extend(std::mem::take(&mut self.writes).into_iter().map(writing));
+        self.stage = Stage::Locking(Locking::of(items, shards));
+        if matches!(&self.stage, Stage::Locking(locking) if locking.runs.is_empty()) {
+            self.on_all_locked(txn, out);
+        }
+        self.send(txn, read_locks, &mut out.sends);
+    }
+
+    /// The transaction has happened, whatever comes.
+    fn on_all_locked(&mut self, txn: TxnId, out: &mut Out) {
+        let Stage::Locking(locking) = &mut self.stage else { unreachable!("only who locks has locked") };
+        let stamp = Stamp { clock: locking.clock, txn };
+        let writes = locking.runs.iter().any(|(_, run)| run.iter().any(|item| item.write.is_some()));
+        let mut read = std::mem::take(&mut self.read);
+        if !locking.got.is_empty() {
+            for (key, slot) in self.reads.iter().zip(&mut read.items) {
+                *slot = locking.item(key);
+            }
+            read.ranges = self.ranges.iter().map(|range| locking.range(range)).collect();
+        } else {
+            read.ranges.resize(self.ranges.len(), Vec::new());
+        }
+        let kept = locking.runs.len().saturating_sub(usize::from(locking.finishes));
+        let mut unanswered: SmallVec<[ShardId; 8]> = SmallVec::new();
+        for (shard, _) in &locking.runs[..kept] {
+            if !unanswered.contains(shard) {
+                unanswered.push(*shard);
+            }
+        }
+        let rounds = locking.runs.len() as u32 + u32::from(!unanswered.is_empty());
+        *(if writes { &mut self.rounds.1 } else { &mut self.rounds.0 }) += rounds;
+        let done = Done::Committed { read, stamp: writes.then_some(stamp), rounds: self.rounds };
+        out.done.push((self.tag, done));
+        self.stage = Stage::Releasing { stamp, unanswered };
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(&self.stage, Stage::Releasing { unanswered, .. } if unanswered.is_empty())
+    }
+
+    /// Sends (again) what is not answered.
+    fn send(&self, txn: TxnId, read_locks: ReadLocks, out: &mut Vec<(ShardId, Request)>) {
+        match &self.stage {
+            Stage::Reading(parts) => {
+                for part in parts.iter().filter(|part| !part.answered) {
+                    let (keys, ranges) = (part.keys.clone(), self.ranges.clone());
+                    let short_locks = read_locks == ReadLocks::Short;
+                    out.push((part.shard, Request::Get { txn, keys, ranges, short_locks }));
+                }
+            }
+            Stage::Locking(locking) => {
+                let (shard, items) = &locking.runs[locking.run];
+                let finish = locking.finishes && locking.run + 1 == locking.runs.len();
+                let (run, items, clock) = (locking.run as u32, items.clone(), locking.clock);
+                out.push((*shard, Request::Lock { txn, run, items, finish, clock }));
+            }
+            Stage::Releasing { stamp, unanswered } => {
+                out.extend(unanswered.iter().map(|shard| (*shard, Request::Release { stamp: *stamp })));
+            }
+        }
+    }
+}
+
+impl Locking {
+    /// Orders the items by key, joins what is said of the same one, and cuts them where the shard changes.
+    fn of(mut items: Vec<Item>, shards: ShardId) -> Locking {
+        // Stable, so that of several writes of one item the last counts.
+        items.sort_by(|one, other| one.key.cmp(&other.key));
+        items.dedup_by(|later, earlier| {
+            let same = later.key == earlier.key;
+            if same {
+                earlier.read |= later.read;
+                earlier.write = later.write.take().or(earlier.write.take());
+            }
+            same
+        });
+        let reads = items.iter().any(|item| item.read);
+        let finishes = !(reads && items.iter().any(|item| item.write.is_some()));
+        let mut runs: Vec<(ShardId, Vec<Item>)> = Vec::new();
+        for item in items {
+            let shard = shard_of(&item.key, shards);
+            match runs.last_mut().filter(|(last, _)| *last == shard) {
+                Some((_, run)) => run.push(item),
+                None => runs.push((shard, vec![item])),
+            }
+        }
+        let runs = runs.into_iter().map(|(shard, run)| (shard, run.into())).collect();
+        Locking { runs, run: 0, finishes, clock: 0, got: Vec::new() }
+    }
+
+    fn item(&self, key: &Key) -> ItemRead {
+        let at = self.got.binary_search_by(|(one, _)| one.cmp(key)).expect("all that is read is locked");
+        self.got[at].1.clone()
+    }
+
+    fn range(&self, range: &KeyRange) -> Vec<(Key, ItemRead)> {
+        let from = self.got.partition_point(|(key, _)| *key < range.from);
+        let entries = self.got[from..].iter().take_while(|(key, _)| range.contains(key));
+        entries.filter(|(_, read)| read.value.is_some()).cloned().collect()
+    }
+}
+
+impl machine::Coordinator for Coordinator {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+    type Transaction = Transaction;
+    type Done = Done;
+
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    fn begin(&mut self, now_ms: u64, tag: u64, transaction: Transaction, out: &mut Out) {
+        let txn = TxnId { coordinator: self.id, sequence: self.flights.next() };
+        let Transaction { reads, ranges, writes } = transaction;
+        let nothing = ItemRead { value: None, stamp: Stamp::NONE };
+        let read = ReadSet { items: vec![nothing; reads.len()], ranges: vec![Vec::new(); ranges.len()] };
+        let mut flight = Flight {
+            tag,
+            reads,
+            ranges: ranges.into(),
+            writes,
+            read,
+            rounds: (0, 0),
+            stage: Stage::Reading(Vec::new()),
+            sent_ms: now_ms,
+            repetitions: 0,
+        };
+        let parts = flight.parts(self.shards, self.read_locks);
+        if parts.is_empty() {
+            flight.on_all_read(txn, self.shards, self.read_locks, out);
+        } else {
+            flight.rounds.0 = 1;
+            flight.stage = Stage::Reading(parts);
+            flight.send(txn, self.read_locks, &mut out.sends);
+        }
+        if !flight.is_over() {
+            self.flights.begin(flight);
+        }
+    }
+
+    fn on_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Out) {
+        match reply {
+            Reply::Granted { txn, run, clock, items } => {
+                self.on_granted(now_ms, txn, (run, clock, items), out);
+            }
+            Reply::Released { txn, shard } => self.on_released(txn, shard),
+            Reply::Got { txn, shard, items, ranges } => {
+                self.on_got(now_ms, txn, Got { shard, items, ranges }, out);
+            }
+        }
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+        let (coordinator, read_locks) = (self.id, self.read_locks);
+        for (sequence, flight) in self.flights.iter_mut() {
+            if now_ms.saturating_sub(flight.sent_ms) >= RESEND_MS << flight.repetitions {
+                flight.sent_ms = now_ms;
+                flight.repetitions = (flight.repetitions + 1).min(4);
+                flight.send(TxnId { coordinator, sequence }, read_locks, &mut out.sends);
+            }
+        }
+    }
+
+    fn progress(&mut self, _shard: ShardId) -> Progress {
+        Progress { below: self.flights.base() }
+    }
+
+    fn on_epoch(&mut self, _shard: ShardId, _epoch: u64) {}
+
+    fn is_idle(&self) -> bool {
+        self.flights.is_empty()
+    }
+}

@@ -1,0 +1,294 @@
+//! No concurrency control (NWNR of ramp.txt §5.1): reads and writes in one round, to all shards in parallel.
+//!
+//! The denominator of every ratio, so it does nothing that is not needed to read and write: one message a shard,
+//! one version an item, no memory of transactions. The write with the highest stamp wins, by the clock of the
+//! coordinator that sent it. It guarantees nothing: reads are fractured, a write may be buried by an older
+//! one whose coordinator's clock is ahead, and a merge that is sent again takes effect again.
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+use weir_txn::clock::HybridClock;
+use weir_txn::flights::Flights;
+use weir_txn::items::write::Content;
+use weir_txn::items::{Done, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, shard_of};
+use weir_txn::machine::{self, Effects, Orders, Sender, Shard};
+use weir_txn::ramp::{ShardId, TxnId};
+
+use crate::table::Table;
+use crate::{Comparator, Counts, RESEND_MS};
+
+/// A deleted item is forgotten so long after: the paper's window of collection (ramp.txt §5.1).
+const TOMBSTONE_MS: u64 = 5_000;
+
+/// All that a transaction wants of one shard: first the reads, then the writes.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub stamp: Stamp,
+    pub keys: Vec<Key>,
+    pub ranges: Vec<KeyRange>,
+    pub writes: Vec<(Key, Write)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub sequence: u64,
+    pub shard: ShardId,
+    pub items: Vec<ItemRead>,
+    pub ranges: Vec<Vec<(Key, ItemRead)>>,
+}
+
+#[derive(Debug)]
+struct Item {
+    content: Content,
+    stamp: Stamp,
+}
+
+impl Default for Item {
+    fn default() -> Item {
+        Item { content: Content::Absent, stamp: Stamp::NONE }
+    }
+}
+
+impl Item {
+    fn read(&self) -> ItemRead {
+        ItemRead { value: self.content.value(), stamp: self.stamp }
+    }
+}
+
+#[derive(Debug)]
+pub struct Partition {
+    id: ShardId,
+    table: Table<Item>,
+    tombstones: VecDeque<(u64, Stamp, Key)>,
+}
+
+impl Partition {
+    pub fn new(id: ShardId) -> Partition {
+        Partition { id, table: Table::default(), tombstones: VecDeque::new() }
+    }
+
+    fn read(&self, key: &Key) -> ItemRead {
+        self.table.get(key).map_or(ItemRead { value: None, stamp: Stamp::NONE }, Item::read)
+    }
+
+    fn range(&self, range: &KeyRange) -> Vec<(Key, ItemRead)> {
+        let items = self.table.range(range).map(|(key, item)| (key.clone(), item.read()));
+        items.filter(|(_, read)| read.value.is_some()).collect()
+    }
+
+    fn write(&mut self, now_ms: u64, stamp: Stamp, key: &Key, write: Write) {
+        let item = self.table.at(key);
+        let newer = stamp > item.stamp;
+        if !newer && write.overwrites() {
+            return;
+        }
+        item.stamp = item.stamp.max(stamp);
+        match write {
+            Write::Put(value) => item.content = Content::Value(value),
+            merged_or_deleted => item.content.apply(&merged_or_deleted),
+        }
+        if item.content == Content::Absent {
+            self.tombstones.push_back((now_ms, stamp, key.clone()));
+        }
+    }
+
+    fn forget_tombstones(&mut self, now_ms: u64) {
+        while let Some((deleted_ms, stamp, key)) = self.tombstones.front()
+            && now_ms.saturating_sub(*deleted_ms) > TOMBSTONE_MS
+        {
+            if self.table.get(key).is_some_and(|item| item.stamp == *stamp) {
+                self.table.remove(key);
+            }
+            self.tombstones.pop_front();
+        }
+    }
+}
+
+impl Shard for Partition {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = ();
+
+    fn id(&self) -> ShardId {
+        self.id
+    }
+
+    fn epoch(&self) -> u64 {
+        0
+    }
+
+    fn on_progress(&mut self, _now_ms: u64, _coordinator: u16, _progress: ()) {}
+
+    fn step(&mut self, now_ms: u64, _from: Sender, request: Request, out: &mut Effects<Request, Reply>) {
+        let Request { stamp, keys, ranges, writes } = request;
+        let items = keys.iter().map(|key| self.read(key)).collect();
+        let ranges = ranges.iter().map(|range| self.range(range)).collect();
+        for (key, write) in writes {
+            self.write(now_ms, stamp, &key, write);
+        }
+        self.forget_tombstones(now_ms);
+        let TxnId { coordinator, sequence } = stamp.txn;
+        out.replies.push((coordinator, Reply { sequence, shard: self.id, items, ranges }));
+    }
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+}
+
+impl Comparator for Partition {
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+
+    fn leftovers(&self) -> usize {
+        0
+    }
+}
+
+#[derive(Debug)]
+pub struct Coordinator {
+    id: u16,
+    shards: ShardId,
+    clock: HybridClock,
+    flights: Flights<Flight>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    tag: u64,
+    transaction: Transaction,
+    stamp: Stamp,
+    /// The shard of each read, in order.
+    places: SmallVec<[ShardId; 8]>,
+    unanswered: SmallVec<[ShardId; 8]>,
+    read: ReadSet,
+    sent_ms: u64,
+}
+
+type Out = Orders<Request, Done>;
+
+impl Coordinator {
+    pub fn new(id: u16, shards: ShardId) -> Coordinator {
+        assert!(shards > 0, "a cluster has shards");
+        Coordinator { id, shards, clock: HybridClock::new(id), flights: Flights::from(0) }
+    }
+}
+
+impl Flight {
+    /// One request for each shard, at the end of `sends`.
+    fn requests(&self, shards: ShardId, sends: &mut Vec<(ShardId, Request)>) {
+        let first = sends.len();
+        let stamp = self.stamp;
+        let Transaction { reads, ranges, writes } = &self.transaction;
+        let empty = || Request { stamp, keys: Vec::new(), ranges: ranges.clone(), writes: Vec::new() };
+        if !ranges.is_empty() {
+            sends.extend((0..shards).map(|shard| (shard, empty())));
+        }
+        let mut place = |shard: ShardId| -> usize {
+            let known = sends[first..].iter().position(|(one, _)| *one == shard);
+            first
+                + known.unwrap_or_else(|| {
+                    sends.push((shard, empty()));
+                    sends.len() - 1 - first
+                })
+        };
+        let mut at: SmallVec<[usize; 8]> = SmallVec::new();
+        at.extend(self.places.iter().map(|shard| place(*shard)));
+        at.extend(writes.iter().map(|(key, _)| place(shard_of(key, shards))));
+        for (key, at) in reads.iter().zip(&at) {
+            sends[*at].1.keys.push(key.clone());
+        }
+        for (write, at) in writes.iter().zip(&at[reads.len()..]) {
+            sends[*at].1.writes.push(write.clone());
+        }
+    }
+
+    fn take(&mut self, reply: Reply) {
+        let slots = self.places.iter().zip(&mut self.read.items).filter(|(place, _)| **place == reply.shard);
+        for ((_, slot), item) in slots.zip(reply.items) {
+            *slot = item;
+        }
+        for (entries, answered) in self.read.ranges.iter_mut().zip(reply.ranges) {
+            entries.extend(answered);
+        }
+    }
+
+    fn done(mut self) -> (u64, Done) {
+        for entries in &mut self.read.ranges {
+            entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        }
+        let writes = !self.transaction.writes.is_empty();
+        let reads = !self.transaction.reads.is_empty() || !self.transaction.ranges.is_empty();
+        // Where there is both, the writes travel with the reads.
+        let rounds = (u32::from(reads), u32::from(writes && !reads));
+        (self.tag, Done::Committed { read: self.read, stamp: writes.then_some(self.stamp), rounds })
+    }
+}
+
+impl machine::Coordinator for Coordinator {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = ();
+    type Transaction = Transaction;
+    type Done = Done;
+
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    fn begin(&mut self, now_ms: u64, tag: u64, transaction: Transaction, out: &mut Out) {
+        let txn = TxnId { coordinator: self.id, sequence: self.flights.next() };
+        let stamp = Stamp { clock: self.clock.tick(now_ms).clock, txn };
+        let places = transaction.reads.iter().map(|key| shard_of(key, self.shards)).collect();
+        let nothing = ItemRead { value: None, stamp: Stamp::NONE };
+        let read = ReadSet {
+            items: vec![nothing; transaction.reads.len()],
+            ranges: vec![Vec::new(); transaction.ranges.len()],
+        };
+        let unanswered = SmallVec::new();
+        let mut flight = Flight { tag, transaction, stamp, places, unanswered, read, sent_ms: now_ms };
+        let first = out.sends.len();
+        flight.requests(self.shards, &mut out.sends);
+        flight.unanswered.extend(out.sends[first..].iter().map(|(shard, _)| *shard));
+        if flight.unanswered.is_empty() {
+            out.done.push(flight.done());
+        } else {
+            self.flights.begin(flight);
+        }
+    }
+
+    fn on_reply(&mut self, _now_ms: u64, reply: Reply, out: &mut Out) {
+        let sequence = reply.sequence;
+        let Some(flight) = self.flights.get_mut(sequence) else { return };
+        let Some(at) = flight.unanswered.iter().position(|shard| *shard == reply.shard) else { return };
+        flight.unanswered.swap_remove(at);
+        flight.take(reply);
+        if flight.unanswered.is_empty() {
+            let flight = self.flights.end(sequence).expect("it is under way");
+            out.done.push(flight.done());
+        }
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
+        for (_, flight) in self.flights.iter_mut() {
+            if now_ms.saturating_sub(flight.sent_ms) < RESEND_MS {
+                continue;
+            }
+            flight.sent_ms = now_ms;
+            let mut sends = Vec::new();
+            flight.requests(self.shards, &mut sends);
+            sends.retain(|(shard, _)| flight.unanswered.contains(shard));
+            out.sends.append(&mut sends);
+        }
+    }
+
+    fn progress(&mut self, _shard: ShardId) {}
+
+    fn on_epoch(&mut self, _shard: ShardId, _epoch: u64) {}
+
+    fn is_idle(&self) -> bool {
+        self.flights.is_empty()
+    }
+}

@@ -1,0 +1,53 @@
+//! What a shard keeps by key, and in order of keys: the items of every comparator.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use rustc_hash::FxHashMap;
+use weir_txn::items::{Key, KeyRange};
+
+#[derive(Debug)]
+pub(crate) struct Table<V> {
+    rows: FxHashMap<Key, V>,
+    /// Touched only when a key appears or goes.
+    order: BTreeSet<Key>,
+}
+
+impl<V> Default for Table<V> {
+    fn default() -> Table<V> {
+        Table { rows: FxHashMap::default(), order: BTreeSet::new() }
+    }
+}
+
+impl<V: Default> Table<V> {
+    pub fn get(&self, key: &Key) -> Option<&V> {
+        self.rows.get(key)
+    }
+
+    pub fn get_mut(&mut self, key: &Key) -> Option<&mut V> {
+        self.rows.get_mut(key)
+    }
+
+    /// What is kept under the key, which appears if need be.
+    pub fn at(&mut self, key: &Key) -> &mut V {
+        if !self.rows.contains_key(key) {
+            self.order.insert(key.clone());
+            self.rows.insert(key.clone(), V::default());
+        }
+        self.rows.get_mut(key).expect("it is there now")
+    }
+
+    pub fn remove(&mut self, key: &Key) {
+        if self.rows.remove(key).is_some() {
+            self.order.remove(key);
+        }
+    }
+
+    /// In order of keys.
+    pub fn range(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &V)> {
+        // A range that ends before it begins is empty, not a programmer's error.
+        let to = if range.to < range.from { &range.from } else { &range.to };
+        let keys = self.order.range::<Key, _>((Bound::Included(&range.from), Bound::Excluded(to)));
+        keys.map(|key| (key, &self.rows[key]))
+    }
+}
