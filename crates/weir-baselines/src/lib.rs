@@ -1,8 +1,8 @@
 //! The comparators of ramp.txt §5.1, as state machines of the shape that RAMP over items has
 //! (`weir_txn::machine`), over the same items: one driver runs all.
 //!
-//! Pure: no clock, no socket, no thread, no chance of its own. Nothing here is for production; a comparator that is
-//! broken or slow would flatter what it is compared with, so each is as good as honest code makes it.
+//! Pure: no clock, no socket, no thread, no chance of its own. Nothing here is for production; a comparator
+//! that is broken or slow would flatter what it is compared with, so each is as good as honest code makes it.
 //!
 //! | name | the paper's | guarantees | rounds of a read | rounds of a write |
 //! |---|---|---|---|---|
@@ -12,22 +12,25 @@
 //! | `lwlr` | LWLR | PL-2.99, repeatable read; serializable over items | r + 1, and waits | r + 1, and waits |
 //! | `e-pci` | E-PCI, Eiger's 2PC-PCI | snapshots at a timestamp, so no fractured reads | 1, or 2 when a write is under way | 2 |
 //!
-//! r: how many runs of consecutive keys on one shard the items form, in order of keys; from 1 to their number. The +1 is
-//! the round that applies and releases, which the client does not wait for; it falls away when r is 1.
+//! r: how many runs of consecutive keys on one shard the items form, in order of keys; from 1 to their
+//! number. The +1 is the round that applies and releases, which the client does not wait for; it falls away
+//! when r is 1.
 //!
 //! Where they differ from the paper, always in favour of the comparator:
 //!
 //! * All: requests of one transaction to one shard are one message a round. A client is answered once nothing
-//!   can undo its transaction, as in RAMP over items; the messages that follow are not waited for, and a client
+//!   can undo its transaction, as in RAMP over items; the messages that follow are not waited for. So a client
 //!   reads its own writes under `lwnr` only where links keep their order.
-//! * `none`: what both reads and writes does both in the same round.
+//! * `none`: a transaction that reads and writes does both in the same round.
 //! * Locks: keys next to each other on one shard are locked by one message. The shard of the last run applies
-//!   and releases at once, because then all locks are held. Locks are granted first come first served. A write
-//!   travels with the request for its lock. A range under `lwlr` is first looked up, then its items are
-//!   locked: new items may appear meanwhile, which PL-2.99 permits.
-//! * `e-pci`: votes and decisions go from shard to shard as in Eiger, so that a writing client waits for
-//!   three messages, not four; a shard that asks learns a bound that spares later readers the same question; old versions go as
-//!   soon as no read that the coordinators know of can want them, after five seconds at the latest.
+//!   and releases at once, because then all locks are held (not where a transaction reads under long locks and
+//!   writes). Locks are granted first come first served. A write travels with the request for its lock. A
+//!   range under `lwlr` is first looked up, then its items are locked: new items may appear meanwhile, which
+//!   PL-2.99 permits.
+//! * `e-pci`: votes and decisions go from shard to shard as in Eiger, so that a writing client waits for three
+//!   messages, not four. A shard that asks learns a bound that spares later readers the same question. Old
+//!   versions go as soon as no read that the coordinators know of can want them, after five seconds at the
+//!   latest; a read that comes too late for them begins again.
 
 pub mod e_pci;
 pub mod lock_manager;

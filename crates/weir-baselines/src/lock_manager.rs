@@ -1,8 +1,8 @@
 //! Locks on items, shared or exclusive, first come first served.
 //!
-//! Every item has one queue. Whoever asks while somebody waits goes to its end, even if the lock as it is held
-//! would admit it: nobody is overtaken, so neither writers nor readers starve. It never blocks and knows no
-//! time: who has to wait is told, and named among the woken later. It does not look for deadlocks: whoever
+//! Every item has one queue. Whoever asks while somebody waits goes to its end, even if the lock as it is
+//! held would admit it: nobody is overtaken, so neither writers nor readers starve. It never blocks and knows
+//! no time: who has to wait is told, and named among the woken later. It does not look for deadlocks: whoever
 //! takes several locks takes them in the order of keys (ramp.txt §5.1).
 
 use std::collections::VecDeque;
@@ -42,8 +42,8 @@ impl<O: Copy + Eq + Debug> LockManager<O> {
         LockManager { locks: FxHashMap::default(), shared_beside_exclusive }
     }
 
-    /// Takes the lock, or goes to the end of its queue and says false. An owner asks for an item once: what it has
-    /// or waits for it must not ask for again.
+    /// Takes the lock, or goes to the end of its queue and says false. An owner asks for an item once: what
+    /// it has or waits for it must not ask for again.
     pub fn acquire(&mut self, key: &Key, owner: O, mode: Mode) -> bool {
         let Some(lock) = self.locks.get_mut(key) else {
             self.locks.insert(key.clone(), Lock { mode, holders: smallvec![owner], queue: VecDeque::new() });
@@ -113,7 +113,8 @@ mod tests {
     use super::Mode::{Exclusive, Shared};
     use super::*;
 
-    /// `S1`, `X2`: asks; `-1`: gives back or leaves. After each the owners that have the lock since, in order.
+    /// `S1`, `X2`: asks; `-1`: gives back or leaves. After each the owners that have the lock since, in
+    /// order.
     #[track_caller]
     fn check(script: &str, expected: &str) {
         let key = Key::from("x");

@@ -1,9 +1,9 @@
 //! No concurrency control (NWNR of ramp.txt §5.1): reads and writes in one round, to all shards in parallel.
 //!
-//! The denominator of every ratio, so it does nothing that is not needed to read and write: one message a shard,
-//! one version an item, no memory of transactions. The write with the highest stamp wins, by the clock of the
-//! coordinator that sent it. It guarantees nothing: reads are fractured, a write may be buried by an older
-//! one whose coordinator's clock is ahead, and a merge that is sent again takes effect again.
+//! The denominator of every ratio, so it does nothing that is not needed to read and write: one message a
+//! shard, one version an item, no memory of transactions. The write with the highest stamp wins, by the clock
+//! of the coordinator that sent it. It guarantees nothing: reads are fractured, a write may be buried by an
+//! older one whose coordinator's clock is ahead, and a merge that is sent again takes effect again.
 
 use std::collections::VecDeque;
 

@@ -50,7 +50,8 @@ impl Chain {
         Some(ItemRead { value: content.value(), stamp: *stamp })
     }
 
-    /// Folds the versions that every read sees. `floor`: no read is below, and nothing commits at or below it.
+    /// Folds the versions that every read sees. `floor`: no read is below, and nothing commits at or below
+    /// it.
     pub fn fold(&mut self, floor: u64) {
         let old = self.versions.partition_point(|(stamp, _)| stamp.clock <= floor);
         for (stamp, write) in self.versions.drain(..old) {

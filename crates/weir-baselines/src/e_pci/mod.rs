@@ -1,12 +1,12 @@
-//! Reads at a timestamp, with writes that a shard chosen for each transaction decides: Eiger's 2PC-PCI as ramp.txt
-//! §5.1 describes it (E-PCI).
+//! Reads at a timestamp, with writes that a shard chosen for each transaction decides: Eiger's 2PC-PCI as
+//! ramp.txt §5.1 describes it (E-PCI).
 //!
 //! A writer prepares at all participants. Each tells the *decider*, one of them picked at random, its clock;
-//! when all have, the decider picks a commit time above all of them, tells the others and the client. A reader
-//! chooses a timestamp, and every shard answers with the state at it. Where a prepared write might commit at or below it, the
-//! shard first asks the decider, which answers with the commit time, or pushes its own clock above the
-//! timestamp, so that the commit time will be above it too. Nobody waits for a writer, but readers wait
-//! for a third shard: the partition independence that RAMP keeps is given up.
+//! when all have, the decider picks a commit time above all of them, tells the others and the client. A
+//! reader chooses a timestamp, and every shard answers with the state at it. Where a prepared write might
+//! commit at or below it, the shard first asks the decider, which answers with the commit time, or pushes its
+//! own clock above the timestamp, so that the commit time will be above it too. Nobody waits for a writer,
+//! but readers wait for a third shard: the partition independence that RAMP keeps is given up.
 
 mod chain;
 mod coordinator;
@@ -39,7 +39,8 @@ pub enum Request {
     Get { read: u64, at: u64, keys: Arc<[Key]>, ranges: Arc<[KeyRange]> },
     /// From a shard that reads at that clock to the decider of these.
     Check { reader: Reader, at: u64, txns: Vec<TxnId> },
-    /// Each with the clock at which it has committed, if it has. The others will not commit at or below `clock`.
+    /// Each with the clock at which it has committed, if it has. The others will not commit at or below
+    /// `clock`.
     Checked { reader: Reader, txns: Vec<(TxnId, Option<u64>)>, clock: u64 },
 }
 

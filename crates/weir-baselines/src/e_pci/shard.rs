@@ -168,8 +168,8 @@ impl Partition {
         }
     }
 
-    /// All have prepared: it commits above all their clocks, and above every timestamp that a reader has asked
-    /// about.
+    /// All have prepared: it commits above all their clocks, and above every timestamp that a reader has
+    /// asked about.
     fn decide(&mut self, now_ms: u64, txn: TxnId, voted: u64, participants: &[ShardId], out: &mut Out) {
         self.tallies.remove(&txn);
         self.clock.observe_clock(voted);
@@ -411,7 +411,8 @@ mod tests {
         step(shard, now_ms, request).pop().expect("nothing is prepared")
     }
 
-    /// Versions go when no reader can want them, and after the bound even if one may; it is told to begin again.
+    /// Versions go when no reader can want them, and after the bound even if one may; it is told to begin
+    /// again.
     #[test]
     fn old_versions_are_kept_for_readers_but_not_for_ever() {
         let mut shard = Partition::new(0, PlantedBugs::default());

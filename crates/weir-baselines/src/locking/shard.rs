@@ -197,7 +197,8 @@ impl Partition {
             assert!(row.stamp < stamp, "{stamp:?} is no later than what it overwrites");
             row.content.apply(write);
             row.stamp = stamp;
-            // Whoever writes it again gets a higher stamp from the clock, so nothing has to remember this one.
+            // Whoever writes it again gets a higher stamp from the clock, so nothing has to remember this
+            // one.
             if row.content == Content::Absent {
                 self.table.remove(&item.key);
             }

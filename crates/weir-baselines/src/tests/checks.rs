@@ -22,8 +22,8 @@ fn writers(history: &History) -> BTreeMap<Stamp, &Ended> {
     history.ended.iter().filter_map(|ended| Some((stamp(ended)?, ended))).collect()
 }
 
-/// Reads that saw a transaction's write and missed another of it (ramp.txt §3.1); with them reads of the same item
-/// that differ.
+/// Reads that saw a transaction's write and missed another of it (ramp.txt §3.1); with them reads of the same
+/// item that differ.
 pub fn fractured(history: &History) -> usize {
     let writers = writers(history);
     let is_fractured = |ended: &&Ended| {
@@ -52,8 +52,8 @@ pub fn invariant_values_were_written(history: &History) {
     }
 }
 
-/// The transactions can be put in an order in which each reads what the ones before it wrote, and which keeps the
-/// order of those that did not overlap.
+/// The transactions can be put in an order in which each reads what the ones before it wrote, and which keeps
+/// the order of those that did not overlap.
 pub fn is_strictly_serializable(history: &History) -> bool {
     let count = history.ended.len();
     let mut versions: BTreeMap<&Key, BTreeMap<Stamp, usize>> = BTreeMap::new();

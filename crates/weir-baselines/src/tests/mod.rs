@@ -1,5 +1,5 @@
-//! All comparators on the same small driver: what each guarantees and what it does not, that the checks see it, and
-//! what each costs.
+//! All comparators on the same small driver: what each guarantees and what it does not, that the checks see
+//! it, and what each costs.
 
 mod checks;
 mod driver;
