@@ -16,7 +16,7 @@ use weir_txn::machine::{self, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use crate::table::Table;
-use crate::{Comparator, Counts, RESEND_MS};
+use crate::{Comparator, Counts, RESEND_MS, is_late};
 
 /// A deleted item is forgotten so long after: the paper's window of collection (ramp.txt §5.1).
 const TOMBSTONE_MS: u64 = 5_000;
@@ -273,7 +273,7 @@ impl machine::Coordinator for Coordinator {
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
         for (_, flight) in self.flights.iter_mut() {
-            if now_ms.saturating_sub(flight.sent_ms) < RESEND_MS {
+            if !is_late(now_ms, flight.sent_ms, RESEND_MS) {
                 continue;
             }
             flight.sent_ms = now_ms;

@@ -9,8 +9,8 @@ use weir_txn::machine::{self, Orders};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use super::{Progress, Reply, Request};
-use crate::RESEND_MS;
 use crate::random::Random;
+use crate::{RESEND_MS, is_late};
 
 #[derive(Debug)]
 pub struct Coordinator {
@@ -277,7 +277,7 @@ impl machine::Coordinator for Coordinator {
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
-        let late = |sent_ms: u64| now_ms.saturating_sub(sent_ms) >= RESEND_MS;
+        let late = |sent_ms: u64| is_late(now_ms, sent_ms, RESEND_MS);
         let coordinator = self.id;
         for (sequence, put) in self.writes.iter_mut().filter(|(_, put)| late(put.sent_ms)) {
             put.sent_ms = now_ms;

@@ -9,7 +9,7 @@ use weir_txn::machine::{self, Orders};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use super::{Item, Progress, ReadLocks, Reply, Request};
-use crate::RESEND_MS;
+use crate::{RESEND_MS, is_late};
 
 #[derive(Debug)]
 pub struct Coordinator {
@@ -329,7 +329,7 @@ impl machine::Coordinator for Coordinator {
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
         let (coordinator, read_locks) = (self.id, self.read_locks);
         for (sequence, flight) in self.flights.iter_mut() {
-            if now_ms.saturating_sub(flight.sent_ms) >= RESEND_MS << flight.repetitions {
+            if is_late(now_ms, flight.sent_ms, RESEND_MS << flight.repetitions) {
                 flight.sent_ms = now_ms;
                 flight.repetitions = (flight.repetitions + 1).min(4);
                 flight.send(TxnId { coordinator, sequence }, read_locks, &mut out.sends);
