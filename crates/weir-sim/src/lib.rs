@@ -1,8 +1,17 @@
 //! The same nodes and coordinators in virtual time, from one seed.
 //!
-//! A first driver: messages are delayed and overtake one another; nothing is lost and nobody crashes (a
-//! later issue adds those). Everything that happens follows from the seed, so a failure is a number.
+//! [`Cluster`] drives anything that has the shape of `weir_txn::machine`, with faults; [`items`] runs RAMP over
+//! items in it and checks what clients were told with [`history`]. [`Simulation`] is the older driver of SQL
+//! calls: messages overtake one another there, nothing is lost. Everything that happens follows from the
+//! seed, so a failure is a number.
 
+pub mod chance;
+pub mod cluster;
 mod driver;
+pub mod history;
+pub mod items;
+pub mod network;
 
+pub use cluster::{Clients, Cluster};
 pub use driver::{Audit, Outcome, Simulation};
+pub use network::Faults;

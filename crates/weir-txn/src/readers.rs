@@ -47,8 +47,13 @@ impl Window {
         self.words.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    fn forget_words(&mut self, words: u64) {
-        self.words.drain(..self.words.len().min(words as usize));
+    /// The numbers of the first so many words, which it forgets.
+    fn forget_words(&mut self, words: u64) -> impl Iterator<Item = u64> {
+        let words = self.words.drain(..self.words.len().min(words as usize));
+        words.enumerate().flat_map(|(at, word)| {
+            let set = (0..64_u64).filter(move |bit| word >> bit & 1 == 1);
+            set.map(move |bit| at as u64 * 64 + bit)
+        })
     }
 }
 
@@ -58,11 +63,13 @@ impl Readers {
     }
 
     /// A coordinator's word: everything of it below is over, and its reads up to that epoch have ended.
-    pub fn on_progress(&mut self, coordinator: u16, below: u64, drained: u64) {
+    /// `over` is told which of them were over here, some while after the coordinator's first word of them.
+    pub fn on_progress(&mut self, coordinator: u16, below: u64, drained: u64, mut over: impl FnMut(u64)) {
         let known = self.coordinators.entry(coordinator).or_default();
         known.drained = known.drained.max(drained);
         if below > known.below {
-            known.over.forget_words(below / 64 - known.below / 64);
+            let base = known.below / 64 * 64;
+            known.over.forget_words(below / 64 - known.below / 64).for_each(|at| over(base + at));
             known.below = below;
         }
     }
@@ -115,6 +122,8 @@ impl Readers {
     /// Lets go of the readers that have held an epoch up for longer than the bound; they will have to begin
     /// anew. Says how many.
     pub fn expire(&mut self, now_ms: u64, delay_ms_max: u64) -> usize {
+        // After a step back of the clock the bound counts from now.
+        self.epoch_began_ms = self.epoch_began_ms.min(now_ms);
         if now_ms.saturating_sub(self.epoch_began_ms) <= delay_ms_max {
             return 0;
         }
@@ -134,14 +143,16 @@ mod tests {
         for sequence in [3, 64, 65, 200] {
             readers.set_over(1, sequence);
         }
+        let mut told = Vec::new();
         for below in [0, 3, 63, 64, 130] {
-            readers.on_progress(1, below, 0);
+            readers.on_progress(1, below, 0, |sequence| told.push(sequence));
             let over: Vec<u64> = (below..300).filter(|sequence| readers.is_over(1, *sequence)).collect();
             let expected: Vec<u64> = [3, 64, 65, 200].into_iter().filter(|one| *one >= below).collect();
             assert_eq!(over, expected, "below {below}");
             assert!((0..below).all(|sequence| readers.is_over(1, sequence)));
         }
         assert!(!readers.is_over(2, 3));
+        assert_eq!(told, [3, 64, 65]);
     }
 
     #[test]
@@ -151,7 +162,7 @@ mod tests {
         let (one, two) = (readers.register(1), readers.register(2));
         readers.advance(1_000);
         assert_eq!(readers.epoch(), 1);
-        readers.on_progress(1, 0, 1);
+        readers.on_progress(1, 0, 1, |_| ());
         readers.advance(1_001);
         assert_eq!((readers.epoch(), readers.drained()), (1, 0), "the second reader has not been heard of");
         assert_eq!(readers.expire(1_500, 1_000), 0);

@@ -52,10 +52,22 @@ pub struct Options {
     pub shards: ShardId,
     /// Requests to a shard arrive in the order in which they are sent.
     pub links_keep_order: bool,
-    /// Deliberate bug: writes are stamped by the client's own count (S9).
+    pub bugs: PlantedBugs,
+}
+
+/// Deliberate bugs of the client's side: the checks must catch every one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlantedBugs {
+    /// Writes are stamped by the client's own count (S9).
     pub stamps_by_client: bool,
-    /// Deliberate bug: readers never look for siblings.
+    /// Readers never look for siblings.
     pub reads_once: bool,
+    /// What is sent again goes out under a new number, so no shard recognises it.
+    pub resends_are_new: bool,
+    /// COMMIT goes out as soon as one participant has prepared.
+    pub commits_early: bool,
+    /// Reads do not name what the client has written, although links may reorder.
+    pub forgets_own_writes: bool,
 }
 
 pub struct Coordinator {
@@ -131,10 +143,12 @@ impl Coordinator {
     ) {
         let Transaction { reads, ranges, writes } = transaction;
         let session = |shard| self.sessions.get(&shard).copied().unwrap_or(0);
-        let machine =
+        let mut machine =
             Read::begin(self.options.variant, self.options.shards, reads.into(), ranges.into(), session);
+        machine.looks_once = self.options.bugs.reads_once;
         let read = self.reads.begin(Get { tag, machine, writes, sent_ms: now_ms, earlier_rounds });
-        let own = if self.options.links_keep_order { BTreeMap::new() } else { self.own_commits() };
+        let in_order = self.options.links_keep_order || self.options.bugs.forgets_own_writes;
+        let own = if in_order { BTreeMap::new() } else { self.own_commits() };
         let flight = self.reads.get_mut(read).expect("it has just begun");
         flight.machine.ask(read, |shard| own.get(&shard).cloned().unwrap_or_default(), &mut out.sends);
     }
@@ -197,10 +211,10 @@ impl Coordinator {
             return;
         }
         put.prepared_clock = put.prepared_clock.max(clock);
-        if put.waiting > 0 {
+        if put.waiting > 0 && !self.options.bugs.commits_early {
             return;
         }
-        let clock = if self.options.stamps_by_client { txn.sequence } else { put.prepared_clock };
+        let clock = if self.options.bugs.stamps_by_client { txn.sequence } else { put.prepared_clock };
         let stamp = Stamp { clock, txn };
         self.clock = self.clock.max(clock);
         put.stamp = Some(stamp);
@@ -226,6 +240,7 @@ impl Coordinator {
     fn on_written(&mut self, stamp: Stamp, out: &mut Out) {
         let Some(put) = self.writes.end(stamp.txn.sequence) else { return };
         self.clock = self.clock.max(stamp.clock);
+        self.settled.entry(put.participants[0]).or_default().push(stamp.txn.sequence);
         let rounds = (put.read_rounds, 1);
         out.done.push((put.tag, Done::Committed { read: put.read, stamp: Some(stamp), rounds }));
     }
@@ -272,6 +287,17 @@ impl Coordinator {
         }
     }
 
+    fn begin_late_writes_anew(&mut self, now_ms: u64, out: &mut Out) {
+        let late = |put: &Put| put.stamp.is_none() && now_ms.abs_diff(put.sent_ms) >= RESEND_MS;
+        let late: Vec<u64> =
+            self.writes.iter_mut().filter(|(_, put)| late(put)).map(|(sequence, _)| sequence).collect();
+        for sequence in late {
+            let put = self.writes.end(sequence).expect("it is under way");
+            let writes = put.parts.iter().flat_map(|part| part.writes.iter().cloned()).collect();
+            self.begin_write(now_ms, put.tag, writes, put.read, put.read_rounds, out);
+        }
+    }
+
     fn end_read(&mut self, read: u64) -> Get {
         let flight = self.reads.end(read).expect("the read is under way");
         self.drains.on_ended(self.reads.base());
@@ -313,8 +339,12 @@ impl machine::Coordinator for Coordinator {
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
-        let late = |sent_ms: u64| now_ms.saturating_sub(sent_ms) >= RESEND_MS;
+        // A clock that has stepped back says nothing of how long ago that was.
+        let late = |sent_ms: u64| now_ms < sent_ms || now_ms - sent_ms >= RESEND_MS;
         let coordinator = self.id;
+        if self.options.bugs.resends_are_new {
+            self.begin_late_writes_anew(now_ms, out);
+        }
         for (sequence, put) in self.writes.iter_mut().filter(|(_, put)| late(put.sent_ms)) {
             put.sent_ms = now_ms;
             put.send(TxnId { coordinator, sequence }, &mut out.sends);

@@ -13,6 +13,8 @@ pub mod chain;
 pub mod coordinator;
 pub mod message;
 pub mod metadata;
+#[cfg(test)]
+mod paper_tests;
 pub mod partition;
 pub mod reader;
 pub mod store;

@@ -36,8 +36,10 @@ pub struct PlantedBugs {
     pub tombstones_are_silent: bool,
     /// Round two reads the newest state instead of the one of round one (S5).
     pub round_two_reads_newest: bool,
-    /// Commits do not advance the clock, so later writes may be buried (S9).
+    /// Neither commits nor what coordinators know advance the clock, so later writes may be buried (S9).
     pub clock_ignores_commits: bool,
+    /// Merged writes are folded although an older one may still come (S6).
+    pub floor_ignores_prepared: bool,
 }
 
 #[derive(Debug)]
@@ -86,6 +88,8 @@ struct Committed {
     metadata: Metadata,
     /// The only participant: nobody needs to be told of siblings.
     alone: bool,
+    /// All participants have committed it.
+    settled: bool,
 }
 
 impl Shard for Partition {
@@ -102,11 +106,20 @@ impl Shard for Partition {
     }
 
     fn on_progress(&mut self, now_ms: u64, coordinator: u16, progress: Progress) {
-        self.readers.on_progress(coordinator, progress.below, progress.drained);
-        self.clock.observe_clock(progress.clock);
         let epoch = self.readers.epoch();
-        for sequence in progress.settled {
-            self.draining.push_back((epoch, TxnId { coordinator, sequence }));
+        let (committed, draining) = (&mut self.committed, &mut self.draining);
+        let mut settle = |sequence| {
+            let txn = TxnId { coordinator, sequence };
+            if let Some(committed) = committed.get_mut(&txn).filter(|committed| !committed.settled) {
+                committed.settled = true;
+                draining.push_back((epoch, txn));
+            }
+        };
+        progress.settled.into_iter().for_each(&mut settle);
+        // A word of settled transactions may have been lost; this one is repeated.
+        self.readers.on_progress(coordinator, progress.below, progress.drained, settle);
+        if !self.bugs.clock_ignores_commits {
+            self.clock.observe_clock(progress.clock);
         }
         if !self.draining.is_empty() {
             self.counts.readers_expired += self.readers.expire(now_ms, READER_DELAY_MS_MAX) as u64;
@@ -137,6 +150,8 @@ impl Shard for Partition {
             }
             Request::Abort { txn } => {
                 self.release(txn);
+                // Its prepare may arrive later than this.
+                self.readers.set_over(txn.coordinator, txn.sequence);
             }
             Request::Get { read, session, .. } | Request::GetAt { read, session, .. }
                 if !self.readers.is_registered(coordinator, session) =>
@@ -185,14 +200,12 @@ impl Partition {
 
     fn on_write(&mut self, now_ms: u64, txn: TxnId, writes: Writes) -> Stamp {
         if self.repeats(txn) {
-            // The coordinator has not heard of the first time; only that it is done matters to it.
+            // It is kept until the coordinator has heard of it; after that the stamp matters to nobody.
             let stamp = self.committed.get(&txn).map(|committed| committed.stamp);
             return stamp.unwrap_or(Stamp { clock: self.clock.last(), txn });
         }
         let stamp = Stamp { clock: self.clock.tick(now_ms).clock, txn };
         self.show(stamp, writes, Metadata::Stamp, true);
-        // Nobody else has to commit it.
-        self.draining.push_back((self.readers.epoch(), txn));
         stamp
     }
 
@@ -248,7 +261,7 @@ impl Partition {
             }
         }
         self.readers.set_over(stamp.txn.coordinator, stamp.txn.sequence);
-        self.committed.insert(stamp.txn, Committed { stamp, writes, metadata, alone });
+        self.committed.insert(stamp.txn, Committed { stamp, writes, metadata, alone, settled: false });
     }
 
     fn drain(&mut self) {
@@ -285,6 +298,9 @@ impl Partition {
     /// No write with a lower clock can come any more: each undecided transaction gets at least the clock
     /// that it was answered, each later one a higher.
     fn floor(&self) -> u64 {
+        if self.bugs.floor_ignores_prepared {
+            return self.clock.last();
+        }
         self.undecided.first().map_or(self.clock.last(), |(clock, _)| *clock)
     }
 

@@ -42,6 +42,8 @@ pub struct Read {
     /// Parts whose answer is awaited.
     waiting: usize,
     pub rounds: u32,
+    /// Deliberate bug: there is no second round.
+    pub looks_once: bool,
 }
 
 /// What is asked of one shard.
@@ -104,6 +106,7 @@ impl Read {
             entries: ranges.iter().map(|_| BTreeMap::new()).collect(),
             waiting: 0,
             rounds: 0,
+            looks_once: false,
             keys,
             ranges,
             parts,
@@ -140,7 +143,7 @@ impl Read {
             let Some(Pending { wanted, naming, .. }) = part.pending.clone() else { continue };
             let session = part.session;
             let request = if self.rounds == 1 {
-                let stamps_only = self.variant == Variant::Small;
+                let stamps_only = self.variant == Variant::Small && !self.looks_once;
                 Request::Get { read, session, wanted, stamps_only, naming: naming.to_vec() }
             } else {
                 Request::GetAt { read, session, wanted, position: part.position, naming }
@@ -171,7 +174,7 @@ impl Read {
         if self.waiting > 0 {
             return Step::Wait;
         }
-        if self.rounds == 1 {
+        if self.rounds == 1 && !self.looks_once {
             self.repair();
             if self.waiting > 0 {
                 self.rounds = 2;

@@ -1,0 +1,119 @@
+//! Read atomicity (ramp.txt §3.1): a transaction sees all of another one's writes or none.
+//!
+//! What a transaction saw is *explained* by a set of transactions if each item that it read is the fold of
+//! their writes to it, in order of stamps. For overwrites that is the paper's definition (a fractured read
+//! is a value without an explanation), and it says as much of merged items and of ranges. What must be in
+//! the set is written in the values; only deletions leave nothing, so those are searched for.
+
+use std::collections::BTreeSet;
+
+use weir_txn::items::write::Write;
+use weir_txn::items::{Bytes, Key, Stamp};
+
+use super::{History, Mark, Seen, Violation, members};
+
+impl History {
+    pub fn check_read_atomicity(&self) -> Result<(), Violation> {
+        for number in 0..self.records.len() {
+            let seen = self.seen_by(number);
+            let told = self.writers_of(&seen).and_then(|writers| {
+                let explained = self.explains(&seen, writers.clone(), self.ended_us(number));
+                if explained { Ok(()) } else { Err(self.show_fracture(&seen, &writers)) }
+            });
+            told.map_err(|what| Violation {
+                claim: "reads are atomic",
+                seen: format!("transaction {number} of session {}: {what}", self.records[number].session),
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn ended_us(&self, number: usize) -> u64 {
+        self.records[number].ended_us.unwrap_or(u64::MAX)
+    }
+
+    /// The transactions whose writes are in the values.
+    pub(super) fn writers_of(&self, seen: &[Seen<'_>]) -> Result<BTreeSet<usize>, String> {
+        let mut writers = BTreeSet::new();
+        for (key, value, stamp) in seen {
+            let Some(value) = value else {
+                // A deletion that is told by its stamp.
+                writers.extend(self.deleter(key, *stamp));
+                continue;
+            };
+            for mark in self.marks_in(key, value) {
+                let Some(writer) = self.marks.get(&((*key).clone(), mark)) else {
+                    return Err(format!("{key:?} is {value:?}, and nobody wrote that"));
+                };
+                if self.records[*writer].aborted {
+                    return Err(format!("{key:?} is {value:?}, of transaction {writer}, which has aborted"));
+                }
+                writers.insert(*writer);
+            }
+        }
+        Ok(writers)
+    }
+
+    fn deleter(&self, key: &Key, stamp: Stamp) -> Option<usize> {
+        let of_key = self.writers.get(key)?.iter();
+        let mut deletes = of_key.filter(|(_, write)| *write == Write::Delete).map(|(number, _)| *number);
+        deletes.find(|number| stamp != Stamp::NONE && self.records[*number].stamp == Some(stamp))
+    }
+
+    /// How to read a value depends on what is written to the item: a set, a number, or a plain value.
+    fn marks_in(&self, key: &Key, value: &Bytes) -> Vec<Mark> {
+        let writes = self.writers.get(key).into_iter().flatten().map(|(_, write)| write);
+        match writes.into_iter().find(|write| **write != Write::Delete) {
+            Some(Write::Insert(_)) => members(value).into_iter().map(Mark::Member).collect(),
+            Some(Write::Add(_)) => {
+                let number = <[u8; 8]>::try_from(&**value).map(u64::from_be_bytes).unwrap_or(u64::MAX);
+                (0..64).filter(|bit| number >> bit & 1 == 1).map(Mark::Bit).collect()
+            }
+            _ => vec![Mark::Value(value.clone())],
+        }
+    }
+
+    /// These transactions, and deletions that had begun before then, make of every item what was seen.
+    pub(super) fn explains(&self, seen: &[Seen<'_>], transactions: BTreeSet<usize>, before_us: u64) -> bool {
+        let mut tried = BTreeSet::new();
+        self.explains_with(seen, transactions, before_us, &mut tried)
+    }
+
+    fn explains_with(
+        &self,
+        seen: &[Seen<'_>],
+        transactions: BTreeSet<usize>,
+        before_us: u64,
+        tried: &mut BTreeSet<BTreeSet<usize>>,
+    ) -> bool {
+        let wrong = seen.iter().find(|(key, value, _)| self.fold(key, &transactions).as_ref() != *value);
+        let Some((key, value, _)) = wrong else { return true };
+        if !tried.insert(transactions.clone()) {
+            return false;
+        }
+        let of_key = self.writers.get(*key).into_iter().flatten();
+        let unused = of_key.filter(|(number, write)| {
+            let in_time = self.records[*number].begun_us <= before_us;
+            *write == Write::Delete && in_time && !transactions.contains(number)
+        });
+        // Of the deletions that a right set has, the last one alone already makes this item right.
+        unused.into_iter().any(|(delete, _)| {
+            let mut more = transactions.clone();
+            more.insert(*delete);
+            self.fold(key, &more).as_ref() == *value && self.explains_with(seen, more, before_us, tried)
+        })
+    }
+
+    fn show_fracture(&self, seen: &[Seen<'_>], writers: &BTreeSet<usize>) -> String {
+        let mut lines = Vec::new();
+        for (key, value, stamp) in seen {
+            let expected = self.fold(key, writers);
+            if expected.as_ref() != *value {
+                lines.push(format!(
+                    "{key:?} was read as {value:?} at {stamp:?}; with what else it saw, {expected:?}"
+                ));
+            }
+        }
+        format!("{} (it saw transactions {writers:?})", lines.join("; "))
+    }
+}

@@ -1,0 +1,158 @@
+//! Histories as text: one transaction a line, in JSON.
+//!
+//! A byte is written as the character with its number (Latin-1), so any string of bytes survives.
+
+use serde_json::{Value, json};
+use weir_txn::items::write::Write;
+use weir_txn::items::{Bytes, ItemRead, Key, KeyRange, Stamp};
+use weir_txn::ramp::TxnId;
+
+use super::{History, Record};
+
+/// One line for each transaction.
+pub fn to_json_lines(history: &History) -> String {
+    let mut text = String::new();
+    for record in &history.records {
+        text.push_str(&record_to_json(record).to_string());
+        text.push('\n');
+    }
+    text
+}
+
+fn record_to_json(record: &Record) -> Value {
+    let item = |(key, item): &(Key, ItemRead)| {
+        json!([bytes_to_json(key), item.value.as_ref().map(bytes_to_json), stamp_to_json(item.stamp)])
+    };
+    let range = |(range, items): &(KeyRange, Vec<(Key, ItemRead)>)| {
+        let items: Vec<Value> = items.iter().map(item).collect();
+        json!({"from": bytes_to_json(&range.from), "to": bytes_to_json(&range.to), "items": items})
+    };
+    json!({
+        "session": record.session,
+        "begun_us": record.begun_us,
+        "ended_us": record.ended_us,
+        "aborted": record.aborted,
+        "stamp": record.stamp.map(stamp_to_json),
+        "reads": record.reads.iter().map(item).collect::<Vec<Value>>(),
+        "ranges": record.ranges.iter().map(range).collect::<Vec<Value>>(),
+        "writes": record.writes.iter().map(write_to_json).collect::<Vec<Value>>(),
+    })
+}
+
+fn bytes_to_json(bytes: &Bytes) -> Value {
+    Value::String(bytes.iter().map(|byte| char::from(*byte)).collect())
+}
+
+fn stamp_to_json(stamp: Stamp) -> Value {
+    json!([stamp.clock, stamp.txn.coordinator, stamp.txn.sequence])
+}
+
+fn write_to_json((key, write): &(Key, Write)) -> Value {
+    let key = bytes_to_json(key);
+    match write {
+        Write::Put(value) => json!([key, "put", bytes_to_json(value)]),
+        Write::Delete => json!([key, "delete"]),
+        Write::Add(amount) => json!([key, "add", amount]),
+        Write::Insert(member) => json!([key, "insert", bytes_to_json(member)]),
+        Write::Max(value) => json!([key, "max", bytes_to_json(value)]),
+    }
+}
+
+/// Reads what [`to_json_lines`] writes. The error says which line is wrong, and in what.
+pub fn from_json_lines(text: &str) -> Result<Vec<Record>, String> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(at, line)| {
+            let value: Value =
+                serde_json::from_str(line).map_err(|error| format!("line {}: {error}", at + 1))?;
+            record_from_json(&value).map_err(|what| format!("line {}: {what} is missing or wrong", at + 1))
+        })
+        .collect()
+}
+
+fn record_from_json(value: &Value) -> Result<Record, &'static str> {
+    let list = |name: &'static str| value[name].as_array().ok_or(name);
+    Ok(Record {
+        session: value["session"].as_u64().ok_or("session")? as usize,
+        begun_us: value["begun_us"].as_u64().ok_or("begun_us")?,
+        ended_us: match &value["ended_us"] {
+            Value::Null => None,
+            ended => Some(ended.as_u64().ok_or("ended_us")?),
+        },
+        aborted: value["aborted"].as_bool().ok_or("aborted")?,
+        stamp: match &value["stamp"] {
+            Value::Null => None,
+            stamp => Some(stamp_from_json(stamp).ok_or("stamp")?),
+        },
+        reads: items_from_json(list("reads")?).ok_or("reads")?,
+        ranges: list("ranges")?.iter().map(range_from_json).collect::<Option<_>>().ok_or("ranges")?,
+        writes: list("writes")?.iter().map(write_from_json).collect::<Option<_>>().ok_or("writes")?,
+    })
+}
+
+fn bytes_from_json(value: &Value) -> Option<Bytes> {
+    let bytes = value.as_str()?.chars().map(|char| u8::try_from(char).ok()).collect::<Option<Vec<u8>>>()?;
+    Some(Bytes::new(&bytes))
+}
+
+fn stamp_from_json(value: &Value) -> Option<Stamp> {
+    let txn = TxnId { coordinator: u16::try_from(value[1].as_u64()?).ok()?, sequence: value[2].as_u64()? };
+    Some(Stamp { clock: value[0].as_u64()?, txn })
+}
+
+fn items_from_json(items: &[Value]) -> Option<Vec<(Key, ItemRead)>> {
+    let item = |item: &Value| {
+        let value = match &item[1] {
+            Value::Null => None,
+            value => Some(bytes_from_json(value)?),
+        };
+        Some((bytes_from_json(&item[0])?, ItemRead { value, stamp: stamp_from_json(&item[2])? }))
+    };
+    items.iter().map(item).collect()
+}
+
+fn range_from_json(value: &Value) -> Option<(KeyRange, Vec<(Key, ItemRead)>)> {
+    let range = KeyRange { from: bytes_from_json(&value["from"])?, to: bytes_from_json(&value["to"])? };
+    Some((range, items_from_json(value["items"].as_array()?)?))
+}
+
+fn write_from_json(value: &Value) -> Option<(Key, Write)> {
+    let key = bytes_from_json(&value[0])?;
+    let write = match value[1].as_str()? {
+        "put" => Write::Put(bytes_from_json(&value[2])?),
+        "delete" => Write::Delete,
+        "add" => Write::Add(value[2].as_i64()?),
+        "insert" => Write::Insert(bytes_from_json(&value[2])?),
+        "max" => Write::Max(bytes_from_json(&value[2])?),
+        _ => return None,
+    };
+    Some((key, write))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::items::{Setup, run};
+
+    #[test]
+    fn what_is_written_is_read() {
+        let report = run(&Setup::new(weir_txn::items::Variant::Fast, 5));
+        let text = to_json_lines(&report.history);
+        let read = History::new(from_json_lines(&text).expect("it was written so"));
+        assert_eq!(format!("{:?}", read.records), format!("{:?}", report.history.records));
+        assert_eq!(read.check(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let check = |text: &str, expected: &str| {
+            let error = from_json_lines(text).expect_err("it is wrong");
+            assert!(error.contains(expected), "{error}");
+        };
+        check("{", "line 1: EOF");
+        check("\n{}", "line 2: session");
+        let line = r#"{"session":0,"begun_us":1,"ended_us":2,"aborted":false,"stamp":null,"reads":[],"ranges":[],"writes":[["x","pat"]]}"#;
+        check(line, "line 1: writes");
+        check(&line.replace("null", "[1]"), "line 1: stamp");
+    }
+}

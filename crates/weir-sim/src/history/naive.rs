@@ -1,0 +1,243 @@
+//! The checkers' naive twins: the definitions, decided by trying everything on small random histories.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_txn::items::write::{Content, Write};
+use weir_txn::items::{Bytes, ItemRead, Key, Stamp};
+use weir_txn::ramp::TxnId;
+
+use super::{History, Operation, Record, Seen, is_linearizable};
+use crate::chance::Chance;
+
+fn stamp(clock: u64) -> Stamp {
+    Stamp { clock, txn: TxnId { coordinator: 1, sequence: clock } }
+}
+
+fn random_write(chance: &mut Chance, key: &Key, number: usize) -> Write {
+    if chance.per_mille(250) {
+        return Write::Delete;
+    }
+    match key[0] {
+        b'c' => Write::Add(1 << number),
+        b't' => Write::Insert(Bytes::from(format!("{number}").as_str())),
+        b'm' => Write::Max(Bytes::from(format!("{}.{number}", chance.below(10)).as_str())),
+        _ => Write::Put(Bytes::from(format!("{number}").as_str())),
+    }
+}
+
+/// What some transactions make of an item, with the newest stamp in it.
+fn naive_fold(records: &[Record], key: &Key, subset: u32) -> (Option<Bytes>, Stamp) {
+    let mut writes: Vec<(Stamp, &Write)> = Vec::new();
+    for (number, record) in records.iter().enumerate().filter(|(number, _)| subset >> number & 1 == 1) {
+        for (_, write) in record.writes.iter().filter(|(one, _)| one == key) {
+            writes.push((records[number].stamp.expect("writers have stamps"), write));
+        }
+    }
+    writes.sort_by_key(|(stamp, _)| *stamp);
+    let mut content = Content::default();
+    writes.iter().for_each(|(_, write)| content.apply(write));
+    (content.value(), writes.last().map_or(Stamp::NONE, |(stamp, _)| *stamp))
+}
+
+/// Some writers, then readers that have seen each item as some of them made it.
+fn random_history(chance: &mut Chance) -> Vec<Record> {
+    let keys: Vec<Key> = ["r0", "r1", "c0", "t0", "m0"].map(Key::from).into();
+    let keys = &keys[chance.below(4) as usize..];
+    let writers = chance.between(1, 6) as usize;
+    let mut records = Vec::new();
+    let mut clocks: Vec<u64> = (1..=writers as u64).collect();
+    for number in 0..writers {
+        let clock = clocks.swap_remove(chance.below(clocks.len() as u64) as usize);
+        let written = keys.iter().filter(|_| chance.per_mille(600)).cloned().collect::<Vec<Key>>();
+        let writes =
+            written.into_iter().map(|key| (key.clone(), random_write(chance, &key, number))).collect();
+        let (session, begun_us) = (chance.below(3) as usize, number as u64);
+        let (stamp, ended_us) = (Some(stamp(clock)), Some(begun_us));
+        records.push(Record { session, begun_us, ended_us, writes, stamp, ..Record::default() });
+    }
+    for number in writers..writers + 3 {
+        let same = chance.below(1 << writers) as u32;
+        let mut reads = Vec::new();
+        for key in keys.iter() {
+            let subset = if chance.per_mille(700) { same } else { chance.below(1 << writers) as u32 };
+            let (value, mut stamp) = naive_fold(&records[..writers], key, subset);
+            if value.is_none() && chance.per_mille(500) {
+                stamp = Stamp::NONE;
+            }
+            reads.push((key.clone(), ItemRead { value, stamp }));
+        }
+        let (session, begun_us) = (chance.below(3) as usize, number as u64);
+        records.push(Record { session, begun_us, ended_us: Some(begun_us), reads, ..Record::default() });
+    }
+    records
+}
+
+/// Some set of transactions that has these makes of every item what was seen.
+fn naive_explains(records: &[Record], seen: &[Seen<'_>], with: &BTreeSet<usize>) -> bool {
+    let deleted_by = |key: &Key, stamp: Stamp| {
+        let wrote = |record: &Record| record.writes.contains(&(key.clone(), Write::Delete));
+        records.iter().position(|record| stamp != Stamp::NONE && record.stamp == Some(stamp) && wrote(record))
+    };
+    let mut with: u32 = with.iter().map(|number| 1 << number).sum();
+    for (key, _, stamp) in seen.iter().filter(|(_, value, _)| value.is_none()) {
+        with |= deleted_by(key, *stamp).map_or(0, |number| 1 << number);
+    }
+    (0..1_u32 << records.len()).any(|subset| {
+        let right = |(key, value, _): &Seen<'_>| naive_fold(records, key, subset).0.as_ref() == *value;
+        subset & with == with && seen.iter().all(right)
+    })
+}
+
+fn seen_of(record: &Record) -> Vec<Seen<'_>> {
+    record.reads.iter().map(|(key, item)| (key, item.value.as_ref(), item.stamp)).collect()
+}
+
+#[test]
+fn read_atomicity_as_by_trying_all_sets_of_transactions() {
+    let mut chance = Chance::from_seed(1);
+    let mut fractured = 0;
+    for _ in 0..400 {
+        let records = random_history(&mut chance);
+        let none = BTreeSet::new();
+        let expected = records.iter().all(|record| naive_explains(&records, &seen_of(record), &none));
+        let found = History::new(records.clone()).check_read_atomicity();
+        assert_eq!(found.is_ok(), expected, "{found:?}\n{records:#?}");
+        fractured += usize::from(!expected);
+    }
+    assert!((50..350).contains(&fractured), "{fractured}");
+}
+
+/// ramp.txt §3.1, word for word: T_i writes x_m and y_n, T_j reads x_m and y_k, and k < n.
+#[test]
+fn read_atomicity_as_the_paper_defines_it_for_overwrites() {
+    let mut chance = Chance::from_seed(2);
+    let mut fractured = 0;
+    for _ in 0..400 {
+        let mut records = random_history(&mut chance);
+        for record in &mut records {
+            record.writes.retain(|(key, write)| key[0] == b'r' && *write != Write::Delete);
+        }
+        let writers: Vec<Record> = records.iter().filter(|record| record.stamp.is_some()).cloned().collect();
+        for record in records.iter_mut().filter(|record| record.stamp.is_none()) {
+            record.reads.retain(|(key, _)| key[0] == b'r');
+            for (key, item) in &mut record.reads {
+                let subset = chance.below(1 << writers.len()) as u32;
+                let (value, stamp) = naive_fold(&writers, key, subset);
+                *item = ItemRead { value, stamp };
+            }
+        }
+        let is_fractured = |record: &Record| {
+            writers.iter().any(|writer| {
+                let wrote = |key: &Key| writer.writes.iter().any(|(one, _)| one == key);
+                let read = |(key, item): &(Key, ItemRead)| wrote(key) && Some(item.stamp) == writer.stamp;
+                let older = |(key, item): &(Key, ItemRead)| wrote(key) && Some(item.stamp) < writer.stamp;
+                record.reads.iter().any(read) && record.reads.iter().any(older)
+            })
+        };
+        let expected = !records.iter().any(is_fractured);
+        let found = History::new(records.clone()).check_read_atomicity();
+        assert_eq!(found.is_ok(), expected, "{found:?}\n{records:#?}");
+        fractured += usize::from(!expected);
+    }
+    assert!(fractured > 20, "{fractured}");
+}
+
+#[test]
+fn sessions_as_by_trying_all_sets_of_transactions() {
+    let mut chance = Chance::from_seed(3);
+    let mut claims: BTreeMap<&str, usize> = BTreeMap::new();
+    for _ in 0..600 {
+        let records = random_history(&mut chance);
+        let history = History::new(records.clone());
+        let expected = naive_sessions(&records, &history);
+        let found = history.check_sessions().map_err(|violation| violation.claim);
+        assert_eq!(found, expected, "{records:#?}");
+        *claims.entry(found.err().unwrap_or("holds")).or_default() += 1;
+    }
+    assert_eq!(claims.len(), 4, "{claims:?}");
+}
+
+fn naive_sessions(records: &[Record], history: &History) -> Result<(), &'static str> {
+    for (number, record) in records.iter().enumerate() {
+        let before = || records[..number].iter().enumerate().filter(|(_, one)| one.session == record.session);
+        let own = before().filter(|(_, one)| !one.writes.is_empty()).map(|(number, _)| number).collect();
+        let seen = seen_of(record);
+        if !naive_explains(records, &seen, &own) {
+            return Err("a session reads its writes");
+        }
+        for (key, ..) in &seen {
+            let last =
+                before().rev().find_map(|(_, one)| seen_of(one).into_iter().find(|(other, ..)| other == key));
+            let saw =
+                last.map(|one| history.writers_of(&[one]).expect("somebody wrote it")).unwrap_or_default();
+            let one = seen.iter().find(|(other, ..)| other == key).copied().expect("it was seen");
+            let now = history.writers_of(&[one]).expect("somebody wrote it");
+            if !naive_explains(records, &[one], &now.union(&saw).copied().collect()) {
+                return Err("a session never goes back");
+            }
+        }
+        for (key, _) in &record.writes {
+            let newer = before()
+                .any(|(_, one)| one.stamp > record.stamp && one.writes.iter().any(|(other, _)| other == key));
+            if newer {
+                return Err("later writes of a session win");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn linearizability_as_by_trying_all_orders() {
+    let mut chance = Chance::from_seed(4);
+    let mut wrong = 0;
+    for _ in 0..500 {
+        let count = chance.between(1, 6) as usize;
+        let operations: Vec<Operation> =
+            (0..count).map(|number| random_operation(&mut chance, number)).collect();
+        let mut order: Vec<usize> = (0..count).collect();
+        let expected = naive_linearizable(&operations, &mut order, 0);
+        assert_eq!(is_linearizable(&operations), expected, "{operations:?}");
+        wrong += usize::from(!expected);
+    }
+    assert!((50..450).contains(&wrong), "{wrong}");
+}
+
+fn random_operation(chance: &mut Chance, number: usize) -> Operation {
+    let begun_us = chance.below(20);
+    let ended_us = if chance.per_mille(100) { u64::MAX } else { begun_us + 1 + chance.below(12) };
+    let value = |number: u64| Bytes::from(format!("{number}").as_str());
+    let write = chance.per_mille(500).then(|| Write::Put(value(number as u64)));
+    let read = write.is_none().then(|| Some(chance.below(5)).filter(|seen| *seen > 0).map(value));
+    Operation { begun_us, ended_us, read, write }
+}
+
+/// Tries all orders of `order[placed..]` behind what is placed; operations without an end may be left out.
+fn naive_linearizable(operations: &[Operation], order: &mut Vec<usize>, placed: usize) -> bool {
+    let rest_may_go = order[placed..].iter().all(|at| operations[*at].ended_us == u64::MAX);
+    if rest_may_go && explains_all(operations, &order[..placed]) {
+        return true;
+    }
+    (placed..order.len()).any(|next| {
+        order.swap(placed, next);
+        let found = naive_linearizable(operations, order, placed + 1);
+        order.swap(placed, next);
+        found
+    })
+}
+
+fn explains_all(operations: &[Operation], order: &[usize]) -> bool {
+    let in_time = order.iter().enumerate().all(|(at, one)| {
+        let earlier = &order[..at];
+        earlier.iter().all(|other| operations[*other].begun_us <= operations[*one].ended_us)
+    });
+    let mut value: Option<Bytes> = None;
+    let right = order.iter().all(|at| {
+        let operation = &operations[*at];
+        if let Some(Write::Put(written)) = &operation.write {
+            value = Some(written.clone());
+        }
+        operation.read.as_ref().is_none_or(|read| *read == value)
+    });
+    in_time && right
+}

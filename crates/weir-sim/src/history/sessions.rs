@@ -1,0 +1,103 @@
+//! Session guarantees (ramp.txt, appendix): a client sees its own writes, never goes back on an item, and
+//! its writes to an item win in the order in which it made them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_txn::items::{Key, Stamp};
+
+use super::{History, Operation, Violation, is_linearizable};
+
+/// What a session has done so far.
+#[derive(Default)]
+struct Past {
+    /// Its transactions that wrote.
+    wrote: BTreeSet<usize>,
+    /// By item: the transactions whose writes it has seen there.
+    saw: BTreeMap<Key, BTreeSet<usize>>,
+    /// By item: the stamp of its last write.
+    stamps: BTreeMap<Key, Stamp>,
+}
+
+impl History {
+    pub fn check_sessions(&self) -> Result<(), Violation> {
+        let mut pasts: BTreeMap<usize, Past> = BTreeMap::new();
+        for (number, record) in self.records.iter().enumerate() {
+            let past = pasts.entry(record.session).or_default();
+            self.check_with_past(number, past)?;
+            if record.aborted || record.stamp.is_none() {
+                continue;
+            }
+            past.wrote.insert(number);
+            for (key, _) in &record.writes {
+                let stamp = record.stamp.expect("it has one");
+                let before = past.stamps.insert(key.clone(), stamp);
+                if before.is_some_and(|before| before > stamp) {
+                    let seen = format!("transaction {number} wrote {key:?} at {stamp:?}, below {before:?}");
+                    return Err(Violation { claim: "later writes of a session win", seen });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_with_past(&self, number: usize, past: &mut Past) -> Result<(), Violation> {
+        let seen = self.seen_by(number);
+        let before_us = self.ended_us(number);
+        let told = |what: String| {
+            format!("transaction {number} of session {}: {what}", self.records[number].session)
+        };
+        let writers = self
+            .writers_of(&seen)
+            .map_err(|what| Violation { claim: "reads are atomic", seen: told(what) })?;
+        let with_own = writers.union(&past.wrote).copied().collect();
+        if !self.explains(&seen, with_own, before_us) {
+            let own: Vec<&usize> = past.wrote.iter().rev().take(5).collect();
+            let seen = told(format!("saw {seen:?} of transactions {writers:?}, after its own {own:?}"));
+            return Err(Violation { claim: "a session reads its writes", seen });
+        }
+        for one in seen {
+            let now = self.writers_of(&[one]).unwrap_or_default();
+            let earlier = past.saw.entry(one.0.clone()).or_default();
+            let both = now.union(earlier).copied().collect();
+            if !self.explains(&[one], both, before_us) {
+                let seen = told(format!("saw {one:?}, had seen transactions {earlier:?}"));
+                return Err(Violation { claim: "a session never goes back", seen });
+            }
+            *earlier = now;
+        }
+        Ok(())
+    }
+
+    /// Items that only transactions on one item touch are linearizable.
+    pub fn check_single_items(&self) -> Result<(), Violation> {
+        let mut operations: BTreeMap<&Key, Vec<Operation>> = BTreeMap::new();
+        let mut others: BTreeSet<&Key> = BTreeSet::new();
+        for record in &self.records {
+            let keys: BTreeSet<&Key> = record
+                .reads
+                .iter()
+                .map(|(key, _)| key)
+                .chain(record.writes.iter().map(|(key, _)| key))
+                .collect();
+            let alone = keys.len() == 1 && record.ranges.is_empty();
+            match (keys.first(), record.reads.first(), record.writes.first()) {
+                (Some(key), read, write) if alone && read.is_some() != write.is_some() => {
+                    operations.entry(key).or_default().push(Operation {
+                        begun_us: record.begun_us,
+                        ended_us: record.ended_us.unwrap_or(u64::MAX),
+                        read: read.map(|(_, item)| item.value.clone()),
+                        write: write.map(|(_, write)| write.clone()),
+                    });
+                }
+                _ => others.extend(keys),
+            }
+        }
+        for (key, operations) in operations.into_iter().filter(|(key, _)| !others.contains(*key)) {
+            if !is_linearizable(&operations) {
+                let seen = format!("{key:?}: {} operations", operations.len());
+                return Err(Violation { claim: "single items are linearizable", seen });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! What clients do with items: transactions of random size over few hot keys and many cold ones.
+//!
+//! Values tell who wrote them, as the checkers need (see [`crate::history`]). The first letter of a key says what is
+//! written to it, so that a merge never meets another kind of write.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_txn::items::{Bytes, Done, ItemRead, Key, KeyRange, Transaction, Write};
+
+use crate::chance::Chance;
+use crate::cluster::Clients;
+use crate::history::Record;
+
+/// No session begins more than that.
+const TRANSACTIONS_MAX: usize = 40;
+
+/// How often each kind of transaction comes.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Reads,
+    Writes,
+    ReadsAndWrites,
+    Range,
+    /// One operation on an item that nothing else touches.
+    Single,
+}
+
+/// The closed loops of a run, and what they have been told.
+pub struct Sessions {
+    pub records: Vec<Record>,
+    pub second_rounds: usize,
+    /// By session: the transaction under way.
+    under_way: Vec<Option<(usize, Transaction)>>,
+    begun: Vec<usize>,
+    stopped: bool,
+    shapes: Vec<Shape>,
+    /// How many items of each kind there are.
+    hot: u64,
+    cold: u64,
+    hot_per_mille: u32,
+    merge_per_mille: u32,
+    items_max: u64,
+    delete_per_mille: u32,
+    /// By counter: bits that have been used.
+    bits: BTreeMap<Key, u32>,
+    written: u64,
+}
+
+impl Sessions {
+    /// How many of which transactions is drawn too.
+    pub fn new(sessions: usize, chance: &mut Chance) -> Sessions {
+        use Shape::*;
+        let mixes: [&[Shape]; 5] = [
+            &[Reads, Writes],
+            &[Reads, Reads, Reads, Writes, ReadsAndWrites, Range, Single],
+            &[Reads, Writes, Writes, ReadsAndWrites, Single, Single],
+            &[Range, Writes, Range, Writes, ReadsAndWrites],
+            &[Reads, Writes, ReadsAndWrites, Range, Single],
+        ];
+        Sessions {
+            records: Vec::new(),
+            second_rounds: 0,
+            under_way: (0..sessions).map(|_| None).collect(),
+            begun: vec![0; sessions],
+            stopped: false,
+            shapes: chance.pick(&mixes).to_vec(),
+            hot: chance.between(1, 3),
+            cold: chance.between(5, 40),
+            hot_per_mille: chance.pick(&[300, 700, 950]),
+            merge_per_mille: chance.pick(&[100, 500, 950]),
+            items_max: chance.pick(&[2, 4, 8, 20]),
+            delete_per_mille: chance.pick(&[0, 100, 400]),
+            bits: BTreeMap::new(),
+            written: 0,
+        }
+    }
+
+    pub fn have_had_enough(&self) -> bool {
+        self.begun.iter().all(|begun| *begun >= TRANSACTIONS_MAX)
+    }
+
+    /// No session begins another transaction.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// All items that anybody could have touched.
+    pub fn keys(&self) -> Vec<Key> {
+        let kinds =
+            [("c", self.hot), ("m", self.hot), ("r", self.hot + self.cold), ("s", self.hot), ("t", self.hot)];
+        let of_kind = |(kind, count): (&'static str, u64)| (0..count).map(move |at| key(kind, at));
+        kinds.into_iter().flat_map(of_kind).collect()
+    }
+
+    /// An item that many share: a register, or one that merges.
+    fn some_key(&self, chance: &mut Chance) -> Key {
+        if !chance.per_mille(self.hot_per_mille) {
+            return key("r", self.hot + chance.below(self.cold));
+        }
+        let merges = chance.per_mille(self.merge_per_mille);
+        let kind = if merges { chance.pick(&["c", "m", "t"]) } else { "r" };
+        key(kind, chance.below(self.hot))
+    }
+
+    fn some_keys(&self, chance: &mut Chance) -> BTreeSet<Key> {
+        (0..chance.between(1, self.items_max)).map(|_| self.some_key(chance)).collect()
+    }
+
+    fn some_writes(&mut self, session: usize, chance: &mut Chance) -> Vec<(Key, Write)> {
+        let keys = self.some_keys(chance);
+        keys.into_iter()
+            .filter_map(|key| Some((key.clone(), self.some_write(session, key, chance)?)))
+            .collect()
+    }
+
+    /// None: a counter whose bits are used up.
+    fn some_write(&mut self, session: usize, key: Key, chance: &mut Chance) -> Option<Write> {
+        self.written += 1;
+        // Deletions make merged items harder to read for the checkers, so there are fewer of those.
+        let rarely = if key[0] == b'r' || key[0] == b's' { 1 } else { 8 };
+        if chance.per_mille(self.delete_per_mille / rarely) {
+            return Some(Write::Delete);
+        }
+        let mark = Bytes::from(format!("{:05}.{session}", self.written).as_str());
+        Some(match key[0] {
+            b'c' => {
+                let bit = self.bits.entry(key).or_default();
+                *bit += 1;
+                if *bit > 62 {
+                    return None;
+                }
+                Write::Add(1 << (*bit - 1))
+            }
+            b'm' => Write::Max(Bytes::from(format!("{:03}.{}", chance.below(1000), self.written).as_str())),
+            b't' => Write::Insert(mark),
+            _ => Write::Put(mark),
+        })
+    }
+
+    fn some_range(&self, chance: &mut Chance) -> KeyRange {
+        let kind = chance.pick(&["c", "m", "r", "r", "r", "t"]);
+        let from = chance.below(self.hot + self.cold);
+        let to = if chance.per_mille(300) { 1_000 } else { from + chance.below(8) };
+        KeyRange { from: key(kind, from / 2), to: key(kind, to) }
+    }
+
+    fn draw(&mut self, session: usize, chance: &mut Chance) -> Transaction {
+        let mut transaction = Transaction::default();
+        match chance.pick(&self.shapes) {
+            Shape::Reads => transaction.reads = self.some_keys(chance).into_iter().collect(),
+            Shape::Writes => transaction.writes = self.some_writes(session, chance),
+            Shape::ReadsAndWrites => {
+                transaction.reads = self.some_keys(chance).into_iter().collect();
+                transaction.writes = self.some_writes(session, chance);
+            }
+            Shape::Range => {
+                transaction.ranges = (0..chance.between(1, 2)).map(|_| self.some_range(chance)).collect();
+                if chance.per_mille(300) {
+                    transaction.reads = self.some_keys(chance).into_iter().collect();
+                }
+            }
+            Shape::Single => {
+                let key = key("s", chance.below(self.hot));
+                if chance.per_mille(500) {
+                    transaction.reads = vec![key];
+                } else {
+                    transaction
+                        .writes
+                        .extend(self.some_write(session, key.clone(), chance).map(|write| (key, write)));
+                }
+            }
+        }
+        transaction
+    }
+}
+
+fn key(kind: &str, at: u64) -> Key {
+    Key::from(format!("{kind}{at:03}").as_str())
+}
+
+impl Clients<Transaction, Done> for Sessions {
+    fn next(&mut self, session: usize, now_us: u64, chance: &mut Chance) -> Option<Transaction> {
+        if self.stopped || self.begun[session] >= TRANSACTIONS_MAX {
+            return None;
+        }
+        let transaction = self.draw(session, chance);
+        self.begun[session] += 1;
+        self.under_way[session] = Some((self.records.len(), transaction.clone()));
+        let writes = transaction.writes.clone();
+        self.records.push(Record { session, begun_us: now_us, writes, ..Record::default() });
+        Some(transaction)
+    }
+
+    fn done(&mut self, session: usize, now_us: u64, done: Done) {
+        let (number, transaction) = self.under_way[session].take().expect("it was begun");
+        let record = &mut self.records[number];
+        record.ended_us = Some(now_us);
+        match done {
+            Done::Aborted => record.aborted = true,
+            Done::Committed { read, stamp, rounds } => {
+                self.second_rounds += usize::from(rounds.0 > 1);
+                record.stamp = stamp;
+                record.reads =
+                    transaction.reads.into_iter().zip(read.items).collect::<Vec<(Key, ItemRead)>>();
+                record.ranges = transaction.ranges.into_iter().zip(read.ranges).collect();
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! RAMP over items under faults: seeds that must pass, planted bugs that must be caught.
+//!
+//! `WEIR_SEEDS=17..18 cargo test -p weir-sim --test items seeds` runs other seeds than the usual ones; each that
+//! fails leaves a log of everything that happened in the directory for temporary files.
+
+use std::ops::Range;
+
+use weir_sim::items::{Report, Setup, run};
+use weir_txn::items::coordinator::PlantedBugs as ClientBugs;
+use weir_txn::items::{PlantedBugs as ShardBugs, Variant};
+
+const SEEDS: Range<u64> = 0..100;
+
+fn seeds() -> Range<u64> {
+    let Ok(given) = std::env::var("WEIR_SEEDS") else { return SEEDS };
+    let ends = given.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    ends.expect("WEIR_SEEDS is FROM..TO")
+}
+
+/// Runs it again with its log, and says how to do that by hand.
+fn write_log(setup: &Setup, report: &Report) -> String {
+    let logged = run(&Setup { logged: true, ..setup.clone() });
+    assert_eq!(logged.hash, report.hash, "the same seed goes the same way");
+    let (seed, variant) = (setup.seed, setup.variant.name());
+    let path = std::env::temp_dir().join(format!("weir-items-{variant}-{seed}.log"));
+    let wrote = std::fs::write(&path, format!("{}{report}\n", logged.log));
+    let said = wrote.map_or_else(|error| error.to_string(), |()| path.display().to_string());
+    let test = variant.replace('-', "_");
+    format!(
+        "WEIR_SEEDS={seed}..{} cargo test -p weir-sim --test items seeds_of_{test}\nlog: {said}",
+        seed + 1
+    )
+}
+
+fn check_seeds(variant: Variant) {
+    let mut second_rounds = 0;
+    for seed in seeds() {
+        let setup = Setup::new(variant, seed);
+        let report = run(&setup);
+        if report.failure.is_some() {
+            panic!("seed {seed}: {report}\n{}", write_log(&setup, &report));
+        }
+        second_rounds += report.second_rounds;
+    }
+    assert!(second_rounds > 0, "no read met a race");
+}
+
+#[test]
+fn seeds_of_ramp_fast() {
+    check_seeds(Variant::Fast);
+}
+
+#[test]
+fn seeds_of_ramp_small() {
+    check_seeds(Variant::Small);
+}
+
+#[test]
+fn seeds_of_ramp_hybrid() {
+    check_seeds(Variant::HYBRID);
+}
+
+#[test]
+fn the_same_seed_goes_the_same_way() {
+    for seed in [3, 8] {
+        let hashes = [0, 1].map(|_| run(&Setup::new(Variant::Fast, seed)).hash);
+        assert_eq!(hashes[0], hashes[1], "seed {seed}");
+    }
+    assert_ne!(run(&Setup::new(Variant::Fast, 3)).hash, run(&Setup::new(Variant::Fast, 8)).hash);
+}
+
+/// Every planted bug is caught within so many seeds.
+const CAUGHT_WITHIN: u64 = 200;
+
+fn check_caught(name: &str, variants: &[Variant], shard_bugs: ShardBugs, client_bugs: ClientBugs) {
+    for variant in variants {
+        let caught = (0..CAUGHT_WITHIN).find_map(|seed| {
+            let setup = Setup { shard_bugs, client_bugs, ..Setup::new(*variant, seed) };
+            Some((seed, run(&setup).failure?))
+        });
+        match caught {
+            None => panic!("{name} was not caught with {} within {CAUGHT_WITHIN} seeds", variant.name()),
+            Some((seed, failure)) => println!("{name} {}: seed {seed}, {}", variant.name(), failure.claim),
+        }
+    }
+}
+
+const ALL: [Variant; 3] = [Variant::Fast, Variant::Small, Variant::HYBRID];
+
+macro_rules! planted {
+    ($($name:ident: $side:ident, $variants:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            planted!(@$side $name, $variants);
+        }
+    )*};
+    (@shard $name:ident, $variants:expr) => {
+        let bugs = ShardBugs { $name: true, ..ShardBugs::default() };
+        check_caught(stringify!($name), &$variants, bugs, ClientBugs::default());
+    };
+    (@client $name:ident, $variants:expr) => {
+        let bugs = ClientBugs { $name: true, ..ClientBugs::default() };
+        check_caught(stringify!($name), &$variants, ShardBugs::default(), bugs);
+    };
+}
+
+planted! {
+    metadata_goes_at_once: shard, [Variant::Fast, Variant::HYBRID];
+    versions_go_at_once: shard, ALL;
+    prepared_is_hidden: shard, ALL;
+    takes_effect_twice: shard, ALL;
+    tombstones_are_silent: shard, [Variant::Fast, Variant::HYBRID];
+    round_two_reads_newest: shard, ALL;
+    clock_ignores_commits: shard, ALL;
+    floor_ignores_prepared: shard, ALL;
+    stamps_by_client: client, ALL;
+    reads_once: client, ALL;
+    resends_are_new: client, ALL;
+    commits_early: client, ALL;
+    forgets_own_writes: client, ALL;
+}

@@ -1,0 +1,409 @@
+//! The paper's claims, one test each, with messages delivered by hand (ramp.txt §4; soundness S5, S9, S10).
+
+use super::coordinator::{self, Coordinator, Done, Options, Transaction};
+use super::message::{Reply, Request};
+use super::partition::{Partition, PlantedBugs};
+use super::{Key, KeyRange, ReadSet, Variant, Write, shard_of};
+use crate::machine::{Coordinator as _, Effects, Orders, Sender, Shard as _};
+use crate::ramp::ShardId;
+
+const VARIANTS: [Variant; 3] = [Variant::Fast, Variant::Small, Variant::HYBRID];
+
+/// Two shards and some clients; nothing arrives before the test says so.
+struct Stage {
+    shards: Vec<Partition>,
+    clients: Vec<Coordinator>,
+    /// By shard, in milliseconds.
+    clocks: Vec<u64>,
+    sent: Vec<(usize, ShardId, Request)>,
+    done: Vec<(u64, Done)>,
+    begun: u64,
+}
+
+impl Stage {
+    fn new(variant: Variant, clients: u16) -> Stage {
+        Stage::with_bugs(variant, clients, PlantedBugs::default())
+    }
+
+    fn with_bugs(variant: Variant, clients: u16, bugs: PlantedBugs) -> Stage {
+        let options =
+            Options { variant, shards: 2, links_keep_order: true, bugs: coordinator::PlantedBugs::default() };
+        let mut stage = Stage {
+            shards: (0..2).map(|shard| Partition::new(shard, bugs)).collect(),
+            clients: (0..clients).map(|id| Coordinator::new(id, 1, options)).collect(),
+            clocks: vec![1_000, 1_000],
+            sent: Vec::new(),
+            done: Vec::new(),
+            begun: 0,
+        };
+        // Every client is registered as a reader at both shards, so that reads begin at once.
+        for client in 0..usize::from(clients) {
+            stage.read_now(client, &["x", "y"]);
+        }
+        stage
+    }
+
+    fn begin(&mut self, client: usize, transaction: Transaction) -> u64 {
+        self.begun += 1;
+        let mut out = Orders::default();
+        self.clients[client].begin(1_000, self.begun, transaction, &mut out);
+        self.take(client, out);
+        self.begun
+    }
+
+    fn write(&mut self, client: usize, writes: &[(&str, Write)]) -> u64 {
+        let writes = writes.iter().map(|(name, write)| (key(name), write.clone())).collect();
+        self.begin(client, Transaction { writes, ..Transaction::default() })
+    }
+
+    fn read(&mut self, client: usize, names: &[&str]) -> u64 {
+        let reads = names.iter().map(|name| key(name)).collect();
+        self.begin(client, Transaction { reads, ..Transaction::default() })
+    }
+
+    fn take(&mut self, client: usize, out: Orders<Request, Done>) {
+        self.sent.extend(out.sends.into_iter().map(|(shard, request)| (client, shard, request)));
+        self.done.extend(out.done);
+    }
+
+    /// What the client has sent to the shard by now arrives, and so do the replies. Says what arrived.
+    fn deliver(&mut self, client: usize, shard: ShardId) -> Vec<&'static str> {
+        let (arriving, waiting) = std::mem::take(&mut self.sent)
+            .into_iter()
+            .partition(|(from, to, _)| (*from, *to) == (client, shard));
+        self.sent = waiting;
+        let (now_ms, at) = (self.clocks[usize::from(shard)], &mut self.shards[usize::from(shard)]);
+        at.on_progress(now_ms, client as u16, self.clients[client].progress(shard));
+        let (mut effects, mut names) = (Effects::default(), Vec::new());
+        for (_, _, request) in arriving {
+            names.push(name_of(&request));
+            at.step(now_ms, Sender::Coordinator(client as u16), request, &mut effects);
+        }
+        let (epoch, mut out) = (at.epoch(), Orders::default());
+        self.clients[client].on_epoch(shard, epoch);
+        for (to, reply) in effects.replies {
+            assert_eq!(usize::from(to), client);
+            self.clients[client].on_reply(1_000, reply, &mut out);
+        }
+        self.take(client, out);
+        names
+    }
+
+    fn deliver_all(&mut self) {
+        while let Some((client, shard, _)) = self.sent.first() {
+            let (client, shard) = (*client, *shard);
+            self.deliver(client, shard);
+        }
+    }
+
+    /// What was told under the tag, if it was.
+    fn told(&mut self, tag: u64) -> Option<(ReadSet, (u32, u32))> {
+        let at = self.done.iter().position(|(one, _)| *one == tag)?;
+        match self.done.remove(at).1 {
+            Done::Committed { read, rounds, .. } => Some((read, rounds)),
+            Done::Aborted => panic!("nothing aborts here"),
+        }
+    }
+
+    /// A read that nothing gets in the way of: values, and rounds of messages.
+    fn read_now(&mut self, client: usize, names: &[&str]) -> (Vec<String>, u32) {
+        let tag = self.read(client, names);
+        self.deliver_all();
+        let (read, rounds) = self.told(tag).expect("everything has arrived");
+        (values(&read), rounds.0)
+    }
+
+    /// Lets progress and epochs travel until nothing more comes of it.
+    fn let_drain(&mut self, clients: &[usize]) {
+        for _ in 0..6 {
+            for client in clients {
+                for shard in 0..2 {
+                    self.deliver(*client, shard);
+                }
+            }
+        }
+    }
+}
+
+fn name_of(request: &Request) -> &'static str {
+    match request {
+        Request::Write { .. } => "write",
+        Request::Prepare { .. } => "prepare",
+        Request::Commit { .. } => "commit",
+        Request::Abort { .. } => "abort",
+        Request::Get { .. } => "get",
+        Request::GetAt { .. } => "get at",
+    }
+}
+
+/// `x…` is on shard 0 and `y…` on shard 1.
+fn key(name: &str) -> Key {
+    let shard = ShardId::from(name.starts_with('y'));
+    let mut keys = (0..).map(|at| Key::from(format!("{name}{at}").as_str()));
+    keys.find(|key| shard_of(key, 2) == shard).expect("some key is there")
+}
+
+fn put(text: &str) -> Write {
+    Write::Put(text.into())
+}
+
+fn show(value: &Option<super::Bytes>) -> String {
+    match value {
+        None => "⊥".into(),
+        Some(value) => match <[u8; 8]>::try_from(&**value) {
+            Ok(number) => i64::from_be_bytes(number).to_string(),
+            Err(_) => String::from_utf8_lossy(value).into_owned(),
+        },
+    }
+}
+
+fn values(read: &ReadSet) -> Vec<String> {
+    read.items.iter().map(|item| show(&item.value)).collect()
+}
+
+/// Figure 1: T1 has committed on Px and only prepared on Py when T2 reads both.
+#[test]
+fn figure_1() {
+    for variant in VARIANTS {
+        let mut stage = Stage::new(variant, 2);
+        let first = stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
+        assert_eq!((stage.deliver(0, 0), stage.deliver(0, 1)), (vec!["prepare"], vec!["prepare"]));
+        assert_eq!(stage.deliver(0, 0), ["commit"]);
+        let second = stage.read(1, &["x", "y"]);
+        assert_eq!((stage.deliver(1, 0), stage.deliver(1, 1)), (vec!["get"], vec!["get"]));
+        assert!(stage.told(second).is_none(), "{variant:?}: x1 with ⊥ would be fractured");
+        // The second round: RAMP-Fast and -Hybrid ask Py alone, RAMP-Small both.
+        let asked = [stage.deliver(1, 0).len(), stage.deliver(1, 1).len()];
+        assert_eq!(asked, if variant == Variant::Small { [1, 1] } else { [0, 1] }, "{variant:?}");
+        let (read, rounds) = stage.told(second).expect("two rounds are enough");
+        assert_eq!((values(&read), rounds), (vec!["x1".into(), "y1".into()], (2, 0)), "{variant:?}");
+        // T1 goes on as if nothing had happened.
+        assert!(stage.told(first).is_some());
+        assert_eq!(stage.deliver(0, 1), ["commit"]);
+        assert!(stage.clients[0].is_idle() && stage.shards.iter().all(|shard| shard.is_idle()));
+    }
+}
+
+/// Table 1, round trips: reads without a race 1, 2, 1; with one 2, 2, 2; writes 2.
+#[test]
+fn table_1_round_trips() {
+    for (variant, without_race) in VARIANTS.into_iter().zip([1, 2, 1]) {
+        let mut stage = Stage::new(variant, 2);
+        let write = stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
+        stage.deliver_all();
+        assert_eq!(stage.told(write).expect("it is done").1, (0, 2));
+        assert_eq!(stage.read_now(1, &["x", "y"]).1, without_race, "{variant:?}");
+        stage.write(0, &[("x", put("x2")), ("y", put("y2"))]);
+        (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0));
+        let raced = stage.read(1, &["x", "y"]);
+        (stage.deliver(1, 0), stage.deliver(1, 1), stage.deliver(1, 0), stage.deliver(1, 1));
+        assert_eq!(stage.told(raced).expect("it is done").1, (2, 0), "{variant:?}");
+    }
+}
+
+/// Table 1, metadata beside the stamp: the write set; nothing; 256 bits. Nothing at all once all have it.
+#[test]
+fn table_1_metadata() {
+    let names = ["x", "y", "xa", "ya"];
+    let keys: u64 = names.iter().map(|name| key(name).len() as u64).sum();
+    for (variant, bytes) in VARIANTS.into_iter().zip([keys, 0, 32]) {
+        let mut stage = Stage::new(variant, 2);
+        stage.write(0, &names.map(|name| (name, put(name))));
+        stage.deliver_all();
+        let handed =
+            |stage: &Stage| stage.shards.iter().map(|shard| shard.counts.metadata_bytes).sum::<u64>();
+        let before = handed(&stage);
+        stage.read_now(1, &["x"]);
+        let rounds = if variant == Variant::Small { 2 } else { 1 };
+        assert_eq!(handed(&stage) - before, rounds * bytes, "{variant:?}");
+        stage.let_drain(&[0, 1]);
+        assert_eq!(stage.shards.iter().map(|shard| shard.remembered().1).sum::<usize>(), 0, "{variant:?}");
+        let before = handed(&stage);
+        assert_eq!(stage.read_now(1, &names).0, names);
+        assert_eq!(handed(&stage), before, "{variant:?}: all have it");
+    }
+}
+
+/// §4.7: what a reader names is committed there, so the next reader needs one round.
+#[test]
+fn faster_commit_detection() {
+    let mut stage = Stage::new(Variant::Fast, 3);
+    stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
+    (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0));
+    let first = stage.read(1, &["x", "y"]);
+    (stage.deliver(1, 0), stage.deliver(1, 1), stage.deliver(1, 1));
+    assert_eq!(stage.told(first).expect("it is done").1, (2, 0));
+    assert_eq!(stage.shards[1].counts.committed_by_readers, 1);
+    let second = stage.read(2, &["x", "y"]);
+    (stage.deliver(2, 0), stage.deliver(2, 1));
+    let (read, rounds) = stage.told(second).expect("it is done");
+    assert_eq!((values(&read), rounds), (vec!["x1".into(), "y1".into()], (1, 0)));
+}
+
+/// §4.7: a client is answered when all have prepared; what it reads next comes behind its commit.
+#[test]
+fn one_phase_writes() {
+    for variant in VARIANTS {
+        let mut stage = Stage::new(variant, 1);
+        let write = stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
+        (stage.deliver(0, 0), stage.deliver(0, 1));
+        assert!(stage.told(write).is_some(), "{variant:?}");
+        assert_eq!(stage.read_now(0, &["x", "y"]).0, ["x1", "y1"], "{variant:?}");
+    }
+}
+
+/// §4.5, partition independence: only the shards of a transaction's items are asked.
+#[test]
+fn partition_independence() {
+    for variant in VARIANTS {
+        let mut stage = Stage::new(variant, 1);
+        stage.write(0, &[("y", put("y1")), ("ya", put("y2"))]);
+        stage.read(0, &["y", "ya"]);
+        assert!(stage.sent.iter().all(|(_, shard, _)| *shard == 1), "{variant:?}");
+        assert_eq!(
+            stage.deliver(0, 1),
+            ["write", "get"],
+            "{variant:?}: a single participant commits in one message"
+        );
+    }
+}
+
+/// S5: round two is the state of round one plus what is named, not the newest.
+#[test]
+fn s5_the_second_round_with_merged_items() {
+    let scenario = |variant, bugs| {
+        let mut stage = Stage::with_bugs(variant, 3, bugs);
+        let add = |amount| [("x", Write::Add(amount)), ("y", Write::Add(amount))];
+        // T adds 1 to both and has committed on x; a reader has x with T and y without.
+        stage.write(0, &add(1));
+        (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0));
+        let read = stage.read(2, &["x", "y"]);
+        (stage.deliver(2, 0), stage.deliver(2, 1));
+        // T′ adds 10 to both, everywhere, before the reader's second round arrives.
+        stage.write(1, &add(10));
+        (stage.deliver(1, 0), stage.deliver(1, 1), stage.deliver(1, 0), stage.deliver(1, 1));
+        (stage.deliver(2, 0), stage.deliver(2, 1));
+        values(&stage.told(read).expect("it is done").0)
+    };
+    for variant in VARIANTS {
+        assert_eq!(scenario(variant, PlantedBugs::default()), ["1", "1"], "{variant:?}");
+    }
+    let newest = PlantedBugs { round_two_reads_newest: true, ..PlantedBugs::default() };
+    assert_eq!(scenario(Variant::Fast, newest), ["1", "11"], "fractured: T′ in y alone");
+}
+
+/// S5: a range is repaired by what is missing from it, and by deletions.
+#[test]
+fn s5_ranges_are_repaired() {
+    for variant in VARIANTS {
+        let mut stage = Stage::new(variant, 2);
+        stage.write(0, &[("x", put("x1")), ("yb", put("y1"))]);
+        stage.deliver_all();
+        stage.let_drain(&[0, 1]);
+        // The next transaction deletes x and yb and inserts ya; the deletion of x has committed, the rest not.
+        stage.write(0, &[("x", Write::Delete), ("ya", put("y2")), ("yb", Write::Delete)]);
+        (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0));
+        let range = KeyRange { from: "w".into(), to: "z".into() };
+        let read = stage.begin(1, Transaction { ranges: vec![range], ..Transaction::default() });
+        for _ in 0..2 {
+            (stage.deliver(1, 0), stage.deliver(1, 1));
+        }
+        let (read, rounds) = stage.told(read).expect("it is done");
+        let entries: Vec<&Key> = read.ranges[0].iter().map(|(key, _)| key).collect();
+        assert_eq!((entries, rounds.0), (vec![&key("ya")], 2), "{variant:?}");
+    }
+}
+
+/// S9: Assign@7 is acknowledged, then Add@5 from a slow clock: it must not be buried.
+#[test]
+fn s9_buried_writes() {
+    let scenario = |bugs| {
+        let mut stage = Stage::with_bugs(Variant::Fast, 2, bugs);
+        // The clock of y's shard is an hour ahead of that of x's.
+        stage.clocks = vec![5_000, 3_605_000];
+        stage.write(0, &[("x", Write::Put(super::Bytes::new(&100_i64.to_be_bytes()))), ("y", put("y1"))]);
+        stage.deliver_all();
+        stage.write(1, &[("x", Write::Add(1))]);
+        stage.deliver_all();
+        stage.read_now(0, &["x"]).0
+    };
+    assert_eq!(scenario(PlantedBugs::default()), ["101"]);
+    let slow = PlantedBugs { clock_ignores_commits: true, ..PlantedBugs::default() };
+    assert_eq!(scenario(slow), ["100"], "buried");
+}
+
+/// S10: a reader got y before T; T commits everywhere and could drop its metadata; the reader's slower request
+/// gets x with T.
+#[test]
+fn s10_metadata_waits_for_readers() {
+    let scenario = |variant, bugs| {
+        let mut stage = Stage::with_bugs(variant, 3, bugs);
+        let read = stage.read(1, &["x", "y"]);
+        stage.deliver(1, 1);
+        stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
+        (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0), stage.deliver(0, 1));
+        stage.let_drain(&[0, 2]);
+        let kept = stage.shards[0].remembered().1;
+        (stage.deliver(1, 0), stage.deliver(1, 0), stage.deliver(1, 1));
+        (values(&stage.told(read).expect("it is done").0), kept)
+    };
+    for variant in VARIANTS {
+        let (values, kept) = scenario(variant, PlantedBugs::default());
+        assert_eq!((values, kept), (vec!["x1".into(), "y1".into()], 1), "{variant:?}");
+    }
+    let at_once = PlantedBugs { metadata_goes_at_once: true, ..PlantedBugs::default() };
+    assert_eq!(scenario(Variant::Fast, at_once), (vec!["x1".into(), "⊥".into()], 0), "fractured");
+}
+
+/// §4.6 with S10: a reader that is let go begins anew and never sees a null for a version that is gone.
+#[test]
+fn a_reader_that_is_let_go_begins_anew() {
+    for variant in VARIANTS {
+        let mut stage = Stage::new(variant, 3);
+        let read = stage.read(1, &["x", "y"]);
+        stage.deliver(1, 1);
+        stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
+        (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0), stage.deliver(0, 1));
+        stage.let_drain(&[0, 2]);
+        stage.clocks.iter_mut().for_each(|clock| *clock += super::partition::READER_DELAY_MS_MAX + 1);
+        stage.let_drain(&[0, 2]);
+        assert_eq!(stage.shards[0].remembered().1, 0, "{variant:?}: the bound holds");
+        stage.deliver_all();
+        let (read, rounds) = stage.told(read).expect("it is done");
+        assert_eq!(values(&read), ["x1", "y1"], "{variant:?}");
+        assert!(rounds.0 > 1);
+    }
+}
+
+/// At most once: what comes twice has no second effect and is answered as before.
+#[test]
+fn a_repetition_is_answered_as_before() {
+    let mut shard = Partition::new(0, PlantedBugs::default());
+    let txn = crate::ramp::TxnId { coordinator: 0, sequence: 1 };
+    let writes: super::message::Writes = vec![(key("x"), Write::Add(1))].into();
+    let mut answers = Vec::new();
+    for now_ms in [1_000, 2_000] {
+        let mut out = Effects::default();
+        let request = Request::Write { txn, writes: writes.clone() };
+        shard.step(now_ms, Sender::Coordinator(0), request, &mut out);
+        let Some((_, Reply::Written { stamp })) = out.replies.pop() else { panic!("it is answered") };
+        answers.push(stamp);
+        shard.on_progress(now_ms, 0, super::Progress { below: 1, ..super::Progress::default() });
+    }
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!(shard.store.versions(), 1);
+}
+
+/// A word of settled transactions that is lost is made up for by the next ones.
+#[test]
+fn lost_words_of_settled_transactions_do_no_harm() {
+    let mut stage = Stage::new(Variant::Fast, 1);
+    for _ in 0..200 {
+        stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
+        stage.deliver_all();
+        (stage.clients[0].progress(0), stage.clients[0].progress(1));
+    }
+    stage.let_drain(&[0]);
+    let remembered = stage.shards.iter().map(|shard| shard.remembered().1).max();
+    assert!(remembered <= Some(64), "{remembered:?}");
+}
