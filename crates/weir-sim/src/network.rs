@@ -196,6 +196,9 @@ impl Network {
             2 if self.faults.clock_step_ms_max > 0 => {
                 let step_ms = either_way(chance, self.faults.clock_step_ms_max);
                 let clock = self.clocks.get_mut(&node).expect("every node has a clock");
+                // Before 1970 no clock shows anything.
+                let before_1970 = self.faults.epoch_ms as i64 + clock.offset_ms + step_ms < 1_000_000_000;
+                let step_ms = if before_1970 { -step_ms } else { step_ms };
                 clock.offset_ms += step_ms;
                 format!("the clock of {node:?} steps by {step_ms} ms")
             }

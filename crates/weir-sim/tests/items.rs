@@ -112,7 +112,7 @@ planted! {
     tombstones_are_silent: shard, [Variant::Fast, Variant::HYBRID];
     round_two_reads_newest: shard, ALL;
     clock_ignores_commits: shard, ALL;
-    floor_ignores_prepared: shard, ALL;
+    floor_ignores_prepared: shard, [Variant::Fast, Variant::HYBRID];
     stamps_by_client: client, ALL;
     reads_once: client, ALL;
     resends_are_new: client, ALL;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::ways_out;
+use crate::{sim, ways_out};
 
 const AFTER: &str = "\
 Exit codes: 0 all is well; 1 a check failed; 2 the input or the usage is wrong.
@@ -30,6 +30,10 @@ pub enum Command {
     Run(RunArguments),
     /// Run a known workload under several protocols, one after the other, and compare them
     Bench(BenchArguments),
+    /// Run a cluster in virtual time, under faults, seed by seed, and check what its clients were told
+    Sim(SimArguments),
+    /// Decide a recorded history, or export it for other checkers
+    History(HistoryArguments),
     /// Say what a kind of finding means and how to mend it
     Explain(ExplainArguments),
 }
@@ -182,6 +186,66 @@ pub struct ExplainArguments {
     pub id: Option<String>,
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir sim items --seeds 0..100
+  weir sim items --protocol ramp-small --seeds 7..8 --log seed-7.log
+  weir sim items --seeds 0..50 --faults drop=0.05,duplicate=0.1,partition=2,clock=5000")]
+pub struct SimArguments {
+    /// What its clients do: `items`, random transactions over keys
+    #[arg(value_name = "WORKLOAD")]
+    pub workload: String,
+    /// Protocols, each with all seeds
+    #[arg(
+        long,
+        value_name = "A,B,…",
+        value_delimiter = ',',
+        default_value = "ramp-fast,ramp-small,ramp-hybrid"
+    )]
+    pub protocol: Vec<String>,
+    /// Everything follows from the seed; the last one is not run
+    #[arg(long, value_name = "FROM..TO", default_value = "0..100", value_parser = sim::parse_seeds)]
+    pub seeds: std::ops::Range<u64>,
+    /// drop=SHARE, duplicate=SHARE, reorder=0|1, partition=SECONDS, slow=FACTOR, clock=MILLISECONDS, or none
+    /// [default: drawn from each seed]
+    #[arg(long = "faults", value_name = "NAME=N,…")]
+    pub faults_text: Option<String>,
+    /// Where the log of a seed that fails goes [default: weir-sim-PROTOCOL-SEED.log]
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Write the history of the last seed there, for `weir history`
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct HistoryArguments {
+    #[command(subcommand)]
+    pub command: HistoryCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum HistoryCommand {
+    /// Atomic reads, sessions, linearizable single items; exit code 1 if one of them does not hold
+    Check {
+        /// One transaction a line, as `weir sim --history` writes it
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Write the history in another checker's format
+    Export {
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Elle's EDN, model rw-register
+        #[arg(long, required = true)]
+        elle: bool,
+        /// Write there instead of to standard output
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

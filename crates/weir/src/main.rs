@@ -18,6 +18,7 @@ mod replay;
 mod report;
 mod run;
 mod settings;
+mod sim;
 mod solver;
 mod statement_log;
 mod table;
@@ -85,6 +86,8 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Analyze(arguments) => analyze::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),
+        Command::Sim(arguments) => sim::execute(&arguments),
+        Command::History(arguments) => sim::execute_history(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),
     }
 }

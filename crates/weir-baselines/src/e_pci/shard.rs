@@ -332,7 +332,7 @@ impl Shard for Partition {
 
     fn on_progress(&mut self, now_ms: u64, coordinator: u16, progress: Progress) {
         let Progress { below, reads_from } = progress;
-        self.over.on_progress(coordinator, below, 0);
+        self.over.on_progress(coordinator, below, 0, |_| ());
         let end = TxnId { coordinator, sequence: below };
         while let Some((&txn, _)) = self.decided.range(TxnId { coordinator, sequence: 0 }..end).next() {
             self.decided.remove(&txn);

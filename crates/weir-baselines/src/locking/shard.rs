@@ -306,7 +306,7 @@ impl Shard for Partition {
     }
 
     fn on_progress(&mut self, _now_ms: u64, coordinator: u16, progress: Progress) {
-        self.over.on_progress(coordinator, progress.below, 0);
+        self.over.on_progress(coordinator, progress.below, 0, |_| ());
         let end = TxnId { coordinator, sequence: progress.below };
         while let Some((&txn, _)) = self.finished.range(TxnId { coordinator, sequence: 0 }..end).next() {
             self.finished.remove(&txn);

@@ -89,6 +89,12 @@ impl Stage {
         names
     }
 
+    fn deliver_to(&mut self, client: usize, shards: &[ShardId]) {
+        for shard in shards {
+            self.deliver(client, *shard);
+        }
+    }
+
     fn deliver_all(&mut self) {
         while let Some((client, shard, _)) = self.sent.first() {
             let (client, shard) = (*client, *shard);
@@ -194,9 +200,9 @@ fn table_1_round_trips() {
         assert_eq!(stage.told(write).expect("it is done").1, (0, 2));
         assert_eq!(stage.read_now(1, &["x", "y"]).1, without_race, "{variant:?}");
         stage.write(0, &[("x", put("x2")), ("y", put("y2"))]);
-        (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0));
+        stage.deliver_to(0, &[0, 1, 0]);
         let raced = stage.read(1, &["x", "y"]);
-        (stage.deliver(1, 0), stage.deliver(1, 1), stage.deliver(1, 0), stage.deliver(1, 1));
+        stage.deliver_to(1, &[0, 1, 0, 1]);
         assert_eq!(stage.told(raced).expect("it is done").1, (2, 0), "{variant:?}");
     }
 }
@@ -229,13 +235,13 @@ fn table_1_metadata() {
 fn faster_commit_detection() {
     let mut stage = Stage::new(Variant::Fast, 3);
     stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
-    (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0));
+    stage.deliver_to(0, &[0, 1, 0]);
     let first = stage.read(1, &["x", "y"]);
-    (stage.deliver(1, 0), stage.deliver(1, 1), stage.deliver(1, 1));
+    stage.deliver_to(1, &[0, 1, 1]);
     assert_eq!(stage.told(first).expect("it is done").1, (2, 0));
     assert_eq!(stage.shards[1].counts.committed_by_readers, 1);
     let second = stage.read(2, &["x", "y"]);
-    (stage.deliver(2, 0), stage.deliver(2, 1));
+    stage.deliver_to(2, &[0, 1]);
     let (read, rounds) = stage.told(second).expect("it is done");
     assert_eq!((values(&read), rounds), (vec!["x1".into(), "y1".into()], (1, 0)));
 }
@@ -246,7 +252,7 @@ fn one_phase_writes() {
     for variant in VARIANTS {
         let mut stage = Stage::new(variant, 1);
         let write = stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
-        (stage.deliver(0, 0), stage.deliver(0, 1));
+        stage.deliver_to(0, &[0, 1]);
         assert!(stage.told(write).is_some(), "{variant:?}");
         assert_eq!(stage.read_now(0, &["x", "y"]).0, ["x1", "y1"], "{variant:?}");
     }
@@ -276,13 +282,13 @@ fn s5_the_second_round_with_merged_items() {
         let add = |amount| [("x", Write::Add(amount)), ("y", Write::Add(amount))];
         // T adds 1 to both and has committed on x; a reader has x with T and y without.
         stage.write(0, &add(1));
-        (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0));
+        stage.deliver_to(0, &[0, 1, 0]);
         let read = stage.read(2, &["x", "y"]);
-        (stage.deliver(2, 0), stage.deliver(2, 1));
+        stage.deliver_to(2, &[0, 1]);
         // T′ adds 10 to both, everywhere, before the reader's second round arrives.
         stage.write(1, &add(10));
-        (stage.deliver(1, 0), stage.deliver(1, 1), stage.deliver(1, 0), stage.deliver(1, 1));
-        (stage.deliver(2, 0), stage.deliver(2, 1));
+        stage.deliver_to(1, &[0, 1, 0, 1]);
+        stage.deliver_to(2, &[0, 1]);
         values(&stage.told(read).expect("it is done").0)
     };
     for variant in VARIANTS {
@@ -302,11 +308,11 @@ fn s5_ranges_are_repaired() {
         stage.let_drain(&[0, 1]);
         // The next transaction deletes x and yb and inserts ya; the deletion of x has committed, the rest not.
         stage.write(0, &[("x", Write::Delete), ("ya", put("y2")), ("yb", Write::Delete)]);
-        (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0));
+        stage.deliver_to(0, &[0, 1, 0]);
         let range = KeyRange { from: "w".into(), to: "z".into() };
         let read = stage.begin(1, Transaction { ranges: vec![range], ..Transaction::default() });
         for _ in 0..2 {
-            (stage.deliver(1, 0), stage.deliver(1, 1));
+            stage.deliver_to(1, &[0, 1]);
         }
         let (read, rounds) = stage.told(read).expect("it is done");
         let entries: Vec<&Key> = read.ranges[0].iter().map(|(key, _)| key).collect();
@@ -341,10 +347,10 @@ fn s10_metadata_waits_for_readers() {
         let read = stage.read(1, &["x", "y"]);
         stage.deliver(1, 1);
         stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
-        (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0), stage.deliver(0, 1));
+        stage.deliver_to(0, &[0, 1, 0, 1]);
         stage.let_drain(&[0, 2]);
         let kept = stage.shards[0].remembered().1;
-        (stage.deliver(1, 0), stage.deliver(1, 0), stage.deliver(1, 1));
+        stage.deliver_to(1, &[0, 0, 1]);
         (values(&stage.told(read).expect("it is done").0), kept)
     };
     for variant in VARIANTS {
@@ -363,7 +369,7 @@ fn a_reader_that_is_let_go_begins_anew() {
         let read = stage.read(1, &["x", "y"]);
         stage.deliver(1, 1);
         stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
-        (stage.deliver(0, 0), stage.deliver(0, 1), stage.deliver(0, 0), stage.deliver(0, 1));
+        stage.deliver_to(0, &[0, 1, 0, 1]);
         stage.let_drain(&[0, 2]);
         stage.clocks.iter_mut().for_each(|clock| *clock += super::partition::READER_DELAY_MS_MAX + 1);
         stage.let_drain(&[0, 2]);
@@ -401,7 +407,9 @@ fn lost_words_of_settled_transactions_do_no_harm() {
     for _ in 0..200 {
         stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
         stage.deliver_all();
-        (stage.clients[0].progress(0), stage.clients[0].progress(1));
+        for shard in 0..2 {
+            stage.clients[0].progress(shard);
+        }
     }
     stage.let_drain(&[0]);
     let remembered = stage.shards.iter().map(|shard| shard.remembered().1).max();

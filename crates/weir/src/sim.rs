@@ -1,0 +1,181 @@
+//! `weir sim`: a cluster in virtual time, seed by seed; `weir history`: recorded histories, decided and exported.
+//!
+//! Runs and judges nothing itself: weir-sim does. A seed that fails is printed with the command that runs it
+//! again, and its log is written down.
+
+use std::path::PathBuf;
+
+use weir_sim::Faults;
+use weir_sim::history::{History, elle_edn, from_json_lines, to_json_lines};
+use weir_sim::items::{Setup, run};
+use weir_txn::items::Variant;
+
+use crate::cli::{HistoryArguments, HistoryCommand, SimArguments};
+use crate::input::read_text;
+use crate::output::{Failure, print, write_file};
+
+pub fn execute(arguments: &SimArguments) -> Result<(), Failure> {
+    if arguments.workload != "items" {
+        let unknown = &arguments.workload;
+        return Err(Failure::input(format!(
+            "weir: there is no workload \"{unknown}\" to simulate\nhint: items"
+        )));
+    }
+    let variants = variants(&arguments.protocol)?;
+    let faults = match &arguments.faults_text {
+        None => None,
+        Some(text) => {
+            Some(parse_faults(text).map_err(|what| Failure::input(format!("weir: --faults: {what}")))?)
+        }
+    };
+    // A node that panics is a finding of the run, not the end of the program.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
+    for variant in variants {
+        let (mut transactions, mut second_rounds) = (0, 0);
+        for seed in arguments.seeds.clone() {
+            let setup = Setup { faults: faults.clone(), ..Setup::new(variant, seed) };
+            let report = run(&setup);
+            if let Some(path) = &arguments.history {
+                write_file(path, &to_json_lines(&report.history))?;
+            }
+            if report.failure.is_some() {
+                return Err(failed(arguments, &setup, &report.to_string())?);
+            }
+            transactions += report.history.records.len();
+            second_rounds += report.second_rounds;
+        }
+        let seeds = arguments.seeds.end - arguments.seeds.start;
+        print(&format!(
+            "{}: {seeds} seeds, {transactions} transactions, {second_rounds} reads with a second round: all checks hold\n",
+            variant.name()
+        ));
+    }
+    Ok(())
+}
+
+fn variants(names: &[String]) -> Result<Vec<Variant>, Failure> {
+    let variant = |name: &String| {
+        Variant::by_name(name).ok_or_else(|| {
+            Failure::input(format!(
+                "weir: there is no protocol \"{name}\" over items\nhint: ramp-fast, ramp-small, ramp-hybrid"
+            ))
+        })
+    };
+    names.iter().map(variant).collect()
+}
+
+/// Runs the seed again with its log.
+fn failed(arguments: &SimArguments, setup: &Setup, report: &str) -> Result<Failure, Failure> {
+    let (seed, name) = (setup.seed, setup.variant.name());
+    let path = match &arguments.log {
+        Some(path) => path.clone(),
+        None => PathBuf::from(format!("weir-sim-{name}-{seed}.log")),
+    };
+    let logged = run(&Setup { logged: true, ..setup.clone() });
+    write_file(&path, &format!("{}{report}\n", logged.log))?;
+    let faults = arguments.faults_text.as_ref().map(|text| format!(" --faults {text}")).unwrap_or_default();
+    Ok(Failure::Check(Some(format!(
+        "weir: seed {seed}: {report}\nhint: weir sim items --protocol {name} --seeds {seed}..{}{faults}\nlog: {}",
+        seed + 1,
+        path.display()
+    ))))
+}
+
+pub fn execute_history(arguments: &HistoryArguments) -> Result<(), Failure> {
+    let read = |path: &PathBuf| {
+        let records = from_json_lines(&read_text(path)?);
+        let records = records.map_err(|what| Failure::input(format!("{}: error: {what}", path.display())));
+        Ok(History::new(records?))
+    };
+    match &arguments.command {
+        HistoryCommand::Check { file } => {
+            let history = read(file)?;
+            match history.check() {
+                Ok(()) => print(&format!(
+                    "{} transactions: reads are atomic, sessions hold, single items are linearizable\n",
+                    history.records.len()
+                )),
+                Err(violation) => {
+                    let message = format!("weir: violated: {}: {}", violation.claim, violation.seen);
+                    return Err(Failure::Check(Some(message)));
+                }
+            }
+        }
+        HistoryCommand::Export { file, out, .. } => {
+            let text = elle_edn(&read(file)?);
+            match out {
+                Some(path) => write_file(path, &text)?,
+                None => print(&text),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `drop=0.05,duplicate=0.05,reorder=1,partition=1.5,slow=50,clock=1000`: shares, seconds, a factor, milliseconds.
+pub fn parse_faults(text: &str) -> Result<Faults, String> {
+    let mut faults = Faults::none();
+    for part in text.split(',').filter(|part| !part.is_empty() && *part != "none") {
+        let (name, value) =
+            part.split_once('=').ok_or_else(|| format!("write NAME=VALUE instead of {part}"))?;
+        let value: f64 = value.parse().map_err(|_| format!("{name}: {value} is no number"))?;
+        let at_most = |most: f64| {
+            if (0.0..=most).contains(&value) { Ok(value) } else { Err(format!("{name} is from 0 to {most}")) }
+        };
+        match name {
+            "drop" => faults.loss_per_mille = (at_most(0.5)? * 1000.0) as u32,
+            "duplicate" => faults.duplicate_per_mille = (at_most(1.0)? * 1000.0) as u32,
+            "reorder" => faults.links_keep_order = at_most(1.0)? == 0.0,
+            "partition" => faults.partition_us_max = (at_most(10.0)? * 1e6) as u64,
+            "slow" => faults.slow_factor = at_most(1000.0)? as u64,
+            "clock" => {
+                faults.clock_offset_ms_max = at_most(1e12)? as u64;
+                faults.clock_step_ms_max = faults.clock_offset_ms_max;
+            }
+            _ => {
+                return Err(format!(
+                    "{name}: the faults are drop, duplicate, reorder, partition, slow and clock"
+                ));
+            }
+        }
+    }
+    if faults.links_keep_order && faults.loss_per_mille + faults.duplicate_per_mille > 0 {
+        return Err("links that keep order (reorder=0) neither drop nor duplicate".into());
+    }
+    Ok(faults)
+}
+
+pub fn parse_seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let ends = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    match ends {
+        Some(seeds) if seeds.start < seeds.end => Ok(seeds),
+        _ => Err("write FROM..TO, as in 0..100; the last one is not run".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_names_and_numbers() {
+        for (text, expected) in [
+            ("none", Ok(Faults::none())),
+            ("drop=0.05", Ok(Faults { loss_per_mille: 50, ..Faults::none() })),
+            ("partition=1.5,reorder=0", {
+                Ok(Faults { partition_us_max: 1_500_000, links_keep_order: true, ..Faults::none() })
+            }),
+            ("drop=2", Err("drop is from 0 to 0.5")),
+            ("drop", Err("write NAME=VALUE instead of drop")),
+            ("drop=x", Err("drop: x is no number")),
+            ("crash=1", Err("crash: the faults are drop, duplicate, reorder, partition, slow and clock")),
+            ("drop=0.1,reorder=0", Err("links that keep order (reorder=0) neither drop nor duplicate")),
+        ] {
+            assert_eq!(parse_faults(text), expected.map_err(String::from), "{text}");
+        }
+        assert_eq!(parse_seeds("3..5"), Ok(3..5));
+        for wrong in ["", "3", "5..3", "a..b"] {
+            assert!(parse_seeds(wrong).is_err(), "{wrong}");
+        }
+    }
+}
