@@ -20,7 +20,7 @@ const USAGE: &str =
     --seconds N      how long to search [default: 60]
     --seed S         what the inputs follow from [default: 1]
     --findings FOLDER  where inputs are saved that were not answered [default: fuzz/findings]
-    --plant panic|overflow  with a bug that must be found
+    --plant panic|overflow|sql|plpgsql|log  with a bug that must be found
     --case NUMBER    run one case of the seed, in this process
     --replay FOLDER  run a saved input, in this process";
 
@@ -65,15 +65,25 @@ fn main() -> ExitCode {
     }
 }
 
-/// A bug on purpose, met by every text with a DELETE in it: the search must find it.
+/// A bug on purpose: the search must find it. Every text with a DELETE in it panics, or overflows the stack; or the reader of
+/// one language panics at what it has understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plant {
     Panic,
     Overflow,
+    Sql,
+    PlPgSql,
+    Log,
 }
 
 impl Plant {
-    const ALL: [(&str, Plant); 2] = [("panic", Plant::Panic), ("overflow", Plant::Overflow)];
+    const ALL: [(&str, Plant); 5] = [
+        ("panic", Plant::Panic),
+        ("overflow", Plant::Overflow),
+        ("sql", Plant::Sql),
+        ("plpgsql", Plant::PlPgSql),
+        ("log", Plant::Log),
+    ];
 
     fn named(name: &str) -> Option<Plant> {
         Plant::ALL.iter().find(|(other, _)| *other == name).map(|(_, plant)| *plant)

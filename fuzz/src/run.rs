@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use weir_analysis::TextStyle;
+use weir_sql::bound::{Step, StepKind};
 use weir_sql::ways::log;
 use weir_sql::{Application, Diagnostic, Reading, Sources};
 
@@ -72,10 +73,10 @@ fn answers(case: &Case, plant: Option<Plant>) -> bool {
             match plant {
                 Some(Plant::Panic) => panic!("planted"),
                 Some(Plant::Overflow) => drop(endless(0)),
-                None => {}
+                _ => {}
             }
         }
-        read_and_analyze(case);
+        read_and_analyze(case, plant);
     }))
     .is_ok()
 }
@@ -88,7 +89,20 @@ fn endless(turn: u64) -> u64 {
     }
 }
 
-fn read_and_analyze(case: &Case) {
+/// The reader has understood what its planted bug panics at: a CHECK, a loop, a transaction with an UPDATE.
+fn meet(plant: Option<Plant>, bug: Plant, is_met: impl FnOnce() -> bool) {
+    if plant == Some(bug) && is_met() {
+        panic!("planted");
+    }
+}
+
+fn meet_in(plant: Option<Plant>, application: &Application) {
+    meet(plant, Plant::Sql, || application.catalog.tables.iter().any(|table| !table.checks.is_empty()));
+    let loops = |step: &Step| matches!(step.kind, StepKind::ForRange { .. } | StepKind::ForEach { .. });
+    meet(plant, Plant::PlPgSql, || application.procedures.iter().flat_map(|of| &of.body).any(loops));
+}
+
+fn read_and_analyze(case: &Case, plant: Option<Plant>) {
     let (logs, files): (Vec<_>, Vec<_>) = case.files.iter().partition(|(name, _)| name.ends_with(".log"));
     let mut sources = Sources::default();
     for (name, text) in files {
@@ -100,12 +114,16 @@ fn read_and_analyze(case: &Case) {
         Ok(application) => application.procedures.iter().map(|procedure| procedure.name.clone()).collect(),
         Err(_) => BTreeSet::new(),
     };
-    check_loaded(loaded.map(|application| analyze(&application)));
+    check_loaded(loaded.map(|application| {
+        meet_in(plant, &application);
+        analyze(&application);
+    }));
     if logs.is_empty() {
         return;
     }
     let texts: Vec<&str> = logs.iter().map(|(_, text)| text.as_str()).collect();
     let log = log::read(&texts, &routines);
+    meet(plant, Plant::Log, || log.text.contains("UPDATE"));
     let generated = sources.add("log (transactions)", log.text.clone());
     check_loaded(weir_sql::load_with(sources, Reading::Tolerant).map(|mut application| {
         let files: Vec<u32> = texts.iter().map(|text| application.sources.add("log", *text)).collect();

@@ -36,6 +36,14 @@ fn a_panic_is_found() {
     check("panic");
 }
 
+/// Each reader gets what it understands, damaged as it is.
+#[test]
+fn a_panic_of_each_reader_is_found() {
+    for reader in ["sql", "plpgsql", "log"] {
+        check(reader);
+    }
+}
+
 #[test]
 fn an_overflow_of_the_stack_is_found() {
     check("overflow");

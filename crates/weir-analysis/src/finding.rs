@@ -2,6 +2,7 @@
 //! could not decide.
 
 use weir_sql::{Diagnostic, Span};
+use weir_types::SqlState;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -19,7 +20,23 @@ impl Finding {
             weir_sql::Severity::Info => ("passed-over", Severity::Note),
             _ => ("not-understood", Severity::Warning),
         };
-        Finding { id, severity, message: note.message.clone(), span: note.span }
+        let message = match &note.hint {
+            Some(hint) if note.state == SqlState::UNDEFINED_FUNCTION => format!("{}; {hint}", note.message),
+            _ => note.message.clone(),
+        };
+        Finding { id, severity, message, span: note.span }
+    }
+}
+
+/// There is nothing to keep.
+pub fn no_invariants(app: &weir_sql::Application) -> Finding {
+    Finding {
+        id: "no-invariants",
+        severity: Severity::Note,
+        message: "no invariant is declared, so there is nothing to keep; NOT NULL, CHECK, UNIQUE, REFERENCES and CREATE \
+                  ASSERTION declare one"
+            .to_owned(),
+        span: app.catalog.tables.first().map(|table| table.span).unwrap_or_default(),
     }
 }
 

@@ -128,6 +128,7 @@ pub fn analyze_with(app: &Application, weights: &Weights, proofs: Proofs<'_>) ->
     let outcomes = rules::judge_all(&world, &shapes, &invariants, &mut prover);
     let mut diagnostics: Vec<Finding> = app.notes.iter().map(Finding::of_note).collect();
     diagnostics.extend(missing.and_then(|why| finding::no_solver(app, why, prover.unasked)));
+    diagnostics.extend(invariants.is_empty().then(|| finding::no_invariants(app)));
     let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
     let partitioning = partitioning::partition(app, &effects, weights);
     let plan = planner::plan(app, &world, &names, &partitioning, &outcomes, &mut diagnostics);

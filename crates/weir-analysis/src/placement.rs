@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 use weir_sql::catalog::TableId;
 
-use crate::effects::{Key, Term, TermId, Write};
+use crate::effects::{Key, ProcedureEffects, Term, TermId, Write};
 use crate::finding::{Finding, Severity};
 use crate::partitioning::Partitioning;
 use crate::plan::Placement;
-use crate::world::World;
+use crate::world::{KeySource, World};
 
 pub fn placement(
     world: &World<'_>,
@@ -76,6 +76,8 @@ pub fn reach(world: &World<'_>, placement: &[Placement], procedure: usize) -> Re
         match &placement[table.0 as usize] {
             Placement::Replicated => reach.single &= !writes,
             Placement::Partitioned { columns } => match partition(columns, &key) {
+                // An id that is generated where the call runs names that shard, so that it is no second one.
+                Some(terms) if is_own(effects, &terms) => {}
                 Some(terms) => {
                     partitions.insert(terms);
                 }
@@ -121,6 +123,11 @@ fn checked_rows(world: &World<'_>, procedure: usize, write: &Write) -> Vec<(Tabl
     }
     let unique = table.primary_key.iter().chain(&table.unique_keys);
     for key in unique.filter(|key| writes(&key.columns)) {
+        if write.is_insert()
+            && matches!(world.key_source(procedure, write, &key.columns), KeySource::Generated)
+        {
+            continue;
+        }
         let known: Key = key.columns.iter().filter_map(|&column| Some((column, value(column)?))).collect();
         rows.push((write.table, known, false));
     }
@@ -134,6 +141,11 @@ fn checked_rows(world: &World<'_>, procedure: usize, write: &Write) -> Vec<(Tabl
         }
     }
     rows
+}
+
+/// operation-partitioning.txt §6, "server-specific unique ids".
+fn is_own(effects: &ProcedureEffects, terms: &[TermId]) -> bool {
+    matches!(terms, [term] if matches!(effects.terms.get(*term), Term::Generated(_)))
 }
 
 fn partition(columns: &[usize], key: &Key) -> Option<Vec<TermId>> {

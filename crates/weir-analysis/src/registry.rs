@@ -81,6 +81,7 @@ pub const KINDS: &[Kind] = &[
     kind("WEIR-N02", "not-understood"),
     kind("WEIR-N03", "passed-over"),
     kind("WEIR-N04", "no-solver"),
+    kind("WEIR-N05", "no-invariants"),
     // Comments that let findings through.
     kind("WEIR-W01", "allow-unused"),
     kind("WEIR-W02", "allow-without-reason"),

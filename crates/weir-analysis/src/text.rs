@@ -178,6 +178,9 @@ const REFUSED_MAX: usize = 60;
 
 fn refused(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
     let refused: Vec<&Verdict> = analysis.verdicts.iter().filter(|verdict| !verdict.confluent).collect();
+    if analysis.invariants.is_empty() {
+        return;
+    }
     if refused.is_empty() {
         let _ = writeln!(text, "Every transaction keeps every invariant without coordination.");
         return;

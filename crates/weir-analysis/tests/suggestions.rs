@@ -39,13 +39,13 @@ fn a_chosen_key_is_generated_or_upserted() {
             "add: no claim on person (id) <- INSERT INTO person … ON CONFLICT (id) DO NOTHING; -- in add",
         ],
     );
-    // A name has a meaning of its own.
+    // A name has a meaning of its own. Its owner can be where the row lives, whose number is one that nobody else has.
     check(
         &format!(
             "CREATE TABLE person (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE);{}",
             procedure("add", "INSERT INTO person (name) VALUES (t);")
         ),
-        &[],
+        &["add: 2 → 1 round trips <- COMMENT ON TABLE person IS 'weir: partition by (name)';"],
     );
 }
 
@@ -111,7 +111,7 @@ fn what_is_written_back_is_added() {
     check(
         &format!("{schema}{}", procedure("book", body)),
         &[
-            "book: general → ramp <- UPDATE total SET amount = amount + …; -- in book, without the SELECT before",
+            "book: ordered → merge <- UPDATE total SET amount = amount + …; -- in book, without the SELECT before",
         ],
     );
 }
@@ -137,13 +137,19 @@ fn a_counter_that_escrow_can_bound() {
 #[test]
 fn what_is_reached_together_lives_together() {
     let schema = "CREATE TABLE shop (id integer PRIMARY KEY, name text);
-        CREATE TABLE sale (no uuid DEFAULT gen_random_uuid(), shop integer NOT NULL, n integer, PRIMARY KEY (no, shop));";
-    let bodies =
-        procedure("sell", "INSERT INTO sale (shop, n) VALUES (a, n); UPDATE shop SET name = t WHERE id = a;");
+        CREATE TABLE sale (no integer NOT NULL, shop integer NOT NULL, n integer);";
+    let bodies = procedure(
+        "sell",
+        "INSERT INTO sale (no, shop, n) VALUES (b, a, n); UPDATE shop SET name = t WHERE id = a;",
+    );
     check(
         &format!("{schema}{bodies}"),
         &["sell: 2 → 1 round trips <- COMMENT ON TABLE sale IS 'weir: partition by (shop)';"],
     );
+    // An id that is generated with the row lives wherever the rest is.
+    let generated = schema.replace("no integer NOT NULL", "no uuid DEFAULT gen_random_uuid() PRIMARY KEY");
+    let unnamed = bodies.replace("(no, shop, n) VALUES (b, a, n)", "(shop, n) VALUES (a, n)");
+    check(&format!("{generated}{unnamed}"), &[]);
     // Where the user has placed it, it stays.
     let placed = "COMMENT ON TABLE sale IS 'weir: partition by (no)';";
     check(&format!("{schema}{placed}{bodies}"), &[]);

@@ -13,7 +13,8 @@ use weir_server::embedded::Cluster;
 use weir_server::progress::{Listener, Progress};
 use weir_server::report::{InvariantReport, Memory, RunReport, Setup};
 use weir_sql::Application;
-use weir_sql::catalog::TableId;
+use weir_sql::bound::ExprKind;
+use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 use weir_txn::exec::program::{CompileError, Program};
 use weir_txn::machine::Shard;
 use weir_txn::node::{Node, PlantedBugs};
@@ -96,14 +97,16 @@ pub fn load(
         .collect();
     let begin = Instant::now();
     let audited = invariants.audited();
-    let mut loaded = Population { rows: 0, audit_keys: BTreeMap::new() };
+    let mut loaded = Population { rows: 0, audit_keys: BTreeMap::new(), ids: BTreeMap::new() };
     let total = total_rows(workload, options.seed)?;
     listener(Progress::Phase { name: "loading", steps: total });
     for &table in workload.load_order() {
         let name = &application.catalog.table(table).name;
         let place = |error| RunError::Sql(format!("loading {name}"), error);
+        let numbered = numbered_columns(application, table);
         let mut sink = |values: Vec<Value>| {
             loaded.note(table, &values, audited.get(&table).map(Vec::as_slice));
+            loaded.note_ids(application, &numbered, &values);
             if loaded.rows.is_multiple_of(65_536) {
                 listener(Progress::Steps { done: loaded.rows, note: name });
             }
@@ -113,6 +116,9 @@ pub fn load(
             }
         };
         workload.load_rows(options.seed, table, &mut sink).map_err(place)?;
+    }
+    for (&sequence, &id) in &loaded.ids {
+        nodes.iter_mut().for_each(|node| node.go_beyond(sequence, id));
     }
     let load_seconds = begin.elapsed().as_secs_f64();
     let loaded = Loaded {
@@ -142,9 +148,37 @@ fn total_rows(workload: &Workload, seed: u64) -> Result<u64, RunError> {
 struct Population {
     rows: u64,
     audit_keys: BTreeMap<TableId, Vec<Vec<Value>>>,
+    /// By sequence, the last id in its direction that a loaded row bears.
+    ids: BTreeMap<SequenceId, i64>,
+}
+
+/// Columns whose values a sequence gives where nobody else does.
+fn numbered_columns(application: &Application, table: TableId) -> Vec<(ColumnIndex, SequenceId)> {
+    let columns = application.catalog.table(table).columns.iter().enumerate();
+    columns
+        .filter_map(|(at, column)| match column.default.as_ref()?.kind {
+            ExprKind::NextValue(sequence) => Some((at, sequence)),
+            _ => None,
+        })
+        .collect()
 }
 
 impl Population {
+    /// New rows must not get ids of loaded ones, which on another shard nobody would notice.
+    fn note_ids(
+        &mut self,
+        application: &Application,
+        numbered: &[(ColumnIndex, SequenceId)],
+        values: &[Value],
+    ) {
+        for &(column, sequence) in numbered {
+            let Value::Int(id) = values[column] else { continue };
+            let ascends = application.catalog.sequences[sequence.0 as usize].increment > 0;
+            let last = self.ids.entry(sequence).or_insert(id);
+            *last = if ascends { id.max(*last) } else { id.min(*last) };
+        }
+    }
+
     fn note(&mut self, table: TableId, values: &[Value], key: Option<&[usize]>) {
         self.rows += 1;
         let Some(key) = key else { return };

@@ -16,6 +16,7 @@ mod notes;
 pub mod parse;
 pub mod plpgsql;
 pub mod print;
+mod remedy;
 pub mod routine;
 pub mod source;
 mod statement;

@@ -17,6 +17,7 @@ use crate::mentions::Mentions;
 use crate::notes::{Notes, Reading};
 use crate::parse::{self, ParsedStatement, Piece};
 use crate::plpgsql::{Surroundings, bind_procedure, bind_trigger};
+use crate::remedy;
 use crate::routine::{self, Signature};
 use crate::source::{Diagnostic, Severity, Sources};
 
@@ -43,7 +44,10 @@ pub fn load(sources: Sources) -> Result<Application, (Sources, Vec<Diagnostic>)>
 pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
     // Parameters are read as `$1` in the place of their names, so that a place may end within a character.
     let whole = |sources: &Sources, messages: &mut [Diagnostic]| {
-        messages.iter_mut().for_each(|message| message.span = sources.whole(message.span));
+        for message in messages {
+            message.span = sources.whole(message.span);
+            remedy::complete(sources, message);
+        }
     };
     match read(sources, reading) {
         Ok(mut app) => {

@@ -162,6 +162,11 @@ fn parse_with(
     }
 }
 
+/// There is nothing in it but blanks and comments.
+pub fn is_blank(text: &str) -> bool {
+    lexer::Lexer::new(text, 0).next().is_none()
+}
+
 fn first_token(text: &str) -> i32 {
     lexer::Lexer::new(text, 0).next().map_or(0, |token| token.start as i32)
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_sql::catalog::TableId;
+use weir_sql::catalog::{SequenceId, TableId};
 use weir_types::SqlError;
 
 use crate::clock::HybridClock;
@@ -408,6 +408,11 @@ impl Node {
         let readers = self.readers.values().copied().min();
         let oldest = [readers, self.participant.oldest_prepare()].into_iter().flatten().min();
         self.storage.forget(oldest.unwrap_or(self.storage.position()));
+    }
+
+    /// Of a sequence no value comes that is not behind this one: rows of the initial population bear those before.
+    pub fn go_beyond(&mut self, sequence: SequenceId, value: i64) {
+        self.sequences.go_beyond(&self.program, self.shard, sequence, value);
     }
 
     /// Puts a row of the initial population where it belongs; checks keys but nothing else.

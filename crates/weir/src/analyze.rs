@@ -60,6 +60,13 @@ fn read(arguments: &AnalyzeArguments) -> Result<(Application, Option<Weights>), 
             (application, Some(weights))
         }
     };
+    if application.catalog.tables.is_empty() {
+        let first = application.sources.files.first().map_or("", |file| file.name.as_str());
+        return Err(Failure::input(format!(
+            "{first}:1:1: error: there is no table in it\nhint: `CREATE TABLE` is the least that can be analysed; give \
+             the schema before procedures and transactions"
+        )));
+    }
     if arguments.every_table && !application.synthesised {
         weir_sql::synthesise(&mut application);
     }

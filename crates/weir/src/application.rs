@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use weir_analysis::{Analysis, Proofs, TextStyle, Weights};
 use weir_bench::Workload;
 use weir_sql::{Application, Diagnostic, Reading, Sources};
@@ -113,5 +113,17 @@ pub fn workload_text(loaded: &Loaded, path: &Path) -> Result<(String, String), F
 }
 
 pub fn refused(sources: &Sources, wrong: &[Diagnostic]) -> Failure {
-    Failure::Input(diagnostic::render_all(sources, wrong))
+    let error = |diagnostic: &Diagnostic| {
+        let place = sources.place(diagnostic.span);
+        json!({
+            "message": diagnostic.message,
+            "state": diagnostic.state.to_string(),
+            "hint": diagnostic.hint,
+            "source": { "file": place.file, "line": place.line, "column": place.column },
+        })
+    };
+    Failure::Refused {
+        message: diagnostic::render_all(sources, wrong),
+        errors: wrong.iter().map(error).collect(),
+    }
 }

@@ -22,6 +22,18 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Standard output is one JSON document, whatever comes.
+    pub fn prints_json(&self) -> bool {
+        match &self.command {
+            Command::Analyze(arguments) => arguments.format == AnalyzeFormat::Json && arguments.out.is_none(),
+            Command::Run(arguments) => arguments.format == Format::Json,
+            Command::Bench(arguments) => arguments.format == Format::Json,
+            Command::Explain(arguments) => arguments.format == Format::Json,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Say which transactions need coordination, for which invariant, and the cheapest way to keep it

@@ -363,6 +363,14 @@ pub const EXPLANATIONS: &[Explanation] = &[
         "Install z3 (Debian's package z3), or name it in the environment variable WEIR_Z3.",
     ),
     explain(
+        "no-invariants",
+        "nothing is declared that could be broken",
+        "The schema has no NOT NULL, CHECK, key, foreign key, index or view, and no assertion. So every transaction keeps \
+         everything, and there is nothing to say of merges but the anomalies that nobody has forbidden.",
+        "`CREATE TABLE t (a integer, b integer);` and procedures over it.",
+        "Declare what must hold: constraints in the schema, `CREATE ASSERTION` in invariants.sql for the rest.",
+    ),
+    explain(
         "undecided",
         "no rule decides it",
         "The invariant has a shape that no rule knows. The transaction is treated as if two branches broke it, and runs in order. \

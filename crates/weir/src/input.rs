@@ -25,7 +25,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub fn read_sources(paths: &[PathBuf]) -> Result<Sources, Failure> {
     let mut sources = Sources::default();
     add_sources(paths, &mut sources)?;
-    if sources.files.iter().all(|file| file.text.trim().is_empty()) {
+    if sources.files.iter().all(|file| weir_sql::parse::is_blank(&file.text)) {
         let first = sources.files.first().map_or(String::new(), |file| file.name.clone());
         return Err(Failure::input(format!(
             "{first}:1:1: error: there is no SQL in it\nhint: {LAYOUT}; `CREATE TABLE` is the least it holds"

@@ -44,6 +44,7 @@ const STACK_BYTES: usize = 256 << 20;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let as_json = cli.prints_json();
     end_on_bugs();
     let worker = std::thread::Builder::new().name("weir".to_owned()).stack_size(STACK_BYTES);
     let outcome = match worker.spawn(move || dispatch(cli)) {
@@ -62,8 +63,13 @@ fn main() -> ExitCode {
             }
             ExitCode::from(1)
         }
-        Err(Failure::Input(message)) => {
-            output::print_error(&message);
+        Err(failure @ (Failure::Input(_) | Failure::Refused { .. })) => {
+            if let Some(document) = failure.document().filter(|_| as_json) {
+                output::print_json(&document);
+            }
+            if let Failure::Input(message) | Failure::Refused { message, .. } = failure {
+                output::print_error(&message);
+            }
             ExitCode::from(2)
         }
     }

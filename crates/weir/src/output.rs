@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
 
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -19,11 +20,29 @@ pub enum Failure {
     Check(Option<String>),
     /// Exit code 2: the message says what is wrong with the input, where, and what would be right.
     Input(String),
+    /// The same of SQL, and each mistake for a script: `message`, `state`, `hint`, `source`.
+    Refused { message: String, errors: Vec<Value> },
 }
 
 impl Failure {
     pub fn input(message: impl Into<String>) -> Failure {
         Failure::Input(message.into())
+    }
+
+    /// What a script reads instead of the result, where the input is wrong.
+    pub fn document(&self) -> Option<Value> {
+        let errors = match self {
+            Failure::Check(_) => return None,
+            Failure::Refused { errors, .. } => errors.clone(),
+            Failure::Input(message) => {
+                let (message, hint) = match message.split_once("\nhint: ") {
+                    Some((message, hint)) => (message, Some(hint)),
+                    None => (message.as_str(), None),
+                };
+                vec![json!({ "message": message, "hint": hint })]
+            }
+        };
+        Some(json!({ "version": 1, "errors": errors }))
     }
 }
 

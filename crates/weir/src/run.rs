@@ -104,7 +104,7 @@ fn failure(loaded: &Loaded, error: RunError) -> Failure {
             let fields = error.error.fields();
             let mut wrong = Diagnostic::new(fields.state, error.span, fields.message.clone());
             wrong.hint = fields.hint.clone().or_else(|| fields.detail.clone());
-            Failure::Input(diagnostic::render(sources, &wrong))
+            application::refused(sources, &[wrong])
         }
         RunError::Sql(what, error) => {
             let fields = error.fields();

@@ -42,7 +42,30 @@ fn check(name: &str, files: &[(&str, &str)], place: &str, expected: &[&str]) {
     for command in ["analyze", "run"] {
         let output = weir(&[command], &directory.0);
         check_refusal(&output, &directory.0.join(place).display().to_string(), expected);
+        let output = weir(&[command, "--format", "json"], &directory.0);
+        check_document(&output, &directory.0.join(place).display().to_string(), expected);
     }
+}
+
+/// The same for scripts: one document on standard output, the words for people on standard error.
+#[track_caller]
+fn check_document(output: &Output, start: &str, expected: &[&str]) {
+    assert_eq!(output.status.code(), Some(2));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let errors = document["errors"].as_array().expect("a list of errors");
+    assert_eq!(errors.len(), 1, "{document}");
+    let text = |of: &serde_json::Value| of.as_str().unwrap_or_default().to_owned();
+    let source = &errors[0]["source"];
+    let place = format!("{}:{}:{}: error: ", text(&source["file"]), source["line"], source["column"]);
+    assert!(place.starts_with(start) || start.starts_with(&place), "{document}");
+    assert!(!text(&errors[0]["hint"]).is_empty(), "{document}");
+    let whole =
+        format!("{}{}{}^", text(&errors[0]["message"]), text(&errors[0]["state"]), text(&errors[0]["hint"]));
+    // The line itself is shown to people only.
+    assert!(
+        expected.iter().filter(|piece| whole.contains(**piece)).count() * 2 >= expected.len(),
+        "{document}"
+    );
 }
 
 #[track_caller]
@@ -58,6 +81,7 @@ fn check_refusal(output: &Output, start: &str, expected: &[&str]) {
         assert!(!message.contains(forbidden), "{forbidden}\n{message}");
     }
     assert_eq!(message.matches(": error: ").count(), 1, "one message\n{message}");
+    assert!(message.contains("hint: "), "no remedy\n{message}");
 }
 
 #[test]
@@ -66,8 +90,120 @@ fn a_syntax_error() {
         "syntax",
         &[("schema.sql", "CREATE TABLE t (\n    id integer PRIMARY KEYS\n);\n")],
         "schema.sql:2:24: error: ",
-        &["KEYS", "^"],
+        &["KEYS", "^", "did you mean KEY?"],
     );
+    check(
+        "tabel",
+        &[("schema.sql", "CREATE TABLE t (id integer PRIMARY KEY);\nCREATE TABEL u (id integer)")],
+        "schema.sql:2:8: error: ",
+        &["TABEL", "^", "did you mean TABLE?"],
+    );
+}
+
+#[test]
+fn a_last_statement_that_is_not_finished() {
+    check(
+        "unfinished",
+        &[("schema.sql", "CREATE TABLE t (id integer PRIMARY KEY);\n\nCREATE TABLE u (id integer\n")],
+        "schema.sql:4:1: error: ",
+        &["end of input", "what begins on line 3 is not finished"],
+    );
+    let procedures = "CREATE PROCEDURE p(which integer) LANGUAGE plpgsql AS $$\nBEGIN\n    DELETE FROM department WHERE id = which\nEND;\n$$;\n";
+    check(
+        "semicolon",
+        &[("schema.sql", SCHEMA), ("procedures.sql", procedures)],
+        "procedures.sql:",
+        &["syntax error"],
+    );
+}
+
+/// Ten thousand lines before the mistake are no matter.
+#[test]
+fn a_mistake_on_line_ten_thousand() {
+    let mut schema: String = (0..2_500)
+        .map(|n| format!("CREATE TABLE t{n} (\n    id integer PRIMARY KEY,\n    n integer\n);\n"))
+        .collect();
+    schema += "CREATE TABLE u (id integre);\n";
+    check(
+        "lines",
+        &[("schema.sql", &schema)],
+        "schema.sql:10001:20: error: ",
+        &["integre", "^", "did you mean integer?"],
+    );
+}
+
+/// `weir analyze` takes it for a function that may give anything, and says how to mend that; nothing can run it.
+#[test]
+fn a_function_that_does_not_exist() {
+    let call = |what: &str| {
+        format!("CREATE PROCEDURE p(which integer) LANGUAGE plpgsql AS $$\nBEGIN\n    {what}\nEND;\n$$;\n")
+    };
+    for (what, column, name) in [
+        ("UPDATE department SET name = frob(which) WHERE id = which;", 34, "function frob(integer)"),
+        ("PERFORM frob(which);", 13, "function frob(integer)"),
+    ] {
+        let procedures = call(what);
+        let files = [("schema.sql", SCHEMA.as_bytes()), ("procedures.sql", procedures.as_bytes())];
+        let directory = Directory::with("frob", &files);
+        let place = format!("{}:3:{column}", directory.0.join("procedures.sql").display());
+        check_refusal(&weir(&["run"], &directory.0), &format!("{place}: error: {name}"), &["42883"]);
+        let text = weir(&["analyze"], &directory.0);
+        let words = String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(text.status.code(), Some(0), "{words}");
+        for piece in [&format!("{name} does not exist"), "give the file that creates it too", &place] {
+            assert!(words.contains(piece), "{piece}: {words}");
+        }
+        let json = weir(&["analyze", "--format", "json"], &directory.0);
+        let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        let finding = &document["diagnostics"][0];
+        assert_eq!((&finding["id"], &finding["source"]["column"]), (&"WEIR-N02".into(), &column.into()));
+        assert!(
+            finding["message"].as_str().unwrap().contains("give the file that creates it too"),
+            "{finding}"
+        );
+    }
+    check(
+        "frob-procedure",
+        &[("schema.sql", SCHEMA), ("procedures.sql", &call("CALL frob(which);"))],
+        "procedures.sql:3:10: error: procedure frob does not exist",
+        &["42883", "create it in one of the files"],
+    );
+}
+
+/// Small applications are answered for, and what they lack is said.
+#[test]
+fn the_smallest_applications() {
+    let cases: [(&str, &str, &[&str]); 4] = [
+        (
+            "one table",
+            "CREATE TABLE t (id integer PRIMARY KEY, n integer);",
+            &["No procedures were given", "insert t"],
+        ),
+        ("no key", "CREATE TABLE t (n integer);", &["insert t", "no invariant is declared"]),
+        (
+            "no invariants",
+            "CREATE TABLE t (a integer, b integer);
+             CREATE PROCEDURE p(x integer) LANGUAGE sql AS $$ UPDATE t SET a = x WHERE b = 1 $$;",
+            &["no invariant is declared, so there is nothing to keep", "WEIR-N05"],
+        ),
+        ("empty files beside it", "CREATE TABLE t (id integer PRIMARY KEY);", &["insert t", "delete t"]),
+    ];
+    for (name, schema, expected) in cases {
+        let files: [(&str, &[u8]); 3] =
+            [("schema.sql", schema.as_bytes()), ("procedures.sql", b""), ("invariants.sql", b"-- none\n")];
+        let directory = Directory::with(&name.replace(' ', "-"), &files);
+        let output = weir(&["analyze"], &directory.0);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for piece in expected {
+            assert!(words.contains(piece), "{name}: {piece}\n{text}");
+        }
+        let json = weir(&["analyze", "--format", "json"], &directory.0);
+        assert_eq!(json.status.code(), Some(0), "{name}");
+        let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert_eq!(document["version"], 1, "{name}");
+    }
 }
 
 #[test]
@@ -101,7 +237,19 @@ fn a_wrong_type() {
 #[test]
 fn a_type_that_does_not_exist() {
     let schema = "CREATE TABLE t (\n    id integr PRIMARY KEY\n);\n";
-    check("typename", &[("schema.sql", schema)], "schema.sql:2:8: error: ", &["integr", "^"]);
+    check(
+        "typename",
+        &[("schema.sql", schema)],
+        "schema.sql:2:8: error: ",
+        &["integr", "^", "did you mean integer?"],
+    );
+    let schema = "CREATE TABLE t (\n    id hologram PRIMARY KEY\n);\n";
+    check(
+        "hologram",
+        &[("schema.sql", schema)],
+        "schema.sql:2:8: error: ",
+        &["hologram", "^", "types are integer"],
+    );
 }
 
 #[test]
@@ -173,6 +321,20 @@ fn bytes_that_are_no_text() {
 fn a_file_with_nothing_in_it() {
     let directory = Directory::with("blank", &[("schema.sql", b"\n  \n")]);
     let start = format!("{}:1:1: error: there is no SQL", directory.0.join("schema.sql").display());
+    check_refusal(&weir(&["analyze"], &directory.0), &start, &["hint: "]);
+    for text in ["", "-- a comment\n/* and\n/* another */ */\n", "-- without its end"] {
+        let directory = Directory::with("comments", &[("schema.sql", text.as_bytes())]);
+        let start = format!("{}:1:1: error: there is no SQL", directory.0.join("schema.sql").display());
+        for command in ["analyze", "run"] {
+            check_refusal(&weir(&[command], &directory.0), &start, &["hint: "]);
+            let json = weir(&[command, "--format", "json"], &directory.0);
+            let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+            assert!(document["errors"][0]["message"].as_str().unwrap().starts_with(&start), "{document}");
+            assert!(document["errors"][0]["hint"].is_string(), "{document}");
+        }
+    }
+    let directory = Directory::with("settings", &[("schema.sql", b"SET search_path = public;\n")]);
+    let start = format!("{}:1:1: error: there is no table", directory.0.join("schema.sql").display());
     check_refusal(&weir(&["analyze"], &directory.0), &start, &["hint: "]);
 }
 

@@ -4,7 +4,7 @@ mod modify;
 mod rules;
 
 use self::modify::same_representation;
-use self::rules::{check_indexes, check_unique_keys, table_rules, tables_deleted_from};
+use self::rules::{check_homes, check_indexes, check_unique_keys, table_rules, tables_deleted_from};
 use super::ahead;
 use super::call::join_effects;
 use super::compiler::Compiler;
@@ -15,7 +15,7 @@ use super::program::{
     CompiledStepKind, Effects, Homes, Input, Program, Target, VariableRules, guarded_statements, partitions,
 };
 use super::query::CompiledQuery;
-use super::routing::{Route, Router};
+use super::routing::{Origins, Route, Router};
 use super::slice;
 use super::slots::{Slot, SlotAllocator};
 use super::write::TableRules;
@@ -39,7 +39,8 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
     let mut schema = Schema::new(catalog);
     let partitions = partitions(plan);
     if shards > 1 {
-        check_unique_keys(catalog, &partitions)?;
+        check_unique_keys(application, &partitions)?;
+        check_homes(catalog, &partitions, shards)?;
     }
     check_indexes(catalog)?;
     let deleted = tables_deleted_from(application);
@@ -68,7 +69,13 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
     }
     schema.look_up(looked_up);
     let schema = Arc::new(schema);
-    Ok(Program { schema, shards, partitions, rules, procedures, sequences: catalog.sequences.clone() })
+    let is_uuid = |table: &weir_sql::catalog::Table| match partitions[table.id.0 as usize].as_deref() {
+        Some(&[column]) => table.columns[column].ty == SqlType::Uuid,
+        _ => false,
+    };
+    let placed_by_uuids = shards > 1 && catalog.tables.iter().any(is_uuid);
+    let sequences = catalog.sequences.clone();
+    Ok(Program { schema, shards, partitions, rules, procedures, sequences, placed_by_uuids })
 }
 
 fn unsupported(span: Span, what: impl std::fmt::Display, instead: &str) -> CompileError {
@@ -105,6 +112,7 @@ struct ProcedureCompiler<'a> {
     application: &'a Application,
     slots: SlotAllocator,
     guards: BTreeMap<Span, GuardKind>,
+    origins: Origins,
     /// What a slice reads; `None` for a whole procedure.
     read: Option<&'a BTreeSet<VariableId>>,
 }
@@ -135,6 +143,7 @@ impl<'a> ProcedureCompiler<'a> {
             application,
             slots: SlotAllocator::new(procedure.variables.len()),
             guards,
+            origins: Origins::of(procedure),
             read,
         };
         let body = compiler.steps(&procedure.body)?;
@@ -203,8 +212,9 @@ impl<'a> ProcedureCompiler<'a> {
     }
 
     fn route(&mut self, route: Route) -> Result<CompiledRoute, CompileError> {
-        Ok(match route {
+        Ok(match self.origins.settled(route) {
             Route::Anywhere => CompiledRoute::Anywhere,
+            Route::Own => CompiledRoute::Own { unknown: Vec::new() },
             Route::Everywhere => CompiledRoute::Everywhere,
             Route::By(keys) => CompiledRoute::By { keys: self.exprs(&keys)?, unknown: Vec::new() },
         })
@@ -368,7 +378,9 @@ impl<'a> ProcedureCompiler<'a> {
     ) -> Result<CompiledStepKind, CompileError> {
         let route = self.router.statement(statement);
         let mut route = self.route(route)?;
-        if let (CompiledRoute::By { unknown, .. }, Some(read)) = (&mut route, self.read) {
+        if let (CompiledRoute::By { unknown, .. } | CompiledRoute::Own { unknown }, Some(read)) =
+            (&mut route, self.read)
+        {
             let assigned = into.iter().flat_map(|into| &into.targets).map(|target| target.variable);
             let needed = assigned.chain([self.procedure.found]).filter(|variable| read.contains(variable));
             unknown.extend(needed.map(|variable| variable.0));

@@ -55,18 +55,22 @@ impl<'a> Participation<'a> {
     }
 
     fn finish(mut self) -> Participants {
+        // What lives by generated ids is at the deciding shard, whichever that is.
+        let own = self.keys.iter().position(is_own);
         let others_ready = |last: usize, needs: &[Groups]| {
-            needs
-                .iter()
-                .enumerate()
-                .all(|(group, needs)| group == last || needs.iter().all(|need| *need == group))
+            needs.iter().enumerate().all(|(group, needs)| {
+                group == last || Some(group) == own || needs.iter().all(|need| *need == group)
+            })
         };
         let dependent = |group: &usize| self.needs[*group].iter().any(|need| need != group);
         let order: Vec<usize> = (0..self.keys.len())
             .filter(dependent)
             .chain((0..self.keys.len()).filter(|group| !dependent(group)))
             .collect();
-        let last = order.into_iter().find(|&group| others_ready(group, &self.needs));
+        let last = order.into_iter().find(|&group| {
+            let decides = Some(group) != own || self.keys.len() == 1;
+            decides && others_ready(group, &self.needs)
+        });
         match last {
             Some(last) => self.keys.swap(0, last),
             None if self.keys.is_empty() => {}
@@ -112,14 +116,17 @@ impl<'a> Participation<'a> {
 
     /// The group of a route; `None` where it has no key that the arguments tell.
     fn group(&mut self, route: &Route) -> Option<usize> {
-        let Route::By(keys) = route else {
-            if matches!(route, Route::Everywhere) {
+        let sources: Option<Key> = match route {
+            Route::By(keys) => keys.iter().map(|key| self.origins.expr(key)).collect(),
+            Route::Own => Some(vec![vec![Source::Own]]),
+            Route::Anywhere => return None,
+            Route::Everywhere => {
                 self.everywhere = true;
+                return None;
             }
-            return None;
         };
-        let sources: Option<Key> = keys.iter().map(|key| self.origins.expr(key)).collect();
-        let Some(sources) = sources else {
+        let is_known = |key: &Key| is_own(key) || !key.iter().flatten().any(|source| *source == Source::Own);
+        let Some(sources) = sources.filter(is_known) else {
             self.everywhere = true;
             self.refuse(
                 "a partition key is computed from data, so its shards are not known from the arguments",
@@ -236,7 +243,7 @@ impl<'a> Participation<'a> {
         let mut reads = control.clone();
         walk::each_statement_expr(statement, &mut |expr| self.note_read(expr, &mut reads));
         match (&route, group) {
-            (Route::By(_), Some(group)) => {
+            (Route::By(_) | Route::Own, Some(group)) => {
                 self.needs[group].extend(&reads);
                 reads.insert(group);
             }
@@ -265,6 +272,10 @@ impl<'a> Participation<'a> {
             self.group(&Route::By(keys));
         }
     }
+}
+
+fn is_own(key: &Key) -> bool {
+    *key == [[Source::Own]]
 }
 
 /// The steps may leave what is around them.

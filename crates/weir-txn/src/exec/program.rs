@@ -12,7 +12,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 use super::ahead::Ahead;
 use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
-use super::routing::{Source, shard_of};
+use super::routing::{Source, shard_of, shard_of_arguments};
 use super::slots::Slot;
 use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, TableRules};
 use crate::ramp::message::{Call, ShardId};
@@ -28,6 +28,8 @@ pub struct Program {
     pub rules: Vec<TableRules>,
     pub procedures: Vec<CompiledProcedure>,
     pub sequences: Vec<weir_sql::catalog::Sequence>,
+    /// Some table's rows live where a UUID says.
+    pub placed_by_uuids: bool,
 }
 
 #[derive(Debug)]
@@ -101,7 +103,9 @@ impl Participants {
             });
         }
         if found.is_empty() {
-            found.push(0);
+            // Whoever takes it generates the ids that its rows live by: one is as good as another.
+            let own = self.keys.iter().flatten().flatten().any(|source| *source == Source::Own);
+            found.push(if own { shard_of_arguments(args, shards) } else { 0 });
         }
         // The first key's shard decides; the rest are asked in their own order, the same for everybody.
         let decides = found.remove(0);
@@ -127,6 +131,7 @@ fn each_key(
     for source in column {
         match source {
             Source::Constant(value) => with(value, values),
+            Source::Own => {}
             Source::Parameter(index) => {
                 if let Some(value) = args.get(*index) {
                     with(value, values);
@@ -150,6 +155,10 @@ pub enum CompiledRoute {
     By {
         keys: Vec<CompiledExpr>,
         /// Variables that become unknown on a shard that passes the statement over.
+        unknown: Vec<Slot>,
+    },
+    /// On the deciding shard, which generates the id that its rows live by.
+    Own {
         unknown: Vec<Slot>,
     },
     Everywhere,

@@ -15,6 +15,7 @@ use weir_sql::bound::{
 use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
 use weir_types::Value;
 
+use super::sequences::generates_id;
 use super::walk;
 use crate::ramp::message::ShardId;
 
@@ -25,6 +26,8 @@ pub enum Route {
     Anywhere,
     /// On the shard that these values of the partition columns name.
     By(Vec<Expr>),
+    /// Wherever the call is decided: the key is an id that is generated there, and so names that shard.
+    Own,
     /// On every shard, each over its own rows.
     Everywhere,
 }
@@ -36,6 +39,8 @@ pub enum Source {
     /// Every element of an array parameter.
     Elements(usize),
     Constant(Value),
+    /// An id that the deciding shard generates in the call.
+    Own,
 }
 
 /// The shard of these partition values. One integer is taken modulo the number of shards, so that
@@ -53,6 +58,11 @@ pub fn shard_of(values: &[Value], shards: u16) -> ShardId {
         }
     }
     (hash % shards) as ShardId
+}
+
+/// Some shard, the same for the same arguments.
+pub fn shard_of_arguments(args: &[Value], shards: u16) -> ShardId {
+    if args.is_empty() { 0 } else { shard_of(args, shards) }
 }
 
 #[inline]
@@ -281,6 +291,9 @@ impl Router<'_> {
         match &insert.source {
             InsertSource::Values(rows) => {
                 let mut keys = rows.iter().map(|row| key(row));
+                if rows.iter().all(|row| self.is_own(insert, row)) {
+                    return Route::Own;
+                }
                 match keys.next().flatten() {
                     Some(first) if keys.all(|other| other.is_some_and(|other| same(&first, &other))) => {
                         Route::By(first)
@@ -294,6 +307,12 @@ impl Router<'_> {
                 self.resolve(&equalities)
             }
         }
+    }
+
+    /// The row's shard is named by an id that is generated with it.
+    fn is_own(&self, insert: &Insert, row: &[Expr]) -> bool {
+        let Some([column]) = self.partition(insert.table) else { return false };
+        inserted(insert, row, *column).is_some_and(generates_id)
     }
 
     /// The parents of inserted rows that live by a partition key: the foreign key, the row, the parent's key.
@@ -358,7 +377,23 @@ pub fn known_columns(query: &Query) -> Vec<KnownTable<'_>> {
 pub(super) fn inserted<'a>(insert: &'a Insert, row: &'a [Expr], column: ColumnIndex) -> Option<&'a Expr> {
     match insert.columns.iter().position(|&given| given == column) {
         Some(at) => row.get(at).map(without_integer_cast),
-        None => insert.defaults.iter().find(|(default, _)| *default == column).map(|(_, expr)| expr),
+        None => {
+            let default = insert.defaults.iter().find(|(default, _)| *default == column);
+            default.map(|(_, expr)| without_integer_cast(expr))
+        }
+    }
+}
+
+/// `INSERT … RETURNING id` of a new id.
+fn returns_own_id(statement: &Statement, at: usize) -> bool {
+    let Statement::Insert(insert) = statement else { return false };
+    let Some((_, returned)) = insert.returning.get(at) else { return false };
+    let (InsertSource::Values(rows), None) = (&insert.source, &insert.on_conflict) else { return false };
+    match without_integer_cast(returned).kind {
+        ExprKind::Column { relation, column } if relation == insert.relation => {
+            rows.iter().all(|row| inserted(insert, row, column).is_some_and(generates_id))
+        }
+        _ => false,
     }
 }
 
@@ -422,8 +457,10 @@ impl Origins {
                     targets.iter().for_each(|target| self.note(target.variable, None));
                     self.steps(body);
                 }
-                StepKind::Sql { into: Some(into), .. } => {
-                    into.targets.iter().for_each(|target| self.note(target.variable, None))
+                StepKind::Sql { statement, into: Some(into) } => {
+                    for (at, target) in into.targets.iter().enumerate() {
+                        self.note(target.variable, returns_own_id(statement, at).then(|| vec![Source::Own]));
+                    }
                 }
                 StepKind::Call { targets, .. } => {
                     targets.iter().for_each(|target| self.note(target.variable, None))
@@ -458,6 +495,19 @@ impl Origins {
         }
     }
 
+    /// A statement that goes by an id which the call generates runs where it is generated.
+    pub fn settled(&self, route: Route) -> Route {
+        match route {
+            Route::By(keys) if self.is_own(&keys) => Route::Own,
+            route => route,
+        }
+    }
+
+    /// Whether these values of the partition columns are an id that the call generates.
+    pub fn is_own(&self, keys: &[Expr]) -> bool {
+        matches!(keys, [key] if self.expr(key).as_deref() == Some(&[Source::Own]))
+    }
+
     /// Sources of a value that is copied, not computed.
     pub fn expr(&self, expr: &Expr) -> Option<Vec<Source>> {
         match &without_integer_cast(expr).kind {
@@ -479,7 +529,7 @@ impl Origins {
             .into_iter()
             .map(|source| match source {
                 Source::Parameter(index) => Some(Source::Elements(index)),
-                _ => None,
+                Source::Elements(_) | Source::Constant(_) | Source::Own => None,
             })
             .collect()
     }

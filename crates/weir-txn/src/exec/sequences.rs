@@ -2,20 +2,60 @@
 
 use std::collections::BTreeMap;
 
-use weir_sql::bound::VolatileFunction;
+use weir_sql::bound::{Expr, ExprKind, VolatileFunction};
 use weir_sql::catalog::{Sequence, SequenceId};
 use weir_types::{SqlError, SqlState, Value};
 
 use super::context::Environment;
 use super::program::Program;
+use super::routing::{shard_of, shard_of_integer};
 use crate::ramp::message::ShardId;
 
-/// The shard's sequences: shard `s` of `n` hands out every n-th value, so ids are unique without a word
-/// to anybody (coordination-avoidance.txt §5.1, "grant some unique id").
+/// The shard's sequences: of `n` shards each hands out every n-th value, so ids are unique without a word
+/// to anybody (coordination-avoidance.txt §5.1, "grant some unique id"). They are those whose rows live on the
+/// shard where they are the partition key ("server-specific unique ids", operation-partitioning.txt §6).
 #[derive(Debug, Default)]
 pub struct Sequences {
     given: BTreeMap<SequenceId, i64>,
     random: u64,
+}
+
+/// The values of one sequence that one shard hands out.
+#[derive(Clone, Copy)]
+struct Share<'a> {
+    definition: &'a Sequence,
+    /// Which of the sequence's first `shards` values is the shard's own.
+    first: i128,
+    shards: u16,
+}
+
+impl<'a> Share<'a> {
+    fn of(definition: &'a Sequence, here: ShardId, shards: u16) -> Share<'a> {
+        let value = |at: i128| i128::from(definition.start) + at * i128::from(definition.increment);
+        let homes =
+            |at: &i128| i64::try_from(value(*at)).is_ok_and(|id| shard_of_integer(id, shards) == here);
+        let own = (0..i128::from(shards)).find(homes).filter(|_| has_a_share_for_each(definition, shards));
+        Share { definition, first: own.unwrap_or(i128::from(here)), shards }
+    }
+
+    fn value(self, at: i64) -> i128 {
+        let step = self.first + i128::from(at) * i128::from(self.shards);
+        i128::from(self.definition.start) + step * i128::from(self.definition.increment)
+    }
+}
+
+/// The expression is an id that the shard which evaluates it has for itself.
+pub(super) fn generates_id(expr: &Expr) -> bool {
+    matches!(expr.kind, ExprKind::NextValue(_) | ExprKind::Volatile(VolatileFunction::GenRandomUuid))
+}
+
+/// Whether among `shards` values that follow each other one lives on each shard.
+pub fn has_a_share_for_each(definition: &Sequence, shards: u16) -> bool {
+    let (mut a, mut b) = (definition.increment.unsigned_abs(), u64::from(shards));
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a == 1
 }
 
 pub struct Environs<'a> {
@@ -23,6 +63,8 @@ pub struct Environs<'a> {
     definitions: &'a [Sequence],
     here: ShardId,
     shards: u16,
+    /// Rows are placed by UUIDs: those that are made here live here.
+    homed_uuids: bool,
     transaction_time: i64,
 }
 
@@ -30,8 +72,7 @@ impl Environment for Environs<'_> {
     fn next_value(&mut self, sequence: SequenceId) -> Result<Value, SqlError> {
         let definition = &self.definitions[sequence.0 as usize];
         let given = self.sequences.given.entry(sequence).or_insert(0);
-        let step = i128::from(*given) * i128::from(self.shards) + i128::from(self.here);
-        let value = i128::from(definition.start) + step * i128::from(definition.increment);
+        let value = Share::of(definition, self.here, self.shards).value(*given);
         let bounds = i128::from(definition.minimum)..=i128::from(definition.maximum);
         if !bounds.contains(&value) {
             let (word, bound) = if definition.increment > 0 {
@@ -52,8 +93,8 @@ impl Environment for Environs<'_> {
         let definition = &self.definitions[sequence.0 as usize];
         match self.sequences.given.get(&sequence) {
             Some(given) if *given > 0 => {
-                let step = (given - 1) * i64::from(self.shards) + i64::from(self.here);
-                Ok(Value::Int(definition.start + step * definition.increment))
+                let share = Share::of(definition, self.here, self.shards);
+                Ok(Value::Int(share.value(given - 1) as i64))
             }
             _ => Err(SqlError::new(
                 SqlState::parse("55000").expect("five digits"),
@@ -68,14 +109,12 @@ impl Environment for Environs<'_> {
             VolatileFunction::Random => {
                 Value::Float8((self.sequences.next_random(self.here) >> 11) as f64 / (1_u64 << 53) as f64)
             }
-            VolatileFunction::GenRandomUuid => {
-                let mut bytes = [0; 16];
-                bytes[..8].copy_from_slice(&self.sequences.next_random(self.here).to_be_bytes());
-                bytes[8..].copy_from_slice(&self.sequences.next_random(self.here).to_be_bytes());
-                bytes[6] = bytes[6] & 0x0F | 0x40;
-                bytes[8] = bytes[8] & 0x3F | 0x80;
-                Value::Uuid(std::sync::Arc::new(bytes))
-            }
+            VolatileFunction::GenRandomUuid => loop {
+                let uuid = self.sequences.next_uuid(self.here);
+                if !self.homed_uuids || shard_of(std::slice::from_ref(&uuid), self.shards) == self.here {
+                    break uuid;
+                }
+            },
         })
     }
 }
@@ -93,8 +132,35 @@ impl Sequences {
             definitions: &program.sequences,
             here,
             shards: program.shards,
+            homed_uuids: here < program.shards && program.placed_by_uuids,
             transaction_time,
         }
+    }
+
+    /// Gives no value from here on that is not behind this one, which a row already has.
+    pub fn go_beyond(&mut self, program: &Program, here: ShardId, sequence: SequenceId, value: i64) {
+        let definition = &program.sequences[sequence.0 as usize];
+        let share = Share::of(definition, here, program.shards);
+        let is_behind = |at: i64| match definition.increment > 0 {
+            true => share.value(at) > i128::from(value),
+            false => share.value(at) < i128::from(value),
+        };
+        let given = self.given.entry(sequence).or_insert(0);
+        let stride = i128::from(definition.increment) * i128::from(program.shards);
+        let steps = (i128::from(value) - share.value(*given)).checked_div(stride).unwrap_or(0);
+        *given += i64::try_from(steps.max(0)).unwrap_or(i64::MAX / 2);
+        if !is_behind(*given) {
+            *given += 1;
+        }
+    }
+
+    fn next_uuid(&mut self, here: ShardId) -> Value {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.next_random(here).to_be_bytes());
+        bytes[8..].copy_from_slice(&self.next_random(here).to_be_bytes());
+        bytes[6] = bytes[6] & 0x0F | 0x40;
+        bytes[8] = bytes[8] & 0x3F | 0x80;
+        Value::Uuid(std::sync::Arc::new(bytes))
     }
 
     /// SplitMix64 (Steele, Lea, Flood 2014), one stream per shard.

@@ -213,13 +213,16 @@ impl Slice<'_> {
 
     /// Whether the statement is left. `assigns`: something needs what it assigns.
     fn statement(&mut self, statement: &Statement, assigns: bool) -> bool {
-        let route = self.router.statement(statement);
+        let route = self.origins.settled(self.router.statement(statement));
         if let (Route::Anywhere, false) = (&route, assigns) {
             return false;
         }
-        if let Route::By(keys) = &route
-            && self.is_the_deciders(keys)
-        {
+        let deciders = match &route {
+            Route::By(keys) if self.is_the_deciders(keys) => Some(keys.as_slice()),
+            Route::Own => Some([].as_slice()),
+            _ => None,
+        };
+        if let Some(keys) = deciders {
             // It is passed over, but what it assigns becomes known as "not known here", and the parents of
             // what it inserts may live here.
             let parents = self.need_distant_parents(statement, keys);
@@ -241,7 +244,7 @@ impl Slice<'_> {
         let Statement::Insert(insert) = statement else { return false };
         let mut found = false;
         for (key, row, parent) in self.router.parents(insert) {
-            if same(&parent, own) {
+            if same(&parent, own) || self.origins.is_own(&parent) {
                 continue;
             }
             found = true;

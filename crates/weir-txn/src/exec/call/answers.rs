@@ -20,6 +20,10 @@ impl<'a> Run<'a> {
             _ if shards == 1 => Ok(Place::Here),
             CompiledRoute::Everywhere => Ok(Place::Everywhere),
             CompiledRoute::By { keys, .. } => self.place_of(keys),
+            CompiledRoute::Own { .. } => Ok(match self.fragment.role {
+                Role::Part => Place::Elsewhere(self.fragment.here),
+                Role::Whole | Role::Unguarded | Role::Last(_) => Place::Here,
+            }),
         }
     }
 
@@ -85,7 +89,9 @@ impl<'a> Run<'a> {
         route: &CompiledRoute,
         into: Option<&CompiledInto>,
     ) -> Result<(), Stop> {
-        if let (Role::Part, CompiledRoute::By { unknown, .. }) = (self.fragment.role, route) {
+        if let (Role::Part, CompiledRoute::By { unknown, .. } | CompiledRoute::Own { unknown }) =
+            (self.fragment.role, route)
+        {
             for &slot in unknown {
                 self.frame.set(slot, Value::Deferred);
             }

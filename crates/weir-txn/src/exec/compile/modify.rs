@@ -93,7 +93,8 @@ impl<'a> ProcedureCompiler<'a> {
             let InsertSource::Values(rows) = &insert.source else { continue };
             let mut compiled_rows = Vec::new();
             for row in rows {
-                let Some(partition) = self.router.parent(insert, row, key) else { continue };
+                let partition = self.router.parent(insert, row, key);
+                let Some(partition) = partition.filter(|keys| !self.origins.is_own(keys)) else { continue };
                 let mut values = Vec::new();
                 for column in &compiled.key_columns {
                     let at = insert.columns.iter().position(|given| given == column);

@@ -3,21 +3,27 @@
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
 use crate::exec::program::CompileError;
+use crate::exec::routing::inserted;
+use crate::exec::sequences::{generates_id, has_a_share_for_each};
 use crate::exec::slots::SlotAllocator;
 use crate::exec::write::{CheckRule, ForeignKeyRule, Reference, TableRules};
 use crate::storage::Schema;
 use weir_sql::Application;
-use weir_sql::bound::{ExprKind, RelationId, Statement};
+use weir_sql::bound::{Expr, ExprKind, InsertSource, RelationId, Statement};
 use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, TableId};
 use weir_types::SqlType;
 
 use super::{each_statement, unsupported};
+use std::collections::BTreeSet;
 
-/// A key is unique in the whole database only if rows with the same key meet on one shard.
+/// A key is unique in the whole database only if rows with the same key meet on one shard, or if all values are
+/// generated, of which no two shards have the same (coordination-avoidance.txt §5.1, "choose some value").
 pub(super) fn check_unique_keys(
-    catalog: &Catalog,
+    application: &Application,
     partitions: &[Option<Vec<ColumnIndex>>],
 ) -> Result<(), CompileError> {
+    let catalog = &application.catalog;
+    let chosen = chosen_columns(application);
     for table in &catalog.tables {
         let Some(partition) = &partitions[table.id.0 as usize] else { continue };
         let keys = table
@@ -33,7 +39,11 @@ pub(super) fn check_unique_keys(
             (&index.name, columns.collect(), index.span)
         });
         for (name, columns, span) in keys.chain(indexes) {
-            if !partition.iter().all(|column| columns.contains(column)) {
+            let is_generated = |column: &ColumnIndex| {
+                table.columns[*column].default.as_ref().is_some_and(generates_id)
+                    && !chosen.contains(&(table.id, *column))
+            };
+            if !partition.iter().all(|column| columns.contains(column)) && !columns.iter().any(is_generated) {
                 let names: Vec<&str> =
                     partition.iter().map(|&column| table.columns[column].name.as_str()).collect();
                 return Err(unsupported(
@@ -43,6 +53,75 @@ pub(super) fn check_unique_keys(
                         names.join(", ")
                     ),
                     "Partition the table by columns of the key, make it replicated, or run on one shard (--shards 1).",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Columns that some statement sets to something else than a new id.
+fn chosen_columns(application: &Application) -> BTreeSet<(TableId, ColumnIndex)> {
+    let mut chosen = BTreeSet::new();
+    for procedure in &application.procedures {
+        each_statement(&procedure.body, &mut |statement, _| match statement {
+            Statement::Insert(insert) => {
+                for column in 0..application.catalog.table(insert.table).columns.len() {
+                    let is_new = |row: &Vec<Expr>| inserted(insert, row, column).is_some_and(generates_id);
+                    let all_new = match &insert.source {
+                        InsertSource::Values(rows) => rows.iter().all(is_new),
+                        InsertSource::Query(_) => !insert.columns.contains(&column),
+                    };
+                    if !all_new {
+                        chosen.insert((insert.table, column));
+                    }
+                }
+                let update = insert.on_conflict.iter().flat_map(|conflict| &conflict.update);
+                let updated = update.flat_map(|(assignments, _)| assignments);
+                chosen.extend(updated.map(|(column, _)| (insert.table, *column)));
+            }
+            Statement::Update(update) => {
+                chosen.extend(update.assignments.iter().map(|(column, _)| (update.table, *column)));
+            }
+            _ => {}
+        });
+    }
+    chosen
+}
+
+/// A parent must be found from its child's columns, and every shard must have ids that live on it.
+pub(super) fn check_homes(
+    catalog: &Catalog,
+    partitions: &[Option<Vec<ColumnIndex>>],
+    shards: u16,
+) -> Result<(), CompileError> {
+    for table in &catalog.tables {
+        for key in &table.foreign_keys {
+            let parent = partitions[key.parent.0 as usize].as_ref();
+            if parent.is_some_and(|columns| !columns.iter().all(|own| key.parent_columns.contains(own))) {
+                return Err(unsupported(
+                    key.span,
+                    format!(
+                        "foreign key \"{}\" over several shards, whose columns do not tell where the parent lives,",
+                        key.name
+                    ),
+                    "Partition the parent by columns that the key refers to, make it replicated, or run on one shard.",
+                ));
+            }
+        }
+        let Some([column]) = partitions[table.id.0 as usize].as_deref() else { continue };
+        if let Some(ExprKind::NextValue(sequence)) =
+            table.columns[*column].default.as_ref().map(|expr| &expr.kind)
+        {
+            let sequence = &catalog.sequences[sequence.0 as usize];
+            if !has_a_share_for_each(sequence, shards) {
+                return Err(unsupported(
+                    table.columns[*column].span,
+                    format!(
+                        "\"{}\", which says where rows live, in steps of {} over {shards} shards",
+                        sequence.name, sequence.increment
+                    ),
+                    "Choose an increment, or a number of shards, that have no common factor.",
                 ));
             }
         }
