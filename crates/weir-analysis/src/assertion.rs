@@ -152,8 +152,10 @@ impl<'a> Builder<'a> {
         match &expr.kind {
             ExprKind::And(list) => list.iter().for_each(|item| self.holds(item, clauses)),
             ExprKind::Exists { query, negated: true } => self.no_row(query, clauses),
+            ExprKind::Exists { query, negated: false } => clauses.push(self.some_row(query)),
             ExprKind::Not(inner) => match &inner.kind {
                 ExprKind::Exists { query, negated: false } => self.no_row(query, clauses),
+                ExprKind::Exists { query, negated: true } => clauses.push(self.some_row(query)),
                 ExprKind::Or(list) => list.iter().for_each(|item| self.fails(item, &[], &[], clauses)),
                 _ => self.fails(inner, &[], &[], clauses),
             },
@@ -204,6 +206,16 @@ impl<'a> Builder<'a> {
             select.having.is_some()
                 || filters.into_iter().any(|expr| !self.is_condition(expr) && self.is_comparison(expr))
         })
+    }
+
+    /// The query returns a row: their count is at least one.
+    fn some_row(&self, query: &'a Query) -> Clause<'a> {
+        let group = self.group(query).filter(|group| group.keys.is_empty() && !group.tables.is_empty());
+        let claim = group.map_or(Claim::Opaque, |group| {
+            let count = Group { function: Some(AggregateFunction::Count), zero_if_none: true, ..group };
+            Claim::AtLeast(vec![(1, Atom::Aggregate(count))])
+        });
+        self.clause(claim, &[], &[])
     }
 
     /// The query returns no row.

@@ -134,25 +134,24 @@ fn a_counter_that_escrow_can_bound() {
     );
 }
 
+/// Where nothing else would be gained, nothing is told: a row whose id is generated with it lives wherever the rest is.
 #[test]
 fn what_is_reached_together_lives_together() {
     let schema = "CREATE TABLE shop (id integer PRIMARY KEY, name text);
-        CREATE TABLE sale (no integer NOT NULL, shop integer NOT NULL, n integer);";
-    let bodies = procedure(
-        "sell",
-        "INSERT INTO sale (no, shop, n) VALUES (b, a, n); UPDATE shop SET name = t WHERE id = a;",
-    );
-    check(
-        &format!("{schema}{bodies}"),
-        &["sell: 2 → 1 round trips <- COMMENT ON TABLE sale IS 'weir: partition by (shop)';"],
-    );
-    // An id that is generated with the row lives wherever the rest is.
-    let generated = schema.replace("no integer NOT NULL", "no uuid DEFAULT gen_random_uuid() PRIMARY KEY");
-    let unnamed = bodies.replace("(no, shop, n) VALUES (b, a, n)", "(shop, n) VALUES (a, n)");
-    check(&format!("{generated}{unnamed}"), &[]);
+        CREATE TABLE sale (no uuid DEFAULT gen_random_uuid(), shop integer NOT NULL, n integer, PRIMARY KEY (no, shop));";
+    let bodies =
+        procedure("sell", "INSERT INTO sale (shop, n) VALUES (a, n); UPDATE shop SET name = t WHERE id = a;");
+    check(&format!("{schema}{bodies}"), &[]);
     // Where the user has placed it, it stays.
     let placed = "COMMENT ON TABLE sale IS 'weir: partition by (no)';";
     check(&format!("{schema}{placed}{bodies}"), &[]);
+    // A unique name is looked up where it lives; beside it there is nothing.
+    let named =
+        "CREATE TABLE shop (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE);";
+    check(
+        &format!("{named}{}", procedure("open", "INSERT INTO shop (name) VALUES (t);")),
+        &["open: 2 → 1 round trips <- COMMENT ON TABLE shop IS 'weir: partition by (name)';"],
+    );
 }
 
 /// Of a large application only what has a table in common with the edit is looked at, and it is said.
