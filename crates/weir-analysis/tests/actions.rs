@@ -186,3 +186,32 @@ fn children_are_written() {
     assert_eq!(analysis.plan.transactions[0].mechanism, Mechanism::Ramp);
     assert!(analysis.verdicts.iter().all(|verdict| verdict.alone != Alone::No));
 }
+
+/// Whoever makes a row that refers to nothing needs no parent, and takes none from anybody.
+#[test]
+fn a_reference_that_is_null_names_nobody() {
+    let schema = "CREATE TABLE parent (id bigint PRIMARY KEY);
+        CREATE TABLE child (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n bigint,
+                            parent bigint CONSTRAINT refers REFERENCES parent (id));
+        CREATE PROCEDURE close(a bigint) LANGUAGE plpgsql AS $$ BEGIN DELETE FROM parent WHERE id = a; END; $$;";
+    let confluent = |body: &str| {
+        let (_, analysis) = load(schema, body);
+        let at = analysis.invariants.iter().position(|invariant| invariant.name == "refers").unwrap();
+        [0, 1].map(|procedure| analysis.verdict(procedure, InvariantId(at as u32)).confluent)
+    };
+    for body in [
+        "INSERT INTO child (n) VALUES (a);",
+        "INSERT INTO child (n, parent) VALUES (a, NULL);",
+        "UPDATE child SET parent = NULL WHERE id = a;",
+    ] {
+        assert_eq!(confluent(body), [true, true], "{body}");
+    }
+    for body in [
+        "INSERT INTO child (n, parent) VALUES (a, b);",
+        "UPDATE child SET parent = b WHERE id = a;",
+        "INSERT INTO child (n) VALUES (a); UPDATE child SET parent = b WHERE n = a;",
+        "IF a > 0 THEN INSERT INTO child (n) VALUES (a); ELSE INSERT INTO child (n, parent) VALUES (a, b); END IF;",
+    ] {
+        assert_eq!(confluent(body), [false, false], "{body}");
+    }
+}

@@ -3,7 +3,7 @@
 use weir_sql::catalog::{ColumnIndex, ForeignKey, ForeignKeyAction, TableId};
 
 use super::{GuardDraft, Outcome, combine, describe};
-use crate::effects::{Operation, Write};
+use crate::effects::{ColumnOperation, Operation, Term, TermId, Write};
 use crate::plan::GuardKind;
 use crate::verdict::Rule;
 use crate::world::World;
@@ -12,7 +12,10 @@ pub fn judge(world: &World<'_>, table: TableId, index: usize, procedure: usize) 
     let key = &world.table(table).foreign_keys[index];
     let mut outcomes = Vec::new();
     for write in &world.effects[procedure].writes {
-        if makes_child(world, write, table, key) {
+        if write.table == table && names_nobody(world, procedure, write, key) {
+            let because = "A NULL in the reference names no parent.";
+            outcomes.push(Outcome::yes(Rule::ForeignKeyInsert, describe(world, write), because).proved());
+        } else if makes_child(world, procedure, write, table, key) {
             outcomes.push(child(world, key, procedure, write));
         } else if write.table == table && write.is_delete() {
             let because = "A child that goes leaves nobody behind.";
@@ -25,7 +28,22 @@ pub fn judge(world: &World<'_>, table: TableId, index: usize, procedure: usize) 
     combine(outcomes)
 }
 
-fn makes_child(world: &World<'_>, write: &Write, table: TableId, key: &ForeignKey) -> bool {
+/// The reference that it writes is NULL.
+fn names_nobody(world: &World<'_>, procedure: usize, write: &Write, key: &ForeignKey) -> bool {
+    let terms = &world.effects[procedure].terms;
+    let is_null = |term: TermId| matches!(terms.get(term), Term::Null);
+    match &write.operation {
+        Operation::Insert { values, on_conflict: None } => {
+            key.columns.iter().any(|&column| is_null(values[column]))
+        }
+        Operation::Update { .. } => key.columns.iter().any(
+            |&column| matches!(write.update_of(column), Some(ColumnOperation::Assign(term)) if is_null(term)),
+        ),
+        Operation::Insert { .. } | Operation::Delete { .. } => false,
+    }
+}
+
+fn makes_child(world: &World<'_>, procedure: usize, write: &Write, table: TableId, key: &ForeignKey) -> bool {
     // What the key itself does to its children is right by definition, but for a default that must exist.
     let own = write.action.is_some_and(|action| {
         let acting = &world.table(action.table).foreign_keys[action.key];
@@ -34,6 +52,7 @@ fn makes_child(world: &World<'_>, write: &Write, table: TableId, key: &ForeignKe
     let set_default = [key.on_delete, key.on_update].contains(&ForeignKeyAction::SetDefault);
     write.table == table
         && (!own || set_default)
+        && !names_nobody(world, procedure, write, key)
         && (write.is_insert() || key.columns.iter().any(|&column| write.update_of(column).is_some()))
 }
 
@@ -95,8 +114,8 @@ fn parent(world: &World<'_>, table: TableId, key: &ForeignKey, write: &Write) ->
         let because = format!("Rows of {child} that come to be elsewhere go with their parent on merge.");
         return Outcome::yes(Rule::ForeignKeyCascade, operation, because).proved();
     }
-    let Some((with, _)) = world.writes_of(table).find(|(_, other)| makes_child(world, other, table, key))
-    else {
+    let makes = |(maker, other): &(usize, &Write)| makes_child(world, *maker, other, table, key);
+    let Some((with, _)) = world.writes_of(table).find(makes) else {
         let because =
             format!("No transaction makes rows of {child}, so those that it sees are all there are.");
         return Outcome::yes(Rule::ForeignKeyChildOnly, operation, because);
