@@ -336,6 +336,55 @@ fn cases() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The other half of Theorem 1: what a transaction adds to both sides of an equality comes to the same.
+#[test]
+fn alone() {
+    const TOTALS: &str = "
+        CREATE TABLE bill (id bigint PRIMARY KEY, total int NOT NULL);
+        CREATE TABLE line (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, bill bigint NOT NULL REFERENCES bill,
+                           cost int NOT NULL);
+        CREATE ASSERTION c CHECK (NOT EXISTS (SELECT 1 FROM bill
+            WHERE (SELECT coalesce(sum(cost), 0) FROM line WHERE line.bill = bill.id) <> total));";
+    let cases: [(&str, &str); 7] = [
+        ("UPDATE bill SET total = total + a WHERE id = k; INSERT INTO line (bill, cost) VALUES (k, a);", "proved"),
+        (
+            "UPDATE bill SET total = total + (a + b) WHERE id = k; INSERT INTO line (bill, cost) VALUES (k, a);
+             INSERT INTO line (bill, cost) VALUES (k, b);",
+            "proved",
+        ),
+        (
+            "UPDATE bill SET total = total + 3 * a - b WHERE id = k; INSERT INTO line (bill, cost) VALUES (k, 2 * a);
+             INSERT INTO line (bill, cost) VALUES (k, a - b);",
+            "proved",
+        ),
+        (
+            "IF a <> b THEN RAISE EXCEPTION 'no'; END IF; UPDATE bill SET total = total + a WHERE id = k;
+             INSERT INTO line (bill, cost) VALUES (k, b);",
+            "proved",
+        ),
+        (
+            "UPDATE bill SET total = total + (a + b) WHERE id = k; INSERT INTO line (bill, cost) VALUES (k, a);
+             INSERT INTO line (bill, cost) VALUES (n, b);",
+            "no",
+        ),
+        (
+            "UPDATE bill SET total = total + (a + b) WHERE id = k; INSERT INTO line (bill, cost) VALUES (k, a);
+             IF b > 0 THEN INSERT INTO line (bill, cost) VALUES (k, b); END IF;",
+            "no",
+        ),
+        (
+            "UPDATE bill SET total = total + (a + b) WHERE id = k; INSERT INTO line (bill, cost) VALUES (k, a);
+             INSERT INTO line (bill, cost) VALUES (k, b + 1);",
+            "no",
+        ),
+    ];
+    for (at, (body, expect)) in cases.iter().enumerate() {
+        let case = Case { what: body, table: TOTALS, bodies: &[body], expect: "" };
+        let plan = plan(&case, 1000 + at, None);
+        assert_eq!(first(&plan)["alone"], *expect, "{body}");
+    }
+}
+
 /// Nothing is proved, and a diagnostic says so; what the rules decide stays. The search then looks for counterexamples to
 /// what the solver would have proved, beside the transaction itself and whoever else is confluent: there are none.
 #[test]

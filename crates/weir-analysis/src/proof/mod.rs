@@ -23,6 +23,7 @@ use weir_sql::walk;
 use self::condition::{Fixed, Row, Translation, sort_of};
 use self::formula::{Formula, Quantity, Question, Sort, Value};
 use self::step::{Kind, Step};
+use self::total::Unwanted;
 use crate::assertion::{Claim, Shape};
 use crate::effects::{ProcedureEffects, Write};
 use crate::invariant::{Invariant, InvariantKind};
@@ -61,6 +62,12 @@ impl<'s> Prover<'s> {
         procedure: usize,
         outcome: Outcome,
     ) -> Outcome {
+        let outcome = match invariant.kind {
+            InvariantKind::Assertion(index) if outcome.alone == Alone::No => {
+                self.prove_alone(world, &shapes[index], procedure, outcome)
+            }
+            _ => outcome,
+        };
         if outcome.confluent {
             return outcome;
         }
@@ -91,6 +98,31 @@ impl<'s> Prover<'s> {
         }
     }
 
+    /// An equality between sums stays one if all that the transaction adds on a path comes to nothing: the other half of
+    /// Theorem 1, where terms that do not cancel one by one cancel together.
+    fn prove_alone(
+        &mut self,
+        world: &World<'_>,
+        shape: &Shape<'_>,
+        procedure: usize,
+        outcome: Outcome,
+    ) -> Outcome {
+        let proved = crate::rules::clauses(world, shape, procedure, &mut |clause, outcome| {
+            let Claim::Equality(atoms) = &clause.claim else { return outcome };
+            let open = outcome.alone == Alone::No;
+            match open
+                && total::never(Unwanted::Another, self, world, shape, clause, atoms, procedure) == Some(true)
+            {
+                true => outcome.proved(),
+                false => outcome,
+            }
+        });
+        match proved {
+            Some(proved) if proved.alone != Alone::No => outcome.alone(proved.alone),
+            _ => outcome,
+        }
+    }
+
     /// The same for an assertion's clauses that compare sums.
     fn improve_sums(
         &mut self,
@@ -104,7 +136,8 @@ impl<'s> Prover<'s> {
             let Claim::AtLeast(atoms) = &clause.claim else { return outcome };
             if outcome.confluent
                 || !is_open(&outcome)
-                || total::never_narrows(self, world, shape, clause, atoms, procedure) != Some(true)
+                || total::never(Unwanted::Narrower, self, world, shape, clause, atoms, procedure)
+                    != Some(true)
             {
                 return outcome;
             }

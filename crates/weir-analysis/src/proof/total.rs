@@ -1,4 +1,4 @@
-//! Can a transaction, as a whole, narrow the margin of an inequality between sums?
+//! Can a transaction, as a whole, narrow the margin of an inequality between sums, or put the two sides of an equality apart?
 //!
 //! The rules look at each write by itself. Here all that a transaction adds on one path is summed, and a solver asked
 //! whether the sum can narrow the margin. It is asked about one transaction and not about two, because what is summed
@@ -37,8 +37,18 @@ struct Amount<'w> {
     certain: bool,
 }
 
-/// `Some(true)` if no run of the transaction narrows the margin.
-pub fn never_narrows(
+/// What must not come of all that a transaction adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwanted {
+    /// The margin of an inequality is smaller after it.
+    Narrower,
+    /// The difference of two sides that are equal is another after it.
+    Another,
+}
+
+/// `Some(true)` if it comes of no run of the transaction.
+pub fn never(
+    unwanted: Unwanted,
     prover: &mut Prover<'_>,
     world: &World<'_>,
     shape: &Shape<'_>,
@@ -67,9 +77,9 @@ pub fn never_narrows(
                 amount.write.context.iter().filter(|frame| matches!(frame, Frame::Loop { .. })).collect();
             together.entry((loops, &amount.row)).or_default().push(amount);
         }
-        // Each round of a loop, and each row, by itself: sums of what does not narrow do not narrow.
+        // Each round of a loop, and each row, by itself: sums of what does not narrow do not narrow, sums of zeros are zero.
         for amounts in together.values() {
-            if prover.ask(question(world, procedure, amounts)?)? {
+            if prover.ask(question(unwanted, world, procedure, amounts)?)? {
                 return Some(false);
             }
         }
@@ -77,8 +87,13 @@ pub fn never_narrows(
     Some(true)
 }
 
-/// Can these amounts together be negative?
-fn question(world: &World<'_>, procedure: usize, amounts: &[&Amount<'_>]) -> Option<Question> {
+/// Can these amounts together be negative, or anything but zero?
+fn question(
+    unwanted: Unwanted,
+    world: &World<'_>,
+    procedure: usize,
+    amounts: &[&Amount<'_>],
+) -> Option<Question> {
     let mut question = Question::default();
     let mut step = Step::of_amounts(world, procedure);
     let mut sum = Vec::new();
@@ -99,7 +114,11 @@ fn question(world: &World<'_>, procedure: usize, amounts: &[&Amount<'_>]) -> Opt
     for amount in amounts {
         step.assume_at(procedure, amount.write, &mut question);
     }
-    question.holds.push(Formula::Less(Quantity::Sum(sum), Quantity::integer(0)));
+    let zero = Quantity::integer(0);
+    question.holds.push(match unwanted {
+        Unwanted::Narrower => Formula::Less(Quantity::Sum(sum), zero),
+        Unwanted::Another => Formula::negated(Formula::Equal(Quantity::Sum(sum), zero)),
+    });
     question.holds.retain(|formula| *formula != Formula::Constant(true));
     Some(question)
 }
