@@ -76,20 +76,19 @@ impl Loaded {
 
 /// Text to application; what is wrong with it becomes a message.
 pub fn read(sources: Sources, reading: Reading) -> Result<Application, Failure> {
-    weir_sql::load_with(sources, reading).map_err(|(sources, wrong)| {
-        let mut message = diagnostic::render_all(&sources, &wrong);
+    weir_sql::load_with(sources, reading).map_err(|(sources, mut wrong)| {
         let creates = |line: &str| {
             line.starts_with("create ") && line.split_whitespace().take(3).any(|word| word == "table")
         };
         let defines = |text: &str| text.lines().any(|line| creates(&line.trim_start().to_ascii_lowercase()));
-        let unknown = wrong.iter().any(|one| one.state == SqlState::UNDEFINED_TABLE);
-        if unknown && !sources.files.iter().any(|file| defines(&file.text)) {
-            message.push_str(
-                "\n\nhint: no table is defined here; name the schema too, before what uses it: \
-                 weir analyze schema.sql procedures.sql",
-            );
+        if !sources.files.iter().any(|file| defines(&file.text)) {
+            for one in wrong.iter_mut().filter(|one| one.state == SqlState::UNDEFINED_TABLE) {
+                let hint = "no table is defined here; name the schema too, before what uses it: \
+                            weir analyze schema.sql procedures.sql";
+                one.hint = Some(hint.to_owned());
+            }
         }
-        Failure::Input(message)
+        refused(&sources, &wrong)
     })
 }
 
