@@ -236,6 +236,9 @@ impl<'a> Builder<'a> {
                 // One row however many there are, or one for each group.
                 let always = select.aggregates && select.group_by.is_empty();
                 match select.having {
+                    Some(_) if !self.is_resolved(&select.from) => {
+                        clauses[first..].iter_mut().for_each(|clause| clause.claim = Claim::Opaque)
+                    }
                     Some(_) => clauses[first..].iter_mut().for_each(|clause| self.own_rows(select, clause)),
                     None if always => {
                         clauses[first..].iter_mut().for_each(|clause| clause.claim = Claim::Opaque)
@@ -526,6 +529,21 @@ impl<'a> Builder<'a> {
             }
             FromItem::Join { .. } | FromItem::Function { .. } | FromItem::Values { .. } => false,
         })
+    }
+
+    /// Joined, and no item stands for a group of rows: a sum over these is a sum over the tables' rows.
+    fn is_resolved(&self, from: &[FromItem]) -> bool {
+        let one_by_one = |item: &FromItem| match item {
+            FromItem::Subquery { relation, .. } | FromItem::Cte { relation, .. } => {
+                let inner = self.derived.get(relation).and_then(|query| select_of(query));
+                inner.is_some_and(|select| !select.aggregates && self.is_resolved(&select.from))
+            }
+            FromItem::Join { left, right, .. } => {
+                [left, right].into_iter().all(|side| self.is_resolved(std::slice::from_ref(side)))
+            }
+            _ => true,
+        };
+        self.is_joined(from) && from.iter().all(one_by_one)
     }
 
     /// Each of its rows is a row of its FROM list, or one for each group of these.

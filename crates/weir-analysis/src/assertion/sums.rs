@@ -135,7 +135,8 @@ impl<'a> Builder<'a> {
             return None;
         }
         let mut group = match select {
-            Some(select) => self.group_of_select(select),
+            Some(select) if self.is_resolved(&select.from) => self.group_of_select(select),
+            Some(_) => return None,
             None => Group {
                 function: None,
                 argument: None,
