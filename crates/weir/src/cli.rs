@@ -30,6 +30,7 @@ impl Cli {
             Command::Run(arguments) => arguments.format == Format::Json,
             Command::Bench(arguments) => arguments.format == Format::Json,
             Command::Explain(arguments) => arguments.format == Format::Json,
+            Command::Sim(_) | Command::History(_) => false,
         }
     }
 }
