@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use weir_sim::Faults;
 use weir_sim::items::{Report, Setup, run};
 use weir_txn::items::coordinator::PlantedBugs as ClientBugs;
 use weir_txn::items::{PlantedBugs as ShardBugs, Variant};
@@ -33,7 +34,7 @@ fn write_log(setup: &Setup, report: &Report) -> String {
 }
 
 fn check_seeds(variant: Variant) {
-    let mut second_rounds = 0;
+    let (mut second_rounds, mut committed_by_readers, mut readers_expired) = (0, 0, 0);
     for seed in seeds() {
         let setup = Setup::new(variant, seed);
         let report = run(&setup);
@@ -41,8 +42,18 @@ fn check_seeds(variant: Variant) {
             panic!("seed {seed}: {report}\n{}", write_log(&setup, &report));
         }
         second_rounds += report.second_rounds;
+        committed_by_readers += report.committed_by_readers;
+        readers_expired += report.readers_expired;
     }
-    assert!(second_rounds > 0, "no read met a race");
+    println!(
+        "{second_rounds} second rounds, {committed_by_readers} committed by readers, {readers_expired} let go"
+    );
+    if seeds() == SEEDS {
+        assert!(
+            second_rounds > 0 && committed_by_readers > 0 && readers_expired > 0,
+            "the seeds miss something"
+        );
+    }
 }
 
 #[test]
@@ -70,12 +81,16 @@ fn the_same_seed_goes_the_same_way() {
 }
 
 /// Every planted bug is caught within so many seeds.
-const CAUGHT_WITHIN: u64 = 200;
+const CAUGHT_WITHIN: u64 = 100;
 
 fn check_caught(name: &str, variants: &[Variant], shard_bugs: ShardBugs, client_bugs: ClientBugs) {
+    // An older write must be held up while newer ones go all their way: short delays, many losses.
+    let lossy = Faults { delay_us_max: 300, loss_per_mille: 150, ..Faults::none() };
+    let faults = shard_bugs.floor_ignores_prepared.then_some(lossy);
     for variant in variants {
         let caught = (0..CAUGHT_WITHIN).find_map(|seed| {
-            let setup = Setup { shard_bugs, client_bugs, ..Setup::new(*variant, seed) };
+            let setup =
+                Setup { shard_bugs, client_bugs, faults: faults.clone(), ..Setup::new(*variant, seed) };
             Some((seed, run(&setup).failure?))
         });
         match caught {
@@ -112,7 +127,7 @@ planted! {
     tombstones_are_silent: shard, [Variant::Fast, Variant::HYBRID];
     round_two_reads_newest: shard, ALL;
     clock_ignores_commits: shard, ALL;
-    floor_ignores_prepared: shard, [Variant::Fast, Variant::HYBRID];
+    floor_ignores_prepared: shard, ALL;
     stamps_by_client: client, ALL;
     reads_once: client, ALL;
     resends_are_new: client, ALL;

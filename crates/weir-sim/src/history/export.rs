@@ -1,12 +1,12 @@
 //! Histories for other checkers: Elle's format (Kingsbury and Alvaro, 2020), model `rw-register`.
 //!
-//! Elle knows registers that are written with distinct values. A value is told by a number of its writer; items
-//! that merge cannot be said in that model and are left out.
+//! Elle knows registers that are written with distinct values. A value is told by the number of its writer; items
+//! that merge or are deleted cannot be said in that model and are left out.
 
 use std::fmt::Write as _;
 
 use weir_txn::items::write::Write;
-use weir_txn::items::{Bytes, Key, Stamp};
+use weir_txn::items::{Bytes, Key};
 
 use super::{History, Mark};
 
@@ -27,9 +27,9 @@ pub fn elle_edn(history: &History) -> String {
             (false, false) => ":ok",
         };
         let mut operations = Vec::new();
-        for (key, value, stamp) in history.seen_by(number) {
+        for (key, value, _) in history.seen_by(number) {
             if history.is_register(key) {
-                let read = if invoked { "nil".into() } else { history.number_of(key, value, stamp) };
+                let read = if invoked { "nil".into() } else { history.number_of(key, value) };
                 operations.push(format!("[:r \"{key:?}\" {read}]"));
             }
         }
@@ -49,17 +49,36 @@ pub fn elle_edn(history: &History) -> String {
 impl History {
     fn is_register(&self, key: &Key) -> bool {
         let writes = self.writers.get(key).into_iter().flatten();
-        writes.into_iter().all(|(_, write)| matches!(write, Write::Put(_) | Write::Delete))
+        writes.into_iter().all(|(_, write)| matches!(write, Write::Put(_)))
     }
 
     /// A value is told by the number of the transaction that wrote it.
-    fn number_of(&self, key: &Key, value: Option<&Bytes>, stamp: Stamp) -> String {
-        let writer = match value {
-            Some(value) => self.marks.get(&(key.clone(), Mark::Value(value.clone()))).copied(),
-            None => {
-                self.records.iter().position(|record| stamp != Stamp::NONE && record.stamp == Some(stamp))
-            }
-        };
+    fn number_of(&self, key: &Key, value: Option<&Bytes>) -> String {
+        let writer = value.and_then(|value| self.marks.get(&(key.clone(), Mark::Value(value.clone()))));
         writer.map_or("nil".into(), |writer| writer.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Record;
+    use weir_txn::items::{ItemRead, Stamp};
+
+    #[test]
+    fn registers_only_with_their_writers_numbers() {
+        let item = |value: Option<&str>| ItemRead { value: value.map(Bytes::from), stamp: Stamp::NONE };
+        let writes = vec![("x".into(), Write::Put("a".into())), ("y".into(), Write::Add(1))];
+        let reads = vec![("x".into(), item(Some("a"))), ("z".into(), item(None)), ("y".into(), item(None))];
+        let history = History::new(vec![
+            Record { begun_us: 1, ended_us: Some(3), writes, ..Record::default() },
+            Record { session: 1, begun_us: 2, ended_us: None, reads, ..Record::default() },
+        ]);
+        let expected = r#"
+{:index 0, :type :invoke, :process 0, :time 1000, :f :txn, :value [[:w "x" 0]]}
+{:index 1, :type :invoke, :process 1, :time 2000, :f :txn, :value [[:r "x" nil] [:r "z" nil]]}
+{:index 2, :type :ok, :process 0, :time 3000, :f :txn, :value [[:w "x" 0]]}
+"#;
+        assert_eq!(elle_edn(&history), expected.trim_start());
     }
 }

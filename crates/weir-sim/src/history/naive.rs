@@ -45,7 +45,7 @@ fn random_history(chance: &mut Chance) -> Vec<Record> {
     let keys = &keys[chance.below(4) as usize..];
     let writers = chance.between(1, 6) as usize;
     let mut records = Vec::new();
-    let mut clocks: Vec<u64> = (1..=writers as u64).collect();
+    let mut clocks: Vec<u64> = (1..=writers as u64).map(|clock| 10 * clock).collect();
     for number in 0..writers {
         let clock = clocks.swap_remove(chance.below(clocks.len() as u64) as usize);
         let written = keys.iter().filter(|_| chance.per_mille(600)).cloned().collect::<Vec<Key>>();
@@ -69,7 +69,16 @@ fn random_history(chance: &mut Chance) -> Vec<Record> {
         let (session, begun_us) = (chance.below(3) as usize, number as u64);
         records.push(Record { session, begun_us, ended_us: Some(begun_us), reads, ..Record::default() });
     }
+    // Somebody writes after having read.
+    let (session, begun_us) = (chance.below(3) as usize, records.len() as u64);
+    let clock = 10 * chance.below(writers as u64 + 1) + 5;
+    let (stamp, writes) = (Some(stamp(clock)), vec![("r9".into(), put("late"))]);
+    records.push(Record { session, begun_us, ended_us: Some(begun_us), writes, stamp, ..Record::default() });
     records
+}
+
+fn put(value: &str) -> Write {
+    Write::Put(value.into())
 }
 
 /// Some set of transactions that has these makes of every item what was seen.
@@ -176,15 +185,37 @@ fn naive_sessions(records: &[Record], history: &History) -> Result<(), &'static 
                 return Err("a session never goes back");
             }
         }
-        for (key, _) in &record.writes {
-            let newer = before()
-                .any(|(_, one)| one.stamp > record.stamp && one.writes.iter().any(|(other, _)| other == key));
-            if newer {
-                return Err("later writes of a session win");
-            }
+        let stamps = |one: &Record| {
+            let reads = one.reads.iter().map(|(_, item)| item.stamp);
+            reads.chain(one.stamp).max()
+        };
+        if record.stamp.is_some() && before().any(|(_, one)| stamps(one) > record.stamp) {
+            return Err("a session writes after what it has seen");
         }
     }
     Ok(())
+}
+
+/// Transaction by transaction in order of stamps, over all items at once.
+#[test]
+fn nothing_lost_as_by_running_everything_again() {
+    let mut chance = Chance::from_seed(5);
+    for _ in 0..200 {
+        let mut records = random_history(&mut chance);
+        records.sort_by_key(|record| record.stamp);
+        let mut contents: BTreeMap<Key, Content> = BTreeMap::new();
+        for (key, write) in records.iter().flat_map(|record| &record.writes) {
+            contents.entry(key.clone()).or_default().apply(write);
+        }
+        let mut last: BTreeMap<Key, Option<Bytes>> =
+            contents.iter().map(|(key, content)| (key.clone(), content.value())).collect();
+        let history = History::new(records);
+        assert_eq!(history.check_nothing_lost(&last), Ok(()));
+        if let Some(mut wrong) = last.first_entry() {
+            wrong.insert(Some("lost".into()));
+            assert!(history.check_nothing_lost(&last).is_err());
+        }
+    }
 }
 
 #[test]

@@ -11,9 +11,6 @@ use crate::chance::Chance;
 use crate::cluster::Clients;
 use crate::history::Record;
 
-/// No session begins more than that.
-const TRANSACTIONS_MAX: usize = 40;
-
 /// How often each kind of transaction comes.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
@@ -32,6 +29,8 @@ pub struct Sessions {
     /// By session: the transaction under way.
     under_way: Vec<Option<(usize, Transaction)>>,
     begun: Vec<usize>,
+    /// No session begins more than that.
+    begun_max: usize,
     stopped: bool,
     shapes: Vec<Shape>,
     /// How many items of each kind there are.
@@ -62,6 +61,7 @@ impl Sessions {
             second_rounds: 0,
             under_way: (0..sessions).map(|_| None).collect(),
             begun: vec![0; sessions],
+            begun_max: chance.pick(&[10, 30, 40, 40, 90]),
             stopped: false,
             shapes: chance.pick(&mixes).to_vec(),
             hot: chance.between(1, 3),
@@ -76,7 +76,7 @@ impl Sessions {
     }
 
     pub fn have_had_enough(&self) -> bool {
-        self.begun.iter().all(|begun| *begun >= TRANSACTIONS_MAX)
+        self.begun.iter().all(|begun| *begun >= self.begun_max)
     }
 
     /// No session begins another transaction.
@@ -180,7 +180,7 @@ fn key(kind: &str, at: u64) -> Key {
 
 impl Clients<Transaction, Done> for Sessions {
     fn next(&mut self, session: usize, now_us: u64, chance: &mut Chance) -> Option<Transaction> {
-        if self.stopped || self.begun[session] >= TRANSACTIONS_MAX {
+        if self.stopped || self.begun[session] >= self.begun_max {
             return None;
         }
         let transaction = self.draw(session, chance);

@@ -269,6 +269,8 @@ impl Coordinator {
         match step {
             Step::Wait => {}
             Step::Done(read_set) => {
+                // What is written from now on comes after what has been seen.
+                self.clock = self.clock.max(read_set.newest_clock());
                 let Get { tag, machine, writes, earlier_rounds, .. } = self.end_read(read);
                 let rounds = earlier_rounds + machine.rounds;
                 if writes.is_empty() {

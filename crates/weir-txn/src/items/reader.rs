@@ -30,6 +30,14 @@ pub struct ReadSet {
     pub ranges: Vec<Vec<(Key, ItemRead)>>,
 }
 
+impl ReadSet {
+    /// Of all stamps in it.
+    pub fn newest_clock(&self) -> u64 {
+        let ranges = self.ranges.iter().flatten().map(|(_, item)| item);
+        self.items.iter().chain(ranges).map(|item| item.stamp.clock).max().unwrap_or(0)
+    }
+}
+
 #[derive(Debug)]
 pub struct Read {
     variant: Variant,
