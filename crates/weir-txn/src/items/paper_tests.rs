@@ -1,4 +1,8 @@
 //! The paper's claims, one test each, with messages delivered by hand (ramp.txt §4; soundness S5, S9, S10).
+//!
+//! The scenarios of Figure 1, S5, S9 and S10 are also written down message by message, in
+//! testdata/scenarios; `WEIR_UPDATE=1 cargo test -p weir-txn paper_tests` writes them anew, to be reviewed as a
+//! difference.
 
 use super::coordinator::{self, Coordinator, Done, Options, Transaction};
 use super::message::{Reply, Request};
@@ -18,6 +22,8 @@ struct Stage {
     sent: Vec<(usize, ShardId, Request)>,
     done: Vec<(u64, Done)>,
     begun: u64,
+    /// What has arrived, a line each.
+    story: String,
 }
 
 impl Stage {
@@ -35,12 +41,30 @@ impl Stage {
             sent: Vec::new(),
             done: Vec::new(),
             begun: 0,
+            story: String::new(),
         };
         // Every client is registered as a reader at both shards, so that reads begin at once.
         for client in 0..usize::from(clients) {
             stage.read_now(client, &["x", "y"]);
         }
+        stage.story.clear();
         stage
+    }
+
+    /// What has happened since the beginning is what the file says.
+    fn check_story(&self, name: &str) {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/scenarios");
+        let path = format!("{directory}/{name}.txt");
+        if std::env::var_os("WEIR_UPDATE").is_some() {
+            std::fs::write(&path, &self.story).expect("the scenario is written");
+        }
+        let expected = std::fs::read_to_string(&path).expect("the scenario is there");
+        assert_eq!(self.story, expected, "{name}");
+    }
+
+    fn tell(&mut self, line: String) {
+        self.story.push_str(&line);
+        self.story.push('\n');
     }
 
     fn begin(&mut self, client: usize, transaction: Transaction) -> u64 {
@@ -77,12 +101,14 @@ impl Stage {
         let (mut effects, mut names) = (Effects::default(), Vec::new());
         for (_, _, request) in arriving {
             names.push(name_of(&request));
+            self.story.push_str(&format!("client {client} → shard {shard}: {}\n", show_request(&request)));
             at.step(now_ms, Sender::Coordinator(client as u16), request, &mut effects);
         }
         let (epoch, mut out) = (at.epoch(), Orders::default());
         self.clients[client].on_epoch(shard, epoch);
         for (to, reply) in effects.replies {
             assert_eq!(usize::from(to), client);
+            self.story.push_str(&format!("shard {shard} → client {client}: {}\n", show_reply(&reply)));
             self.clients[client].on_reply(1_000, reply, &mut out);
         }
         self.take(client, out);
@@ -106,7 +132,12 @@ impl Stage {
     fn told(&mut self, tag: u64) -> Option<(ReadSet, (u32, u32))> {
         let at = self.done.iter().position(|(one, _)| *one == tag)?;
         match self.done.remove(at).1 {
-            Done::Committed { read, rounds, .. } => Some((read, rounds)),
+            Done::Committed { read, rounds, .. } => {
+                if !read.items.is_empty() {
+                    self.tell(format!("the reader gets {}", values(&read).join(", ")));
+                }
+                Some((read, rounds))
+            }
             Done::Aborted => panic!("nothing aborts here"),
         }
     }
@@ -129,6 +160,66 @@ impl Stage {
             }
         }
     }
+}
+
+fn show_request(request: &Request) -> String {
+    let keys = |wanted: &super::message::Wanted| {
+        let keys: Vec<String> = wanted.keys.iter().map(|key| format!("{key:?}")).collect();
+        keys.join(" ")
+    };
+    let writes = |writes: &super::message::Writes| {
+        let writes: Vec<String> = writes.iter().map(|(key, write)| format!("{key:?} {write:?}")).collect();
+        writes.join(", ")
+    };
+    match request {
+        Request::Write { txn, writes: all } => format!("write {} {}", show_txn(*txn), writes(all)),
+        Request::Prepare { txn, writes: all, .. } => format!("prepare {} {}", show_txn(*txn), writes(all)),
+        Request::Commit { stamp } => format!("commit {}", show_stamp(*stamp)),
+        Request::Abort { txn } => format!("abort {}", show_txn(*txn)),
+        Request::Get { wanted, .. } => format!("get {}", keys(wanted)),
+        Request::GetAt { wanted, position, naming, .. } => {
+            let named: Vec<String> = naming.iter().map(|stamp| show_stamp(*stamp)).collect();
+            format!("get {} at position {position} with {}", keys(wanted), named.join(" "))
+        }
+    }
+}
+
+fn show_reply(reply: &Reply) -> String {
+    match reply {
+        Reply::Written { stamp } => format!("written {}", show_stamp(*stamp)),
+        Reply::Prepared { txn, clock, .. } => {
+            format!("prepared {} at {}", show_txn(*txn), show_clock(*clock))
+        }
+        Reply::Refused { txn, .. } => format!("refused {}", show_txn(*txn)),
+        Reply::Committed { txn, .. } => format!("committed {}", show_txn(*txn)),
+        Reply::Again { .. } => "again".into(),
+        Reply::Got { position, answers, .. } => {
+            let answer = |answer: &super::Answer| {
+                let told: Vec<String> = answer.unsettled.iter().map(|one| show_stamp(one.stamp)).collect();
+                let told =
+                    if told.is_empty() { String::new() } else { format!(" told of {}", told.join(" ")) };
+                format!("{} of {}{told}", show(&answer.value), show_stamp(answer.stamp))
+            };
+            let answers: Vec<String> = answers.iter().map(answer).collect();
+            format!("position {position}: {}", answers.join(", "))
+        }
+    }
+}
+
+fn show_txn(txn: crate::ramp::TxnId) -> String {
+    format!("T{}.{}", txn.coordinator, txn.sequence)
+}
+
+fn show_stamp(stamp: super::Stamp) -> String {
+    if stamp == super::Stamp::NONE {
+        return "nobody".into();
+    }
+    format!("{}@{}", show_txn(stamp.txn), show_clock(stamp.clock))
+}
+
+/// Milliseconds and count.
+fn show_clock(clock: u64) -> String {
+    format!("{}+{}", clock >> 16, clock & 0xFFFF)
 }
 
 fn name_of(request: &Request) -> &'static str {
@@ -187,6 +278,7 @@ fn figure_1() {
         assert!(stage.told(first).is_some());
         assert_eq!(stage.deliver(0, 1), ["commit"]);
         assert!(stage.clients[0].is_idle() && stage.shards.iter().all(|shard| shard.is_idle()));
+        stage.check_story(&format!("figure-1-{}", variant.name()));
     }
 }
 
@@ -289,7 +381,11 @@ fn s5_the_second_round_with_merged_items() {
         stage.write(1, &add(10));
         stage.deliver_to(1, &[0, 1, 0, 1]);
         stage.deliver_to(2, &[0, 1]);
-        values(&stage.told(read).expect("it is done").0)
+        let values = values(&stage.told(read).expect("it is done").0);
+        if bugs == PlantedBugs::default() {
+            stage.check_story(&format!("s5-{}", variant.name()));
+        }
+        values
     };
     for variant in VARIANTS {
         assert_eq!(scenario(variant, PlantedBugs::default()), ["1", "1"], "{variant:?}");
@@ -331,7 +427,11 @@ fn s9_buried_writes() {
         stage.deliver_all();
         stage.write(1, &[("x", Write::Add(1))]);
         stage.deliver_all();
-        stage.read_now(0, &["x"]).0
+        let values = stage.read_now(0, &["x"]).0;
+        if bugs == PlantedBugs::default() {
+            stage.check_story("s9-ramp-fast");
+        }
+        values
     };
     assert_eq!(scenario(PlantedBugs::default()), ["101"]);
     let slow = PlantedBugs { clock_ignores_commits: true, ..PlantedBugs::default() };
@@ -351,7 +451,11 @@ fn s10_metadata_waits_for_readers() {
         stage.let_drain(&[0, 2]);
         let kept = stage.shards[0].remembered().1;
         stage.deliver_to(1, &[0, 0, 1]);
-        (values(&stage.told(read).expect("it is done").0), kept)
+        let values = values(&stage.told(read).expect("it is done").0);
+        if bugs == PlantedBugs::default() {
+            stage.check_story(&format!("s10-{}", variant.name()));
+        }
+        (values, kept)
     };
     for variant in VARIANTS {
         let (values, kept) = scenario(variant, PlantedBugs::default());
