@@ -80,6 +80,20 @@ fn the_same_seed_goes_the_same_way() {
     assert_ne!(run(&Setup::new(Variant::Fast, 3)).hash, run(&Setup::new(Variant::Fast, 8)).hash);
 }
 
+#[test]
+fn a_seed_that_fails_leaves_its_log_and_a_command() {
+    let client_bugs = ClientBugs { reads_once: true, ..ClientBugs::default() };
+    let failing = (0..CAUGHT_WITHIN).map(|seed| Setup { client_bugs, ..Setup::new(Variant::Fast, seed) });
+    let found = failing.map(|setup| (run(&setup), setup)).find(|(report, _)| report.failure.is_some());
+    let (report, setup) = found.expect("the bug is caught");
+    let said = write_log(&setup, &report);
+    assert!(said.starts_with(&format!("WEIR_SEEDS={}..", setup.seed)), "{said}");
+    let (_, path) = said.split_once("log: ").expect("the log is named");
+    let log = std::fs::read_to_string(path).expect("the log is there");
+    assert!(log.contains("Prepare") && log.contains("violated: reads are atomic"), "{path}");
+    std::fs::remove_file(path).expect("it is ours");
+}
+
 /// Every planted bug is caught within so many seeds.
 const CAUGHT_WITHIN: u64 = 100;
 
