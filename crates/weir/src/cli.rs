@@ -235,6 +235,11 @@ pub struct SimArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir sim items --seeds 7..8 --history history.jsonl
+  weir history check history.jsonl
+  weir history export --elle history.jsonl --out history.edn")]
 pub struct HistoryArguments {
     #[command(subcommand)]
     pub command: HistoryCommand,
