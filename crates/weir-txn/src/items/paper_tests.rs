@@ -438,6 +438,31 @@ fn s9_buried_writes() {
     assert_eq!(scenario(slow), ["100"], "buried");
 }
 
+/// §4.7 and docs/items.md, "What an answer at prepare gives up": until COMMIT arrives, a write through another
+/// coordinator may be ordered below a transaction that has been answered; one through the same may not.
+#[test]
+fn what_an_answer_at_prepare_gives_up() {
+    let scenario = |client| {
+        let mut stage = Stage::new(Variant::Fast, 2);
+        stage.clocks = vec![5_000, 3_605_000];
+        let write = stage.write(0, &[("x", put("first")), ("y", put("y1"))]);
+        stage.deliver_to(0, &[0, 1]);
+        assert!(stage.told(write).is_some(), "it is answered, and its COMMIT has not arrived");
+        stage.sent.retain(|(_, _, request)| !matches!(request, Request::Commit { .. }));
+        let second = stage.write(client, &[("x", put("second"))]);
+        stage.deliver_all();
+        assert!(stage.told(second).is_some());
+        stage.clocks.iter_mut().for_each(|clock| *clock += 1);
+        let mut out = Orders::default();
+        stage.clients[0].on_timer(1_000 + coordinator::RESEND_MS, &mut out);
+        stage.take(0, out);
+        stage.deliver_all();
+        stage.read_now(0, &["x"]).0
+    };
+    assert_eq!(scenario(0), ["second"]);
+    assert_eq!(scenario(1), ["first"]);
+}
+
 /// S10: a reader got y before T; T commits everywhere and could drop its metadata; the reader's slower request
 /// gets x with T.
 #[test]
