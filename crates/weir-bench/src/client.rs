@@ -8,7 +8,7 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weir_server::embedded::{Links, now_ms};
+use weir_server::embedded::{Clients, now_ms};
 use weir_sql::catalog::TableId;
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
@@ -58,8 +58,6 @@ pub struct ProcedureTally {
 pub struct ClientThread {
     coordinator: Coordinator,
     generators: Vec<Client>,
-    workload: Arc<Workload>,
-    seed: u64,
     audits: Arc<Audits>,
     shared: Arc<Shared>,
     chance: Xoshiro256PlusPlus,
@@ -69,6 +67,9 @@ pub struct ClientThread {
     until_audit: u64,
     /// What the audit under way is of.
     audit: Option<(usize, Vec<Value>)>,
+    begun: Instant,
+    /// Answers of the turn under way; kept for its allocation.
+    finished: Vec<(u64, Event)>,
     /// The system's clock, read once a batch.
     now_ms: u64,
     /// Assertions that asked for too many rows: they are left to the check at rest.
@@ -92,6 +93,33 @@ const AUDIT_ROWS_PER_CALL: u64 = 4;
 /// The tag of reads; calls have their client's number.
 const AUDIT: u64 = u64::MAX;
 
+impl Clients<Node> for ClientThread {
+    type Coordinator = Coordinator;
+
+    fn coordinator(&mut self) -> &mut Coordinator {
+        &mut self.coordinator
+    }
+
+    fn begin(&mut self, orders: &mut Orders<Request, Event>) {
+        self.now_ms = now_ms();
+        let now = Instant::now();
+        for client in 0..self.generators.len() {
+            self.begin_call(client, now, orders);
+        }
+    }
+
+    fn go_on(&mut self, orders: &mut Orders<Request, Event>) {
+        self.now_ms = now_ms();
+        let now = Instant::now();
+        let mut finished = std::mem::take(&mut self.finished);
+        std::mem::swap(&mut orders.done, &mut finished);
+        for (tag, event) in finished.drain(..) {
+            self.on_event(tag, event, now, orders);
+        }
+        self.finished = finished;
+    }
+}
+
 impl ClientThread {
     pub fn new(
         id: u16,
@@ -100,6 +128,8 @@ impl ClientThread {
         workload: &Arc<Workload>,
         audits: Arc<Audits>,
         shared: Arc<Shared>,
+        clients: std::ops::Range<u32>,
+        begun: Instant,
     ) -> ClientThread {
         let protocol: Protocol = options.protocol;
         let procedures = program.procedures.len();
@@ -111,9 +141,12 @@ impl ClientThread {
         };
         ClientThread {
             coordinator: Coordinator::new(id, program.clone(), protocol),
-            generators: Vec::new(),
-            workload: workload.clone(),
-            seed: options.seed,
+            generators: clients
+                .map(|client| {
+                    let generator = CallGenerator::new(workload, options.seed, u64::from(client));
+                    Client { generator, procedure: 0, begun, busy: false }
+                })
+                .collect(),
             audits,
             shared,
             chance: Xoshiro256PlusPlus::seed_from_u64(options.seed ^ (u64::from(id) << 32)),
@@ -126,39 +159,16 @@ impl ClientThread {
             procedures,
             until_audit: 0,
             audit: None,
+            begun,
+            finished: Vec::new(),
             now_ms: 0,
             too_large: BTreeSet::new(),
         }
     }
 
-    pub fn run(mut self, mut links: Links<Node>, clients: std::ops::Range<u32>, begin: Instant) -> Tally {
-        let mut orders = Orders::default();
-        let mut finished = Vec::new();
-        for client in clients {
-            let generator = CallGenerator::new(&self.workload, self.seed, u64::from(client));
-            self.generators.push(Client { generator, procedure: 0, begun: begin, busy: false });
-        }
-        self.now_ms = now_ms();
-        let now = Instant::now();
-        for client in 0..self.generators.len() {
-            self.begin_call(client, now, &mut orders);
-        }
-        loop {
-            let now = Instant::now();
-            while !orders.done.is_empty() {
-                std::mem::swap(&mut orders.done, &mut finished);
-                for (tag, event) in finished.drain(..) {
-                    self.on_event(tag, event, begin, now, &mut orders);
-                }
-            }
-            links.dispatch(&mut orders);
-            links.flush(&mut self.coordinator);
-            if self.coordinator.is_idle() {
-                return self.tally;
-            }
-            links.receive(&mut self.coordinator, &mut orders);
-            self.now_ms = now_ms();
-        }
+    /// What its clients saw.
+    pub fn into_tally(self) -> Tally {
+        self.tally
     }
 
     fn begin_call(&mut self, client: usize, now: Instant, orders: &mut Orders<Request, Event>) {
@@ -188,20 +198,13 @@ impl ClientThread {
         }
     }
 
-    fn on_event(
-        &mut self,
-        tag: u64,
-        event: Event,
-        begin: Instant,
-        now: Instant,
-        orders: &mut Orders<Request, Event>,
-    ) {
+    fn on_event(&mut self, tag: u64, event: Event, now: Instant, orders: &mut Orders<Request, Event>) {
         match event {
             Event::Answered(result) => {
                 let client = tag as usize;
                 let (procedure, begun) = (self.generators[client].procedure, self.generators[client].begun);
                 let procedures = self.procedures;
-                let second = now.duration_since(begin).as_secs() as usize;
+                let second = now.duration_since(self.begun).as_secs() as usize;
                 if self.tally.seconds.len() <= second {
                     self.tally.seconds.resize_with(second + 1, || (vec![0; procedures], 0));
                 }

@@ -222,37 +222,18 @@ impl Loaded {
             keys: std::mem::take(&mut self.audit_keys),
             every: options.audit_every,
         });
-        let (cluster, links) = Cluster::start(std::mem::take(&mut self.nodes), CLIENT_THREADS);
         let begin = Instant::now();
-        let threads: Vec<_> = links
-            .into_iter()
-            .enumerate()
-            .map(|(id, links)| {
-                let thread = ClientThread::new(
-                    id as u16,
-                    &self.program,
-                    &options,
-                    workload,
-                    audits.clone(),
-                    shared.clone(),
-                );
-                let clients = clients_of(id, options.clients);
-                std::thread::Builder::new()
-                    .name(format!("clients-{id}"))
-                    .spawn(move || thread.run(links, clients, begin))
-                    .expect("the system can start one more thread")
-            })
-            .collect();
-        watch(&options, &shared, begin, listener, || {
-            threads.iter().all(std::thread::JoinHandle::is_finished)
+        let clients = (0..CLIENT_THREADS).map(|id| {
+            let clients = clients_of(id, options.clients);
+            let (audits, shared) = (audits.clone(), shared.clone());
+            ClientThread::new(id as u16, &self.program, &options, workload, audits, shared, clients, begin)
         });
-        let tallies: Vec<Tally> = threads
-            .into_iter()
-            .map(|thread| thread.join().expect("a client's assertion failed; see above"))
-            .collect();
+        let cluster = Cluster::start(std::mem::take(&mut self.nodes), clients.collect());
+        watch(&options, &shared, begin, listener, || cluster.is_finished());
+        let (nodes, clients) = cluster.join();
         let seconds = begin.elapsed().as_secs_f64();
-        self.nodes = cluster.stop();
-        self.nodes.sort_by_key(|node| node.shard);
+        self.nodes = nodes;
+        let tallies: Vec<Tally> = clients.into_iter().map(ClientThread::into_tally).collect();
         let invariants = self.check(listener)?;
         let mut report = tally::report(&self.program, tallies, seconds);
         report.invariants = self.invariants.with_audits(invariants, std::mem::take(&mut report.invariants));

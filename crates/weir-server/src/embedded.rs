@@ -1,12 +1,13 @@
-//! The embedded cluster: threads that carry the shards, batches of messages between them and the
-//! coordinators.
+//! The embedded cluster: threads that carry the shards and their clients, and batches of messages between
+//! them.
 //!
-//! Drives the same shards as every other deployment. It adds threads, the wall clock and nothing else.
-//! There are no more threads for shards than cores: shards that would only take turns on a core take them
-//! on one thread, without asking the system's scheduler.
+//! Drives the same shards and coordinators as every other deployment. It adds threads, the wall clock and
+//! nothing else. There are no more threads than cores: shards and clients that would only take turns on a
+//! core take them on one thread, without asking the system's scheduler, and what stays on a thread is
+//! never handed over.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_txn::machine::{Coordinator, Effects, Orders, Sender, Shard};
@@ -14,18 +15,41 @@ use weir_txn::ramp::ShardId;
 
 use crate::mailbox::Mailbox;
 
+/// Clients of one coordinator, which decide what is begun.
+pub trait Clients<S: Shard>: Send + 'static {
+    type Coordinator: Coordinator<Request = S::Request, Reply = S::Reply, Progress = S::Progress>;
+
+    fn coordinator(&mut self) -> &mut Self::Coordinator;
+    /// Begins the first transactions.
+    fn begin(&mut self, orders: &mut ClientOrders<S, Self>);
+    /// Takes what is done out of the orders and begins what follows it. Clients that begin nothing more have
+    /// ended once their coordinator is idle.
+    fn go_on(&mut self, orders: &mut ClientOrders<S, Self>);
+}
+
+pub type ClientOrders<S, C> =
+    Orders<<S as Shard>::Request, <<C as Clients<S>>::Coordinator as Coordinator>::Done>;
+
 /// Requests of one coordinator for one shard, with what the shard should know of the coordinator.
-#[derive(Debug)]
-pub struct RequestBatch<S: Shard> {
+struct RequestBatch<S: Shard> {
     shard: ShardId,
     coordinator: u16,
     progress: S::Progress,
     requests: Vec<S::Request>,
 }
 
-/// What a thread of shards takes in.
-pub enum Inbound<S: Shard> {
-    Batch(RequestBatch<S>),
+/// Replies of one shard for one coordinator.
+struct ReplyBatch<S: Shard> {
+    shard: ShardId,
+    coordinator: u16,
+    epoch: u64,
+    replies: Vec<S::Reply>,
+}
+
+/// What a thread takes in.
+enum Inbound<S: Shard> {
+    Requests(RequestBatch<S>),
+    Replies(ReplyBatch<S>),
     /// One shard to another.
     Peer {
         from: ShardId,
@@ -34,171 +58,248 @@ pub enum Inbound<S: Shard> {
     },
 }
 
-/// Replies of one shard for one coordinator.
-#[derive(Debug)]
-pub struct ReplyBatch<S: Shard> {
-    shard: ShardId,
-    epoch: u64,
-    replies: Vec<S::Reply>,
+/// Which thread carries what.
+#[derive(Clone, Copy)]
+struct Placement {
+    threads: usize,
+    /// Threads that carry shards; the others, if there are more cores, are for clients.
+    shard_threads: usize,
 }
 
-pub struct Cluster<S: Shard> {
-    inboxes: Vec<Arc<Mailbox<Inbound<S>>>>,
-    threads: Vec<JoinHandle<Vec<S>>>,
-}
+impl Placement {
+    fn of_shard(self, shard: ShardId) -> usize {
+        usize::from(shard) % self.shard_threads
+    }
 
-/// A coordinator's ends of its links.
-pub struct Links<S: Shard> {
-    /// Of the threads; shard `s` is on thread `s % threads`.
-    threads: Vec<Arc<Mailbox<Inbound<S>>>>,
-    inbox: Arc<Mailbox<ReplyBatch<S>>>,
-    outgoing: Vec<Vec<S::Request>>,
-    incoming: Vec<ReplyBatch<S>>,
-}
-
-impl<S: Shard> Cluster<S> {
-    /// Starts the threads that carry the nodes (shards `0..n`, in order), and links for as many
-    /// coordinators (ids from 0).
-    pub fn start(nodes: Vec<S>, coordinators: usize) -> (Cluster<S>, Vec<Links<S>>) {
-        let shards = nodes.len();
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let mut carried: Vec<Vec<S>> = (0..shards.min(cores)).map(|_| Vec::new()).collect();
-        for node in nodes {
-            let thread = usize::from(node.id()) % carried.len();
-            carried[thread].push(node);
+    fn of_coordinator(self, coordinator: u16) -> usize {
+        if self.shard_threads == self.threads {
+            usize::from(coordinator) % self.threads
+        } else {
+            self.shard_threads + usize::from(coordinator) % (self.threads - self.shard_threads)
         }
-        let inboxes: Vec<Arc<Mailbox<Inbound<S>>>> =
-            carried.iter().map(|_| Arc::new(Mailbox::new())).collect();
-        let replies: Vec<Arc<Mailbox<ReplyBatch<S>>>> =
-            (0..coordinators).map(|_| Arc::new(Mailbox::new())).collect();
-        let carriers = carried.len();
-        let threads = carried
-            .into_iter()
-            .enumerate()
-            .map(|(thread, nodes)| {
-                let (inboxes, replies) = (inboxes.clone(), replies.clone());
-                std::thread::Builder::new()
-                    .name(format!("shards-{thread}"))
-                    .spawn(move || serve(nodes, carriers, &inboxes, thread, &replies))
-                    .expect("the system can start one more thread")
-            })
-            .collect();
-        let links = replies
-            .into_iter()
-            .map(|inbox| Links {
-                threads: inboxes.clone(),
-                inbox,
-                outgoing: (0..shards).map(|_| Vec::new()).collect(),
-                incoming: Vec::new(),
-            })
-            .collect();
-        (Cluster { inboxes, threads }, links)
-    }
-
-    /// Ends the threads once their inboxes are empty, and hands the shards back.
-    pub fn stop(self) -> Vec<S> {
-        self.inboxes.iter().for_each(|inbox| inbox.close());
-        self.threads
-            .into_iter()
-            .flat_map(|thread| thread.join().expect("a shard's assertion failed; see above"))
-            .collect()
     }
 }
 
+/// A cluster under way.
+pub struct Cluster<S: Shard, C: Clients<S>> {
+    threads: Vec<std::thread::JoinHandle<(Vec<S>, Vec<C>)>>,
+}
+
+impl<S: Shard, C: Clients<S>> Cluster<S, C> {
+    /// Starts the threads. Shards and clients are given in the order of their ids, which count from 0.
+    pub fn start(shards: Vec<S>, clients: Vec<C>) -> Cluster<S, C> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = cores.min(shards.len() + clients.len()).max(1);
+        let placement = Placement { threads, shard_threads: shards.len().clamp(1, threads) };
+        let inboxes: Arc<[Mailbox<Inbound<S>>]> = (0..threads).map(|_| Mailbox::new()).collect();
+        let active = Arc::new(AtomicUsize::new(clients.len()));
+        let mut carriers: Vec<Carrier<S, C>> = (0..threads)
+            .map(|own| Carrier {
+                own,
+                placement,
+                shards: Vec::new(),
+                clients: Vec::new(),
+                inboxes: inboxes.clone(),
+                active: active.clone(),
+                outgoing: (0..threads).map(|_| Vec::new()).collect(),
+                requests: Vec::new(),
+                replies: Vec::new(),
+                effects: Effects::default(),
+            })
+            .collect();
+        let shard_count = shards.len();
+        for shard in shards {
+            carriers[placement.of_shard(shard.id())].shards.push(shard);
+        }
+        for mut one in clients {
+            let coordinator = one.coordinator().id();
+            let carried = Carried { coordinator, clients: one, orders: Orders::default(), ended: false };
+            carriers[placement.of_coordinator(coordinator)].clients.push(carried);
+        }
+        let start = |carrier: Carrier<S, C>| {
+            std::thread::Builder::new()
+                .name(format!("weir-{}", carrier.own))
+                .spawn(move || carrier.run(shard_count))
+                .expect("the system can start one more thread")
+        };
+        Cluster { threads: carriers.into_iter().map(start).collect() }
+    }
+
+    /// All clients have ended.
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(std::thread::JoinHandle::is_finished)
+    }
+
+    /// Waits for all clients to end, and hands back the shards and the clients, each in order of ids.
+    pub fn join(self) -> (Vec<S>, Vec<C>) {
+        let (mut shards, mut clients) = (Vec::new(), Vec::new());
+        for thread in self.threads {
+            let (of_thread, clients_of_thread) = thread.join().expect("an assertion failed; see above");
+            shards.extend(of_thread);
+            clients.extend(clients_of_thread.into_iter().map(|mut one| (one.coordinator().id(), one)));
+        }
+        shards.sort_by_key(Shard::id);
+        clients.sort_by_key(|(id, _)| *id);
+        (shards, clients.into_iter().map(|(_, one)| one).collect())
+    }
+}
+
+/// What one thread carries.
+struct Carrier<S: Shard, C: Clients<S>> {
+    own: usize,
+    placement: Placement,
+    shards: Vec<S>,
+    clients: Vec<Carried<S, C>>,
+    inboxes: Arc<[Mailbox<Inbound<S>>]>,
+    /// How many clients, of all threads, have not ended.
+    active: Arc<AtomicUsize>,
+    /// By thread: what the next turn hands over.
+    outgoing: Vec<Vec<Inbound<S>>>,
+    /// By shard: requests of the clients whose turn it is.
+    requests: Vec<Vec<S::Request>>,
+    /// Of the batch under way, by coordinator.
+    replies: Vec<ReplyBatch<S>>,
+    effects: Effects<S::Request, S::Reply>,
+}
+
+struct Carried<S: Shard, C: Clients<S>> {
+    coordinator: u16,
+    clients: C,
+    orders: ClientOrders<S, C>,
+    ended: bool,
+}
+
+impl<S: Shard, C: Clients<S>> Carrier<S, C> {
+    fn run(mut self, shards: usize) -> (Vec<S>, Vec<C>) {
+        self.requests = (0..shards).map(|_| Vec::new()).collect();
+        for at in 0..self.clients.len() {
+            let Carried { clients, orders, .. } = &mut self.clients[at];
+            clients.begin(orders);
+            self.take_turn(at);
+        }
+        self.hand_over();
+        let mut inbound = Vec::new();
+        while self.receive(&mut inbound) {
+            let now = now_ms();
+            // Shards first: what they answer to clients of this thread is taken in the same turn.
+            let mut replies = Vec::new();
+            for one in inbound.drain(..) {
+                match one {
+                    Inbound::Requests(batch) => self.serve(now, batch),
+                    Inbound::Peer { from, to, request } => self.serve_peer(now, from, to, request),
+                    Inbound::Replies(batch) => replies.push(batch),
+                }
+            }
+            let own = self.own;
+            for one in std::mem::take(&mut self.outgoing[own]) {
+                match one {
+                    Inbound::Replies(batch) => replies.push(batch),
+                    other => self.outgoing[own].push(other),
+                }
+            }
+            for batch in replies {
+                self.take_replies(now, batch);
+            }
+            for at in 0..self.clients.len() {
+                self.take_turn(at);
+            }
+            self.hand_over();
+        }
+        (self.shards, self.clients.into_iter().map(|carried| carried.clients).collect())
+    }
+
+    /// The next turn's messages: those that stayed on this thread, and those that have come. Waits only where
+    /// there is nothing of its own to do; false once all clients of all threads have ended.
+    fn receive(&mut self, inbound: &mut Vec<Inbound<S>>) -> bool {
+        let mut own = std::mem::take(&mut self.outgoing[self.own]);
+        if own.is_empty() {
+            return self.inboxes[self.own].receive(inbound, None);
+        }
+        self.inboxes[self.own].take(inbound);
+        inbound.append(&mut own);
+        true
+    }
+
+    fn serve(&mut self, now: u64, batch: RequestBatch<S>) {
+        let shard = &mut self.shards[usize::from(batch.shard) / self.placement.shard_threads];
+        shard.on_progress(now, batch.coordinator, batch.progress);
+        for request in batch.requests {
+            shard.step(now, Sender::Coordinator(batch.coordinator), request, &mut self.effects);
+        }
+        self.send_effects(batch.shard);
+    }
+
+    fn serve_peer(&mut self, now: u64, from: ShardId, to: ShardId, request: S::Request) {
+        let shard = &mut self.shards[usize::from(to) / self.placement.shard_threads];
+        shard.step(now, Sender::Shard(from), request, &mut self.effects);
+        self.send_effects(to);
+    }
+
+    fn send_effects(&mut self, shard: ShardId) {
+        let epoch = self.shards[usize::from(shard) / self.placement.shard_threads].epoch();
+        for (coordinator, reply) in self.effects.replies.drain(..) {
+            match self.replies.iter_mut().find(|batch| batch.coordinator == coordinator) {
+                Some(batch) => batch.replies.push(reply),
+                None => self.replies.push(ReplyBatch { shard, coordinator, epoch, replies: vec![reply] }),
+            }
+        }
+        for batch in self.replies.drain(..) {
+            let thread = self.placement.of_coordinator(batch.coordinator);
+            self.outgoing[thread].push(Inbound::Replies(batch));
+        }
+        for (to, request) in self.effects.peers.drain(..) {
+            let thread = self.placement.of_shard(to);
+            self.outgoing[thread].push(Inbound::Peer { from: shard, to, request });
+        }
+    }
+
+    fn take_replies(&mut self, now: u64, batch: ReplyBatch<S>) {
+        let carried = self.clients.iter_mut().find(|one| one.coordinator == batch.coordinator);
+        let Carried { clients, orders, .. } = carried.expect("replies go to the thread of their coordinator");
+        let coordinator = clients.coordinator();
+        coordinator.on_epoch(batch.shard, batch.epoch);
+        for reply in batch.replies {
+            coordinator.on_reply(now, reply, orders);
+        }
+    }
+
+    /// Lets the clients go on from what has been done, and sends what they and their coordinator want sent.
+    fn take_turn(&mut self, at: usize) {
+        let Carried { clients, orders, .. } = &mut self.clients[at];
+        while !orders.done.is_empty() {
+            clients.go_on(orders);
+        }
+        for (shard, request) in orders.sends.drain(..) {
+            self.requests[usize::from(shard)].push(request);
+        }
+        let coordinator = clients.coordinator();
+        for (shard, requests) in self.requests.iter_mut().enumerate().filter(|(_, queue)| !queue.is_empty()) {
+            let shard = shard as ShardId;
+            let requests = std::mem::take(requests);
+            let progress = coordinator.progress(shard);
+            let batch = RequestBatch { shard, coordinator: coordinator.id(), progress, requests };
+            self.outgoing[self.placement.of_shard(shard)].push(Inbound::Requests(batch));
+        }
+    }
+
+    /// Gives the other threads what is for them. Only then may clients have ended: nothing is sent to an inbox
+    /// after the last of them has closed it.
+    fn hand_over(&mut self) {
+        for (thread, messages) in self.outgoing.iter_mut().enumerate() {
+            if thread != self.own && !messages.is_empty() {
+                self.inboxes[thread].send_all(messages.drain(..));
+            }
+        }
+        for Carried { clients, ended, .. } in self.clients.iter_mut().filter(|carried| !carried.ended) {
+            *ended = clients.coordinator().is_idle();
+            if *ended && self.active.fetch_sub(1, Ordering::AcqRel) == 1 {
+                self.inboxes.iter().for_each(Mailbox::close);
+            }
+        }
+    }
+}
+
+/// Milliseconds since the Unix epoch.
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-}
-
-fn serve<S: Shard>(
-    mut nodes: Vec<S>,
-    threads: usize,
-    inboxes: &[Arc<Mailbox<Inbound<S>>>],
-    own: usize,
-    coordinators: &[Arc<Mailbox<ReplyBatch<S>>>],
-) -> Vec<S> {
-    let mut inbound = Vec::new();
-    let mut effects = Effects::default();
-    let mut outgoing: Vec<Vec<ReplyBatch<S>>> = coordinators.iter().map(|_| Vec::new()).collect();
-    while inboxes[own].receive(&mut inbound, None) {
-        let now = now_ms();
-        for one in inbound.drain(..) {
-            let (shard, from) = match &one {
-                Inbound::Batch(batch) => (batch.shard, Sender::Coordinator(batch.coordinator)),
-                Inbound::Peer { from, to, .. } => (*to, Sender::Shard(*from)),
-            };
-            let node = &mut nodes[usize::from(shard) / threads];
-            match one {
-                Inbound::Batch(batch) => {
-                    node.on_progress(now, batch.coordinator, batch.progress);
-                    for request in batch.requests {
-                        node.step(now, from, request, &mut effects);
-                    }
-                }
-                Inbound::Peer { request, .. } => node.step(now, from, request, &mut effects),
-            }
-            for (coordinator, reply) in effects.replies.drain(..) {
-                let batches = &mut outgoing[usize::from(coordinator)];
-                match batches.last_mut() {
-                    Some(last) if last.shard == shard => last.replies.push(reply),
-                    _ => batches.push(ReplyBatch { shard, epoch: 0, replies: vec![reply] }),
-                }
-            }
-            for (to, request) in effects.peers.drain(..) {
-                let peer = Inbound::Peer { from: shard, to, request };
-                inboxes[usize::from(to) % threads].send_all(std::iter::once(peer));
-            }
-        }
-        for (batches, inbox) in outgoing.iter_mut().zip(coordinators) {
-            for batch in batches.iter_mut() {
-                batch.epoch = nodes[usize::from(batch.shard) / threads].epoch();
-            }
-            inbox.send_all(batches.drain(..));
-        }
-    }
-    nodes
-}
-
-impl<S: Shard> Links<S> {
-    /// Puts requests into the outgoing batches.
-    pub fn dispatch<D>(&mut self, orders: &mut Orders<S::Request, D>) {
-        for (shard, request) in orders.sends.drain(..) {
-            self.outgoing[usize::from(shard)].push(request);
-        }
-    }
-
-    /// Sends every batch that has something in it.
-    pub fn flush<C>(&mut self, coordinator: &mut C)
-    where
-        C: Coordinator<Request = S::Request, Reply = S::Reply, Progress = S::Progress>,
-    {
-        let (threads, id) = (self.threads.len(), coordinator.id());
-        for (thread, inbox) in self.threads.iter().enumerate() {
-            let carried = self.outgoing.iter_mut().enumerate().skip(thread).step_by(threads);
-            inbox.send_all(carried.filter(|(_, requests)| !requests.is_empty()).map(|(shard, requests)| {
-                let shard = shard as ShardId;
-                let progress = coordinator.progress(shard);
-                Inbound::Batch(RequestBatch {
-                    shard,
-                    coordinator: id,
-                    progress,
-                    requests: std::mem::take(requests),
-                })
-            }));
-        }
-    }
-
-    /// Waits for replies and feeds all of them to the coordinator.
-    pub fn receive<C>(&mut self, coordinator: &mut C, orders: &mut Orders<S::Request, C::Done>)
-    where
-        C: Coordinator<Request = S::Request, Reply = S::Reply, Progress = S::Progress>,
-    {
-        self.inbox.receive(&mut self.incoming, None);
-        let now = now_ms();
-        for batch in self.incoming.drain(..) {
-            coordinator.on_epoch(batch.shard, batch.epoch);
-            for reply in batch.replies {
-                coordinator.on_reply(now, reply, orders);
-            }
-        }
-    }
 }

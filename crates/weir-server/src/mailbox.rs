@@ -60,6 +60,11 @@ impl<T> Mailbox<T> {
         self.arrived.notify_all();
     }
 
+    /// Takes all messages that are there into the (empty) buffer.
+    pub fn take(&self, buffer: &mut Vec<T>) {
+        std::mem::swap(&mut self.lock().queue, buffer);
+    }
+
     /// Waits for messages and takes all of them into the (empty) buffer; false once the box is closed and
     /// empty. With a patience it may come back empty-handed.
     pub fn receive(&self, buffer: &mut Vec<T>, patience: Option<Duration>) -> bool {
