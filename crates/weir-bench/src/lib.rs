@@ -10,5 +10,6 @@ pub mod postgres;
 pub mod run;
 mod tally;
 pub mod workload;
+pub mod ycsb;
 
 pub use workload::{Call, CallGenerator, Workload};

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use comfy_table::Cell;
 use serde::Serialize;
 use serde_json::Value;
+use weir_bench::ycsb::{self as items, Ycsb};
 use weir_server::report::{Latency, RunReport};
-use weir_txn::ramp::Protocol;
 
 use crate::application::{self, Loaded};
 use crate::cli::{BenchArguments, ClusterArguments, Format};
@@ -46,6 +46,14 @@ struct BenchRun {
     holds: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<weir_server::report::Memory>,
+    /// Rounds of messages of a read and of a write, on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_rounds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_rounds: Option<f64>,
+    /// Bytes that a read is handed beside values and stamps, on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_bytes_per_read: Option<f64>,
 }
 
 /// Throughput of one label over that of the first label, paired by repetition.
@@ -63,18 +71,27 @@ struct Ratio {
 /// One protocol with one value of the swept setting.
 struct Variant {
     label: String,
-    protocol: Protocol,
+    protocol: String,
     settings: Vec<(String, String)>,
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
-    let variants = variants(arguments)?;
+    let variants = variants(arguments);
+    // Before the first run, not after minutes.
+    for variant in &variants {
+        match arguments.workload.as_str() {
+            "ycsb" => drop(ycsb(arguments, variant)?),
+            _ => drop(run::protocol(&variant.protocol)?),
+        }
+    }
     let mut runs = Vec::new();
     for round in 1..=arguments.repeat {
         for variant in &variants {
             print_remark(&format!("weir: {} ({round} of {})", variant.label, arguments.repeat));
-            let report = one_run(arguments, variant)?;
-            runs.push(bench_run(variant, round, &report));
+            runs.push(match arguments.workload.as_str() {
+                "ycsb" => ycsb_run(arguments, variant, round)?,
+                _ => bench_run(variant, round, &one_run(arguments, variant)?),
+            });
         }
     }
     let report = BenchReport {
@@ -117,10 +134,10 @@ fn one_run(arguments: &BenchArguments, variant: &Variant) -> Result<RunReport, F
     };
     let cluster = ClusterArguments { settings: variant.settings.clone(), ..arguments.cluster.clone() };
     let workload = loaded.workload(workload.0, workload.1, &cluster.settings)?;
-    run::once(&loaded, workload, &cluster, variant.protocol, None)
+    run::once(&loaded, workload, &cluster, run::protocol(&variant.protocol)?, None)
 }
 
-fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
+fn variants(arguments: &BenchArguments) -> Vec<Variant> {
     let mut variants = Vec::new();
     let values = match &arguments.sweep {
         Some((name, values)) => values.iter().map(|value| Some((name.clone(), value.clone()))).collect(),
@@ -134,17 +151,17 @@ fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
                 label = format!("{protocol} {name}={value}");
                 settings.push((name.clone(), value.clone()));
             }
-            variants.push(Variant { label, protocol: run::protocol(protocol)?, settings });
+            variants.push(Variant { label, protocol: protocol.clone(), settings });
         }
     }
-    Ok(variants)
+    variants
 }
 
 fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
     let calls = (report.committed + report.aborted_total()).max(1);
     BenchRun {
         label: variant.label.clone(),
-        protocol: variant.protocol.name().to_owned(),
+        protocol: variant.protocol.clone(),
         parameters: report.setup.parameters.clone(),
         throughput: report.throughput,
         by_transaction: report
@@ -157,7 +174,51 @@ fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
         rounds: round,
         holds: report.is_good(),
         memory: report.memory,
+        read_rounds: None,
+        write_rounds: None,
+        metadata_bytes_per_read: None,
     }
+}
+
+/// The workload and the protocol of one run of YCSB.
+fn ycsb(arguments: &BenchArguments, variant: &Variant) -> Result<(Ycsb, items::Protocol), Failure> {
+    let input = |message: String| Failure::input(format!("weir bench ycsb: error: {message}"));
+    let cluster = &arguments.cluster;
+    let mut workload = Ycsb { shards: cluster.shards, seed: cluster.seed, ..Ycsb::default() };
+    workload.clients = cluster.clients.unwrap_or(workload.clients);
+    workload.limit = run::limit(cluster);
+    for (name, value) in &variant.settings {
+        workload.set(name, value).map_err(input)?;
+    }
+    Ok((workload, items::Protocol::by_name(&variant.protocol).map_err(input)?))
+}
+
+fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result<BenchRun, Failure> {
+    let (workload, protocol) = ycsb(arguments, variant)?;
+    let outcome = workload.run(protocol);
+    let parameters = workload.settings().into_iter().map(|(name, value)| {
+        let value = value.parse::<serde_json::Number>().map_or(Value::String(value), Value::Number);
+        (name.to_owned(), value)
+    });
+    let per_second = |count: u64| count as f64 / outcome.seconds;
+    let all = (outcome.aborted + outcome.reads + outcome.writes).max(1);
+    let by_transaction =
+        [("read".to_owned(), per_second(outcome.reads)), ("write".to_owned(), per_second(outcome.writes))];
+    Ok(BenchRun {
+        label: variant.label.clone(),
+        protocol: protocol.name().to_owned(),
+        parameters: parameters.collect(),
+        throughput: outcome.throughput,
+        by_transaction: by_transaction.into(),
+        aborted_share: outcome.aborted as f64 / all as f64,
+        latency_us: outcome.latency,
+        rounds: round,
+        holds: true,
+        memory: None,
+        read_rounds: Some(outcome.read_rounds),
+        write_rounds: Some(outcome.write_rounds),
+        metadata_bytes_per_read: Some(outcome.metadata_bytes_per_read),
+    })
 }
 
 fn ratios(variants: &[Variant], runs: &[BenchRun]) -> Vec<Ratio> {
@@ -214,11 +275,16 @@ fn text(report: &BenchReport) -> String {
                 Cell::new(format!("{:.2}%", 100.0 * run.aborted_share)),
                 Cell::new(duration(run.latency_us.p50)),
                 Cell::new(duration(run.latency_us.p99)),
-                Cell::new(if run.holds { "hold" } else { "violated" }),
+                Cell::new(match (run.read_rounds, run.write_rounds, run.holds) {
+                    (Some(reads), Some(writes), _) => format!("{reads:.2} / {writes:.2}"),
+                    (_, _, true) => "hold".to_owned(),
+                    (_, _, false) => "violated".to_owned(),
+                }),
             ]
         })
         .collect();
-    let header = ["Run", "Round", "Committed a second", "Aborted", "p50", "p99", "Invariants"];
+    let last = if report.workload == "ycsb" { "Rounds of reads / writes" } else { "Invariants" };
+    let header = ["Run", "Round", "Committed a second", "Aborted", "p50", "p99", last];
     let mut text =
         format!("\n{}\n\n{}\n", styled(STRONG, &report.workload), table(&header, &[1, 2, 3, 4, 5], rows));
     for ratio in &report.ratios {

@@ -171,9 +171,10 @@ pub struct ClusterArguments {
 #[command(after_help = "\
 Examples:
   weir bench tpcc --protocol ramp-fast,none
-  weir bench tpcc --sweep remote_lines=0,0.5,1 --seconds 5 --format json")]
+  weir bench tpcc --sweep remote_lines=0,0.5,1 --seconds 5 --format json
+  weir bench ycsb --protocol none,ramp-fast,ramp-small,ramp-hybrid,lwlr --sweep read_share=1,0.5,0")]
 pub struct BenchArguments {
-    /// A workload that Weir ships (tpcc), or a directory with a workload.toml
+    /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
     #[command(flatten)]

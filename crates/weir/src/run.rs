@@ -66,6 +66,14 @@ pub fn protocol(name: &str) -> Result<Protocol, Failure> {
     })
 }
 
+/// How long to run.
+pub fn limit(cluster: &ClusterArguments) -> Limit {
+    match cluster.transactions {
+        Some(calls) => Limit::Transactions(calls),
+        None => Limit::Seconds(cluster.seconds.unwrap_or(SECONDS_DEFAULT)),
+    }
+}
+
 /// Loads, runs and checks an application once.
 pub fn once(
     loaded: &Loaded,
@@ -77,10 +85,7 @@ pub fn once(
     let options = RunOptions {
         shards: cluster.shards,
         clients: cluster.clients.unwrap_or(CLIENTS_DEFAULT),
-        limit: match cluster.transactions {
-            Some(calls) => Limit::Transactions(calls),
-            None => Limit::Seconds(cluster.seconds.unwrap_or(SECONDS_DEFAULT)),
-        },
+        limit: limit(cluster),
         seed: cluster.seed,
         protocol,
         audit_every,

@@ -135,7 +135,12 @@ impl Zipf {
     }
 
     fn draw(&self, context: &mut Context) -> i64 {
-        let u = (context.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        self.low + self.rank(&mut context.rng) as i64
+    }
+
+    /// From 0, the most frequent, on.
+    pub fn rank(&self, chance: &mut Xoshiro256PlusPlus) -> u64 {
+        let u = (chance.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         let uz = u * self.zeta_n;
         let rank = if uz < 1.0 {
             0.0
@@ -144,7 +149,7 @@ impl Zipf {
         } else {
             self.n * (self.eta * u - self.eta + 1.0).powf(self.alpha)
         };
-        self.low + rank.clamp(0.0, self.n - 1.0) as i64
+        rank.clamp(0.0, self.n - 1.0) as u64
     }
 }
 

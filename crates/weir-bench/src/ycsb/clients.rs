@@ -1,0 +1,219 @@
+//! The clients of one thread: those that load the items, and closed loops.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use weir_server::embedded::{Clients, now_ms};
+use weir_txn::items::{Done, Transaction};
+use weir_txn::machine::{Coordinator, Orders, Shard};
+
+use super::generator::Generator;
+use super::latency_histogram;
+
+/// Loads so many items in one transaction.
+const LOADED_AT_ONCE: u64 = 64;
+/// So many such transactions at once.
+const LOADS_UNDER_WAY: u64 = 8;
+
+pub struct Loader<C> {
+    coordinator: C,
+    generator: Arc<Generator>,
+    items: std::ops::Range<u64>,
+}
+
+impl<C> Loader<C> {
+    pub fn new(coordinator: C, generator: Arc<Generator>, items: std::ops::Range<u64>) -> Loader<C> {
+        Loader { coordinator, generator, items }
+    }
+
+    pub fn into_coordinator(self) -> C {
+        self.coordinator
+    }
+}
+
+impl<S, C> Clients<S> for Loader<C>
+where
+    S: Shard,
+    C: Coordinator<
+            Request = S::Request,
+            Reply = S::Reply,
+            Progress = S::Progress,
+            Transaction = Transaction,
+            Done = Done,
+        >,
+{
+    type Coordinator = C;
+
+    fn coordinator(&mut self) -> &mut C {
+        &mut self.coordinator
+    }
+
+    fn begin(&mut self, orders: &mut Orders<S::Request, Done>) {
+        for _ in 0..LOADS_UNDER_WAY {
+            self.load_more(orders);
+        }
+    }
+
+    fn go_on(&mut self, orders: &mut Orders<S::Request, Done>) {
+        for _ in std::mem::take(&mut orders.done) {
+            self.load_more(orders);
+        }
+    }
+}
+
+impl<C: Coordinator<Transaction = Transaction, Done = Done>> Loader<C> {
+    fn load_more(&mut self, orders: &mut Orders<C::Request, Done>) {
+        let from = self.items.start;
+        let to = self.items.end.min(from + LOADED_AT_ONCE);
+        self.items.start = to;
+        if from < to {
+            self.coordinator.begin(now_ms(), 0, self.generator.load(from..to), orders);
+        }
+    }
+}
+
+/// When the loops end.
+pub struct Stop {
+    pub now: AtomicBool,
+    /// Transactions that may still begin.
+    pub left: AtomicU64,
+}
+
+/// What the clients of a thread saw.
+pub struct Tally {
+    pub reads: u64,
+    pub writes: u64,
+    pub aborted: u64,
+    pub read_rounds: u64,
+    pub write_rounds: u64,
+    /// Nanoseconds.
+    pub latency: Histogram<u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally {
+            reads: 0,
+            writes: 0,
+            aborted: 0,
+            read_rounds: 0,
+            write_rounds: 0,
+            latency: latency_histogram(),
+        }
+    }
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Tally) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.aborted += other.aborted;
+        self.read_rounds += other.read_rounds;
+        self.write_rounds += other.write_rounds;
+        self.latency.add(other.latency).expect("the bounds are the same");
+    }
+}
+
+pub struct ClosedLoops<C> {
+    coordinator: C,
+    generator: Arc<Generator>,
+    stop: Arc<Stop>,
+    chance: Xoshiro256PlusPlus,
+    /// By client, when its transaction began.
+    begun: Vec<Instant>,
+    finished: Vec<(u64, Done)>,
+    tally: Tally,
+}
+
+impl<C> ClosedLoops<C> {
+    pub fn new(
+        coordinator: C,
+        generator: Arc<Generator>,
+        stop: Arc<Stop>,
+        seed: u64,
+        clients: u32,
+    ) -> ClosedLoops<C> {
+        ClosedLoops {
+            coordinator,
+            generator,
+            stop,
+            chance: Xoshiro256PlusPlus::seed_from_u64(seed),
+            begun: vec![Instant::now(); clients as usize],
+            finished: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    pub fn into_tally(self) -> Tally {
+        self.tally
+    }
+
+    fn note(&mut self, now: Instant, client: u64, done: &Done) {
+        let Done::Committed { stamp, rounds, .. } = done else {
+            self.tally.aborted += 1;
+            return;
+        };
+        match stamp {
+            None => self.tally.reads += 1,
+            Some(_) => self.tally.writes += 1,
+        }
+        self.tally.read_rounds += u64::from(rounds.0);
+        self.tally.write_rounds += u64::from(rounds.1);
+        let latency = now.duration_since(self.begun[client as usize]).as_nanos() as u64;
+        self.tally.latency.saturating_record(latency.max(1));
+    }
+}
+
+impl<C: Coordinator<Transaction = Transaction, Done = Done>> ClosedLoops<C> {
+    fn begin_one(&mut self, now: Instant, now_ms: u64, client: u64, orders: &mut Orders<C::Request, Done>) {
+        let one_less = |left: u64| left.checked_sub(1);
+        if self.stop.now.load(Ordering::Relaxed)
+            || self.stop.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err()
+        {
+            return;
+        }
+        self.begun[client as usize] = now;
+        let transaction = self.generator.next(&mut self.chance);
+        self.coordinator.begin(now_ms, client, transaction, orders);
+    }
+}
+
+impl<S, C> Clients<S> for ClosedLoops<C>
+where
+    S: Shard,
+    C: Coordinator<
+            Request = S::Request,
+            Reply = S::Reply,
+            Progress = S::Progress,
+            Transaction = Transaction,
+            Done = Done,
+        >,
+{
+    type Coordinator = C;
+
+    fn coordinator(&mut self) -> &mut C {
+        &mut self.coordinator
+    }
+
+    fn begin(&mut self, orders: &mut Orders<S::Request, Done>) {
+        let (now, now_ms) = (Instant::now(), now_ms());
+        for client in 0..self.begun.len() as u64 {
+            self.begin_one(now, now_ms, client, orders);
+        }
+    }
+
+    fn go_on(&mut self, orders: &mut Orders<S::Request, Done>) {
+        let (now, now_ms) = (Instant::now(), now_ms());
+        let mut finished = std::mem::take(&mut self.finished);
+        std::mem::swap(&mut orders.done, &mut finished);
+        for (client, done) in finished.drain(..) {
+            self.note(now, client, &done);
+            self.begin_one(now, now_ms, client, orders);
+        }
+        self.finished = finished;
+    }
+}

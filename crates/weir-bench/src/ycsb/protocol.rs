@@ -1,0 +1,86 @@
+//! The protocols over items, by name: Weir's own and the paper's comparators.
+
+use weir_baselines::{Comparator, Drive};
+use weir_txn::items::{Coordinator, Done, Options, Partition, Transaction, Variant};
+use weir_txn::machine;
+
+use super::{Outcome, Ycsb};
+
+/// Threads of clients, each with a coordinator.
+const COORDINATORS: u16 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Protocol {
+    Ramp(Variant),
+    Comparator(weir_baselines::Protocol),
+}
+
+impl Protocol {
+    /// # Errors
+    /// The names that there are.
+    pub fn by_name(name: &str) -> Result<Protocol, String> {
+        let ramp = Variant::by_name(name).map(Protocol::Ramp);
+        let found = ramp.or_else(|| weir_baselines::by_name(name).map(Protocol::Comparator));
+        found.ok_or_else(|| {
+            let comparators = weir_baselines::Protocol::ALL.map(weir_baselines::Protocol::name).join(", ");
+            format!("no protocol over items is called `{name}`; there are ramp-fast, ramp-small, ramp-hybrid, {comparators}")
+        })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Ramp(variant) => variant.name(),
+            Protocol::Comparator(protocol) => protocol.name(),
+        }
+    }
+
+    pub(super) fn run(self, workload: &Ycsb) -> Outcome {
+        match self {
+            Protocol::Ramp(variant) => {
+                let shards: Vec<Partition> =
+                    (0..workload.shards).map(|id| Partition::new(id, Default::default())).collect();
+                let options = Options {
+                    variant,
+                    shards: workload.shards,
+                    links_keep_order: true,
+                    stamps_by_client: false,
+                    reads_once: false,
+                };
+                let coordinators = (0..COORDINATORS).map(|id| Coordinator::new(id, 0, options)).collect();
+                let (mut outcome, shards) = workload.run_on(shards, coordinators);
+                let bytes: u64 = shards.iter().map(|shard| shard.counts.metadata_bytes).sum();
+                outcome.metadata_bytes_per_read = bytes as f64 / outcome.reads.max(1) as f64;
+                outcome
+            }
+            Protocol::Comparator(protocol) => {
+                let cluster = weir_baselines::Cluster {
+                    shards: workload.shards,
+                    coordinators: COORDINATORS,
+                    seed: workload.seed,
+                    bugs: Default::default(),
+                };
+                protocol.drive(cluster, Driven(workload))
+            }
+        }
+    }
+}
+
+struct Driven<'a>(&'a Ycsb);
+
+impl Drive for Driven<'_> {
+    type Output = Outcome;
+
+    fn run<S, C>(self, shards: Vec<S>, coordinators: Vec<C>) -> Outcome
+    where
+        S: Comparator,
+        C: machine::Coordinator<
+                Request = S::Request,
+                Reply = S::Reply,
+                Progress = S::Progress,
+                Transaction = Transaction,
+                Done = Done,
+            >,
+    {
+        self.0.run_on(shards, coordinators).0
+    }
+}
