@@ -43,8 +43,7 @@ impl Protocol {
                     variant,
                     shards: workload.shards,
                     links_keep_order: true,
-                    stamps_by_client: false,
-                    reads_once: false,
+                    bugs: Default::default(),
                 };
                 let coordinators = (0..COORDINATORS).map(|id| Coordinator::new(id, 0, options)).collect();
                 let (mut outcome, shards) = workload.run_on(shards, coordinators);

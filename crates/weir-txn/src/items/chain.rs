@@ -65,6 +65,15 @@ impl Chain {
     /// What a read sees: the content, the newest stamp in it, whether it was merged from several writes, and
     /// the versions above the base that it contains.
     pub fn read(&self, sight: Sight<'_>) -> (Content, Stamp, bool, Vec<&Version>) {
+        // Nearly always the newest is an overwrite that the read sees.
+        if let Some(newest) = self.versions.last()
+            && newest.write.overwrites()
+            && sight.sees(newest)
+        {
+            let mut content = Content::Absent;
+            content.apply(&newest.write);
+            return (content, newest.stamp, false, vec![newest]);
+        }
         let seen: Vec<&Version> = self.versions.iter().filter(|version| sight.sees(version)).collect();
         let overwritten = seen.iter().rposition(|version| version.write.overwrites());
         let contained = seen[overwritten.unwrap_or(0)..].to_vec();

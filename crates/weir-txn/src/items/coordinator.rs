@@ -143,8 +143,7 @@ impl Coordinator {
     ) {
         let Transaction { reads, ranges, writes } = transaction;
         let session = |shard| self.sessions.get(&shard).copied().unwrap_or(0);
-        let mut machine =
-            Read::begin(self.options.variant, self.options.shards, reads.into(), ranges.into(), session);
+        let mut machine = Read::begin(self.options.variant, self.options.shards, reads, ranges, session);
         machine.looks_once = self.options.bugs.reads_once;
         let read = self.reads.begin(Get { tag, machine, writes, sent_ms: now_ms, earlier_rounds });
         let in_order = self.options.links_keep_order || self.options.bugs.forgets_own_writes;
@@ -282,8 +281,8 @@ impl Coordinator {
             }
             Step::Again => {
                 let Get { tag, machine, writes, earlier_rounds, .. } = self.end_read(read);
-                let (reads, ranges) = (machine.keys.to_vec(), machine.ranges.to_vec());
                 let rounds = earlier_rounds + machine.rounds;
+                let Read { keys: reads, ranges, .. } = machine;
                 self.begin_read(now_ms, tag, Transaction { reads, ranges, writes }, rounds, out);
             }
         }

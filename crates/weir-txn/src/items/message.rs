@@ -39,8 +39,8 @@ impl KeyRange {
 /// What a read wants of one shard.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    pub keys: Arc<[Key]>,
-    pub ranges: Arc<[KeyRange]>,
+    pub keys: Vec<Key>,
+    pub ranges: Vec<KeyRange>,
 }
 
 pub type Writes = Arc<[(Key, Write)]>;
@@ -79,7 +79,7 @@ pub enum Request {
         session: u64,
         wanted: Wanted,
         position: Position,
-        naming: Arc<[Stamp]>,
+        naming: Vec<Stamp>,
     },
 }
 

@@ -287,7 +287,7 @@ impl Partition {
         let floor = self.floor();
         for (key, _) in done.writes.iter() {
             let committed = &self.committed;
-            let chain = self.store.chain_mut(key);
+            let Some(chain) = self.store.present_mut(key) else { continue };
             chain.collect(done.stamp, floor, |stamp| !committed.contains_key(&stamp.txn));
             if let Some(stamp) = chain.is_tombstone() {
                 self.tombstones.push_back((stamp, key.clone()));
@@ -301,7 +301,7 @@ impl Partition {
         if self.bugs.floor_ignores_prepared {
             return self.clock.last();
         }
-        self.undecided.first().map_or(self.clock.last(), |(clock, _)| *clock)
+        self.undecided.first().map_or(self.clock.last() + 1, |(clock, _)| *clock)
     }
 
     fn on_get(&mut self, read: u64, wanted: &Wanted, stamps_only: bool, naming: &[Stamp]) -> Reply {

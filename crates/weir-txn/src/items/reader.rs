@@ -5,9 +5,9 @@
 //! named transactions (S5). There is no third round.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::bytes::{Bytes, Key};
 use super::message::{Answer, KeyRange, Position, Reply, Request, Stamp, Wanted};
@@ -42,8 +42,8 @@ impl ReadSet {
 pub struct Read {
     variant: Variant,
     shards: ShardId,
-    pub keys: Arc<[Key]>,
-    pub ranges: Arc<[KeyRange]>,
+    pub keys: Vec<Key>,
+    pub ranges: Vec<KeyRange>,
     parts: Vec<Part>,
     answers: Vec<Option<Answer>>,
     entries: Vec<BTreeMap<Key, Answer>>,
@@ -60,18 +60,18 @@ struct Part {
     shard: ShardId,
     session: u64,
     /// Which of the read's keys are on the shard.
-    slots: Vec<u32>,
+    slots: SmallVec<[u32; 4]>,
     position: Position,
-    /// What has been sent and not answered, to be sent again if need be.
-    pending: Option<Pending>,
+    /// What has been asked and not answered, to be asked again if need be.
+    asked: Option<Asked>,
 }
 
-#[derive(Clone, Debug)]
-struct Pending {
-    wanted: Wanted,
-    naming: Arc<[Stamp]>,
-    /// Where the answers to `wanted.keys` go; a key of a range has no slot.
-    slots: Vec<Option<u32>>,
+#[derive(Debug)]
+enum Asked {
+    /// All its keys, and all ranges.
+    All { naming: Vec<Stamp> },
+    /// What it lacked; a key of a range has no slot for its answer.
+    Lacking { keys: Vec<Key>, slots: Vec<Option<u32>>, ranges: bool, naming: Vec<Stamp> },
 }
 
 /// What the coordinator is to do.
@@ -89,13 +89,13 @@ impl Read {
     pub fn begin(
         variant: Variant,
         shards: ShardId,
-        keys: Arc<[Key]>,
-        ranges: Arc<[KeyRange]>,
+        keys: Vec<Key>,
+        ranges: Vec<KeyRange>,
         session: impl Fn(ShardId) -> u64,
     ) -> Read {
         let mut parts: Vec<Part> = Vec::new();
         let part =
-            |shard| Part { shard, session: session(shard), slots: Vec::new(), position: 0, pending: None };
+            |shard| Part { shard, session: session(shard), slots: SmallVec::new(), position: 0, asked: None };
         if !ranges.is_empty() {
             parts.extend((0..shards).map(part));
         }
@@ -128,31 +128,32 @@ impl Read {
         naming: impl Fn(ShardId) -> Vec<Stamp>,
         out: &mut Vec<(ShardId, Request)>,
     ) {
-        for at in 0..self.parts.len() {
-            let wanted = self.all_of(at);
-            let slots = self.parts[at].slots.iter().map(|slot| Some(*slot)).collect();
-            let naming: Arc<[Stamp]> = naming(self.parts[at].shard).into();
-            self.parts[at].pending = Some(Pending { wanted, naming, slots });
+        for part in &mut self.parts {
+            part.asked = Some(Asked::All { naming: naming(part.shard) });
         }
         self.rounds = 1;
         self.waiting = self.parts.len();
         self.send_pending(read, out);
     }
 
-    fn all_of(&self, at: usize) -> Wanted {
-        let slots = &self.parts[at].slots;
-        let keys = slots.iter().map(|slot| self.keys[*slot as usize].clone()).collect();
-        Wanted { keys, ranges: self.ranges.clone() }
-    }
-
     /// Sends (again) what is not answered.
     pub fn send_pending(&self, read: u64, out: &mut Vec<(ShardId, Request)>) {
         for part in &self.parts {
-            let Some(Pending { wanted, naming, .. }) = part.pending.clone() else { continue };
+            let Some(asked) = &part.asked else { continue };
+            let (wanted, naming) = match asked {
+                Asked::All { naming } => {
+                    let keys = part.slots.iter().map(|slot| self.keys[*slot as usize].clone());
+                    (Wanted { keys: keys.collect(), ranges: self.ranges.clone() }, naming.clone())
+                }
+                Asked::Lacking { keys, ranges, naming, .. } => {
+                    let ranges = if *ranges { self.ranges.clone() } else { Vec::new() };
+                    (Wanted { keys: keys.clone(), ranges }, naming.clone())
+                }
+            };
             let session = part.session;
             let request = if self.rounds == 1 {
                 let stamps_only = self.variant == Variant::Small && !self.looks_once;
-                Request::Get { read, session, wanted, stamps_only, naming: naming.to_vec() }
+                Request::Get { read, session, wanted, stamps_only, naming }
             } else {
                 Request::GetAt { read, session, wanted, position: part.position, naming }
             };
@@ -167,12 +168,21 @@ impl Read {
             return Step::Wait;
         }
         let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard) else { return Step::Wait };
-        let Some(pending) = part.pending.take() else { return Step::Wait };
+        let Some(asked) = part.asked.take() else { return Step::Wait };
         part.position = position;
-        for ((key, slot), answer) in pending.wanted.keys.iter().zip(pending.slots).zip(answers) {
-            match slot {
-                Some(slot) => self.answers[slot as usize] = Some(answer),
-                None => self.enter(key, answer),
+        match asked {
+            Asked::All { .. } => {
+                for (slot, answer) in part.slots.iter().zip(answers) {
+                    self.answers[*slot as usize] = Some(answer);
+                }
+            }
+            Asked::Lacking { keys, slots, .. } => {
+                for ((key, slot), answer) in keys.iter().zip(slots).zip(answers) {
+                    match slot {
+                        Some(slot) => self.answers[slot as usize] = Some(answer),
+                        None => self.enter(key, answer),
+                    }
+                }
             }
         }
         for (entries, answered) in self.entries.iter_mut().zip(ranges) {
@@ -223,26 +233,24 @@ impl Read {
             stamps.extend(answer.unsettled.iter().map(|unsettled| unsettled.stamp));
         }
         stamps.remove(&Stamp::NONE);
-        let naming: Arc<[Stamp]> = stamps.into_iter().collect();
-        for at in 0..self.parts.len() {
-            let wanted = self.all_of(at);
-            let slots = self.parts[at].slots.iter().map(|slot| Some(*slot)).collect();
-            self.parts[at].pending = Some(Pending { wanted, naming: naming.clone(), slots });
+        let naming: Vec<Stamp> = stamps.into_iter().collect();
+        for part in &mut self.parts {
+            part.asked = Some(Asked::All { naming: naming.clone() });
         }
         self.entries.iter_mut().for_each(BTreeMap::clear);
         self.waiting = self.parts.len();
     }
 
     fn ask_for_what_is_named(&mut self) {
+        if self.all_answers().all(|(_, answer)| answer.unsettled.is_empty()) {
+            return;
+        }
         // Each transaction once, with its metadata.
         let mut named: BTreeMap<Stamp, Metadata> = BTreeMap::new();
         for (_, answer) in self.all_answers() {
             for unsettled in &answer.unsettled {
                 named.entry(unsettled.stamp).or_insert_with(|| unsettled.metadata.clone());
             }
-        }
-        if named.is_empty() {
-            return;
         }
         let mut lacking: FxHashMap<ShardId, Lack> = FxHashMap::default();
         for (stamp, metadata) in &named {
@@ -253,7 +261,6 @@ impl Read {
         }
         for part in &mut self.parts {
             let Some(lack) = lacking.remove(&part.shard) else { continue };
-            let ranges = if lack.ranges { self.ranges.clone() } else { Arc::new([]) };
             let mut keys = Vec::with_capacity(lack.slots.len() + lack.keys.len());
             let mut slots = Vec::with_capacity(keys.capacity());
             for slot in lack.slots {
@@ -264,8 +271,8 @@ impl Read {
                 keys.push(key);
                 slots.push(None);
             }
-            let wanted = Wanted { keys: keys.into(), ranges };
-            part.pending = Some(Pending { wanted, naming: lack.stamps.into_iter().collect(), slots });
+            let naming = lack.stamps.into_iter().collect();
+            part.asked = Some(Asked::Lacking { keys, slots, ranges: lack.ranges, naming });
             self.waiting += 1;
         }
     }

@@ -22,12 +22,17 @@ impl Store {
         self.items.get(key)
     }
 
+    /// The item, made if it is new.
     pub fn chain_mut(&mut self, key: &Key) -> &mut Chain {
-        if !self.items.contains_key(key) {
-            self.order.insert(key.clone());
-            self.items.insert(key.clone(), Chain::default());
-        }
-        self.items.get_mut(key).expect("it is there now")
+        let order = &mut self.order;
+        self.items.entry(key.clone()).or_insert_with(|| {
+            order.insert(key.clone());
+            Chain::default()
+        })
+    }
+
+    pub fn present_mut(&mut self, key: &Key) -> Option<&mut Chain> {
+        self.items.get_mut(key)
     }
 
     pub fn range(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &Chain)> {
