@@ -25,6 +25,7 @@ const LATENCY_NANOSECONDS_MAX: u64 = 3_600_000_000_000;
 
 /// What all client threads look at.
 pub struct Shared {
+    pub begun: Instant,
     pub stop: AtomicBool,
     pub calls_left: AtomicU64,
     pub answered: AtomicU64,
@@ -67,7 +68,6 @@ pub struct ClientThread {
     until_audit: u64,
     /// What the audit under way is of.
     audit: Option<(usize, Vec<Value>)>,
-    begun: Instant,
     /// Answers of the turn under way; kept for its allocation.
     finished: Vec<(u64, Event)>,
     /// The system's clock, read once a batch.
@@ -129,7 +129,6 @@ impl ClientThread {
         audits: Arc<Audits>,
         shared: Arc<Shared>,
         clients: std::ops::Range<u32>,
-        begun: Instant,
     ) -> ClientThread {
         let protocol: Protocol = options.protocol;
         let procedures = program.procedures.len();
@@ -144,7 +143,7 @@ impl ClientThread {
             generators: clients
                 .map(|client| {
                     let generator = CallGenerator::new(workload, options.seed, u64::from(client));
-                    Client { generator, procedure: 0, begun, busy: false }
+                    Client { generator, procedure: 0, begun: shared.begun, busy: false }
                 })
                 .collect(),
             audits,
@@ -159,7 +158,6 @@ impl ClientThread {
             procedures,
             until_audit: 0,
             audit: None,
-            begun,
             finished: Vec::new(),
             now_ms: 0,
             too_large: BTreeSet::new(),
@@ -204,7 +202,7 @@ impl ClientThread {
                 let client = tag as usize;
                 let (procedure, begun) = (self.generators[client].procedure, self.generators[client].begun);
                 let procedures = self.procedures;
-                let second = now.duration_since(self.begun).as_secs() as usize;
+                let second = now.duration_since(self.shared.begun).as_secs() as usize;
                 if self.tally.seconds.len() <= second {
                     self.tally.seconds.resize_with(second + 1, || (vec![0; procedures], 0));
                 }

@@ -209,7 +209,9 @@ impl Loaded {
         listener: &mut Listener<'_>,
     ) -> Result<RunReport, RunError> {
         let options = self.options.clone();
+        let begin = Instant::now();
         let shared = Arc::new(Shared {
+            begun: begin,
             stop: AtomicBool::new(false),
             calls_left: AtomicU64::new(match options.limit {
                 Limit::Seconds(_) => u64::MAX,
@@ -222,11 +224,10 @@ impl Loaded {
             keys: std::mem::take(&mut self.audit_keys),
             every: options.audit_every,
         });
-        let begin = Instant::now();
         let clients = (0..CLIENT_THREADS).map(|id| {
             let clients = clients_of(id, options.clients);
             let (audits, shared) = (audits.clone(), shared.clone());
-            ClientThread::new(id as u16, &self.program, &options, workload, audits, shared, clients, begin)
+            ClientThread::new(id as u16, &self.program, &options, workload, audits, shared, clients)
         });
         let cluster = Cluster::start(std::mem::take(&mut self.nodes), clients.collect());
         watch(&options, &shared, begin, listener, || cluster.is_finished());

@@ -79,9 +79,10 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
     let variants = variants(arguments);
     // Before the first run, not after minutes.
     for variant in &variants {
-        match arguments.workload.as_str() {
-            "ycsb" => drop(ycsb(arguments, variant)?),
-            _ => drop(run::protocol(&variant.protocol)?),
+        if arguments.workload == "ycsb" {
+            ycsb(arguments, variant)?;
+        } else {
+            run::protocol(&variant.protocol)?;
         }
     }
     let mut runs = Vec::new();
