@@ -43,6 +43,7 @@ impl Protocol {
                     variant,
                     shards: workload.shards,
                     links_keep_order: true,
+                    one_phase: false,
                     bugs: Default::default(),
                 };
                 let coordinators = (0..COORDINATORS).map(|id| Coordinator::new(id, 0, options)).collect();

@@ -100,6 +100,7 @@ pub fn run(setup: &Setup) -> Report {
         variant: setup.variant,
         shards,
         links_keep_order: faults.links_keep_order,
+        one_phase: setup.seed % 2 == 1,
         bugs: setup.client_bugs,
     };
     let coordinators = chance.between(2, 4) as u16;
