@@ -19,7 +19,12 @@ pub struct World<'a> {
     inserted: BTreeMap<TableId, BTreeSet<usize>>,
     deleted: BTreeMap<TableId, BTreeSet<usize>>,
     by_table: BTreeMap<TableId, Vec<(usize, &'a Write)>>,
+    /// By column, the different ways in which inserts make a generated value for it.
+    ways: BTreeMap<(TableId, ColumnIndex), BTreeSet<Way>>,
 }
+
+/// The sequence of a generated value, where it is known, and what is written around it.
+type Way = (Option<SequenceId>, String);
 
 /// A row that a transaction takes: it deletes it, or has it FOR UPDATE.
 #[derive(Clone, Debug)]
@@ -68,6 +73,7 @@ impl<'a> World<'a> {
             inserted: BTreeMap::new(),
             deleted: BTreeMap::new(),
             by_table: BTreeMap::new(),
+            ways: BTreeMap::new(),
         };
         for (procedure, effects) in effects.iter().enumerate() {
             for write in &effects.writes {
@@ -86,6 +92,7 @@ impl<'a> World<'a> {
                 }
             }
         }
+        world.ways = world.ways_to_generate();
         world.claims = effects.iter().map(|effects| claims_of(app, effects)).collect();
         world
     }
@@ -260,16 +267,28 @@ impl<'a> World<'a> {
     /// sequences, may lead to one value.
     fn is_generated(&self, procedure: usize, table: TableId, column: ColumnIndex, term: TermId) -> bool {
         let Some(made) = self.generated(procedure, term) else { return false };
-        self.writes_of(table).all(|(other, write)| {
-            let Operation::Insert { values, .. } = &write.operation else { return true };
-            let Some(way) = self.generated(other, values[column]) else { return true };
-            way.1 == made.1 && way.0.zip(made.0).is_none_or(|(one, another)| one == another)
-        })
+        let mut ways = self.ways.get(&(table, column)).into_iter().flatten();
+        ways.all(|way| way.1 == made.1 && way.0.zip(made.0).is_none_or(|(one, another)| one == another))
+    }
+
+    fn ways_to_generate(&self) -> BTreeMap<(TableId, ColumnIndex), BTreeSet<Way>> {
+        let mut ways: BTreeMap<_, BTreeSet<Way>> = BTreeMap::new();
+        for (table, writes) in &self.by_table {
+            for (procedure, write) in writes {
+                let Operation::Insert { values, .. } = &write.operation else { continue };
+                for (column, term) in values.iter().enumerate() {
+                    if let Some(way) = self.generated(*procedure, *term) {
+                        ways.entry((*table, column)).or_default().insert(way);
+                    }
+                }
+            }
+        }
+        ways
     }
 
     /// The sequence of a generated value, and what is written around it: different numbers are different texts, and
     /// stay so with the same words before and after them.
-    fn generated(&self, procedure: usize, term: TermId) -> Option<(Option<SequenceId>, String)> {
+    fn generated(&self, procedure: usize, term: TermId) -> Option<Way> {
         let effects = &self.effects[procedure];
         match effects.terms.get(term) {
             Term::Generated(site) => Some((effects.generated.get(site).copied().flatten(), String::new())),
