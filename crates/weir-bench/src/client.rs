@@ -1,8 +1,7 @@
-//! One thread of clients: closed loops over one coordinator.
+//! Clients of one coordinator: closed loops of calls, and audits between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
@@ -17,19 +16,9 @@ use weir_txn::node::Node;
 use weir_txn::ramp::{Begin, Call, Coordinator, Event, Protocol, Request};
 use weir_types::{SqlError, Value};
 
+use crate::pace::{Pace, latencies, note_latency};
 use crate::run::RunOptions;
 use crate::workload::{CallGenerator, Workload};
-
-/// An hour: no call waits longer.
-const LATENCY_NANOSECONDS_MAX: u64 = 3_600_000_000_000;
-
-/// What all client threads look at.
-pub struct Shared {
-    pub begun: Instant,
-    pub stop: AtomicBool,
-    pub calls_left: AtomicU64,
-    pub answered: AtomicU64,
-}
 
 /// Assertions that are checked for single rows while the workload runs.
 pub struct Audits {
@@ -39,7 +28,7 @@ pub struct Audits {
     pub every: Option<u64>,
 }
 
-/// What one thread saw.
+/// What the clients of one coordinator saw.
 pub struct Tally {
     pub by_procedure: Vec<ProcedureTally>,
     /// By second of the run: committed calls by procedure, and aborted ones.
@@ -56,11 +45,11 @@ pub struct ProcedureTally {
     pub latency: Histogram<u64>,
 }
 
-pub struct ClientThread {
+pub struct Callers {
     coordinator: Coordinator,
     generators: Vec<Client>,
     audits: Arc<Audits>,
-    shared: Arc<Shared>,
+    pace: Arc<Pace>,
     chance: Xoshiro256PlusPlus,
     tally: Tally,
     procedures: usize,
@@ -93,7 +82,7 @@ const AUDIT_ROWS_PER_CALL: u64 = 4;
 /// The tag of reads; calls have their client's number.
 const AUDIT: u64 = u64::MAX;
 
-impl Clients<Node> for ClientThread {
+impl Clients<Node> for Callers {
     type Coordinator = Coordinator;
 
     fn coordinator(&mut self) -> &mut Coordinator {
@@ -120,34 +109,33 @@ impl Clients<Node> for ClientThread {
     }
 }
 
-impl ClientThread {
+impl Callers {
     pub fn new(
         id: u16,
         program: &Arc<Program>,
         options: &RunOptions,
         workload: &Arc<Workload>,
         audits: Arc<Audits>,
-        shared: Arc<Shared>,
-        clients: std::ops::Range<u32>,
-    ) -> ClientThread {
+        pace: Arc<Pace>,
+        clients: std::ops::Range<u64>,
+    ) -> Callers {
         let protocol: Protocol = options.protocol;
         let procedures = program.procedures.len();
         let tally = || ProcedureTally {
             committed: 0,
             aborted: BTreeMap::new(),
-            // A histogram that grows by itself would clamp what `saturating_record` gives it.
-            latency: Histogram::new_with_bounds(1, LATENCY_NANOSECONDS_MAX, 3).expect("three digits"),
+            latency: latencies(),
         };
-        ClientThread {
+        Callers {
             coordinator: Coordinator::new(id, program.clone(), protocol),
             generators: clients
                 .map(|client| {
-                    let generator = CallGenerator::new(workload, options.seed, u64::from(client));
-                    Client { generator, procedure: 0, begun: shared.begun, busy: false }
+                    let generator = CallGenerator::new(workload, options.seed, client);
+                    Client { generator, procedure: 0, begun: pace.begun, busy: false }
                 })
                 .collect(),
             audits,
-            shared,
+            pace,
             chance: Xoshiro256PlusPlus::seed_from_u64(options.seed ^ (u64::from(id) << 32)),
             tally: Tally {
                 by_procedure: (0..procedures).map(|_| tally()).collect(),
@@ -170,12 +158,9 @@ impl ClientThread {
     }
 
     fn begin_call(&mut self, client: usize, now: Instant, orders: &mut Orders<Request, Event>) {
-        let left = |left: u64| left.checked_sub(1);
-        let stop = self.shared.stop.load(Ordering::Relaxed)
-            || self.shared.calls_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_err();
         let one = &mut self.generators[client];
-        one.busy = !stop;
-        if stop {
+        one.busy = self.pace.may_begin();
+        if !one.busy {
             return;
         }
         match one.generator.next_call() {
@@ -202,16 +187,15 @@ impl ClientThread {
                 let client = tag as usize;
                 let (procedure, begun) = (self.generators[client].procedure, self.generators[client].begun);
                 let procedures = self.procedures;
-                let second = now.duration_since(self.shared.begun).as_secs() as usize;
+                let second = now.duration_since(self.pace.begun).as_secs() as usize;
                 if self.tally.seconds.len() <= second {
                     self.tally.seconds.resize_with(second + 1, || (vec![0; procedures], 0));
                 }
                 match result {
                     Ok(_) => {
-                        let latency = now.duration_since(begun).as_nanos() as u64;
                         let tally = &mut self.tally.by_procedure[procedure];
                         tally.committed += 1;
-                        let _ = tally.latency.record(latency.max(1));
+                        note_latency(&mut tally.latency, begun, now);
                         self.tally.seconds[second].0[procedure] += 1;
                     }
                     Err(error) => {
@@ -219,7 +203,7 @@ impl ClientThread {
                         self.note_abort(procedure, &error);
                     }
                 }
-                self.shared.answered.fetch_add(1, Ordering::Relaxed);
+                self.pace.note_answered(1);
                 self.begin_call(client, now, orders);
                 self.maybe_audit(orders);
             }

@@ -6,6 +6,7 @@
 
 mod check;
 mod client;
+pub mod pace;
 pub mod postgres;
 pub mod run;
 mod tally;

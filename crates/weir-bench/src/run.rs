@@ -1,12 +1,11 @@
 //! The main job: load an application on an embedded cluster, run its workload, check every invariant.
 //!
-//! Knows threads and the clock; knows no application. Clients are closed loops: each has one call under
-//! way. A few threads carry all of them, so that messages travel in batches.
+//! Knows no application. Clients are closed loops: each has one call under way. A few coordinators carry all
+//! of them, so that messages travel in batches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use weir_analysis::Analysis;
 use weir_server::embedded::Cluster;
@@ -23,7 +22,8 @@ use weir_txn::storage::view::WholeView;
 use weir_types::{SqlError, Value};
 
 use crate::check::Invariants;
-use crate::client::{Audits, ClientThread, Shared, Tally};
+use crate::client::{Audits, Callers, Tally};
+use crate::pace::{COORDINATORS, Limit, Pace, share};
 use crate::tally;
 use crate::workload::Workload;
 
@@ -41,12 +41,6 @@ pub struct RunOptions {
     pub bugs: PlantedBugs,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub enum Limit {
-    Seconds(f64),
-    Transactions(u64),
-}
-
 #[derive(Debug)]
 pub enum RunError {
     /// A statement that the executor cannot run, with its place.
@@ -62,9 +56,6 @@ impl From<CompileError> for RunError {
         RunError::Compile(error)
     }
 }
-
-/// Threads that carry the clients: enough to keep the shards busy, few enough to batch.
-const CLIENT_THREADS: usize = 2;
 
 /// How many keys of a table the audits choose from.
 const AUDIT_KEYS_MAX: usize = 4096;
@@ -91,9 +82,8 @@ pub fn load(
 ) -> Result<Loaded, RunError> {
     let program = Arc::new(Program::compile(application, &analysis.plan, options.shards)?);
     let invariants = Invariants::compile(application, analysis, &program)?;
-    let coordinators = 0..CLIENT_THREADS as u16;
     let mut nodes: Vec<Node> = (0..options.shards)
-        .map(|shard| Node::new(shard, program.clone(), coordinators.clone(), options.bugs))
+        .map(|shard| Node::new(shard, program.clone(), 0..COORDINATORS, options.bugs))
         .collect();
     let begin = Instant::now();
     let audited = invariants.audited();
@@ -209,32 +199,23 @@ impl Loaded {
         listener: &mut Listener<'_>,
     ) -> Result<RunReport, RunError> {
         let options = self.options.clone();
-        let begin = Instant::now();
-        let shared = Arc::new(Shared {
-            begun: begin,
-            stop: AtomicBool::new(false),
-            calls_left: AtomicU64::new(match options.limit {
-                Limit::Seconds(_) => u64::MAX,
-                Limit::Transactions(calls) => calls,
-            }),
-            answered: AtomicU64::new(0),
-        });
+        let pace = Arc::new(Pace::new(options.limit));
         let audits = Arc::new(Audits {
             assertions: self.invariants.take_audits(),
             keys: std::mem::take(&mut self.audit_keys),
             every: options.audit_every,
         });
-        let clients = (0..CLIENT_THREADS).map(|id| {
-            let clients = clients_of(id, options.clients);
-            let (audits, shared) = (audits.clone(), shared.clone());
-            ClientThread::new(id as u16, &self.program, &options, workload, audits, shared, clients)
+        let clients = (0..COORDINATORS).map(|id| {
+            let clients = share(u64::from(options.clients), id);
+            let (audits, pace) = (audits.clone(), pace.clone());
+            Callers::new(id, &self.program, &options, workload, audits, pace, clients)
         });
         let cluster = Cluster::start(std::mem::take(&mut self.nodes), clients.collect());
-        watch(&options, &shared, begin, listener, || cluster.is_finished());
+        pace.watch(listener, || cluster.is_finished());
         let (nodes, clients) = cluster.join();
-        let seconds = begin.elapsed().as_secs_f64();
+        let seconds = pace.begun.elapsed().as_secs_f64();
         self.nodes = nodes;
-        let tallies: Vec<Tally> = clients.into_iter().map(ClientThread::into_tally).collect();
+        let tallies: Vec<Tally> = clients.into_iter().map(Callers::into_tally).collect();
         let invariants = self.check(listener)?;
         let mut report = tally::report(&self.program, tallies, seconds);
         report.invariants = self.invariants.with_audits(invariants, std::mem::take(&mut report.invariants));
@@ -284,49 +265,6 @@ impl Loaded {
 
 fn setting(value: &str) -> serde_json::Value {
     serde_json::from_str(value).unwrap_or_else(|_| serde_json::Value::String(value.to_string()))
-}
-
-fn clients_of(thread: usize, clients: u32) -> std::ops::Range<u32> {
-    let thread = thread as u32;
-    let each = |upto: u32| (u64::from(clients) * u64::from(upto) / CLIENT_THREADS as u64) as u32;
-    each(thread)..each(thread + 1)
-}
-
-/// Stops the run at its limit and tells how it goes meanwhile.
-fn watch(
-    options: &RunOptions,
-    shared: &Shared,
-    begin: Instant,
-    listener: &mut Listener<'_>,
-    finished: impl Fn() -> bool,
-) {
-    let steps = match options.limit {
-        Limit::Seconds(seconds) => (seconds * 10.0).ceil() as u64,
-        Limit::Transactions(calls) => calls,
-    };
-    listener(Progress::Phase { name: "running", steps });
-    while !finished() {
-        let elapsed = begin.elapsed().as_secs_f64();
-        let answered = shared.answered.load(Ordering::Relaxed);
-        let done = match options.limit {
-            Limit::Seconds(seconds) => {
-                if elapsed >= seconds {
-                    shared.stop.store(true, Ordering::Relaxed);
-                }
-                (elapsed * 10.0) as u64
-            }
-            Limit::Transactions(_) => answered,
-        };
-        listener(Progress::Steps {
-            done: done.min(steps),
-            note: &format!("{:.0} calls/s", answered as f64 / elapsed.max(0.001)),
-        });
-        let left = match options.limit {
-            Limit::Seconds(seconds) => (seconds - elapsed).clamp(0.001, 0.1),
-            Limit::Transactions(_) => 0.02,
-        };
-        std::thread::sleep(Duration::from_secs_f64(left));
-    }
 }
 
 /// The process's resident set, where the system tells it.

@@ -1,25 +1,25 @@
-//! From what the client threads saw to the report of the run.
+//! From what the clients saw to the report of the run.
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use weir_server::report::{InvariantReport, Latency, RunReport, Second, Setup, TransactionReport};
 use weir_txn::exec::program::Program;
 
 use crate::client::Tally;
+use crate::pace::latencies;
 
 /// Invariants hold only what concurrent readers saw; the caller adds the check at rest.
 pub fn report(program: &Program, tallies: Vec<Tally>, seconds: f64) -> RunReport {
     let mut by_transaction = BTreeMap::new();
     let mut aborted: BTreeMap<String, u64> = BTreeMap::new();
-    let mut all = Histogram::new(3).expect("three digits");
+    let mut all = latencies();
     let mut committed = 0;
     for (index, procedure) in program.procedures.iter().enumerate() {
-        let mut latency = Histogram::new(3).expect("three digits");
+        let mut latency = latencies();
         let mut report = TransactionReport::default();
         for tally in tallies.iter().map(|tally| &tally.by_procedure[index]) {
             report.committed += tally.committed;
-            latency.add(&tally.latency).expect("the same digits");
+            latency.add(&tally.latency).expect("the same bounds");
             for (reason, count) in &tally.aborted {
                 *report.abort_reasons.entry(reason.clone()).or_default() += count;
                 *aborted.entry(reason.clone()).or_default() += count;
@@ -29,7 +29,7 @@ pub fn report(program: &Program, tallies: Vec<Tally>, seconds: f64) -> RunReport
         report.throughput = report.committed as f64 / seconds;
         report.latency_us = Latency::from_nanoseconds(&latency);
         committed += report.committed;
-        all.add(&latency).expect("the same digits");
+        all.add(&latency).expect("the same bounds");
         if report.committed + report.aborted > 0 {
             by_transaction.insert(procedure.name.clone(), report);
         }

@@ -1,6 +1,6 @@
 //! Every protocol over items runs YCSB on real threads to its end, in the rounds that Table 1 of ramp.txt says.
 
-use weir_bench::run::Limit;
+use weir_bench::pace::Limit;
 use weir_bench::ycsb::{Keys, Protocol, Ycsb};
 
 fn small() -> Ycsb {

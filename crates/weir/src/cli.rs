@@ -147,7 +147,7 @@ pub struct RunArguments {
 
 #[derive(Clone, Debug, Args)]
 pub struct ClusterArguments {
-    /// Shards, one thread each
+    /// Shards; they and their clients share at most as many threads as there are cores
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub shards: u16,
     /// Calls in flight at once; default: enough to keep the shards busy

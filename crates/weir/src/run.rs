@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use weir_bench::Workload;
-use weir_bench::run::{Limit, RunError, RunOptions, load};
+use weir_bench::pace::Limit;
+use weir_bench::run::{RunError, RunOptions, load};
 use weir_server::report::{InvariantReport, RunReport};
 use weir_sql::Diagnostic;
 use weir_txn::node::PlantedBugs;

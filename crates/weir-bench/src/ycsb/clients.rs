@@ -1,7 +1,6 @@
-//! The clients of one thread: those that load the items, and closed loops.
+//! The clients of one coordinator: those that load the items, and closed loops.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
@@ -12,12 +11,37 @@ use weir_txn::items::{Done, Transaction};
 use weir_txn::machine::{Coordinator, Orders, Shard};
 
 use super::generator::Generator;
-use super::latency_histogram;
+use crate::pace::{Pace, latencies, note_latency};
 
 /// Loads so many items in one transaction.
 const LOADED_AT_ONCE: u64 = 64;
 /// So many such transactions at once.
 const LOADS_UNDER_WAY: u64 = 8;
+
+/// A coordinator of transactions over items, for shards of this kind.
+pub trait OverItems<S: Shard>:
+    Coordinator<
+        Request = S::Request,
+        Reply = S::Reply,
+        Progress = S::Progress,
+        Transaction = Transaction,
+        Done = Done,
+    >
+{
+}
+
+impl<S, C> OverItems<S> for C
+where
+    S: Shard,
+    C: Coordinator<
+            Request = S::Request,
+            Reply = S::Reply,
+            Progress = S::Progress,
+            Transaction = Transaction,
+            Done = Done,
+        >,
+{
+}
 
 pub struct Loader<C> {
     coordinator: C,
@@ -38,13 +62,7 @@ impl<C> Loader<C> {
 impl<S, C> Clients<S> for Loader<C>
 where
     S: Shard,
-    C: Coordinator<
-            Request = S::Request,
-            Reply = S::Reply,
-            Progress = S::Progress,
-            Transaction = Transaction,
-            Done = Done,
-        >,
+    C: OverItems<S>,
 {
     type Coordinator = C;
 
@@ -76,14 +94,7 @@ impl<C: Coordinator<Transaction = Transaction, Done = Done>> Loader<C> {
     }
 }
 
-/// When the loops end.
-pub struct Stop {
-    pub now: AtomicBool,
-    /// Transactions that may still begin.
-    pub left: AtomicU64,
-}
-
-/// What the clients of a thread saw.
+/// What clients saw.
 pub struct Tally {
     pub reads: u64,
     pub writes: u64,
@@ -102,7 +113,7 @@ impl Default for Tally {
             aborted: 0,
             read_rounds: 0,
             write_rounds: 0,
-            latency: latency_histogram(),
+            latency: latencies(),
         }
     }
 }
@@ -121,7 +132,7 @@ impl Tally {
 pub struct ClosedLoops<C> {
     coordinator: C,
     generator: Arc<Generator>,
-    stop: Arc<Stop>,
+    pace: Arc<Pace>,
     chance: Xoshiro256PlusPlus,
     /// By client, when its transaction began.
     begun: Vec<Instant>,
@@ -133,14 +144,14 @@ impl<C> ClosedLoops<C> {
     pub fn new(
         coordinator: C,
         generator: Arc<Generator>,
-        stop: Arc<Stop>,
+        pace: Arc<Pace>,
         seed: u64,
-        clients: u32,
+        clients: u64,
     ) -> ClosedLoops<C> {
         ClosedLoops {
             coordinator,
             generator,
-            stop,
+            pace,
             chance: Xoshiro256PlusPlus::seed_from_u64(seed),
             begun: vec![Instant::now(); clients as usize],
             finished: Vec::new(),
@@ -163,17 +174,13 @@ impl<C> ClosedLoops<C> {
         }
         self.tally.read_rounds += u64::from(rounds.0);
         self.tally.write_rounds += u64::from(rounds.1);
-        let latency = now.duration_since(self.begun[client as usize]).as_nanos() as u64;
-        self.tally.latency.saturating_record(latency.max(1));
+        note_latency(&mut self.tally.latency, self.begun[client as usize], now);
     }
 }
 
 impl<C: Coordinator<Transaction = Transaction, Done = Done>> ClosedLoops<C> {
     fn begin_one(&mut self, now: Instant, now_ms: u64, client: u64, orders: &mut Orders<C::Request, Done>) {
-        let one_less = |left: u64| left.checked_sub(1);
-        if self.stop.now.load(Ordering::Relaxed)
-            || self.stop.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err()
-        {
+        if !self.pace.may_begin() {
             return;
         }
         self.begun[client as usize] = now;
@@ -185,13 +192,7 @@ impl<C: Coordinator<Transaction = Transaction, Done = Done>> ClosedLoops<C> {
 impl<S, C> Clients<S> for ClosedLoops<C>
 where
     S: Shard,
-    C: Coordinator<
-            Request = S::Request,
-            Reply = S::Reply,
-            Progress = S::Progress,
-            Transaction = Transaction,
-            Done = Done,
-        >,
+    C: OverItems<S>,
 {
     type Coordinator = C;
 
@@ -210,6 +211,7 @@ where
         let (now, now_ms) = (Instant::now(), now_ms());
         let mut finished = std::mem::take(&mut self.finished);
         std::mem::swap(&mut orders.done, &mut finished);
+        self.pace.note_answered(finished.len() as u64);
         for (client, done) in finished.drain(..) {
             self.note(now, client, &done);
             self.begin_one(now, now_ms, client, orders);

@@ -9,16 +9,14 @@ mod generator;
 mod protocol;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use weir_server::embedded::Cluster;
+use weir_server::progress;
 use weir_server::report::Latency;
-use weir_txn::items::{Done, Transaction};
-use weir_txn::machine::{Coordinator, Shard};
+use weir_txn::machine::Shard;
 
-use clients::{ClosedLoops, Loader, Stop};
+use crate::pace::{Limit, Pace, share};
+use clients::{ClosedLoops, Loader, OverItems};
 use generator::Generator;
 pub use protocol::Protocol;
 
@@ -43,7 +41,7 @@ pub struct Ycsb {
     pub shards: u16,
     /// Transactions under way at once.
     pub clients: u32,
-    pub limit: crate::run::Limit,
+    pub limit: Limit,
     pub seed: u64,
 }
 
@@ -57,7 +55,7 @@ impl Default for Ycsb {
             value_bytes: 1,
             shards: 5,
             clients: 256,
-            limit: crate::run::Limit::Seconds(10.0),
+            limit: Limit::Seconds(10.0),
             seed: 1,
         }
     }
@@ -133,45 +131,27 @@ impl Ycsb {
     fn run_on<S, C>(&self, shards: Vec<S>, coordinators: Vec<C>) -> (Outcome, Vec<S>)
     where
         S: Shard,
-        C: Coordinator<
-                Request = S::Request,
-                Reply = S::Reply,
-                Progress = S::Progress,
-                Transaction = Transaction,
-                Done = Done,
-            >,
+        C: OverItems<S>,
     {
         let generator = Arc::new(Generator::new(self));
-        let threads = coordinators.len() as u64;
-        let loaders = coordinators.into_iter().enumerate().map(|(at, coordinator)| {
-            let share = |at: u64| self.items * at / threads;
-            Loader::new(coordinator, generator.clone(), share(at as u64)..share(at as u64 + 1))
-        });
-        let (shards, loaders) = Cluster::start(shards, loaders.collect()).join();
-        let stop = Arc::new(Stop {
-            now: AtomicBool::new(false),
-            left: AtomicU64::new(match self.limit {
-                crate::run::Limit::Seconds(_) => u64::MAX,
-                crate::run::Limit::Transactions(transactions) => transactions,
-            }),
-        });
-        let begun = Instant::now();
-        let loops = loaders.into_iter().enumerate().map(|(at, loader)| {
-            let at = at as u64;
-            let share = |at: u64| (u64::from(self.clients) * at / threads) as u32;
-            let (seed, clients) = (self.seed.wrapping_mul(1_000_003) ^ at, share(at + 1) - share(at));
-            ClosedLoops::new(loader.into_coordinator(), generator.clone(), stop.clone(), seed, clients)
-        });
-        let cluster = Cluster::start(shards, loops.collect());
-        while !cluster.is_finished() {
-            if let crate::run::Limit::Seconds(seconds) = self.limit
-                && begun.elapsed().as_secs_f64() >= seconds
-            {
-                stop.now.store(true, Ordering::Relaxed);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let seconds = begun.elapsed().as_secs_f64();
+        let loader = |coordinator: C| {
+            let items = share(self.items, coordinator.id());
+            Loader::new(coordinator, generator.clone(), items)
+        };
+        let loaders = coordinators.into_iter().map(loader).collect();
+        let (shards, loaders) = Cluster::start(shards, loaders).join();
+        let pace = Arc::new(Pace::new(self.limit));
+        let closed_loops = |loader: Loader<C>| {
+            let coordinator = loader.into_coordinator();
+            let id = coordinator.id();
+            let clients = share(u64::from(self.clients), id);
+            let seed = self.seed.wrapping_mul(1_000_003) ^ u64::from(id);
+            let clients = clients.end - clients.start;
+            ClosedLoops::new(coordinator, generator.clone(), pace.clone(), seed, clients)
+        };
+        let cluster = Cluster::start(shards, loaders.into_iter().map(closed_loops).collect());
+        pace.watch(&mut progress::silent, || cluster.is_finished());
+        let seconds = pace.begun.elapsed().as_secs_f64();
         let (shards, loops) = cluster.join();
         let mut tally = clients::Tally::default();
         loops.into_iter().for_each(|one| tally.add(one.into_tally()));
@@ -215,9 +195,4 @@ impl Outcome {
             metadata_bytes_per_read: 0.0,
         }
     }
-}
-
-/// An hour: no transaction waits longer.
-fn latency_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("three digits")
 }

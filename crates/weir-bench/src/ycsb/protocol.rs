@@ -5,9 +5,7 @@ use weir_txn::items::{Coordinator, Done, Options, Partition, Transaction, Varian
 use weir_txn::machine;
 
 use super::{Outcome, Ycsb};
-
-/// Threads of clients, each with a coordinator.
-const COORDINATORS: u16 = 2;
+use crate::pace::COORDINATORS;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Protocol {
