@@ -121,11 +121,7 @@ impl Callers {
     ) -> Callers {
         let protocol: Protocol = options.protocol;
         let procedures = program.procedures.len();
-        let tally = || ProcedureTally {
-            committed: 0,
-            aborted: BTreeMap::new(),
-            latency: latencies(),
-        };
+        let tally = || ProcedureTally { committed: 0, aborted: BTreeMap::new(), latency: latencies() };
         Callers {
             coordinator: Coordinator::new(id, program.clone(), protocol),
             generators: clients

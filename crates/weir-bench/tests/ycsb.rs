@@ -1,20 +1,27 @@
 //! Every protocol over items runs YCSB on real threads to its end, in the rounds that Table 1 of ramp.txt says.
 
 use weir_bench::pace::Limit;
-use weir_bench::ycsb::{Keys, Protocol, Ycsb};
+use weir_bench::ycsb::{Keys, Outcome, Protocol, Ycsb};
 
 fn small() -> Ycsb {
     Ycsb { items: 2_000, clients: 32, limit: Limit::Transactions(3_000), read_share: 0.5, ..Ycsb::default() }
+}
+
+fn run(workload: &Ycsb, protocol: &str) -> Outcome {
+    workload.run(Protocol::by_name(protocol).expect("it is a protocol")).expect("the settings go together")
 }
 
 #[test]
 fn every_protocol_runs_to_its_end() {
     let names = ["ramp-fast", "ramp-small", "ramp-hybrid", "none", "lwnr", "lwsr", "lwlr", "e-pci"];
     for name in names {
-        for workload in
-            [small(), Ycsb { shards: 1, keys: Keys::Uniform, ..small() }, Ycsb { length: 1, ..small() }]
-        {
-            let outcome = workload.run(Protocol::by_name(name).expect("it is a protocol"));
+        for workload in [
+            small(),
+            Ycsb { shards: 1, keys: Keys::Uniform, ..small() },
+            Ycsb { length: 1, ..small() },
+            Ycsb { items: 4, ..small() },
+        ] {
+            let outcome = run(&workload, name);
             assert_eq!((outcome.reads + outcome.writes, outcome.aborted), (3_000, 0), "{name} {workload:?}");
         }
     }
@@ -25,7 +32,7 @@ fn rounds_are_those_of_table_1() {
     let check = |name: &str, reads: std::ops::RangeInclusive<f64>, writes: std::ops::RangeInclusive<f64>| {
         // Many shards, so that nearly every transaction has several participants.
         let workload = Ycsb { shards: 16, ..small() };
-        let outcome = workload.run(Protocol::by_name(name).expect("it is a protocol"));
+        let outcome = run(&workload, name);
         assert!(reads.contains(&outcome.read_rounds), "{name}: {} rounds of reads", outcome.read_rounds);
         assert!(writes.contains(&outcome.write_rounds), "{name}: {} rounds of writes", outcome.write_rounds);
     };
@@ -44,10 +51,15 @@ fn a_wrong_setting_says_what_would_be_right() {
         assert!(error.contains(expect), "{error}");
     };
     check("items", "none", "a number of items from 1 to 100000000");
-    check("items", "3", "4 operations on different items need as many items");
     check("read_share", "95", "a share from 0 to 1");
     check("keys", "latest", "`zipf` or `uniform`");
     check("theta", "1", "an exponent above 0 and below 1");
     check("size", "1", "it has items, keys, theta, read_share, length, value_bytes");
+    let more = Ycsb { items: 3, ..Ycsb::default() };
+    let error = more.run(Protocol::by_name("none").expect("it is a protocol")).expect_err("4 of 3 items");
+    assert_eq!(
+        error,
+        "length=4: a transaction has at most 3 operations, for all are on different items and items=3"
+    );
     assert!(Protocol::by_name("2pc").is_err_and(|error| error.contains("ramp-hybrid")));
 }

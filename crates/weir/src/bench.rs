@@ -183,20 +183,24 @@ fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
 
 /// The workload and the protocol of one run of YCSB.
 fn ycsb(arguments: &BenchArguments, variant: &Variant) -> Result<(Ycsb, items::Protocol), Failure> {
-    let input = |message: String| Failure::input(format!("weir bench ycsb: error: {message}"));
     let cluster = &arguments.cluster;
     let mut workload = Ycsb { shards: cluster.shards, seed: cluster.seed, ..Ycsb::default() };
     workload.clients = cluster.clients.unwrap_or(workload.clients);
     workload.limit = run::limit(cluster);
     for (name, value) in &variant.settings {
-        workload.set(name, value).map_err(input)?;
+        workload.set(name, value).map_err(ycsb_input)?;
     }
-    Ok((workload, items::Protocol::by_name(&variant.protocol).map_err(input)?))
+    workload.check().map_err(ycsb_input)?;
+    Ok((workload, items::Protocol::by_name(&variant.protocol).map_err(ycsb_input)?))
+}
+
+fn ycsb_input(message: String) -> Failure {
+    Failure::input(format!("weir bench ycsb: error: {message}"))
 }
 
 fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result<BenchRun, Failure> {
     let (workload, protocol) = ycsb(arguments, variant)?;
-    let outcome = workload.run(protocol);
+    let outcome = workload.run(protocol).map_err(ycsb_input)?;
     let parameters = workload.settings().into_iter().map(|(name, value)| {
         let value = value.parse::<serde_json::Number>().map_or(Value::String(value), Value::Number);
         (name.to_owned(), value)

@@ -5,8 +5,8 @@
 //! what goes wrong (an empty range, an overflow) is noted in the [`Context`] and reported by whoever asked
 //! for the row or call.
 
-use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
 use weir_types::numeric::Numeric;
 use weir_types::value::Array;
 use weir_types::{SqlType, Value};
@@ -225,12 +225,9 @@ pub(crate) struct Slots {
     pub values: usize,
 }
 
-/// Two numbers to one that looks unlike both (the finaliser of SplitMix64).
+/// Two numbers to one that looks unlike both.
 pub(crate) fn mix(a: u64, b: u64) -> u64 {
-    let mut z = a.wrapping_add(b.wrapping_mul(0x9E37_79B9_7F4A_7C15)).wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    SplitMix64::seed_from_u64(a.wrapping_add(b.wrapping_mul(0x9E37_79B9_7F4A_7C15))).next_u64()
 }
 
 impl Scalar {
@@ -325,24 +322,28 @@ fn compute(op: ScalarOp, left: i64, right: i64, context: &mut Context) -> i64 {
     })
 }
 
-/// A Feistel network over the smallest even number of bits that holds `n`, walked until it lands below `n`.
 fn permute(index: i64, n: i64, key: i64, context: &mut Context) -> i64 {
     if !(1..=n).contains(&index) {
         context.fail(|| format!("permutation has no element {index}: it has {n}"));
         return index;
     }
-    let key = mix(context.seed, key as u64);
-    let half_bits = (64 - (n as u64 - 1).leading_zeros()).div_ceil(2).max(1);
+    permuted(index as u64 - 1, n as u64, mix(context.seed, key as u64)) as i64 + 1
+}
+
+/// Where a permutation of `0..n` puts a position below `n`; another one for each key.
+///
+/// A Feistel network over the smallest even number of bits that holds `n`, walked until it lands below `n`.
+pub(crate) fn permuted(mut position: u64, n: u64, key: u64) -> u64 {
+    let half_bits = (64 - (n - 1).leading_zeros()).div_ceil(2).max(1);
     let mask = (1u64 << half_bits) - 1;
-    let mut position = index as u64 - 1;
     loop {
         let (mut left, mut right) = (position >> half_bits, position & mask);
         for round in 0..4 {
             (left, right) = (right, left ^ (mix(key.wrapping_add(round), right) & mask));
         }
         position = left << half_bits | right;
-        if position < n as u64 {
-            return position as i64 + 1;
+        if position < n {
+            return position;
         }
     }
 }

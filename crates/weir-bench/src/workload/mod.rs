@@ -33,7 +33,7 @@ use weir_sql::{Application, Catalog, Diagnostic, Span};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 pub use calls::{Call, CallGenerator};
-pub(crate) use code::Zipf;
+pub(crate) use code::{Zipf, permuted};
 pub use convert::raw_row_bytes;
 
 use calls::ProcedureCalls;

@@ -107,14 +107,7 @@ pub struct Tally {
 
 impl Default for Tally {
     fn default() -> Tally {
-        Tally {
-            reads: 0,
-            writes: 0,
-            aborted: 0,
-            read_rounds: 0,
-            write_rounds: 0,
-            latency: latencies(),
-        }
+        Tally { reads: 0, writes: 0, aborted: 0, read_rounds: 0, write_rounds: 0, latency: latencies() }
     }
 }
 

@@ -5,7 +5,7 @@ use rand_xoshiro::rand_core::Rng;
 use weir_txn::items::{Bytes, Key, Transaction, Write};
 
 use super::{Keys, Ycsb};
-use crate::workload::Zipf;
+use crate::workload::{Zipf, permuted};
 
 pub struct Generator {
     items: u64,
@@ -41,11 +41,9 @@ impl Generator {
     pub fn next(&self, chance: &mut Xoshiro256PlusPlus) -> Transaction {
         let reads = chance.next_u64() < self.reads_below;
         let mut items: Vec<u64> = Vec::with_capacity(self.length);
-        while items.len() < self.length {
-            let item = self.item(chance);
-            if !items.contains(&item) {
-                items.push(item);
-            }
+        for _ in 0..self.length {
+            let item = self.new_item(&items, chance);
+            items.push(item);
         }
         let keys = items.into_iter().map(key);
         if reads {
@@ -56,23 +54,61 @@ impl Generator {
         }
     }
 
+    /// An item that is not among these, of which there are fewer than items.
+    fn new_item(&self, items: &[u64], chance: &mut Xoshiro256PlusPlus) -> u64 {
+        /// Only a transaction over most of the items, or over the rare ones of a steep law, draws as often.
+        const DRAWS_MAX: usize = 100;
+        let new = |item: &u64| !items.contains(item);
+        let mut drawn = std::iter::repeat_with(|| self.item(chance)).take(DRAWS_MAX);
+        drawn.find(new).unwrap_or_else(|| (0..self.items).find(new).expect("there are more items"))
+    }
+
     fn item(&self, chance: &mut Xoshiro256PlusPlus) -> u64 {
         match &self.zipf {
             None => chance.next_u64() % self.items,
             // As in YCSB's scrambled distribution, so that frequent items are not neighbours.
-            Some(zipf) => scramble(zipf.rank(chance)) % self.items,
+            Some(zipf) => permuted(zipf.rank(chance), self.items, 0),
         }
     }
-}
-
-fn scramble(rank: u64) -> u64 {
-    let mut mixed = rank.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
 }
 
 /// Eleven bytes, as in the paper: `user` and seven digits, more where there are more items.
 fn key(item: u64) -> Key {
     Key::from(format!("user{item:07}").as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rand_xoshiro::rand_core::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn a_transaction_has_as_many_different_keys_as_it_is_long() {
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(1);
+        let laws = [Keys::Uniform, Keys::Zipf(1e-9), Keys::Zipf(0.99), Keys::Zipf(1.0 - f64::EPSILON)];
+        for (items, keys) in (1..=12).flat_map(|items| laws.map(|keys| (items, keys))) {
+            for length in 1..=items as u32 {
+                let generator =
+                    Generator::new(&Ycsb { items, length, keys, read_share: 1.0, ..Ycsb::default() });
+                for _ in 0..20 {
+                    let transaction = generator.next(&mut chance);
+                    let different: BTreeSet<&Key> = transaction.reads.iter().collect();
+                    assert_eq!(different.len(), length as usize, "{keys:?}: {:?}", transaction.reads);
+                    let all: Vec<Key> = (0..items).map(key).collect();
+                    assert!(transaction.reads.iter().all(|key| all.contains(key)), "{:?}", transaction.reads);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranks_are_spread_over_all_items() {
+        for items in [1, 2, 3, 4, 5, 16, 17, 1_000] {
+            let spread: BTreeSet<u64> = (0..items).map(|rank| permuted(rank, items, 0)).collect();
+            assert_eq!(spread, (0..items).collect(), "{items}");
+        }
+    }
 }

@@ -117,15 +117,30 @@ impl Ycsb {
                 return Err(format!("ycsb has no setting `{name}`; it has {}", names.join(", ")));
             }
         }
-        if u64::from(self.length) > self.items {
-            return Err(format!("{} operations on different items need as many items", self.length));
-        }
         Ok(())
     }
 
+    /// Whether the settings go together.
+    ///
+    /// # Errors
+    /// Which do not, and what would be right.
+    pub fn check(&self) -> Result<(), String> {
+        let (items, length) = (self.items, self.length);
+        match u64::from(length) > items {
+            true => Err(format!(
+                "length={length}: a transaction has at most {items} operations, for all are on different items and items={items}"
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Loads the items and runs the workload.
-    pub fn run(&self, protocol: Protocol) -> Outcome {
-        protocol.run(self)
+    ///
+    /// # Errors
+    /// Those of [`Ycsb::check`]; nothing has run then.
+    pub fn run(&self, protocol: Protocol) -> Result<Outcome, String> {
+        self.check()?;
+        Ok(protocol.run(self))
     }
 
     fn run_on<S, C>(&self, shards: Vec<S>, coordinators: Vec<C>) -> (Outcome, Vec<S>)
