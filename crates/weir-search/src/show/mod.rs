@@ -5,6 +5,7 @@
 //! does), and compared with both orders of the two. What no order leads to is shown, minimised. Nothing found within the
 //! bounds proves nothing, and is said so.
 
+mod cases;
 mod pairs;
 mod readers;
 mod record;
@@ -18,7 +19,6 @@ use weir_analysis::{Analysis, AnomalyKind, Executed};
 use weir_sql::Application;
 
 use crate::lab::{Lab, NotRunnable};
-use crate::replica::{InOrder, Invocation, Replica, Who};
 use crate::state::{Row, State};
 
 pub use pairs::ShowLimits;
@@ -96,46 +96,6 @@ fn grouped<K: Ord>(findings: &[usize], key: impl Fn(usize) -> K) -> BTreeMap<K, 
     let mut groups: BTreeMap<K, Vec<usize>> = BTreeMap::new();
     findings.iter().for_each(|&at| groups.entry(key(at)).or_default().push(at));
     groups
-}
-
-/// So many pairs more are looked at for one of whose orders nothing fails: it tells more.
-const CLEANER_PAIRS_MAX: usize = 100;
-
-/// What shows a finding, until there is something better.
-struct Best<C> {
-    case: C,
-    pairs_left: usize,
-}
-
-/// Keeps the first case, and exchanges it once for a clean one; whether to go on looking.
-fn keep<C>(best: &mut Option<Best<C>>, found: Option<(C, bool)>) -> bool {
-    match (best.as_mut(), found) {
-        (None, Some((case, clean))) => {
-            *best = Some(Best { case, pairs_left: if clean { 0 } else { CLEANER_PAIRS_MAX } });
-            !clean
-        }
-        (Some(best), Some((case, true))) => {
-            *best = Best { case, pairs_left: 0 };
-            false
-        }
-        (Some(best), _) => {
-            best.pairs_left = best.pairs_left.saturating_sub(1);
-            best.pairs_left > 0
-        }
-        (None, None) => true,
-    }
-}
-
-/// Both calls one after the other, in each order.
-fn both_orders(replica: &mut Replica<'_>, left: &Invocation, right: &Invocation) -> [InOrder; 2] {
-    [
-        replica.in_order(&[(Who::Left, left), (Who::Right, right)]),
-        replica.in_order(&[(Who::Right, right), (Who::Left, left)]),
-    ]
-}
-
-fn failed(order: &InOrder) -> bool {
-    order.answers.iter().any(Result::is_err)
 }
 
 /// The same rows, in whatever order.

@@ -12,11 +12,11 @@ use weir_analysis::{Anomaly, AnomalyKind, Executed};
 use weir_sql::catalog::TableId;
 use weir_txn::ramp::message::Output;
 
+use super::cases::Case;
 use super::pairs::{Pair, Pairs, Setting, refusal};
 use super::record::{answer, call, keys, part};
 use super::{NOTHING, USED_UP, smaller};
 use crate::domain::calls;
-use crate::guards;
 use crate::lab::{Lab, Validity};
 use crate::last_update::{alone, local, named, unnamed};
 use crate::literals;
@@ -125,32 +125,24 @@ fn fracture(lab: &Lab<'_>, anomaly: &Anomaly, pair: &Pair<'_>, steps: &mut u64) 
 fn fractured(pairs: &mut Pairs<'_>, anomaly: &Anomaly, share: u64) -> Option<Execution> {
     let lab = pairs.lab;
     let setting = setting(anomaly, anomaly.transaction, anomaly.with, lab, true);
-    let mut found: Option<(State, Invocation, Invocation)> = None;
+    let mut found: Option<Case> = None;
     pairs.each(&setting, share, &mut |_, pair| {
         let mut steps = 0;
         let flow = match fracture(lab, anomaly, pair, &mut steps) {
             Some(_) => {
-                found = Some((pair.initial.clone(), pair.left.calls[0].clone(), pair.right.calls[0].clone()));
+                found = Some(Case::of(pair, &setting, Side::Right));
                 ControlFlow::Break(())
             }
             None => ControlFlow::Continue(()),
         };
         (steps, flow)
     });
-    let (initial, reader, writer) = found?;
-    let mut again = |state: &State| {
-        let mut replica = valid(lab, state)?;
-        let left =
-            replica.branch(std::slice::from_ref(&reader), Who::Left, Validity::Everything, &mut |_| {})?;
-        let right =
-            replica.branch(std::slice::from_ref(&writer), Who::Right, Validity::Everything, &mut |_| {})?;
-        drop(replica);
-        let pair = Pair { initial: state, left: &left, right: &right, meets: false };
-        Some((fracture(lab, anomaly, &pair, &mut 0)?, right.tables()))
-    };
-    let first = again(&initial)?;
-    let (initial, (moments, tables)) = smaller(initial, first, &mut again);
-    let (reads, writes) = (call(lab, &reader), call(lab, &writer));
+    let case = found?;
+    let mut again = |state: &State| case.again(lab, state, |_, pair| fracture(lab, anomaly, pair, &mut 0));
+    let first = again(&case.initial)?;
+    let (initial, (_, written, moments)) = smaller(case.initial.clone(), first, &mut again);
+    let (reader, tables) = (&case.left, written.tables());
+    let (reads, writes) = (call(lab, reader), call(lab, &case.right));
     let [before, between, after] = moments
         .map(|(state, output)| (part(lab, &state, &tables), Some(answer(lab, reader.procedure, &output))));
     let outcome =
@@ -170,11 +162,6 @@ fn fractured(pairs: &mut Pairs<'_>, anomaly: &Anomaly, share: u64) -> Option<Exe
         shows: Shows::Answers,
         shown: columns(lab, anomaly, &tables),
     })
-}
-
-fn valid<'l>(lab: &'l Lab<'l>, state: &State) -> Option<Replica<'l>> {
-    let valid = lab.violated(Validity::Everything, state).is_empty();
-    valid.then(|| Replica::new(lab, state).ok()).flatten()
 }
 
 /// Keys, and the columns that the anomaly is about.
@@ -231,7 +218,7 @@ fn fork(
 fn forked(pairs: &mut Pairs<'_>, anomaly: &Anomaly, second: usize, share: u64) -> Option<Execution> {
     let lab = pairs.lab;
     let setting = setting(anomaly, anomaly.with, second, lab, false);
-    let mut found: Option<(State, Invocation, Invocation, Invocation)> = None;
+    let mut found: Option<(Case, Invocation)> = None;
     pairs.each(&setting, share, &mut |_, pair| {
         let mut steps = 0;
         let limits = (READER_CALLS_MAX, false);
@@ -239,35 +226,27 @@ fn forked(pairs: &mut Pairs<'_>, anomaly: &Anomaly, second: usize, share: u64) -
         let flow = match fork(lab, anomaly, pair, &readers[..readers.len().min(READER_CALLS_MAX)], &mut steps)
         {
             Some(fork) => {
-                let (left, right) = (pair.left.calls[0].clone(), pair.right.calls[0].clone());
-                found = Some((pair.initial.clone(), left, right, fork.reader));
+                found = Some((Case::of(pair, &setting, Side::Right), fork.reader));
                 ControlFlow::Break(())
             }
             None => ControlFlow::Continue(()),
         };
         (steps, flow)
     });
-    let (initial, left, right, reader) = found?;
+    let (case, reader) = found?;
     let mut again = |state: &State| {
-        let mut replica = valid(lab, state)?;
-        let one =
-            replica.branch(std::slice::from_ref(&left), Who::Left, Validity::Everything, &mut |_| {})?;
-        let other =
-            replica.branch(std::slice::from_ref(&right), Who::Right, Validity::Everything, &mut |_| {})?;
-        drop(replica);
-        if guards::meet(&one, &other) {
-            return None;
-        }
-        let pair = Pair { initial: state, left: &one, right: &other, meets: false };
-        let tables: BTreeSet<TableId> = one.tables().union(&other.tables()).copied().collect();
-        Some((fork(lab, anomaly, &pair, std::slice::from_ref(&reader), &mut 0)?, tables))
+        case.again(lab, state, |_, pair| match pair.meets {
+            true => None,
+            false => fork(lab, anomaly, pair, std::slice::from_ref(&reader), &mut 0),
+        })
     };
-    let first = again(&initial)?;
-    let (initial, (fork, tables)) = smaller(initial, first, &mut again);
+    let first = again(&case.initial)?;
+    let (initial, (left, right, fork)) = smaller(case.initial.clone(), first, &mut again);
+    let tables: BTreeSet<TableId> = left.tables().union(&right.tables()).copied().collect();
     let [one, other, both] = fork.states.map(|state| part(lab, &state, &tables));
     let answers = fork.answers.map(|output| Some(answer(lab, reader.procedure, &output)));
     let [before, first, second, after] = answers;
-    let (left, right, reader) = (call(lab, &left), call(lab, &right), call(lab, &reader));
+    let (left, right, reader) = (call(lab, &case.left), call(lab, &case.right), call(lab, &reader));
     let read = |when: &str, answer: Option<String>, state: Vec<_>| Outcome {
         run: when.to_owned(),
         state,
