@@ -295,7 +295,7 @@ fn memory(weir: &Weir, effort: Effort) -> Result<Seen, String> {
 }
 
 fn tests(weir: &Weir, arguments: &[&str]) -> Result<Seen, String> {
-    let (passed, failed) = weir.tests(arguments)?;
+    let (passed, failed) = weir.tests(arguments, &[])?;
     Ok(Seen {
         met: failed == 0,
         figure: format!("{passed} of {} tests pass", passed + failed),

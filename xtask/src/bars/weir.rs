@@ -1,6 +1,6 @@
 //! Drives the `weir` binary and cargo's tests; knows their JSON and their closing lines.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -81,8 +81,14 @@ impl Weir {
     }
 
     /// Runs tests and counts them: (passed, failed). No test at all is an error.
-    pub fn tests(&self, arguments: &[&str]) -> Result<(u64, u64), String> {
-        let output = run_tests(&self.root, arguments)?;
+    pub fn tests(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<(u64, u64), String> {
+        let output = Command::new("cargo")
+            .current_dir(&self.root)
+            .args(["test", "--no-fail-fast"])
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .output()
+            .map_err(|error| format!("cannot run cargo: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let (mut passed, mut failed) = (0, 0);
         for line in text.lines().filter(|line| line.starts_with("test result:")) {
@@ -101,15 +107,6 @@ fn high_water(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
-}
-
-fn run_tests(root: &Path, arguments: &[&str]) -> Result<Output, String> {
-    Command::new("cargo")
-        .current_dir(root)
-        .args(["test", "--no-fail-fast"])
-        .args(arguments)
-        .output()
-        .map_err(|error| format!("cannot run cargo: {error}"))
 }
 
 /// The number that stands before these words.
