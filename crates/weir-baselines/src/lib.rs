@@ -37,7 +37,6 @@ pub mod lock_manager;
 pub mod locking;
 pub mod none;
 pub mod random;
-mod table;
 
 #[cfg(test)]
 mod tests;

@@ -10,12 +10,12 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 use weir_txn::clock::HybridClock;
 use weir_txn::flights::Flights;
+use weir_txn::items::table::Table;
 use weir_txn::items::write::Content;
 use weir_txn::items::{Done, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, shard_of};
 use weir_txn::machine::{self, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
 
-use crate::table::Table;
 use crate::{Comparator, Counts, RESEND_MS, is_late};
 
 /// A deleted item is forgotten so long after: the paper's window of collection (ramp.txt §5.1).

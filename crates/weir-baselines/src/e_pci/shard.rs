@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use weir_txn::clock::HybridClock;
+use weir_txn::items::table::Table;
 use weir_txn::items::{ItemRead, Key, KeyRange, Stamp, Write};
 use weir_txn::machine::{Effects, Sender, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
@@ -13,7 +14,6 @@ use weir_txn::readers::Readers;
 
 use super::chain::Chain;
 use super::{Progress, Reader, Reply, Request};
-use crate::table::Table;
 use crate::{Comparator, Counts, PlantedBugs};
 
 /// Old versions are kept for no longer than this, whoever may still read them: the window of ramp.txt §5.1.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use weir_txn::clock::HybridClock;
+use weir_txn::items::table::Table;
 use weir_txn::items::write::Content;
 use weir_txn::items::{ItemRead, Key, KeyRange, Stamp};
 use weir_txn::machine::{Effects, Sender, Shard};
@@ -14,7 +15,6 @@ use weir_txn::readers::Readers;
 
 use super::{Item, Progress, Reply, Request};
 use crate::lock_manager::{LockManager, Mode};
-use crate::table::Table;
 use crate::{Comparator, Counts, PlantedBugs};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

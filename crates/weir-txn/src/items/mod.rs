@@ -16,8 +16,9 @@ pub mod metadata;
 #[cfg(test)]
 mod paper_tests;
 pub mod partition;
+pub mod place;
 pub mod reader;
-pub mod store;
+pub mod table;
 pub mod write;
 
 pub use bytes::{Bytes, Key};
@@ -25,6 +26,6 @@ pub use coordinator::{Coordinator, Done, Options, Transaction};
 pub use message::{Answer, KeyRange, Progress, Reply, Request, Stamp};
 pub use metadata::{Metadata, Variant};
 pub use partition::{Partition, PlantedBugs};
+pub use place::shard_of;
 pub use reader::{ItemRead, ReadSet};
-pub use store::shard_of;
 pub use write::Write;

@@ -540,7 +540,7 @@ fn a_repetition_is_answered_as_before() {
         shard.on_progress(now_ms, 0, super::Progress { below: 1, ..super::Progress::default() });
     }
     assert_eq!(answers[0], answers[1]);
-    assert_eq!(shard.store.versions(), 1);
+    assert_eq!(shard.table.get(&key("x")).expect("it is there").versions(), 1);
 }
 
 /// A word of settled transactions that is lost is made up for by the next ones.

@@ -12,7 +12,7 @@ use super::bytes::Key;
 use super::chain::{Chain, Sight};
 use super::message::{Answer, Position, Progress, Reply, Request, Stamp, Unsettled, Wanted, Writes};
 use super::metadata::Metadata;
-use super::store::Store;
+use super::table::Table;
 use crate::clock::HybridClock;
 use crate::machine::{Effects, Sender, Shard};
 use crate::ramp::{ShardId, TxnId};
@@ -45,7 +45,7 @@ pub struct PlantedBugs {
 #[derive(Debug)]
 pub struct Partition {
     id: ShardId,
-    pub store: Store,
+    pub(super) table: Table<Chain>,
     clock: HybridClock,
     position: Position,
     prepared: FxHashMap<TxnId, Prepared>,
@@ -179,7 +179,7 @@ impl Partition {
     pub fn new(id: ShardId, bugs: PlantedBugs) -> Partition {
         Partition {
             id,
-            store: Store::default(),
+            table: Table::default(),
             clock: HybridClock::new(id),
             position: 0,
             prepared: FxHashMap::default(),
@@ -254,7 +254,7 @@ impl Partition {
     fn show(&mut self, stamp: Stamp, writes: Writes, metadata: Metadata, alone: bool) {
         self.position += 1;
         for (key, write) in writes.iter() {
-            let chain = self.store.chain_mut(key);
+            let chain = self.table.at(key);
             chain.commit(stamp, write.clone(), self.position);
             if self.bugs.versions_go_at_once {
                 chain.collect(stamp, u64::MAX, |_| true);
@@ -277,7 +277,10 @@ impl Partition {
             && stamp.clock < floor
         {
             let (stamp, key) = self.tombstones.pop_front().expect("there is a first");
-            self.store.forget(&key, stamp);
+            // Unless it has been written since.
+            if self.table.get(&key).is_some_and(|chain| chain.is_tombstone() == Some(stamp)) {
+                self.table.remove(&key);
+            }
         }
     }
 
@@ -287,7 +290,7 @@ impl Partition {
         let floor = self.floor();
         for (key, _) in done.writes.iter() {
             let committed = &self.committed;
-            let Some(chain) = self.store.present_mut(key) else { continue };
+            let Some(chain) = self.table.get_mut(key) else { continue };
             chain.collect(done.stamp, floor, |stamp| !committed.contains_key(&stamp.txn));
             if let Some(stamp) = chain.is_tombstone() {
                 self.tombstones.push_back((stamp, key.clone()));
@@ -333,12 +336,12 @@ impl Partition {
         let answers = wanted
             .keys
             .iter()
-            .map(|key| self.answer_for(self.store.chain(key), sight, stamps_only, &mut metadata_bytes))
+            .map(|key| self.answer_for(self.table.get(key), sight, stamps_only, &mut metadata_bytes))
             .collect();
         let mut ranges = Vec::with_capacity(wanted.ranges.len());
         for range in wanted.ranges.iter() {
             let mut entries = Vec::new();
-            for (key, chain) in self.store.range(range) {
+            for (key, chain) in self.table.range(range) {
                 let answer = self.answer_for(Some(chain), sight, stamps_only, &mut metadata_bytes);
                 let told = !answer.unsettled.is_empty() && !self.bugs.tombstones_are_silent;
                 if answer.value.is_some() || told || stamps_only {

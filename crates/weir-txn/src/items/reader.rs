@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::bytes::{Bytes, Key};
 use super::message::{Answer, KeyRange, Position, Reply, Request, Stamp, Wanted};
 use super::metadata::{Metadata, Variant};
-use super::store::shard_of;
+use super::place::shard_of;
 use crate::ramp::ShardId;
 
 /// An item as it was read.

@@ -1,13 +1,15 @@
-//! What a shard keeps by key, and in order of keys: the items of every comparator.
+//! What a shard keeps by key, and in order of keys.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use rustc_hash::FxHashMap;
-use weir_txn::items::{Key, KeyRange};
+
+use super::bytes::Key;
+use super::message::KeyRange;
 
 #[derive(Debug)]
-pub(crate) struct Table<V> {
+pub struct Table<V> {
     rows: FxHashMap<Key, V>,
     /// Touched only when a key appears or goes.
     order: BTreeSet<Key>,
@@ -30,11 +32,11 @@ impl<V: Default> Table<V> {
 
     /// What is kept under the key, which appears if need be.
     pub fn at(&mut self, key: &Key) -> &mut V {
-        if !self.rows.contains_key(key) {
-            self.order.insert(key.clone());
-            self.rows.insert(key.clone(), V::default());
-        }
-        self.rows.get_mut(key).expect("it is there now")
+        let order = &mut self.order;
+        self.rows.entry(key.clone()).or_insert_with(|| {
+            order.insert(key.clone());
+            V::default()
+        })
     }
 
     pub fn remove(&mut self, key: &Key) {
