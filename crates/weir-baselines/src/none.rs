@@ -12,7 +12,10 @@ use weir_txn::clock::HybridClock;
 use weir_txn::flights::Flights;
 use weir_txn::items::table::Table;
 use weir_txn::items::write::Content;
-use weir_txn::items::{Done, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, shard_of};
+use weir_txn::items::{
+    ByShard, Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, part_at, shard_of,
+    slots_by_shard,
+};
 use weir_txn::machine::{self, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
 
@@ -160,8 +163,8 @@ struct Flight {
     tag: u64,
     transaction: Transaction,
     stamp: Stamp,
-    /// The shard of each read, in order.
-    places: SmallVec<[ShardId; 8]>,
+    /// Its reads, by shard; with ranges all shards.
+    slots: ByShard<Slots>,
     unanswered: SmallVec<[ShardId; 8]>,
     read: ReadSet,
     sent_ms: u64,
@@ -177,38 +180,25 @@ impl Coordinator {
 }
 
 impl Flight {
-    /// One request for each shard, at the end of `sends`.
-    fn requests(&self, shards: ShardId, sends: &mut Vec<(ShardId, Request)>) {
-        let first = sends.len();
-        let stamp = self.stamp;
+    /// One request for each shard.
+    fn requests(&self, shards: ShardId) -> ByShard<Request> {
         let Transaction { reads, ranges, writes } = &self.transaction;
-        let empty = || Request { stamp, keys: Vec::new(), ranges: ranges.clone(), writes: Vec::new() };
-        if !ranges.is_empty() {
-            sends.extend((0..shards).map(|shard| (shard, empty())));
-        }
-        let mut place = |shard: ShardId| -> usize {
-            let known = sends[first..].iter().position(|(one, _)| *one == shard);
-            first
-                + known.unwrap_or_else(|| {
-                    sends.push((shard, empty()));
-                    sends.len() - 1 - first
-                })
+        let request = |keys| Request { stamp: self.stamp, keys, ranges: ranges.clone(), writes: Vec::new() };
+        let asked = |(shard, slots): &(ShardId, Slots)| {
+            (*shard, request(slots.iter().map(|slot| reads[*slot as usize].clone()).collect()))
         };
-        let mut at: SmallVec<[usize; 8]> = SmallVec::new();
-        at.extend(self.places.iter().map(|shard| place(*shard)));
-        at.extend(writes.iter().map(|(key, _)| place(shard_of(key, shards))));
-        for (key, at) in reads.iter().zip(&at) {
-            sends[*at].1.keys.push(key.clone());
+        let mut requests: ByShard<Request> = self.slots.iter().map(asked).collect();
+        for (key, write) in writes {
+            let of_shard = part_at(&mut requests, shard_of(key, shards), || request(Vec::new()));
+            of_shard.writes.push((key.clone(), write.clone()));
         }
-        for (write, at) in writes.iter().zip(&at[reads.len()..]) {
-            sends[*at].1.writes.push(write.clone());
-        }
+        requests
     }
 
     fn take(&mut self, reply: Reply) {
-        let slots = self.places.iter().zip(&mut self.read.items).filter(|(place, _)| **place == reply.shard);
-        for ((_, slot), item) in slots.zip(reply.items) {
-            *slot = item;
+        let slots = self.slots.iter().filter(|(shard, _)| *shard == reply.shard).flat_map(|(_, slots)| slots);
+        for (slot, item) in slots.zip(reply.items) {
+            self.read.items[*slot as usize] = item;
         }
         for (entries, answered) in self.read.ranges.iter_mut().zip(reply.ranges) {
             entries.extend(answered);
@@ -241,17 +231,17 @@ impl machine::Coordinator for Coordinator {
     fn begin(&mut self, now_ms: u64, tag: u64, transaction: Transaction, out: &mut Out) {
         let txn = TxnId { coordinator: self.id, sequence: self.flights.next() };
         let stamp = Stamp { clock: self.clock.tick(now_ms).clock, txn };
-        let places = transaction.reads.iter().map(|key| shard_of(key, self.shards)).collect();
+        let slots = slots_by_shard(&transaction.reads, !transaction.ranges.is_empty(), self.shards);
         let nothing = ItemRead { value: None, stamp: Stamp::NONE };
         let read = ReadSet {
             items: vec![nothing; transaction.reads.len()],
             ranges: vec![Vec::new(); transaction.ranges.len()],
         };
         let unanswered = SmallVec::new();
-        let mut flight = Flight { tag, transaction, stamp, places, unanswered, read, sent_ms: now_ms };
-        let first = out.sends.len();
-        flight.requests(self.shards, &mut out.sends);
-        flight.unanswered.extend(out.sends[first..].iter().map(|(shard, _)| *shard));
+        let mut flight = Flight { tag, transaction, stamp, slots, unanswered, read, sent_ms: now_ms };
+        let requests = flight.requests(self.shards);
+        flight.unanswered.extend(requests.iter().map(|(shard, _)| *shard));
+        out.sends.extend(requests);
         if flight.unanswered.is_empty() {
             out.done.push(flight.done());
         } else {
@@ -277,10 +267,8 @@ impl machine::Coordinator for Coordinator {
                 continue;
             }
             flight.sent_ms = now_ms;
-            let mut sends = Vec::new();
-            flight.requests(self.shards, &mut sends);
-            sends.retain(|(shard, _)| flight.unanswered.contains(shard));
-            out.sends.append(&mut sends);
+            let requests = flight.requests(self.shards).into_iter();
+            out.sends.extend(requests.filter(|(shard, _)| flight.unanswered.contains(shard)));
         }
     }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use weir_txn::clock::HybridClock;
 use weir_txn::flights::Flights;
-use weir_txn::items::{Done, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, shard_of};
+use weir_txn::items::{
+    Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, slots_by_shard, writes_by_shard,
+};
 use weir_txn::machine::{self, Orders};
 use weir_txn::ramp::{ShardId, TxnId};
 
@@ -45,6 +47,7 @@ struct PutPart {
 struct Get {
     tag: u64,
     at: u64,
+    reads: Vec<Key>,
     ranges: Arc<[KeyRange]>,
     parts: Vec<GetPart>,
     read: ReadSet,
@@ -58,7 +61,7 @@ struct Get {
 struct GetPart {
     shard: ShardId,
     keys: Arc<[Key]>,
-    slots: Vec<u32>,
+    slots: Slots,
     answered: bool,
 }
 
@@ -85,14 +88,7 @@ impl Coordinator {
         earlier: (ReadSet, u32),
         out: &mut Out,
     ) {
-        let mut by_shard: Vec<(ShardId, Vec<(Key, Write)>)> = Vec::new();
-        for (key, write) in writes {
-            let shard = shard_of(&key, self.shards);
-            match by_shard.iter_mut().find(|(one, _)| *one == shard) {
-                Some((_, writes)) => writes.push((key, write)),
-                None => by_shard.push((shard, vec![(key, write)])),
-            }
-        }
+        let by_shard = writes_by_shard(writes, self.shards);
         let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
         let decider = participants[self.random.below(participants.len() as u64) as usize];
         let part = |(shard, writes): (_, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };
@@ -132,34 +128,20 @@ impl Coordinator {
     /// `rounds`: of attempts that came too late.
     fn begin_read(&mut self, now_ms: u64, tag: u64, transaction: Transaction, rounds: u32, out: &mut Out) {
         let Transaction { reads, ranges, writes } = transaction;
-        let mut by_shard: Vec<(ShardId, Vec<Key>, Vec<u32>)> = Vec::new();
-        if !ranges.is_empty() {
-            by_shard.extend((0..self.shards).map(|shard| (shard, Vec::new(), Vec::new())));
-        }
-        for (slot, key) in reads.into_iter().enumerate() {
-            let shard = shard_of(&key, self.shards);
-            let at = by_shard.iter().position(|(one, ..)| *one == shard).unwrap_or_else(|| {
-                by_shard.push((shard, Vec::new(), Vec::new()));
-                by_shard.len() - 1
-            });
-            by_shard[at].1.push(key);
-            by_shard[at].2.push(slot as u32);
-        }
         let nothing = ItemRead { value: None, stamp: Stamp::NONE };
-        let slots = by_shard.iter().map(|(_, keys, _)| keys.len()).sum();
-        let read = ReadSet { items: vec![nothing; slots], ranges: vec![Vec::new(); ranges.len()] };
-        let part = |(shard, keys, slots): (_, Vec<_>, _)| GetPart {
-            shard,
-            keys: keys.into(),
-            slots,
-            answered: false,
+        let read = ReadSet { items: vec![nothing; reads.len()], ranges: vec![Vec::new(); ranges.len()] };
+        let by_shard = slots_by_shard(&reads, !ranges.is_empty(), self.shards);
+        let part = |(shard, slots): (_, Slots)| {
+            let keys = slots.iter().map(|slot| reads[*slot as usize].clone()).collect();
+            GetPart { shard, keys, slots, answered: false }
         };
         let get = Get {
             tag,
             // Above every commit that this coordinator has heard of.
             at: self.clock.tick(now_ms).clock,
-            ranges: ranges.into(),
             parts: by_shard.into_iter().map(part).collect(),
+            reads,
+            ranges: ranges.into(),
             read,
             writes,
             rounds: rounds + 1,
@@ -201,13 +183,7 @@ impl Coordinator {
     fn on_too_old(&mut self, now_ms: u64, read: u64, clock: u64, out: &mut Out) {
         self.clock.observe_clock(clock);
         let Some(get) = self.reads.end(read) else { return };
-        let mut reads = vec![Key::empty(); get.read.items.len()];
-        for part in &get.parts {
-            for (slot, key) in part.slots.iter().zip(part.keys.iter()) {
-                reads[*slot as usize] = key.clone();
-            }
-        }
-        let transaction = Transaction { reads, ranges: get.ranges.to_vec(), writes: get.writes };
+        let transaction = Transaction { reads: get.reads, ranges: get.ranges.to_vec(), writes: get.writes };
         self.begin_read(now_ms, get.tag, transaction, get.rounds + u32::from(get.checked), out);
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use weir_txn::flights::Flights;
-use weir_txn::items::{Done, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write, shard_of};
+use weir_txn::items::{
+    Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, shard_of, slots_by_shard,
+};
 use weir_txn::machine::{self, Orders};
 use weir_txn::ramp::{ShardId, TxnId};
 
@@ -49,7 +51,7 @@ enum Stage {
 struct Part {
     shard: ShardId,
     keys: Arc<[Key]>,
-    slots: Vec<u32>,
+    slots: Slots,
     answered: bool,
 }
 
@@ -138,27 +140,12 @@ struct Got {
 impl Flight {
     /// What of the reads needs no lock that lasts, by shard; under long locks only the ranges are looked up.
     fn parts(&self, shards: ShardId, read_locks: ReadLocks) -> Vec<Part> {
-        let mut by_shard: Vec<(ShardId, Vec<Key>, Vec<u32>)> = Vec::new();
-        if !self.ranges.is_empty() {
-            by_shard.extend((0..shards).map(|shard| (shard, Vec::new(), Vec::new())));
-        }
         let reads = if read_locks == ReadLocks::Long { &[] } else { &*self.reads };
-        for (slot, key) in reads.iter().enumerate() {
-            let shard = shard_of(key, shards);
-            let at = by_shard.iter().position(|(one, ..)| *one == shard).unwrap_or_else(|| {
-                by_shard.push((shard, Vec::new(), Vec::new()));
-                by_shard.len() - 1
-            });
-            by_shard[at].1.push(key.clone());
-            by_shard[at].2.push(slot as u32);
-        }
-        let part = |(shard, keys, slots): (_, Vec<Key>, _)| Part {
-            shard,
-            keys: keys.into(),
-            slots,
-            answered: false,
+        let part = |(shard, slots): (_, Slots)| {
+            let keys = slots.iter().map(|slot| reads[*slot as usize].clone()).collect();
+            Part { shard, keys, slots, answered: false }
         };
-        by_shard.into_iter().map(part).collect()
+        slots_by_shard(reads, !self.ranges.is_empty(), shards).into_iter().map(part).collect()
     }
 
     fn on_all_read(&mut self, txn: TxnId, shards: ShardId, read_locks: ReadLocks, out: &mut Out) {

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::bytes::Key;
 use super::message::{KeyRange, Progress, Reply, Request, Stamp, Writes};
 use super::metadata::Variant;
-use super::place::shard_of;
+use super::place::writes_by_shard;
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
 use crate::flights::{Drains, Flights};
@@ -177,14 +177,7 @@ impl Coordinator {
         out: &mut Out,
     ) {
         let metadata = self.options.variant.metadata(writes.iter().map(|(key, _)| key));
-        let mut by_shard: Vec<(ShardId, Vec<(Key, Write)>)> = Vec::new();
-        for (key, write) in writes {
-            let shard = shard_of(&key, self.options.shards);
-            match by_shard.iter_mut().find(|(one, _)| *one == shard) {
-                Some((_, writes)) => writes.push((key, write)),
-                None => by_shard.push((shard, vec![(key, write)])),
-            }
-        }
+        let by_shard = writes_by_shard(writes, self.options.shards);
         let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
         let part =
             |(shard, writes): (ShardId, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };

@@ -26,6 +26,6 @@ pub use coordinator::{Coordinator, Done, Options, Transaction};
 pub use message::{Answer, KeyRange, Progress, Reply, Request, Stamp};
 pub use metadata::{Metadata, Variant};
 pub use partition::{Partition, PlantedBugs};
-pub use place::shard_of;
+pub use place::{ByShard, Slots, part_at, shard_of, slots_by_shard, writes_by_shard};
 pub use reader::{ItemRead, ReadSet};
 pub use write::Write;

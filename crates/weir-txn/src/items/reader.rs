@@ -7,12 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 use super::bytes::{Bytes, Key};
 use super::message::{Answer, KeyRange, Position, Reply, Request, Stamp, Wanted};
 use super::metadata::{Metadata, Variant};
-use super::place::shard_of;
+use super::place::{Slots, shard_of, slots_by_shard};
 use crate::ramp::ShardId;
 
 /// An item as it was read.
@@ -60,7 +59,7 @@ struct Part {
     shard: ShardId,
     session: u64,
     /// Which of the read's keys are on the shard.
-    slots: SmallVec<[u32; 4]>,
+    slots: Slots,
     position: Position,
     /// What has been asked and not answered, to be asked again if need be.
     asked: Option<Asked>,
@@ -93,20 +92,8 @@ impl Read {
         ranges: Vec<KeyRange>,
         session: impl Fn(ShardId) -> u64,
     ) -> Read {
-        let mut parts: Vec<Part> = Vec::new();
-        let part =
-            |shard| Part { shard, session: session(shard), slots: SmallVec::new(), position: 0, asked: None };
-        if !ranges.is_empty() {
-            parts.extend((0..shards).map(part));
-        }
-        for (slot, key) in keys.iter().enumerate() {
-            let shard = shard_of(key, shards);
-            let at = parts.iter().position(|part| part.shard == shard).unwrap_or_else(|| {
-                parts.push(part(shard));
-                parts.len() - 1
-            });
-            parts[at].slots.push(slot as u32);
-        }
+        let part = |(shard, slots)| Part { shard, session: session(shard), slots, position: 0, asked: None };
+        let parts = slots_by_shard(&keys, !ranges.is_empty(), shards).into_iter().map(part).collect();
         Read {
             variant,
             shards,
