@@ -37,6 +37,7 @@ pub mod lock_manager;
 pub mod locking;
 pub mod none;
 pub mod random;
+mod row;
 
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,7 @@ use weir_txn::items::{
 use weir_txn::machine::{self, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
 
+use crate::row::Row;
 use crate::{Comparator, Counts, RESEND_MS, is_late};
 
 /// A deleted item is forgotten so long after: the paper's window of collection (ramp.txt §5.1).
@@ -42,27 +43,9 @@ pub struct Reply {
 }
 
 #[derive(Debug)]
-struct Item {
-    content: Content,
-    stamp: Stamp,
-}
-
-impl Default for Item {
-    fn default() -> Item {
-        Item { content: Content::Absent, stamp: Stamp::NONE }
-    }
-}
-
-impl Item {
-    fn read(&self) -> ItemRead {
-        ItemRead { value: self.content.value(), stamp: self.stamp }
-    }
-}
-
-#[derive(Debug)]
 pub struct Partition {
     id: ShardId,
-    table: Table<Item>,
+    table: Table<Row>,
     tombstones: VecDeque<(u64, Stamp, Key)>,
 }
 
@@ -72,7 +55,7 @@ impl Partition {
     }
 
     fn read(&self, key: &Key) -> ItemRead {
-        self.table.get(key).map_or(ItemRead { value: None, stamp: Stamp::NONE }, Item::read)
+        self.table.get(key).map_or(ItemRead::ABSENT, Row::read)
     }
 
     fn range(&self, range: &KeyRange) -> Vec<(Key, ItemRead)> {
@@ -200,15 +183,11 @@ impl Flight {
         for (slot, item) in slots.zip(reply.items) {
             self.read.items[*slot as usize] = item;
         }
-        for (entries, answered) in self.read.ranges.iter_mut().zip(reply.ranges) {
-            entries.extend(answered);
-        }
+        self.read.add_ranges(reply.ranges);
     }
 
     fn done(mut self) -> (u64, Done) {
-        for entries in &mut self.read.ranges {
-            entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        }
+        self.read.sort_ranges();
         let writes = !self.transaction.writes.is_empty();
         let reads = !self.transaction.reads.is_empty() || !self.transaction.ranges.is_empty();
         // Where there is both, the writes travel with the reads.
@@ -232,11 +211,7 @@ impl machine::Coordinator for Coordinator {
         let txn = TxnId { coordinator: self.id, sequence: self.flights.next() };
         let stamp = Stamp { clock: self.clock.tick(now_ms).clock, txn };
         let slots = slots_by_shard(&transaction.reads, !transaction.ranges.is_empty(), self.shards);
-        let nothing = ItemRead { value: None, stamp: Stamp::NONE };
-        let read = ReadSet {
-            items: vec![nothing; transaction.reads.len()],
-            ranges: vec![Vec::new(); transaction.ranges.len()],
-        };
+        let read = ReadSet::absent(transaction.reads.len(), transaction.ranges.len());
         let unanswered = SmallVec::new();
         let mut flight = Flight { tag, transaction, stamp, slots, unanswered, read, sent_ms: now_ms };
         let requests = flight.requests(self.shards);

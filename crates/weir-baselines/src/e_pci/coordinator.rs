@@ -128,8 +128,7 @@ impl Coordinator {
     /// `rounds`: of attempts that came too late.
     fn begin_read(&mut self, now_ms: u64, tag: u64, transaction: Transaction, rounds: u32, out: &mut Out) {
         let Transaction { reads, ranges, writes } = transaction;
-        let nothing = ItemRead { value: None, stamp: Stamp::NONE };
-        let read = ReadSet { items: vec![nothing; reads.len()], ranges: vec![Vec::new(); ranges.len()] };
+        let read = ReadSet::absent(reads.len(), ranges.len());
         let by_shard = slots_by_shard(&reads, !ranges.is_empty(), self.shards);
         let part = |(shard, slots): (_, Slots)| {
             let keys = slots.iter().map(|slot| reads[*slot as usize].clone()).collect();
@@ -162,16 +161,12 @@ impl Coordinator {
         for (slot, item) in part.slots.iter().zip(got.items) {
             get.read.items[*slot as usize] = item;
         }
-        for (entries, answered) in get.read.ranges.iter_mut().zip(got.ranges) {
-            entries.extend(answered);
-        }
+        get.read.add_ranges(got.ranges);
         if get.parts.iter().any(|part| !part.answered) {
             return;
         }
         let mut get = self.reads.end(read).expect("it is under way");
-        for entries in &mut get.read.ranges {
-            entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        }
+        get.read.sort_ranges();
         let rounds = get.rounds + u32::from(get.checked);
         if get.writes.is_empty() {
             out.done.push((get.tag, Done::Committed { read: get.read, stamp: None, rounds: (rounds, 0) }));

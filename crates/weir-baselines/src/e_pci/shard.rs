@@ -247,10 +247,9 @@ impl Partition {
 
     fn read(&self, reader: Reader, waiting: &Waiting, checked: bool) -> Reply {
         let Waiting { at, keys, ranges, .. } = waiting;
-        let nothing = ItemRead { value: None, stamp: Stamp::NONE };
         let read = |chain: Option<&Chain>| match chain {
             Some(chain) => chain.read(*at),
-            None => Some(nothing.clone()),
+            None => Some(ItemRead::ABSENT),
         };
         let in_range = |range| -> Option<Vec<(Key, ItemRead)>> {
             let entries = self.table.range(range).map(|(key, chain)| Some((key.clone(), chain.read(*at)?)));

@@ -107,9 +107,7 @@ impl Coordinator {
         for (slot, item) in part.slots.iter().zip(reply.items) {
             flight.read.items[*slot as usize] = item;
         }
-        for (entries, answered) in flight.read.ranges.iter_mut().zip(reply.ranges) {
-            entries.extend(answered);
-        }
+        flight.read.add_ranges(reply.ranges);
         if parts.iter().any(|part| !part.answered) {
             return;
         }
@@ -149,9 +147,7 @@ impl Flight {
     }
 
     fn on_all_read(&mut self, txn: TxnId, shards: ShardId, read_locks: ReadLocks, out: &mut Out) {
-        for entries in &mut self.read.ranges {
-            entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        }
+        self.read.sort_ranges();
         let mut items: Vec<Item> = Vec::new();
         if read_locks == ReadLocks::Long {
             let reading = |key| Item { key, read: true, write: None };
@@ -275,8 +271,7 @@ impl machine::Coordinator for Coordinator {
     fn begin(&mut self, now_ms: u64, tag: u64, transaction: Transaction, out: &mut Out) {
         let txn = TxnId { coordinator: self.id, sequence: self.flights.next() };
         let Transaction { reads, ranges, writes } = transaction;
-        let nothing = ItemRead { value: None, stamp: Stamp::NONE };
-        let read = ReadSet { items: vec![nothing; reads.len()], ranges: vec![Vec::new(); ranges.len()] };
+        let read = ReadSet::absent(reads.len(), ranges.len());
         let mut flight = Flight {
             tag,
             reads,

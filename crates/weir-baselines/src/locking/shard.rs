@@ -15,6 +15,7 @@ use weir_txn::readers::Readers;
 
 use super::{Item, Progress, Reply, Request};
 use crate::lock_manager::{LockManager, Mode};
+use crate::row::Row;
 use crate::{Comparator, Counts, PlantedBugs};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,18 +23,6 @@ enum Owner {
     Long(TxnId),
     /// The read of one item, by its place in the request.
     Short(TxnId, u32),
-}
-
-#[derive(Debug)]
-struct Row {
-    content: Content,
-    stamp: Stamp,
-}
-
-impl Default for Row {
-    fn default() -> Row {
-        Row { content: Content::Absent, stamp: Stamp::NONE }
-    }
 }
 
 /// Some items of a transaction, of which the first `granted` are locked.
@@ -101,11 +90,7 @@ impl Partition {
     }
 
     fn read(&self, key: &Key) -> ItemRead {
-        let row = self.table.get(key);
-        row.map_or(ItemRead { value: None, stamp: Stamp::NONE }, |row| ItemRead {
-            value: row.content.value(),
-            stamp: row.stamp,
-        })
+        self.table.get(key).map_or(ItemRead::ABSENT, Row::read)
     }
 
     fn on_lock(&mut self, now_ms: u64, txn: TxnId, run: Run, out: &mut Out) {

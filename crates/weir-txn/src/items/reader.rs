@@ -22,6 +22,11 @@ pub struct ItemRead {
     pub stamp: Stamp,
 }
 
+impl ItemRead {
+    /// Nobody has written it.
+    pub const ABSENT: ItemRead = ItemRead { value: None, stamp: Stamp::NONE };
+}
+
 /// What a read gave, in the order in which it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadSet {
@@ -30,6 +35,25 @@ pub struct ReadSet {
 }
 
 impl ReadSet {
+    /// So many items and ranges, of which nothing has been read.
+    pub fn absent(items: usize, ranges: usize) -> ReadSet {
+        ReadSet { items: vec![ItemRead::ABSENT; items], ranges: vec![Vec::new(); ranges] }
+    }
+
+    /// Adds what one shard has of each range.
+    pub fn add_ranges(&mut self, answered: Vec<Vec<(Key, ItemRead)>>) {
+        for (entries, answered) in self.ranges.iter_mut().zip(answered) {
+            entries.extend(answered);
+        }
+    }
+
+    /// Puts the entries of each range in order of keys, once all shards have answered.
+    pub fn sort_ranges(&mut self) {
+        for entries in &mut self.ranges {
+            entries.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        }
+    }
+
     /// Of all stamps in it.
     pub fn newest_clock(&self) -> u64 {
         let ranges = self.ranges.iter().flatten().map(|(_, item)| item);

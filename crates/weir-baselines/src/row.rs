@@ -1,0 +1,22 @@
+//! An item of which only the newest version is kept.
+
+use weir_txn::items::write::Content;
+use weir_txn::items::{ItemRead, Stamp};
+
+#[derive(Debug)]
+pub struct Row {
+    pub content: Content,
+    pub stamp: Stamp,
+}
+
+impl Default for Row {
+    fn default() -> Row {
+        Row { content: Content::Absent, stamp: Stamp::NONE }
+    }
+}
+
+impl Row {
+    pub fn read(&self) -> ItemRead {
+        ItemRead { value: self.content.value(), stamp: self.stamp }
+    }
+}
