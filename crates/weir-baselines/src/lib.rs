@@ -48,14 +48,6 @@ use weir_txn::ramp::ShardId;
 
 use locking::ReadLocks;
 
-/// Without an answer for so long, a request is sent again.
-pub const RESEND_MS: u64 = weir_txn::items::coordinator::RESEND_MS;
-
-/// What was sent then has waited for too long. A clock that has stepped back says nothing of how long ago that was.
-fn is_late(now_ms: u64, sent_ms: u64, patience_ms: u64) -> bool {
-    now_ms < sent_ms || now_ms - sent_ms >= patience_ms
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     None,

@@ -16,11 +16,11 @@ use weir_txn::items::{
     ByShard, Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, part_at, shard_of,
     slots_by_shard,
 };
-use weir_txn::machine::{self, Effects, Orders, Sender, Shard};
+use weir_txn::machine::{self, Effects, Orders, RESEND_MS, Sender, Shard, is_late};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use crate::row::Row;
-use crate::{Comparator, Counts, RESEND_MS, is_late};
+use crate::{Comparator, Counts};
 
 /// A deleted item is forgotten so long after: the paper's window of collection (ramp.txt §5.1).
 const TOMBSTONE_MS: u64 = 5_000;

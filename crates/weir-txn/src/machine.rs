@@ -65,6 +65,15 @@ impl<Request, Done> Default for Orders<Request, Done> {
     }
 }
 
+/// Without an answer for so long, a request is sent again.
+pub const RESEND_MS: u64 = 200;
+
+/// What was sent then has waited for too long. A clock that has stepped back says nothing of how long ago that
+/// was, so then it has.
+pub fn is_late(now_ms: u64, sent_ms: u64, patience_ms: u64) -> bool {
+    now_ms.checked_sub(sent_ms).is_none_or(|waited_ms| waited_ms >= patience_ms)
+}
+
 /// The client's side of a protocol: many transactions at once.
 pub trait Coordinator: Send + 'static {
     type Request: Send + 'static;

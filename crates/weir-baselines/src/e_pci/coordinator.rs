@@ -7,12 +7,11 @@ use weir_txn::flights::Flights;
 use weir_txn::items::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, slots_by_shard, writes_by_shard,
 };
-use weir_txn::machine::{self, Orders};
+use weir_txn::machine::{self, Orders, RESEND_MS, is_late};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use super::{Progress, Reply, Request};
 use crate::random::Random;
-use crate::{RESEND_MS, is_late};
 
 #[derive(Debug)]
 pub struct Coordinator {
@@ -248,7 +247,7 @@ impl machine::Coordinator for Coordinator {
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
-        let late = |sent_ms: u64| is_late(now_ms, sent_ms, RESEND_MS);
+        let late = |sent_ms| is_late(now_ms, sent_ms, RESEND_MS);
         let coordinator = self.id;
         for (sequence, put) in self.writes.iter_mut().filter(|(_, put)| late(put.sent_ms)) {
             put.sent_ms = now_ms;

@@ -7,11 +7,10 @@ use weir_txn::flights::Flights;
 use weir_txn::items::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, shard_of, slots_by_shard,
 };
-use weir_txn::machine::{self, Orders};
+use weir_txn::machine::{self, Orders, RESEND_MS, is_late};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use super::{Item, Progress, ReadLocks, Reply, Request};
-use crate::{RESEND_MS, is_late};
 
 #[derive(Debug)]
 pub struct Coordinator {

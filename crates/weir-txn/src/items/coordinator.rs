@@ -17,11 +17,8 @@ use super::place::writes_by_shard;
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
 use crate::flights::{Drains, Flights};
-use crate::machine::{self, Orders};
+use crate::machine::{self, Orders, RESEND_MS, is_late};
 use crate::ramp::{ShardId, TxnId};
-
-/// Without an answer for so long, a request is sent again.
-pub const RESEND_MS: u64 = 200;
 
 /// Reads of items and ranges, then writes.
 #[derive(Clone, Debug, Default)]
@@ -292,7 +289,7 @@ impl Coordinator {
     }
 
     fn begin_late_writes_anew(&mut self, now_ms: u64, out: &mut Out) {
-        let late = |put: &Put| put.stamp.is_none() && now_ms.abs_diff(put.sent_ms) >= RESEND_MS;
+        let late = |put: &Put| put.stamp.is_none() && is_late(now_ms, put.sent_ms, RESEND_MS);
         let late: Vec<u64> =
             self.writes.iter_mut().filter(|(_, put)| late(put)).map(|(sequence, _)| sequence).collect();
         for sequence in late {
@@ -343,8 +340,7 @@ impl machine::Coordinator for Coordinator {
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
-        // A clock that has stepped back says nothing of how long ago that was.
-        let late = |sent_ms: u64| now_ms < sent_ms || now_ms - sent_ms >= RESEND_MS;
+        let late = |sent_ms| is_late(now_ms, sent_ms, RESEND_MS);
         let coordinator = self.id;
         if self.options.bugs.resends_are_new {
             self.begin_late_writes_anew(now_ms, out);

@@ -4,11 +4,11 @@
 //! testdata/scenarios; `WEIR_UPDATE=1 cargo test -p weir-txn paper_tests` writes them anew, to be reviewed as a
 //! difference.
 
-use super::coordinator::{self, Coordinator, Done, Options, Transaction};
+use super::coordinator::{Coordinator, Done, Options, Transaction};
 use super::message::{Reply, Request};
 use super::partition::{Partition, PlantedBugs};
 use super::{Key, KeyRange, ReadSet, Variant, Write, shard_of};
-use crate::machine::{Coordinator as _, Effects, Orders, Sender, Shard as _};
+use crate::machine::{Coordinator as _, Effects, Orders, RESEND_MS, Sender, Shard as _};
 use crate::ramp::ShardId;
 
 const VARIANTS: [Variant; 3] = [Variant::Fast, Variant::Small, Variant::HYBRID];
@@ -468,7 +468,7 @@ fn what_an_answer_at_prepare_gives_up() {
         assert!(stage.told(second).is_some());
         stage.clocks.iter_mut().for_each(|clock| *clock += 1);
         let mut out = Orders::default();
-        stage.clients[0].on_timer(1_000 + coordinator::RESEND_MS, &mut out);
+        stage.clients[0].on_timer(1_000 + RESEND_MS, &mut out);
         stage.take(0, out);
         stage.deliver_all();
         stage.read_now(0, &["x"]).0
