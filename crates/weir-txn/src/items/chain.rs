@@ -3,6 +3,10 @@
 //! What every reader sees is folded into the base; above it are the writes that some reader may still have
 //! to tell apart.
 
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
 use super::message::{Position, Stamp};
 use super::write::{Content, Write};
 
@@ -39,6 +43,18 @@ impl Sight<'_> {
     }
 }
 
+/// What a read sees of an item.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    pub content: Cow<'a, Content>,
+    /// The newest in it.
+    pub stamp: Stamp,
+    /// It is made of several writes.
+    pub merged: bool,
+    /// Versions above the base that it contains, by stamp.
+    pub contained: SmallVec<[&'a Version; 2]>,
+}
+
 impl Default for Chain {
     fn default() -> Chain {
         Chain { base: Content::Absent, base_stamp: Stamp::NONE, versions: Vec::new() }
@@ -57,33 +73,24 @@ impl Chain {
         self.versions.insert(at, Version { stamp, write, committed_at });
     }
 
-    /// The base alone, where nothing is above it: what nearly every read meets.
-    pub fn settled(&self) -> Option<(&Content, Stamp)> {
-        self.versions.is_empty().then_some((&self.base, self.base_stamp))
-    }
-
-    /// What a read sees: the content, the newest stamp in it, whether it was merged from several writes, and
-    /// the versions above the base that it contains.
-    pub fn read(&self, sight: Sight<'_>) -> (Content, Stamp, bool, Vec<&Version>) {
-        // Nearly always the newest is an overwrite that the read sees.
-        if let Some(newest) = self.versions.last()
-            && newest.write.overwrites()
-            && sight.sees(newest)
-        {
-            let mut content = Content::Absent;
-            content.apply(&newest.write);
-            return (content, newest.stamp, false, vec![newest]);
+    pub fn read(&self, sight: Sight<'_>) -> Seen<'_> {
+        let mut contained: SmallVec<[&Version; 2]> = SmallVec::new();
+        let mut content = Cow::Borrowed(&self.base);
+        // Nearly always there is nothing above the base, or the newest is an overwrite that the read sees.
+        for version in self.versions.iter().rev().filter(|version| sight.sees(version)) {
+            contained.push(version);
+            if version.write.overwrites() {
+                content = Cow::Owned(Content::Absent);
+                break;
+            }
         }
-        let seen: Vec<&Version> = self.versions.iter().filter(|version| sight.sees(version)).collect();
-        let overwritten = seen.iter().rposition(|version| version.write.overwrites());
-        let contained = seen[overwritten.unwrap_or(0)..].to_vec();
-        let mut content = if overwritten.is_some() { Content::Absent } else { self.base.clone() };
+        contained.reverse();
         for version in &contained {
-            content.apply(&version.write);
+            content.to_mut().apply(&version.write);
         }
         let stamp = contained.last().map_or(self.base_stamp, |version| version.stamp);
         let merged = contained.iter().any(|version| !version.write.overwrites());
-        (content, stamp, merged, contained)
+        Seen { content, stamp, merged, contained }
     }
 
     /// The transaction with this stamp is drained: every reader sees it. An overwrite becomes the base and

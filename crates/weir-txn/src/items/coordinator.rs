@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::bytes::Key;
 use super::message::{KeyRange, Progress, Reply, Request, Stamp, Writes};
-use super::metadata::Variant;
+use super::metadata::{Metadata, Variant};
 use super::place::writes_by_shard;
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
@@ -81,7 +81,6 @@ pub struct Coordinator {
     /// By shard: transactions that all participants have committed, not told yet.
     settled: FxHashMap<ShardId, Vec<u64>>,
     clock: u64,
-    scratch: Vec<(ShardId, Request)>,
 }
 
 struct Put {
@@ -91,8 +90,7 @@ struct Put {
     /// Bound when all have prepared.
     stamp: Option<Stamp>,
     prepared_clock: u64,
-    waiting: usize,
-    metadata: super::metadata::Metadata,
+    metadata: Metadata,
     read: ReadSet,
     read_rounds: u32,
     sent_ms: u64,
@@ -129,7 +127,6 @@ impl Coordinator {
             drains: Drains::default(),
             settled: FxHashMap::default(),
             clock: 0,
-            scratch: Vec::new(),
         }
     }
 
@@ -173,21 +170,25 @@ impl Coordinator {
         read_rounds: u32,
         out: &mut Out,
     ) {
-        let metadata = self.options.variant.metadata(writes.iter().map(|(key, _)| key));
         let by_shard = writes_by_shard(writes, self.options.shards);
+        // Readers need it only where there are siblings.
+        let metadata = match &by_shard[..] {
+            [_] => Metadata::Stamp,
+            all => {
+                self.options.variant.metadata(all.iter().flat_map(|(_, writes)| writes).map(|(key, _)| key))
+            }
+        };
         let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
         let part =
             |(shard, writes): (ShardId, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };
         let parts: Vec<PutPart> = by_shard.into_iter().map(part).collect();
-        let (waiting, sequence) = (parts.len(), self.writes.next());
-        let stamp = None;
+        let sequence = self.writes.next();
         let put = Put {
             tag,
             parts,
             participants,
-            stamp,
+            stamp: None,
             prepared_clock: 0,
-            waiting,
             metadata,
             read,
             read_rounds,
@@ -203,14 +204,13 @@ impl Coordinator {
             return;
         }
         put.prepared_clock = put.prepared_clock.max(clock);
-        if put.waiting > 0 && !self.options.bugs.commits_early {
+        if put.is_waiting() && !self.options.bugs.commits_early {
             return;
         }
         let clock = if self.options.bugs.stamps_by_client { txn.sequence } else { put.prepared_clock };
         let stamp = Stamp { clock, txn };
         self.clock = self.clock.max(clock);
         put.stamp = Some(stamp);
-        put.waiting = put.parts.len();
         put.parts.iter_mut().for_each(|part| part.answered = false);
         put.sent_ms = now_ms;
         put.send(txn, &mut out.sends);
@@ -223,7 +223,7 @@ impl Coordinator {
 
     fn on_committed(&mut self, txn: TxnId, shard: ShardId, out: &mut Out) {
         let Some(put) = self.writes.get_mut(txn.sequence) else { return };
-        if put.stamp.is_none() || !put.answer(shard) || put.waiting > 0 {
+        if put.stamp.is_none() || !put.answer(shard) || put.is_waiting() {
             return;
         }
         let put = self.writes.end(txn.sequence).expect("it is under way");
@@ -257,14 +257,11 @@ impl Coordinator {
             self.sessions.insert(*shard, *session);
         }
         let Some(flight) = self.reads.get_mut(read) else { return };
-        let mut sends = std::mem::take(&mut self.scratch);
         let rounds = flight.machine.rounds;
-        let step = flight.machine.on_reply(read, reply, &mut sends);
+        let step = flight.machine.on_reply(read, reply, &mut out.sends);
         if flight.machine.rounds != rounds {
             flight.sent_ms = now_ms;
         }
-        out.sends.append(&mut sends);
-        self.scratch = sends;
         match step {
             Step::Wait => {}
             Step::Done(read_set) => {
@@ -377,12 +374,13 @@ impl machine::Coordinator for Coordinator {
 impl Put {
     /// Notes an answer to the round under way; false if it has come before.
     fn answer(&mut self, shard: ShardId) -> bool {
-        let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard && !part.answered) else {
-            return false;
-        };
-        part.answered = true;
-        self.waiting -= 1;
-        true
+        let part = self.parts.iter_mut().find(|part| part.shard == shard && !part.answered);
+        part.map(|part| part.answered = true).is_some()
+    }
+
+    /// Somebody has not answered the round under way.
+    fn is_waiting(&self) -> bool {
+        self.parts.iter().any(|part| !part.answered)
     }
 
     /// Sends (again) what is not answered.

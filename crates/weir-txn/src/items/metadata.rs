@@ -39,7 +39,7 @@ impl Variant {
     }
 
     /// What a transaction with this write set attaches to each of its writes.
-    pub fn metadata<'a>(self, keys: impl ExactSizeIterator<Item = &'a Key>) -> Metadata {
+    pub fn metadata<'a>(self, keys: impl Iterator<Item = &'a Key>) -> Metadata {
         match self {
             Variant::Small => Metadata::Stamp,
             Variant::Fast => Metadata::Items(keys.cloned().collect()),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::bytes::Key;
-use super::chain::{Chain, Sight};
+use super::chain::{Chain, Seen, Sight};
 use super::message::{Answer, Position, Progress, Reply, Request, Stamp, Unsettled, Wanted, Writes};
 use super::metadata::Metadata;
 use super::table::Table;
@@ -364,11 +364,7 @@ impl Partition {
         let Some(chain) = chain else {
             return Answer { value: None, stamp: Stamp::NONE, merged: false, unsettled: Vec::new() };
         };
-        if let Some((content, stamp)) = chain.settled() {
-            let value = if stamps_only { None } else { content.value() };
-            return Answer { value, stamp, merged: false, unsettled: Vec::new() };
-        }
-        let (content, stamp, merged, contained) = chain.read(sight);
+        let Seen { content, stamp, merged, contained } = chain.read(sight);
         let mut unsettled = Vec::new();
         for version in contained {
             let Some(committed) = self.committed.get(&version.stamp.txn).filter(|one| !one.alone) else {

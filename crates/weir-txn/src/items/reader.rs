@@ -70,8 +70,6 @@ pub struct Read {
     parts: Vec<Part>,
     answers: Vec<Option<Answer>>,
     entries: Vec<BTreeMap<Key, Answer>>,
-    /// Parts whose answer is awaited.
-    waiting: usize,
     pub rounds: u32,
     /// Deliberate bug: there is no second round.
     pub looks_once: bool,
@@ -123,7 +121,6 @@ impl Read {
             shards,
             answers: keys.iter().map(|_| None).collect(),
             entries: ranges.iter().map(|_| BTreeMap::new()).collect(),
-            waiting: 0,
             rounds: 0,
             looks_once: false,
             keys,
@@ -143,7 +140,6 @@ impl Read {
             part.asked = Some(Asked::All { naming: naming(part.shard) });
         }
         self.rounds = 1;
-        self.waiting = self.parts.len();
         self.send_pending(read, out);
     }
 
@@ -199,19 +195,23 @@ impl Read {
         for (entries, answered) in self.entries.iter_mut().zip(ranges) {
             entries.extend(answered);
         }
-        self.waiting -= 1;
-        if self.waiting > 0 {
+        if self.is_waiting() {
             return Step::Wait;
         }
         if self.rounds == 1 && !self.looks_once {
             self.repair();
-            if self.waiting > 0 {
+            if self.is_waiting() {
                 self.rounds = 2;
                 self.send_pending(read, out);
                 return Step::Wait;
             }
         }
         Step::Done(self.finish())
+    }
+
+    /// An answer is awaited.
+    fn is_waiting(&self) -> bool {
+        self.parts.iter().any(|part| part.asked.is_some())
     }
 
     /// A key of a range, fetched on its own.
@@ -249,7 +249,6 @@ impl Read {
             part.asked = Some(Asked::All { naming: naming.clone() });
         }
         self.entries.iter_mut().for_each(BTreeMap::clear);
-        self.waiting = self.parts.len();
     }
 
     fn ask_for_what_is_named(&mut self) {
@@ -284,7 +283,6 @@ impl Read {
             }
             let naming = lack.stamps.into_iter().collect();
             part.asked = Some(Asked::Lacking { keys, slots, ranges: lack.ranges, naming });
-            self.waiting += 1;
         }
     }
 
