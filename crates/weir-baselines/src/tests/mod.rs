@@ -24,7 +24,7 @@ fn key(number: u64) -> Key {
 }
 
 fn everything() -> KeyRange {
-    KeyRange { from: Key::empty(), to: Key::from("v") }
+    KeyRange { from: Key::from(""), to: Key::from("v") }
 }
 
 /// Writes of several items, reads of several items or of all, and both; first of all every item is written.

@@ -32,10 +32,6 @@ impl Bytes {
         data[..bytes.len()].copy_from_slice(bytes);
         Bytes(Repr::Inline { length: bytes.len() as u8, data })
     }
-
-    pub const fn empty() -> Bytes {
-        Bytes(Repr::Inline { length: 0, data: [0; INLINE_MAX] })
-    }
 }
 
 impl Deref for Bytes {

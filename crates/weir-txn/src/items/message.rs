@@ -160,13 +160,3 @@ pub struct Progress {
     /// The highest clock that it knows.
     pub clock: u64,
 }
-
-impl Reply {
-    /// The read that it answers, if it answers one.
-    pub fn read(&self) -> Option<u64> {
-        match self {
-            Reply::Got { read, .. } | Reply::Again { read, .. } => Some(*read),
-            _ => None,
-        }
-    }
-}
