@@ -42,8 +42,8 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use weir_txn::items::{Done, Transaction};
-use weir_txn::machine::{Coordinator, Shard};
+use weir_txn::items::ItemCoordinator;
+use weir_txn::machine::Shard;
 use weir_txn::ramp::ShardId;
 
 use locking::ReadLocks;
@@ -121,13 +121,7 @@ pub trait Drive {
     fn run<S, C>(self, shards: Vec<S>, coordinators: Vec<C>) -> Self::Output
     where
         S: Comparator,
-        C: Coordinator<
-                Request = S::Request,
-                Reply = S::Reply,
-                Progress = S::Progress,
-                Transaction = Transaction,
-                Done = Done,
-            >;
+        C: ItemCoordinator<S>;
 }
 
 /// A cluster to be made.

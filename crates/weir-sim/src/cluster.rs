@@ -10,7 +10,7 @@ use std::fmt::{Debug, Write as _};
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
-use weir_txn::machine::{Coordinator, Effects, Orders, Sender, Shard};
+use weir_txn::machine::{Coordinator, CoordinatorOf, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::ShardId;
 
 use crate::chance::Chance;
@@ -81,7 +81,7 @@ where
     S::Request: Clone + Debug,
     S::Reply: Clone + Debug,
     S::Progress: Clone + Debug,
-    C: Coordinator<Request = S::Request, Reply = S::Reply, Progress = S::Progress>,
+    C: CoordinatorOf<S>,
 {
     /// `sessions` closed loops are spread over the coordinators.
     pub fn new(

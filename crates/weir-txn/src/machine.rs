@@ -100,3 +100,16 @@ pub trait Coordinator: Send + 'static {
     /// Nothing is under way.
     fn is_idle(&self) -> bool;
 }
+
+/// A coordinator that speaks with these shards.
+pub trait CoordinatorOf<S: Shard>:
+    Coordinator<Request = S::Request, Reply = S::Reply, Progress = S::Progress>
+{
+}
+
+impl<S, C> CoordinatorOf<S> for C
+where
+    S: Shard,
+    C: Coordinator<Request = S::Request, Reply = S::Reply, Progress = S::Progress>,
+{
+}

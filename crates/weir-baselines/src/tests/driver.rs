@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weir_txn::items::{Done, Transaction};
-use weir_txn::machine::{Coordinator, Effects, Orders, Sender};
+use weir_txn::items::{Done, ItemCoordinator, Transaction};
+use weir_txn::machine::{Effects, Orders, Sender};
 use weir_txn::ramp::ShardId;
 
 use crate::random::Random;
@@ -68,13 +68,7 @@ impl Drive for Plan {
     fn run<S, C>(mut self, shards: Vec<S>, coordinators: Vec<C>) -> History
     where
         S: Comparator,
-        C: Coordinator<
-                Request = S::Request,
-                Reply = S::Reply,
-                Progress = S::Progress,
-                Transaction = Transaction,
-                Done = Done,
-            >,
+        C: ItemCoordinator<S>,
     {
         self.work.iter_mut().for_each(|work| work.reverse());
         let counts = Counts::default();
@@ -98,13 +92,7 @@ impl Drive for Plan {
 impl<S, C> Run<S, C>
 where
     S: Comparator,
-    C: Coordinator<
-            Request = S::Request,
-            Reply = S::Reply,
-            Progress = S::Progress,
-            Transaction = Transaction,
-            Done = Done,
-        >,
+    C: ItemCoordinator<S>,
 {
     fn until_all_has_ended(&mut self) {
         for id in 0..self.coordinators.len() {

@@ -29,3 +29,18 @@ pub use partition::{Partition, PlantedBugs};
 pub use place::{ByShard, Slots, part_at, shard_of, slots_by_shard, writes_by_shard};
 pub use reader::{ItemRead, ReadSet};
 pub use write::Write;
+
+use crate::machine::{self, CoordinatorOf};
+
+/// A coordinator of transactions over items, of any protocol.
+pub trait ItemCoordinator<S: machine::Shard>:
+    CoordinatorOf<S> + machine::Coordinator<Transaction = Transaction, Done = Done>
+{
+}
+
+impl<S, C> ItemCoordinator<S> for C
+where
+    S: machine::Shard,
+    C: CoordinatorOf<S> + machine::Coordinator<Transaction = Transaction, Done = Done>,
+{
+}
