@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_txn::machine::{Coordinator, Effects, Orders, Sender, Shard};
+use weir_txn::machine::{Coordinator, CoordinatorOf, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::ShardId;
 
 use crate::mailbox::Mailbox;
 
 /// Clients of one coordinator, which decide what is begun.
 pub trait Clients<S: Shard>: Send + 'static {
-    type Coordinator: Coordinator<Request = S::Request, Reply = S::Reply, Progress = S::Progress>;
+    type Coordinator: CoordinatorOf<S>;
 
     fn coordinator(&mut self) -> &mut Self::Coordinator;
     /// Begins the first transactions.
@@ -102,6 +102,7 @@ impl<S: Shard, C: Clients<S>> Cluster<S, C> {
                 inboxes: inboxes.clone(),
                 active: active.clone(),
                 outgoing: (0..threads).map(|_| Vec::new()).collect(),
+                own_replies: Vec::new(),
                 requests: Vec::new(),
                 replies: Vec::new(),
                 effects: Effects::default(),
@@ -153,8 +154,10 @@ struct Carrier<S: Shard, C: Clients<S>> {
     inboxes: Arc<[Mailbox<Inbound<S>>]>,
     /// How many clients, of all threads, have not ended.
     active: Arc<AtomicUsize>,
-    /// By thread: what the next turn hands over.
+    /// By thread: what the next turn hands over, and what it takes in on this one.
     outgoing: Vec<Vec<Inbound<S>>>,
+    /// For clients of this thread, which take it in the same turn.
+    own_replies: Vec<ReplyBatch<S>>,
     /// By shard: requests of the clients whose turn it is.
     requests: Vec<Vec<S::Request>>,
     /// Of the batch under way, by coordinator.
@@ -178,32 +181,26 @@ impl<S: Shard, C: Clients<S>> Carrier<S, C> {
             self.take_turn(at);
         }
         self.hand_over();
+        self.end_clients();
         let mut inbound = Vec::new();
         while self.receive(&mut inbound) {
             let now = now_ms();
-            // Shards first: what they answer to clients of this thread is taken in the same turn.
-            let mut replies = Vec::new();
             for one in inbound.drain(..) {
                 match one {
                     Inbound::Requests(batch) => self.serve(now, batch),
                     Inbound::Peer { from, to, request } => self.serve_peer(now, from, to, request),
-                    Inbound::Replies(batch) => replies.push(batch),
+                    Inbound::Replies(batch) => self.take_replies(now, batch),
                 }
             }
-            let own = self.own;
-            for one in std::mem::take(&mut self.outgoing[own]) {
-                match one {
-                    Inbound::Replies(batch) => replies.push(batch),
-                    other => self.outgoing[own].push(other),
-                }
-            }
-            for batch in replies {
-                self.take_replies(now, batch);
-            }
+            // Shards first: what they answer to clients of this thread is taken in the same turn.
+            let mut own_replies = std::mem::take(&mut self.own_replies);
+            own_replies.drain(..).for_each(|batch| self.take_replies(now, batch));
+            self.own_replies = own_replies;
             for at in 0..self.clients.len() {
                 self.take_turn(at);
             }
             self.hand_over();
+            self.end_clients();
         }
         (self.shards, self.clients.into_iter().map(|carried| carried.clients).collect())
     }
@@ -245,7 +242,11 @@ impl<S: Shard, C: Clients<S>> Carrier<S, C> {
         }
         for batch in self.replies.drain(..) {
             let thread = self.placement.of_coordinator(batch.coordinator);
-            self.outgoing[thread].push(Inbound::Replies(batch));
+            if thread == self.own {
+                self.own_replies.push(batch);
+            } else {
+                self.outgoing[thread].push(Inbound::Replies(batch));
+            }
         }
         for (to, request) in self.effects.peers.drain(..) {
             let thread = self.placement.of_shard(to);
@@ -282,14 +283,18 @@ impl<S: Shard, C: Clients<S>> Carrier<S, C> {
         }
     }
 
-    /// Gives the other threads what is for them. Only then may clients have ended: nothing is sent to an inbox
-    /// after the last of them has closed it.
+    /// Gives the other threads what is for them.
     fn hand_over(&mut self) {
         for (thread, messages) in self.outgoing.iter_mut().enumerate() {
             if thread != self.own && !messages.is_empty() {
                 self.inboxes[thread].send_all(messages.drain(..));
             }
         }
+    }
+
+    /// Looks which clients have ended, and closes all inboxes if they are the last. Only after everything has been
+    /// handed over: nothing is sent to an inbox that is closed.
+    fn end_clients(&mut self) {
         for Carried { clients, ended, .. } in self.clients.iter_mut().filter(|carried| !carried.ended) {
             *ended = clients.coordinator().is_idle();
             if *ended && self.active.fetch_sub(1, Ordering::AcqRel) == 1 {
