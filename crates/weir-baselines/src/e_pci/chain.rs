@@ -1,73 +1,43 @@
-//! The versions of one item, by commit time.
+//! The versions of one item, by commit time: [`chain::Chain`] with commit clocks for positions.
 
-use weir_txn::items::write::Content;
+use weir_txn::items::chain::{self, Sight};
 use weir_txn::items::{ItemRead, Stamp, Write};
 use weir_txn::ramp::TxnId;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Chain {
-    base: Content,
-    base_stamp: Stamp,
-    /// Above the base, by stamp.
-    versions: Vec<(Stamp, Write)>,
+    committed: chain::Chain,
     /// Prepared and not known to be committed.
     pub pending: Vec<TxnId>,
 }
 
-impl Default for Chain {
-    fn default() -> Chain {
-        Chain { base: Content::Absent, base_stamp: Stamp::NONE, versions: Vec::new(), pending: Vec::new() }
-    }
-}
-
 impl Chain {
     pub fn commit(&mut self, stamp: Stamp, write: Write) {
-        // Overwritten for every read that can still be asked for.
-        if stamp <= self.base_stamp {
-            return;
-        }
-        let at = self.versions.partition_point(|(one, _)| *one < stamp);
-        self.versions.insert(at, (stamp, write));
+        self.committed.commit(stamp, write, stamp.clock);
     }
 
     /// What a read at that clock sees; none if it is not kept any more.
     pub fn read(&self, at: u64) -> Option<ItemRead> {
-        let seen = &self.versions[..self.versions.partition_point(|(stamp, _)| stamp.clock <= at)];
-        if let Some((stamp, Write::Put(value))) = seen.last() {
-            return Some(ItemRead { value: Some(value.clone()), stamp: *stamp });
-        }
-        if self.base_stamp.clock > at {
+        if self.committed.base_stamp().clock > at {
             return None;
         }
-        let Some((stamp, _)) = seen.last() else {
-            return Some(ItemRead { value: self.base.value(), stamp: self.base_stamp });
-        };
-        let overwritten = seen.iter().rposition(|(_, write)| write.overwrites());
-        let mut content = if overwritten.is_some() { Content::Absent } else { self.base.clone() };
-        for (_, write) in &seen[overwritten.unwrap_or(0)..] {
-            content.apply(write);
-        }
-        Some(ItemRead { value: content.value(), stamp: *stamp })
+        let seen = self.committed.read(Sight { position: at, naming: &[] });
+        Some(ItemRead { value: seen.content.value(), stamp: seen.stamp })
     }
 
     /// Folds the versions that every read sees. `floor`: no read is below, and nothing commits at or below
     /// it.
     pub fn fold(&mut self, floor: u64) {
-        let old = self.versions.partition_point(|(stamp, _)| stamp.clock <= floor);
-        for (stamp, write) in self.versions.drain(..old) {
-            self.base.apply(&write);
-            self.base_stamp = stamp;
-        }
+        self.committed.fold_while(|stamp| stamp.clock <= floor);
     }
 
     /// The item is deleted for every read, and nothing is prepared: the stamp of the deletion.
     pub fn is_tombstone(&self) -> Option<Stamp> {
-        let empty = self.versions.is_empty() && self.pending.is_empty();
-        (empty && self.base == Content::Absent).then_some(self.base_stamp)
+        self.committed.is_tombstone().filter(|_| self.pending.is_empty())
     }
 
     pub fn versions(&self) -> usize {
-        self.versions.len()
+        self.committed.versions()
     }
 }
 

@@ -101,9 +101,13 @@ impl Chain {
         if let Some(at) = written.filter(|at| self.versions[*at].write.overwrites()) {
             self.fold(at + 1);
         }
-        let foldable = |version: &&Version| version.stamp.clock < floor && is_drained(version.stamp);
-        let merges = self.versions.iter().take_while(foldable).count();
-        self.fold(merges);
+        self.fold_while(|stamp| stamp.clock < floor && is_drained(stamp));
+    }
+
+    /// Folds the oldest versions into the base, as far as they may be.
+    pub fn fold_while(&mut self, foldable: impl Fn(Stamp) -> bool) {
+        let oldest = self.versions.iter().take_while(|version| foldable(version.stamp)).count();
+        self.fold(oldest);
     }
 
     fn fold(&mut self, oldest: usize) {
@@ -111,6 +115,11 @@ impl Chain {
             self.base.apply(&version.write);
             self.base_stamp = version.stamp;
         }
+    }
+
+    /// Of the newest write in the base; what is older has no effect any more.
+    pub fn base_stamp(&self) -> Stamp {
+        self.base_stamp
     }
 
     /// Nothing is left of the item but the stamp of its deletion.
