@@ -36,7 +36,6 @@ pub mod e_pci;
 pub mod lock_manager;
 pub mod locking;
 pub mod none;
-pub mod random;
 mod row;
 
 #[cfg(test)]

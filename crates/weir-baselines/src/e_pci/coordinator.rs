@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_txn::clock::HybridClock;
 use weir_txn::flights::Flights;
 use weir_txn::items::{
@@ -11,14 +13,13 @@ use weir_txn::machine::{self, Orders, RESEND_MS, is_late};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use super::{Progress, Reply, Request};
-use crate::random::Random;
 
 #[derive(Debug)]
 pub struct Coordinator {
     id: u16,
     shards: ShardId,
     clock: HybridClock,
-    random: Random,
+    random: Xoshiro256PlusPlus,
     writes: Flights<Put>,
     reads: Flights<Get>,
 }
@@ -73,7 +74,7 @@ impl Coordinator {
             id,
             shards,
             clock: HybridClock::new(id),
-            random: Random::new(seed ^ (u64::from(id) << 48)),
+            random: Xoshiro256PlusPlus::seed_from_u64(seed ^ (u64::from(id) << 48)),
             writes: Flights::from(0),
             reads: Flights::from(0),
         }
@@ -89,7 +90,7 @@ impl Coordinator {
     ) {
         let by_shard = writes_by_shard(writes, self.shards);
         let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
-        let decider = participants[self.random.below(participants.len() as u64) as usize];
+        let decider = participants[self.random.next_u64() as usize % participants.len()];
         let part = |(shard, writes): (_, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };
         let parts = by_shard.into_iter().map(part).collect();
         let (read, read_rounds) = earlier;

@@ -6,8 +6,8 @@ use weir_txn::items::{Done, ItemCoordinator, Transaction};
 use weir_txn::machine::{Effects, Orders, Sender};
 use weir_txn::ramp::ShardId;
 
-use crate::random::Random;
 use crate::{Comparator, Counts, Drive};
+use weir_sim::chance::Chance;
 
 /// What is to be run.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ enum Event<S: Comparator> {
 
 struct Run<S: Comparator, C> {
     plan: Plan,
-    random: Random,
+    random: Chance,
     now_ms: u64,
     shards: Vec<S>,
     coordinators: Vec<C>,
@@ -74,7 +74,7 @@ impl Drive for Plan {
         let counts = Counts::default();
         let history = History { ended: Vec::new(), begun: 0, leftovers: 0, counts, messages: 0 };
         let mut run = Run {
-            random: Random::new(self.seed),
+            random: Chance::from_seed(self.seed),
             plan: self,
             now_ms: START_MS,
             shards,

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use weir_txn::items::{Done, Key, KeyRange, ReadSet, Transaction, Write, shard_of};
 
 use crate::locking::ReadLocks;
-use crate::random::Random;
 use crate::{Cluster, PlantedBugs, Protocol, by_name};
 use checks::{fractured, invariant_values_were_written, is_strictly_serializable};
 use driver::{History, Plan};
+use weir_sim::chance::Chance;
 
 const SHARDS: u16 = 3;
 const COORDINATORS: u16 = 3;
@@ -29,7 +29,7 @@ fn everything() -> KeyRange {
 
 /// Writes of several items, reads of several items or of all, and both; first of all every item is written.
 fn plan(seed: u64, transactions: u64) -> Plan {
-    let mut random = Random::new(seed ^ 0xBA5E);
+    let mut random = Chance::from_seed(seed ^ 0xBA5E);
     let mut number = 0;
     let mut write = |key: Key| {
         number += 1;
