@@ -86,8 +86,8 @@ impl Shard for Node {
         self.participant.epoch()
     }
 
-    fn on_progress(&mut self, _now_ms: u64, coordinator: u16, progress: Progress) {
-        self.participant.on_progress(coordinator, progress.settled_below, progress.drained);
+    fn on_progress(&mut self, now_ms: u64, coordinator: u16, progress: Progress) {
+        self.participant.on_progress(now_ms, coordinator, progress.settled_below, progress.drained);
     }
 
     fn step(&mut self, now_ms: u64, _from: Sender, request: Request, out: &mut Effects) {

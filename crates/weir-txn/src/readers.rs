@@ -63,15 +63,24 @@ impl Readers {
     }
 
     /// A coordinator's word: everything of it below is over, and its reads up to that epoch have ended.
-    /// `over` is told which of them were over here, some while after the coordinator's first word of them.
-    pub fn on_progress(&mut self, coordinator: u16, below: u64, drained: u64, mut over: impl FnMut(u64)) {
+    /// `over` is told which of them were over here, some while after the coordinator's first word of them. Gives
+    /// the sequence below which all was known to be over before.
+    pub fn on_progress(
+        &mut self,
+        coordinator: u16,
+        below: u64,
+        drained: u64,
+        mut over: impl FnMut(u64),
+    ) -> u64 {
         let known = self.coordinators.entry(coordinator).or_default();
         known.drained = known.drained.max(drained);
-        if below > known.below {
-            let base = known.below / 64 * 64;
-            known.over.forget_words(below / 64 - known.below / 64).for_each(|at| over(base + at));
+        let known_below = known.below;
+        if below > known_below {
+            let base = known_below / 64 * 64;
+            known.over.forget_words(below / 64 - known_below / 64).for_each(|at| over(base + at));
             known.below = below;
         }
+        known_below
     }
 
     /// The transaction must not take effect (again): it has committed here, or is over everywhere.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_sql::catalog::TableId;
 
 use super::message::{Age, ShardId, Sibling, TxnId};
+use crate::readers::Readers;
 use crate::storage::{IndexId, KeyBytes, Operation, Position, Timestamp, Undone};
 
 /// One write of a prepared transaction; `row` is where it was found, an insert has none.
@@ -65,22 +66,17 @@ pub struct Participant {
     /// Settled transactions whose metadata a read that began before may still need (S10), with the drain
     /// epoch in which they settled.
     draining: VecDeque<(u64, TxnId)>,
-    /// By coordinator: all its transactions below are settled; its reads have drained up to that epoch.
-    coordinators: BTreeMap<u16, Progress>,
-    epoch: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Progress {
-    settled_below: u64,
-    drained: u64,
+    readers: Readers,
 }
 
 impl Participant {
     /// `coordinators`: all that may ever read here; metadata waits for each of them.
     pub fn new(coordinators: impl IntoIterator<Item = u16>) -> Participant {
-        let coordinators = coordinators.into_iter().map(|id| (id, Progress::default())).collect();
-        Participant { coordinators, ..Participant::default() }
+        let mut participant = Participant::default();
+        for coordinator in coordinators {
+            participant.readers.register(coordinator);
+        }
+        participant
     }
 
     pub fn hold(&mut self, txn: TxnId, prepared: Prepared) {
@@ -127,35 +123,32 @@ impl Participant {
 
     /// A coordinator's word, carried by every batch: all its transactions below `settled_below` are over
     /// everywhere, and all its reads that had begun when it saw epoch `drained` have ended.
-    pub fn on_progress(&mut self, coordinator: u16, settled_below: u64, drained: u64) {
-        let progress = self.coordinators.entry(coordinator).or_default();
-        progress.drained = progress.drained.max(drained);
-        if settled_below > progress.settled_below {
-            let from = TxnId { coordinator, sequence: progress.settled_below };
-            let below = TxnId { coordinator, sequence: settled_below };
-            progress.settled_below = settled_below;
-            let settled = self.unsettled.range(from..below).map(|(txn, _)| *txn);
-            self.draining.extend(settled.map(|txn| (self.epoch, txn)));
+    pub fn on_progress(&mut self, now_ms: u64, coordinator: u16, settled_below: u64, drained: u64) {
+        let known_below = self.readers.on_progress(coordinator, settled_below, drained, |_| ());
+        if settled_below > known_below {
+            let [from, below] = [known_below, settled_below].map(|sequence| TxnId { coordinator, sequence });
+            let (settled, epoch) = (self.unsettled.range(from..below), self.readers.epoch());
+            self.draining.extend(settled.map(|(txn, _)| (epoch, *txn)));
         }
         self.drain();
+        if !self.draining.is_empty() {
+            self.readers.advance(now_ms);
+        }
     }
 
     /// The shard's drain epoch, sent with every batch of replies.
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.readers.epoch()
     }
 
     fn drain(&mut self) {
-        let drained = self.coordinators.values().map(|progress| progress.drained).min().unwrap_or(0);
+        let drained = self.readers.drained();
         while let Some(&(epoch, txn)) = self.draining.front() {
             if epoch >= drained {
                 break;
             }
             self.draining.pop_front();
             self.unsettled.remove(&txn);
-        }
-        if drained >= self.epoch && !self.draining.is_empty() {
-            self.epoch += 1;
         }
     }
 }
