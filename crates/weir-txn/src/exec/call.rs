@@ -71,6 +71,18 @@ pub struct Ran {
     pub claims: Vec<Claim>,
 }
 
+impl Ran {
+    /// What has to be sent begins with room for the usual: a dozen statements, three values each.
+    fn new(role: Role<'_>) -> Ran {
+        let mut ran = Ran::default();
+        if role.is_prepared() {
+            ran.answers.values.reserve(36);
+            ran.writes.reserve(12);
+        }
+        ran
+    }
+}
+
 /// Why a run stopped. The caller undoes what it has written.
 #[derive(Debug)]
 pub enum Stop {
@@ -110,7 +122,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         inserted: Vec::new(),
         parent_seen: None,
         foreseen: Vec::new(),
-        ran: Ran::default(),
+        ran: Ran::new(fragment.role),
         procedure,
         depth: 0,
         fragment,

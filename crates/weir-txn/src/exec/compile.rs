@@ -1,9 +1,11 @@
 //! From bound procedures to a [`Program`]: slots, routes, operations, rules.
 
 mod modify;
+pub(super) mod proven;
 mod rules;
 
 use self::modify::same_representation;
+use self::proven::Proven;
 use self::rules::{check_homes, check_indexes, check_unique_keys, table_rules, tables_deleted_from};
 use super::ahead;
 use super::call::join_effects;
@@ -52,13 +54,13 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
     let mut looked_up: LookedUp = parents.map(|key| (key.parent, key.parent_index)).collect();
     let mut procedures = Vec::new();
     for (index, procedure) in application.procedures.iter().enumerate() {
+        let router = Router { catalog, plan, proven: &Proven::of(catalog, procedure, &deleted) };
         let compile = |procedure: &Procedure, read: Option<&BTreeSet<VariableId>>| {
-            ProcedureCompiler::compile(application, plan, &schema, &rules, index, procedure, read)
+            ProcedureCompiler::compile(application, router, &schema, &rules, index, procedure, read)
         };
         let (mut compiled, keys) = compile(procedure, None)?;
         looked_up.extend(keys);
         if shards > 1 {
-            let router = Router { catalog, plan };
             let (part, read) = slice::of(&router, procedure, &compiled.participants);
             let (part, _) = compile(&part, Some(&read))?;
             compiled.slots = compiled.slots.max(part.slots);
@@ -125,15 +127,14 @@ fn place<T>(result: Result<T, SqlError>, span: Span) -> Result<T, CompileError> 
 impl<'a> ProcedureCompiler<'a> {
     fn compile(
         application: &'a Application,
-        plan: &'a Plan,
+        router: Router<'a>,
         schema: &'a Schema,
         rules: &'a [TableRules],
         index: usize,
         procedure: &'a Procedure,
         read: Option<&'a BTreeSet<VariableId>>,
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
-        let guards = guarded_statements(plan, index);
-        let router = Router { catalog: &application.catalog, plan };
+        let guards = guarded_statements(router.plan, index);
         let participants = Participation::of(&router, application, procedure);
         let mut compiler = ProcedureCompiler {
             schema,
@@ -162,7 +163,7 @@ impl<'a> ProcedureCompiler<'a> {
             ProcedureKind::Function { returns } => outputs.is_empty() && *returns != SqlType::Void,
             _ => false,
         };
-        let transaction = plan.transactions.iter().find(|transaction| transaction.procedure == index);
+        let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
         let compiled = CompiledProcedure {
             name: procedure.name.clone(),
             inputs: inputs.collect(),

@@ -10,11 +10,12 @@ use weir_analysis::plan::{Placement, Plan};
 use weir_sql::Catalog;
 use weir_sql::bound::{
     BinaryOp, Expr, ExprKind, FromItem, Insert, InsertSource, Procedure, Query, QueryBody, RelationId,
-    Statement, Step, StepKind, VariableId,
+    Select, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
 use weir_types::Value;
 
+use super::compile::proven::Proven;
 use super::sequences::generates_id;
 use super::walk;
 use crate::ramp::message::ShardId;
@@ -74,9 +75,12 @@ pub fn shard_of_integer(value: i64, shards: u16) -> ShardId {
     }
 }
 
+#[derive(Clone, Copy)]
 pub struct Router<'a> {
     pub catalog: &'a Catalog,
     pub plan: &'a Plan,
+    /// Of the procedure whose statements are routed.
+    pub proven: &'a Proven,
 }
 
 /// Union-find over columns and the expressions that no row decides.
@@ -315,11 +319,13 @@ impl Router<'_> {
         inserted(insert, row, *column).is_some_and(generates_id)
     }
 
-    /// The parents of inserted rows that live by a partition key: the foreign key, the row, the parent's key.
+    /// The parents of inserted rows that live by a partition key and are not seen by the call itself: the foreign
+    /// key, the row, the parent's key.
     pub fn parents<'i>(&self, insert: &'i Insert) -> Vec<(&ForeignKey, &'i [Expr], Vec<Expr>)> {
         let InsertSource::Values(rows) = &insert.source else { return Vec::new() };
-        let keys = &self.catalog.table(insert.table).foreign_keys;
-        let pairs = keys.iter().flat_map(|key| rows.iter().map(move |row| (key, row.as_slice())));
+        let keys = self.catalog.table(insert.table).foreign_keys.iter().enumerate();
+        let looked_up = keys.filter(|&(at, _)| !self.proven.holds(insert, at));
+        let pairs = looked_up.flat_map(|(_, key)| rows.iter().map(move |row| (key, row.as_slice())));
         pairs.filter_map(|(key, row)| Some((key, row, self.parent(insert, row, key)?))).collect()
     }
 
@@ -371,6 +377,30 @@ pub fn known_columns(query: &Query) -> Vec<KnownTable<'_>> {
         tables.push(known);
     }
     tables
+}
+
+/// What a plain UPDATE or SELECT of one table fixes of the rows that it is about.
+pub(super) fn fixed_columns(statement: &Statement) -> Option<(TableId, Vec<(ColumnIndex, &Expr)>)> {
+    let mut equalities = Equalities::default();
+    let filter = match statement {
+        Statement::Update(Update { relation, table, from, filter, .. }) if from.is_empty() => {
+            equalities.tables.push((*relation, *table));
+            filter
+        }
+        Statement::Query(query) => {
+            let QueryBody::Select(select) = &query.body else { return None };
+            let Select { from, filter, aggregates: false, .. } = &**select else { return None };
+            from.iter().for_each(|item| equalities.from(item));
+            filter
+        }
+        _ => return None,
+    };
+    filter.iter().for_each(|filter| equalities.filter(filter));
+    let [(relation, table)] = equalities.tables[..] else { return None };
+    let own = equalities.classes.iter().filter(|((of, _), _)| *of == relation);
+    let known =
+        own.filter_map(|((_, column), class)| Some((*column, equalities.known[equalities.find(*class)]?)));
+    Some((table, known.collect()))
 }
 
 /// What an INSERT writes to a column.

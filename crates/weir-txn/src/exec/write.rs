@@ -79,6 +79,8 @@ pub struct CompiledInsert {
     /// Where RETURNING and DO UPDATE read the row.
     pub row_slots: Vec<(ColumnIndex, Slot)>,
     pub excluded_slots: Vec<(ColumnIndex, Slot)>,
+    /// Foreign keys that hold for every row, as the call has seen the parents.
+    pub parents_seen: Vec<usize>,
     /// For foreign keys whose parent may live elsewhere: the values of the rule's columns, by row.
     pub distant_parents: Vec<DistantParent>,
 }
@@ -241,7 +243,7 @@ impl Run<'_> {
             )));
         }
         self.check_home(table, values)?;
-        self.check_row(table, values, &|_| true)?;
+        self.check_row(table, values, &|_| true, &insert.parents_seen)?;
         if let Some(conflict) = &insert.on_conflict
             && let Some(row) = self.conflicting(table, conflict.index, values)?
         {
@@ -437,7 +439,7 @@ impl Run<'_> {
                 new.push(self.changed(table, row, changes, column));
             }
             self.check_moved(table, row, &new)?;
-            self.check_row(table, &new, &touched)?;
+            self.check_row(table, &new, &touched, &[])?;
             self.on_parent_change(table, row, Some(&new))?;
         }
         if self.fragment.keep_writes

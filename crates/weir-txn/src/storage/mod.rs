@@ -275,7 +275,7 @@ impl Storage {
     /// Undoes everything after `position` for a moment; [`Storage::replay`] brings it back.
     pub fn rewind(&mut self, position: Position) -> Vec<Undone> {
         assert!(position >= self.history.begin(), "history no longer reaches back to the position");
-        let mut undone = Vec::new();
+        let mut undone = Vec::with_capacity((self.history.end() - position) as usize);
         while self.history.end() > position {
             let Change { table, row, before, operation, timestamp } =
                 self.history.pop().expect("history reaches back to the position");

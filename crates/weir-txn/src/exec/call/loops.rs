@@ -36,20 +36,24 @@ impl<'a> Run<'a> {
                 let [from, to, by] = range_bounds(bounds)?;
                 let idle_elsewhere = self.elements_if_idle(homes.as_ref())?;
                 let mut at = from;
-                let mut foreseen_to = from;
+                let (mut foreseen_to, mut busy) = (from, u32::MAX);
                 while if *reverse { at >= to } else { at <= to } {
                     // Loops that count down or in steps are too rare to be worth it.
-                    if at == foreseen_to && !*reverse && by == 1 && !ahead.is_empty() {
+                    if at == foreseen_to && !*reverse && by == 1 {
                         foreseen_to = (at + ahead::ROUNDS).min(to.saturating_add(1));
-                        for round in at..foreseen_to {
+                        busy = 0;
+                        for (bit, round) in (at..foreseen_to).enumerate() {
                             if !idle_elsewhere.is_some_and(|arrays| self.is_elsewhere(arrays, round)) {
+                                busy |= 1 << bit;
                                 self.frame.set(*slot, Value::Int(round));
                                 self.foresee(ahead);
                             }
                         }
                         self.look_ahead();
                     }
-                    if !idle_elsewhere.is_some_and(|arrays| self.is_elsewhere(arrays, at)) {
+                    let is_busy = busy & 1 == 1;
+                    busy = busy >> 1 | (1 << 31);
+                    if is_busy {
                         self.frame.set(*slot, Value::Int(at));
                         match after_body(self.steps(body)?, *label) {
                             Ok(true) => {}

@@ -87,7 +87,10 @@ impl<'a> ProcedureCompiler<'a> {
             .zip(&self.router.catalog.table(insert.table).foreign_keys)
             .enumerate()
         {
-            if compiled.together || compiled.parent_partition.is_none() {
+            if compiled.together
+                || compiled.parent_partition.is_none()
+                || self.router.proven.holds(insert, rule)
+            {
                 continue;
             }
             let InsertSource::Values(rows) = &insert.source else { continue };
@@ -107,8 +110,11 @@ impl<'a> ProcedureCompiler<'a> {
             }
             distant_parents.push(DistantParent { rule, rows: compiled_rows });
         }
+        let foreign_keys = 0..self.rules[insert.table.0 as usize].foreign_keys.len();
+        let (parents_seen, _) = foreign_keys.partition(|&rule| self.router.proven.holds(insert, rule));
         Ok(CompiledInsert {
             table: insert.table,
+            parents_seen,
             columns: insert.columns.clone(),
             source,
             defaults,

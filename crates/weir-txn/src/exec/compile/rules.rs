@@ -10,7 +10,7 @@ use crate::exec::write::{CheckRule, ForeignKeyRule, Reference, TableRules};
 use crate::storage::Schema;
 use weir_sql::Application;
 use weir_sql::bound::{Expr, ExprKind, InsertSource, RelationId, Statement};
-use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, TableId};
+use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, TableId};
 use weir_types::SqlType;
 
 use super::{each_statement, unsupported};
@@ -167,7 +167,7 @@ pub(super) fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Tables that some procedure deletes from, or changes the keys of.
+/// Tables that some procedure deletes from, or changes the keys of, be it by a foreign key's action.
 pub(super) fn tables_deleted_from(application: &Application) -> Vec<TableId> {
     let mut tables = Vec::new();
     for procedure in &application.procedures {
@@ -184,6 +184,21 @@ pub(super) fn tables_deleted_from(application: &Application) -> Vec<TableId> {
             }
             _ => {}
         });
+    }
+    let mut reached = 0;
+    while let Some(&parent) = tables.get(reached) {
+        reached += 1;
+        for child in &application.catalog.tables {
+            let acts = |key: &ForeignKey| {
+                key.parent == parent
+                    && [key.on_delete, key.on_update]
+                        .iter()
+                        .any(|action| *action != ForeignKeyAction::Restrict)
+            };
+            if !tables.contains(&child.id) && child.foreign_keys.iter().any(acts) {
+                tables.push(child.id);
+            }
+        }
     }
     tables
 }

@@ -12,12 +12,14 @@ use crate::exec::routing::shard_of;
 use crate::storage::{KeyBytes, Rows, TableSchema, key::push_key};
 
 impl Run<'_> {
-    /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new.
+    /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new, and the foreign keys
+    /// `parents_seen` are known to hold.
     pub(super) fn check_row(
         &mut self,
         table: TableId,
         values: &[Value],
         touched: &dyn Fn(ColumnIndex) -> bool,
+        parents_seen: &[usize],
     ) -> Result<(), Stop> {
         let program = self.fragment.program;
         let schema = program.schema.table(table);
@@ -48,8 +50,8 @@ impl Run<'_> {
                 .into());
             }
         }
-        for rule in &rules.foreign_keys {
-            if rule.key_columns.iter().any(|&column| touched(column)) {
+        for (at, rule) in rules.foreign_keys.iter().enumerate() {
+            if !parents_seen.contains(&at) && rule.key_columns.iter().any(|&column| touched(column)) {
                 self.check_parent(table, rule, values)?;
             }
         }
