@@ -109,8 +109,6 @@ pub struct Counts {
 /// A shard of a comparator.
 pub trait Comparator: Shard<Request: Clone, Reply: Clone> {
     fn counts(&self) -> Counts;
-    /// What is locked, prepared or waited for: 0 when nothing is under way.
-    fn leftovers(&self) -> usize;
 }
 
 /// What runs a cluster, whatever its protocol.

@@ -127,10 +127,6 @@ impl Comparator for Partition {
     fn counts(&self) -> Counts {
         Counts::default()
     }
-
-    fn leftovers(&self) -> usize {
-        0
-    }
 }
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_txn::items::{Done, ItemCoordinator, Transaction};
-use weir_txn::machine::{Effects, Orders, Sender};
+use weir_txn::machine::{Effects, Orders, Sender, Shard};
 use weir_txn::ramp::ShardId;
 
 use crate::{Comparator, Counts, Drive};
@@ -32,7 +32,8 @@ pub struct Ended {
 pub struct History {
     pub ended: Vec<Ended>,
     pub begun: usize,
-    pub leftovers: usize,
+    /// Of the shards, in the end.
+    pub all_idle: bool,
     pub counts: Counts,
     pub messages: u64,
 }
@@ -72,7 +73,7 @@ impl Drive for Plan {
     {
         self.work.iter_mut().for_each(|work| work.reverse());
         let counts = Counts::default();
-        let history = History { ended: Vec::new(), begun: 0, leftovers: 0, counts, messages: 0 };
+        let history = History { ended: Vec::new(), begun: 0, all_idle: false, counts, messages: 0 };
         let mut run = Run {
             random: Chance::from_seed(self.seed),
             plan: self,
@@ -117,7 +118,7 @@ where
                 Event::Timer => self.on_timer(),
             }
         }
-        self.history.leftovers = self.shards.iter().map(Comparator::leftovers).sum();
+        self.history.all_idle = self.shards.iter().all(Shard::is_idle);
         self.history.begun = self.begun.len();
         for shard in &self.shards {
             let counts = shard.counts();
