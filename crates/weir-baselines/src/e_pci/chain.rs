@@ -36,6 +36,7 @@ impl Chain {
         self.committed.is_tombstone().filter(|_| self.pending.is_empty())
     }
 
+    #[cfg(test)]
     pub fn versions(&self) -> usize {
         self.committed.versions()
     }
