@@ -25,6 +25,7 @@ use crate::domain::Uses;
 use crate::guards::Guards;
 use crate::literals::{self, Constant};
 use crate::partial::{self, is_understood};
+use crate::seed::Plan;
 use crate::state::{State, View};
 
 /// So many procedures that the executor refuses are set aside one by one; beyond that nothing is searched.
@@ -52,6 +53,8 @@ pub struct Lab<'a> {
     pub(crate) uses: Vec<OnceCell<Vec<Uses>>>,
     /// Storage without a row, which every replica uses in turn: making one takes long in a large schema.
     pub(crate) storage: RefCell<Option<Storage>>,
+    /// Seeds that have been made, or could not be: most questions begin from the same ones.
+    pub(crate) seeds: RefCell<BTreeMap<Plan, Option<State>>>,
     /// By table, its constraints, and the assertions that read it.
     constraints: BTreeMap<TableId, Vec<InvariantId>>,
     assertions: BTreeMap<TableId, Vec<InvariantId>>,
@@ -79,7 +82,7 @@ pub struct Upsert {
 }
 
 /// What must hold in a state that counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Validity {
     /// Everything that is declared.
     Everything,
@@ -146,6 +149,7 @@ impl<'a> Lab<'a> {
             upserts: analysis.effects.iter().flat_map(upserts).collect(),
             uses: analysis.effects.iter().map(|_| OnceCell::new()).collect(),
             storage: RefCell::new(None),
+            seeds: RefCell::new(BTreeMap::new()),
             constraints: BTreeMap::new(),
             assertions: BTreeMap::new(),
             false_when_empty: Vec::new(),
@@ -266,9 +270,19 @@ impl<'a> Lab<'a> {
         assertions.into_iter().all(|id| self.violation(id, rows).is_none())
     }
 
-    /// Everything that does not hold of rows that nobody has checked yet.
-    pub fn violated(&self, validity: Validity, state: &State) -> Vec<InvariantId> {
-        let view = View { schema: &self.program.schema, state };
+    /// The same as this one, said in one way: a constraint is asked for anyway.
+    pub fn plain(&self, validity: Validity) -> Validity {
+        match validity {
+            Validity::Only(id) => match self.checks[id.0 as usize] {
+                Some(InvariantCheck::Assertion(_)) => validity,
+                _ => Validity::Constraints,
+            },
+            _ => validity,
+        }
+    }
+
+    /// What has to be looked at of rows that nobody has checked yet.
+    pub fn asked(&self, validity: Validity, state: &State) -> Vec<InvariantId> {
         let constraints = state.filled().flat_map(|table| self.constraints.get(&table).into_iter().flatten());
         let mut ids: Vec<InvariantId> = constraints.copied().collect();
         // An assertion about empty tables holds as it does of an empty database.
@@ -277,7 +291,18 @@ impl<'a> Lab<'a> {
         assertions
             .extend(empty.filter(|&id| validity == Validity::Everything || validity == Validity::Only(id)));
         ids.extend(assertions);
-        ids.retain(|&id| self.violation(id, &view).is_some());
+        ids
+    }
+
+    /// Does it not hold of these rows?
+    pub fn is_violated(&self, invariant: InvariantId, state: &State) -> bool {
+        self.violation(invariant, &View { schema: &self.program.schema, state }).is_some()
+    }
+
+    /// Everything that does not hold of rows that nobody has checked yet.
+    pub fn violated(&self, validity: Validity, state: &State) -> Vec<InvariantId> {
+        let mut ids = self.asked(validity, state);
+        ids.retain(|&id| self.is_violated(id, state));
         ids
     }
 }

@@ -16,7 +16,7 @@ use weir_types::text::parse_text;
 use crate::domain::{is_key, numbered, parent_column, values_of};
 use crate::lab::{Lab, Validity};
 use crate::literals::Constant;
-use crate::state::{Row, State, View};
+use crate::state::{Row, State};
 
 /// Mending gives up after so many changes.
 const CHANGES_MAX: usize = 24;
@@ -39,7 +39,7 @@ pub enum Filled {
 }
 
 /// What numbers that an invariant speaks of begin with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Number(i64),
     /// One less than the greatest constant that an invariant compares it with.
@@ -101,6 +101,15 @@ fn place(lab: &Lab<'_>, table: TableId, entered: &mut BTreeSet<TableId>, ordered
     ordered.push(table);
 }
 
+/// All that a seed follows from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Plan {
+    /// Tables that get rows, parents first: how many, and whether all are of the first row of their parents.
+    tables: Vec<(TableId, usize, bool)>,
+    level: Level,
+    validity: Validity,
+}
+
 /// A seed in which everything that `validity` asks for holds; `None` if these rows cannot be mended.
 pub fn seed(
     lab: &Lab<'_>,
@@ -115,22 +124,35 @@ pub fn seed(
         .filter(|write| write.is_insert())
         .map(|write| write.table)
         .collect();
+    let rows = |table: TableId| match filled {
+        Filled::Given(_) if lab.is_inserted(table) => (0, false),
+        Filled::Others(_) if inserted_here.contains(&table) => (0, false),
+        Filled::Given(count) | Filled::Others(count) | Filled::All(count) => (count, false),
+        Filled::GivenSiblings(_) if lab.is_inserted(table) => (0, false),
+        Filled::Siblings(count) | Filled::GivenSiblings(count) => (count, true),
+    };
+    let kept = tables.iter().copied().filter(|&table| !lab.is_excluded(table));
+    let filled = kept.map(|table| (table, rows(table))).filter(|(_, (count, _))| *count > 0);
+    let tables = filled.map(|(table, (count, siblings))| (table, count, siblings)).collect();
+    let plan = Plan { tables, level, validity: lab.plain(validity) };
+    if let Some(made) = lab.seeds.borrow().get(&plan) {
+        return made.clone();
+    }
+    let made = made(lab, &plan);
+    lab.seeds.borrow_mut().insert(plan, made.clone());
+    made
+}
+
+fn made(lab: &Lab<'_>, plan: &Plan) -> Option<State> {
     let mut state = State::empty();
-    for &table in tables.iter().filter(|&&table| !lab.is_excluded(table)) {
-        let (count, siblings) = match filled {
-            Filled::Given(_) if lab.is_inserted(table) => (0, false),
-            Filled::Others(_) if inserted_here.contains(&table) => (0, false),
-            Filled::Given(count) | Filled::Others(count) | Filled::All(count) => (count, false),
-            Filled::GivenSiblings(_) if lab.is_inserted(table) => (0, false),
-            Filled::Siblings(count) | Filled::GivenSiblings(count) => (count, true),
-        };
+    for &(table, count, siblings) in &plan.tables {
         for number in 0..count {
-            if let Some(row) = row(lab, &state, table, number, siblings, level) {
+            if let Some(row) = row(lab, &state, table, number, siblings, plan.level) {
                 state.table_mut(table).push(row);
             }
         }
     }
-    mend(lab, &mut state, validity).then_some(state)
+    mend(lab, &mut state, plan.validity).then_some(state)
 }
 
 fn row(
@@ -225,18 +247,57 @@ fn constants(lab: &Lab<'_>, table: TableId, column: ColumnIndex) -> BTreeSet<Con
     lab.readers(table, column).flat_map(|mention| mention.constants.iter().cloned()).collect()
 }
 
+/// What does not hold of a state that is being mended.
+struct Broken<'b, 'l> {
+    lab: &'b Lab<'l>,
+    validity: Validity,
+    /// All that is asked for.
+    asked: Vec<InvariantId>,
+    broken: Vec<InvariantId>,
+}
+
+impl<'b, 'l> Broken<'b, 'l> {
+    fn of(lab: &'b Lab<'l>, validity: Validity, state: &State) -> Broken<'b, 'l> {
+        let asked = lab.asked(validity, state);
+        let broken = asked.iter().copied().filter(|&id| lab.is_violated(id, state)).collect();
+        Broken { lab, validity, asked, broken }
+    }
+
+    /// What is mended next.
+    fn first(&self) -> Option<InvariantId> {
+        self.broken.first().copied()
+    }
+
+    /// The first is mended, and less is broken than before. Some columns have changed: what does not read them is
+    /// as it was.
+    fn is_less_with(&self, candidate: &State, changed: &[(TableId, ColumnIndex)]) -> bool {
+        let reads = |id: &&InvariantId| {
+            let columns = &self.lab.mention(**id).columns;
+            changed.iter().any(|column| columns.contains(column))
+        };
+        let before = self.broken.iter().filter(reads).count();
+        let others = self.asked.iter().filter(|id| **id != self.broken[0]).filter(reads);
+        !self.is_first_broken(candidate)
+            && others.filter(|id| self.lab.is_violated(**id, candidate)).nth(before - 1).is_none()
+    }
+
+    fn is_less_without_row(&self, candidate: &State) -> bool {
+        !self.is_first_broken(candidate)
+            && self.lab.violated(self.validity, candidate).len() < self.broken.len()
+    }
+
+    fn is_first_broken(&self, candidate: &State) -> bool {
+        self.lab.is_violated(self.broken[0], candidate)
+    }
+}
+
 /// Changes columns until everything holds.
 fn mend(lab: &Lab<'_>, state: &mut State, validity: Validity) -> bool {
-    let violated = |state: &State| lab.violated(validity, state);
     for _ in 0..CHANGES_MAX {
-        let broken = violated(state);
-        let Some(&first) = broken.first() else { return true };
-        let better = |candidate: &State| {
-            let view = View { schema: &lab.program.schema, state: candidate };
-            lab.violation(first, &view).is_none() && violated(candidate).len() < broken.len()
-        };
-        let fewer = || mended(lab, state, first, &better).or_else(|| without_row(lab, state, first, &better));
-        let Some(mended) = fewer() else { return false };
+        let broken = Broken::of(lab, validity, state);
+        let Some(first) = broken.first() else { return true };
+        let fewer = mended(lab, state, first, &broken).or_else(|| without_row(lab, state, first, &broken));
+        let Some(mended) = fewer else { return false };
         *state = mended;
     }
     false
@@ -247,7 +308,7 @@ fn without_row(
     lab: &Lab<'_>,
     state: &State,
     invariant: InvariantId,
-    better: &dyn Fn(&State) -> bool,
+    broken: &Broken<'_, '_>,
 ) -> Option<State> {
     let tables = lab.mention(invariant).tables.iter().rev();
     let rows = tables.flat_map(|&table| (0..state.table(table).len()).rev().map(move |row| (table, row)));
@@ -256,16 +317,11 @@ fn without_row(
         candidate.table_mut(table).remove(row);
         candidate
     };
-    rows.map(without).find(|candidate| better(candidate))
+    rows.map(without).find(|candidate| broken.is_less_without_row(candidate))
 }
 
 /// The state with one column, or two columns of one row, changed.
-fn mended(
-    lab: &Lab<'_>,
-    state: &State,
-    invariant: InvariantId,
-    better: &dyn Fn(&State) -> bool,
-) -> Option<State> {
+fn mended(lab: &Lab<'_>, state: &State, invariant: InvariantId, broken: &Broken<'_, '_>) -> Option<State> {
     let free = |(table, column): &&(TableId, ColumnIndex)| {
         let declared = lab.application.catalog.table(*table);
         !is_key(declared, *column) && parent_column(declared, *column).is_none()
@@ -281,7 +337,7 @@ fn mended(
         for value in pool {
             let mut candidate = state.clone();
             candidate.set(table, row, column, value.clone());
-            if better(&candidate) {
+            if broken.is_less_with(&candidate, &[(table, column)]) {
                 return Some(candidate);
             }
         }
@@ -289,12 +345,13 @@ fn mended(
     for (at, (cell, pool)) in cells.iter().zip(&pools).enumerate() {
         let later = cells.iter().zip(&pools).skip(at + 1);
         for (other, other_pool) in later.filter(|(other, _)| (other.0, other.1) == (cell.0, cell.1)) {
+            let changed = [(cell.0, cell.2), (other.0, other.2)];
             for value in pool.iter().take(PAIRED_MAX) {
                 for other_value in other_pool.iter().take(PAIRED_MAX) {
                     let mut candidate = state.clone();
                     candidate.set(cell.0, cell.1, cell.2, value.clone());
                     candidate.set(other.0, other.1, other.2, other_value.clone());
-                    if better(&candidate) {
+                    if broken.is_less_with(&candidate, &changed) {
                         return Some(candidate);
                     }
                 }
