@@ -48,18 +48,19 @@ fn rounds_are_those_of_table_1() {
 fn a_wrong_setting_says_what_would_be_right() {
     let check = |name: &str, value: &str, expect: &str| {
         let error = Ycsb::default().set(name, value).expect_err(value);
-        assert!(error.contains(expect), "{error}");
+        assert!(format!("{}: {}", error.0, error.1).contains(expect), "{error:?}");
     };
-    check("items", "none", "a number of items from 1 to 100000000");
+    check("items", "none", "`items=none` is wrong: items is a number from 1 to 100000000");
     check("read_share", "95", "a share from 0 to 1");
     check("keys", "latest", "`zipf` or `uniform`");
     check("theta", "1", "an exponent above 0 and below 1");
-    check("size", "1", "it has items, keys, theta, read_share, length, value_bytes");
+    check(
+        "size",
+        "1",
+        "no setting `size`: the settings are: items, keys, theta, read_share, length, value_bytes",
+    );
     let more = Ycsb { items: 3, ..Ycsb::default() };
     let error = more.run(Protocol::by_name("none").expect("it is a protocol")).expect_err("4 of 3 items");
-    assert_eq!(
-        error,
-        "length=4: a transaction has at most 3 operations, for all are on different items and items=3"
-    );
-    assert!(Protocol::by_name("2pc").is_err_and(|error| error.contains("ramp-hybrid")));
+    assert_eq!(error.0, "length=4 asks for more different items than there are: items=3");
+    assert!(Protocol::by_name("2pc").is_err_and(|error| error.1.contains("ramp-hybrid")));
 }

@@ -176,6 +176,11 @@ fn syntax_error(piece: Piece<'_>, options: ParserOptions, message: String) -> Di
         Some(at) => piece.range(at, lexer::token_end(piece.text, at)),
         None => piece.token(first_token(piece.text)),
     };
+    // What is not closed runs to the end of the text: its first line is enough.
+    let message = match message.split_once('\n') {
+        Some((first, _)) => format!("{} …\"", first.trim_end()),
+        None => message,
+    };
     let feature = message.contains("not supported") || message.contains("not yet implemented");
     let state = if feature { SqlState::FEATURE_NOT_SUPPORTED } else { SqlState::SYNTAX_ERROR };
     Diagnostic::new(state, span, message)

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use comfy_table::Cell;
 use serde::Serialize;
 use serde_json::Value;
+use weir_bench::Workload;
 use weir_bench::ycsb::{self as items, Ycsb};
 use weir_server::report::{Latency, RunReport};
 
@@ -77,21 +78,31 @@ struct Variant {
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
     let variants = variants(arguments);
-    // Before the first run, not after minutes.
+    let mut application = match arguments.workload.as_str() {
+        "ycsb" => None,
+        _ => Some(Application::of(arguments)?),
+    };
+    // What is wrong is told before the first run, not after minutes.
     for variant in &variants {
-        if arguments.workload == "ycsb" {
-            ycsb(arguments, variant)?;
-        } else {
-            run::protocol(&variant.protocol)?;
+        match &mut application {
+            None => {
+                ycsb(arguments, variant)?;
+            }
+            Some(application) => {
+                run::protocol(&variant.protocol)?;
+                application.workload(variant)?;
+            }
         }
     }
     let mut runs = Vec::new();
     for round in 1..=arguments.repeat {
         for variant in &variants {
             print_remark(&format!("weir: {} ({round} of {})", variant.label, arguments.repeat));
-            runs.push(match arguments.workload.as_str() {
-                "ycsb" => ycsb_run(arguments, variant, round)?,
-                _ => bench_run(variant, round, &one_run(arguments, variant)?),
+            runs.push(match &mut application {
+                None => ycsb_run(arguments, variant, round)?,
+                Some(application) => {
+                    bench_run(variant, round, &application.run(&arguments.cluster, variant)?)
+                }
             });
         }
     }
@@ -112,30 +123,45 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
     }
 }
 
-fn one_run(arguments: &BenchArguments, variant: &Variant) -> Result<RunReport, Failure> {
-    let path = PathBuf::from(&arguments.workload);
-    let (sources, workload) = match input::shipped(&arguments.workload) {
-        Some((sources, workload)) => (sources, Some(workload)),
-        None => {
-            if !path.exists() {
+/// What is run, unless it is YCSB.
+struct Application {
+    loaded: Loaded,
+    /// Name and text of its workload.toml.
+    workload: (String, String),
+}
+
+impl Application {
+    fn of(arguments: &BenchArguments) -> Result<Application, Failure> {
+        let path = PathBuf::from(&arguments.workload);
+        let (sources, workload) = match input::shipped(&arguments.workload) {
+            Some((sources, workload)) => (sources, Some(workload)),
+            None if path.exists() => (input::read_sources(std::slice::from_ref(&path))?, None),
+            None => {
                 return Err(Failure::input(format!(
                     "weir bench: error: `{}` is neither a workload that Weir ships nor a directory\n\
-                     hint: the workloads are: {}",
+                     hint: the workloads are: {}, ycsb",
                     arguments.workload,
                     input::SHIPPED.join(", ")
                 )));
             }
-            (input::read_sources(std::slice::from_ref(&path))?, None)
-        }
-    };
-    let mut loaded = Loaded::from_sources(sources, weir_sql::Reading::Strict)?;
-    let workload = match workload {
-        Some(workload) => workload,
-        None => application::workload_text(&loaded, &path)?,
-    };
-    let cluster = ClusterArguments { settings: variant.settings.clone(), ..arguments.cluster.clone() };
-    let workload = loaded.workload(workload.0, workload.1, &cluster.settings)?;
-    run::once(&loaded, workload, &cluster, run::protocol(&variant.protocol)?, None)
+        };
+        let loaded = Loaded::from_sources(sources, weir_sql::Reading::Strict)?;
+        let workload = match workload {
+            Some(shipped) => shipped,
+            None => application::workload_text(&loaded, &path)?,
+        };
+        Ok(Application { loaded, workload })
+    }
+
+    fn workload(&mut self, variant: &Variant) -> Result<Workload, Failure> {
+        let (name, text) = self.workload.clone();
+        self.loaded.workload(name, text, &variant.settings)
+    }
+
+    fn run(&mut self, cluster: &ClusterArguments, variant: &Variant) -> Result<RunReport, Failure> {
+        let workload = self.workload(variant)?;
+        run::once(&self.loaded, workload, cluster, run::protocol(&variant.protocol)?, None)
+    }
 }
 
 fn variants(arguments: &BenchArguments) -> Vec<Variant> {
@@ -194,8 +220,9 @@ fn ycsb(arguments: &BenchArguments, variant: &Variant) -> Result<(Ycsb, items::P
     Ok((workload, items::Protocol::by_name(&variant.protocol).map_err(ycsb_input)?))
 }
 
-fn ycsb_input(message: String) -> Failure {
-    Failure::input(format!("weir bench ycsb: error: {message}"))
+/// Wrong, and what would be right.
+fn ycsb_input((message, hint): (String, String)) -> Failure {
+    Failure::input(format!("weir bench ycsb: error: {message}\nhint: {hint}"))
 }
 
 fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result<BenchRun, Failure> {

@@ -92,7 +92,14 @@ pub struct AnalyzeArguments {
     #[arg(long, value_name = "FILE")]
     pub log: Vec<PathBuf>,
     /// Seconds that the server may take for an answer
-    #[arg(long, value_name = "S", default_value = "30", requires = "from", value_parser = positive_seconds)]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "30",
+        requires = "from",
+        value_parser = positive_seconds,
+        allow_negative_numbers = true
+    )]
     pub timeout: f64,
     /// How often each procedure is called: `name = number` line by line, or a workload.toml with its [mix]
     ///
@@ -148,19 +155,47 @@ pub struct RunArguments {
 #[derive(Clone, Debug, Args)]
 pub struct ClusterArguments {
     /// Shards; they and their clients share at most as many threads as there are cores
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(
+        long,
+        default_value_t = 4,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=256),
+        allow_negative_numbers = true
+    )]
     pub shards: u16,
     /// Calls in flight at once; default: enough to keep the shards busy
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=100_000),
+        allow_negative_numbers = true
+    )]
     pub clients: Option<u32>,
     /// How long to run, after loading [default: 10]
-    #[arg(long, value_name = "S", conflicts_with = "transactions", value_parser = positive_seconds)]
+    #[arg(
+        long,
+        value_name = "S",
+        conflicts_with = "transactions",
+        value_parser = positive_seconds,
+        allow_negative_numbers = true
+    )]
     pub seconds: Option<f64>,
     /// Run this many calls instead of for a time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = calls,
+        allow_negative_numbers = true
+    )]
     pub transactions: Option<u64>,
     /// Seed of everything that chance decides: data, mix and parameters
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_name = "N",
+        value_parser = number,
+        allow_negative_numbers = true
+    )]
     pub seed: u64,
     /// Change a name that workload.toml lists under [set]; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_and_value)]
@@ -186,7 +221,13 @@ pub struct BenchArguments {
     #[arg(long, value_name = "NAME=V1,V2,…", value_parser = name_and_values)]
     pub sweep: Option<(String, Vec<String>)>,
     /// How often each of the runs is repeated, interleaved; a ratio is the median over the repetitions
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+        allow_negative_numbers = true
+    )]
     pub repeat: u32,
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
@@ -221,7 +262,13 @@ pub struct SimArguments {
     )]
     pub protocol: Vec<String>,
     /// Everything follows from the seed; the last one is not run
-    #[arg(long, value_name = "FROM..TO", default_value = "0..100", value_parser = sim::parse_seeds)]
+    #[arg(
+        long,
+        value_name = "FROM..TO",
+        default_value = "0..100",
+        value_parser = sim::parse_seeds,
+        allow_hyphen_values = true
+    )]
     pub seeds: std::ops::Range<u64>,
     /// drop=SHARE, duplicate=SHARE, reorder=0|1, partition=SECONDS, slow=FACTOR, clock=MILLISECONDS, or none
     /// [default: drawn from each seed]
@@ -267,6 +314,14 @@ pub enum HistoryCommand {
     },
 }
 
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a number from 0 to {}", u64::MAX))
+}
+
+fn calls(text: &str) -> Result<u64, String> {
+    number(text).ok().filter(|calls| *calls > 0).ok_or_else(|| format!("a number from 1 to {}", u64::MAX))
+}
+
 fn positive_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
@@ -284,11 +339,10 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
 }
 
 fn name_and_values(text: &str) -> Result<(String, Vec<String>), String> {
-    let (name, values) = name_and_value(text).map_err(|_| "write NAME=V1,V2, as in remote_lines=0,1")?;
-    Ok((
-        name,
-        values.split(',').map(|value| value.trim().to_owned()).filter(|value| !value.is_empty()).collect(),
-    ))
+    let right = "write NAME=V1,V2, as in remote_lines=0,1";
+    let (name, values) = name_and_value(text).map_err(|_| right)?;
+    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+    if values.iter().any(String::is_empty) { Err(right.to_owned()) } else { Ok((name, values)) }
 }
 
 #[cfg(test)]

@@ -18,14 +18,19 @@ pub fn execute(arguments: &SimArguments) -> Result<(), Failure> {
     if arguments.workload != "items" {
         let unknown = &arguments.workload;
         return Err(Failure::input(format!(
-            "weir: there is no workload \"{unknown}\" to simulate\nhint: items"
+            "weir sim: error: there is no workload `{unknown}` to simulate\nhint: the workloads are: items"
         )));
     }
     let variants = variants(&arguments.protocol)?;
     let faults = match &arguments.faults_text {
         None => None,
         Some(text) => {
-            Some(parse_faults(text).map_err(|what| Failure::input(format!("weir: --faults: {what}")))?)
+            Some(parse_faults(text).map_err(|what| {
+                Failure::input(format!(
+                    "weir sim: error: --faults {text}: {what}\n\
+                     hint: as in --faults drop=0.05,duplicate=0.1,partition=2,clock=5000; `weir sim --help` lists them"
+                ))
+            })?)
         }
     };
     // A node that panics is a finding of the run, not the end of the program.
@@ -57,7 +62,8 @@ fn variants(names: &[String]) -> Result<Vec<Variant>, Failure> {
     let variant = |name: &String| {
         Variant::by_name(name).ok_or_else(|| {
             Failure::input(format!(
-                "weir: there is no protocol \"{name}\" over items\nhint: ramp-fast, ramp-small, ramp-hybrid"
+                "weir sim: error: there is no protocol `{name}` over items\n\
+                 hint: the protocols are: ramp-fast, ramp-small, ramp-hybrid"
             ))
         })
     };
@@ -83,9 +89,19 @@ fn failed(arguments: &SimArguments, setup: &Setup, report: &str) -> Result<Failu
 
 pub fn execute_history(arguments: &HistoryArguments) -> Result<(), Failure> {
     let read = |path: &PathBuf| {
-        let records = from_json_lines(&read_text(path)?);
-        let records = records.map_err(|what| Failure::input(format!("{}: error: {what}", path.display())));
-        Ok(History::new(records?))
+        let wrong = |what: String| {
+            Failure::input(format!(
+                "{}: error: {what}\nhint: a history has one transaction a line, as `weir sim items --history {}` writes it",
+                path.display(),
+                path.display()
+            ))
+        };
+        let records = from_json_lines(&read_text(path)?).map_err(wrong)?;
+        // Of nothing everything holds: that would say too much of a file that was never written.
+        if records.is_empty() {
+            return Err(wrong("there is no transaction in it".to_owned()));
+        }
+        Ok(History::new(records))
     };
     match &arguments.command {
         HistoryCommand::Check { file } => {
@@ -115,9 +131,9 @@ pub fn execute_history(arguments: &HistoryArguments) -> Result<(), Failure> {
 /// `drop=0.05,duplicate=0.05,reorder=1,partition=1.5,slow=50,clock=1000`: shares, seconds, a factor, milliseconds.
 pub fn parse_faults(text: &str) -> Result<Faults, String> {
     let mut faults = Faults::none();
-    for part in text.split(',').filter(|part| !part.is_empty() && *part != "none") {
+    for part in text.split(',').filter(|part| *part != "none") {
         let (name, value) =
-            part.split_once('=').ok_or_else(|| format!("write NAME=VALUE instead of {part}"))?;
+            part.split_once('=').ok_or_else(|| format!("write NAME=VALUE instead of `{part}`"))?;
         let value: f64 = value.parse().map_err(|_| format!("{name}: {value} is no number"))?;
         let at_most = |most: f64| {
             if (0.0..=most).contains(&value) { Ok(value) } else { Err(format!("{name} is from 0 to {most}")) }
@@ -166,7 +182,8 @@ mod tests {
                 Ok(Faults { partition_us_max: 1_500_000, links_keep_order: true, ..Faults::none() })
             }),
             ("drop=2", Err("drop is from 0 to 0.5")),
-            ("drop", Err("write NAME=VALUE instead of drop")),
+            ("drop", Err("write NAME=VALUE instead of `drop`")),
+            ("", Err("write NAME=VALUE instead of ``")),
             ("drop=x", Err("drop: x is no number")),
             ("crash=1", Err("crash: the faults are drop, duplicate, reorder, partition, slow and clock")),
             ("drop=0.1,reorder=0", Err("links that keep order (reorder=0) neither drop nor duplicate")),

@@ -379,11 +379,90 @@ fn usage_errors_have_exit_code_2_as_well() {
         let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     }
+    // A number below zero is a wrong value, not an option that nobody knows.
+    for (arguments, expected) in [
+        (&["bench", "ycsb", "--shards", "-1"][..], "1..=256"),
+        (&["bench", "ycsb", "--clients", "-1"], "1..=100000"),
+        (&["bench", "ycsb", "--transactions", "-1"], "a number from 1 to 18446744073709551615"),
+        (&["bench", "ycsb", "--seconds", "-1"], "a number of seconds above 0"),
+        (&["bench", "ycsb", "--seed", "-1"], "a number from 0 to"),
+        (&["bench", "ycsb", "--repeat", "-1"], "1..=1000"),
+        (&["bench", "ycsb", "--sweep", "items=,"], "write NAME=V1,V2"),
+        (&["sim", "items", "--seeds", "-1..5"], "write FROM..TO"),
+        (&["sim", "items", "--seeds", "5..5"], "write FROM..TO"),
+        (&["sim", "items", "--seeds", "0..99999999999999999999"], "write FROM..TO"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+    }
+}
+
+#[track_caller]
+fn check_arguments(arguments: &[&str], start: &str, expected: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().unwrap();
+    check_refusal(&output, start, expected);
+}
+
+#[test]
+fn a_benchmark_that_cannot_be() {
+    let check = |arguments: &[&str], expected: &[&str]| {
+        check_arguments(&[&["bench", "ycsb"], arguments].concat(), "weir bench ycsb: error: ", expected);
+    };
+    check(&["--protocol", "2pc"], &["no protocol `2pc`", "ramp-hybrid", "e-pci"]);
+    check(&["--set", "items=3"], &["length=4 asks for more different items than there are: items=3"]);
+    check(&["--sweep", "items=9,3"], &["items=3"]);
+    check(&["--set", "size=3"], &["no setting `size`", "value_bytes"]);
+    for wrong in ["items=0", "items=-5", "items=99999999999999999999", "read_share=nan", "theta=1", "keys=x"]
+    {
+        check(&["--set", wrong], &[&format!("`{wrong}` is wrong")]);
+    }
+    // Nothing has begun by then.
+    check_arguments(&["bench", "ycbs"], "weir bench: error: `ycbs`", &["tpcc, ycsb"]);
+    check_arguments(&["bench", "tpcc", "--protocol", "2pc"], "weir: error: ", &["`2pc`", "ramp-fast"]);
+    check_arguments(&["bench", "tpcc", "--set", "x=1"], "examples/tpcc/workload.toml:", &["--set x=1"]);
+}
+
+#[test]
+fn a_simulation_that_cannot_be() {
+    let check = |arguments: &[&str], expected: &[&str]| {
+        check_arguments(&[&["sim"], arguments].concat(), "weir sim: error: ", expected);
+    };
+    check(&["itmes"], &["no workload `itmes`", "hint: the workloads are: items"]);
+    check(&["items", "--protocol", "lwlr"], &["no protocol `lwlr`", "ramp-hybrid"]);
+    for faults in ["", "drop", "drop=2", "drop=-1", "drop=nan", "slow=1e12", "crash=1", "drop=0.1,,reorder=1"]
+    {
+        check(&["items", "--faults", faults], &[&format!("--faults {faults}: ")]);
+    }
+}
+
+#[test]
+fn a_history_that_is_none() {
+    let line = r#"{"session":0,"begun_us":0,"ended_us":5,"aborted":false,"stamp":[1,0,1],"reads":[],"ranges":[],"writes":[["k","put","v"]]}"#;
+    let half = format!("{line}\n{}", &line[..70]);
+    let cases: [(&str, &[u8], &str); 7] = [
+        ("empty", b"", "there is no transaction in it"),
+        ("half", half.as_bytes(), "line 2: "),
+        ("text", b"hello\n", "line 1: "),
+        ("other", b"{\"a\":1}\n", "line 1: session"),
+        ("negative", b"{\"session\":-1}\n", "line 1: session"),
+        ("large", b"{\"session\":99999999999999999999}\n", "line 1: session"),
+        ("bytes", b"\xff\n", "byte 0xff"),
+    ];
+    for (name, text, expected) in cases {
+        let directory = Directory::with(name, &[("history.jsonl", text)]);
+        let file = directory.0.join("history.jsonl").display().to_string();
+        for command in [&["history", "check"][..], &["history", "export", "--elle"]] {
+            check_arguments(&[command, &[&file]].concat(), &file, &[expected]);
+        }
+    }
+    check_arguments(&["history", "check", "no-such-history"], "no-such-history: error: ", &["hint: "]);
 }
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["analyze", "run", "bench", "explain"] {
+    for command in ["analyze", "run", "bench", "explain", "sim", "history"] {
         let output = Command::new(env!("CARGO_BIN_EXE_weir")).args([command, "--help"]).output().unwrap();
         let help = String::from_utf8_lossy(&output.stdout);
         assert!(

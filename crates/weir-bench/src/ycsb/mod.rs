@@ -20,10 +20,13 @@ use clients::{ClosedLoops, Loader, OverItems};
 use generator::Generator;
 pub use protocol::Protocol;
 
+/// YCSB's exponent.
+const THETA: f64 = 0.99;
+
 /// How keys are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Keys {
-    /// Zipf's law with this exponent; YCSB's is 0.99.
+    /// Zipf's law with this exponent.
     Zipf(f64),
     Uniform,
 }
@@ -49,7 +52,7 @@ impl Default for Ycsb {
     fn default() -> Ycsb {
         Ycsb {
             items: 1_000_000,
-            keys: Keys::Zipf(0.99),
+            keys: Keys::Zipf(THETA),
             read_share: 0.95,
             length: 4,
             value_bytes: 1,
@@ -66,7 +69,7 @@ impl Ycsb {
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let (keys, theta) = match self.keys {
             Keys::Zipf(theta) => ("zipf", theta.to_string()),
-            Keys::Uniform => ("uniform", "0.99".to_owned()),
+            Keys::Uniform => ("uniform", THETA.to_string()),
         };
         vec![
             ("items", self.items.to_string()),
@@ -81,54 +84,46 @@ impl Ycsb {
     /// Changes one setting.
     ///
     /// # Errors
-    /// What would be right, where the name or the value is not.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let wrong = |right: &str| format!("`{name}={value}`: {right}");
-        match name {
-            "items" => {
-                let right = "a number of items from 1 to 100000000";
-                self.items = number(value, 1, 100_000_000).ok_or_else(|| wrong(right))?;
-            }
-            "length" => {
-                let right = "a number of operations from 1 to 1000";
-                self.length = number(value, 1, 1_000).ok_or_else(|| wrong(right))? as u32;
-            }
-            "value_bytes" => {
-                let right = "a number of bytes from 1 to 10000000";
-                self.value_bytes = number(value, 1, 10_000_000).ok_or_else(|| wrong(right))? as u32;
-            }
+    /// What is wrong, and what would be right.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), (String, String)> {
+        let settings = self.settings();
+        let set = match name {
+            "items" => integer(value, 100_000_000).map(|items| self.items = items),
+            "length" => integer(value, 1_000).map(|length| self.length = length as u32),
+            "value_bytes" => integer(value, 10_000_000).map(|bytes| self.value_bytes = bytes as u32),
             "read_share" => {
                 let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-                self.read_share = share.ok_or_else(|| wrong("a share from 0 to 1"))?;
+                share.map(|share| self.read_share = share).ok_or("a share from 0 to 1".to_owned())
             }
             "keys" => {
-                self.keys = match value {
-                    "zipf" => Keys::Zipf(0.99),
-                    "uniform" => Keys::Uniform,
-                    _ => return Err(wrong("`zipf` or `uniform`")),
-                }
+                let laws = [("zipf", Keys::Zipf(THETA)), ("uniform", Keys::Uniform)];
+                let law = laws.into_iter().find(|(name, _)| *name == value);
+                law.map(|(_, keys)| self.keys = keys).ok_or("`zipf` or `uniform`".to_owned())
             }
             "theta" => {
                 let theta = value.parse().ok().filter(|theta| *theta > 0.0 && *theta < 1.0);
-                self.keys = Keys::Zipf(theta.ok_or_else(|| wrong("an exponent above 0 and below 1"))?);
+                let right = "an exponent above 0 and below 1";
+                theta.map(|theta| self.keys = Keys::Zipf(theta)).ok_or(right.to_owned())
             }
             _ => {
-                let names: Vec<&str> = self.settings().iter().map(|(name, _)| *name).collect();
-                return Err(format!("ycsb has no setting `{name}`; it has {}", names.join(", ")));
+                let names: Vec<&str> = settings.iter().map(|(name, _)| *name).collect();
+                let names = format!("the settings are: {}", names.join(", "));
+                return Err((format!("ycsb has no setting `{name}`"), names));
             }
-        }
-        Ok(())
+        };
+        set.map_err(|right| (format!("`{name}={value}` is wrong"), format!("{name} is {right}")))
     }
 
     /// Whether the settings go together.
     ///
     /// # Errors
     /// Which do not, and what would be right.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), (String, String)> {
         let (items, length) = (self.items, self.length);
         match u64::from(length) > items {
-            true => Err(format!(
-                "length={length}: a transaction has at most {items} operations, for all are on different items and items={items}"
+            true => Err((
+                format!("length={length} asks for more different items than there are: items={items}"),
+                "choose a length of at most as many operations as there are items".to_owned(),
             )),
             false => Ok(()),
         }
@@ -138,7 +133,7 @@ impl Ycsb {
     ///
     /// # Errors
     /// Those of [`Ycsb::check`]; nothing has run then.
-    pub fn run(&self, protocol: Protocol) -> Result<Outcome, String> {
+    pub fn run(&self, protocol: Protocol) -> Result<Outcome, (String, String)> {
         self.check()?;
         Ok(protocol.run(self))
     }
@@ -174,8 +169,10 @@ impl Ycsb {
     }
 }
 
-fn number(text: &str, min: u64, max: u64) -> Option<u64> {
-    text.replace('_', "").parse().ok().filter(|number| (min..=max).contains(number))
+/// From 1 on; or what would be right.
+fn integer(text: &str, max: u64) -> Result<u64, String> {
+    let number = text.replace('_', "").parse().ok().filter(|number| (1..=max).contains(number));
+    number.ok_or_else(|| format!("a number from 1 to {max}"))
 }
 
 /// What a run gave.

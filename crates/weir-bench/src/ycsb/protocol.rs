@@ -15,13 +15,14 @@ pub enum Protocol {
 
 impl Protocol {
     /// # Errors
-    /// The names that there are.
-    pub fn by_name(name: &str) -> Result<Protocol, String> {
+    /// What is wrong, and the names that there are.
+    pub fn by_name(name: &str) -> Result<Protocol, (String, String)> {
         let ramp = Variant::by_name(name).map(Protocol::Ramp);
         let found = ramp.or_else(|| weir_baselines::by_name(name).map(Protocol::Comparator));
         found.ok_or_else(|| {
             let comparators = weir_baselines::Protocol::ALL.map(weir_baselines::Protocol::name).join(", ");
-            format!("no protocol over items is called `{name}`; there are ramp-fast, ramp-small, ramp-hybrid, {comparators}")
+            let names = format!("the protocols are: ramp-fast, ramp-small, ramp-hybrid, {comparators}");
+            (format!("there is no protocol `{name}` over items"), names)
         })
     }
 
