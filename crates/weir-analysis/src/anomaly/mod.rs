@@ -276,10 +276,11 @@ impl Search<'_> {
             if with.contains(&one.with) {
                 continue;
             }
-            let another = seen[at..].iter().find(|other| {
-                let rows = one.item.read != other.item.read && one.item.write != other.item.write
-                    || one.item.write == other.item.write && conflict::many_rows(self.world, one);
-                other.with == one.with && rows
+            let mut of_same = seen[at..].iter().filter(|other| other.with == one.with);
+            let many = std::cell::LazyCell::new(|| conflict::many_rows(self.world, one));
+            let another = of_same.find(|other| match other.item.write == one.item.write {
+                true => *many,
+                false => other.item.read != one.item.read,
             });
             if let Some(another) = another {
                 first.get_or_insert((one.item, another.item));

@@ -45,6 +45,8 @@ pub struct Formed<'a> {
     tables: BTreeSet<TableId>,
     /// Inserts that are made whenever this access is, by table.
     inserts: Vec<&'a Write>,
+    /// By table that is inserted into, the tables of the rows whose values are.
+    inserted: BTreeMap<TableId, BTreeSet<TableId>>,
     names: Names<'a>,
     /// By the tables that both sides speak of.
     extended: BTreeMap<Vec<TableId>, Extended>,
@@ -97,8 +99,9 @@ impl Forms {
         let form = self.intern(std::mem::take(&mut names.tokens));
         let inserts = effects.writes.iter().filter(|write| comes_with(app, entry, write));
         let plain = |write: &&Write| matches!(&write.operation, Operation::Insert { on_conflict: None, .. });
-        let inserts = inserts.filter(plain).collect();
-        Formed { procedure, at, entry, form, tables, inserts, names, extended: BTreeMap::new() }
+        let inserts: Vec<&Write> = inserts.filter(plain).collect();
+        let inserted = inserted(effects, &inserts);
+        Formed { procedure, at, entry, form, tables, inserts, inserted, names, extended: BTreeMap::new() }
     }
 
     fn intern(&mut self, tokens: Vec<u64>) -> FormId {
@@ -129,42 +132,37 @@ impl Forms {
     }
 }
 
+fn inserted(effects: &ProcedureEffects, inserts: &[&Write]) -> BTreeMap<TableId, BTreeSet<TableId>> {
+    let mut inserted: BTreeMap<TableId, BTreeSet<TableId>> = BTreeMap::new();
+    for write in inserts {
+        let from = inserted.entry(write.table).or_default();
+        let Operation::Insert { values, .. } = &write.operation else { continue };
+        for leaf in values.iter().flat_map(|&value| effects.terms.leaves(value)) {
+            if let Term::Field { row, .. } = *effects.terms.get(leaf) {
+                from.insert(effects.read(row).table);
+            }
+        }
+    }
+    inserted
+}
+
 /// The tables of whose rows a clause between these speaks, if any of them inserts into one.
 fn reached(sides: &[&Formed<'_>]) -> Option<Vec<TableId>> {
-    let inserts =
-        |table: &TableId| sides.iter().flat_map(|formed| &formed.inserts).any(|write| write.table == *table);
+    let inserts = |table: &TableId| sides.iter().any(|formed| formed.inserted.contains_key(table));
     if !sides.iter().flat_map(|formed| &formed.tables).any(inserts) {
         return None;
     }
-    let mut tables: BTreeSet<TableId> =
-        sides.iter().flat_map(|formed| formed.tables.iter().copied()).collect();
-    loop {
-        let more: BTreeSet<TableId> =
-            sides.iter().flat_map(|formed| formed.tables_of_inserts(&tables)).collect();
-        let before = tables.len();
-        tables.extend(more);
-        if tables.len() == before {
-            return Some(tables.into_iter().collect());
+    let mut tables: BTreeSet<TableId> = BTreeSet::new();
+    let mut more: Vec<TableId> = sides.iter().flat_map(|formed| formed.tables.iter().copied()).collect();
+    while let Some(table) = more.pop() {
+        if tables.insert(table) {
+            more.extend(sides.iter().filter_map(|formed| formed.inserted.get(&table)).flatten());
         }
     }
+    Some(tables.into_iter().collect())
 }
 
 impl Formed<'_> {
-    /// Tables of rows whose values are inserted into these.
-    fn tables_of_inserts(&self, tables: &BTreeSet<TableId>) -> BTreeSet<TableId> {
-        let effects = self.names.effects;
-        let mut found = BTreeSet::new();
-        for write in self.inserts.iter().filter(|write| tables.contains(&write.table)) {
-            let Operation::Insert { values, .. } = &write.operation else { continue };
-            for leaf in values.iter().flat_map(|&value| effects.terms.leaves(value)) {
-                if let Term::Field { row, .. } = *effects.terms.get(leaf) {
-                    found.insert(effects.read(row).table);
-                }
-            }
-        }
-        found
-    }
-
     fn extend(&mut self, forms: &mut Forms, tables: &[TableId]) -> FormId {
         if let Some(known) = self.extended.get(tables) {
             return known.form;

@@ -13,7 +13,7 @@ mod sign;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::Application;
-use weir_sql::bound::StepKind;
+use weir_sql::bound::{Procedure, StepKind};
 use weir_sql::catalog::TableId;
 use weir_sql::walk;
 
@@ -224,13 +224,27 @@ fn near(app: &Application, analysis: &Analysis, candidate: &Candidate) -> BTreeS
 
 /// The application with only these doing anything.
 fn only(app: &Application, kept: &BTreeSet<usize>) -> Application {
-    let mut part = app.clone();
-    if kept.len() < app.procedures.len() {
-        for (index, procedure) in part.procedures.iter_mut().enumerate() {
-            if !kept.contains(&index) {
-                procedure.body.clear();
-            }
-        }
+    // Bodies are most of a large application: those that do nothing here are not copied first.
+    let procedure = |(index, procedure): (usize, &Procedure)| match kept.contains(&index) {
+        true => procedure.clone(),
+        false => Procedure {
+            name: procedure.name.clone(),
+            kind: procedure.kind.clone(),
+            parameters: procedure.parameters.clone(),
+            variables: procedure.variables.clone(),
+            found: procedure.found,
+            body: Vec::new(),
+            serializable: procedure.serializable,
+            synthesised: procedure.synthesised,
+            span: procedure.span,
+        },
+    };
+    Application {
+        sources: app.sources.clone(),
+        catalog: app.catalog.clone(),
+        procedures: app.procedures.iter().enumerate().map(procedure).collect(),
+        assertions: app.assertions.clone(),
+        notes: app.notes.clone(),
+        synthesised: app.synthesised,
     }
-    part
 }
