@@ -172,18 +172,9 @@ fn update(table: &Table, group: &[ColumnIndex]) -> Procedure {
     let span = table.columns[group[0]].span;
     let mut body = Body::new(table, span);
     let filter = body.filter(group);
-    let mut assignments: Vec<(ColumnIndex, Expr)> =
+    let assignments: Vec<(ColumnIndex, Expr)> =
         group.iter().map(|&column| (column, body.parameter(column, ""))).collect();
-    assignments.extend(generated_along(table, &assignments));
-    let update = Update {
-        table: table.id,
-        relation: ROW,
-        assignments,
-        from: Vec::new(),
-        filter,
-        returning: Vec::new(),
-        span,
-    };
+    let update = assigning(table, assignments, filter, span);
     let mut names: Vec<&str> = group.iter().map(|&column| table.columns[column].name.as_str()).collect();
     if names.len() > NAMED_MAX {
         names.truncate(NAMED_MAX - 1);
@@ -222,9 +213,23 @@ fn change(table: &Table, column: ColumnIndex, op: BinaryOp) -> Procedure {
         let cast = ExprKind::Cast { operand: Box::new(value), explicit: false };
         value = body.expr(cast, definition.ty.clone());
     }
-    let mut assignments = vec![(column, value)];
+    let update = assigning(table, vec![(column, value)], filter, span);
+    let word = if op == BinaryOp::Add { "increment" } else { "decrement" };
+    let name = format!("{word} {} ({})", table.name, definition.name);
+    let mut procedure = body.procedure(name, Statement::Update(update));
+    procedure.body.insert(0, Step { kind: refused, span });
+    procedure
+}
+
+/// An update of these columns, and of those that are generated from them.
+fn assigning(
+    table: &Table,
+    mut assignments: Vec<(ColumnIndex, Expr)>,
+    filter: Option<Expr>,
+    span: Span,
+) -> Update {
     assignments.extend(generated_along(table, &assignments));
-    let update = Update {
+    Update {
         table: table.id,
         relation: ROW,
         assignments,
@@ -232,12 +237,7 @@ fn change(table: &Table, column: ColumnIndex, op: BinaryOp) -> Procedure {
         filter,
         returning: Vec::new(),
         span,
-    };
-    let word = if op == BinaryOp::Add { "increment" } else { "decrement" };
-    let name = format!("{word} {} ({})", table.name, definition.name);
-    let mut procedure = body.procedure(name, Statement::Update(update));
-    procedure.body.insert(0, Step { kind: refused, span });
-    procedure
+    }
 }
 
 fn above_zero() -> Raise {

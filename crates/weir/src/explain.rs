@@ -90,7 +90,7 @@ fn unknown(wanted: &str) -> String {
     let near = EXPLANATIONS
         .iter()
         .flat_map(|explanation| [registry::id_of(explanation.name), explanation.name])
-        .map(|name| (distance(&wanted.to_lowercase(), &name.to_lowercase()), name))
+        .map(|name| (strsim::levenshtein(&wanted.to_lowercase(), &name.to_lowercase()), name))
         .min()
         .filter(|(distance, name)| *distance * 3 <= name.len().min(12))
         .map(|(_, id)| format!("did you mean `weir explain {id}`? "))
@@ -99,22 +99,6 @@ fn unknown(wanted: &str) -> String {
         "weir explain: error: there is no kind of finding named `{wanted}`\n\
          hint: {near}`weir explain` without a name lists them all"
     )
-}
-
-/// Levenshtein's distance, for words of a few dozen letters.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let substitution = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = substitution.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

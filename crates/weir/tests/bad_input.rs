@@ -1,7 +1,11 @@
 //! What is wrong with the input is said once, with its place and a remedy; exit code 2, no stack trace.
 
-use std::path::{Path, PathBuf};
+mod directory;
+
+use std::path::Path;
 use std::process::{Command, Output};
+
+use directory::Directory;
 
 const SCHEMA: &str = "\
 CREATE TABLE department (
@@ -9,26 +13,6 @@ CREATE TABLE department (
     name text NOT NULL
 );
 ";
-
-/// A directory that is gone when the test is over.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn with(name: &str, files: &[(&str, &[u8])]) -> Directory {
-        let path = std::env::temp_dir().join(format!("weir-bad-input-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        for (file, content) in files {
-            std::fs::write(path.join(file), content).unwrap();
-        }
-        Directory(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn weir(arguments: &[&str], path: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).arg(path).output().unwrap()
@@ -262,8 +246,8 @@ fn a_foreign_key_to_nowhere() {
 #[test]
 fn an_unsupported_feature_in_a_procedure() {
     let procedures = b"CREATE PROCEDURE p() LANGUAGE plpgsql AS $$\nBEGIN\n    LISTEN news;\nEND;\n$$;\n";
-    let directory =
-        Directory::with("unsupported", &[("schema.sql", SCHEMA.as_bytes()), ("procedures.sql", procedures)]);
+    let files: [(&str, &[u8]); 2] = [("schema.sql", SCHEMA.as_bytes()), ("procedures.sql", procedures)];
+    let directory = Directory::with("unsupported", &files);
     let start = directory.0.join("procedures.sql:3:5: error: ").display().to_string();
     check_refusal(&weir(&["run"], &directory.0), &start, &["LISTEN", "not supported", "hint: "]);
     // What is only analysed goes on without it, and says so.
@@ -286,7 +270,7 @@ fn an_assertion_over_an_unknown_table() {
 
 #[test]
 fn an_empty_directory() {
-    let directory = Directory::with("empty", &[]);
+    let directory = Directory::with::<&str>("empty", &[]);
     for command in ["analyze", "run"] {
         let start = format!("{}: error: the directory is empty", directory.0.display());
         check_refusal(&weir(&[command], &directory.0), &start, &["hint: ", "schema.sql"]);

@@ -1,9 +1,11 @@
 //! Ids that the database chooses need no coordination, and what the verdict says is what a run on several shards does
 //! (coordination-avoidance.txt §5.1, "choose some value"; operation-partitioning.txt §6, "server-specific unique ids").
 
-use std::path::PathBuf;
+mod directory;
+
 use std::process::{Command, Output};
 
+use directory::Directory;
 use serde_json::Value;
 
 /// Ids that are not where the rows live, ids by which rows live, in sequences and as UUIDs; loaded rows have the
@@ -48,20 +50,9 @@ const SCHEMA: &str = "
     BEGIN UPDATE orders SET total = total + 1 WHERE id = which; END; $$;
 ";
 
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn run(name: &str, schema: &str, shards: u16) -> Output {
-    let path = std::env::temp_dir().join(format!("weir-ids-{}-{name}-{shards}", std::process::id()));
-    let directory = Directory(path);
-    std::fs::create_dir_all(&directory.0).unwrap();
+    let directory = Directory::with(&format!("{name}-{shards}"), &[("schema.sql", schema)]);
     let file = directory.0.join("schema.sql");
-    std::fs::write(&file, schema).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(["run", "--transactions", "800", "--format", "json", "--shards"]).arg(shards.to_string());
     command.arg(&file).output().unwrap()

@@ -1,8 +1,10 @@
 //! What z3 decides where the rules do not, case by case; and what is said where there is no z3.
 
-use std::path::PathBuf;
+mod directory;
+
 use std::process::Command;
 
+use directory::Directory;
 use serde_json::Value;
 
 struct Case {
@@ -272,18 +274,7 @@ const LINES: &str = "
     CREATE ASSERTION c CHECK (NOT EXISTS (SELECT 1 FROM bill
         WHERE (SELECT coalesce(sum(cost), 0) FROM line WHERE line.bill = bill.id) > most));";
 
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn plan(case: &Case, at: usize, z3: Option<&str>) -> Value {
-    let path = std::env::temp_dir().join(format!("weir-proofs-{}-{at}-{}", std::process::id(), z3.is_some()));
-    let directory = Directory(path);
-    std::fs::create_dir_all(&directory.0).unwrap();
     let mut text = match case.table.contains("CREATE TABLE") {
         true => case.table.to_owned(),
         false => format!("CREATE TABLE t (id bigint PRIMARY KEY, {});\n", case.table),
@@ -294,8 +285,8 @@ fn plan(case: &Case, at: usize, z3: Option<&str>) -> Value {
              BEGIN {body} END; $$;\n"
         );
     }
+    let directory = Directory::with(&format!("{at}-{}", z3.is_some()), &[("schema.sql", text)]);
     let file = directory.0.join("schema.sql");
-    std::fs::write(&file, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(["analyze", "--format", "json"]).arg(&file);
     if let Some(z3) = z3 {

@@ -1,8 +1,10 @@
 //! Witnesses on the command line: in the analysis, and run again with `weir run --replay`.
 
-use std::path::PathBuf;
+mod directory;
+
 use std::process::{Command, Output};
 
+use directory::Directory;
 use serde_json::Value;
 
 const APPLICATION: &str = "\
@@ -13,20 +15,19 @@ BEGIN
 END $$;
 ";
 
-/// A directory that is gone when the test is over.
-struct Directory(PathBuf);
+/// The application in a directory of its own.
+struct Case {
+    directory: Directory,
+}
 
-impl Directory {
-    fn new(name: &str) -> Directory {
-        let path = std::env::temp_dir().join(format!("weir-replay-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        std::fs::write(path.join("schema.sql"), APPLICATION).unwrap();
-        Directory(path)
+impl Case {
+    fn new(name: &str) -> Case {
+        Case { directory: Directory::with(name, &[("schema.sql", APPLICATION)]) }
     }
 
     fn weir(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.args(&arguments[..1]).arg(&self.0).args(&arguments[1..]).output().unwrap()
+        command.args(&arguments[..1]).arg(&self.directory.0).args(&arguments[1..]).output().unwrap()
     }
 
     fn analysis(&self) -> Value {
@@ -36,7 +37,7 @@ impl Directory {
     }
 
     fn file(&self, name: &str, content: &str) -> String {
-        let path = self.0.join(name);
+        let path = self.directory.0.join(name);
         std::fs::write(&path, content).unwrap();
         path.display().to_string()
     }
@@ -49,12 +50,6 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// The one verdict that is not confluent.
 fn negative(analysis: &Value) -> &Value {
     analysis["verdicts"].as_array().unwrap().iter().find(|verdict| verdict["confluent"] == false).unwrap()
@@ -62,14 +57,14 @@ fn negative(analysis: &Value) -> &Value {
 
 #[test]
 fn a_witness_is_found_and_replays() {
-    let directory = Directory::new("found");
-    let analysis = directory.analysis();
+    let case = Case::new("found");
+    let analysis = case.analysis();
     let witness = &negative(&analysis)["witness"];
     assert_eq!(witness["violates"]["invariant"], "solvent");
-    let alone = directory.file("witness.json", &witness.to_string());
-    let whole = directory.file("plan.json", &analysis.to_string());
+    let alone = case.file("witness.json", &witness.to_string());
+    let whole = case.file("plan.json", &analysis.to_string());
     for reference in [alone, whole.clone(), format!("{whole}#solvent/withdraw")] {
-        let (code, text) = directory.replay(&reference);
+        let (code, text) = case.replay(&reference);
         assert_eq!(code, Some(1), "{text}");
         for piece in [
             "Initial state: valid",
@@ -84,19 +79,19 @@ fn a_witness_is_found_and_replays() {
 
 #[test]
 fn what_is_mended_is_not_reproduced() {
-    let directory = Directory::new("mended");
-    let mut witness = negative(&directory.analysis())["witness"].clone();
+    let case = Case::new("mended");
+    let mut witness = negative(&case.analysis())["witness"].clone();
     witness["initial"]["account"][0]["balance"] = Value::from("2");
-    let file = directory.file("witness.json", &witness.to_string());
-    let (code, text) = directory.replay(&file);
+    let file = case.file("witness.json", &witness.to_string());
+    let (code, text) = case.replay(&file);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("Not reproduced: solvent holds in the merge"), "{text}");
 }
 
 #[test]
 fn a_bad_witness_is_refused_with_its_place() {
-    let directory = Directory::new("bad");
-    let witness = negative(&directory.analysis())["witness"].clone();
+    let case = Case::new("bad");
+    let witness = negative(&case.analysis())["witness"].clone();
     let edit = |pointer: &str, value: Value| {
         let mut edited = witness.clone();
         *edited.pointer_mut(pointer).unwrap() = value;
@@ -114,13 +109,13 @@ fn a_bad_witness_is_refused_with_its_place() {
         ("{\"verdicts\": []}".to_owned(), "there are 0 witnesses"),
     ];
     for (content, expected) in cases {
-        let (code, text) = directory.replay(&directory.file("bad.json", &content));
+        let (code, text) = case.replay(&case.file("bad.json", &content));
         assert_eq!(code, Some(2), "{text}");
         assert!(text.contains(expected), "expected {expected}\n{text}");
         assert!(text.contains("hint: "), "{text}");
     }
-    let whole = directory.file("plan.json", &directory.analysis().to_string());
-    let (code, text) = directory.replay(&format!("{whole}#other/withdraw"));
+    let whole = case.file("plan.json", &case.analysis().to_string());
+    let (code, text) = case.replay(&format!("{whole}#other/withdraw"));
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("one of: solvent/withdraw"), "{text}");
 }

@@ -1,30 +1,11 @@
 //! Directories as projects have them: `weir analyze` finds the schema and the transactions in each.
 
-use std::path::PathBuf;
+mod directory;
+
 use std::process::Command;
 
+use directory::Directory;
 use serde_json::Value;
-
-/// A directory that is gone when the test is over.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn with(name: &str, files: &[(&str, &str)]) -> Directory {
-        let path = std::env::temp_dir().join(format!("weir-ways-in-{}-{name}", std::process::id()));
-        for (file, content) in files {
-            let file = path.join(file);
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, content).unwrap();
-        }
-        Directory(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Tables, invariants of the last table and transactions, and where something was not understood.
 #[track_caller]

@@ -1,10 +1,13 @@
 //! What a CI gets of `weir analyze`: SARIF, annotations, Markdown, baselines, comments that let findings through,
 //! and exit codes.
 
+mod directory;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
+use directory::Directory;
 use serde_json::Value;
 
 const SCHEMA: &str = "\
@@ -17,26 +20,6 @@ CREATE PROCEDURE pay(a integer, n integer) LANGUAGE plpgsql AS $$ DECLARE x inte
     UPDATE account SET balance = x - n WHERE id = a;
 END; $$;
 ";
-
-/// A directory that is gone when the test is over.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn with(name: &str, files: &[(&str, &str)]) -> Directory {
-        let path = std::env::temp_dir().join(format!("weir-ways-out-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        for (file, content) in files {
-            std::fs::write(path.join(file), content).unwrap();
-        }
-        Directory(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn analyze(path: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));

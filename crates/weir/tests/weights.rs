@@ -1,8 +1,10 @@
 //! `weir analyze --weights` and the [mix] of a workload: which conflict is worth avoiding.
 
-use std::path::PathBuf;
+mod directory;
+
 use std::process::{Command, Output};
 
+use directory::Directory;
 use serde_json::Value;
 
 /// `both` meets `one` on one table and `other` on the other, by different parameters.
@@ -15,22 +17,9 @@ CREATE PROCEDURE one(a bigint) LANGUAGE plpgsql AS $$ BEGIN UPDATE t1 SET v = v 
 CREATE PROCEDURE other(b bigint) LANGUAGE plpgsql AS $$ BEGIN UPDATE t2 SET v = v + 1 WHERE id = b; END; $$;
 ";
 
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// `weir analyze` of a directory with the application and further files; `weights` is given by `--weights`.
 fn analyze(name: &str, files: &[(&str, &str)], weights: Option<&str>) -> Output {
-    let directory =
-        Directory(std::env::temp_dir().join(format!("weir-weights-{}-{name}", std::process::id())));
-    std::fs::create_dir_all(&directory.0).unwrap();
-    for (file, text) in files.iter().chain(&[("schema.sql", APPLICATION)]) {
-        std::fs::write(directory.0.join(file), text).unwrap();
-    }
+    let directory = Directory::with(name, &[files, &[("schema.sql", APPLICATION)]].concat());
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.current_dir(&directory.0).args(["analyze", ".", "--format", "json"]);
     if let Some(file) = weights {
