@@ -105,7 +105,7 @@ impl Shard for Node {
             }
             Request::Abort { txn } => {
                 if let Some(prepared) = self.participant.release(txn) {
-                    self.unpin(&prepared);
+                    self.unpin(&prepared.pins);
                     self.storage.discard(prepared.undone);
                 }
                 self.wake(now_ms, txn, out);
@@ -316,13 +316,14 @@ impl Node {
             .filter(|&&(table, row, changes)| !self.storage.is_untouched(table, row, changes))
             .map(|&(table, row, _)| (table, row))
             .collect();
-        self.unpin(&prepared);
         if self.bugs.no_guards {
             // Without claims another transaction may have inserted the same key.
+            self.unpin(&prepared.pins);
             self.storage.discard(prepared.undone);
             self.apply(&prepared.writes, timestamp, prepared.at);
         } else {
             self.storage.redo(prepared.undone, &touched, timestamp);
+            self.unpin(&prepared.pins);
             let folded = |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
             for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
                 self.storage.apply(*table, *row, operation, timestamp, prepared.at);
@@ -345,8 +346,8 @@ impl Node {
         }
     }
 
-    fn unpin(&mut self, prepared: &Prepared) {
-        for &(table, row, _) in &prepared.pins {
+    fn unpin(&mut self, pins: &[(TableId, u32, u32)]) {
+        for &(table, row, _) in pins {
             self.storage.unpin(table, row);
         }
     }

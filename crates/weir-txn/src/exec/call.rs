@@ -225,18 +225,26 @@ impl<'a> Run<'a> {
 
     fn procedure(&mut self, procedure: &'a CompiledProcedure, args: &[Value]) -> Result<Vec<Value>, Stop> {
         self.frame.grow(procedure.slots, procedure.cells);
+        self.procedure = procedure;
+        if matches!(self.fragment.role, Role::Part) {
+            let part = &procedure.part;
+            part.reads.iter().for_each(|&slot| self.frame.set(slot, Value::Null));
+            for (input, value) in
+                part.inputs.iter().filter_map(|&at| procedure.inputs.get(at).zip(args.get(at)))
+            {
+                self.frame.set(input.slot, value.clone());
+            }
+            self.frame.set(procedure.found, Value::Bool(false));
+            // What the client gets is the last participant's to say.
+            self.steps(&part.body)?;
+            return Ok(Vec::new());
+        }
         let variables = procedure.variables.len();
         self.frame.values[..variables].iter_mut().for_each(|value| value.put(Value::Null));
         for (input, value) in procedure.inputs.iter().zip(args) {
             self.frame.set(input.slot, value.clone());
         }
         self.frame.set(procedure.found, Value::Bool(false));
-        self.procedure = procedure;
-        if matches!(self.fragment.role, Role::Part) {
-            // What the client gets is the last participant's to say.
-            self.steps(&procedure.part)?;
-            return Ok(Vec::new());
-        }
         let flow = self.steps(&procedure.body)?;
         if let Role::Last(answers) = self.fragment.role
             && self.depth == 0

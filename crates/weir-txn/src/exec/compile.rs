@@ -13,7 +13,7 @@ use super::compiler::Compiler;
 use super::expr::CompiledExpr;
 use super::flow::Participation;
 use super::program::{
-    CompileError, CompiledInto, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
+    CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
     CompiledStepKind, Effects, Homes, Input, Program, Target, VariableRules, guarded_statements, partitions,
 };
 use super::query::CompiledQuery;
@@ -65,7 +65,12 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
             let (part, _) = compile(&part, Some(&read))?;
             compiled.slots = compiled.slots.max(part.slots);
             compiled.cells = compiled.cells.max(part.cells);
-            compiled.part = part.body;
+            let is_read = |input: &Input| read.contains(&VariableId(input.slot));
+            compiled.part = CompiledPart {
+                body: part.body,
+                reads: read.iter().map(|variable| variable.0).collect(),
+                inputs: (0..part.inputs.len()).filter(|&at| is_read(&part.inputs[at])).collect(),
+            };
         }
         procedures.push(compiled);
     }
@@ -181,7 +186,7 @@ impl<'a> ProcedureCompiler<'a> {
             cells: compiler.slots.cells_max(),
             found: procedure.found.0,
             body,
-            part: Vec::new(),
+            part: CompiledPart::default(),
             returns_set: matches!(procedure.kind, ProcedureKind::SetReturningFunction { .. }),
             returns_value,
             participants,
@@ -389,6 +394,9 @@ impl<'a> ProcedureCompiler<'a> {
         let into = into.map(|into| CompiledInto {
             targets: self.targets(&into.targets, &statement.columns()),
             strict: into.strict,
+            unread: self
+                .read
+                .is_some_and(|read| !into.targets.iter().any(|target| read.contains(&target.variable))),
             writes: !matches!(statement, Statement::Query(_)),
         });
         Ok(match statement {

@@ -44,7 +44,7 @@ pub struct CompiledProcedure {
     pub found: Slot,
     pub body: Vec<CompiledStep>,
     /// What participants run that do not decide; empty with one shard only.
-    pub part: Vec<CompiledStep>,
+    pub part: CompiledPart,
     pub returns_set: bool,
     /// A function with a RETURN value (not one that answers through OUT parameters).
     pub returns_value: bool,
@@ -52,6 +52,16 @@ pub struct CompiledProcedure {
     pub read_only: bool,
     /// The plan asks for a guard somewhere in it.
     pub guarded: bool,
+}
+
+/// A procedure's [`super::slice`].
+#[derive(Debug, Default)]
+pub struct CompiledPart {
+    pub body: Vec<CompiledStep>,
+    /// The variables that it reads; the others are not even initialised.
+    pub reads: Vec<Slot>,
+    /// Those of them that are inputs: indexes into the procedure's.
+    pub inputs: Vec<usize>,
 }
 
 /// An IN or INOUT parameter.
@@ -309,6 +319,8 @@ pub struct CompiledInto {
     pub strict: bool,
     /// Of a statement that writes: more than one row is an error even without STRICT.
     pub writes: bool,
+    /// Nothing in the slice reads the targets: they are somebody else's answers and nothing more.
+    pub unread: bool,
 }
 
 /// What steps that may or may not run would change.

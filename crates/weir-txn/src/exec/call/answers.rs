@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use smallvec::SmallVec;
 use weir_types::{SqlError, SqlState, Value};
 
+use super::values::assigned;
 use super::{Place, Role, Run, Stop, internal, needs_general};
 use crate::exec::expr::CompiledExpr;
 use crate::exec::program::{CompiledInto, CompiledRoute};
@@ -66,19 +67,27 @@ impl<'a> Run<'a> {
             count += self.counts_of_others()?;
         }
         let part = self.fragment.role.is_prepared() && place != Place::Anywhere;
-        let into_count = match into {
-            Some(into) => self.store_first(into)?,
-            None => count,
-        };
-        let found = into_count > 0;
+        if let Some(into) = into {
+            count = self.rows_for(into)?;
+        }
+        let found = count > 0;
         self.frame.set(self.procedure.found, Value::Bool(found));
-        self.row_count = Value::Int(into_count as i64);
+        self.row_count = Value::Int(count as i64);
         if part {
-            let answers = &mut self.ran.answers.values;
-            answers.extend([Value::Bool(found), self.row_count.clone()]);
-            if let Some(into) = into {
-                answers.extend(into.targets.iter().map(|target| self.frame.get(target.slot).clone()));
+            self.ran.answers.values.extend([Value::Bool(found), self.row_count.clone()]);
+        }
+        let Some(into) = into else { return Ok(()) };
+        for (at, target) in into.targets.iter().enumerate() {
+            let value = self.returned.values.get_mut(at).map(std::mem::take).unwrap_or_default();
+            let value = assigned(target, value)?;
+            if part && into.unread {
+                self.ran.answers.values.push(value);
+                continue;
             }
+            if part {
+                self.ran.answers.values.push(value.clone());
+            }
+            self.frame.set(target.slot, value);
         }
         Ok(())
     }
@@ -161,8 +170,8 @@ impl<'a> Run<'a> {
         Ok(count)
     }
 
-    /// The first returned row into the variables; how many rows count for FOUND.
-    pub(super) fn store_first(&mut self, into: &CompiledInto) -> Result<u64, Stop> {
+    /// How many of the returned rows count for FOUND, where the first goes into variables.
+    fn rows_for(&self, into: &CompiledInto) -> Result<u64, Stop> {
         let rows = self.returned.rows;
         let too_many = (into.strict || into.writes) && rows > 1;
         if too_many || (into.strict && rows == 0) {
@@ -171,10 +180,6 @@ impl<'a> Run<'a> {
                 _ => (SqlState::TOO_MANY_ROWS, "query returned more than one row"),
             };
             return Err(SqlError::new(state, message).into());
-        }
-        for (at, target) in into.targets.iter().enumerate() {
-            let value = self.returned.values.get_mut(at).map(std::mem::take).unwrap_or_default();
-            self.assign(target, value)?;
         }
         Ok(rows.min(1) as u64)
     }

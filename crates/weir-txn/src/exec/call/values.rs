@@ -10,26 +10,32 @@ use super::{Run, Stop};
 use crate::exec::expr::{CompiledExpr, Truth};
 use crate::exec::program::{CompiledRaise, Target};
 
+/// The value as the variable has it after the assignment.
+pub(super) fn assigned(target: &Target, value: Value) -> Result<Value, SqlError> {
+    let value = match (&target.from, value) {
+        (_, Value::Deferred) => Value::Deferred,
+        (Some(from), value) if !value.is_null() => {
+            if can_cast(from, &target.ty, CastContext::Assignment) {
+                cast(&value, from, &target.ty, CastContext::Assignment)?
+            } else {
+                // PL/pgSQL's way where SQL has no cast: by the value's text.
+                parse_text(&to_text(&value, from), &target.ty)?
+            }
+        }
+        (_, value) => value,
+    };
+    if target.not_null && value.is_null() {
+        return Err(SqlError::new(
+            SqlState::NULL_VALUE_NOT_ALLOWED,
+            format!("null value cannot be assigned to variable \"{}\" declared NOT NULL", target.name),
+        ));
+    }
+    Ok(value)
+}
+
 impl Run<'_> {
     pub(super) fn assign(&mut self, target: &Target, value: Value) -> Result<(), SqlError> {
-        let value = match (&target.from, value) {
-            (_, Value::Deferred) => Value::Deferred,
-            (Some(from), value) if !value.is_null() => {
-                if can_cast(from, &target.ty, CastContext::Assignment) {
-                    cast(&value, from, &target.ty, CastContext::Assignment)?
-                } else {
-                    // PL/pgSQL's way where SQL has no cast: by the value's text.
-                    parse_text(&to_text(&value, from), &target.ty)?
-                }
-            }
-            (_, value) => value,
-        };
-        if target.not_null && value.is_null() {
-            return Err(SqlError::new(
-                SqlState::NULL_VALUE_NOT_ALLOWED,
-                format!("null value cannot be assigned to variable \"{}\" declared NOT NULL", target.name),
-            ));
-        }
+        let value = assigned(target, value)?;
         self.frame.set(target.slot, value);
         Ok(())
     }

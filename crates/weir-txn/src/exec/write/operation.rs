@@ -134,7 +134,8 @@ impl Run<'_> {
         let overwrite = self.fragment.bugs.overwrite;
         let transaction_time = self.transaction_time;
         if let (Some(captures), false) = (&update.captures, overwrite) {
-            let values = captures.iter().map(|&slot| self.frame.get(slot).clone()).collect();
+            let mut values = SmallVec::new();
+            captures.iter().for_each(|&slot| values.push(self.frame.get(slot).clone()));
             let update = update.clone();
             return Ok(Operation::Statement(Arc::new(CapturedUpdate { update, values, transaction_time })));
         }
