@@ -144,6 +144,7 @@ planted! {
     floor_ignores_prepared: shard, ALL;
     stamps_by_client: client, ALL;
     reads_once: client, ALL;
+    sketch_forgets_ranges: client, [Variant::Fast, Variant::HYBRID];
     resends_are_new: client, ALL;
     commits_early: client, ALL;
     forgets_own_writes: client, ALL;

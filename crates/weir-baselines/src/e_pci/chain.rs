@@ -1,7 +1,7 @@
 //! The versions of one item, by commit time: [`chain::Chain`] with commit clocks for positions.
 
-use weir_txn::items::chain::{self, Sight};
-use weir_txn::items::{ItemRead, Stamp, Write};
+use weir_txn::items::chain::{self, Sight, Version};
+use weir_txn::items::{ItemRead, Sketch, Stamp, Write};
 use weir_txn::ramp::TxnId;
 
 #[derive(Debug, Default)]
@@ -13,7 +13,8 @@ pub struct Chain {
 
 impl Chain {
     pub fn commit(&mut self, stamp: Stamp, write: Write) {
-        self.committed.commit(stamp, write, stamp.clock);
+        let written = Sketch::NONE;
+        self.committed.commit(Version { stamp, write, committed_at: stamp.clock, written });
     }
 
     /// What a read at that clock sees; none if it is not kept any more.
@@ -22,7 +23,7 @@ impl Chain {
             return None;
         }
         let seen = self.committed.read(Sight { position: at, naming: &[] });
-        Some(ItemRead { value: seen.content.value(), stamp: seen.stamp })
+        Some(seen.item)
     }
 
     /// Folds the versions that every read sees. `floor`: no read is below, and nothing commits at or below

@@ -3,11 +3,10 @@
 //! What every reader sees is folded into the base; above it are the writes that some reader may still have
 //! to tell apart.
 
-use std::borrow::Cow;
-
 use smallvec::SmallVec;
 
-use super::message::{Position, Stamp};
+use super::message::{ItemRead, Position, Stamp};
+use super::metadata::Sketch;
 use super::write::{Content, Write};
 
 #[derive(Clone, Debug)]
@@ -15,14 +14,16 @@ pub struct Version {
     pub stamp: Stamp,
     pub write: Write,
     pub committed_at: Position,
+    /// What its transaction wrote on all shards; none if it wrote on this one alone.
+    pub written: Sketch,
 }
 
 #[derive(Clone, Debug)]
 pub struct Chain {
     base: Content,
     base_stamp: Stamp,
-    /// Committed, by stamp.
-    versions: Vec<Version>,
+    /// Committed, by stamp. Few items have any, hence a thin pointer; and of those few have more than one.
+    versions: Option<Box<SmallVec<[Version; 1]>>>,
 }
 
 /// Which committed versions a read sees.
@@ -43,62 +44,84 @@ impl Sight<'_> {
     }
 }
 
+/// Versions above the base that a read sees, by stamp, from the newest overwrite on.
+type Contained<'a> = SmallVec<[&'a Version; 2]>;
+
 /// What a read sees of an item.
 #[derive(Debug)]
 pub struct Seen<'a> {
-    pub content: Cow<'a, Content>,
-    /// The newest in it.
-    pub stamp: Stamp,
+    pub item: ItemRead,
     /// It is made of several writes.
     pub merged: bool,
-    /// Versions above the base that it contains, by stamp.
-    pub contained: SmallVec<[&'a Version; 2]>,
+    pub contained: Contained<'a>,
 }
 
 impl Default for Chain {
     fn default() -> Chain {
-        Chain { base: Content::Absent, base_stamp: Stamp::NONE, versions: Vec::new() }
+        Chain { base: Content::Absent, base_stamp: Stamp::NONE, versions: None }
     }
 }
 
 impl Chain {
+    fn above(&self) -> &[Version] {
+        self.versions.as_ref().map_or(&[], |versions| versions)
+    }
+
     /// Adds a committed write at its place. One that is older than the base has no effect any more: whatever
     /// it could have changed has been overwritten for every reader.
-    pub fn commit(&mut self, stamp: Stamp, write: Write, committed_at: Position) {
+    pub fn commit(&mut self, version: Version) {
+        let stamp = version.stamp;
         if stamp <= self.base_stamp {
             return;
         }
-        let at = self.versions.iter().rposition(|version| version.stamp < stamp).map_or(0, |at| at + 1);
-        debug_assert!(self.versions.get(at).is_none_or(|version| version.stamp != stamp), "committed twice");
-        self.versions.insert(at, Version { stamp, write, committed_at });
+        let versions = self.versions.get_or_insert_default();
+        let at = versions.iter().rposition(|version| version.stamp < stamp).map_or(0, |at| at + 1);
+        debug_assert!(versions.get(at).is_none_or(|version| version.stamp != stamp), "committed twice");
+        versions.insert(at, version);
     }
 
     pub fn read(&self, sight: Sight<'_>) -> Seen<'_> {
-        let mut contained: SmallVec<[&Version; 2]> = SmallVec::new();
-        let mut content = Cow::Borrowed(&self.base);
-        // Nearly always there is nothing above the base, or the newest is an overwrite that the read sees.
-        for version in self.versions.iter().rev().filter(|version| sight.sees(version)) {
+        let contained = self.contained(sight);
+        let Some(newest) = contained.last() else {
+            let item = ItemRead { value: self.base.value(), stamp: self.base_stamp };
+            return Seen { item, merged: false, contained };
+        };
+        let merged = contained.iter().any(|version| !version.write.overwrites());
+        let value = match &newest.write {
+            Write::Put(value) => Some(value.clone()),
+            Write::Delete => None,
+            _ => self.merge(&contained).value(),
+        };
+        Seen { item: ItemRead { value, stamp: newest.stamp }, merged, contained }
+    }
+
+    /// Nearly always there is nothing above the base, or the newest is an overwrite that the read sees.
+    pub fn contained(&self, sight: Sight<'_>) -> Contained<'_> {
+        let mut contained = Contained::new();
+        for version in self.above().iter().rev().filter(|version| sight.sees(version)) {
             contained.push(version);
             if version.write.overwrites() {
-                content = Cow::Owned(Content::Absent);
                 break;
             }
         }
         contained.reverse();
-        for version in &contained {
-            content.to_mut().apply(&version.write);
-        }
-        let stamp = contained.last().map_or(self.base_stamp, |version| version.stamp);
-        let merged = contained.iter().any(|version| !version.write.overwrites());
-        Seen { content, stamp, merged, contained }
+        contained
+    }
+
+    fn merge(&self, contained: &[&Version]) -> Content {
+        let buried = contained.first().is_some_and(|version| version.write.overwrites());
+        let mut content = if buried { Content::Absent } else { self.base.clone() };
+        contained.iter().for_each(|version| content.apply(&version.write));
+        content
     }
 
     /// The transaction with this stamp is drained: every reader sees it. An overwrite becomes the base and
     /// buries what is below it. Merges are folded in order of their stamps, as far as they are drained and
     /// below the floor, under which no write can come any more (S6).
     pub fn collect(&mut self, drained: Stamp, floor: u64, is_drained: impl Fn(Stamp) -> bool) {
-        let written = self.versions.iter().position(|version| version.stamp == drained);
-        if let Some(at) = written.filter(|at| self.versions[*at].write.overwrites()) {
+        let above = self.above();
+        let written = above.iter().position(|version| version.stamp == drained);
+        if let Some(at) = written.filter(|at| above[*at].write.overwrites()) {
             self.fold(at + 1);
         }
         self.fold_while(|stamp| stamp.clock < floor && is_drained(stamp));
@@ -106,14 +129,21 @@ impl Chain {
 
     /// Folds the oldest versions into the base, as far as they may be.
     pub fn fold_while(&mut self, foldable: impl Fn(Stamp) -> bool) {
-        let oldest = self.versions.iter().take_while(|version| foldable(version.stamp)).count();
+        let oldest = self.above().iter().take_while(|version| foldable(version.stamp)).count();
         self.fold(oldest);
     }
 
     fn fold(&mut self, oldest: usize) {
-        for version in self.versions.drain(..oldest) {
-            self.base.apply(&version.write);
+        let Some(versions) = &mut self.versions else { return };
+        for version in versions.drain(..oldest) {
             self.base_stamp = version.stamp;
+            match version.write {
+                Write::Put(value) => self.base = Content::Value(value),
+                merged_or_deleted => self.base.apply(&merged_or_deleted),
+            }
+        }
+        if versions.is_empty() {
+            self.versions = None;
         }
     }
 
@@ -124,11 +154,11 @@ impl Chain {
 
     /// Nothing is left of the item but the stamp of its deletion.
     pub fn is_tombstone(&self) -> Option<Stamp> {
-        (self.versions.is_empty() && self.base == Content::Absent).then_some(self.base_stamp)
+        (self.versions.is_none() && self.base == Content::Absent).then_some(self.base_stamp)
     }
 
     /// How many versions are kept above the base.
     pub fn versions(&self) -> usize {
-        self.versions.len()
+        self.above().len()
     }
 }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::bytes::Key;
 use super::message::{KeyRange, Progress, Reply, Request, Stamp, Writes};
-use super::metadata::{Metadata, Variant};
+use super::metadata::{Metadata, Sketch, Variant};
 use super::place::writes_by_shard;
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
@@ -62,6 +62,8 @@ pub struct PlantedBugs {
     pub stamps_by_client: bool,
     /// Readers never look for siblings.
     pub reads_once: bool,
+    /// A reader of ranges does not say that it may read anything elsewhere.
+    pub sketch_forgets_ranges: bool,
     /// What is sent again goes out under a new number, so no shard recognises it.
     pub resends_are_new: bool,
     /// COMMIT goes out as soon as one participant has prepared.
@@ -76,7 +78,7 @@ pub struct Coordinator {
     writes: Flights<Put>,
     reads: Flights<Get>,
     /// How it is registered as a reader, by shard.
-    sessions: BTreeMap<ShardId, u64>,
+    sessions: Vec<u64>,
     drains: Drains,
     /// By shard: transactions that all participants have committed, not told yet.
     settled: FxHashMap<ShardId, Vec<u64>>,
@@ -91,6 +93,7 @@ struct Put {
     stamp: Option<Stamp>,
     prepared_clock: u64,
     metadata: Metadata,
+    written: Sketch,
     read: ReadSet,
     read_rounds: u32,
     sent_ms: u64,
@@ -123,7 +126,7 @@ impl Coordinator {
             options,
             writes: Flights::from(base),
             reads: Flights::from(base),
-            sessions: BTreeMap::new(),
+            sessions: vec![0; usize::from(options.shards)],
             drains: Drains::default(),
             settled: FxHashMap::default(),
             clock: 0,
@@ -139,14 +142,14 @@ impl Coordinator {
         out: &mut Out,
     ) {
         let Transaction { reads, ranges, writes } = transaction;
-        let session = |shard| self.sessions.get(&shard).copied().unwrap_or(0);
-        let mut machine = Read::begin(self.options.variant, self.options.shards, reads, ranges, session);
-        machine.looks_once = self.options.bugs.reads_once;
-        let read = self.reads.begin(Get { tag, machine, writes, sent_ms: now_ms, earlier_rounds });
         let in_order = self.options.links_keep_order || self.options.bugs.forgets_own_writes;
         let own = if in_order { BTreeMap::new() } else { self.own_commits() };
-        let flight = self.reads.get_mut(read).expect("it has just begun");
-        flight.machine.ask(read, |shard| own.get(&shard).cloned().unwrap_or_default(), &mut out.sends);
+        let session = |shard: ShardId| self.sessions[usize::from(shard)];
+        let mut machine = Read::begin(self.options.variant, self.options.shards, reads, ranges, own, session);
+        machine.looks_once = self.options.bugs.reads_once;
+        machine.sketch_forgets_ranges = self.options.bugs.sketch_forgets_ranges;
+        machine.ask(self.reads.next(), &mut out.sends);
+        self.reads.begin(Get { tag, machine, writes, sent_ms: now_ms, earlier_rounds });
     }
 
     /// Own transactions that have been told to the client and may not have arrived, by participant.
@@ -172,11 +175,10 @@ impl Coordinator {
     ) {
         let by_shard = writes_by_shard(writes, self.options.shards);
         // Readers need it only where there are siblings.
-        let metadata = match &by_shard[..] {
-            [_] => Metadata::Stamp,
-            all => {
-                self.options.variant.metadata(all.iter().flat_map(|(_, writes)| writes).map(|(key, _)| key))
-            }
+        let keys = || by_shard.iter().flat_map(|(_, writes)| writes).map(|(key, _)| key);
+        let (metadata, written) = match by_shard.len() {
+            1 => (Metadata::Stamp, Sketch::NONE),
+            _ => (self.options.variant.metadata(keys()), self.options.variant.sketch(keys())),
         };
         let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
         let part =
@@ -190,6 +192,7 @@ impl Coordinator {
             stamp: None,
             prepared_clock: 0,
             metadata,
+            written,
             read,
             read_rounds,
             sent_ms: now_ms,
@@ -254,7 +257,7 @@ impl Coordinator {
 
     fn on_read_reply(&mut self, now_ms: u64, read: u64, reply: Reply, out: &mut Out) {
         if let Reply::Again { shard, session, .. } = &reply {
-            self.sessions.insert(*shard, *session);
+            self.sessions[usize::from(*shard)] = *session;
         }
         let Some(flight) = self.reads.get_mut(read) else { return };
         let rounds = flight.machine.rounds;
@@ -330,7 +333,7 @@ impl machine::Coordinator for Coordinator {
             Reply::Prepared { txn, shard, clock } => self.on_prepared(now_ms, txn, shard, clock, out),
             Reply::Committed { txn, shard } => self.on_committed(txn, shard, out),
             Reply::Refused { txn, .. } => self.on_refused(txn, out),
-            Reply::Got { read, .. } | Reply::Again { read, .. } => {
+            Reply::Got { read, .. } | Reply::Told { read, .. } | Reply::Again { read, .. } => {
                 self.on_read_reply(now_ms, read, reply, out)
             }
         }
@@ -394,6 +397,7 @@ impl Put {
                     writes: writes.clone(),
                     participants: self.participants.clone(),
                     metadata: self.metadata.clone(),
+                    written: self.written,
                 },
             };
             out.push((*shard, request));

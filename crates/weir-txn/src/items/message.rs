@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::bytes::{Bytes, Key};
-use super::metadata::Metadata;
+use super::metadata::{Metadata, Sketch};
 use super::write::Write;
 use crate::ramp::{ShardId, TxnId};
 
@@ -58,6 +60,8 @@ pub enum Request {
         /// For termination (ramp.txt §4.6).
         participants: Arc<[ShardId]>,
         metadata: Metadata,
+        /// Of all its keys, on all shards.
+        written: Sketch,
     },
     Commit {
         stamp: Stamp,
@@ -70,6 +74,8 @@ pub enum Request {
         read: u64,
         session: u64,
         wanted: Wanted,
+        /// Of what it reads on other shards.
+        elsewhere: Sketch,
         stamps_only: bool,
         naming: Vec<Stamp>,
     },
@@ -83,17 +89,39 @@ pub enum Request {
     },
 }
 
-/// What is read of one item.
+/// An item as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// None for an absent item, and where only stamps were asked for.
+pub struct ItemRead {
     pub value: Option<Bytes>,
     /// Of the newest write that the value contains.
     pub stamp: Stamp,
+}
+
+impl ItemRead {
+    /// Nobody has written it.
+    pub const ABSENT: ItemRead = ItemRead { value: None, stamp: Stamp::NONE };
+}
+
+/// What a reader has to know of an answer to tell which writes are in it; nearly always nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Note {
     /// The value is made of several writes, so a newer stamp does not mean that it contains an older one.
     pub merged: bool,
-    /// Writes that it contains and that may not be everywhere yet.
-    pub unsettled: Vec<Unsettled>,
+    /// Writes that it contains, that may not be everywhere yet, and that may be in what is read elsewhere.
+    pub unsettled: SmallVec<[Unsettled; 1]>,
+}
+
+impl Note {
+    pub fn is_empty(&self) -> bool {
+        !self.merged && self.unsettled.is_empty()
+    }
+}
+
+/// An item of a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub item: ItemRead,
+    pub note: Note,
 }
 
 #[derive(Clone, Debug)]
@@ -129,15 +157,23 @@ pub enum Reply {
         txn: TxnId,
         shard: ShardId,
     },
-    /// By key, then by range: keys in order, with items that are absent for a transaction that may not be
-    /// everywhere yet.
+    /// What RAMP-Small wants of round one: the transactions in it that may not be everywhere yet, each once.
+    Told {
+        read: u64,
+        shard: ShardId,
+        position: Position,
+        stamps: Vec<Stamp>,
+    },
+    /// By key, with notes by place where there is something to note; then by range: keys in order, with items
+    /// that are absent for a transaction that may not be everywhere yet.
     Got {
         read: u64,
         shard: ShardId,
         /// 1 for an answer to `Get`, 2 to `GetAt`.
         round: u32,
         position: Position,
-        answers: Vec<Answer>,
+        items: Vec<ItemRead>,
+        notes: Vec<(u32, Note)>,
         ranges: Vec<Vec<(Key, Answer)>>,
     },
     /// The shard does not know this reader, or has let it go: begin again, with this session.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fastbloom::BloomFilter;
 
 use super::bytes::Key;
+use super::place::hash_of;
 
 /// Which of the paper's three algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +53,52 @@ impl Variant {
             }
         }
     }
+
+    /// What a transaction with this write set says of it in short.
+    pub fn sketch<'a>(self, keys: impl Iterator<Item = &'a Key>) -> Sketch {
+        match self {
+            Variant::Small => Sketch::ALL,
+            Variant::Fast | Variant::Hybrid { .. } => Sketch::of(keys),
+        }
+    }
 }
 
 /// All parties must hash alike, so the seed is fixed.
 fn empty_filter(bits: u32, hashes: u32) -> BloomFilter {
     BloomFilter::with_num_bits(bits.max(1) as usize).seed(&0x5765_6972).hashes(hashes.max(1))
+}
+
+/// A set of keys in 64 bits, one bit a key: sets that have a key in common share a bit.
+///
+/// A read says what it reads on other shards, and a write of RAMP-Fast and -Hybrid what it writes; where the two
+/// do not meet, the reader has no use for the write's metadata, and is not told. Only to spare work: who is
+/// told in vain finds nothing to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sketch(u64);
+
+impl Sketch {
+    pub const NONE: Sketch = Sketch(0);
+    /// Of keys that nobody has listed: a range's, or those of a variant whose writes say nothing.
+    pub const ALL: Sketch = Sketch(u64::MAX);
+
+    pub fn of<'a>(keys: impl Iterator<Item = &'a Key>) -> Sketch {
+        keys.fold(Sketch::NONE, |sketch, key| sketch.and(Sketch::of_hash(hash_of(key))))
+    }
+
+    /// Of one key, by the low bits of its hash: the high ones are alike for the keys of a shard.
+    pub(super) fn of_hash(hash: u64) -> Sketch {
+        Sketch(1 << (hash % 64))
+    }
+
+    /// Of the keys of both.
+    pub fn and(self, other: Sketch) -> Sketch {
+        Sketch(self.0 | other.0)
+    }
+
+    /// There may be a key in both.
+    pub fn meets(self, other: Sketch) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -100,6 +142,21 @@ mod tests {
             let metadata = variant.metadata(keys.iter());
             assert!(keys.iter().all(|key| metadata.may_contain(key)), "{variant:?}");
         }
+    }
+
+    #[test]
+    fn sketches_meet_where_a_key_is_in_both() {
+        let keys: Vec<Key> = (0..400).map(|n| Key::from(format!("user{n}").as_str())).collect();
+        let sketches: Vec<Sketch> = keys.chunks(4).map(|keys| Sketch::of(keys.iter())).collect();
+        let mut met = 0;
+        for (at, sketch) in sketches.iter().enumerate() {
+            let own = &keys[4 * at..4 * at + 4];
+            assert!(own.iter().all(|key| Sketch::of([key].into_iter()).meets(*sketch)));
+            assert!(!sketch.meets(Sketch::NONE) && sketch.meets(Sketch::ALL));
+            met += sketches[at + 1..].iter().filter(|other| other.meets(*sketch)).count();
+        }
+        // Four bits of 64 and four: one pair in four and a half meets by chance.
+        assert!((4_950 / 6..4_950 / 3).contains(&met), "{met}");
     }
 
     #[test]

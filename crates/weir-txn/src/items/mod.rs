@@ -23,11 +23,11 @@ pub mod write;
 
 pub use bytes::{Bytes, Key};
 pub use coordinator::{Coordinator, Done, Options, Transaction};
-pub use message::{Answer, KeyRange, Progress, Reply, Request, Stamp};
-pub use metadata::{Metadata, Variant};
+pub use message::{Answer, ItemRead, KeyRange, Progress, Reply, Request, Stamp};
+pub use metadata::{Metadata, Sketch, Variant};
 pub use partition::{Partition, PlantedBugs};
 pub use place::{ByShard, Slots, part_at, shard_of, slots_by_shard, writes_by_shard};
-pub use reader::{ItemRead, ReadSet};
+pub use reader::ReadSet;
 pub use write::Write;
 
 use crate::machine::{self, CoordinatorOf};

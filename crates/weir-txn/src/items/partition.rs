@@ -7,11 +7,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::bytes::Key;
-use super::chain::{Chain, Seen, Sight};
-use super::message::{Answer, Position, Progress, Reply, Request, Stamp, Unsettled, Wanted, Writes};
-use super::metadata::Metadata;
+use super::chain::{Chain, Seen, Sight, Version};
+use super::message::{
+    Answer, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Stamp, Unsettled, Wanted, Writes,
+};
+use super::metadata::{Metadata, Sketch};
 use super::table::Table;
 use crate::clock::HybridClock;
 use crate::machine::{Effects, Sender, Shard};
@@ -78,6 +81,7 @@ struct Prepared {
     clock: u64,
     writes: Writes,
     metadata: Metadata,
+    written: Sketch,
     participants: Arc<[ShardId]>,
 }
 
@@ -86,8 +90,6 @@ struct Committed {
     stamp: Stamp,
     writes: Writes,
     metadata: Metadata,
-    /// The only participant: nobody needs to be told of siblings.
-    alone: bool,
     /// All participants have committed it.
     settled: bool,
 }
@@ -139,8 +141,9 @@ impl Shard for Partition {
                 let stamp = self.on_write(now_ms, txn, writes);
                 out.replies.push((coordinator, Reply::Written { stamp }));
             }
-            Request::Prepare { txn, writes, participants, metadata } => {
-                let clock = self.on_prepare(now_ms, txn, writes, participants, metadata);
+            Request::Prepare { txn, writes, participants, metadata, written } => {
+                let prepared = Prepared { clock: 0, writes, metadata, written, participants };
+                let clock = self.on_prepare(now_ms, txn, prepared);
                 let reply = Reply::Prepared { txn, shard: self.id, clock };
                 out.replies.push((coordinator, reply));
             }
@@ -159,8 +162,12 @@ impl Shard for Partition {
                 let session = self.readers.register(coordinator);
                 out.replies.push((coordinator, Reply::Again { read, shard: self.id, session }));
             }
-            Request::Get { read, wanted, stamps_only, naming, .. } => {
-                let reply = self.on_get(read, &wanted, stamps_only, &naming);
+            Request::Get { read, wanted, elsewhere, stamps_only, naming, .. } => {
+                for stamp in naming {
+                    self.commit(stamp);
+                }
+                let reply =
+                    if stamps_only { self.tell(read, &wanted) } else { self.on_get(read, &wanted, elsewhere) };
                 out.replies.push((coordinator, reply));
             }
             Request::GetAt { read, wanted, position, naming, .. } => {
@@ -205,18 +212,11 @@ impl Partition {
             return stamp.unwrap_or(Stamp { clock: self.clock.last(), txn });
         }
         let stamp = Stamp { clock: self.clock.tick(now_ms).clock, txn };
-        self.show(stamp, writes, Metadata::Stamp, true);
+        self.show(stamp, writes, Metadata::Stamp, Sketch::NONE);
         stamp
     }
 
-    fn on_prepare(
-        &mut self,
-        now_ms: u64,
-        txn: TxnId,
-        writes: Writes,
-        participants: Arc<[ShardId]>,
-        metadata: Metadata,
-    ) -> u64 {
+    fn on_prepare(&mut self, now_ms: u64, txn: TxnId, prepared: Prepared) -> u64 {
         if let Some(prepared) = self.prepared.get(&txn) {
             return prepared.clock;
         }
@@ -225,7 +225,7 @@ impl Partition {
         }
         let clock = self.clock.tick(now_ms).clock;
         self.undecided.insert((clock, txn));
-        self.prepared.insert(txn, Prepared { clock, writes, metadata, participants });
+        self.prepared.insert(txn, Prepared { clock, ..prepared });
         clock
     }
 
@@ -246,22 +246,22 @@ impl Partition {
         if !self.bugs.clock_ignores_commits {
             self.clock.observe_clock(stamp.clock);
         }
-        let alone = prepared.participants.len() == 1;
-        self.show(stamp, prepared.writes, prepared.metadata, alone);
+        let Prepared { writes, metadata, written, participants, .. } = prepared;
+        self.show(stamp, writes, metadata, if participants.len() == 1 { Sketch::NONE } else { written });
         true
     }
 
-    fn show(&mut self, stamp: Stamp, writes: Writes, metadata: Metadata, alone: bool) {
+    fn show(&mut self, stamp: Stamp, writes: Writes, metadata: Metadata, written: Sketch) {
         self.position += 1;
         for (key, write) in writes.iter() {
             let chain = self.table.at(key);
-            chain.commit(stamp, write.clone(), self.position);
+            chain.commit(Version { stamp, write: write.clone(), committed_at: self.position, written });
             if self.bugs.versions_go_at_once {
                 chain.collect(stamp, u64::MAX, |_| true);
             }
         }
         self.readers.set_over(stamp.txn.coordinator, stamp.txn.sequence);
-        self.committed.insert(stamp.txn, Committed { stamp, writes, metadata, alone, settled: false });
+        self.committed.insert(stamp.txn, Committed { stamp, writes, metadata, settled: false });
     }
 
     fn drain(&mut self) {
@@ -307,12 +307,29 @@ impl Partition {
         self.undecided.first().map_or(self.clock.last() + 1, |(clock, _)| *clock)
     }
 
-    fn on_get(&mut self, read: u64, wanted: &Wanted, stamps_only: bool, naming: &[Stamp]) -> Reply {
-        for stamp in naming {
-            self.commit(*stamp);
+    /// Round one of RAMP-Small.
+    fn tell(&self, read: u64, wanted: &Wanted) -> Reply {
+        let mut stamps: Vec<Stamp> = Vec::new();
+        let keys = wanted.keys.iter().filter_map(|key| self.table.get(key));
+        let ranges = wanted.ranges.iter().flat_map(|range| self.table.range(range).map(|(_, chain)| chain));
+        for chain in keys.chain(ranges) {
+            for version in chain.contained(Sight::NEWEST) {
+                let stamp = version.stamp;
+                if version.written != Sketch::NONE
+                    && self.committed.contains_key(&stamp.txn)
+                    && !stamps.contains(&stamp)
+                {
+                    stamps.push(stamp);
+                }
+            }
         }
-        let (answers, ranges) = self.answer(wanted, Sight::NEWEST, stamps_only);
-        Reply::Got { read, shard: self.id, round: 1, position: self.position, answers, ranges }
+        Reply::Told { read, shard: self.id, position: self.position, stamps }
+    }
+
+    fn on_get(&mut self, read: u64, wanted: &Wanted, elsewhere: Sketch) -> Reply {
+        let (items, notes) = self.answer_keys(&wanted.keys, Sight::NEWEST, elsewhere);
+        let ranges = self.answer_ranges(&wanted.ranges, Sight::NEWEST);
+        Reply::Got { read, shard: self.id, round: 1, position: self.position, items, notes, ranges }
     }
 
     fn on_get_at(&mut self, read: u64, wanted: &Wanted, position: Position, naming: &[Stamp]) -> Reply {
@@ -322,58 +339,68 @@ impl Partition {
             }
         }
         let sight = if self.bugs.round_two_reads_newest { Sight::NEWEST } else { Sight { position, naming } };
-        let (answers, ranges) = self.answer(wanted, sight, false);
-        Reply::Got { read, shard: self.id, round: 2, position, answers, ranges }
+        // There is no third round that siblings would have to be known for.
+        let (items, notes) = self.answer_keys(&wanted.keys, sight, Sketch::NONE);
+        let ranges = self.answer_ranges(&wanted.ranges, sight);
+        Reply::Got { read, shard: self.id, round: 2, position, items, notes, ranges }
     }
 
-    fn answer(
+    fn answer_keys(
         &mut self,
-        wanted: &Wanted,
+        keys: &[Key],
         sight: Sight<'_>,
-        stamps_only: bool,
-    ) -> (Vec<Answer>, Vec<Vec<(Key, Answer)>>) {
-        let mut metadata_bytes = 0;
-        let answers = wanted
-            .keys
-            .iter()
-            .map(|key| self.answer_for(self.table.get(key), sight, stamps_only, &mut metadata_bytes))
-            .collect();
-        let mut ranges = Vec::with_capacity(wanted.ranges.len());
-        for range in wanted.ranges.iter() {
-            let mut entries = Vec::new();
-            for (key, chain) in self.table.range(range) {
-                let answer = self.answer_for(Some(chain), sight, stamps_only, &mut metadata_bytes);
-                let told = !answer.unsettled.is_empty() && !self.bugs.tombstones_are_silent;
-                if answer.value.is_some() || told || stamps_only {
-                    entries.push((key.clone(), answer));
-                }
-            }
-            ranges.push(entries);
-        }
-        self.counts.metadata_bytes += metadata_bytes;
-        (answers, ranges)
-    }
-
-    fn answer_for(
-        &self,
-        chain: Option<&Chain>,
-        sight: Sight<'_>,
-        stamps_only: bool,
-        metadata_bytes: &mut u64,
-    ) -> Answer {
-        let Some(chain) = chain else {
-            return Answer { value: None, stamp: Stamp::NONE, merged: false, unsettled: Vec::new() };
-        };
-        let Seen { content, stamp, merged, contained } = chain.read(sight);
-        let mut unsettled = Vec::new();
-        for version in contained {
-            let Some(committed) = self.committed.get(&version.stamp.txn).filter(|one| !one.alone) else {
+        elsewhere: Sketch,
+    ) -> (Vec<ItemRead>, Vec<(u32, Note)>) {
+        let (mut items, mut notes) = (Vec::with_capacity(keys.len()), Vec::new());
+        for key in keys {
+            let Some(chain) = self.table.get(key) else {
+                items.push(ItemRead::ABSENT);
                 continue;
             };
-            *metadata_bytes += committed.metadata.bytes() as u64;
-            unsettled.push(Unsettled { stamp: version.stamp, metadata: committed.metadata.clone() });
+            let seen = chain.read(sight);
+            if !seen.contained.is_empty() {
+                let note = note(&self.committed, &seen, elsewhere, &mut self.counts);
+                if !note.is_empty() {
+                    notes.push((items.len() as u32, note));
+                }
+            }
+            items.push(seen.item);
         }
-        let value = if stamps_only { None } else { content.value() };
-        Answer { value, stamp, merged, unsettled }
+        (items, notes)
     }
+
+    fn answer_ranges(&mut self, ranges: &[KeyRange], sight: Sight<'_>) -> Vec<Vec<(Key, Answer)>> {
+        let mut answers = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let mut entries = Vec::new();
+            for (key, chain) in self.table.range(range) {
+                let seen = chain.read(sight);
+                let note = note(&self.committed, &seen, Sketch::ALL, &mut self.counts);
+                let told = !note.unsettled.is_empty() && !self.bugs.tombstones_are_silent;
+                if seen.item.value.is_some() || told {
+                    entries.push((key.clone(), Answer { item: seen.item, note }));
+                }
+            }
+            answers.push(entries);
+        }
+        answers
+    }
+}
+
+/// What the reader has to know of what it sees, if it reads that elsewhere.
+fn note(
+    committed: &FxHashMap<TxnId, Committed>,
+    seen: &Seen<'_>,
+    elsewhere: Sketch,
+    counts: &mut Counts,
+) -> Note {
+    let mut note = Note { merged: seen.merged, unsettled: SmallVec::new() };
+    for version in seen.contained.iter().filter(|version| version.written.meets(elsewhere)) {
+        if let Some(committed) = committed.get(&version.stamp.txn) {
+            counts.metadata_bytes += committed.metadata.bytes() as u64;
+            let metadata = committed.metadata.clone();
+            note.unsettled.push(Unsettled { stamp: version.stamp, metadata });
+        }
+    }
+    note
 }

@@ -11,8 +11,16 @@ use crate::ramp::ShardId;
 
 /// The shard of an item: by hash, as in ramp.txt §5.1.
 pub fn shard_of(key: &Key, shards: ShardId) -> ShardId {
-    // Not the hash that the table of a shard uses, or its keys would crowd in a part of that table.
-    let hash = FxBuildHasher.hash_one((0x9E37_79B9_u32, key));
+    shard_of_hash(hash_of(key), shards)
+}
+
+/// Not the hash that the table of a shard uses, or its keys would crowd in a part of that table.
+pub(super) fn hash_of(key: &Key) -> u64 {
+    FxBuildHasher.hash_one((0x9E37_79B9_u32, key))
+}
+
+/// By its high bits.
+pub(super) fn shard_of_hash(hash: u64, shards: ShardId) -> ShardId {
     ((u128::from(hash) * u128::from(shards)) >> 64) as ShardId
 }
 

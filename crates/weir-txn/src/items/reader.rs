@@ -6,26 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
-use super::bytes::{Bytes, Key};
-use super::message::{Answer, KeyRange, Position, Reply, Request, Stamp, Wanted};
-use super::metadata::{Metadata, Variant};
-use super::place::{Slots, shard_of, slots_by_shard};
+use super::bytes::Key;
+use super::message::{
+    Answer, ItemRead, KeyRange, Note, Position, Reply, Request, Stamp, Unsettled, Wanted,
+};
+use super::metadata::{Metadata, Sketch, Variant};
+use super::place::{Slots, hash_of, shard_of, shard_of_hash};
 use crate::ramp::ShardId;
-
-/// An item as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ItemRead {
-    pub value: Option<Bytes>,
-    /// Of the newest write in it.
-    pub stamp: Stamp,
-}
-
-impl ItemRead {
-    /// Nobody has written it.
-    pub const ABSENT: ItemRead = ItemRead { value: None, stamp: Stamp::NONE };
-}
 
 /// What a read gave, in the order in which it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,32 +56,44 @@ pub struct Read {
     shards: ShardId,
     pub keys: Vec<Key>,
     pub ranges: Vec<KeyRange>,
-    parts: Vec<Part>,
-    answers: Vec<Option<Answer>>,
+    parts: SmallVec<[Part; 4]>,
+    items: Vec<ItemRead>,
+    /// By slot, of the answers of round one; there are few.
+    notes: Vec<(u32, Note)>,
     entries: Vec<BTreeMap<Key, Answer>>,
+    /// Transactions of its own that it must see, by shard.
+    own: BTreeMap<ShardId, Vec<Stamp>>,
+    /// What RAMP-Small was told in round one.
+    told: Vec<Stamp>,
+    /// What the answers of round one lack.
+    lacking: Vec<(ShardId, Lack)>,
     pub rounds: u32,
-    /// Deliberate bug: there is no second round.
+    /// Deliberate bugs: there is no second round; a sketch says nothing of ranges.
     pub looks_once: bool,
+    pub sketch_forgets_ranges: bool,
 }
 
 /// What is asked of one shard.
 #[derive(Debug)]
 struct Part {
     shard: ShardId,
+    /// It has been asked and has not answered.
+    asked: bool,
     session: u64,
+    position: Position,
     /// Which of the read's keys are on the shard.
     slots: Slots,
-    position: Position,
-    /// What has been asked and not answered, to be asked again if need be.
-    asked: Option<Asked>,
+    keys: Sketch,
 }
 
-#[derive(Debug)]
-enum Asked {
-    /// All its keys, and all ranges.
-    All { naming: Vec<Stamp> },
-    /// What it lacked; a key of a range has no slot for its answer.
-    Lacking { keys: Vec<Key>, slots: Vec<Option<u32>>, ranges: bool, naming: Vec<Stamp> },
+/// What round two asks of one shard.
+#[derive(Debug, Default)]
+struct Lack {
+    stamps: BTreeSet<Stamp>,
+    slots: BTreeSet<u32>,
+    /// Of ranges.
+    keys: BTreeSet<Key>,
+    ranges: bool,
 }
 
 /// What the coordinator is to do.
@@ -105,24 +106,46 @@ pub enum Step {
 }
 
 impl Read {
-    /// Groups the keys by shard and asks for round one. `session` says how the coordinator is registered at a shard;
-    /// `naming` which transactions of its own it must see there.
+    /// Groups the keys by shard. `session` says how the coordinator is registered at a shard; `own`, which
+    /// transactions of its own it must see there.
     pub fn begin(
         variant: Variant,
         shards: ShardId,
         keys: Vec<Key>,
         ranges: Vec<KeyRange>,
+        own: BTreeMap<ShardId, Vec<Stamp>>,
         session: impl Fn(ShardId) -> u64,
     ) -> Read {
-        let part = |(shard, slots)| Part { shard, session: session(shard), slots, position: 0, asked: None };
-        let parts = slots_by_shard(&keys, !ranges.is_empty(), shards).into_iter().map(part).collect();
+        let part = |shard| {
+            let session = session(shard);
+            Part { shard, asked: false, session, position: 0, slots: Slots::new(), keys: Sketch::NONE }
+        };
+        let mut parts: SmallVec<[Part; 4]> = SmallVec::new();
+        if !ranges.is_empty() {
+            parts.extend((0..shards).map(part));
+        }
+        for (slot, key) in keys.iter().enumerate() {
+            let hash = hash_of(key);
+            let shard = shard_of_hash(hash, shards);
+            let at = parts.iter().position(|part| part.shard == shard).unwrap_or_else(|| {
+                parts.push(part(shard));
+                parts.len() - 1
+            });
+            parts[at].slots.push(slot as u32);
+            parts[at].keys = parts[at].keys.and(Sketch::of_hash(hash));
+        }
         Read {
             variant,
             shards,
-            answers: keys.iter().map(|_| None).collect(),
+            items: vec![ItemRead::ABSENT; keys.len()],
+            notes: Vec::new(),
             entries: ranges.iter().map(|_| BTreeMap::new()).collect(),
+            own,
+            told: Vec::new(),
+            lacking: Vec::new(),
             rounds: 0,
             looks_once: false,
+            sketch_forgets_ranges: false,
             keys,
             ranges,
             parts,
@@ -130,70 +153,84 @@ impl Read {
     }
 
     /// Sends round one.
-    pub fn ask(
-        &mut self,
-        read: u64,
-        naming: impl Fn(ShardId) -> Vec<Stamp>,
-        out: &mut Vec<(ShardId, Request)>,
-    ) {
-        for part in &mut self.parts {
-            part.asked = Some(Asked::All { naming: naming(part.shard) });
-        }
+    pub fn ask(&mut self, read: u64, out: &mut Vec<(ShardId, Request)>) {
+        self.parts.iter_mut().for_each(|part| part.asked = true);
         self.rounds = 1;
         self.send_pending(read, out);
     }
 
     /// Sends (again) what is not answered.
     pub fn send_pending(&self, read: u64, out: &mut Vec<(ShardId, Request)>) {
-        for part in &self.parts {
-            let Some(asked) = &part.asked else { continue };
-            let (wanted, naming) = match asked {
-                Asked::All { naming } => {
-                    let keys = part.slots.iter().map(|slot| self.keys[*slot as usize].clone());
-                    (Wanted { keys: keys.collect(), ranges: self.ranges.clone() }, naming.clone())
-                }
-                Asked::Lacking { keys, ranges, naming, .. } => {
-                    let ranges = if *ranges { self.ranges.clone() } else { Vec::new() };
-                    (Wanted { keys: keys.clone(), ranges }, naming.clone())
-                }
-            };
-            let session = part.session;
-            let request = if self.rounds == 1 {
-                let stamps_only = self.variant == Variant::Small && !self.looks_once;
-                Request::Get { read, session, wanted, stamps_only, naming }
-            } else {
-                Request::GetAt { read, session, wanted, position: part.position, naming }
-            };
-            out.push((part.shard, request));
+        let pending = self.parts.iter().filter(|part| part.asked);
+        out.extend(pending.map(|part| (part.shard, self.request(read, part))));
+    }
+
+    fn request(&self, read: u64, part: &Part) -> Request {
+        let session = part.session;
+        if self.rounds == 1 {
+            let stamps_only = self.variant == Variant::Small && !self.looks_once;
+            let naming = self.own.get(&part.shard).cloned().unwrap_or_default();
+            let (wanted, elsewhere) = (self.wanted(&part.slots, true), self.elsewhere(part.shard));
+            return Request::Get { read, session, wanted, elsewhere, stamps_only, naming };
         }
+        let position = part.position;
+        let lack = self.lacking.iter().find(|(shard, _)| *shard == part.shard);
+        let Some((_, lack)) = lack else {
+            let wanted = self.wanted(&part.slots, true);
+            return Request::GetAt { read, session, wanted, position, naming: self.told.clone() };
+        };
+        let mut wanted = self.wanted(&lack.slots, lack.ranges);
+        wanted.keys.extend(lack.keys.iter().cloned());
+        let naming = lack.stamps.iter().copied().collect();
+        Request::GetAt { read, session, wanted, position, naming }
+    }
+
+    fn wanted<'a>(&self, slots: impl IntoIterator<Item = &'a u32>, ranges: bool) -> Wanted {
+        let keys = slots.into_iter().map(|slot| self.keys[*slot as usize].clone()).collect();
+        Wanted { keys, ranges: if ranges { self.ranges.clone() } else { Vec::new() } }
+    }
+
+    /// What is read of other shards: all that a range may have on them.
+    fn elsewhere(&self, shard: ShardId) -> Sketch {
+        if self.variant == Variant::Small || (!self.ranges.is_empty() && !self.sketch_forgets_ranges) {
+            return Sketch::ALL;
+        }
+        let others = self.parts.iter().filter(|part| part.shard != shard);
+        others.fold(Sketch::NONE, |sketch, part| sketch.and(part.keys))
     }
 
     /// Takes an answer; one that has come before changes nothing.
     pub fn on_reply(&mut self, read: u64, reply: Reply, out: &mut Vec<(ShardId, Request)>) -> Step {
-        let Reply::Got { shard, round, position, answers, ranges, .. } = reply else { return Step::Again };
+        let (shard, round) = match &reply {
+            Reply::Got { shard, round, .. } => (*shard, *round),
+            Reply::Told { shard, .. } => (*shard, 1),
+            _ => return Step::Again,
+        };
         if round != self.rounds {
             return Step::Wait;
         }
-        let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard) else { return Step::Wait };
-        let Some(asked) = part.asked.take() else { return Step::Wait };
-        part.position = position;
-        match asked {
-            Asked::All { .. } => {
-                for (slot, answer) in part.slots.iter().zip(answers) {
-                    self.answers[*slot as usize] = Some(answer);
+        let Some(part) = self.parts.iter_mut().find(|part| part.shard == shard && part.asked) else {
+            return Step::Wait;
+        };
+        part.asked = false;
+        match reply {
+            Reply::Told { position, stamps, .. } => {
+                part.position = position;
+                self.told.extend(stamps);
+            }
+            Reply::Got { position, items, notes, ranges, .. } => {
+                part.position = position;
+                if round == 1 {
+                    self.notes.extend(notes.into_iter().map(|(at, note)| (part.slots[at as usize], note)));
+                    put(&mut self.items, &part.slots, items);
+                } else {
+                    self.take_second(shard, items);
+                }
+                for (entries, answered) in self.entries.iter_mut().zip(ranges) {
+                    entries.extend(answered);
                 }
             }
-            Asked::Lacking { keys, slots, .. } => {
-                for ((key, slot), answer) in keys.iter().zip(slots).zip(answers) {
-                    match slot {
-                        Some(slot) => self.answers[slot as usize] = Some(answer),
-                        None => self.enter(key, answer),
-                    }
-                }
-            }
-        }
-        for (entries, answered) in self.entries.iter_mut().zip(ranges) {
-            entries.extend(answered);
+            _ => {}
         }
         if self.is_waiting() {
             return Step::Wait;
@@ -211,14 +248,23 @@ impl Read {
 
     /// An answer is awaited.
     fn is_waiting(&self) -> bool {
-        self.parts.iter().any(|part| part.asked.is_some())
+        self.parts.iter().any(|part| part.asked)
     }
 
-    /// A key of a range, fetched on its own.
-    fn enter(&mut self, key: &Key, answer: Answer) {
-        for (range, entries) in self.ranges.iter().zip(&mut self.entries) {
-            if range.contains(key) {
-                entries.insert(key.clone(), answer.clone());
+    /// Items in the order in which round two asked for them.
+    fn take_second(&mut self, shard: ShardId, answered: Vec<ItemRead>) {
+        let Some((_, lack)) = self.lacking.iter().find(|(lacking, _)| *lacking == shard) else {
+            let part = self.parts.iter().find(|part| part.shard == shard);
+            return put(&mut self.items, &part.expect("it was asked").slots, answered);
+        };
+        let mut answered = answered.into_iter();
+        for (slot, item) in lack.slots.iter().zip(answered.by_ref()) {
+            self.items[*slot as usize] = item;
+        }
+        // Keys of ranges, fetched on their own.
+        for (key, item) in lack.keys.iter().zip(answered) {
+            for (_, entries) in self.ranges.iter().zip(&mut self.entries).filter(|(range, _)| range.contains(key)) {
+                entries.insert(key.clone(), Answer { item: item.clone(), note: Note::default() });
             }
         }
     }
@@ -226,79 +272,62 @@ impl Read {
     /// Decides what round two has to ask for.
     fn repair(&mut self) {
         match self.variant {
-            Variant::Small => self.ask_everything_again(),
+            // Every item again, with all that round one told of.
+            Variant::Small => {
+                self.told.sort_unstable();
+                self.told.dedup();
+                self.parts.iter_mut().for_each(|part| part.asked = true);
+            }
             Variant::Fast | Variant::Hybrid { .. } => self.ask_for_what_is_named(),
         }
     }
 
-    fn all_answers(&self) -> impl Iterator<Item = (&Key, &Answer)> {
-        let items = self.keys.iter().zip(self.answers.iter().flatten());
-        items.chain(self.entries.iter().flatten())
-    }
-
-    /// RAMP-Small: every item again, with all stamps that round one gave.
-    fn ask_everything_again(&mut self) {
-        let mut stamps: BTreeSet<Stamp> = BTreeSet::new();
-        for (_, answer) in self.all_answers() {
-            stamps.insert(answer.stamp);
-            stamps.extend(answer.unsettled.iter().map(|unsettled| unsettled.stamp));
-        }
-        stamps.remove(&Stamp::NONE);
-        let naming: Vec<Stamp> = stamps.into_iter().collect();
-        for part in &mut self.parts {
-            part.asked = Some(Asked::All { naming: naming.clone() });
-        }
-        self.entries.iter_mut().for_each(BTreeMap::clear);
-    }
-
     fn ask_for_what_is_named(&mut self) {
-        if self.all_answers().all(|(_, answer)| answer.unsettled.is_empty()) {
-            return;
-        }
+        let of_items = self.notes.iter().map(|(_, note)| note);
+        let of_ranges = self.entries.iter().flat_map(BTreeMap::values).map(|answer| &answer.note);
         // Each transaction once, with its metadata.
-        let mut named: BTreeMap<Stamp, Metadata> = BTreeMap::new();
-        for (_, answer) in self.all_answers() {
-            for unsettled in &answer.unsettled {
-                named.entry(unsettled.stamp).or_insert_with(|| unsettled.metadata.clone());
-            }
-        }
-        let mut lacking: FxHashMap<ShardId, Lack> = FxHashMap::default();
-        for (stamp, metadata) in &named {
+        let mut named: SmallVec<[&Unsettled; 4]> =
+            of_items.chain(of_ranges).flat_map(|note| &note.unsettled).collect();
+        named.sort_unstable_by_key(|unsettled| unsettled.stamp);
+        named.dedup_by_key(|unsettled| unsettled.stamp);
+        let mut lacking = Vec::new();
+        for Unsettled { stamp, metadata } in named {
             match metadata {
                 Metadata::Items(items) => self.look_for_items(*stamp, items, &mut lacking),
                 Metadata::Filter(_) | Metadata::Stamp => self.look_for_filter(*stamp, metadata, &mut lacking),
             }
         }
         for part in &mut self.parts {
-            let Some(lack) = lacking.remove(&part.shard) else { continue };
-            let mut keys = Vec::with_capacity(lack.slots.len() + lack.keys.len());
-            let mut slots = Vec::with_capacity(keys.capacity());
-            for slot in lack.slots {
-                keys.push(self.keys[slot as usize].clone());
-                slots.push(Some(slot));
-            }
-            for key in lack.keys {
-                keys.push(key);
-                slots.push(None);
-            }
-            let naming = lack.stamps.into_iter().collect();
-            part.asked = Some(Asked::Lacking { keys, slots, ranges: lack.ranges, naming });
+            part.asked = lacking.iter().any(|(shard, _)| *shard == part.shard);
         }
+        self.lacking = lacking;
+    }
+
+    /// The item was read without the write of that transaction, or may have been.
+    fn lacks(&self, slot: usize, stamp: Stamp) -> bool {
+        let item = &self.items[slot];
+        if self.notes.is_empty() {
+            return item.stamp < stamp;
+        }
+        let note = self.notes.iter().find(|(noted, _)| *noted as usize == slot);
+        lacks(item, note.map(|(_, note)| note), stamp)
     }
 
     /// RAMP-Fast knows the items by name, those of a range included that are missing from its answer.
-    fn look_for_items(&self, stamp: Stamp, items: &[Key], lacking: &mut FxHashMap<ShardId, Lack>) {
+    fn look_for_items(&self, stamp: Stamp, items: &[Key], lacking: &mut Vec<(ShardId, Lack)>) {
         for item in items {
             for (slot, key) in self.keys.iter().enumerate() {
-                if key == item && lacks(self.answers[slot].as_ref(), stamp) {
-                    let lack = lacking.entry(shard_of(item, self.shards)).or_default();
+                if key == item && self.lacks(slot, stamp) {
+                    let lack = lack_of(lacking, shard_of(item, self.shards));
                     lack.stamps.insert(stamp);
                     lack.slots.insert(slot as u32);
                 }
             }
             for (range, entries) in self.ranges.iter().zip(&self.entries) {
-                if range.contains(item) && lacks(entries.get(item), stamp) {
-                    let lack = lacking.entry(shard_of(item, self.shards)).or_default();
+                let entered = entries.get(item);
+                let lacked = entered.is_none_or(|answer| lacks(&answer.item, Some(&answer.note), stamp));
+                if range.contains(item) && lacked {
+                    let lack = lack_of(lacking, shard_of(item, self.shards));
                     lack.stamps.insert(stamp);
                     lack.keys.insert(item.clone());
                 }
@@ -308,17 +337,17 @@ impl Read {
 
     /// RAMP-Hybrid asks the filter about every item, and cannot ask it about items of a range that it does not
     /// know: the name goes to all shards of the range (S5).
-    fn look_for_filter(&self, stamp: Stamp, metadata: &Metadata, lacking: &mut FxHashMap<ShardId, Lack>) {
+    fn look_for_filter(&self, stamp: Stamp, metadata: &Metadata, lacking: &mut Vec<(ShardId, Lack)>) {
         for (slot, key) in self.keys.iter().enumerate() {
-            if lacks(self.answers[slot].as_ref(), stamp) && metadata.may_contain(key) {
-                let lack = lacking.entry(shard_of(key, self.shards)).or_default();
+            if self.lacks(slot, stamp) && metadata.may_contain(key) {
+                let lack = lack_of(lacking, shard_of(key, self.shards));
                 lack.stamps.insert(stamp);
                 lack.slots.insert(slot as u32);
             }
         }
         if !self.ranges.is_empty() {
             for part in &self.parts {
-                let lack = lacking.entry(part.shard).or_default();
+                let lack = lack_of(lacking, part.shard);
                 lack.stamps.insert(stamp);
                 lack.ranges = true;
             }
@@ -326,37 +355,31 @@ impl Read {
     }
 
     fn finish(&mut self) -> ReadSet {
-        let item = |answer: Answer| ItemRead { value: answer.value, stamp: answer.stamp };
-        let answers = std::mem::take(&mut self.answers);
-        let ranges = std::mem::take(&mut self.entries);
-        ReadSet {
-            items: answers
-                .into_iter()
-                .map(|answer| item(answer.expect("every shard has answered")))
-                .collect(),
-            ranges: ranges
-                .into_iter()
-                .map(|entries| {
-                    let present = entries.into_iter().filter(|(_, answer)| answer.value.is_some());
-                    present.map(|(key, answer)| (key, item(answer))).collect()
-                })
-                .collect(),
-        }
+        let items = std::mem::take(&mut self.items);
+        let present = |entries: BTreeMap<Key, Answer>| {
+            let present = entries.into_iter().filter(|(_, answer)| answer.item.value.is_some());
+            present.map(|(key, answer)| (key, answer.item)).collect()
+        };
+        ReadSet { items, ranges: std::mem::take(&mut self.entries).into_iter().map(present).collect() }
     }
 }
 
-/// What round two asks of one shard.
-#[derive(Default)]
-struct Lack {
-    stamps: BTreeSet<Stamp>,
-    slots: BTreeSet<u32>,
-    keys: BTreeSet<Key>,
-    ranges: bool,
+fn put(items: &mut [ItemRead], slots: &[u32], answered: Vec<ItemRead>) {
+    for (slot, item) in slots.iter().zip(answered) {
+        items[*slot as usize] = item;
+    }
 }
 
-/// The item was read without the write of that transaction, or may have been.
-fn lacks(answer: Option<&Answer>, stamp: Stamp) -> bool {
-    let Some(answer) = answer else { return true };
-    let contained = answer.unsettled.iter().any(|unsettled| unsettled.stamp == stamp);
-    !contained && (answer.merged || answer.stamp < stamp)
+fn lack_of(lacking: &mut Vec<(ShardId, Lack)>, shard: ShardId) -> &mut Lack {
+    let at = lacking.iter().position(|(one, _)| *one == shard).unwrap_or_else(|| {
+        lacking.push((shard, Lack::default()));
+        lacking.len() - 1
+    });
+    &mut lacking[at].1
+}
+
+fn lacks(item: &ItemRead, note: Option<&Note>, stamp: Stamp) -> bool {
+    let noted = |unsettled: &Unsettled| unsettled.stamp == stamp;
+    let contained = note.is_some_and(|note| note.unsettled.iter().any(noted));
+    !contained && (item.stamp < stamp || note.is_some_and(|note| note.merged))
 }
