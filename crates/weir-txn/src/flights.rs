@@ -60,9 +60,17 @@ impl<F> Flights<F> {
 }
 
 /// By shard: the newest drain epoch such that all reads that were active when it came have ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Drains {
     shards: BTreeMap<ShardId, Drain>,
+    /// No epoch is drained before all reads below this have ended.
+    due: u64,
+}
+
+impl Default for Drains {
+    fn default() -> Drains {
+        Drains { shards: BTreeMap::new(), due: u64::MAX }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -86,16 +94,25 @@ impl Drains {
             drain.newest = epoch;
             drain.waiting.push_back((epoch, next));
             drain.advance(oldest);
+            self.due = self.due.min(drain.due());
         }
     }
 
     /// Reads before `oldest` have ended.
     pub fn on_ended(&mut self, oldest: u64) {
-        self.shards.values_mut().for_each(|drain| drain.advance(oldest));
+        if oldest >= self.due {
+            self.shards.values_mut().for_each(|drain| drain.advance(oldest));
+            self.due = self.shards.values().map(Drain::due).min().unwrap_or(u64::MAX);
+        }
     }
 }
 
 impl Drain {
+    /// The first epoch that waits is drained once all reads below this have ended.
+    fn due(&self) -> u64 {
+        self.waiting.front().map_or(u64::MAX, |(_, begun_before)| *begun_before)
+    }
+
     fn advance(&mut self, oldest: u64) {
         while let Some(&(epoch, begun_before)) = self.waiting.front()
             && oldest >= begun_before
