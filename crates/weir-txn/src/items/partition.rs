@@ -166,8 +166,11 @@ impl Shard for Partition {
                 for stamp in naming {
                     self.commit(stamp);
                 }
-                let reply =
-                    if stamps_only { self.tell(read, &wanted) } else { self.on_get(read, &wanted, elsewhere) };
+                let reply = if stamps_only {
+                    self.tell(read, &wanted)
+                } else {
+                    self.on_get(read, &wanted, elsewhere)
+                };
                 out.replies.push((coordinator, reply));
             }
             Request::GetAt { read, wanted, position, naming, .. } => {

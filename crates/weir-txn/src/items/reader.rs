@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::SmallVec;
 
 use super::bytes::Key;
-use super::message::{
-    Answer, ItemRead, KeyRange, Note, Position, Reply, Request, Stamp, Unsettled, Wanted,
-};
+use super::message::{Answer, ItemRead, KeyRange, Note, Position, Reply, Request, Stamp, Unsettled, Wanted};
 use super::metadata::{Metadata, Sketch, Variant};
 use super::place::{Slots, hash_of, shard_of, shard_of_hash};
 use crate::ramp::ShardId;
@@ -263,7 +261,9 @@ impl Read {
         }
         // Keys of ranges, fetched on their own.
         for (key, item) in lack.keys.iter().zip(answered) {
-            for (_, entries) in self.ranges.iter().zip(&mut self.entries).filter(|(range, _)| range.contains(key)) {
+            for (_, entries) in
+                self.ranges.iter().zip(&mut self.entries).filter(|(range, _)| range.contains(key))
+            {
                 entries.insert(key.clone(), Answer { item: item.clone(), note: Note::default() });
             }
         }
