@@ -103,6 +103,15 @@ impl Value {
         }
     }
 
+    /// A copy that shares no array with this one: threads that count the references of the same array wait for
+    /// each other.
+    pub fn unshared(&self) -> Value {
+        match self {
+            Value::Array(array) => Value::Array(Arc::new((**array).clone())),
+            other => other.clone(),
+        }
+    }
+
     /// Owns nothing on the heap, so that forgetting it is dropping it.
     #[inline]
     pub fn is_plain(&self) -> bool {

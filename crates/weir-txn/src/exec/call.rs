@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
             for (input, value) in
                 part.inputs.iter().filter_map(|&at| procedure.inputs.get(at).zip(args.get(at)))
             {
-                self.frame.set(input.slot, value.clone());
+                self.frame.set(input.slot, value.unshared());
             }
             self.frame.set(procedure.found, Value::Bool(false));
             // What the client gets is the last participant's to say.

@@ -11,6 +11,7 @@ use crate::exec::expr::{CompiledExpr, Truth};
 use crate::exec::program::{CompiledRaise, Target};
 
 /// The value as the variable has it after the assignment.
+#[inline]
 pub(super) fn assigned(target: &Target, value: Value) -> Result<Value, SqlError> {
     let value = match (&target.from, value) {
         (_, Value::Deferred) => Value::Deferred,
