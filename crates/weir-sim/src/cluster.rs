@@ -10,13 +10,14 @@ use std::fmt::{Debug, Write as _};
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
-use weir_txn::machine::{Coordinator, CoordinatorOf, Effects, Orders, Sender, Shard};
-use weir_txn::ramp::ShardId;
+use weir_txn::machine::{Coordinator, CoordinatorOf, Durable, Effects, Orders, Sender, Shard};
+use weir_txn::ramp::{ShardId, TxnId};
 
 use crate::chance::Chance;
+use crate::disk::Disk;
 use crate::network::{Faults, Network, Node};
 
-/// How often a coordinator looks for what is late.
+/// How often a node looks for what is late.
 pub const TIMER_US: u64 = 40_000;
 
 /// Every so many times it also tells all shards how far it has come, whether it asks for something or not.
@@ -27,13 +28,45 @@ pub trait Clients<T, D> {
     /// The next transaction of a session that has nothing under way; none: it stays idle for a while.
     fn next(&mut self, session: usize, now_us: u64, chance: &mut Chance) -> Option<T>;
     fn done(&mut self, session: usize, now_us: u64, done: D);
+    /// The session's coordinator is dead, and nobody will tell what has become of what it had under way: perhaps
+    /// this transaction, if it has written.
+    fn lost(&mut self, session: usize, txn: Option<TxnId>);
+}
+
+/// A coordinator that can die.
+pub trait Mortal: Coordinator {
+    /// The transaction that writes what was begun under the tag.
+    fn txn_of(&mut self, tag: u64) -> Option<TxnId>;
+    /// Shards have forgotten it: a new one takes its place.
+    fn is_retired(&self) -> bool;
+}
+
+/// How nodes start.
+pub struct Starts<S: Durable, C> {
+    /// From the durable records of its log.
+    pub shard: Box<dyn Fn(ShardId, Vec<S::Record>) -> S>,
+    /// Under an id that no other has ever had.
+    pub coordinator: Box<dyn Fn(u16) -> C>,
 }
 
 /// A cluster in virtual time.
-pub struct Cluster<S: Shard, C> {
+pub struct Cluster<S: Durable, C> {
     /// None: down.
     pub shards: Vec<Option<S>>,
-    pub coordinators: Vec<C>,
+    /// By id. None: dead.
+    pub coordinators: Vec<Option<C>>,
+    disks: Vec<Disk<S::Record, Outgoing<S>>>,
+    starts: Starts<S, C>,
+    /// Which coordinator serves the clients of each seat.
+    seats: Vec<u16>,
+    /// By coordinator: when its last message arrived at a shard.
+    pub heard_us: Vec<u64>,
+    /// When the last shard started again.
+    pub restarted_us: u64,
+    /// By shard: the highest time that its clock has shown.
+    pub highest_ms: Vec<u64>,
+    /// Deliberate bug: messages leave before what they depend on is durable (S16).
+    pub answers_early: bool,
     network: Network,
     chance: Chance,
     now_us: u64,
@@ -46,6 +79,12 @@ pub struct Cluster<S: Shard, C> {
     hash: FxHasher,
     /// What has happened, a line each, if it is to be written down.
     log: Option<String>,
+}
+
+/// What a shard sends.
+enum Outgoing<S: Shard> {
+    Replies { coordinator: u16, epoch: u64, replies: Vec<S::Reply> },
+    Peer { shard: ShardId, request: S::Request },
 }
 
 enum Happening<S: Shard> {
@@ -70,6 +109,17 @@ enum Happening<S: Shard> {
         coordinator: u16,
         times: u64,
     },
+    /// Of the shard's life between two crashes.
+    ShardTimer {
+        shard: ShardId,
+        crashes: u64,
+    },
+    /// What the shard's disk was writing then is durable, unless the shard has crashed since.
+    Synced {
+        shard: ShardId,
+        crashes: u64,
+    },
+    Restart(ShardId),
     /// A session may begin its next transaction.
     Turn(usize),
     Mishap,
@@ -77,29 +127,35 @@ enum Happening<S: Shard> {
 
 impl<S, C> Cluster<S, C>
 where
-    S: Shard,
+    S: Durable,
     S::Request: Clone + Debug,
     S::Reply: Clone + Debug,
     S::Progress: Clone + Debug,
-    C: CoordinatorOf<S>,
+    C: CoordinatorOf<S> + Mortal,
 {
     /// `sessions` closed loops are spread over the coordinators.
     pub fn new(
-        shards: Vec<S>,
-        coordinators: Vec<C>,
+        starts: Starts<S, C>,
+        (shards, coordinators): (ShardId, u16),
         sessions: usize,
         faults: Faults,
         seed: u64,
         logged: bool,
     ) -> Cluster<S, C> {
         let mut chance = Chance::from_seed(seed);
-        let nodes = (0..shards.len() as u16).map(Node::Shard);
-        let nodes = nodes.chain((0..coordinators.len() as u16).map(Node::Coordinator)).collect();
+        let nodes = (0..shards).map(Node::Shard).chain((0..coordinators).map(Node::Coordinator)).collect();
         let mishap_every_us = faults.mishap_every_us;
         let mut cluster = Cluster {
             network: Network::new(faults, nodes, &mut chance),
-            shards: shards.into_iter().map(Some).collect(),
-            coordinators,
+            shards: (0..shards).map(|_| None).collect(),
+            coordinators: Vec::new(),
+            disks: (0..shards).map(|_| Disk::default()).collect(),
+            starts,
+            seats: (0..coordinators).collect(),
+            heard_us: Vec::new(),
+            restarted_us: 0,
+            highest_ms: vec![0; usize::from(shards)],
+            answers_early: false,
             chance,
             now_us: 0,
             agenda: BinaryHeap::new(),
@@ -109,15 +165,37 @@ where
             hash: FxHasher::default(),
             log: logged.then(String::new),
         };
-        for coordinator in 0..cluster.coordinators.len() as u16 {
-            let first_us = cluster.chance.below(TIMER_US);
-            cluster.plan(first_us, Happening::Timer { coordinator, times: 0 });
-        }
+        (0..shards).for_each(|shard| cluster.start_shard(shard));
+        (0..coordinators).for_each(|_| cluster.start_coordinator());
         for session in 0..sessions {
             cluster.plan(0, Happening::Turn(session));
         }
         cluster.plan(mishap_every_us, Happening::Mishap);
         cluster
+    }
+
+    fn start_shard(&mut self, shard: ShardId) {
+        let records = self.disks[usize::from(shard)].log();
+        self.shards[usize::from(shard)] = Some((self.starts.shard)(shard, records));
+        self.restarted_us = self.now_us;
+        let first_us = self.now_us + self.chance.below(TIMER_US);
+        let crashes = self.disks[usize::from(shard)].crashes;
+        self.plan(first_us, Happening::ShardTimer { shard, crashes });
+        self.send_effects(shard, Effects::default(), None);
+    }
+
+    /// Under the next id.
+    fn start_coordinator(&mut self) {
+        let coordinator = self.coordinators.len() as u16;
+        self.coordinators.push(Some((self.starts.coordinator)(coordinator)));
+        self.heard_us.push(self.now_us);
+        let first_us = self.now_us + self.chance.below(TIMER_US);
+        self.plan(first_us, Happening::Timer { coordinator, times: 0 });
+    }
+
+    /// Everything that has ever become durable on that shard.
+    pub fn durable(&self, shard: ShardId) -> &[S::Record] {
+        self.disks[usize::from(shard)].durable()
     }
 
     pub fn now_us(&self) -> u64 {
@@ -140,15 +218,24 @@ where
 
     pub fn is_idle(&self) -> bool {
         self.busy() == 0
-            && self.coordinators.iter().all(Coordinator::is_idle)
-            && self.shards.iter().flatten().all(Shard::is_idle)
+            && self.coordinators.iter().flatten().all(Coordinator::is_idle)
+            && self.shards.iter().all(|shard| shard.as_ref().is_some_and(Shard::is_idle))
     }
 
-    /// No more faults from now on.
-    pub fn calm(&mut self) {
+    /// No more faults from now on. Gives the time when the last message arrives that they have held up.
+    pub fn calm(&mut self) -> u64 {
         self.network.calm();
         let now_us = self.now_us;
+        (0..self.shards.len() as ShardId).for_each(|shard| self.plan(now_us, Happening::Restart(shard)));
         self.note(|| format!("{now_us} no more faults"));
+        let is_message = |number: &u64| {
+            matches!(
+                self.waiting[number],
+                Happening::Requests { .. } | Happening::FromPeer { .. } | Happening::Replies { .. }
+            )
+        };
+        let messages = self.agenda.iter().filter(|Reverse((_, number))| is_message(number));
+        messages.map(|Reverse((time_us, _))| *time_us).max().unwrap_or(now_us)
     }
 
     /// Lets time pass until then.
@@ -187,11 +274,10 @@ where
             Happening::FromPeer { from, shard, request } => {
                 (now_us, 2, from, shard).hash(&mut self.hash);
                 self.note(|| format!("{now_us} S{from} to S{shard} {request:?}"));
-                let now_ms = self.network.clock_ms(Node::Shard(shard), now_us);
+                let now_ms = self.shard_clock_ms(shard);
                 let mut out = Effects::default();
-                if let Some(at) = &mut self.shards[usize::from(shard)] {
-                    at.step(now_ms, Sender::Shard(from), request, &mut out);
-                }
+                let Some(at) = &mut self.shards[usize::from(shard)] else { return };
+                at.step(now_ms, Sender::Shard(from), request, &mut out);
                 self.send_effects(shard, out, None);
             }
             Happening::Replies { shard, coordinator, epoch, replies } => {
@@ -199,7 +285,7 @@ where
                 self.note(|| format!("{now_us} S{shard} to C{coordinator} {replies:?} epoch {epoch}"));
                 let now_ms = self.network.clock_ms(Node::Coordinator(coordinator), now_us);
                 let mut out = Orders::default();
-                let to = &mut self.coordinators[usize::from(coordinator)];
+                let Some(to) = &mut self.coordinators[usize::from(coordinator)] else { return };
                 to.on_epoch(shard, epoch);
                 for reply in replies {
                     to.on_reply(now_ms, reply, &mut out);
@@ -209,16 +295,109 @@ where
             Happening::Timer { coordinator, times } => {
                 let now_ms = self.network.clock_ms(Node::Coordinator(coordinator), now_us);
                 let mut out = Orders::default();
-                self.coordinators[usize::from(coordinator)].on_timer(now_ms, &mut out);
+                let Some(at) = &mut self.coordinators[usize::from(coordinator)] else { return };
+                if at.is_retired() {
+                    self.note(|| format!("{now_us} C{coordinator} is retired"));
+                    return self.end_coordinator(coordinator, clients);
+                }
+                at.on_timer(now_ms, &mut out);
                 self.send_orders(coordinator, out, times % TIMERS_PER_WORD == 0, clients);
                 self.plan(now_us + TIMER_US, Happening::Timer { coordinator, times: times + 1 });
             }
+            Happening::ShardTimer { shard, crashes } => {
+                if self.disks[usize::from(shard)].crashes == crashes {
+                    self.on_shard_timer(shard);
+                    self.plan(now_us + TIMER_US, Happening::ShardTimer { shard, crashes });
+                }
+            }
+            Happening::Synced { shard, crashes } => {
+                let disk = &mut self.disks[usize::from(shard)];
+                if disk.crashes == crashes {
+                    (now_us, 4, shard).hash(&mut self.hash);
+                    let ready = disk.end_sync();
+                    ready.into_iter().for_each(|message| self.transmit(shard, message));
+                    self.sync(shard);
+                }
+            }
+            Happening::Restart(shard) => {
+                if self.shards[usize::from(shard)].is_none() {
+                    (now_us, 5, shard).hash(&mut self.hash);
+                    self.note(|| format!("{now_us} S{shard} starts again"));
+                    self.start_shard(shard);
+                }
+            }
             Happening::Turn(session) => self.on_turn(session, clients),
             Happening::Mishap => {
-                let what = self.network.mishap(now_us, &mut self.chance);
-                self.note(|| format!("{now_us} {what}"));
+                let faults = &self.network.faults;
+                let (down_us_max, coordinators_die) = (faults.shard_down_us_max, faults.coordinators_die);
+                match self.chance.below(5) {
+                    3 if down_us_max > 0 => self.crash_shard(down_us_max),
+                    4 if coordinators_die => {
+                        let coordinator = self.chance.pick(&self.seats);
+                        self.note(|| format!("{now_us} C{coordinator} dies"));
+                        self.end_coordinator(coordinator, clients);
+                    }
+                    _ => {
+                        let what = self.network.mishap(now_us, &mut self.chance);
+                        self.note(|| format!("{now_us} {what}"));
+                    }
+                }
                 let pause_us = self.chance.between(1, 2 * self.network.faults.mishap_every_us);
                 self.plan(now_us + pause_us, Happening::Mishap);
+            }
+        }
+    }
+
+    fn shard_clock_ms(&mut self, shard: ShardId) -> u64 {
+        let now_ms = self.network.clock_ms(Node::Shard(shard), self.now_us);
+        let highest_ms = &mut self.highest_ms[usize::from(shard)];
+        *highest_ms = now_ms.max(*highest_ms);
+        now_ms
+    }
+
+    fn on_shard_timer(&mut self, shard: ShardId) {
+        let now_ms = self.shard_clock_ms(shard);
+        let mut out = Effects::default();
+        let Some(at) = &mut self.shards[usize::from(shard)] else { return };
+        at.on_timer(now_ms, &mut out);
+        let (disk, every) = (&mut self.disks[usize::from(shard)], self.network.faults.snapshot_every);
+        disk.append(at.take_records());
+        if every > 0 && disk.length() > every {
+            disk.append_snapshot(at.snapshot());
+        }
+        self.send_effects(shard, out, None);
+    }
+
+    /// Some shard loses all that is not durable, and starts again a while later.
+    fn crash_shard(&mut self, down_us_max: u64) {
+        let shard = self.chance.below(self.shards.len() as u64) as ShardId;
+        if self.shards[usize::from(shard)].take().is_none() {
+            return;
+        }
+        let disk = &mut self.disks[usize::from(shard)];
+        let (unsynced, survives) = (disk.unsynced() as u64, self.network.faults.tail_survives);
+        let survive = if survives { self.chance.between(0, unsynced) } else { 0 };
+        disk.crash(survive as usize);
+        let now_us = self.now_us;
+        (now_us, 6, shard, survive).hash(&mut self.hash);
+        self.note(|| format!("{now_us} S{shard} crashes; of {unsynced} records {survive} survive"));
+        let restart_us = now_us + self.chance.between(1, down_us_max);
+        self.plan(restart_us, Happening::Restart(shard));
+    }
+
+    /// The coordinator is no more; its clients go on with a new one.
+    fn end_coordinator(&mut self, coordinator: u16, clients: &mut impl Clients<C::Transaction, C::Done>) {
+        (self.now_us, 7, coordinator).hash(&mut self.hash);
+        let Some(mut dead) = self.coordinators[usize::from(coordinator)].take() else { return };
+        let Some(seat) = self.seats.iter().position(|one| *one == coordinator) else { return };
+        let new = self.coordinators.len() as u16;
+        self.seats[seat] = new;
+        self.network.replace(Node::Coordinator(coordinator), Node::Coordinator(new));
+        self.start_coordinator();
+        for session in (seat..self.busy.len()).step_by(self.seats.len()) {
+            if std::mem::take(&mut self.busy[session]) {
+                clients.lost(session, dead.txn_of(session as u64));
+                self.plan(self.now_us, Happening::Turn(session));
             }
         }
     }
@@ -229,10 +408,11 @@ where
             return;
         };
         self.busy[session] = true;
-        let coordinator = (session % self.coordinators.len()) as u16;
+        let coordinator = self.seats[session % self.seats.len()];
         let now_ms = self.network.clock_ms(Node::Coordinator(coordinator), self.now_us);
         let mut out = Orders::default();
-        self.coordinators[usize::from(coordinator)].begin(now_ms, session as u64, transaction, &mut out);
+        let at = self.coordinators[usize::from(coordinator)].as_mut().expect("no seat is empty");
+        at.begin(now_ms, session as u64, transaction, &mut out);
         self.send_orders(coordinator, out, false, clients);
     }
 
@@ -243,7 +423,8 @@ where
         progress: S::Progress,
         requests: Vec<S::Request>,
     ) {
-        let now_ms = self.network.clock_ms(Node::Shard(shard), self.now_us);
+        let now_ms = self.shard_clock_ms(shard);
+        self.heard_us[usize::from(coordinator)] = self.now_us;
         let mut out = Effects::default();
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
         at.on_progress(now_ms, coordinator, progress);
@@ -253,31 +434,62 @@ where
         self.send_effects(shard, out, Some(coordinator));
     }
 
-    /// `answering`: that coordinator gets the shard's epoch even if there is no reply for it.
+    /// Sends what the step gave, at once or when what it depends on is durable. `answering`: that coordinator gets the
+    /// shard's epoch even if there is no reply for it.
     fn send_effects(&mut self, shard: ShardId, out: Effects<S::Request, S::Reply>, answering: Option<u16>) {
-        let epoch = self.shards[usize::from(shard)].as_ref().map_or(0, Shard::epoch);
+        let Some(at) = &mut self.shards[usize::from(shard)] else { return };
+        let (epoch, disk) = (at.epoch(), &mut self.disks[usize::from(shard)]);
+        disk.append(at.take_records());
         let mut batches: BTreeMap<u16, Vec<S::Reply>> = BTreeMap::new();
         batches.extend(answering.map(|coordinator| (coordinator, Vec::new())));
         for (coordinator, reply) in out.replies {
             batches.entry(coordinator).or_default().push(reply);
         }
-        for (coordinator, replies) in batches {
-            let (from, to) = (Node::Shard(shard), Node::Coordinator(coordinator));
-            for arrival in self.network.arrivals(from, to, self.now_us, &mut self.chance) {
-                self.plan(
-                    arrival,
-                    Happening::Replies { shard, coordinator, epoch, replies: replies.clone() },
-                );
-            }
+        let replies = batches.into_iter();
+        let replies = replies.map(|(coordinator, replies)| Outgoing::Replies { coordinator, epoch, replies });
+        let peers = out.peers.into_iter().map(|(shard, request)| Outgoing::Peer { shard, request });
+        let messages: Vec<Outgoing<S>> = replies.chain(peers).collect();
+        if disk.is_synced() || self.answers_early {
+            messages.into_iter().for_each(|message| self.transmit(shard, message));
+        } else {
+            messages.into_iter().for_each(|message| disk.hold(message));
         }
-        for (peer, request) in out.peers {
-            let (from, to) = (Node::Shard(shard), Node::Shard(peer));
-            for arrival in self.network.arrivals(from, to, self.now_us, &mut self.chance) {
-                self.plan(
-                    arrival,
-                    Happening::FromPeer { from: shard, shard: peer, request: request.clone() },
-                );
-            }
+        self.sync(shard);
+    }
+
+    /// Has the disk write what it has not, one sync after the other.
+    fn sync(&mut self, shard: ShardId) {
+        let disk = &mut self.disks[usize::from(shard)];
+        if disk.is_synced() || disk.syncing.is_some() {
+            return;
+        }
+        disk.begin_sync();
+        let (crashes, sync_us_max) = (disk.crashes, self.network.faults.sync_us_max);
+        if sync_us_max == 0 {
+            let ready = disk.end_sync();
+            ready.into_iter().for_each(|message| self.transmit(shard, message));
+        } else {
+            let synced_us = self.now_us + self.chance.between(1, sync_us_max);
+            self.plan(synced_us, Happening::Synced { shard, crashes });
+        }
+    }
+
+    fn transmit(&mut self, shard: ShardId, message: Outgoing<S>) {
+        let (from, to) = match &message {
+            Outgoing::Replies { coordinator, .. } => (Node::Shard(shard), Node::Coordinator(*coordinator)),
+            Outgoing::Peer { shard: peer, .. } => (Node::Shard(shard), Node::Shard(*peer)),
+        };
+        for arrival in self.network.arrivals(from, to, self.now_us, &mut self.chance) {
+            let happening = match &message {
+                Outgoing::Replies { coordinator, epoch, replies } => {
+                    let (coordinator, epoch, replies) = (*coordinator, *epoch, replies.clone());
+                    Happening::Replies { shard, coordinator, epoch, replies }
+                }
+                Outgoing::Peer { shard: peer, request } => {
+                    Happening::FromPeer { from: shard, shard: *peer, request: request.clone() }
+                }
+            };
+            self.plan(arrival, happening);
         }
     }
 
@@ -297,7 +509,8 @@ where
             batches.entry(shard).or_default().push(request);
         }
         for (shard, requests) in batches {
-            let progress = self.coordinators[usize::from(coordinator)].progress(shard);
+            let at = self.coordinators[usize::from(coordinator)].as_mut().expect("only the living send");
+            let progress = at.progress(shard);
             let (from, to) = (Node::Coordinator(coordinator), Node::Shard(shard));
             for arrival in self.network.arrivals(from, to, self.now_us, &mut self.chance) {
                 let (progress, requests) = (progress.clone(), requests.clone());

@@ -7,11 +7,12 @@
 
 pub mod chance;
 pub mod cluster;
+mod disk;
 mod driver;
 pub mod history;
 pub mod items;
 pub mod network;
 
-pub use cluster::{Clients, Cluster};
+pub use cluster::{Clients, Cluster, Mortal, Starts};
 pub use driver::{Audit, Outcome, Simulation};
 pub use network::Faults;

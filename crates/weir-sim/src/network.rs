@@ -35,6 +35,16 @@ pub struct Faults {
     pub clock_step_ms_max: u64,
     /// Time between one mishap (partition, slow node, step of a clock) and the next.
     pub mishap_every_us: u64,
+    /// A shard crashes and is down for up to so long; 0: never.
+    pub shard_down_us_max: u64,
+    /// A disk takes up to so long to make durable what it is given; 0: no time.
+    pub sync_us_max: u64,
+    /// Of what was not durable some survives a crash; else nothing does.
+    pub tail_survives: bool,
+    /// A shard takes a snapshot once its log has more records; 0: never.
+    pub snapshot_every: usize,
+    /// Coordinators die with all that they have under way.
+    pub coordinators_die: bool,
     /// What clocks show when a run begins, in milliseconds since the Unix epoch.
     pub epoch_ms: u64,
 }
@@ -69,6 +79,11 @@ impl Faults {
             clock_step_ms_max: with(300, &[20, 1_000, 10_000, 700_000_000_000]),
             delay_us_max: 1 + with(1000, &[200, 2_000, 10_000, 50_000]),
             mishap_every_us: 1 + with(1000, &[50_000, 200_000, 1_000_000]),
+            shard_down_us_max: with(400, &[10_000, 500_000, 4_000_000]),
+            sync_us_max: with(600, &[1_000, 10_000, 100_000]),
+            tail_survives: with(500, &[1]) == 1,
+            snapshot_every: with(600, &[10, 100]) as usize,
+            coordinators_die: with(400, &[1]) == 1,
             epoch_ms: with(1000, &EPOCHS_MS),
         }
     }
@@ -80,6 +95,8 @@ impl Faults {
         self.partition_us_max = 0;
         self.slow_factor = 0;
         self.clock_step_ms_max = 0;
+        self.shard_down_us_max = 0;
+        self.coordinators_die = false;
     }
 }
 
@@ -135,6 +152,13 @@ impl Network {
         let clock = self.clocks[&node];
         let elapsed_us = now_us as i64 + now_us as i64 / 1_000_000 * clock.drift_ppm;
         (self.faults.epoch_ms as i64 + clock.offset_ms + elapsed_us / 1_000).max(0) as u64
+    }
+
+    /// A node ends, and another begins on its machine.
+    pub fn replace(&mut self, old: Node, new: Node) {
+        let clock = self.clocks[&old];
+        self.clocks.insert(new, clock);
+        self.nodes.iter_mut().filter(|node| **node == old).for_each(|node| *node = new);
     }
 
     /// When a message arrives that is sent now: never, once, or twice.

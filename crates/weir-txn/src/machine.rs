@@ -47,8 +47,21 @@ pub trait Shard: Send + 'static {
         request: Self::Request,
         out: &mut Effects<Self::Request, Self::Reply>,
     );
+    /// Time has passed. A driver whose parties can die or be cut off calls it every so often.
+    fn on_timer(&mut self, _now_ms: u64, _out: &mut Effects<Self::Request, Self::Reply>) {}
     /// Nothing is prepared and nobody waits.
     fn is_idle(&self) -> bool;
+}
+
+/// A shard that writes down what it must not forget.
+pub trait Durable: Shard {
+    type Record: Clone + Send + 'static;
+
+    /// What the steps since the last call want written down, in that order. Whatever these steps have sent may leave
+    /// only once it is durable, and so may whatever later steps send: they may have seen it (S16).
+    fn take_records(&mut self) -> Vec<Self::Record>;
+    /// All that it must not forget, as one record. Once that is durable, those before it are needed no more.
+    fn snapshot(&self) -> Self::Record;
 }
 
 /// What a coordinator wants done after a step.

@@ -7,6 +7,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+/// However far a clock steps forward between two ticks of the timer, no more time has passed than that.
+const TICK_MS_MAX: u64 = 500;
+
 /// What is known of the coordinators.
 #[derive(Debug, Default)]
 pub struct Readers {
@@ -15,6 +18,10 @@ pub struct Readers {
     /// When the epoch began, by the shard's clock.
     epoch_began_ms: u64,
     sessions: u64,
+    /// For how long the timer has run, whatever the clock has done meanwhile.
+    age_ms: u64,
+    /// What the clock showed at the last tick.
+    ticked_ms: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -26,10 +33,20 @@ struct Coordinator {
     /// Its registration as a reader; 0 for none.
     session: u64,
     drained: u64,
+    /// The shard's age when it was last heard of.
+    heard_ms: u64,
+}
+
+/// What must survive a restart: which transactions of a coordinator are over.
+#[derive(Clone, Debug)]
+pub struct OverOf {
+    pub coordinator: u16,
+    below: u64,
+    over: Window,
 }
 
 /// A set of numbers from a base on, dense enough to be kept as bits.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Window {
     words: VecDeque<u64>,
 }
@@ -73,6 +90,7 @@ impl Readers {
         mut over: impl FnMut(u64),
     ) -> u64 {
         let known = self.coordinators.entry(coordinator).or_default();
+        known.heard_ms = self.age_ms;
         known.drained = known.drained.max(drained);
         let known_below = known.below;
         if below > known_below {
@@ -94,6 +112,65 @@ impl Readers {
         if sequence >= known.below {
             known.over.insert(sequence - known.below / 64 * 64);
         }
+    }
+
+    /// The coordinator has said that this transaction is over everywhere.
+    pub fn is_below(&self, coordinator: u16, sequence: u64) -> bool {
+        self.coordinators.get(&coordinator).is_some_and(|known| sequence < known.below)
+    }
+
+    /// From now on its silence counts.
+    pub fn know(&mut self, coordinator: u16) {
+        let heard_ms = self.age_ms;
+        self.coordinators.entry(coordinator).or_insert(Coordinator { heard_ms, ..Coordinator::default() });
+    }
+
+    /// Nothing more is known of it.
+    pub fn forget(&mut self, coordinator: u16) {
+        self.coordinators.remove(&coordinator);
+    }
+
+    /// For how long the timer has run. A clock that steps adds little to it, and takes nothing away.
+    pub fn age_ms(&self) -> u64 {
+        self.age_ms
+    }
+
+    pub fn on_timer(&mut self, now_ms: u64) {
+        let since_ms = now_ms.saturating_sub(self.ticked_ms.unwrap_or(now_ms));
+        self.age_ms += since_ms.min(TICK_MS_MAX);
+        self.ticked_ms = Some(now_ms);
+    }
+
+    /// The coordinators that have not been heard of for so long.
+    pub fn silent_for(&self, silence_ms: u64) -> impl Iterator<Item = u16> {
+        let is_silent = move |known: &Coordinator| self.age_ms - known.heard_ms >= silence_ms;
+        self.coordinators
+            .iter()
+            .filter(move |(_, known)| is_silent(known))
+            .map(|(coordinator, _)| *coordinator)
+    }
+
+    /// What a shard must remember of its coordinators when it starts again.
+    pub fn over(&self) -> Vec<OverOf> {
+        let of = |(coordinator, known): (&u16, &Coordinator)| OverOf {
+            coordinator: *coordinator,
+            below: known.below,
+            over: known.over.clone(),
+        };
+        self.coordinators.iter().map(of).collect()
+    }
+
+    pub fn restore(&mut self, over: Vec<OverOf>) {
+        for OverOf { coordinator, below, over } in over {
+            self.coordinators.insert(coordinator, Coordinator { below, over, ..Coordinator::default() });
+        }
+    }
+
+    /// The shard has started again, for that time: sessions and epochs are above all that it has ever given out, so
+    /// whoever read before begins anew.
+    pub fn restart(&mut self, incarnation: u64) {
+        self.sessions = incarnation << 32;
+        self.epoch = incarnation << 32;
     }
 
     /// A read may go on only if it began under the coordinator's present registration.

@@ -270,7 +270,9 @@ pub struct SimArguments {
         allow_hyphen_values = true
     )]
     pub seeds: std::ops::Range<u64>,
-    /// drop=SHARE, duplicate=SHARE, reorder=0|1, partition=SECONDS, slow=FACTOR, clock=MILLISECONDS, or none
+    /// drop=SHARE, duplicate=SHARE, reorder=0|1, partition=SECONDS, slow=FACTOR, clock=MILLISECONDS,
+    /// crash=SECONDS (shards are down), sync=MILLISECONDS (a log takes), tail=0|1 (of an unsynced log some survives),
+    /// snapshot=RECORDS, die=0|1 (coordinators), or none
     /// [default: drawn from each seed]
     #[arg(long = "faults", value_name = "NAME=N,…")]
     pub faults_text: Option<String>,

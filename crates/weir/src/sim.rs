@@ -148,9 +148,15 @@ pub fn parse_faults(text: &str) -> Result<Faults, String> {
                 faults.clock_offset_ms_max = at_most(1e12)? as u64;
                 faults.clock_step_ms_max = faults.clock_offset_ms_max;
             }
+            "crash" => faults.shard_down_us_max = (at_most(10.0)? * 1e6) as u64,
+            "sync" => faults.sync_us_max = (at_most(1000.0)? * 1e3) as u64,
+            "tail" => faults.tail_survives = at_most(1.0)? == 1.0,
+            "snapshot" => faults.snapshot_every = at_most(1e6)? as usize,
+            "die" => faults.coordinators_die = at_most(1.0)? == 1.0,
             _ => {
                 return Err(format!(
-                    "{name}: the faults are drop, duplicate, reorder, partition, slow and clock"
+                    "{name}: the faults are drop, duplicate, reorder, partition, slow, clock, crash, sync, tail, \
+                     snapshot and die"
                 ));
             }
         }
@@ -181,14 +187,31 @@ mod tests {
             ("partition=1.5,reorder=0", {
                 Ok(Faults { partition_us_max: 1_500_000, links_keep_order: true, ..Faults::none() })
             }),
-            ("drop=2", Err("drop is from 0 to 0.5")),
-            ("drop", Err("write NAME=VALUE instead of `drop`")),
-            ("", Err("write NAME=VALUE instead of ``")),
-            ("drop=x", Err("drop: x is no number")),
-            ("crash=1", Err("crash: the faults are drop, duplicate, reorder, partition, slow and clock")),
-            ("drop=0.1,reorder=0", Err("links that keep order (reorder=0) neither drop nor duplicate")),
+            ("drop=2", Err("drop is from 0 to 0.5".into())),
+            ("drop", Err("write NAME=VALUE instead of `drop`".into())),
+            ("", Err("write NAME=VALUE instead of ``".into())),
+            ("drop=x", Err("drop: x is no number".into())),
+            ("crash=2,sync=10,tail=1,snapshot=50,die=1", {
+                Ok(Faults {
+                    shard_down_us_max: 2_000_000,
+                    sync_us_max: 10_000,
+                    tail_survives: true,
+                    snapshot_every: 50,
+                    coordinators_die: true,
+                    ..Faults::none()
+                })
+            }),
+            ("fire=1", {
+                let all =
+                    "drop, duplicate, reorder, partition, slow, clock, crash, sync, tail, snapshot and die";
+                Err(format!("fire: the faults are {all}"))
+            }),
+            (
+                "drop=0.1,reorder=0",
+                Err("links that keep order (reorder=0) neither drop nor duplicate".into()),
+            ),
         ] {
-            assert_eq!(parse_faults(text), expected.map_err(String::from), "{text}");
+            assert_eq!(parse_faults(text), expected, "{text}");
         }
         assert_eq!(parse_seeds("3..5"), Ok(3..5));
         for wrong in ["", "3", "5..3", "a..b"] {

@@ -415,7 +415,7 @@ fn a_simulation_that_cannot_be() {
     };
     check(&["itmes"], &["no workload `itmes`", "hint: the workloads are: items"]);
     check(&["items", "--protocol", "lwlr"], &["no protocol `lwlr`", "ramp-hybrid"]);
-    for faults in ["", "drop", "drop=2", "drop=-1", "drop=nan", "slow=1e12", "crash=1", "drop=0.1,,reorder=1"]
+    for faults in ["", "drop", "drop=2", "drop=-1", "drop=nan", "slow=1e12", "fire=1", "drop=0.1,,reorder=1"]
     {
         check(&["items", "--faults", faults], &[&format!("--faults {faults}: ")]);
     }

@@ -80,6 +80,7 @@ fn record_from_json(value: &Value) -> Result<Record, &'static str> {
             ended => Some(ended.as_u64().ok_or("ended_us")?),
         },
         aborted: value["aborted"].as_bool().ok_or("aborted")?,
+        lost: None,
         stamp: match &value["stamp"] {
             Value::Null => None,
             stamp => Some(stamp_from_json(stamp).ok_or("stamp")?),

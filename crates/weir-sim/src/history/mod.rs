@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_txn::items::write::{Content, Write};
 use weir_txn::items::{Bytes, ItemRead, Key, KeyRange, Stamp};
+use weir_txn::ramp::TxnId;
 
 pub use export::elle_edn;
 pub use json::{from_json_lines, to_json_lines};
@@ -34,8 +35,11 @@ pub struct Record {
     pub writes: Vec<(Key, Write)>,
     /// Of its writes; none for one that has written nothing, or has not been answered.
     pub stamp: Option<Stamp>,
-    /// The client was told that nothing of it will be visible.
+    /// Nothing of it will ever be visible. The client was told so, or its coordinator is dead and the shards' logs
+    /// say so.
     pub aborted: bool,
+    /// Of its writes, if the client was never answered: whose outcome the shards' logs must tell.
+    pub lost: Option<TxnId>,
 }
 
 /// A claim that does not hold, and what shows it.

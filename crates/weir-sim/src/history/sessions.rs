@@ -71,7 +71,7 @@ impl History {
     pub fn check_single_items(&self) -> Result<(), Violation> {
         let mut operations: BTreeMap<&Key, Vec<Operation>> = BTreeMap::new();
         let mut others: BTreeSet<&Key> = BTreeSet::new();
-        for record in &self.records {
+        for record in self.records.iter().filter(|record| !record.aborted) {
             let keys: BTreeSet<&Key> = record
                 .reads
                 .iter()

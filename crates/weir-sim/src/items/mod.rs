@@ -11,10 +11,15 @@ use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustc_hash::FxHasher;
-use weir_txn::items::{self, Bytes, Coordinator, Key, Options, Partition, ReadSet, Transaction, Variant};
+use weir_txn::items::partition::CLOCK_AHEAD_MS_MAX;
+use weir_txn::items::{
+    self, Bytes, Coordinator, Key, Options, Partition, Patience, ReadSet, Record, Stamp, Transaction, Variant,
+};
+use weir_txn::machine::Shard as _;
+use weir_txn::ramp::TxnId;
 
 use crate::chance::Chance;
-use crate::cluster::{Clients, Cluster};
+use crate::cluster::{Clients, Cluster, Mortal, Starts};
 use crate::history::{History, Violation};
 use crate::network::Faults;
 use workload::Sessions;
@@ -27,7 +32,10 @@ const SAFETY_US_MAX: u64 = 20_000_000;
 pub const LIVENESS_US_MAX: u64 = 15_000_000;
 
 /// After that much quiet, shards have forgotten what only readers needed.
-const QUIET_US: u64 = 8_000_000;
+const QUIET_US: u64 = 14_000_000;
+
+/// Runs last long enough to see dead coordinators retired after this, and after no more.
+const RETIRE_MS_MAX: u64 = 10_000;
 
 /// A word of settled transactions that is lost is made up for when the window of sequences moves on: up to
 /// one word of it for each coordinator may stay.
@@ -42,6 +50,8 @@ pub struct Setup {
     pub faults: Option<Faults>,
     pub shard_bugs: items::PlantedBugs,
     pub client_bugs: items::coordinator::PlantedBugs,
+    /// Deliberate bug of the driver: answers leave before what they depend on is durable (S16).
+    pub answers_early: bool,
     /// Keep a line for everything that happens.
     pub logged: bool,
 }
@@ -54,6 +64,7 @@ impl Setup {
             faults: None,
             shard_bugs: items::PlantedBugs::default(),
             client_bugs: items::coordinator::PlantedBugs::default(),
+            answers_early: false,
             logged: false,
         }
     }
@@ -70,6 +81,11 @@ pub struct Report {
     pub second_rounds: usize,
     pub committed_by_readers: u64,
     pub readers_expired: u64,
+    /// Transactions committed, and aborted, by termination; of shards as they are in the end.
+    pub terminated: (u64, u64),
+    /// Coordinators that have died or were retired.
+    pub dead: usize,
+    pub clocks_refused: u64,
     pub log: String,
 }
 
@@ -80,7 +96,9 @@ impl fmt::Display for Report {
         match &self.failure {
             None => write!(
                 f,
-                "{transactions} transactions, {second} reads with a second round, {readers} committed by readers"
+                "{transactions} transactions, {second} reads with a second round, {readers} committed by readers, \
+                 {:?} committed and aborted by termination, {} coordinators dead",
+                self.terminated, self.dead
             ),
             Some(Violation { claim, seen }) => {
                 write!(f, "violated: {claim}: {seen}\nfaults: {:?}", self.faults)
@@ -105,21 +123,23 @@ pub fn run(setup: &Setup) -> Report {
     };
     let coordinators = chance.between(2, 4) as u16;
     let sessions = usize::from(coordinators) * chance.between(1, 3) as usize;
-    let mut cluster = Items::new(
-        (0..shards).map(|shard| Partition::new(shard, setup.shard_bugs)).collect(),
-        (0..coordinators).map(|id| Coordinator::new(id, 1, options)).collect(),
-        sessions,
-        faults.clone(),
-        setup.seed,
-        setup.logged,
-    );
+    let patience = Patience { retire_ms: chance.pick(&[2_500, 10_000, 60_000]), ..Patience::default() };
+    let bugs = setup.shard_bugs;
+    let starts = Starts::<Partition, Coordinator> {
+        shard: Box::new(move |shard, records| Partition::recover(shard, bugs, patience, records)),
+        coordinator: Box::new(move |id| Coordinator::new(id, 1, options)),
+    };
+    let nodes = (shards, coordinators);
+    let mut cluster = Items::new(starts, nodes, sessions, faults.clone(), setup.seed, setup.logged);
+    cluster.answers_early = setup.answers_early;
     let mut clients = Sessions::new(sessions, &mut chance);
-    let outcome = catch_unwind(AssertUnwindSafe(|| live(&mut cluster, &mut clients)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| live(&mut cluster, &mut clients, patience)));
     let outcome = outcome.unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().cloned();
         let said = said.or_else(|| panic.downcast_ref::<&str>().map(|said| said.to_string()));
         Err(Violation { claim: "no node panics", seen: said.unwrap_or_default() })
     });
+    clients.learn(&stamps(&cluster));
     let history = History::new(clients.records);
     let failure =
         outcome.and_then(|last| history.check().and_then(|()| history.check_nothing_lost(&last))).err();
@@ -133,39 +153,68 @@ pub fn run(setup: &Setup) -> Report {
         failure,
         second_rounds: clients.second_rounds,
         committed_by_readers: counts.clone().map(|counts| counts.committed_by_readers).sum(),
-        readers_expired: counts.map(|counts| counts.readers_expired).sum(),
+        readers_expired: counts.clone().map(|counts| counts.readers_expired).sum(),
+        terminated: counts
+            .clone()
+            .map(|counts| counts.terminated)
+            .fold((0, 0), |(commits, aborts), one| (commits + one.0, aborts + one.1)),
+        clocks_refused: counts.map(|counts| counts.clocks_refused).sum(),
+        dead: cluster.coordinators.iter().filter(|coordinator| coordinator.is_none()).count(),
         log: cluster.log().to_owned(),
         history,
     }
 }
 
+impl Mortal for Coordinator {
+    fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
+        Coordinator::txn_of(self, tag)
+    }
+
+    fn is_retired(&self) -> bool {
+        Coordinator::is_retired(self)
+    }
+}
+
+/// Of all transactions that have committed somewhere, as the logs of the shards say.
+fn stamps(cluster: &Items) -> BTreeMap<TxnId, Stamp> {
+    let shards = 0..cluster.shards.len() as u16;
+    let records = shards.flat_map(|shard| cluster.durable(shard));
+    let stamp = |record: &Record| match record {
+        Record::Committed { stamp } | Record::Written { stamp, .. } => Some((stamp.txn, *stamp)),
+        _ => None,
+    };
+    records.filter_map(stamp).collect()
+}
+
 /// Both phases. Gives the items as they are in the end.
-fn live(cluster: &mut Items, clients: &mut Sessions) -> Result<BTreeMap<Key, Option<Bytes>>, Violation> {
+fn live(
+    cluster: &mut Items,
+    clients: &mut Sessions,
+    patience: Patience,
+) -> Result<BTreeMap<Key, Option<Bytes>>, Violation> {
     while cluster.now_us() < SAFETY_US_MAX && !(clients.have_had_enough() && cluster.busy() == 0) {
         cluster.run_until(cluster.now_us() + 100_000, clients);
+        check_clocks(cluster)?;
     }
     clients.stop();
-    cluster.calm();
-    let until_us = cluster.now_us() + LIVENESS_US_MAX;
+    let links_free_us = cluster.calm();
+    let calm_us = cluster.now_us();
     while !cluster.is_idle() {
-        if cluster.now_us() >= until_us {
+        if cluster.now_us() >= calm_us + LIVENESS_US_MAX {
             let seen = format!("{} sessions wait, idle shards {:?}", cluster.busy(), idle_shards(cluster));
             return Err(Violation { claim: "what is pending finishes", seen });
         }
         cluster.run_until(cluster.now_us() + 100_000, clients);
+        check_dead_are_resolved(cluster, links_free_us, patience)?;
     }
-    cluster.run_until(cluster.now_us() + QUIET_US, clients);
-    let coordinators = cluster.coordinators.len();
-    for shard in cluster.shards.iter().flatten() {
-        let (prepared, committed, tombstones) = shard.remembered();
-        if prepared > 0 || committed.max(tombstones) > coordinators * REMEMBERED_MAX {
-            let seen =
-                format!("shard {:?} remembers {:?}", weir_txn::machine::Shard::id(shard), shard.remembered());
-            return Err(Violation { claim: "what readers needed is forgotten", seen });
-        }
-    }
+    // Until those are retired who may be; a reader that has died holds others up for a while.
+    let retired_us = if patience.retire_ms <= RETIRE_MS_MAX { 2_000 * patience.retire_ms } else { 0 };
+    cluster.run_until(cluster.now_us() + QUIET_US + retired_us, clients);
+    check_clocks(cluster)?;
+    check_forgotten(cluster, patience)?;
     let mut audits = Audits { keys: clients.keys(), begun: 0, told: Vec::new() };
-    while audits.told.len() < 2 && cluster.now_us() < until_us + 2 * QUIET_US {
+    let until_us = cluster.now_us() + LIVENESS_US_MAX;
+    while audits.told.len() < 2 && cluster.now_us() < until_us {
         cluster.run_until(cluster.now_us() + 100_000, &mut audits);
     }
     match &audits.told[..] {
@@ -174,8 +223,69 @@ fn live(cluster: &mut Items, clients: &mut Sessions) -> Result<BTreeMap<Key, Opt
     }
 }
 
+/// A clock that is far ahead does not carry others along: no shard is further ahead of what its own clock has
+/// shown than twice the bound, once for each of the two clocks that a prepare compares (S9).
+fn check_clocks(cluster: &Items) -> Result<(), Violation> {
+    for (shard, highest_ms) in cluster.shards.iter().zip(&cluster.highest_ms) {
+        let Some(shard) = shard else { continue };
+        let given_ms = shard.last_clock() >> 16;
+        if given_ms > highest_ms + 2 * CLOCK_AHEAD_MS_MAX {
+            let seen = format!("shard {} gives {given_ms} ms, its clock showed {highest_ms}", shard.id());
+            return Err(Violation { claim: "no clock carries others along", seen });
+        }
+    }
+    Ok(())
+}
+
+fn dead(cluster: &Items) -> impl Iterator<Item = u16> {
+    let dead = cluster.coordinators.iter().enumerate().filter(|(_, coordinator)| coordinator.is_none());
+    dead.map(|(coordinator, _)| coordinator as u16)
+}
+
+/// What a coordinator that dies leaves prepared is resolved within two time-outs, once its last message has
+/// arrived and the shards can hear each other.
+fn check_dead_are_resolved(cluster: &Items, links_free_us: u64, patience: Patience) -> Result<(), Violation> {
+    for coordinator in dead(cluster) {
+        let heard_us =
+            cluster.heard_us[usize::from(coordinator)].max(links_free_us).max(cluster.restarted_us);
+        if cluster.now_us() < heard_us + 2 * 1_000 * patience.terminate_ms {
+            continue;
+        }
+        for shard in cluster.shards.iter().flatten() {
+            let left = shard.left_of(coordinator);
+            if left.prepared > 0 {
+                let seen = format!("shard {} has {left:?} of coordinator {coordinator}", shard.id());
+                return Err(Violation { claim: "what the dead have prepared is resolved in time", seen });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is kept for readers, coordinators and the dead that nobody needs.
+fn check_forgotten(cluster: &Items, patience: Patience) -> Result<(), Violation> {
+    let living = cluster.coordinators.len() - dead(cluster).count();
+    for shard in cluster.shards.iter().flatten() {
+        let (prepared, committed, tombstones) = shard.remembered();
+        if prepared > 0 || committed.max(tombstones) > living * REMEMBERED_MAX {
+            let seen = format!("shard {} remembers {:?}", shard.id(), shard.remembered());
+            return Err(Violation { claim: "what readers needed is forgotten", seen });
+        }
+        for coordinator in 0..cluster.coordinators.len() as u16 {
+            let is_dead = cluster.coordinators[usize::from(coordinator)].is_none();
+            let left = shard.left_of(coordinator);
+            let may_stay = is_dead && patience.retire_ms > RETIRE_MS_MAX;
+            if (is_dead && left.committed > 0) || (left.promises_and_outcomes > 0 && !may_stay) {
+                let seen = format!("shard {} has {left:?} of coordinator {coordinator}", shard.id());
+                return Err(Violation { claim: "promises and outcomes are forgotten", seen });
+            }
+        }
+    }
+    Ok(())
+}
+
 fn idle_shards(cluster: &Items) -> Vec<bool> {
-    cluster.shards.iter().flatten().map(weir_txn::machine::Shard::is_idle).collect()
+    cluster.shards.iter().flatten().map(|shard| shard.is_idle()).collect()
 }
 
 /// Two coordinators read everything.
@@ -202,5 +312,8 @@ impl Clients<Transaction, items::Done> for Audits {
         };
         let values = read.items.into_iter().map(|item| item.value);
         self.told.push(self.keys.iter().cloned().zip(values).collect());
+    }
+    fn lost(&mut self, _session: usize, _txn: Option<TxnId>) {
+        self.told.push(BTreeMap::new());
     }
 }

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_txn::items::{Bytes, Done, ItemRead, Key, KeyRange, Transaction, Write};
+use weir_txn::items::{Bytes, Done, ItemRead, Key, KeyRange, Stamp, Transaction, Write};
+use weir_txn::ramp::TxnId;
 
 use crate::chance::Chance;
 use crate::cluster::Clients;
@@ -29,6 +30,9 @@ pub struct Sessions {
     /// By session: the transaction under way.
     under_way: Vec<Option<(usize, Transaction)>>,
     begun: Vec<usize>,
+    /// By session: the number under which it goes in the history. A client whose coordinator has died begins anew.
+    numbers: Vec<usize>,
+    numbered: usize,
     /// No session begins more than that.
     begun_max: usize,
     stopped: bool,
@@ -61,6 +65,8 @@ impl Sessions {
             second_rounds: 0,
             under_way: (0..sessions).map(|_| None).collect(),
             begun: vec![0; sessions],
+            numbers: (0..sessions).collect(),
+            numbered: sessions,
             begun_max: chance.pick(&[10, 30, 40, 40, 90]),
             stopped: false,
             shapes: chance.pick(&mixes).to_vec(),
@@ -82,6 +88,15 @@ impl Sessions {
     /// No session begins another transaction.
     pub fn stop(&mut self) {
         self.stopped = true;
+    }
+
+    /// What has become of transactions whose clients were never told: those that have committed somewhere have these
+    /// stamps, and the others have not.
+    pub fn learn(&mut self, stamps: &BTreeMap<TxnId, Stamp>) {
+        for record in self.records.iter_mut().filter(|record| record.ended_us.is_none()) {
+            record.stamp = record.lost.and_then(|txn| stamps.get(&txn).copied());
+            record.aborted = record.stamp.is_none();
+        }
     }
 
     /// All items that anybody could have touched.
@@ -187,6 +202,7 @@ impl Clients<Transaction, Done> for Sessions {
         self.begun[session] += 1;
         self.under_way[session] = Some((self.records.len(), transaction.clone()));
         let writes = transaction.writes.clone();
+        let session = self.numbers[session];
         self.records.push(Record { session, begun_us: now_us, writes, ..Record::default() });
         Some(transaction)
     }
@@ -205,5 +221,11 @@ impl Clients<Transaction, Done> for Sessions {
                 record.ranges = transaction.ranges.into_iter().zip(read.ranges).collect();
             }
         }
+    }
+    fn lost(&mut self, session: usize, txn: Option<TxnId>) {
+        let (number, _) = self.under_way[session].take().expect("it was begun");
+        self.records[number].lost = txn;
+        self.numbers[session] = self.numbered;
+        self.numbered += 1;
     }
 }

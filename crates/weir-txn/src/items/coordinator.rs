@@ -70,6 +70,8 @@ pub struct PlantedBugs {
     pub commits_early: bool,
     /// Reads do not name what the client has written, although links may reorder.
     pub forgets_own_writes: bool,
+    /// A transaction that all have prepared is aborted if its COMMIT is not answered in time (S3).
+    pub aborts_after_prepared: bool,
 }
 
 pub struct Coordinator {
@@ -83,12 +85,15 @@ pub struct Coordinator {
     /// By shard: transactions that all participants have committed, not told yet.
     settled: FxHashMap<ShardId, Vec<u64>>,
     clock: u64,
+    is_retired: bool,
 }
 
 struct Put {
     tag: u64,
     parts: Vec<PutPart>,
     participants: Arc<[ShardId]>,
+    /// What the clock showed when it began.
+    begun_ms: u64,
     /// Bound when all have prepared.
     stamp: Option<Stamp>,
     prepared_clock: u64,
@@ -130,7 +135,22 @@ impl Coordinator {
             drains: Drains::default(),
             settled: FxHashMap::default(),
             clock: 0,
+            is_retired: false,
         }
+    }
+
+    /// Some shard has forgotten it. Whoever drives it begins a new one, under a new id, and does not know what
+    /// has become of what this one has under way.
+    pub fn is_retired(&self) -> bool {
+        self.is_retired
+    }
+
+    /// The transaction that writes what was begun under the tag, if it is not answered.
+    pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
+        let (coordinator, one_phase) = (self.id, self.options.one_phase);
+        let unanswered = |put: &Put| put.tag == tag && !(one_phase && put.stamp.is_some());
+        let (sequence, _) = self.writes.iter_mut().find(|(_, put)| unanswered(put))?;
+        Some(TxnId { coordinator, sequence })
     }
 
     fn begin_read(
@@ -189,6 +209,7 @@ impl Coordinator {
             tag,
             parts,
             participants,
+            begun_ms: now_ms,
             stamp: None,
             prepared_clock: 0,
             metadata,
@@ -299,6 +320,20 @@ impl Coordinator {
         }
     }
 
+    fn abort_late_commits(&mut self, now_ms: u64, out: &mut Out) {
+        let late = |put: &Put| put.stamp.is_some() && is_late(now_ms, put.sent_ms, RESEND_MS);
+        let late: Vec<u64> =
+            self.writes.iter_mut().filter(|(_, put)| late(put)).map(|(sequence, _)| sequence).collect();
+        for sequence in late {
+            let put = self.writes.end(sequence).expect("it is under way");
+            let txn = TxnId { coordinator: self.id, sequence };
+            out.sends.extend(put.participants.iter().map(|shard| (*shard, Request::Abort { txn })));
+            if !self.options.one_phase {
+                out.done.push((put.tag, Done::Aborted));
+            }
+        }
+    }
+
     fn end_read(&mut self, read: u64) -> Get {
         let flight = self.reads.end(read).expect("the read is under way");
         self.drains.on_ended(self.reads.base());
@@ -333,6 +368,7 @@ impl machine::Coordinator for Coordinator {
             Reply::Prepared { txn, shard, clock } => self.on_prepared(now_ms, txn, shard, clock, out),
             Reply::Committed { txn, shard } => self.on_committed(txn, shard, out),
             Reply::Refused { txn, .. } => self.on_refused(txn, out),
+            Reply::Retired { .. } => self.is_retired = true,
             Reply::Got { read, .. } | Reply::Told { read, .. } | Reply::Again { read, .. } => {
                 self.on_read_reply(now_ms, read, reply, out)
             }
@@ -344,6 +380,9 @@ impl machine::Coordinator for Coordinator {
         let coordinator = self.id;
         if self.options.bugs.resends_are_new {
             self.begin_late_writes_anew(now_ms, out);
+        }
+        if self.options.bugs.aborts_after_prepared {
+            self.abort_late_commits(now_ms, out);
         }
         for (sequence, put) in self.writes.iter_mut().filter(|(_, put)| late(put.sent_ms)) {
             put.sent_ms = now_ms;
@@ -391,13 +430,16 @@ impl Put {
         for PutPart { shard, writes, .. } in self.parts.iter().filter(|part| !part.answered) {
             let request = match self.stamp {
                 Some(stamp) => Request::Commit { stamp },
-                None if self.parts.len() == 1 => Request::Write { txn, writes: writes.clone() },
+                None if self.parts.len() == 1 => {
+                    Request::Write { txn, writes: writes.clone(), begun_ms: self.begun_ms }
+                }
                 None => Request::Prepare {
                     txn,
                     writes: writes.clone(),
                     participants: self.participants.clone(),
                     metadata: self.metadata.clone(),
                     written: self.written,
+                    begun_ms: self.begun_ms,
                 },
             };
             out.push((*shard, request));

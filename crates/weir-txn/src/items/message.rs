@@ -53,6 +53,8 @@ pub enum Request {
     Write {
         txn: TxnId,
         writes: Writes,
+        /// What the coordinator's clock showed when the transaction began.
+        begun_ms: u64,
     },
     Prepare {
         txn: TxnId,
@@ -62,6 +64,7 @@ pub enum Request {
         metadata: Metadata,
         /// Of all its keys, on all shards.
         written: Sketch,
+        begun_ms: u64,
     },
     Commit {
         stamp: Stamp,
@@ -87,6 +90,28 @@ pub enum Request {
         position: Position,
         naming: Vec<Stamp>,
     },
+    /// One participant asks another what has become of a transaction whose coordinator is silent, and says what
+    /// it knows itself (termination).
+    Ask {
+        txn: TxnId,
+        fate: Fate,
+    },
+    /// The answer.
+    Tell {
+        txn: TxnId,
+        fate: Fate,
+    },
+}
+
+/// What a participant knows of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// With the clock that the coordinator was answered, or would have been.
+    Prepared { clock: u64 },
+    /// With the clock of its stamp.
+    Committed { clock: u64 },
+    /// It has not prepared here, and never will; or it has aborted.
+    Refused,
 }
 
 /// An item as it was read.
@@ -151,6 +176,11 @@ pub enum Reply {
     /// The shard has promised that this transaction will never commit.
     Refused {
         txn: TxnId,
+        shard: ShardId,
+    },
+    /// The coordinator was silent for so long that its shards have forgotten it: it must not write any more, and what
+    /// it has under way may have committed or not. Whoever drives it begins a new one, under a new id.
+    Retired {
         shard: ShardId,
     },
     Committed {

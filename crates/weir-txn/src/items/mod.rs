@@ -11,6 +11,7 @@
 pub mod bytes;
 pub mod chain;
 pub mod coordinator;
+pub mod log;
 pub mod message;
 pub mod metadata;
 #[cfg(test)]
@@ -19,15 +20,18 @@ pub mod partition;
 pub mod place;
 pub mod reader;
 pub mod table;
+pub mod termination;
 pub mod write;
 
 pub use bytes::{Bytes, Key};
 pub use coordinator::{Coordinator, Done, Options, Transaction};
-pub use message::{Answer, ItemRead, KeyRange, Progress, Reply, Request, Stamp};
+pub use log::Record;
+pub use message::{Answer, Fate, ItemRead, KeyRange, Progress, Reply, Request, Stamp};
 pub use metadata::{Metadata, Sketch, Variant};
 pub use partition::{Partition, PlantedBugs};
 pub use place::{ByShard, Slots, part_at, shard_of, slots_by_shard, writes_by_shard};
 pub use reader::ReadSet;
+pub use termination::Patience;
 pub use write::Write;
 
 use crate::machine::{self, CoordinatorOf};

@@ -181,10 +181,12 @@ fn show_request(request: &Request) -> String {
         writes.join(", ")
     };
     match request {
-        Request::Write { txn, writes: all } => format!("write {} {}", show_txn(*txn), writes(all)),
+        Request::Write { txn, writes: all, .. } => format!("write {} {}", show_txn(*txn), writes(all)),
         Request::Prepare { txn, writes: all, .. } => format!("prepare {} {}", show_txn(*txn), writes(all)),
         Request::Commit { stamp } => format!("commit {}", show_stamp(*stamp)),
         Request::Abort { txn } => format!("abort {}", show_txn(*txn)),
+        Request::Ask { txn, fate } => format!("ask {}, here {fate:?}", show_txn(*txn)),
+        Request::Tell { txn, fate } => format!("tell {}: {fate:?}", show_txn(*txn)),
         Request::Get { wanted, .. } => format!("get {}", keys(wanted)),
         Request::GetAt { wanted, position, naming, .. } => {
             let named: Vec<String> = naming.iter().map(|stamp| show_stamp(*stamp)).collect();
@@ -202,6 +204,7 @@ fn show_reply(reply: &Reply) -> String {
         Reply::Refused { txn, .. } => format!("refused {}", show_txn(*txn)),
         Reply::Committed { txn, .. } => format!("committed {}", show_txn(*txn)),
         Reply::Again { .. } => "again".into(),
+        Reply::Retired { shard } => format!("retired by {shard}"),
         Reply::Told { position, stamps, .. } => {
             format!("position {position}:{}", show_told(stamps.iter().copied()))
         }
@@ -245,6 +248,8 @@ fn name_of(request: &Request) -> &'static str {
         Request::Abort { .. } => "abort",
         Request::Get { .. } => "get",
         Request::GetAt { .. } => "get at",
+        Request::Ask { .. } => "ask",
+        Request::Tell { .. } => "tell",
     }
 }
 
@@ -443,7 +448,7 @@ fn s9_buried_writes() {
     let scenario = |bugs| {
         let mut stage = Stage::with_bugs(Variant::Fast, 2, bugs);
         // The clock of y's shard is an hour ahead of that of x's.
-        stage.clocks = vec![5_000, 3_605_000];
+        stage.clocks = vec![5_000, 50_000];
         stage.write(0, &[("x", Write::Put(super::Bytes::new(&100_i64.to_be_bytes()))), ("y", put("y1"))]);
         stage.deliver_all();
         stage.write(1, &[("x", Write::Add(1))]);
@@ -465,7 +470,7 @@ fn s9_buried_writes() {
 fn what_an_answer_at_prepare_gives_up() {
     let scenario = |client| {
         let mut stage = Stage::with_options(one_phase(Variant::Fast), 2, PlantedBugs::default());
-        stage.clocks = vec![5_000, 3_605_000];
+        stage.clocks = vec![5_000, 50_000];
         let write = stage.write(0, &[("x", put("first")), ("y", put("y1"))]);
         stage.deliver_to(0, &[0, 1]);
         assert!(stage.told(write).is_some(), "it is answered, and its COMMIT has not arrived");
@@ -540,7 +545,7 @@ fn a_repetition_is_answered_as_before() {
     let mut answers = Vec::new();
     for now_ms in [1_000, 2_000] {
         let mut out = Effects::default();
-        let request = Request::Write { txn, writes: writes.clone() };
+        let request = Request::Write { txn, writes: writes.clone(), begun_ms: now_ms };
         shard.step(now_ms, Sender::Coordinator(0), request, &mut out);
         let Some((_, Reply::Written { stamp })) = out.replies.pop() else { panic!("it is answered") };
         answers.push(stamp);

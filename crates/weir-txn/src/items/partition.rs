@@ -3,7 +3,7 @@
 //! Never waits: a reader that names a transaction which is only prepared here commits it (faster commit
 //! detection, ramp.txt §4.7), because whoever names it has seen it committed elsewhere.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -11,11 +11,14 @@ use smallvec::SmallVec;
 
 use super::bytes::Key;
 use super::chain::{Chain, Seen, Sight, Version};
+use super::log::Record;
 use super::message::{
-    Answer, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Stamp, Unsettled, Wanted, Writes,
+    Answer, Fate, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Stamp, Unsettled, Wanted,
+    Writes,
 };
 use super::metadata::{Metadata, Sketch};
 use super::table::Table;
+use super::termination::{Inquiry, Patience};
 use crate::clock::HybridClock;
 use crate::machine::{Effects, Sender, Shard};
 use crate::ramp::{ShardId, TxnId};
@@ -23,6 +26,10 @@ use crate::readers::Readers;
 
 /// A slow reader holds up collection for no longer than this, then begins anew.
 pub const READER_DELAY_MS_MAX: u64 = 5_000;
+
+/// Clocks of a coordinator and its shards may differ by so much. A write that would carry a clock further ahead is
+/// refused, lest one wrong clock carry all others along (S9).
+pub const CLOCK_AHEAD_MS_MAX: u64 = 60_000;
 
 /// Deliberate bugs: the checks must catch every one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,25 +50,52 @@ pub struct PlantedBugs {
     pub clock_ignores_commits: bool,
     /// Merged writes are folded although an older one may still come (S6).
     pub floor_ignores_prepared: bool,
+    /// A clock that is far ahead is taken over (S9).
+    pub accepts_any_clock: bool,
+    /// An abort promise is not written down before it is answered (S3).
+    pub promise_is_not_recorded: bool,
+    /// Whoever holds something newer says that a transaction which it does not know has committed.
+    pub newer_means_committed: bool,
+    /// Termination stamps a transaction with the shard's own prepare clock (S9).
+    pub own_stamp_at_termination: bool,
+    /// A shard that starts again has no abort promises.
+    pub recovery_forgets_promises: bool,
+    /// A shard that starts again has nothing prepared.
+    pub recovery_forgets_prepared: bool,
 }
 
 #[derive(Debug)]
 pub struct Partition {
-    id: ShardId,
+    pub(super) id: ShardId,
     pub(super) table: Table<Chain>,
-    clock: HybridClock,
-    position: Position,
-    prepared: FxHashMap<TxnId, Prepared>,
+    pub(super) clock: HybridClock,
+    /// The clock that the present batch's coordinator knows is too far ahead.
+    pub(super) clock_is_wrong: bool,
+    pub(super) position: Position,
+    pub(super) prepared: FxHashMap<TxnId, Prepared>,
     /// The clocks of the prepared transactions: the first is the floor.
-    undecided: BTreeSet<(u64, TxnId)>,
+    pub(super) undecided: BTreeSet<(u64, TxnId)>,
     /// Committed transactions that are not drained.
-    committed: FxHashMap<TxnId, Committed>,
+    pub(super) committed: FxHashMap<TxnId, Committed>,
     /// Settled transactions, with the epoch in which they were.
-    draining: VecDeque<(u64, TxnId)>,
+    pub(super) draining: VecDeque<(u64, TxnId)>,
     /// Deleted items, to be forgotten once no older write can come.
-    tombstones: VecDeque<(Stamp, Key)>,
-    readers: Readers,
-    bugs: PlantedBugs,
+    pub(super) tombstones: VecDeque<(Stamp, Key)>,
+    pub(super) readers: Readers,
+    /// What the other participants have said of transactions whose coordinators are silent.
+    pub(super) inquiries: BTreeMap<TxnId, Inquiry>,
+    /// Transactions that will never prepare here.
+    pub(super) promises: BTreeSet<TxnId>,
+    /// The clocks of transactions that the shards have settled among themselves, until their coordinators know.
+    pub(super) outcomes: BTreeMap<TxnId, u64>,
+    /// Coordinators that were silent for too long.
+    pub(super) retired: BTreeSet<u16>,
+    pub(super) patience: Patience,
+    /// What the driver has not written down yet; none: there is no log.
+    pub(super) log: Option<Vec<Record>>,
+    /// How often the shard has started.
+    pub(super) incarnation: u64,
+    pub(super) bugs: PlantedBugs,
     pub counts: Counts,
 }
 
@@ -74,24 +108,41 @@ pub struct Counts {
     pub committed_by_readers: u64,
     /// Readers that were let go for being slow.
     pub readers_expired: u64,
+    /// Transactions committed, and aborted, because the other participants were asked.
+    pub terminated: (u64, u64),
+    /// Writes refused because some clock was too far ahead.
+    pub clocks_refused: u64,
 }
 
-#[derive(Debug)]
-struct Prepared {
-    clock: u64,
-    writes: Writes,
-    metadata: Metadata,
-    written: Sketch,
-    participants: Arc<[ShardId]>,
+/// What a shard keeps of a transaction until it is decided.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// What the coordinator is answered.
+    pub clock: u64,
+    pub writes: Writes,
+    pub metadata: Metadata,
+    pub written: Sketch,
+    pub participants: Arc<[ShardId]>,
 }
 
-#[derive(Debug)]
-struct Committed {
-    stamp: Stamp,
-    writes: Writes,
-    metadata: Metadata,
+#[derive(Clone, Debug)]
+pub(super) struct Committed {
+    pub(super) stamp: Stamp,
+    pub(super) writes: Writes,
+    pub(super) metadata: Metadata,
+    /// None: only this shard.
+    pub(super) participants: Option<Arc<[ShardId]>>,
     /// All participants have committed it.
-    settled: bool,
+    pub(super) settled: bool,
+}
+
+/// What comes of a write or a prepare: its clock, or why there is none.
+enum Admission {
+    New(u64),
+    /// It has been prepared or committed before.
+    Known(u64),
+    Refused,
+    Retired,
 }
 
 impl Shard for Partition {
@@ -120,31 +171,46 @@ impl Shard for Partition {
         progress.settled.into_iter().for_each(&mut settle);
         // A word of settled transactions may have been lost; this one is repeated.
         self.readers.on_progress(coordinator, progress.below, progress.drained, settle);
-        if !self.bugs.clock_ignores_commits {
+        self.clock_is_wrong =
+            progress.clock >> 16 > now_ms + CLOCK_AHEAD_MS_MAX && !self.bugs.accepts_any_clock;
+        if !self.bugs.clock_ignores_commits && !self.clock_is_wrong {
             self.clock.observe_clock(progress.clock);
         }
         if !self.draining.is_empty() {
-            self.counts.readers_expired += self.readers.expire(now_ms, READER_DELAY_MS_MAX) as u64;
-            self.drain();
-            if !self.draining.is_empty() {
-                self.readers.advance(now_ms);
-            }
+            self.let_drain(now_ms);
         }
     }
 
     fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects<Request, Reply>) {
-        let Sender::Coordinator(coordinator) = from else {
-            unreachable!("shards do not talk to each other yet")
+        let shard = self.id;
+        let coordinator = match from {
+            Sender::Coordinator(coordinator) => coordinator,
+            Sender::Shard(peer) => return self.on_peer(peer, request, out),
         };
         match request {
-            Request::Write { txn, writes } => {
-                let stamp = self.on_write(now_ms, txn, writes);
-                out.replies.push((coordinator, Reply::Written { stamp }));
+            Request::Write { txn, writes, begun_ms } => {
+                let reply = match self.admit(now_ms, txn, begun_ms) {
+                    Admission::New(clock) => {
+                        let stamp = Stamp { clock, txn };
+                        self.on_write(stamp, writes);
+                        Reply::Written { stamp }
+                    }
+                    Admission::Known(clock) => Reply::Written { stamp: Stamp { clock, txn } },
+                    Admission::Refused => Reply::Refused { txn, shard },
+                    Admission::Retired => Reply::Retired { shard },
+                };
+                out.replies.push((coordinator, reply));
             }
-            Request::Prepare { txn, writes, participants, metadata, written } => {
-                let prepared = Prepared { clock: 0, writes, metadata, written, participants };
-                let clock = self.on_prepare(now_ms, txn, prepared);
-                let reply = Reply::Prepared { txn, shard: self.id, clock };
+            Request::Prepare { txn, writes, participants, metadata, written, begun_ms } => {
+                let reply = match self.admit(now_ms, txn, begun_ms) {
+                    Admission::New(clock) => {
+                        self.on_prepare(txn, Prepared { clock, writes, metadata, written, participants });
+                        Reply::Prepared { txn, shard, clock }
+                    }
+                    Admission::Known(clock) => Reply::Prepared { txn, shard, clock },
+                    Admission::Refused => Reply::Refused { txn, shard },
+                    Admission::Retired => Reply::Retired { shard },
+                };
                 out.replies.push((coordinator, reply));
             }
             Request::Commit { stamp } => {
@@ -152,10 +218,13 @@ impl Shard for Partition {
                 out.replies.push((coordinator, Reply::Committed { txn: stamp.txn, shard: self.id }));
             }
             Request::Abort { txn } => {
-                self.release(txn);
-                // Its prepare may arrive later than this.
-                self.readers.set_over(txn.coordinator, txn.sequence);
+                if !self.abort(txn) && self.fate(txn).is_none() {
+                    // Its prepare may arrive later than this.
+                    self.promise(txn);
+                }
             }
+            // Only shards ask each other; from a coordinator it means nothing.
+            Request::Ask { .. } | Request::Tell { .. } => {}
             Request::Get { read, session, .. } | Request::GetAt { read, session, .. }
                 if !self.readers.is_registered(coordinator, session) =>
             {
@@ -180,6 +249,14 @@ impl Shard for Partition {
         }
     }
 
+    fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Request, Reply>) {
+        self.readers.on_timer(now_ms);
+        self.terminate(out);
+        if !self.draining.is_empty() {
+            self.let_drain(now_ms);
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.prepared.is_empty()
     }
@@ -191,6 +268,7 @@ impl Partition {
             id,
             table: Table::default(),
             clock: HybridClock::new(id),
+            clock_is_wrong: false,
             position: 0,
             prepared: FxHashMap::default(),
             undecided: BTreeSet::new(),
@@ -198,6 +276,13 @@ impl Partition {
             draining: VecDeque::new(),
             tombstones: VecDeque::new(),
             readers: Readers::default(),
+            inquiries: BTreeMap::new(),
+            promises: BTreeSet::new(),
+            outcomes: BTreeMap::new(),
+            retired: BTreeSet::new(),
+            patience: Patience::default(),
+            log: None,
+            incarnation: 0,
             bugs,
             counts: Counts::default(),
         }
@@ -208,28 +293,61 @@ impl Partition {
         (self.prepared.len(), self.committed.len(), self.tombstones.len())
     }
 
-    fn on_write(&mut self, now_ms: u64, txn: TxnId, writes: Writes) -> Stamp {
-        if self.repeats(txn) {
-            // It is kept until the coordinator has heard of it; after that the stamp matters to nobody.
-            let stamp = self.committed.get(&txn).map(|committed| committed.stamp);
-            return stamp.unwrap_or(Stamp { clock: self.clock.last(), txn });
-        }
-        let stamp = Stamp { clock: self.clock.tick(now_ms).clock, txn };
-        self.show(stamp, writes, Metadata::Stamp, Sketch::NONE);
-        stamp
+    /// The highest clock that it has given or seen.
+    pub fn last_clock(&self) -> u64 {
+        self.clock.last()
     }
 
-    fn on_prepare(&mut self, now_ms: u64, txn: TxnId, prepared: Prepared) -> u64 {
+    /// Answers a repetition as the first time; refuses what must not take effect any more, and what some clock is
+    /// too wrong for.
+    fn admit(&mut self, now_ms: u64, txn: TxnId, begun_ms: u64) -> Admission {
         if let Some(prepared) = self.prepared.get(&txn) {
-            return prepared.clock;
+            return Admission::Known(prepared.clock);
         }
         if self.repeats(txn) {
-            return self.clock.last();
+            // To a coordinator that does not know yet that it has committed, its stamp is as good as the clock of a
+            // prepare: it is the highest of them.
+            return match self.fate(txn) {
+                Some(Fate::Committed { clock }) => Admission::Known(clock),
+                _ => Admission::Refused,
+            };
         }
-        let clock = self.clock.tick(now_ms).clock;
-        self.undecided.insert((clock, txn));
-        self.prepared.insert(txn, Prepared { clock, ..prepared });
-        clock
+        if self.retired.contains(&txn.coordinator) {
+            return Admission::Retired;
+        }
+        if self.promises.contains(&txn) {
+            return Admission::Refused;
+        }
+        if !self.are_clocks_near(now_ms, begun_ms) {
+            self.counts.clocks_refused += 1;
+            self.promise(txn);
+            return Admission::Refused;
+        }
+        Admission::New(self.clock.tick(now_ms).clock)
+    }
+
+    /// The clock that a write would get now, the shard's time and the coordinator's are not too far apart.
+    fn are_clocks_near(&self, now_ms: u64, begun_ms: u64) -> bool {
+        let given_ms = now_ms.max(self.clock.last() >> 16);
+        let near = given_ms <= begun_ms.min(now_ms).saturating_add(CLOCK_AHEAD_MS_MAX)
+            && begun_ms <= now_ms.saturating_add(CLOCK_AHEAD_MS_MAX)
+            && !self.clock_is_wrong;
+        near || self.bugs.accepts_any_clock
+    }
+
+    fn on_write(&mut self, stamp: Stamp, writes: Writes) {
+        if let Some(log) = &mut self.log {
+            log.push(Record::Written { stamp, writes: writes.clone() });
+        }
+        self.show(stamp, writes, Metadata::Stamp, Sketch::NONE, None);
+    }
+
+    pub(super) fn on_prepare(&mut self, txn: TxnId, prepared: Prepared) {
+        if let Some(log) = &mut self.log {
+            log.push(Record::Prepared { txn, prepared: prepared.clone() });
+        }
+        self.undecided.insert((prepared.clock, txn));
+        self.prepared.insert(txn, prepared);
     }
 
     fn repeats(&self, txn: TxnId) -> bool {
@@ -244,17 +362,65 @@ impl Partition {
     }
 
     /// Commits what is prepared here; says whether something was.
-    fn commit(&mut self, stamp: Stamp) -> bool {
+    pub(super) fn commit(&mut self, stamp: Stamp) -> bool {
         let Some(prepared) = self.release(stamp.txn) else { return false };
+        if let Some(log) = &mut self.log {
+            log.push(Record::Committed { stamp });
+        }
         if !self.bugs.clock_ignores_commits {
             self.clock.observe_clock(stamp.clock);
         }
         let Prepared { writes, metadata, written, participants, .. } = prepared;
-        self.show(stamp, writes, metadata, if participants.len() == 1 { Sketch::NONE } else { written });
+        let participants = Some(participants).filter(|all| all.len() > 1);
+        let written = if participants.is_none() { Sketch::NONE } else { written };
+        self.show(stamp, writes, metadata, written, participants);
         true
     }
 
-    fn show(&mut self, stamp: Stamp, writes: Writes, metadata: Metadata, written: Sketch) {
+    /// Forgets what is prepared here, for good; says whether something was.
+    pub(super) fn abort(&mut self, txn: TxnId) -> bool {
+        let was = self.release(txn).is_some();
+        if was && let Some(log) = &mut self.log {
+            log.push(Record::Aborted { txn });
+        }
+        was
+    }
+
+    /// A transaction that has not prepared here never will.
+    pub(super) fn promise(&mut self, txn: TxnId) {
+        self.promises.insert(txn);
+        self.readers.know(txn.coordinator);
+        if !self.bugs.promise_is_not_recorded
+            && let Some(log) = &mut self.log
+        {
+            log.push(Record::Aborted { txn });
+        }
+    }
+
+    /// What is known here of a transaction; none: nothing has been heard of it.
+    pub(super) fn fate(&self, txn: TxnId) -> Option<Fate> {
+        if let Some(prepared) = self.prepared.get(&txn) {
+            return Some(Fate::Prepared { clock: prepared.clock });
+        }
+        let committed = self.committed.get(&txn).map(|committed| committed.stamp.clock);
+        if let Some(clock) = committed.or_else(|| self.outcomes.get(&txn).copied()) {
+            return Some(Fate::Committed { clock });
+        }
+        // Of what has committed everywhere nobody asks who could still act on the answer.
+        let refused = self.promises.contains(&txn)
+            || self.retired.contains(&txn.coordinator)
+            || self.readers.is_over(txn.coordinator, txn.sequence);
+        refused.then_some(Fate::Refused)
+    }
+
+    pub(super) fn show(
+        &mut self,
+        stamp: Stamp,
+        writes: Writes,
+        metadata: Metadata,
+        written: Sketch,
+        participants: Option<Arc<[ShardId]>>,
+    ) {
         self.position += 1;
         for (key, write) in writes.iter() {
             let chain = self.table.at(key);
@@ -264,7 +430,15 @@ impl Partition {
             }
         }
         self.readers.set_over(stamp.txn.coordinator, stamp.txn.sequence);
-        self.committed.insert(stamp.txn, Committed { stamp, writes, metadata, settled: false });
+        self.committed.insert(stamp.txn, Committed { stamp, writes, metadata, participants, settled: false });
+    }
+
+    fn let_drain(&mut self, now_ms: u64) {
+        self.counts.readers_expired += self.readers.expire(now_ms, READER_DELAY_MS_MAX) as u64;
+        self.drain();
+        if !self.draining.is_empty() {
+            self.readers.advance(now_ms);
+        }
     }
 
     fn drain(&mut self) {

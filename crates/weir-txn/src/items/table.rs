@@ -45,6 +45,11 @@ impl<V: Default> Table<V> {
         }
     }
 
+    /// Everything, in order of keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &V)> {
+        self.order.iter().map(|key| (key, &self.rows[key]))
+    }
+
     /// In order of keys.
     pub fn range(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &V)> {
         // A range that ends before it begins is empty, not a programmer's error.

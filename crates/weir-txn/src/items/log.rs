@@ -1,0 +1,174 @@
+//! What a shard writes down, and how it starts again from that (docs/items.md; soundness S16).
+//!
+//! Says what must be durable; writing and waiting for it is the driver's. A shard without a log builds no
+//! records.
+
+use super::bytes::Key;
+use super::chain::Chain;
+use super::message::{Position, Stamp, Writes};
+use super::metadata::{Metadata, Sketch};
+use super::partition::{Committed, Partition, PlantedBugs, Prepared};
+use super::termination::Patience;
+use crate::machine::Durable;
+use crate::ramp::{ShardId, TxnId};
+use crate::readers::OverOf;
+
+/// One line of a shard's log.
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// The shard has started, for that time.
+    Started {
+        incarnation: u64,
+    },
+    /// Prepared and committed in one step, by its only participant.
+    Written {
+        stamp: Stamp,
+        writes: Writes,
+    },
+    Prepared {
+        txn: TxnId,
+        prepared: Prepared,
+    },
+    Committed {
+        stamp: Stamp,
+    },
+    /// It never commits: what was prepared is void, and what was not never will be.
+    Aborted {
+        txn: TxnId,
+    },
+    /// Nothing of this coordinator is accepted any more.
+    Retired {
+        coordinator: u16,
+    },
+    /// All that came before, as it stands.
+    Snapshot(Box<Snapshot>),
+}
+
+/// A shard without what only its readers of this moment need.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    incarnation: u64,
+    clock: u64,
+    position: Position,
+    items: Vec<(Key, Chain)>,
+    prepared: Vec<(TxnId, Prepared)>,
+    committed: Vec<(TxnId, Committed)>,
+    promises: Vec<TxnId>,
+    outcomes: Vec<(TxnId, u64)>,
+    over: Vec<OverOf>,
+    retired: Vec<u16>,
+}
+
+impl Durable for Partition {
+    type Record = Record;
+
+    fn take_records(&mut self) -> Vec<Record> {
+        self.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn snapshot(&self) -> Record {
+        let mut committed: Vec<(TxnId, Committed)> =
+            self.committed.iter().map(|(txn, one)| (*txn, one.clone())).collect();
+        committed.sort_by_key(|(_, one)| one.stamp);
+        Record::Snapshot(Box::new(Snapshot {
+            incarnation: self.incarnation,
+            clock: self.clock.last(),
+            position: self.position,
+            items: self.table.iter().map(|(key, chain)| (key.clone(), chain.clone())).collect(),
+            // In the order of their clocks, so that the same shard always gives the same snapshot.
+            prepared: self.undecided.iter().map(|(_, txn)| (*txn, self.prepared[txn].clone())).collect(),
+            committed,
+            promises: self.promises.iter().copied().collect(),
+            outcomes: self.outcomes.iter().map(|(txn, clock)| (*txn, *clock)).collect(),
+            over: self.readers.over(),
+            retired: self.retired.iter().copied().collect(),
+        }))
+    }
+}
+
+impl Partition {
+    /// Starts a shard with a log: for the first time without records, else from those that are durable. What it
+    /// has promised, prepared and committed is as it was, and so is what it answers; only its readers begin anew.
+    pub fn recover(
+        id: ShardId,
+        bugs: PlantedBugs,
+        patience: Patience,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Partition {
+        let mut shard = Partition { patience, ..Partition::new(id, bugs) };
+        records.into_iter().for_each(|record| shard.replay(record));
+        if bugs.recovery_forgets_promises {
+            shard.promises.clear();
+        }
+        if bugs.recovery_forgets_prepared {
+            shard.prepared.clear();
+            shard.undecided.clear();
+        }
+        shard.incarnation += 1;
+        shard.readers.restart(shard.incarnation);
+        shard.drain_what_is_settled();
+        shard.log = Some(vec![Record::Started { incarnation: shard.incarnation }]);
+        shard
+    }
+
+    fn replay(&mut self, record: Record) {
+        match record {
+            Record::Started { incarnation } => self.incarnation = incarnation,
+            Record::Written { stamp, writes } => {
+                self.clock.observe_clock(stamp.clock);
+                self.show(stamp, writes, Metadata::Stamp, Sketch::NONE, None);
+            }
+            Record::Prepared { txn, prepared } => {
+                self.clock.observe_clock(prepared.clock);
+                self.readers.know(txn.coordinator);
+                self.on_prepare(txn, prepared);
+            }
+            Record::Committed { stamp } => {
+                self.clock.observe_clock(stamp.clock);
+                self.commit(stamp);
+            }
+            Record::Aborted { txn } => {
+                if !self.abort(txn) {
+                    self.promise(txn);
+                }
+            }
+            Record::Retired { coordinator } => {
+                // Nothing of it was left, so what it committed was settled.
+                let of_it = self.committed.iter_mut().filter(|(txn, _)| txn.coordinator == coordinator);
+                of_it.for_each(|(_, one)| one.settled = true);
+                self.forget_coordinator(coordinator);
+            }
+            Record::Snapshot(snapshot) => self.restore(*snapshot),
+        }
+    }
+
+    fn restore(&mut self, snapshot: Snapshot) {
+        let Snapshot { incarnation, clock, position, items, prepared, committed, .. } = snapshot;
+        *self = Partition { patience: self.patience, ..Partition::new(self.id, self.bugs) };
+        self.incarnation = incarnation;
+        self.clock.observe_clock(clock);
+        self.position = position;
+        for (key, chain) in items {
+            if let Some(stamp) = chain.is_tombstone() {
+                self.tombstones.push_back((stamp, key.clone()));
+            }
+            *self.table.at(&key) = chain;
+        }
+        self.undecided.extend(prepared.iter().map(|(txn, one)| (one.clock, *txn)));
+        self.prepared.extend(prepared);
+        self.committed.extend(committed);
+        self.promises.extend(snapshot.promises);
+        self.outcomes.extend(snapshot.outcomes);
+        self.retired.extend(snapshot.retired);
+        self.readers.restore(snapshot.over);
+    }
+
+    /// Nobody reads here yet, so all that is settled drains in the first epoch.
+    fn drain_what_is_settled(&mut self) {
+        let epoch = self.readers.epoch();
+        let settled = self.committed.iter().filter(|(_, one)| one.settled);
+        let mut settled: Vec<(Stamp, TxnId)> = settled.map(|(txn, one)| (one.stamp, *txn)).collect();
+        settled.sort_unstable();
+        self.draining.extend(settled.into_iter().map(|(_, txn)| (epoch, txn)));
+    }
+}
