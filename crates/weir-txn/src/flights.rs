@@ -45,11 +45,25 @@ impl<F> Flights<F> {
     pub fn end(&mut self, sequence: u64) -> Option<F> {
         let at = sequence.checked_sub(self.base)?;
         let flight = self.flights.get_mut(at as usize)?.take();
+        self.pass();
+        flight
+    }
+
+    /// Ends what nothing more is wanted of, in its place.
+    pub fn drop(&mut self, sequence: u64) {
+        let at = sequence.checked_sub(self.base).map(|at| at as usize);
+        if let Some(flight) = at.and_then(|at| self.flights.get_mut(at)) {
+            *flight = None;
+        }
+        self.pass();
+    }
+
+    /// The base passes what has ended.
+    fn pass(&mut self) {
         while let Some(None) = self.flights.front() {
             self.flights.pop_front();
             self.base += 1;
         }
-        flight
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut F)> {

@@ -34,6 +34,13 @@ impl Bytes {
     }
 }
 
+/// The empty string.
+impl Default for Bytes {
+    fn default() -> Bytes {
+        Bytes(Repr::Inline { length: 0, data: [0; INLINE_MAX] })
+    }
+}
+
 impl Deref for Bytes {
     type Target = [u8];
 

@@ -80,7 +80,16 @@ impl Chain {
         versions.insert(at, version);
     }
 
+    #[inline]
     pub fn read(&self, sight: Sight<'_>) -> Seen<'_> {
+        if self.versions.is_none() {
+            let item = ItemRead { value: self.base.value(), stamp: self.base_stamp };
+            return Seen { item, merged: false, contained: Contained::new() };
+        }
+        self.read_above(sight)
+    }
+
+    fn read_above(&self, sight: Sight<'_>) -> Seen<'_> {
         let contained = self.contained(sight);
         let Some(newest) = contained.last() else {
             let item = ItemRead { value: self.base.value(), stamp: self.base_stamp };
@@ -134,16 +143,18 @@ impl Chain {
     }
 
     fn fold(&mut self, oldest: usize) {
-        let Some(versions) = &mut self.versions else { return };
-        for version in versions.drain(..oldest) {
-            self.base_stamp = version.stamp;
-            match version.write {
-                Write::Put(value) => self.base = Content::Value(value),
-                merged_or_deleted => self.base.apply(&merged_or_deleted),
-            }
+        let Some(versions) = self.versions.as_mut().filter(|_| oldest > 0) else { return };
+        let newest = &mut versions[oldest - 1];
+        self.base_stamp = newest.stamp;
+        if let Write::Put(value) = &mut newest.write {
+            self.base = Content::Value(std::mem::take(value));
+        } else {
+            versions[..oldest].iter().for_each(|version| self.base.apply(&version.write));
         }
-        if versions.is_empty() {
+        if oldest == versions.len() {
             self.versions = None;
+        } else {
+            versions.drain(..oldest);
         }
     }
 

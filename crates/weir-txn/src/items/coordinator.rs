@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::bytes::Key;
 use super::message::{KeyRange, Progress, Reply, Request, Stamp, Writes};
 use super::metadata::{Metadata, Sketch, Variant};
-use super::place::writes_by_shard;
+use super::place::{ByShard, Slots, hash_of, part_at, shard_of_hash};
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
 use crate::flights::{Drains, Flights};
@@ -90,7 +91,7 @@ pub struct Coordinator {
 
 struct Put {
     tag: u64,
-    parts: Vec<PutPart>,
+    parts: SmallVec<[PutPart; 4]>,
     participants: Arc<[ShardId]>,
     /// What the clock showed when it began.
     begun_ms: u64,
@@ -193,17 +194,26 @@ impl Coordinator {
         read_rounds: u32,
         out: &mut Out,
     ) {
-        let by_shard = writes_by_shard(writes, self.options.shards);
+        let mut by_shard: ByShard<Slots> = ByShard::new();
+        let mut written = Sketch::NONE;
+        for (slot, (key, _)) in writes.iter().enumerate() {
+            let hash = hash_of(key);
+            written = written.and(Sketch::of_hash(hash));
+            let shard = shard_of_hash(hash, self.options.shards);
+            part_at(&mut by_shard, shard, Slots::new).push(slot as u32);
+        }
         // Readers need it only where there are siblings.
-        let keys = || by_shard.iter().flat_map(|(_, writes)| writes).map(|(key, _)| key);
         let (metadata, written) = match by_shard.len() {
             1 => (Metadata::Stamp, Sketch::NONE),
-            _ => (self.options.variant.metadata(keys()), self.options.variant.sketch(keys())),
+            _ if self.options.variant == Variant::Small => (Metadata::Stamp, Sketch::ALL),
+            _ => (self.options.variant.metadata(writes.iter().map(|(key, _)| key)), written),
         };
         let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
-        let part =
-            |(shard, writes): (ShardId, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };
-        let parts: Vec<PutPart> = by_shard.into_iter().map(part).collect();
+        let part = |(shard, slots): &(ShardId, Slots)| {
+            let writes = slots.iter().map(|slot| writes[*slot as usize].clone()).collect();
+            PutPart { shard: *shard, writes, answered: false }
+        };
+        let parts: SmallVec<[PutPart; 4]> = by_shard.iter().map(part).collect();
         let sequence = self.writes.next();
         let put = Put {
             tag,
@@ -291,8 +301,10 @@ impl Coordinator {
             Step::Done(read_set) => {
                 // What is written from now on comes after what has been seen.
                 self.clock = self.clock.max(read_set.newest_clock());
-                let Get { tag, machine, writes, earlier_rounds, .. } = self.end_read(read);
-                let rounds = earlier_rounds + machine.rounds;
+                let (tag, rounds) = (flight.tag, flight.earlier_rounds + flight.machine.rounds);
+                let writes = std::mem::take(&mut flight.writes);
+                self.reads.drop(read);
+                self.drains.on_ended(self.reads.base());
                 if writes.is_empty() {
                     let done = Done::Committed { read: read_set, stamp: None, rounds: (rounds, 0) };
                     out.done.push((tag, done));
@@ -301,7 +313,9 @@ impl Coordinator {
                 }
             }
             Step::Again => {
-                let Get { tag, machine, writes, earlier_rounds, .. } = self.end_read(read);
+                let flight = self.reads.end(read).expect("the read is under way");
+                self.drains.on_ended(self.reads.base());
+                let Get { tag, machine, writes, earlier_rounds, .. } = flight;
                 let rounds = earlier_rounds + machine.rounds;
                 let Read { keys: reads, ranges, .. } = machine;
                 self.begin_read(now_ms, tag, Transaction { reads, ranges, writes }, rounds, out);
@@ -332,12 +346,6 @@ impl Coordinator {
                 out.done.push((put.tag, Done::Aborted));
             }
         }
-    }
-
-    fn end_read(&mut self, read: u64) -> Get {
-        let flight = self.reads.end(read).expect("the read is under way");
-        self.drains.on_ended(self.reads.base());
-        flight
     }
 }
 

@@ -9,6 +9,7 @@ use super::message::{Position, Stamp, Writes};
 use super::metadata::{Metadata, Sketch};
 use super::partition::{Committed, Partition, PlantedBugs, Prepared};
 use super::termination::Patience;
+use super::undecided::Undecided;
 use crate::machine::Durable;
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::OverOf;
@@ -76,7 +77,7 @@ impl Durable for Partition {
             position: self.position,
             items: self.table.iter().map(|(key, chain)| (key.clone(), chain.clone())).collect(),
             // In the order of their clocks, so that the same shard always gives the same snapshot.
-            prepared: self.undecided.iter().map(|(_, txn)| (*txn, self.prepared[txn].clone())).collect(),
+            prepared: self.undecided.iter().map(|(_, txn)| (txn, self.prepared[&txn].clone())).collect(),
             committed,
             promises: self.promises.iter().copied().collect(),
             outcomes: self.outcomes.iter().map(|(txn, clock)| (*txn, *clock)).collect(),
@@ -102,7 +103,7 @@ impl Partition {
         }
         if bugs.recovery_forgets_prepared {
             shard.prepared.clear();
-            shard.undecided.clear();
+            shard.undecided = Undecided::default();
         }
         shard.incarnation += 1;
         shard.readers.restart(shard.incarnation);
@@ -154,7 +155,7 @@ impl Partition {
             }
             *self.table.at(&key) = chain;
         }
-        self.undecided.extend(prepared.iter().map(|(txn, one)| (one.clock, *txn)));
+        prepared.iter().for_each(|(txn, one)| self.undecided.insert(one.clock, *txn));
         self.prepared.extend(prepared);
         self.committed.extend(committed);
         self.promises.extend(snapshot.promises);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use fastbloom::BloomFilter;
 
 use super::bytes::Key;
-use super::place::hash_of;
 
 /// Which of the paper's three algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +52,6 @@ impl Variant {
             }
         }
     }
-
-    /// What a transaction with this write set says of it in short.
-    pub fn sketch<'a>(self, keys: impl Iterator<Item = &'a Key>) -> Sketch {
-        match self {
-            Variant::Small => Sketch::ALL,
-            Variant::Fast | Variant::Hybrid { .. } => Sketch::of(keys),
-        }
-    }
 }
 
 /// All parties must hash alike, so the seed is fixed.
@@ -70,19 +61,20 @@ fn empty_filter(bits: u32, hashes: u32) -> BloomFilter {
 
 /// A set of keys in 64 bits, one bit a key: sets that have a key in common share a bit.
 ///
-/// A read says what it reads on other shards, and a write of RAMP-Fast and -Hybrid what it writes; where the two
-/// do not meet, the reader has no use for the write's metadata, and is not told. Only to spare work: who is
+/// A read of RAMP-Fast and -Hybrid says what it reads on other shards, and a write what it writes; where the two do
+/// not meet, the reader has no use for the write's metadata, and is not told. Only to spare work: who is
 /// told in vain finds nothing to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sketch(u64);
 
 impl Sketch {
     pub const NONE: Sketch = Sketch(0);
-    /// Of keys that nobody has listed: a range's, or those of a variant whose writes say nothing.
+    /// Of keys that nobody has listed.
     pub const ALL: Sketch = Sketch(u64::MAX);
 
+    #[cfg(test)]
     pub fn of<'a>(keys: impl Iterator<Item = &'a Key>) -> Sketch {
-        keys.fold(Sketch::NONE, |sketch, key| sketch.and(Sketch::of_hash(hash_of(key))))
+        keys.fold(Sketch::NONE, |sketch, key| sketch.and(Sketch::of_hash(super::place::hash_of(key))))
     }
 
     /// Of one key, by the low bits of its hash: the high ones are alike for the keys of a shard.

@@ -21,6 +21,7 @@ pub mod place;
 pub mod reader;
 pub mod table;
 pub mod termination;
+mod undecided;
 pub mod write;
 
 pub use bytes::{Bytes, Key};

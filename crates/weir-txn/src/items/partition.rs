@@ -19,6 +19,7 @@ use super::message::{
 use super::metadata::{Metadata, Sketch};
 use super::table::Table;
 use super::termination::{Inquiry, Patience};
+use super::undecided::Undecided;
 use crate::clock::HybridClock;
 use crate::machine::{Effects, Sender, Shard};
 use crate::ramp::{ShardId, TxnId};
@@ -74,7 +75,7 @@ pub struct Partition {
     pub(super) position: Position,
     pub(super) prepared: FxHashMap<TxnId, Prepared>,
     /// The clocks of the prepared transactions: the first is the floor.
-    pub(super) undecided: BTreeSet<(u64, TxnId)>,
+    pub(super) undecided: Undecided,
     /// Committed transactions that are not drained.
     pub(super) committed: FxHashMap<TxnId, Committed>,
     /// Settled transactions, with the epoch in which they were.
@@ -271,7 +272,7 @@ impl Partition {
             clock_is_wrong: false,
             position: 0,
             prepared: FxHashMap::default(),
-            undecided: BTreeSet::new(),
+            undecided: Undecided::default(),
             committed: FxHashMap::default(),
             draining: VecDeque::new(),
             tombstones: VecDeque::new(),
@@ -346,7 +347,7 @@ impl Partition {
         if let Some(log) = &mut self.log {
             log.push(Record::Prepared { txn, prepared: prepared.clone() });
         }
-        self.undecided.insert((prepared.clock, txn));
+        self.undecided.insert(prepared.clock, txn);
         self.prepared.insert(txn, prepared);
     }
 
@@ -356,7 +357,7 @@ impl Partition {
 
     fn release(&mut self, txn: TxnId) -> Option<Prepared> {
         let prepared = self.prepared.remove(&txn)?;
-        self.undecided.remove(&(prepared.clock, txn));
+        self.undecided.remove(prepared.clock);
         self.readers.set_over(txn.coordinator, txn.sequence);
         Some(prepared)
     }
@@ -481,7 +482,7 @@ impl Partition {
         if self.bugs.floor_ignores_prepared {
             return self.clock.last();
         }
-        self.undecided.first().map_or(self.clock.last() + 1, |(clock, _)| *clock)
+        self.undecided.first().unwrap_or(self.clock.last() + 1)
     }
 
     /// Round one of RAMP-Small.

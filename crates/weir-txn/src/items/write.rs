@@ -34,7 +34,8 @@ pub enum Content {
     Absent,
     Value(Bytes),
     Number(i64),
-    Set(BTreeSet<Bytes>),
+    /// Behind a pointer, so that the others take no more room than a string of bytes.
+    Set(Box<BTreeSet<Bytes>>),
 }
 
 impl Content {
@@ -47,7 +48,7 @@ impl Content {
             Write::Add(amount) => *self = Content::Number(self.number().wrapping_add(*amount)),
             Write::Insert(member) => {
                 if !matches!(self, Content::Set(_)) {
-                    *self = Content::Set(BTreeSet::new());
+                    *self = Content::Set(Box::default());
                 }
                 if let Content::Set(members) = self {
                     members.insert(member.clone());
@@ -80,7 +81,7 @@ impl Content {
             Content::Number(number) => Some(Bytes::new(&number.to_be_bytes())),
             Content::Set(members) => {
                 let mut bytes = Vec::new();
-                for member in members {
+                for member in members.iter() {
                     bytes.extend((member.len() as u32).to_be_bytes());
                     bytes.extend_from_slice(member);
                 }
@@ -93,6 +94,11 @@ impl Content {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn contents_are_small() {
+        assert_eq!(std::mem::size_of::<Content>(), std::mem::size_of::<Bytes>());
+    }
 
     #[test]
     fn writes_in_order() {
