@@ -19,6 +19,7 @@ fn every_protocol_runs_to_its_end() {
             small(),
             Ycsb { shards: 1, keys: Keys::Uniform, ..small() },
             Ycsb { length: 1, ..small() },
+            Ycsb { one_phase: true, ..small() },
             Ycsb { items: 4, ..small() },
         ] {
             let outcome = run(&workload, name);
@@ -53,11 +54,12 @@ fn a_wrong_setting_says_what_would_be_right() {
     check("items", "none", "`items=none` is wrong: items is a number from 1 to 100000000");
     check("read_share", "95", "a share from 0 to 1");
     check("keys", "latest", "`zipf` or `uniform`");
+    check("one_phase", "1", "`true` or `false`");
     check("theta", "1", "an exponent above 0 and below 1");
     check(
         "size",
         "1",
-        "no setting `size`: the settings are: items, keys, theta, read_share, length, value_bytes",
+        "no setting `size`: the settings are: items, keys, theta, read_share, length, value_bytes, one_phase",
     );
     let more = Ycsb { items: 3, ..Ycsb::default() };
     let error = more.run(Protocol::by_name("none").expect("it is a protocol")).expect_err("4 of 3 items");

@@ -239,18 +239,9 @@ fn judge(report: &Value) -> Result<(), String> {
 
 /// Runs `weir bench tpcc` and takes its one ratio.
 fn ratio(weir: &Weir, effort: Effort, least: f64, what: &[&str]) -> Result<Seen, String> {
-    let (seconds, pairs) = if effort == Effort::Quick { ("2", "3") } else { ("6", "10") };
-    let mut arguments = vec!["bench", "tpcc", "--format", "json", "--shards", "4", "--set", "warehouses=4"];
-    arguments.extend(["--seconds", seconds, "--repeat", pairs]);
+    let mut arguments = vec!["tpcc", "--shards", "4", "--set", "warehouses=4"];
     arguments.extend(what);
-    let report = weir.json(&arguments)?;
-    let ratio = array(&report, "ratios").first().ok_or("the bench reported no ratio")?;
-    let number = |field: &str| ratio[field].as_f64().unwrap_or(f64::NAN);
-    Ok(Seen {
-        met: number("value") >= least,
-        figure: format!("{:.3}", number("value")),
-        interval: format!("{:.3} to {:.3}, {pairs} pairs of {seconds} s", number("min"), number("max")),
-    })
+    weir.ratio(effort, least, &arguments)
 }
 
 fn ramp_to_none(weir: &Weir, effort: Effort) -> Result<Seen, String> {

@@ -5,6 +5,7 @@
 
 mod issue_02;
 mod issue_03;
+mod issue_04;
 mod large_schema;
 mod record;
 mod weir;
@@ -74,7 +75,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
             _ => return usage(),
         }
     }
-    let bars: Vec<&Bar> = issue_02::BARS.iter().chain(issue_03::BARS).collect();
+    let bars: Vec<&Bar> = issue_02::BARS.iter().chain(issue_03::BARS).chain(issue_04::BARS).collect();
     if list {
         for bar in bars {
             println!("{:24} {}: {}", bar.id, bar.claim, bar.bar);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::{Effort, Seen};
 use crate::verify::workspace_root;
 
 pub struct Weir {
@@ -38,6 +39,22 @@ impl Weir {
         }
         serde_json::from_slice(&output.stdout)
             .map_err(|error| format!("weir {}: no JSON: {error}", arguments.join(" ")))
+    }
+
+    /// Runs `weir bench …` over interleaved pairs and takes its one ratio.
+    pub fn ratio(&self, effort: Effort, least: f64, what: &[&str]) -> Result<Seen, String> {
+        let (seconds, pairs) = if effort == Effort::Quick { ("2", "3") } else { ("6", "10") };
+        let mut arguments = vec!["bench"];
+        arguments.extend(what);
+        arguments.extend(["--format", "json", "--seconds", seconds, "--repeat", pairs]);
+        let report = self.json(&arguments)?;
+        let ratio = report["ratios"].get(0).ok_or("the bench reported no ratio")?;
+        let number = |field: &str| ratio[field].as_f64().unwrap_or(f64::NAN);
+        Ok(Seen {
+            met: number("value") >= least,
+            figure: format!("{:.3}", number("value")),
+            interval: format!("{:.3} to {:.3}, {pairs} pairs of {seconds} s", number("min"), number("max")),
+        })
     }
 
     /// Wall time of one command that must succeed, its start-up included.

@@ -41,6 +41,8 @@ pub struct Ycsb {
     /// Operations of a transaction, all on different items.
     pub length: u32,
     pub value_bytes: u32,
+    /// Writers are answered once all have prepared (ramp.txt §4.7); only RAMP knows the difference.
+    pub one_phase: bool,
     pub shards: u16,
     /// Transactions under way at once.
     pub clients: u32,
@@ -56,6 +58,7 @@ impl Default for Ycsb {
             read_share: 0.95,
             length: 4,
             value_bytes: 1,
+            one_phase: false,
             shards: 5,
             clients: 256,
             limit: Limit::Seconds(10.0),
@@ -78,6 +81,7 @@ impl Ycsb {
             ("read_share", self.read_share.to_string()),
             ("length", self.length.to_string()),
             ("value_bytes", self.value_bytes.to_string()),
+            ("one_phase", self.one_phase.to_string()),
         ]
     }
 
@@ -95,6 +99,10 @@ impl Ycsb {
                 let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
                 share.map(|share| self.read_share = share).ok_or("a share from 0 to 1".to_owned())
             }
+            "one_phase" => value
+                .parse()
+                .map(|one_phase| self.one_phase = one_phase)
+                .map_err(|_| "`true` or `false`".to_owned()),
             "keys" => {
                 let laws = [("zipf", Keys::Zipf(THETA)), ("uniform", Keys::Uniform)];
                 let law = laws.into_iter().find(|(name, _)| *name == value);

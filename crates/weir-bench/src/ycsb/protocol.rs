@@ -42,7 +42,7 @@ impl Protocol {
                     variant,
                     shards: workload.shards,
                     links_keep_order: true,
-                    one_phase: false,
+                    one_phase: workload.one_phase,
                     bugs: Default::default(),
                 };
                 let coordinators = (0..COORDINATORS).map(|id| Coordinator::new(id, 0, options)).collect();
