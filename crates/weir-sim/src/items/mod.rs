@@ -117,7 +117,8 @@ pub fn run(setup: &Setup) -> Report {
     let options = Options {
         variant: setup.variant,
         shards,
-        links_keep_order: faults.links_keep_order,
+        // What arrives at a shard that is down is lost, whatever the links do.
+        links_keep_order: faults.links_keep_order && faults.shard_down_us_max == 0,
         one_phase: setup.seed % 2 == 1,
         bugs: setup.client_bugs,
     };

@@ -49,7 +49,8 @@ pub enum Done {
 pub struct Options {
     pub variant: Variant,
     pub shards: ShardId,
-    /// Requests to a shard arrive in the order in which they are sent.
+    /// Requests to a shard arrive in the order in which they are sent, and all of them: not so where a shard may crash
+    /// and start again.
     pub links_keep_order: bool,
     /// Clients are answered once all have prepared: one round trip less, at the price that docs/items.md states.
     pub one_phase: bool,
