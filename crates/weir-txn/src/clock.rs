@@ -5,6 +5,18 @@
 
 use crate::storage::Timestamp;
 
+const COUNTER_BITS: u32 = 16;
+
+/// The first clock of that millisecond, of which the low 48 bits count.
+pub fn clock_at(now_ms: u64) -> u64 {
+    now_ms << COUNTER_BITS
+}
+
+/// The milliseconds of a clock.
+pub fn ms_of(clock: u64) -> u64 {
+    clock >> COUNTER_BITS
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct HybridClock {
     last: u64,
@@ -19,8 +31,8 @@ impl HybridClock {
     /// A timestamp above every one that this clock has given or observed. `now_ms`: milliseconds since
     /// the Unix epoch, of which the low 48 bits count.
     pub fn tick(&mut self, now_ms: u64) -> Timestamp {
-        let physical = (now_ms & 0xFFFF_FFFF_FFFF) << 16;
-        self.last = physical.max(self.last.checked_add(1).expect("2^64 timestamps last ten thousand years"));
+        self.last =
+            clock_at(now_ms).max(self.last.checked_add(1).expect("2^64 timestamps last ten thousand years"));
         Timestamp { clock: self.last, node: self.node }
     }
 

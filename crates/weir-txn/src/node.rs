@@ -316,14 +316,13 @@ impl Node {
             .filter(|&&(table, row, changes)| !self.storage.is_untouched(table, row, changes))
             .map(|&(table, row, _)| (table, row))
             .collect();
+        self.unpin(&prepared.pins);
         if self.bugs.no_guards {
             // Without claims another transaction may have inserted the same key.
-            self.unpin(&prepared.pins);
             self.storage.discard(prepared.undone);
             self.apply(&prepared.writes, timestamp, prepared.at);
         } else {
             self.storage.redo(prepared.undone, &touched, timestamp);
-            self.unpin(&prepared.pins);
             let folded = |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
             for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
                 self.storage.apply(*table, *row, operation, timestamp, prepared.at);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use weir_txn::clock::HybridClock;
+use weir_txn::clock::{HybridClock, clock_at};
 use weir_txn::items::table::Table;
 use weir_txn::items::{ItemRead, Key, KeyRange, Stamp, Write};
 use weir_txn::machine::{Effects, Sender, Shard};
@@ -336,7 +336,7 @@ impl Shard for Partition {
         horizon.heard_ms = now_ms;
         self.horizons.retain(|_, horizon| now_ms.saturating_sub(horizon.heard_ms) <= COLLECTION_MS_MAX);
         let slowest = self.horizons.values().map(|horizon| horizon.reads_from).min().unwrap_or(0);
-        let bound = (now_ms.saturating_sub(COLLECTION_MS_MAX) & 0xFFFF_FFFF_FFFF) << 16;
+        let bound = clock_at(now_ms.saturating_sub(COLLECTION_MS_MAX));
         // Nothing may commit at or below the floor, and what prepares next commits above the clock.
         self.floor = self.floor.max(slowest.max(bound).min(self.clock.last()));
         self.forget_tombstones();
@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn old_versions_are_kept_for_readers_but_not_for_ever() {
         let mut shard = Partition::new(0, PlantedBugs::default());
-        let at = NOW_MS << 16;
+        let at = clock_at(NOW_MS);
         let mut sequence = 0;
         let mut rewrite = |shard: &mut Partition, now_ms: u64| {
             sequence += 1;
@@ -427,7 +427,7 @@ mod tests {
         shard.on_progress(late_ms, 1, Progress { below: 0, reads_from: at });
         rewrite(&mut shard, late_ms);
         assert!(matches!(read(&mut shard, late_ms, at), Reply::TooOld { .. }));
-        shard.on_progress(late_ms + 2, 1, Progress { below: 0, reads_from: (late_ms + 1) << 16 });
+        shard.on_progress(late_ms + 2, 1, Progress { below: 0, reads_from: clock_at(late_ms + 1) });
         rewrite(&mut shard, late_ms + 2);
         assert_eq!(versions(&shard), 1);
     }

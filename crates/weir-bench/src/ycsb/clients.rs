@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use weir_server::embedded::{Clients, now_ms};
-use weir_txn::items::{Done, Transaction};
+use weir_txn::items::{Done, ItemCoordinator, Transaction};
 use weir_txn::machine::{Coordinator, Orders, Shard};
 
 use super::generator::Generator;
@@ -17,31 +17,6 @@ use crate::pace::{Pace, latencies, note_latency};
 const LOADED_AT_ONCE: u64 = 64;
 /// So many such transactions at once.
 const LOADS_UNDER_WAY: u64 = 8;
-
-/// A coordinator of transactions over items, for shards of this kind.
-pub trait OverItems<S: Shard>:
-    Coordinator<
-        Request = S::Request,
-        Reply = S::Reply,
-        Progress = S::Progress,
-        Transaction = Transaction,
-        Done = Done,
-    >
-{
-}
-
-impl<S, C> OverItems<S> for C
-where
-    S: Shard,
-    C: Coordinator<
-            Request = S::Request,
-            Reply = S::Reply,
-            Progress = S::Progress,
-            Transaction = Transaction,
-            Done = Done,
-        >,
-{
-}
 
 pub struct Loader<C> {
     coordinator: C,
@@ -62,7 +37,7 @@ impl<C> Loader<C> {
 impl<S, C> Clients<S> for Loader<C>
 where
     S: Shard,
-    C: OverItems<S>,
+    C: ItemCoordinator<S>,
 {
     type Coordinator = C;
 
@@ -185,7 +160,7 @@ impl<C: Coordinator<Transaction = Transaction, Done = Done>> ClosedLoops<C> {
 impl<S, C> Clients<S> for ClosedLoops<C>
 where
     S: Shard,
-    C: OverItems<S>,
+    C: ItemCoordinator<S>,
 {
     type Coordinator = C;
 

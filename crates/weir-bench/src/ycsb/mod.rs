@@ -13,10 +13,11 @@ use std::sync::Arc;
 use weir_server::embedded::Cluster;
 use weir_server::progress;
 use weir_server::report::Latency;
+use weir_txn::items::ItemCoordinator;
 use weir_txn::machine::Shard;
 
 use crate::pace::{Limit, Pace, share};
-use clients::{ClosedLoops, Loader, OverItems};
+use clients::{ClosedLoops, Loader};
 use generator::Generator;
 pub use protocol::Protocol;
 
@@ -149,7 +150,7 @@ impl Ycsb {
     fn run_on<S, C>(&self, shards: Vec<S>, coordinators: Vec<C>) -> (Outcome, Vec<S>)
     where
         S: Shard,
-        C: OverItems<S>,
+        C: ItemCoordinator<S>,
     {
         let generator = Arc::new(Generator::new(self));
         let loader = |coordinator: C| {

@@ -1,8 +1,7 @@
 //! The protocols over items, by name: Weir's own and the paper's comparators.
 
 use weir_baselines::{Comparator, Drive};
-use weir_txn::items::{Coordinator, Done, Options, Partition, Transaction, Variant};
-use weir_txn::machine;
+use weir_txn::items::{Coordinator, ItemCoordinator, Options, Partition, Variant};
 
 use super::{Outcome, Ycsb};
 use crate::pace::COORDINATORS;
@@ -72,13 +71,7 @@ impl Drive for Driven<'_> {
     fn run<S, C>(self, shards: Vec<S>, coordinators: Vec<C>) -> Outcome
     where
         S: Comparator,
-        C: machine::Coordinator<
-                Request = S::Request,
-                Reply = S::Reply,
-                Progress = S::Progress,
-                Transaction = Transaction,
-                Done = Done,
-            >,
+        C: ItemCoordinator<S>,
     {
         self.0.run_on(shards, coordinators).0
     }

@@ -11,6 +11,7 @@ use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustc_hash::FxHasher;
+use weir_txn::clock::ms_of;
 use weir_txn::items::partition::CLOCK_AHEAD_MS_MAX;
 use weir_txn::items::{
     self, Bytes, Coordinator, Key, Options, Partition, Patience, ReadSet, Record, Stamp, Transaction, Variant,
@@ -229,7 +230,7 @@ fn live(
 fn check_clocks(cluster: &Items) -> Result<(), Violation> {
     for (shard, highest_ms) in cluster.shards.iter().zip(&cluster.highest_ms) {
         let Some(shard) = shard else { continue };
-        let given_ms = shard.last_clock() >> 16;
+        let given_ms = ms_of(shard.last_clock());
         if given_ms > highest_ms + 2 * CLOCK_AHEAD_MS_MAX {
             let seen = format!("shard {} gives {given_ms} ms, its clock showed {highest_ms}", shard.id());
             return Err(Violation { claim: "no clock carries others along", seen });

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::bytes::Key;
@@ -85,7 +84,7 @@ pub struct Coordinator {
     sessions: Vec<u64>,
     drains: Drains,
     /// By shard: transactions that all participants have committed, not told yet.
-    settled: FxHashMap<ShardId, Vec<u64>>,
+    settled: Vec<Vec<u64>>,
     clock: u64,
     is_retired: bool,
 }
@@ -135,7 +134,7 @@ impl Coordinator {
             reads: Flights::from(base),
             sessions: vec![0; usize::from(options.shards)],
             drains: Drains::default(),
-            settled: FxHashMap::default(),
+            settled: vec![Vec::new(); usize::from(options.shards)],
             clock: 0,
             is_retired: false,
         }
@@ -263,7 +262,7 @@ impl Coordinator {
         }
         let put = self.writes.end(txn.sequence).expect("it is under way");
         for shard in put.participants.iter() {
-            self.settled.entry(*shard).or_default().push(txn.sequence);
+            self.settled[usize::from(*shard)].push(txn.sequence);
         }
         if !self.options.one_phase {
             let rounds = (put.read_rounds, 2);
@@ -274,7 +273,7 @@ impl Coordinator {
     fn on_written(&mut self, stamp: Stamp, out: &mut Out) {
         let Some(put) = self.writes.end(stamp.txn.sequence) else { return };
         self.clock = self.clock.max(stamp.clock);
-        self.settled.entry(put.participants[0]).or_default().push(stamp.txn.sequence);
+        self.settled[usize::from(put.participants[0])].push(stamp.txn.sequence);
         let rounds = (put.read_rounds, 1);
         out.done.push((put.tag, Done::Committed { read: put.read, stamp: Some(stamp), rounds }));
     }
@@ -324,11 +323,14 @@ impl Coordinator {
         }
     }
 
+    /// Of the planted bugs: writes without an answer for too long, before or after all have prepared.
+    fn late_writes(&mut self, now_ms: u64, are_prepared: bool) -> Vec<u64> {
+        let late = |put: &Put| put.stamp.is_some() == are_prepared && is_late(now_ms, put.sent_ms, RESEND_MS);
+        self.writes.iter_mut().filter(|(_, put)| late(put)).map(|(sequence, _)| sequence).collect()
+    }
+
     fn begin_late_writes_anew(&mut self, now_ms: u64, out: &mut Out) {
-        let late = |put: &Put| put.stamp.is_none() && is_late(now_ms, put.sent_ms, RESEND_MS);
-        let late: Vec<u64> =
-            self.writes.iter_mut().filter(|(_, put)| late(put)).map(|(sequence, _)| sequence).collect();
-        for sequence in late {
+        for sequence in self.late_writes(now_ms, false) {
             let put = self.writes.end(sequence).expect("it is under way");
             let writes = put.parts.iter().flat_map(|part| part.writes.iter().cloned()).collect();
             self.begin_write(now_ms, put.tag, writes, put.read, put.read_rounds, out);
@@ -336,10 +338,7 @@ impl Coordinator {
     }
 
     fn abort_late_commits(&mut self, now_ms: u64, out: &mut Out) {
-        let late = |put: &Put| put.stamp.is_some() && is_late(now_ms, put.sent_ms, RESEND_MS);
-        let late: Vec<u64> =
-            self.writes.iter_mut().filter(|(_, put)| late(put)).map(|(sequence, _)| sequence).collect();
-        for sequence in late {
+        for sequence in self.late_writes(now_ms, true) {
             let put = self.writes.end(sequence).expect("it is under way");
             let txn = TxnId { coordinator: self.id, sequence };
             out.sends.extend(put.participants.iter().map(|shard| (*shard, Request::Abort { txn })));
@@ -404,7 +403,7 @@ impl machine::Coordinator for Coordinator {
     }
 
     fn progress(&mut self, shard: ShardId) -> Progress {
-        let settled = self.settled.get_mut(&shard).map(std::mem::take).unwrap_or_default();
+        let settled = std::mem::take(&mut self.settled[usize::from(shard)]);
         Progress {
             below: self.writes.base(),
             settled,

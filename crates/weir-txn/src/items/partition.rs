@@ -20,7 +20,7 @@ use super::metadata::{Metadata, Sketch};
 use super::table::Table;
 use super::termination::{Inquiry, Patience};
 use super::undecided::Undecided;
-use crate::clock::HybridClock;
+use crate::clock::{HybridClock, ms_of};
 use crate::machine::{Effects, Sender, Shard};
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
@@ -137,13 +137,10 @@ pub(super) struct Committed {
     pub(super) settled: bool,
 }
 
-/// What comes of a write or a prepare: its clock, or why there is none.
-enum Admission {
-    New(u64),
-    /// It has been prepared or committed before.
-    Known(u64),
-    Refused,
-    Retired,
+/// The clock of a write or a prepare, which may have been prepared or committed before.
+struct Admitted {
+    clock: u64,
+    is_new: bool,
 }
 
 impl Shard for Partition {
@@ -173,7 +170,7 @@ impl Shard for Partition {
         // A word of settled transactions may have been lost; this one is repeated.
         self.readers.on_progress(coordinator, progress.below, progress.drained, settle);
         self.clock_is_wrong =
-            progress.clock >> 16 > now_ms + CLOCK_AHEAD_MS_MAX && !self.bugs.accepts_any_clock;
+            ms_of(progress.clock) > now_ms + CLOCK_AHEAD_MS_MAX && !self.bugs.accepts_any_clock;
         if !self.bugs.clock_ignores_commits && !self.clock_is_wrong {
             self.clock.observe_clock(progress.clock);
         }
@@ -183,7 +180,6 @@ impl Shard for Partition {
     }
 
     fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects<Request, Reply>) {
-        let shard = self.id;
         let coordinator = match from {
             Sender::Coordinator(coordinator) => coordinator,
             Sender::Shard(peer) => return self.on_peer(peer, request, out),
@@ -191,26 +187,26 @@ impl Shard for Partition {
         match request {
             Request::Write { txn, writes, begun_ms } => {
                 let reply = match self.admit(now_ms, txn, begun_ms) {
-                    Admission::New(clock) => {
+                    Ok(Admitted { clock, is_new }) => {
                         let stamp = Stamp { clock, txn };
-                        self.on_write(stamp, writes);
+                        if is_new {
+                            self.on_write(stamp, writes);
+                        }
                         Reply::Written { stamp }
                     }
-                    Admission::Known(clock) => Reply::Written { stamp: Stamp { clock, txn } },
-                    Admission::Refused => Reply::Refused { txn, shard },
-                    Admission::Retired => Reply::Retired { shard },
+                    Err(refusal) => refusal,
                 };
                 out.replies.push((coordinator, reply));
             }
             Request::Prepare { txn, writes, participants, metadata, written, begun_ms } => {
                 let reply = match self.admit(now_ms, txn, begun_ms) {
-                    Admission::New(clock) => {
-                        self.on_prepare(txn, Prepared { clock, writes, metadata, written, participants });
-                        Reply::Prepared { txn, shard, clock }
+                    Ok(Admitted { clock, is_new }) => {
+                        if is_new {
+                            self.on_prepare(txn, Prepared { clock, writes, metadata, written, participants });
+                        }
+                        Reply::Prepared { txn, shard: self.id, clock }
                     }
-                    Admission::Known(clock) => Reply::Prepared { txn, shard, clock },
-                    Admission::Refused => Reply::Refused { txn, shard },
-                    Admission::Retired => Reply::Retired { shard },
+                    Err(refusal) => refusal,
                 };
                 out.replies.push((coordinator, reply));
             }
@@ -301,35 +297,37 @@ impl Partition {
 
     /// Answers a repetition as the first time; refuses what must not take effect any more, and what some clock is
     /// too wrong for.
-    fn admit(&mut self, now_ms: u64, txn: TxnId, begun_ms: u64) -> Admission {
+    fn admit(&mut self, now_ms: u64, txn: TxnId, begun_ms: u64) -> Result<Admitted, Reply> {
+        let shard = self.id;
+        let known = |clock| Ok(Admitted { clock, is_new: false });
         if let Some(prepared) = self.prepared.get(&txn) {
-            return Admission::Known(prepared.clock);
+            return known(prepared.clock);
         }
         if self.repeats(txn) {
             // To a coordinator that does not know yet that it has committed, its stamp is as good as the clock of a
             // prepare: it is the highest of them.
             return match self.fate(txn) {
-                Some(Fate::Committed { clock }) => Admission::Known(clock),
-                _ => Admission::Refused,
+                Some(Fate::Committed { clock }) => known(clock),
+                _ => Err(Reply::Refused { txn, shard }),
             };
         }
         if self.retired.contains(&txn.coordinator) {
-            return Admission::Retired;
+            return Err(Reply::Retired { shard });
         }
         if self.promises.contains(&txn) {
-            return Admission::Refused;
+            return Err(Reply::Refused { txn, shard });
         }
         if !self.are_clocks_near(now_ms, begun_ms) {
             self.counts.clocks_refused += 1;
             self.promise(txn);
-            return Admission::Refused;
+            return Err(Reply::Refused { txn, shard });
         }
-        Admission::New(self.clock.tick(now_ms).clock)
+        Ok(Admitted { clock: self.clock.tick(now_ms).clock, is_new: true })
     }
 
     /// The clock that a write would get now, the shard's time and the coordinator's are not too far apart.
     fn are_clocks_near(&self, now_ms: u64, begun_ms: u64) -> bool {
-        let given_ms = now_ms.max(self.clock.last() >> 16);
+        let given_ms = now_ms.max(ms_of(self.clock.last()));
         let near = given_ms <= begun_ms.min(now_ms).saturating_add(CLOCK_AHEAD_MS_MAX)
             && begun_ms <= now_ms.saturating_add(CLOCK_AHEAD_MS_MAX)
             && !self.clock_is_wrong;

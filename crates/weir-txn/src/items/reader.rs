@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::bytes::Key;
 use super::message::{Answer, ItemRead, KeyRange, Note, Position, Reply, Request, Stamp, Unsettled, Wanted};
 use super::metadata::{Metadata, Sketch, Variant};
-use super::place::{Slots, hash_of, shard_of, shard_of_hash};
+use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
 use crate::ramp::ShardId;
 
 /// What a read gave, in the order in which it was asked for.
@@ -64,7 +64,7 @@ pub struct Read {
     /// What RAMP-Small was told in round one.
     told: Vec<Stamp>,
     /// What the answers of round one lack.
-    lacking: Vec<(ShardId, Lack)>,
+    lacking: ByShard<Lack>,
     pub rounds: u32,
     /// Deliberate bugs: there is no second round; a sketch says nothing of ranges.
     pub looks_once: bool,
@@ -140,7 +140,7 @@ impl Read {
             entries: ranges.iter().map(|_| BTreeMap::new()).collect(),
             own,
             told: Vec::new(),
-            lacking: Vec::new(),
+            lacking: ByShard::new(),
             rounds: 0,
             looks_once: false,
             sketch_forgets_ranges: false,
@@ -290,7 +290,7 @@ impl Read {
             of_items.chain(of_ranges).flat_map(|note| &note.unsettled).collect();
         named.sort_unstable_by_key(|unsettled| unsettled.stamp);
         named.dedup_by_key(|unsettled| unsettled.stamp);
-        let mut lacking = Vec::new();
+        let mut lacking = ByShard::new();
         for Unsettled { stamp, metadata } in named {
             match metadata {
                 Metadata::Items(items) => self.look_for_items(*stamp, items, &mut lacking),
@@ -314,11 +314,11 @@ impl Read {
     }
 
     /// RAMP-Fast knows the items by name, those of a range included that are missing from its answer.
-    fn look_for_items(&self, stamp: Stamp, items: &[Key], lacking: &mut Vec<(ShardId, Lack)>) {
+    fn look_for_items(&self, stamp: Stamp, items: &[Key], lacking: &mut ByShard<Lack>) {
         for item in items {
             for (slot, key) in self.keys.iter().enumerate() {
                 if key == item && self.lacks(slot, stamp) {
-                    let lack = lack_of(lacking, shard_of(item, self.shards));
+                    let lack = part_at(lacking, shard_of(item, self.shards), Lack::default);
                     lack.stamps.insert(stamp);
                     lack.slots.insert(slot as u32);
                 }
@@ -327,7 +327,7 @@ impl Read {
                 let entered = entries.get(item);
                 let lacked = entered.is_none_or(|answer| lacks(&answer.item, Some(&answer.note), stamp));
                 if range.contains(item) && lacked {
-                    let lack = lack_of(lacking, shard_of(item, self.shards));
+                    let lack = part_at(lacking, shard_of(item, self.shards), Lack::default);
                     lack.stamps.insert(stamp);
                     lack.keys.insert(item.clone());
                 }
@@ -337,17 +337,17 @@ impl Read {
 
     /// RAMP-Hybrid asks the filter about every item, and cannot ask it about items of a range that it does not
     /// know: the name goes to all shards of the range (S5).
-    fn look_for_filter(&self, stamp: Stamp, metadata: &Metadata, lacking: &mut Vec<(ShardId, Lack)>) {
+    fn look_for_filter(&self, stamp: Stamp, metadata: &Metadata, lacking: &mut ByShard<Lack>) {
         for (slot, key) in self.keys.iter().enumerate() {
             if self.lacks(slot, stamp) && metadata.may_contain(key) {
-                let lack = lack_of(lacking, shard_of(key, self.shards));
+                let lack = part_at(lacking, shard_of(key, self.shards), Lack::default);
                 lack.stamps.insert(stamp);
                 lack.slots.insert(slot as u32);
             }
         }
         if !self.ranges.is_empty() {
             for part in &self.parts {
-                let lack = lack_of(lacking, part.shard);
+                let lack = part_at(lacking, part.shard, Lack::default);
                 lack.stamps.insert(stamp);
                 lack.ranges = true;
             }
@@ -368,14 +368,6 @@ fn put(items: &mut [ItemRead], slots: &[u32], answered: Vec<ItemRead>) {
     for (slot, item) in slots.iter().zip(answered) {
         items[*slot as usize] = item;
     }
-}
-
-fn lack_of(lacking: &mut Vec<(ShardId, Lack)>, shard: ShardId) -> &mut Lack {
-    let at = lacking.iter().position(|(one, _)| *one == shard).unwrap_or_else(|| {
-        lacking.push((shard, Lack::default()));
-        lacking.len() - 1
-    });
-    &mut lacking[at].1
 }
 
 fn lacks(item: &ItemRead, note: Option<&Note>, stamp: Stamp) -> bool {

@@ -5,6 +5,8 @@
 //! not prepared promises, in its log first, that it never will. Nothing else decides: that a participant
 //! holds a newer version says nothing of this one.
 
+use smallvec::SmallVec;
+
 use super::message::{Fate, Reply, Request, Stamp};
 use super::partition::Partition;
 use super::place::ByShard;
@@ -91,11 +93,11 @@ impl Partition {
     }
 
     /// The other participants of what is prepared or committed here.
-    fn others(&self, txn: TxnId) -> ByShard<()> {
+    fn others(&self, txn: TxnId) -> SmallVec<[ShardId; 4]> {
         let prepared = self.prepared.get(&txn).map(|prepared| &prepared.participants);
         let committed = || self.committed.get(&txn).and_then(|committed| committed.participants.as_ref());
         let all = prepared.or_else(committed).into_iter().flat_map(|all| all.iter());
-        all.filter(|shard| **shard != self.id).map(|shard| (*shard, ())).collect()
+        all.copied().filter(|shard| *shard != self.id).collect()
     }
 
     fn inquire(&mut self, txn: TxnId, out: &mut Effects<Request, Reply>) {
@@ -111,7 +113,7 @@ impl Partition {
         }
         inquiry.asked_ms = Some(age_ms);
         let is_prepared = matches!(fate, Fate::Prepared { .. });
-        for (other, ()) in others {
+        for other in others {
             let is_enough = match inquiry.of(other) {
                 Some(Fate::Committed { .. }) => true,
                 Some(Fate::Prepared { .. }) => is_prepared,
@@ -129,14 +131,14 @@ impl Partition {
         let told = |shard| self.inquiries.get(&txn).and_then(|inquiry| inquiry.of(shard));
         if let Some(prepared) = self.prepared.get(&txn) {
             let mut clock = prepared.clock;
-            for (other, ()) in others {
+            for other in others {
                 let Some(Fate::Prepared { clock: of_other }) = told(other) else { return };
                 if !self.bugs.own_stamp_at_termination {
                     clock = clock.max(of_other);
                 }
             }
             self.commit_at(txn, clock);
-        } else if others.iter().all(|(other, ())| matches!(told(*other), Some(Fate::Committed { .. }))) {
+        } else if others.iter().all(|other| matches!(told(*other), Some(Fate::Committed { .. }))) {
             self.settle(txn);
         }
     }

@@ -44,12 +44,6 @@ impl Patch {
         self.bytes[..8].copy_from_slice(&timestamp.to_le_bytes());
     }
 
-    /// Looks at all its places in the row, so that they are in the processor's caches.
-    pub fn touch(&self, row: &[u8]) -> u8 {
-        let places = self.places[..self.count].iter();
-        places.filter_map(|&(offset, _)| row.get(usize::from(offset))).fold(0, |all, byte| all ^ byte)
-    }
-
     /// Puts the bytes into the row and keeps those that were there.
     pub fn exchange(&mut self, row: &mut [u8]) {
         fn swap<const N: usize>(row: &mut [u8], bytes: &mut [u8]) {

@@ -297,12 +297,6 @@ impl Storage {
     /// Does again, as of `timestamp`, what a transaction did when it prepared, but for the rows that have
     /// been touched since.
     pub fn redo(&mut self, undone: Vec<Undone>, touched: &[(TableId, u32)], timestamp: Timestamp) {
-        // The caches may have forgotten the rows since: memory answers for all of them together.
-        let touch = |undone: &Undone| match (&undone.after, self.packed(undone.table, undone.row)) {
-            (RowState::Patched(patch), Some(bytes)) => patch.touch(bytes),
-            _ => 0,
-        };
-        std::hint::black_box(undone.iter().map(touch).fold(0, |all, byte| all ^ byte));
         for Undone { table, row, mut after, .. } in undone.into_iter().rev() {
             if touched.contains(&(table, row)) {
                 continue;

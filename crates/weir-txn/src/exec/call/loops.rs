@@ -36,10 +36,11 @@ impl<'a> Run<'a> {
                 let [from, to, by] = range_bounds(bounds)?;
                 let idle_elsewhere = self.elements_if_idle(homes.as_ref())?;
                 let mut at = from;
+                // Loops that count down or in steps are too rare to be worth it.
+                let foresees = !*reverse && by == 1 && (!ahead.is_empty() || idle_elsewhere.is_some());
                 let (mut foreseen_to, mut busy) = (from, u32::MAX);
                 while if *reverse { at >= to } else { at <= to } {
-                    // Loops that count down or in steps are too rare to be worth it.
-                    if at == foreseen_to && !*reverse && by == 1 {
+                    if foresees && at == foreseen_to {
                         foreseen_to = (at + ahead::ROUNDS).min(to.saturating_add(1));
                         busy = 0;
                         for (bit, round) in (at..foreseen_to).enumerate() {

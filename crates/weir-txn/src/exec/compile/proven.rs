@@ -194,7 +194,9 @@ mod tests {
     use crate::exec::compile::rules::tables_deleted_from;
 
     const TABLES: &str = "
-        CREATE TABLE shop (id integer PRIMARY KEY, visits integer);
+        CREATE TABLE city (id integer PRIMARY KEY);
+        CREATE TABLE shop (
+            id integer PRIMARY KEY, visits integer, city integer REFERENCES city ON DELETE CASCADE);
         CREATE TABLE stock (shop integer, item integer, left_over integer, PRIMARY KEY (shop, item));
         CREATE TABLE label (code char(4) PRIMARY KEY);
         CREATE TABLE line (
@@ -297,5 +299,6 @@ mod tests {
         assert_eq!(seen(body, "UPDATE shop SET visits = 0 WHERE id = s"), "of_shop");
         assert_eq!(seen(body, "DELETE FROM shop WHERE id = s"), "");
         assert_eq!(seen(body, "UPDATE shop SET id = 7 WHERE id = s"), "");
+        assert_eq!(seen(body, "DELETE FROM city WHERE id = s"), "", "its shops go with it");
     }
 }

@@ -24,15 +24,18 @@ impl Run<'_> {
         for reference in &program.rules[table.0 as usize].referenced_by {
             let old =
                 |column: ColumnIndex| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
-            let old_key: Vec<Value> = reference.parent_columns.iter().map(|&column| old(column)).collect();
-            let new_key: Option<Vec<Value>> =
-                new.map(|new| reference.parent_columns.iter().map(|&column| new[column].clone()).collect());
-            let unchanged = new_key.as_ref().is_some_and(|new_key| {
-                old_key.iter().zip(new_key).all(|(old, new)| weir_types::compare::equal(old, new))
-            });
-            if unchanged || old_key.iter().any(Value::is_null) {
+            let columns = &reference.parent_columns;
+            let is_same =
+                |&column: &ColumnIndex, new: &[Value]| weir_types::compare::equal(&old(column), &new[column]);
+            if new.is_some_and(|new| columns.iter().all(|column| is_same(column, new))) {
                 continue;
             }
+            let old_key: Vec<Value> = columns.iter().map(|&column| old(column)).collect();
+            if old_key.iter().any(Value::is_null) {
+                continue;
+            }
+            let new_key: Option<Vec<Value>> =
+                new.map(|new| columns.iter().map(|&column| new[column].clone()).collect());
             if program.shards > 1 && !reference.together {
                 return Err(SqlError::new(
                     SqlState::FEATURE_NOT_SUPPORTED,
