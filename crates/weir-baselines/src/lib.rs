@@ -42,7 +42,7 @@ mod row;
 mod tests;
 
 use weir_txn::items::ItemCoordinator;
-use weir_txn::machine::Shard;
+use weir_txn::machine::{CoordinatorId, Shard};
 use weir_txn::ramp::ShardId;
 
 use locking::ReadLocks;
@@ -125,7 +125,7 @@ pub trait Drive {
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster {
     pub shards: ShardId,
-    pub coordinators: u16,
+    pub coordinators: CoordinatorId,
     /// Decides which shards decide (`e-pci`).
     pub seed: u64,
     pub bugs: PlantedBugs,

@@ -16,7 +16,7 @@ use weir_txn::items::{
     ByShard, Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, part_at, shard_of,
     slots_by_shard,
 };
-use weir_txn::machine::{self, Effects, Orders, RESEND_MS, Sender, Shard, is_late};
+use weir_txn::machine::{self, CoordinatorId, Effects, Orders, RESEND_MS, Sender, Shard, is_late};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use crate::row::Row;
@@ -104,7 +104,7 @@ impl Shard for Partition {
         0
     }
 
-    fn on_progress(&mut self, _now_ms: u64, _coordinator: u16, _progress: ()) {}
+    fn on_progress(&mut self, _now_ms: u64, _coordinator: CoordinatorId, _progress: ()) {}
 
     fn step(&mut self, now_ms: u64, _from: Sender, request: Request, out: &mut Effects<Request, Reply>) {
         let Request { stamp, keys, ranges, writes } = request;
@@ -131,7 +131,7 @@ impl Comparator for Partition {
 
 #[derive(Debug)]
 pub struct Coordinator {
-    id: u16,
+    id: CoordinatorId,
     shards: ShardId,
     clock: HybridClock,
     flights: Flights<Flight>,
@@ -152,9 +152,9 @@ struct Flight {
 type Out = Orders<Request, Done>;
 
 impl Coordinator {
-    pub fn new(id: u16, shards: ShardId) -> Coordinator {
+    pub fn new(id: CoordinatorId, shards: ShardId) -> Coordinator {
         assert!(shards > 0, "a cluster has shards");
-        Coordinator { id, shards, clock: HybridClock::new(id), flights: Flights::from(0) }
+        Coordinator { id, shards, clock: HybridClock::new(0), flights: Flights::from(0) }
     }
 }
 
@@ -199,7 +199,7 @@ impl machine::Coordinator for Coordinator {
     type Transaction = Transaction;
     type Done = Done;
 
-    fn id(&self) -> u16 {
+    fn id(&self) -> CoordinatorId {
         self.id
     }
 

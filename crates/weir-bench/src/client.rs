@@ -11,7 +11,7 @@ use weir_server::embedded::{Clients, now_ms};
 use weir_sql::catalog::TableId;
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, Orders};
+use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
 use weir_txn::ramp::{Begin, Call, Coordinator, Event, Protocol, Request};
 use weir_types::{SqlError, Value};
@@ -111,7 +111,7 @@ impl Clients<Node> for Callers {
 
 impl Callers {
     pub fn new(
-        id: u16,
+        id: CoordinatorId,
         program: &Arc<Program>,
         options: &RunOptions,
         workload: &Arc<Workload>,
@@ -132,7 +132,7 @@ impl Callers {
                 .collect(),
             audits,
             pace,
-            chance: Xoshiro256PlusPlus::seed_from_u64(options.seed ^ (u64::from(id) << 32)),
+            chance: Xoshiro256PlusPlus::seed_from_u64(options.seed ^ (id << 32)),
             tally: Tally {
                 by_procedure: (0..procedures).map(|_| tally()).collect(),
                 seconds: Vec::new(),

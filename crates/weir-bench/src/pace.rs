@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use weir_server::progress::{Listener, Progress};
+use weir_txn::machine::CoordinatorId;
 
 /// When a run ends.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +20,11 @@ pub enum Limit {
 
 /// Coordinators that carry the clients: enough to keep the shards busy, few enough that messages travel in
 /// batches.
-pub const COORDINATORS: u16 = 2;
+pub const COORDINATORS: CoordinatorId = 2;
 
 /// What each coordinator gets of so many clients or items.
-pub fn share(of: u64, coordinator: u16) -> Range<u64> {
-    let upto = |parts: u16| (u128::from(of) * u128::from(parts) / u128::from(COORDINATORS)) as u64;
+pub fn share(of: u64, coordinator: CoordinatorId) -> Range<u64> {
+    let upto = |parts: CoordinatorId| (u128::from(of) * u128::from(parts) / u128::from(COORDINATORS)) as u64;
     upto(coordinator)..upto(coordinator + 1)
 }
 

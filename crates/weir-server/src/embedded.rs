@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_txn::machine::{Coordinator, CoordinatorOf, Effects, Orders, Sender, Shard};
+use weir_txn::machine::{Coordinator, CoordinatorId, CoordinatorOf, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::ShardId;
 
 use crate::mailbox::Mailbox;
@@ -33,7 +33,7 @@ pub type ClientOrders<S, C> =
 /// Requests of one coordinator for one shard, with what the shard should know of the coordinator.
 struct RequestBatch<S: Shard> {
     shard: ShardId,
-    coordinator: u16,
+    coordinator: CoordinatorId,
     progress: S::Progress,
     requests: Vec<S::Request>,
 }
@@ -41,7 +41,7 @@ struct RequestBatch<S: Shard> {
 /// Replies of one shard for one coordinator.
 struct ReplyBatch<S: Shard> {
     shard: ShardId,
-    coordinator: u16,
+    coordinator: CoordinatorId,
     epoch: u64,
     replies: Vec<S::Reply>,
 }
@@ -71,11 +71,11 @@ impl Placement {
         usize::from(shard) % self.shard_threads
     }
 
-    fn of_coordinator(self, coordinator: u16) -> usize {
+    fn of_coordinator(self, coordinator: CoordinatorId) -> usize {
         if self.shard_threads == self.threads {
-            usize::from(coordinator) % self.threads
+            coordinator as usize % self.threads
         } else {
-            self.shard_threads + usize::from(coordinator) % (self.threads - self.shard_threads)
+            self.shard_threads + coordinator as usize % (self.threads - self.shard_threads)
         }
     }
 }
@@ -166,7 +166,7 @@ struct Carrier<S: Shard, C: Clients<S>> {
 }
 
 struct Carried<S: Shard, C: Clients<S>> {
-    coordinator: u16,
+    coordinator: CoordinatorId,
     clients: C,
     orders: ClientOrders<S, C>,
     ended: bool,

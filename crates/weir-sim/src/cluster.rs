@@ -10,7 +10,7 @@ use std::fmt::{Debug, Write as _};
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
-use weir_txn::machine::{Coordinator, CoordinatorOf, Durable, Effects, Orders, Sender, Shard};
+use weir_txn::machine::{Coordinator, CoordinatorId, CoordinatorOf, Durable, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use crate::chance::Chance;
@@ -46,7 +46,7 @@ pub struct Starts<S: Durable, C> {
     /// From the durable records of its log.
     pub shard: Box<dyn Fn(ShardId, Vec<S::Record>) -> S>,
     /// Under an id that no other has ever had.
-    pub coordinator: Box<dyn Fn(u16) -> C>,
+    pub coordinator: Box<dyn Fn(CoordinatorId) -> C>,
 }
 
 /// A cluster in virtual time.
@@ -58,7 +58,7 @@ pub struct Cluster<S: Durable, C> {
     disks: Vec<Disk<S::Record, Outgoing<S>>>,
     starts: Starts<S, C>,
     /// Which coordinator serves the clients of each seat.
-    seats: Vec<u16>,
+    seats: Vec<CoordinatorId>,
     /// By coordinator: when its last message arrived at a shard.
     pub heard_us: Vec<u64>,
     /// When the last shard started again.
@@ -83,13 +83,13 @@ pub struct Cluster<S: Durable, C> {
 
 /// What a shard sends.
 enum Outgoing<S: Shard> {
-    Replies { coordinator: u16, epoch: u64, replies: Vec<S::Reply> },
+    Replies { coordinator: CoordinatorId, epoch: u64, replies: Vec<S::Reply> },
     Peer { shard: ShardId, request: S::Request },
 }
 
 enum Happening<S: Shard> {
     Requests {
-        coordinator: u16,
+        coordinator: CoordinatorId,
         shard: ShardId,
         progress: S::Progress,
         requests: Vec<S::Request>,
@@ -101,12 +101,12 @@ enum Happening<S: Shard> {
     },
     Replies {
         shard: ShardId,
-        coordinator: u16,
+        coordinator: CoordinatorId,
         epoch: u64,
         replies: Vec<S::Reply>,
     },
     Timer {
-        coordinator: u16,
+        coordinator: CoordinatorId,
         times: u64,
     },
     /// Of the shard's life between two crashes.
@@ -136,7 +136,7 @@ where
     /// `sessions` closed loops are spread over the coordinators.
     pub fn new(
         starts: Starts<S, C>,
-        (shards, coordinators): (ShardId, u16),
+        (shards, coordinators): (ShardId, CoordinatorId),
         sessions: usize,
         faults: Faults,
         seed: u64,
@@ -186,7 +186,7 @@ where
 
     /// Under the next id.
     fn start_coordinator(&mut self) {
-        let coordinator = self.coordinators.len() as u16;
+        let coordinator = self.coordinators.len() as CoordinatorId;
         self.coordinators.push(Some((self.starts.coordinator)(coordinator)));
         self.heard_us.push(self.now_us);
         let first_us = self.now_us + self.chance.below(TIMER_US);
@@ -285,7 +285,7 @@ where
                 self.note(|| format!("{now_us} S{shard} to C{coordinator} {replies:?} epoch {epoch}"));
                 let now_ms = self.network.clock_ms(Node::Coordinator(coordinator), now_us);
                 let mut out = Orders::default();
-                let Some(to) = &mut self.coordinators[usize::from(coordinator)] else { return };
+                let Some(to) = &mut self.coordinators[coordinator as usize] else { return };
                 to.on_epoch(shard, epoch);
                 for reply in replies {
                     to.on_reply(now_ms, reply, &mut out);
@@ -295,7 +295,7 @@ where
             Happening::Timer { coordinator, times } => {
                 let now_ms = self.network.clock_ms(Node::Coordinator(coordinator), now_us);
                 let mut out = Orders::default();
-                let Some(at) = &mut self.coordinators[usize::from(coordinator)] else { return };
+                let Some(at) = &mut self.coordinators[coordinator as usize] else { return };
                 if at.is_retired() {
                     self.note(|| format!("{now_us} C{coordinator} is retired"));
                     return self.end_coordinator(coordinator, clients);
@@ -386,11 +386,15 @@ where
     }
 
     /// The coordinator is no more; its clients go on with a new one.
-    fn end_coordinator(&mut self, coordinator: u16, clients: &mut impl Clients<C::Transaction, C::Done>) {
+    fn end_coordinator(
+        &mut self,
+        coordinator: CoordinatorId,
+        clients: &mut impl Clients<C::Transaction, C::Done>,
+    ) {
         (self.now_us, 7, coordinator).hash(&mut self.hash);
-        let Some(mut dead) = self.coordinators[usize::from(coordinator)].take() else { return };
+        let Some(mut dead) = self.coordinators[coordinator as usize].take() else { return };
         let Some(seat) = self.seats.iter().position(|one| *one == coordinator) else { return };
-        let new = self.coordinators.len() as u16;
+        let new = self.coordinators.len() as CoordinatorId;
         self.seats[seat] = new;
         self.network.replace(Node::Coordinator(coordinator), Node::Coordinator(new));
         self.start_coordinator();
@@ -411,20 +415,20 @@ where
         let coordinator = self.seats[session % self.seats.len()];
         let now_ms = self.network.clock_ms(Node::Coordinator(coordinator), self.now_us);
         let mut out = Orders::default();
-        let at = self.coordinators[usize::from(coordinator)].as_mut().expect("no seat is empty");
+        let at = self.coordinators[coordinator as usize].as_mut().expect("no seat is empty");
         at.begin(now_ms, session as u64, transaction, &mut out);
         self.send_orders(coordinator, out, false, clients);
     }
 
     fn on_requests(
         &mut self,
-        coordinator: u16,
+        coordinator: CoordinatorId,
         shard: ShardId,
         progress: S::Progress,
         requests: Vec<S::Request>,
     ) {
         let now_ms = self.shard_clock_ms(shard);
-        self.heard_us[usize::from(coordinator)] = self.now_us;
+        self.heard_us[coordinator as usize] = self.now_us;
         let mut out = Effects::default();
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
         at.on_progress(now_ms, coordinator, progress);
@@ -436,11 +440,16 @@ where
 
     /// Sends what the step gave, at once or when what it depends on is durable. `answering`: that coordinator gets the
     /// shard's epoch even if there is no reply for it.
-    fn send_effects(&mut self, shard: ShardId, out: Effects<S::Request, S::Reply>, answering: Option<u16>) {
+    fn send_effects(
+        &mut self,
+        shard: ShardId,
+        out: Effects<S::Request, S::Reply>,
+        answering: Option<CoordinatorId>,
+    ) {
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
         let (epoch, disk) = (at.epoch(), &mut self.disks[usize::from(shard)]);
         disk.append(at.take_records());
-        let mut batches: BTreeMap<u16, Vec<S::Reply>> = BTreeMap::new();
+        let mut batches: BTreeMap<CoordinatorId, Vec<S::Reply>> = BTreeMap::new();
         batches.extend(answering.map(|coordinator| (coordinator, Vec::new())));
         for (coordinator, reply) in out.replies {
             batches.entry(coordinator).or_default().push(reply);
@@ -496,7 +505,7 @@ where
     /// `to_all`: shards get a word of the coordinator's progress even if it asks them for nothing.
     fn send_orders(
         &mut self,
-        coordinator: u16,
+        coordinator: CoordinatorId,
         out: Orders<S::Request, C::Done>,
         to_all: bool,
         clients: &mut impl Clients<C::Transaction, C::Done>,
@@ -509,7 +518,7 @@ where
             batches.entry(shard).or_default().push(request);
         }
         for (shard, requests) in batches {
-            let at = self.coordinators[usize::from(coordinator)].as_mut().expect("only the living send");
+            let at = self.coordinators[coordinator as usize].as_mut().expect("only the living send");
             let progress = at.progress(shard);
             let (from, to) = (Node::Coordinator(coordinator), Node::Shard(shard));
             for arrival in self.network.arrivals(from, to, self.now_us, &mut self.chance) {

@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, Orders, Sender, Shard};
+use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders, Sender, Shard};
 use weir_txn::node::{Effects, Node, PlantedBugs};
 use weir_txn::ramp::{Begin, Call, Coordinator, Event, Output, Progress, Protocol, Reply, Request, ShardId};
 use weir_types::{SqlError, Value};
@@ -61,7 +61,7 @@ impl Simulation {
     /// `delay_us_max`: a message takes from 1 to so many microseconds, so they overtake one another.
     pub fn new(
         program: &Arc<Program>,
-        coordinators: u16,
+        coordinators: CoordinatorId,
         seed: u64,
         delay_us_max: u64,
         bugs: PlantedBugs,
@@ -194,12 +194,12 @@ impl Simulation {
         match message {
             Message::Request { coordinator, shard, progress, request } => {
                 let (node, now_ms) = (&mut self.nodes[usize::from(shard)], self.now_us / 1000);
-                node.on_progress(now_ms, coordinator as u16, progress);
-                let from = Sender::Coordinator(coordinator as u16);
+                node.on_progress(now_ms, coordinator as CoordinatorId, progress);
+                let from = Sender::Coordinator(coordinator as CoordinatorId);
                 node.step(now_ms, from, request, &mut self.effects);
                 let epoch = node.epoch();
                 for (to, reply) in std::mem::take(&mut self.effects.replies) {
-                    self.send(Message::Reply { coordinator: usize::from(to), shard, epoch, reply });
+                    self.send(Message::Reply { coordinator: to as usize, shard, epoch, reply });
                 }
                 None
             }

@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chance::Chance;
+use weir_txn::machine::CoordinatorId;
 
 /// A party that messages go to and come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     Shard(u16),
-    Coordinator(u16),
+    Coordinator(CoordinatorId),
 }
 
 /// Which faults a run has, and how bad they are.

@@ -5,10 +5,13 @@
 
 use crate::ramp::ShardId;
 
+/// Names a coordinator. Every start has a new one (docs/items.md, termination), so there are many in the life of a cluster.
+pub type CoordinatorId = u64;
+
 /// Who sent a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    Coordinator(u16),
+    Coordinator(CoordinatorId),
     Shard(ShardId),
 }
 
@@ -16,7 +19,7 @@ pub enum Sender {
 #[derive(Debug)]
 pub struct Effects<Request, Reply> {
     /// To coordinators.
-    pub replies: Vec<(u16, Reply)>,
+    pub replies: Vec<(CoordinatorId, Reply)>,
     /// To other shards.
     pub peers: Vec<(ShardId, Request)>,
 }
@@ -38,7 +41,7 @@ pub trait Shard: Send + 'static {
     /// The drain epoch that each batch of replies carries.
     fn epoch(&self) -> u64;
     /// `now_ms`: milliseconds since the Unix epoch.
-    fn on_progress(&mut self, now_ms: u64, coordinator: u16, progress: Self::Progress);
+    fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Self::Progress);
     /// Takes one request and runs it to completion.
     fn step(
         &mut self,
@@ -95,7 +98,7 @@ pub trait Coordinator: Send + 'static {
     type Transaction: Send + 'static;
     type Done: Send + 'static;
 
-    fn id(&self) -> u16;
+    fn id(&self) -> CoordinatorId;
     /// Begins a transaction; what comes of it is told under `tag`.
     fn begin(
         &mut self,

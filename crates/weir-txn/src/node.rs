@@ -13,7 +13,7 @@ use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, Role, Stop};
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
-use crate::machine::{self, Sender, Shard};
+use crate::machine::{self, CoordinatorId, Sender, Shard};
 use crate::ramp::message::{
     Age, Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
 };
@@ -55,7 +55,7 @@ impl Node {
     pub fn new(
         shard: ShardId,
         program: Arc<Program>,
-        coordinators: impl IntoIterator<Item = u16>,
+        coordinators: impl IntoIterator<Item = CoordinatorId>,
         bugs: PlantedBugs,
     ) -> Node {
         Node {
@@ -86,7 +86,7 @@ impl Shard for Node {
         self.participant.epoch()
     }
 
-    fn on_progress(&mut self, now_ms: u64, coordinator: u16, progress: Progress) {
+    fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         self.participant.on_progress(now_ms, coordinator, progress.settled_below, progress.drained);
     }
 

@@ -5,6 +5,7 @@
 //! to each reading coordinator with its replies and comes back once all reads that were active when it
 //! arrived have ended; what was put aside in an earlier epoch is then needed by nobody.
 
+use crate::machine::CoordinatorId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// However far a clock steps forward between two ticks of the timer, no more time has passed than that.
@@ -13,7 +14,7 @@ const TICK_MS_MAX: u64 = 500;
 /// What is known of the coordinators.
 #[derive(Debug, Default)]
 pub struct Readers {
-    coordinators: BTreeMap<u16, Coordinator>,
+    coordinators: BTreeMap<CoordinatorId, Coordinator>,
     epoch: u64,
     /// When the epoch began, by the shard's clock.
     epoch_began_ms: u64,
@@ -40,7 +41,7 @@ struct Coordinator {
 /// What must survive a restart: which transactions of a coordinator are over.
 #[derive(Clone, Debug)]
 pub struct OverOf {
-    pub coordinator: u16,
+    pub coordinator: CoordinatorId,
     below: u64,
     over: Window,
 }
@@ -84,7 +85,7 @@ impl Readers {
     /// the sequence below which all was known to be over before.
     pub fn on_progress(
         &mut self,
-        coordinator: u16,
+        coordinator: CoordinatorId,
         below: u64,
         drained: u64,
         mut over: impl FnMut(u64),
@@ -102,12 +103,12 @@ impl Readers {
     }
 
     /// The transaction must not take effect (again): it has committed here, or is over everywhere.
-    pub fn is_over(&self, coordinator: u16, sequence: u64) -> bool {
+    pub fn is_over(&self, coordinator: CoordinatorId, sequence: u64) -> bool {
         let Some(known) = self.coordinators.get(&coordinator) else { return false };
         sequence < known.below || known.over.contains(sequence - known.below / 64 * 64)
     }
 
-    pub fn set_over(&mut self, coordinator: u16, sequence: u64) {
+    pub fn set_over(&mut self, coordinator: CoordinatorId, sequence: u64) {
         let known = self.coordinators.entry(coordinator).or_default();
         if sequence >= known.below {
             known.over.insert(sequence - known.below / 64 * 64);
@@ -115,18 +116,18 @@ impl Readers {
     }
 
     /// The coordinator has said that this transaction is over everywhere.
-    pub fn is_below(&self, coordinator: u16, sequence: u64) -> bool {
+    pub fn is_below(&self, coordinator: CoordinatorId, sequence: u64) -> bool {
         self.coordinators.get(&coordinator).is_some_and(|known| sequence < known.below)
     }
 
     /// From now on its silence counts.
-    pub fn know(&mut self, coordinator: u16) {
+    pub fn know(&mut self, coordinator: CoordinatorId) {
         let heard_ms = self.age_ms;
         self.coordinators.entry(coordinator).or_insert(Coordinator { heard_ms, ..Coordinator::default() });
     }
 
     /// Nothing more is known of it.
-    pub fn forget(&mut self, coordinator: u16) {
+    pub fn forget(&mut self, coordinator: CoordinatorId) {
         self.coordinators.remove(&coordinator);
     }
 
@@ -142,7 +143,7 @@ impl Readers {
     }
 
     /// The coordinators that have not been heard of for so long.
-    pub fn silent_for(&self, silence_ms: u64) -> impl Iterator<Item = u16> {
+    pub fn silent_for(&self, silence_ms: u64) -> impl Iterator<Item = CoordinatorId> {
         let is_silent = move |known: &Coordinator| self.age_ms - known.heard_ms >= silence_ms;
         self.coordinators
             .iter()
@@ -152,7 +153,7 @@ impl Readers {
 
     /// What a shard must remember of its coordinators when it starts again.
     pub fn over(&self) -> Vec<OverOf> {
-        let of = |(coordinator, known): (&u16, &Coordinator)| OverOf {
+        let of = |(coordinator, known): (&CoordinatorId, &Coordinator)| OverOf {
             coordinator: *coordinator,
             below: known.below,
             over: known.over.clone(),
@@ -174,13 +175,13 @@ impl Readers {
     }
 
     /// A read may go on only if it began under the coordinator's present registration.
-    pub fn is_registered(&self, coordinator: u16, session: u64) -> bool {
+    pub fn is_registered(&self, coordinator: CoordinatorId, session: u64) -> bool {
         session != 0 && self.coordinators.get(&coordinator).is_some_and(|known| known.session == session)
     }
 
     /// Registers a reader, or tells it how it is registered. Whatever is drained before its next read begins
     /// is nothing that this read can miss.
-    pub fn register(&mut self, coordinator: u16) -> u64 {
+    pub fn register(&mut self, coordinator: CoordinatorId) -> u64 {
         let epoch = self.epoch;
         let known = self.coordinators.entry(coordinator).or_default();
         if known.session == 0 {

@@ -9,14 +9,14 @@ use weir_txn::flights::Flights;
 use weir_txn::items::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, slots_by_shard, writes_by_shard,
 };
-use weir_txn::machine::{self, Orders, RESEND_MS, is_late};
+use weir_txn::machine::{self, CoordinatorId, Orders, RESEND_MS, is_late};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use super::{Progress, Reply, Request};
 
 #[derive(Debug)]
 pub struct Coordinator {
-    id: u16,
+    id: CoordinatorId,
     shards: ShardId,
     clock: HybridClock,
     random: Xoshiro256PlusPlus,
@@ -68,13 +68,13 @@ struct GetPart {
 type Out = Orders<Request, Done>;
 
 impl Coordinator {
-    pub fn new(id: u16, shards: ShardId, seed: u64) -> Coordinator {
+    pub fn new(id: CoordinatorId, shards: ShardId, seed: u64) -> Coordinator {
         assert!(shards > 0, "a cluster has shards");
         Coordinator {
             id,
             shards,
-            clock: HybridClock::new(id),
-            random: Xoshiro256PlusPlus::seed_from_u64(seed ^ (u64::from(id) << 48)),
+            clock: HybridClock::new(0),
+            random: Xoshiro256PlusPlus::seed_from_u64(seed ^ (id << 48)),
             writes: Flights::from(0),
             reads: Flights::from(0),
         }
@@ -222,7 +222,7 @@ impl machine::Coordinator for Coordinator {
     type Transaction = Transaction;
     type Done = Done;
 
-    fn id(&self) -> u16 {
+    fn id(&self) -> CoordinatorId {
         self.id
     }
 

@@ -15,6 +15,7 @@ mod shard;
 use std::sync::Arc;
 
 use weir_txn::items::{ItemRead, Key, KeyRange, Stamp, Write};
+use weir_txn::machine::CoordinatorId;
 use weir_txn::ramp::{ShardId, TxnId};
 
 pub use coordinator::Coordinator;
@@ -23,7 +24,7 @@ pub use shard::Partition;
 /// A read that a commit check is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reader {
-    pub coordinator: u16,
+    pub coordinator: CoordinatorId,
     pub read: u64,
 }
 

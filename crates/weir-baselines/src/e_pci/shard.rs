@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use weir_txn::clock::{HybridClock, clock_at};
 use weir_txn::items::table::Table;
 use weir_txn::items::{ItemRead, Key, KeyRange, Stamp, Write};
-use weir_txn::machine::{Effects, Sender, Shard};
+use weir_txn::machine::{CoordinatorId, Effects, Sender, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
 use weir_txn::readers::Readers;
 
@@ -63,7 +63,7 @@ pub struct Partition {
     /// What it has decided, with commit times, until all participants know.
     decided: BTreeMap<TxnId, u64>,
     waiting: FxHashMap<Reader, Waiting>,
-    horizons: BTreeMap<u16, Horizon>,
+    horizons: BTreeMap<CoordinatorId, Horizon>,
     /// No read is below, except for those that will be told to begin again.
     floor: u64,
     /// Deletions, to be forgotten when every read sees them.
@@ -324,7 +324,7 @@ impl Shard for Partition {
         0
     }
 
-    fn on_progress(&mut self, now_ms: u64, coordinator: u16, progress: Progress) {
+    fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         let Progress { below, reads_from } = progress;
         self.over.on_progress(coordinator, below, 0, |_| ());
         let end = TxnId { coordinator, sequence: below };

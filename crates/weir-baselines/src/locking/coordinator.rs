@@ -7,14 +7,14 @@ use weir_txn::flights::Flights;
 use weir_txn::items::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, shard_of, slots_by_shard,
 };
-use weir_txn::machine::{self, Orders, RESEND_MS, is_late};
+use weir_txn::machine::{self, CoordinatorId, Orders, RESEND_MS, is_late};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use super::{Item, Progress, ReadLocks, Reply, Request};
 
 #[derive(Debug)]
 pub struct Coordinator {
-    id: u16,
+    id: CoordinatorId,
     shards: ShardId,
     read_locks: ReadLocks,
     flights: Flights<Flight>,
@@ -69,7 +69,7 @@ struct Locking {
 type Out = Orders<Request, Done>;
 
 impl Coordinator {
-    pub fn new(id: u16, shards: ShardId, read_locks: ReadLocks) -> Coordinator {
+    pub fn new(id: CoordinatorId, shards: ShardId, read_locks: ReadLocks) -> Coordinator {
         assert!(shards > 0, "a cluster has shards");
         Coordinator { id, shards, read_locks, flights: Flights::from(0) }
     }
@@ -263,7 +263,7 @@ impl machine::Coordinator for Coordinator {
     type Transaction = Transaction;
     type Done = Done;
 
-    fn id(&self) -> u16 {
+    fn id(&self) -> CoordinatorId {
         self.id
     }
 

@@ -9,7 +9,7 @@ use weir_txn::clock::HybridClock;
 use weir_txn::items::table::Table;
 use weir_txn::items::write::Content;
 use weir_txn::items::{ItemRead, Key, KeyRange, Stamp};
-use weir_txn::machine::{Effects, Sender, Shard};
+use weir_txn::machine::{CoordinatorId, Effects, Sender, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
 use weir_txn::readers::Readers;
 
@@ -290,7 +290,7 @@ impl Shard for Partition {
         0
     }
 
-    fn on_progress(&mut self, _now_ms: u64, coordinator: u16, progress: Progress) {
+    fn on_progress(&mut self, _now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         self.over.on_progress(coordinator, progress.below, 0, |_| ());
         let end = TxnId { coordinator, sequence: progress.below };
         while let Some((&txn, _)) = self.finished.range(TxnId { coordinator, sequence: 0 }..end).next() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_txn::items::{Done, ItemCoordinator, Transaction};
-use weir_txn::machine::{Effects, Orders, Sender, Shard};
+use weir_txn::machine::{CoordinatorId, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::ShardId;
 
 use crate::{Comparator, Counts, Drive};
@@ -40,7 +40,7 @@ pub struct History {
 
 enum Event<S: Comparator> {
     Request { from: Sender, to: ShardId, progress: Option<S::Progress>, request: S::Request },
-    Reply { to: u16, from: ShardId, epoch: u64, reply: S::Reply },
+    Reply { to: CoordinatorId, from: ShardId, epoch: u64, reply: S::Reply },
     Timer,
 }
 
@@ -109,11 +109,11 @@ where
                     self.on_request(from, to, progress, request)
                 }
                 Event::Reply { to, from, epoch, reply } => {
-                    let coordinator = &mut self.coordinators[usize::from(to)];
+                    let coordinator = &mut self.coordinators[to as usize];
                     coordinator.on_epoch(from, epoch);
                     let mut orders = Orders::default();
                     coordinator.on_reply(self.now_ms, reply, &mut orders);
-                    self.carry_out(usize::from(to), orders);
+                    self.carry_out(to as usize, orders);
                 }
                 Event::Timer => self.on_timer(),
             }
@@ -151,7 +151,7 @@ where
     }
 
     fn on_request(&mut self, from: Sender, to: ShardId, progress: Option<S::Progress>, request: S::Request) {
-        let shard = &mut self.shards[usize::from(to)];
+        let shard = &mut self.shards[to as usize];
         if let (Sender::Coordinator(coordinator), Some(progress)) = (from, progress) {
             shard.on_progress(self.now_ms, coordinator, progress);
         }
@@ -170,7 +170,7 @@ where
     fn carry_out(&mut self, id: usize, orders: Orders<S::Request, Done>) {
         for (to, request) in orders.sends {
             let mut progress = Some(self.coordinators[id].progress(to));
-            let from = Sender::Coordinator(id as u16);
+            let from = Sender::Coordinator(id as CoordinatorId);
             self.send(|| Event::Request { from, to, progress: progress.take(), request: request.clone() });
         }
         for (tag, done) in orders.done {

@@ -15,7 +15,7 @@ use driver::{History, Plan};
 use weir_sim::chance::Chance;
 
 const SHARDS: u16 = 3;
-const COORDINATORS: u16 = 3;
+const COORDINATORS: u64 = 3;
 const KEYS: u64 = 5;
 const SEEDS: u64 = 200;
 
@@ -35,7 +35,7 @@ fn plan(seed: u64, transactions: u64) -> Plan {
         number += 1;
         (key, Write::Put(Key::from(format!("value {number}").as_str())))
     };
-    let mut work = vec![Vec::new(); usize::from(COORDINATORS)];
+    let mut work = vec![Vec::new(); COORDINATORS as usize];
     for list in &mut work {
         for _ in 0..transactions {
             let chosen: Vec<Key> = (0..KEYS).filter(|_| random.below(2) == 0).map(key).collect();
@@ -158,7 +158,7 @@ fn rounds_without_contention() {
         let read = Transaction { reads: keys, ..Default::default() };
         let write = Transaction { writes, ..Default::default() };
         for (transaction, cost) in [(read, read_cost), (write, write_cost)] {
-            let mut work = vec![Vec::new(); usize::from(COORDINATORS)];
+            let mut work = vec![Vec::new(); COORDINATORS as usize];
             work[0].push(transaction);
             let plan = Plan { seed: 1, work, at_once: 1, delay_max: 5, lost: 0, twice: 0 };
             let history = run(by_name(name).expect("it is one"), plan, PlantedBugs::default());
@@ -192,7 +192,7 @@ fn one_after_the_other() {
     ];
     for protocol in Protocol::ALL {
         // Each transaction waits for the one before it to reach every shard.
-        let mut work = vec![Vec::new(); usize::from(COORDINATORS)];
+        let mut work = vec![Vec::new(); COORDINATORS as usize];
         work[0] = steps.to_vec();
         let plan = Plan { seed: 3, work, at_once: 1, delay_max: 1, lost: 0, twice: 0 };
         let history = run(protocol, plan, PlantedBugs::default());

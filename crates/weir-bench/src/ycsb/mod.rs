@@ -164,7 +164,7 @@ impl Ycsb {
             let coordinator = loader.into_coordinator();
             let id = coordinator.id();
             let clients = share(u64::from(self.clients), id);
-            let seed = self.seed.wrapping_mul(1_000_003) ^ u64::from(id);
+            let seed = self.seed.wrapping_mul(1_000_003) ^ id;
             let clients = clients.end - clients.start;
             ClosedLoops::new(coordinator, generator.clone(), pace.clone(), seed, clients)
         };

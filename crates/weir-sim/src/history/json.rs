@@ -97,7 +97,7 @@ fn bytes_from_json(value: &Value) -> Option<Bytes> {
 }
 
 fn stamp_from_json(value: &Value) -> Option<Stamp> {
-    let txn = TxnId { coordinator: u16::try_from(value[1].as_u64()?).ok()?, sequence: value[2].as_u64()? };
+    let txn = TxnId { coordinator: value[1].as_u64()?, sequence: value[2].as_u64()? };
     Some(Stamp { clock: value[0].as_u64()?, txn })
 }
 

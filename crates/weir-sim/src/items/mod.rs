@@ -16,7 +16,7 @@ use weir_txn::items::partition::CLOCK_AHEAD_MS_MAX;
 use weir_txn::items::{
     self, Bytes, Coordinator, Key, Options, Partition, Patience, ReadSet, Record, Stamp, Transaction, Variant,
 };
-use weir_txn::machine::Shard as _;
+use weir_txn::machine::{CoordinatorId, Shard as _};
 use weir_txn::ramp::TxnId;
 
 use crate::chance::Chance;
@@ -123,8 +123,8 @@ pub fn run(setup: &Setup) -> Report {
         one_phase: setup.seed % 2 == 1,
         bugs: setup.client_bugs,
     };
-    let coordinators = chance.between(2, 4) as u16;
-    let sessions = usize::from(coordinators) * chance.between(1, 3) as usize;
+    let coordinators = chance.between(2, 4);
+    let sessions = coordinators as usize * chance.between(1, 3) as usize;
     let patience = Patience { retire_ms: chance.pick(&[2_500, 10_000, 60_000]), ..Patience::default() };
     let bugs = setup.shard_bugs;
     let starts = Starts::<Partition, Coordinator> {
@@ -239,17 +239,16 @@ fn check_clocks(cluster: &Items) -> Result<(), Violation> {
     Ok(())
 }
 
-fn dead(cluster: &Items) -> impl Iterator<Item = u16> {
+fn dead(cluster: &Items) -> impl Iterator<Item = CoordinatorId> {
     let dead = cluster.coordinators.iter().enumerate().filter(|(_, coordinator)| coordinator.is_none());
-    dead.map(|(coordinator, _)| coordinator as u16)
+    dead.map(|(coordinator, _)| coordinator as CoordinatorId)
 }
 
 /// What a coordinator that dies leaves prepared is resolved within two time-outs, once its last message has
 /// arrived and the shards can hear each other.
 fn check_dead_are_resolved(cluster: &Items, links_free_us: u64, patience: Patience) -> Result<(), Violation> {
     for coordinator in dead(cluster) {
-        let heard_us =
-            cluster.heard_us[usize::from(coordinator)].max(links_free_us).max(cluster.restarted_us);
+        let heard_us = cluster.heard_us[coordinator as usize].max(links_free_us).max(cluster.restarted_us);
         if cluster.now_us() < heard_us + 2 * 1_000 * patience.terminate_ms {
             continue;
         }
@@ -273,8 +272,8 @@ fn check_forgotten(cluster: &Items, patience: Patience) -> Result<(), Violation>
             let seen = format!("shard {} remembers {:?}", shard.id(), shard.remembered());
             return Err(Violation { claim: "what readers needed is forgotten", seen });
         }
-        for coordinator in 0..cluster.coordinators.len() as u16 {
-            let is_dead = cluster.coordinators[usize::from(coordinator)].is_none();
+        for coordinator in 0..cluster.coordinators.len() as CoordinatorId {
+            let is_dead = cluster.coordinators[coordinator as usize].is_none();
             let left = shard.left_of(coordinator);
             let may_stay = is_dead && patience.retire_ms > RETIRE_MS_MAX;
             if (is_dead && left.committed > 0) || (left.promises_and_outcomes > 0 && !may_stay) {

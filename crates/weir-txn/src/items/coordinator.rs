@@ -17,7 +17,7 @@ use super::place::{ByShard, Slots, hash_of, part_at, shard_of_hash};
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
 use crate::flights::{Drains, Flights};
-use crate::machine::{self, Orders, RESEND_MS, is_late};
+use crate::machine::{self, CoordinatorId, Orders, RESEND_MS, is_late};
 use crate::ramp::{ShardId, TxnId};
 
 /// Reads of items and ranges, then writes.
@@ -76,7 +76,7 @@ pub struct PlantedBugs {
 }
 
 pub struct Coordinator {
-    id: u16,
+    id: CoordinatorId,
     options: Options,
     writes: Flights<Put>,
     reads: Flights<Get>,
@@ -125,7 +125,7 @@ type Out = Orders<Request, Done>;
 impl Coordinator {
     /// `base`: the first sequence number. A coordinator that starts again under an old id must begin above all
     /// that it has ever used.
-    pub fn new(id: u16, base: u64, options: Options) -> Coordinator {
+    pub fn new(id: CoordinatorId, base: u64, options: Options) -> Coordinator {
         assert!(options.shards > 0, "a cluster has shards");
         Coordinator {
             id,
@@ -356,7 +356,7 @@ impl machine::Coordinator for Coordinator {
     type Transaction = Transaction;
     type Done = Done;
 
-    fn id(&self) -> u16 {
+    fn id(&self) -> CoordinatorId {
         self.id
     }
 

@@ -10,7 +10,7 @@ use super::metadata::{Metadata, Sketch};
 use super::partition::{Committed, Partition, PlantedBugs, Prepared};
 use super::termination::Patience;
 use super::undecided::Undecided;
-use crate::machine::Durable;
+use crate::machine::{CoordinatorId, Durable};
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::OverOf;
 
@@ -39,7 +39,7 @@ pub enum Record {
     },
     /// Nothing of this coordinator is accepted any more.
     Retired {
-        coordinator: u16,
+        coordinator: CoordinatorId,
     },
     /// All that came before, as it stands.
     Snapshot(Box<Snapshot>),
@@ -57,7 +57,7 @@ pub struct Snapshot {
     promises: Vec<TxnId>,
     outcomes: Vec<(TxnId, u64)>,
     over: Vec<OverOf>,
-    retired: Vec<u16>,
+    retired: Vec<CoordinatorId>,
 }
 
 impl Durable for Partition {

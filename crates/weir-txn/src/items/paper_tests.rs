@@ -8,7 +8,7 @@ use super::coordinator::{Coordinator, Done, Options, Transaction};
 use super::message::{Reply, Request};
 use super::partition::{Partition, PlantedBugs};
 use super::{Key, KeyRange, ReadSet, Variant, Write, shard_of};
-use crate::machine::{Coordinator as _, Effects, Orders, RESEND_MS, Sender, Shard as _};
+use crate::machine::{Coordinator as _, CoordinatorId, Effects, Orders, RESEND_MS, Sender, Shard as _};
 use crate::ramp::ShardId;
 
 const VARIANTS: [Variant; 3] = [Variant::Fast, Variant::Small, Variant::HYBRID];
@@ -27,11 +27,11 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(variant: Variant, clients: u16) -> Stage {
+    fn new(variant: Variant, clients: CoordinatorId) -> Stage {
         Stage::with_bugs(variant, clients, PlantedBugs::default())
     }
 
-    fn with_bugs(variant: Variant, clients: u16, bugs: PlantedBugs) -> Stage {
+    fn with_bugs(variant: Variant, clients: CoordinatorId, bugs: PlantedBugs) -> Stage {
         let options = Options {
             variant,
             shards: 2,
@@ -42,7 +42,7 @@ impl Stage {
         Stage::with_options(options, clients, bugs)
     }
 
-    fn with_options(options: Options, clients: u16, bugs: PlantedBugs) -> Stage {
+    fn with_options(options: Options, clients: CoordinatorId, bugs: PlantedBugs) -> Stage {
         let mut stage = Stage {
             shards: (0..2).map(|shard| Partition::new(shard, bugs)).collect(),
             clients: (0..clients).map(|id| Coordinator::new(id, 1, options)).collect(),
@@ -53,7 +53,7 @@ impl Stage {
             story: String::new(),
         };
         // Every client is registered as a reader at both shards, so that reads begin at once.
-        for client in 0..usize::from(clients) {
+        for client in 0..clients as usize {
             stage.read_now(client, &["x", "y"]);
         }
         stage.story.clear();
@@ -106,17 +106,17 @@ impl Stage {
             .partition(|(from, to, _)| (*from, *to) == (client, shard));
         self.sent = waiting;
         let (now_ms, at) = (self.clocks[usize::from(shard)], &mut self.shards[usize::from(shard)]);
-        at.on_progress(now_ms, client as u16, self.clients[client].progress(shard));
+        at.on_progress(now_ms, client as CoordinatorId, self.clients[client].progress(shard));
         let (mut effects, mut names) = (Effects::default(), Vec::new());
         for (_, _, request) in arriving {
             names.push(name_of(&request));
             self.story.push_str(&format!("client {client} → shard {shard}: {}\n", show_request(&request)));
-            at.step(now_ms, Sender::Coordinator(client as u16), request, &mut effects);
+            at.step(now_ms, Sender::Coordinator(client as CoordinatorId), request, &mut effects);
         }
         let (epoch, mut out) = (at.epoch(), Orders::default());
         self.clients[client].on_epoch(shard, epoch);
         for (to, reply) in effects.replies {
-            assert_eq!(usize::from(to), client);
+            assert_eq!(to as usize, client);
             self.story.push_str(&format!("shard {shard} → client {client}: {}\n", show_reply(&reply)));
             self.clients[client].on_reply(1_000, reply, &mut out);
         }

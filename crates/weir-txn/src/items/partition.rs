@@ -21,7 +21,7 @@ use super::table::Table;
 use super::termination::{Inquiry, Patience};
 use super::undecided::Undecided;
 use crate::clock::{HybridClock, ms_of};
-use crate::machine::{Effects, Sender, Shard};
+use crate::machine::{CoordinatorId, Effects, Sender, Shard};
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
 
@@ -90,7 +90,7 @@ pub struct Partition {
     /// The clocks of transactions that the shards have settled among themselves, until their coordinators know.
     pub(super) outcomes: BTreeMap<TxnId, u64>,
     /// Coordinators that were silent for too long.
-    pub(super) retired: BTreeSet<u16>,
+    pub(super) retired: BTreeSet<CoordinatorId>,
     pub(super) patience: Patience,
     /// What the driver has not written down yet; none: there is no log.
     pub(super) log: Option<Vec<Record>>,
@@ -156,7 +156,7 @@ impl Shard for Partition {
         self.readers.epoch()
     }
 
-    fn on_progress(&mut self, now_ms: u64, coordinator: u16, progress: Progress) {
+    fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         let epoch = self.readers.epoch();
         let (committed, draining) = (&mut self.committed, &mut self.draining);
         let mut settle = |sequence| {

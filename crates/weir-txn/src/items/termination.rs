@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::message::{Fate, Reply, Request, Stamp};
 use super::partition::Partition;
 use super::place::ByShard;
-use crate::machine::{Effects, RESEND_MS};
+use crate::machine::{CoordinatorId, Effects, RESEND_MS};
 use crate::ramp::{ShardId, TxnId};
 
 /// How long a shard bears a coordinator's silence.
@@ -55,7 +55,7 @@ impl Partition {
     /// What is left of silent coordinators.
     pub(super) fn terminate(&mut self, out: &mut Effects<Request, Reply>) {
         self.abort_what_is_over();
-        let silent: Vec<u16> = self.readers.silent_for(self.patience.terminate_ms).collect();
+        let silent: Vec<CoordinatorId> = self.readers.silent_for(self.patience.terminate_ms).collect();
         if !silent.is_empty() {
             let mut left: Vec<TxnId> =
                 self.unsettled().filter(|txn| silent.contains(&txn.coordinator)).collect();
@@ -212,7 +212,7 @@ impl Partition {
 
     /// Forgets coordinators that have been silent for very long and have left nothing.
     fn retire(&mut self) {
-        let silent: Vec<u16> = self.readers.silent_for(self.patience.retire_ms).collect();
+        let silent: Vec<CoordinatorId> = self.readers.silent_for(self.patience.retire_ms).collect();
         for coordinator in silent {
             let of_it = |txn: &TxnId| txn.coordinator == coordinator;
             if !self.prepared.keys().any(of_it) && !self.committed.keys().any(of_it) {
@@ -224,7 +224,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn forget_coordinator(&mut self, coordinator: u16) {
+    pub(super) fn forget_coordinator(&mut self, coordinator: CoordinatorId) {
         self.readers.forget(coordinator);
         self.promises.retain(|txn| txn.coordinator != coordinator);
         self.outcomes.retain(|txn, _| txn.coordinator != coordinator);
@@ -232,7 +232,7 @@ impl Partition {
     }
 
     /// What is prepared, committed and not drained, or remembered of that coordinator's transactions.
-    pub fn left_of(&self, coordinator: u16) -> Left {
+    pub fn left_of(&self, coordinator: CoordinatorId) -> Left {
         let of_it = |txn: &&TxnId| txn.coordinator == coordinator;
         Left {
             prepared: self.prepared.keys().filter(of_it).count(),

@@ -15,7 +15,7 @@ use super::reader::{Read, ReadAction};
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
 use crate::flights::{Drains, Flights};
-use crate::machine::{self, Orders};
+use crate::machine::{self, CoordinatorId, Orders};
 
 /// After so many withdrawals at guards a transaction gives up (40001).
 const RETRIES_MAX: u32 = 10_000;
@@ -65,7 +65,7 @@ pub enum Event {
 
 /// One coordinator of SQL calls and of the reads that audit them.
 pub struct Coordinator {
-    id: u16,
+    id: CoordinatorId,
     program: Arc<Program>,
     protocol: Protocol,
     flights: Flights<Flight>,
@@ -82,7 +82,7 @@ enum Flight {
 }
 
 impl Coordinator {
-    pub fn new(id: u16, program: Arc<Program>, protocol: Protocol) -> Coordinator {
+    pub fn new(id: CoordinatorId, program: Arc<Program>, protocol: Protocol) -> Coordinator {
         Coordinator {
             id,
             program,
@@ -208,7 +208,7 @@ impl machine::Coordinator for Coordinator {
     type Transaction = Begin;
     type Done = Event;
 
-    fn id(&self) -> u16 {
+    fn id(&self) -> CoordinatorId {
         self.id
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
+use crate::machine::CoordinatorId;
 use crate::storage::{Position, Timestamp};
 
 /// Number of a shard of the cluster, from 0.
@@ -14,7 +15,7 @@ pub type ShardId = u16;
 /// Names a transaction; orders nothing (S9). Sequences of one coordinator ascend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxnId {
-    pub coordinator: u16,
+    pub coordinator: CoordinatorId,
     pub sequence: u64,
 }
 
@@ -23,7 +24,7 @@ pub struct TxnId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Age {
     pub sequence: u64,
-    pub coordinator: u16,
+    pub coordinator: CoordinatorId,
 }
 
 /// One call of a procedure.

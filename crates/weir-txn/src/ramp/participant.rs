@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_sql::catalog::TableId;
 
 use super::message::{Age, ShardId, Sibling, TxnId};
+use crate::machine::CoordinatorId;
 use crate::readers::Readers;
 use crate::storage::{IndexId, KeyBytes, Operation, Position, Timestamp, Undone};
 
@@ -71,7 +72,7 @@ pub struct Participant {
 
 impl Participant {
     /// `coordinators`: all that may ever read here; metadata waits for each of them.
-    pub fn new(coordinators: impl IntoIterator<Item = u16>) -> Participant {
+    pub fn new(coordinators: impl IntoIterator<Item = CoordinatorId>) -> Participant {
         let mut participant = Participant::default();
         for coordinator in coordinators {
             participant.readers.register(coordinator);
@@ -123,7 +124,7 @@ impl Participant {
 
     /// A coordinator's word, carried by every batch: all its transactions below `settled_below` are over
     /// everywhere, and all its reads that had begun when it saw epoch `drained` have ended.
-    pub fn on_progress(&mut self, now_ms: u64, coordinator: u16, settled_below: u64, drained: u64) {
+    pub fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, settled_below: u64, drained: u64) {
         let known_below = self.readers.on_progress(coordinator, settled_below, drained, |_| ());
         if settled_below > known_below {
             let [from, below] = [known_below, settled_below].map(|sequence| TxnId { coordinator, sequence });
