@@ -8,6 +8,8 @@
 use crate::machine::CoordinatorId;
 use std::collections::{BTreeMap, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
 /// However far a clock steps forward between two ticks of the timer, no more time has passed than that.
 const TICK_MS_MAX: u64 = 500;
 
@@ -39,7 +41,7 @@ struct Coordinator {
 }
 
 /// What must survive a restart: which transactions of a coordinator are over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OverOf {
     pub coordinator: CoordinatorId,
     below: u64,
@@ -47,7 +49,7 @@ pub struct OverOf {
 }
 
 /// A set of numbers from a base on, dense enough to be kept as bits.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Window {
     words: VecDeque<u64>,
 }

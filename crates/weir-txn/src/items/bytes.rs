@@ -8,6 +8,9 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::ser::{Serialize, Serializer};
+
 const INLINE_MAX: usize = 22;
 
 /// An immutable string of bytes. Orders as its bytes do.
@@ -87,6 +90,31 @@ impl Hash for Bytes {
 impl fmt::Debug for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.escape_ascii())
+    }
+}
+
+/// As a string of bytes, not as a sequence of numbers.
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        struct OfBytes;
+        impl Visitor<'_> for OfBytes {
+            type Value = Bytes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string of bytes")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Bytes, E> {
+                Ok(Bytes::new(bytes))
+            }
+        }
+        deserializer.deserialize_bytes(OfBytes)
     }
 }
 

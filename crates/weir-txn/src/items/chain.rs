@@ -3,13 +3,14 @@
 //! What every reader sees is folded into the base; above it are the writes that some reader may still have
 //! to tell apart.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::message::{ItemRead, Position, Stamp};
 use super::metadata::Sketch;
 use super::write::{Content, Write};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Version {
     pub stamp: Stamp,
     pub write: Write,
@@ -18,7 +19,7 @@ pub struct Version {
     pub written: Sketch,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Chain {
     base: Content,
     base_stamp: Stamp,

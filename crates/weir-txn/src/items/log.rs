@@ -13,9 +13,10 @@ use super::undecided::Undecided;
 use crate::machine::{CoordinatorId, Durable};
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::OverOf;
+use serde::{Deserialize, Serialize};
 
 /// One line of a shard's log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record {
     /// The shard has started, for that time.
     Started {
@@ -46,7 +47,7 @@ pub enum Record {
 }
 
 /// A shard without what only its readers of this moment need.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
     incarnation: u64,
     clock: u64,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::bytes::{Bytes, Key};
@@ -11,7 +12,7 @@ use crate::ramp::{ShardId, TxnId};
 
 /// A transaction's place in the order of writes to an item: the clock that was bound at commit (S9), then
 /// the id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stamp {
     pub clock: u64,
     pub txn: TxnId,
@@ -26,7 +27,7 @@ impl Stamp {
 pub type Position = u64;
 
 /// Keys from `from` on and before `to`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRange {
     pub from: Key,
     pub to: Key,
@@ -39,7 +40,7 @@ impl KeyRange {
 }
 
 /// What a read wants of one shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wanted {
     pub keys: Vec<Key>,
     pub ranges: Vec<KeyRange>,
@@ -47,7 +48,7 @@ pub struct Wanted {
 
 pub type Writes = Arc<[(Key, Write)]>;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
     /// The only participant: prepare and commit in one message.
     Write {
@@ -104,7 +105,7 @@ pub enum Request {
 }
 
 /// What a participant knows of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
     /// With the clock that the coordinator was answered, or would have been.
     Prepared { clock: u64 },
@@ -115,7 +116,7 @@ pub enum Fate {
 }
 
 /// An item as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemRead {
     pub value: Option<Bytes>,
     /// Of the newest write that the value contains.
@@ -128,7 +129,7 @@ impl ItemRead {
 }
 
 /// What a reader has to know of an answer to tell which writes are in it; nearly always nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// The value is made of several writes, so a newer stamp does not mean that it contains an older one.
     pub merged: bool,
@@ -143,13 +144,13 @@ impl Note {
 }
 
 /// An item of a range.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub item: ItemRead,
     pub note: Note,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Unsettled {
     pub stamp: Stamp,
     pub metadata: Metadata,
@@ -163,7 +164,7 @@ impl PartialEq for Unsettled {
 
 impl Eq for Unsettled {}
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
     Written {
         stamp: Stamp,
@@ -215,7 +216,7 @@ pub enum Reply {
 }
 
 /// What each batch of requests says of its coordinator.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Progress {
     /// All its transactions below are over everywhere: what comes again is dropped.
     pub below: u64,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fastbloom::BloomFilter;
+use serde::{Deserialize, Serialize};
 
 use super::bytes::Key;
 
@@ -54,9 +55,11 @@ impl Variant {
     }
 }
 
-/// All parties must hash alike, so the seed is fixed.
+/// All parties must hash alike.
+const SEED: u128 = 0x5765_6972;
+
 fn empty_filter(bits: u32, hashes: u32) -> BloomFilter {
-    BloomFilter::with_num_bits(bits.max(1) as usize).seed(&0x5765_6972).hashes(hashes.max(1))
+    BloomFilter::with_num_bits(bits.max(1) as usize).seed(&SEED).hashes(hashes.max(1))
 }
 
 /// A set of keys in 64 bits, one bit a key: sets that have a key in common share a bit.
@@ -64,7 +67,7 @@ fn empty_filter(bits: u32, hashes: u32) -> BloomFilter {
 /// A read of RAMP-Fast and -Hybrid says what it reads on other shards, and a write what it writes; where the two do
 /// not meet, the reader has no use for the write's metadata, and is not told. Only to spare work: who is
 /// told in vain finds nothing to ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sketch(u64);
 
 impl Sketch {
@@ -93,11 +96,12 @@ impl Sketch {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Metadata {
     /// The stamp alone, which every version has.
     Stamp,
     Items(Arc<[Key]>),
+    #[serde(with = "filter")]
     Filter(Arc<BloomFilter>),
 }
 
@@ -118,6 +122,28 @@ impl Metadata {
             Metadata::Items(keys) => keys.iter().map(|key| key.len()).sum(),
             Metadata::Filter(filter) => filter.num_bits() / 8,
         }
+    }
+}
+
+/// A filter on its way: how many hashes, and its bits. What does not come from `metadata` is refused.
+mod filter {
+    use serde::de::Error;
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    const HASHES_MAX: u32 = 64;
+
+    pub fn serialize<S: Serializer>(filter: &Arc<BloomFilter>, serializer: S) -> Result<S::Ok, S::Error> {
+        (filter.num_hashes(), filter.as_slice()).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<BloomFilter>, D::Error> {
+        let (hashes, words) = <(u32, Vec<u64>)>::deserialize(deserializer)?;
+        if words.is_empty() || !(1..=HASHES_MAX).contains(&hashes) {
+            return Err(D::Error::custom("a filter without bits, or with too many hashes"));
+        }
+        Ok(Arc::new(BloomFilter::from_vec(words).seed(&SEED).hashes(hashes)))
     }
 }
 

@@ -30,7 +30,7 @@ pub use log::Record;
 pub use message::{Answer, Fate, ItemRead, KeyRange, Progress, Reply, Request, Stamp};
 pub use metadata::{Metadata, Sketch, Variant};
 pub use partition::{Partition, PlantedBugs};
-pub use place::{ByShard, Slots, part_at, shard_of, slots_by_shard, writes_by_shard};
+pub use place::{ByShard, Slots, fingerprint, part_at, shard_of, slots_by_shard, writes_by_shard};
 pub use reader::ReadSet;
 pub use termination::Patience;
 pub use write::Write;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::bytes::Key;
@@ -116,7 +117,7 @@ pub struct Counts {
 }
 
 /// What a shard keeps of a transaction until it is decided.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prepared {
     /// What the coordinator is answered.
     pub clock: u64,
@@ -126,7 +127,7 @@ pub struct Prepared {
     pub participants: Arc<[ShardId]>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Committed {
     pub(super) stamp: Stamp,
     pub(super) writes: Writes,

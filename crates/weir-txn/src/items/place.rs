@@ -19,6 +19,11 @@ pub(super) fn hash_of(key: &Key) -> u64 {
     FxBuildHasher.hash_one((0x9E37_79B9_u32, key))
 }
 
+/// Two parties with the same fingerprint place items alike: it changes with the hash.
+pub fn fingerprint() -> u64 {
+    hash_of(&Key::from("where an item lives"))
+}
+
 /// By its high bits.
 pub(super) fn shard_of_hash(hash: u64, shards: ShardId) -> ShardId {
     ((u128::from(hash) * u128::from(shards)) >> 64) as ShardId

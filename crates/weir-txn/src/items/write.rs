@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 
 use super::bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// One write. All but `Put` and `Delete` merge with what others write at the same time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Write {
     Put(Bytes),
     Delete,
@@ -28,7 +29,7 @@ impl Write {
 }
 
 /// What an item is after some writes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     #[default]
     Absent,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
@@ -13,7 +14,7 @@ use crate::storage::{Position, Timestamp};
 pub type ShardId = u16;
 
 /// Names a transaction; orders nothing (S9). Sequences of one coordinator ascend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TxnId {
     pub coordinator: CoordinatorId,
     pub sequence: u64,
