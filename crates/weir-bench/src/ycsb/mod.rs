@@ -7,19 +7,19 @@
 mod clients;
 mod generator;
 mod protocol;
+mod shape;
 
 use std::sync::Arc;
 
+use crate::pace::{COORDINATORS, Limit, Pace, share};
+use clients::{ClosedLoops, Loader};
+use generator::Generator;
+pub use protocol::{Drive, ItemShard, Machines, Protocol};
+pub use shape::{Shape, Shaped};
 use weir_server::embedded::Cluster;
 use weir_server::progress;
 use weir_server::report::Latency;
 use weir_txn::items::ItemCoordinator;
-use weir_txn::machine::Shard;
-
-use crate::pace::{Limit, Pace, share};
-use clients::{ClosedLoops, Loader};
-use generator::Generator;
-pub use protocol::Protocol;
 
 /// YCSB's exponent.
 const THETA: f64 = 0.99;
@@ -144,27 +144,37 @@ impl Ycsb {
     /// Those of [`Ycsb::check`]; nothing has run then.
     pub fn run(&self, protocol: Protocol) -> Result<Outcome, (String, String)> {
         self.check()?;
-        Ok(protocol.run(self))
+        let machines = Machines {
+            shards: self.shards,
+            coordinators: COORDINATORS,
+            one_phase: self.one_phase,
+            seed: self.seed,
+        };
+        Ok(protocol.drive(machines, Embedded(self)))
     }
+}
 
-    fn run_on<S, C>(&self, shards: Vec<S>, coordinators: Vec<C>) -> (Outcome, Vec<S>)
-    where
-        S: Shard,
-        C: ItemCoordinator<S>,
-    {
-        let generator = Arc::new(Generator::new(self));
+/// On the threads of an embedded cluster.
+struct Embedded<'a>(&'a Ycsb);
+
+impl Drive for Embedded<'_> {
+    type Output = Outcome;
+
+    fn run<S: ItemShard, C: ItemCoordinator<S>>(self, shards: Vec<S>, coordinators: Vec<C>) -> Outcome {
+        let Embedded(workload) = self;
+        let generator = Arc::new(Generator::new(workload));
         let loader = |coordinator: C| {
-            let items = share(self.items, coordinator.id());
+            let items = share(workload.items, coordinator.id());
             Loader::new(coordinator, generator.clone(), items)
         };
         let loaders = coordinators.into_iter().map(loader).collect();
         let (shards, loaders) = Cluster::start(shards, loaders).join();
-        let pace = Arc::new(Pace::new(self.limit));
+        let pace = Arc::new(Pace::new(workload.limit));
         let closed_loops = |loader: Loader<C>| {
             let coordinator = loader.into_coordinator();
             let id = coordinator.id();
-            let clients = share(u64::from(self.clients), id);
-            let seed = self.seed.wrapping_mul(1_000_003) ^ id;
+            let clients = share(u64::from(workload.clients), id);
+            let seed = workload.seed.wrapping_mul(1_000_003) ^ id;
             let clients = clients.end - clients.start;
             ClosedLoops::new(coordinator, generator.clone(), pace.clone(), seed, clients)
         };
@@ -174,7 +184,10 @@ impl Ycsb {
         let (shards, loops) = cluster.join();
         let mut tally = clients::Tally::default();
         loops.into_iter().for_each(|one| tally.add(one.into_tally()));
-        (Outcome::of(&tally, seconds), shards)
+        let mut outcome = Outcome::of(&tally, seconds);
+        let bytes: u64 = shards.iter().map(ItemShard::metadata_bytes).sum();
+        outcome.metadata_bytes_per_read = bytes as f64 / outcome.reads.max(1) as f64;
+        outcome
     }
 }
 

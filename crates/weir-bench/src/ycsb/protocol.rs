@@ -1,10 +1,11 @@
 //! The protocols over items, by name: Weir's own and the paper's comparators.
 
-use weir_baselines::{Comparator, Drive};
+use weir_baselines::{e_pci, locking, none};
 use weir_txn::items::{Coordinator, ItemCoordinator, Options, Partition, Variant};
+use weir_txn::machine::{CoordinatorId, Shard};
+use weir_txn::ramp::ShardId;
 
-use super::{Outcome, Ycsb};
-use crate::pace::COORDINATORS;
+use super::shape::Shaped;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Protocol {
@@ -12,16 +13,61 @@ pub enum Protocol {
     Comparator(weir_baselines::Protocol),
 }
 
+/// The machines that a driver gets.
+#[derive(Clone, Copy, Debug)]
+pub struct Machines {
+    pub shards: ShardId,
+    pub coordinators: CoordinatorId,
+    /// Writers are answered once all have prepared (ramp.txt §4.7); only RAMP knows the difference.
+    pub one_phase: bool,
+    /// Decides which shards decide (`e-pci`).
+    pub seed: u64,
+}
+
+/// A shard over items, of any protocol.
+pub trait ItemShard: Shard<Request: Shaped + Clone, Reply: Shaped + Clone, Progress: Clone> {
+    /// Bytes of metadata that it has handed to readers, beside stamps.
+    fn metadata_bytes(&self) -> u64 {
+        0
+    }
+}
+
+impl ItemShard for Partition {
+    fn metadata_bytes(&self) -> u64 {
+        self.counts.metadata_bytes
+    }
+}
+impl ItemShard for none::Partition {}
+impl ItemShard for locking::Partition {}
+impl ItemShard for e_pci::Partition {}
+
+/// What runs machines, whatever their protocol.
+pub trait Drive {
+    type Output;
+
+    fn run<S: ItemShard, C: ItemCoordinator<S>>(self, shards: Vec<S>, coordinators: Vec<C>) -> Self::Output;
+}
+
 impl Protocol {
+    /// All that there are, Weir's own first, in the order of the paper's tables.
+    pub const ALL: [Protocol; 8] = [
+        Protocol::Ramp(Variant::Fast),
+        Protocol::Ramp(Variant::Small),
+        Protocol::Ramp(Variant::HYBRID),
+        Protocol::Comparator(weir_baselines::Protocol::None),
+        Protocol::Comparator(weir_baselines::Protocol::Locking(locking::ReadLocks::None)),
+        Protocol::Comparator(weir_baselines::Protocol::Locking(locking::ReadLocks::Short)),
+        Protocol::Comparator(weir_baselines::Protocol::Locking(locking::ReadLocks::Long)),
+        Protocol::Comparator(weir_baselines::Protocol::EPci),
+    ];
+
     /// # Errors
     /// What is wrong, and the names that there are.
     pub fn by_name(name: &str) -> Result<Protocol, (String, String)> {
-        let ramp = Variant::by_name(name).map(Protocol::Ramp);
-        let found = ramp.or_else(|| weir_baselines::by_name(name).map(Protocol::Comparator));
+        let found = Protocol::ALL.into_iter().find(|protocol| protocol.name() == name);
         found.ok_or_else(|| {
-            let comparators = weir_baselines::Protocol::ALL.map(weir_baselines::Protocol::name).join(", ");
-            let names = format!("the protocols are: ramp-fast, ramp-small, ramp-hybrid, {comparators}");
-            (format!("there is no protocol `{name}` over items"), names)
+            let names = Protocol::ALL.map(Protocol::name).join(", ");
+            (format!("there is no protocol `{name}` over items"), format!("the protocols are: {names}"))
         })
     }
 
@@ -32,47 +78,32 @@ impl Protocol {
         }
     }
 
-    pub(super) fn run(self, workload: &Ycsb) -> Outcome {
+    /// Makes the machines and hands them to the driver.
+    pub fn drive<D: Drive>(self, machines: Machines, driver: D) -> D::Output {
+        use weir_baselines::Protocol::{EPci, Locking, None};
+        let Machines { shards, coordinators, one_phase, seed } = machines;
+        let (shard_ids, ids) = (0..shards, 0..coordinators);
         match self {
             Protocol::Ramp(variant) => {
-                let shards: Vec<Partition> =
-                    (0..workload.shards).map(|id| Partition::new(id, Default::default())).collect();
-                let options = Options {
-                    variant,
-                    shards: workload.shards,
-                    links_keep_order: true,
-                    one_phase: workload.one_phase,
-                    bugs: Default::default(),
-                };
-                let coordinators = (0..COORDINATORS).map(|id| Coordinator::new(id, 0, options)).collect();
-                let (mut outcome, shards) = workload.run_on(shards, coordinators);
-                let bytes: u64 = shards.iter().map(|shard| shard.counts.metadata_bytes).sum();
-                outcome.metadata_bytes_per_read = bytes as f64 / outcome.reads.max(1) as f64;
-                outcome
+                let bugs = Default::default();
+                let options = Options { variant, shards, links_keep_order: true, one_phase, bugs };
+                driver.run(
+                    shard_ids.map(|id| Partition::new(id, Default::default())).collect(),
+                    ids.map(|id| Coordinator::new(id, 0, options)).collect(),
+                )
             }
-            Protocol::Comparator(protocol) => {
-                let cluster = weir_baselines::Cluster {
-                    shards: workload.shards,
-                    coordinators: COORDINATORS,
-                    seed: workload.seed,
-                    bugs: Default::default(),
-                };
-                protocol.drive(cluster, Driven(workload))
-            }
+            Protocol::Comparator(None) => driver.run(
+                shard_ids.map(none::Partition::new).collect(),
+                ids.map(|id| none::Coordinator::new(id, shards)).collect(),
+            ),
+            Protocol::Comparator(Locking(reads)) => driver.run(
+                shard_ids.map(|id| locking::Partition::new(id, Default::default())).collect(),
+                ids.map(|id| locking::Coordinator::new(id, shards, reads)).collect(),
+            ),
+            Protocol::Comparator(EPci) => driver.run(
+                shard_ids.map(|id| e_pci::Partition::new(id, Default::default())).collect(),
+                ids.map(|id| e_pci::Coordinator::new(id, shards, seed)).collect(),
+            ),
         }
-    }
-}
-
-struct Driven<'a>(&'a Ycsb);
-
-impl Drive for Driven<'_> {
-    type Output = Outcome;
-
-    fn run<S, C>(self, shards: Vec<S>, coordinators: Vec<C>) -> Outcome
-    where
-        S: Comparator,
-        C: ItemCoordinator<S>,
-    {
-        self.0.run_on(shards, coordinators).0
     }
 }
