@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_types::{EnumType, SqlState, SqlType};
 
 use crate::bound::{Expr, ExprKind, Procedure, Query, RelationId, VariableId};
 use crate::source::{Diagnostic, Span};
 
 /// Index into [`Catalog::tables`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TableId(pub u32);
 
 /// Index into [`Catalog::sequences`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SequenceId(pub u32);
 
 /// Position of a column in its table.

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// The five characters that clients act on (PostgreSQL, appendix A).
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "[u8; 5]")]
 pub struct SqlState(pub [u8; 5]);
 
 macro_rules! states {
@@ -97,6 +100,14 @@ impl SqlState {
     }
 }
 
+impl TryFrom<[u8; 5]> for SqlState {
+    type Error = &'static str;
+
+    fn try_from(code: [u8; 5]) -> Result<SqlState, &'static str> {
+        std::str::from_utf8(&code).ok().and_then(SqlState::parse).ok_or("not a SQLSTATE")
+    }
+}
+
 impl fmt::Debug for SqlState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -110,10 +121,10 @@ impl fmt::Display for SqlState {
 }
 
 /// An error that the user's input caused. Boxed, so that `Result<Value, SqlError>` stays small.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SqlError(Box<SqlErrorFields>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SqlErrorFields {
     pub state: SqlState,
     pub message: String,

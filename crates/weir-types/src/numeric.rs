@@ -14,11 +14,12 @@ use std::hash::{Hash, Hasher};
 use num_bigint::BigInt;
 use num_integer::Integer;
 use num_traits::{Signed, ToPrimitive, Zero};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{SqlError, SqlState};
 
 /// Most numbers fit in 64 bits of mantissa; the rest go to the heap.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Numeric {
     /// `mantissa × 10^-scale`; `scale` is the display scale (trailing zeros count).
     Small { scale: u8, mantissa: i64 },
@@ -26,7 +27,7 @@ pub enum Numeric {
     Big(Box<BigNumeric>),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BigNumeric {
     NaN,
     PositiveInfinity,

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// A column's, variable's or expression's type, with its modifier where it has one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SqlType {
     Bool,
     Int2,
@@ -41,7 +43,7 @@ pub enum SqlType {
 }
 
 /// The labels of an enumeration, in the order in which they compare.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EnumType {
     pub name: String,
     pub labels: Vec<String>,

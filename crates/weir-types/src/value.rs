@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use arcstr::ArcStr;
+use serde::{Deserialize, Serialize};
 
 use crate::numeric::Numeric;
 use crate::sql_type::SqlType;
 
 /// The three integer types share `Int`: the static type decides where overflow lies.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub enum Value {
     #[default]
     Null,
@@ -36,7 +37,7 @@ pub enum Value {
 }
 
 /// PostgreSQL's three independent parts of an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     pub months: i32,
     pub days: i32,
@@ -44,14 +45,14 @@ pub struct Interval {
 }
 
 /// A one-dimensional array (lower bound 1).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Array {
     pub element: SqlType,
     pub values: Vec<Value>,
 }
 
 /// jsonb: object keys are unique and ordered as PostgreSQL orders them (by length, then bytes).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Json {
     Null,
     Bool(bool),

@@ -22,14 +22,14 @@ pub struct TxnId {
 
 /// Who waits for whom at a guard (S7): the older transaction waits, the younger withdraws. A transaction
 /// that withdrew comes back under a new id and its old age.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Age {
     pub sequence: u64,
     pub coordinator: CoordinatorId,
 }
 
 /// One call of a procedure.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     /// Index of the procedure in the program.
     pub procedure: usize,
@@ -41,7 +41,7 @@ pub struct Call {
 /// What a fragment's statements gave, in the order of execution: what the statements of the last
 /// participant may need (round one of the design). A statement gives FOUND, its row count and its INTO
 /// values; a loop over a query the number of rows, then their values.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Answers {
     pub values: Vec<Value>,
     /// The statement after those failed. The last participant fails with it when it comes to that
@@ -50,7 +50,7 @@ pub struct Answers {
 }
 
 /// What the client gets.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Output {
     /// OUT and INOUT parameters, or a function's value.
     pub values: Vec<Value>,
@@ -59,7 +59,7 @@ pub struct Output {
 }
 
 /// What the last participant is told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Decision {
     pub call: Arc<Call>,
     /// All of them, itself last; none where nobody is to be told of siblings (the comparator `none`).
@@ -69,7 +69,7 @@ pub struct Decision {
     pub above: Timestamp,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
     /// Prepare and commit in one message: the only participant.
     Execute {
@@ -122,13 +122,13 @@ pub enum Request {
 }
 
 /// Which rows a read wants of one shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadQuery {
     pub tables: Vec<TableRead>,
 }
 
 /// Rows of one table whose named columns have the given values; all rows where there are none.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TableRead {
     pub table: TableId,
     pub equals: Vec<(ColumnIndex, Value)>,
@@ -138,7 +138,7 @@ pub struct TableRead {
 }
 
 /// A transaction that a reader has seen at one shard and must see at its other participants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sibling {
     pub txn: TxnId,
     pub timestamp: Timestamp,
@@ -147,13 +147,13 @@ pub struct Sibling {
 
 /// What each batch of requests says of its coordinator: all its transactions below `settled_below` are over
 /// everywhere, and all its reads that were active when it saw drain epoch `drained` have ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Progress {
     pub settled_below: u64,
     pub drained: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
     Executed {
         txn: TxnId,

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_sql::catalog::ColumnIndex;
 use weir_types::compare::compare;
 use weir_types::operator::{BinaryOp, binary};
@@ -17,7 +18,7 @@ use super::layout::{Layout, Packed};
 
 /// Orders operations: a hybrid logical clock (48 bits of milliseconds, 16 of counter; unsigned, so that
 /// it never turns negative), then the node that stamped it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Timestamp {
     pub clock: u64,
     pub node: u16,
