@@ -31,6 +31,8 @@ pub trait Clients<T, D> {
     /// The session's coordinator is dead, and nobody will tell what has become of what it had under way: perhaps
     /// this transaction, if it has written.
     fn lost(&mut self, session: usize, txn: Option<TxnId>);
+    /// The session's coordinator is dead, and another one serves it from now on; it had nothing under way.
+    fn moved(&mut self, _session: usize) {}
 }
 
 /// A coordinator that can die.
@@ -402,6 +404,8 @@ where
             if std::mem::take(&mut self.busy[session]) {
                 clients.lost(session, dead.txn_of(session as u64));
                 self.plan(self.now_us, Happening::Turn(session));
+            } else {
+                clients.moved(session);
             }
         }
     }

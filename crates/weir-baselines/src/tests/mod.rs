@@ -201,7 +201,7 @@ fn one_after_the_other() {
             .iter()
             .map(|ended| match &ended.done {
                 Done::Committed { read, .. } => read,
-                Done::Aborted => panic!("{} aborts", protocol.name()),
+                _ => panic!("{} aborts", protocol.name()),
             })
             .collect();
         let five = Some(Key::new(&5_i64.to_be_bytes()));

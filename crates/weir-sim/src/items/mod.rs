@@ -3,6 +3,8 @@
 //! The safety phase has the faults; the liveness phase has none, and there everything that is pending must
 //! finish within a stated time, and what shards remember for readers must go.
 
+mod calls;
+mod statements;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -20,9 +22,10 @@ use weir_txn::machine::{CoordinatorId, Shard as _};
 use weir_txn::ramp::TxnId;
 
 use crate::chance::Chance;
-use crate::cluster::{Clients, Cluster, Mortal, Starts};
+use crate::cluster::{Clients, Cluster, Starts};
 use crate::history::{History, Violation};
 use crate::network::Faults;
+use calls::{Call, Caller};
 use workload::Sessions;
 
 /// Faults go on for no longer than this.
@@ -53,6 +56,8 @@ pub struct Setup {
     pub client_bugs: items::coordinator::PlantedBugs,
     /// Deliberate bug of the driver: answers leave before what they depend on is durable (S16).
     pub answers_early: bool,
+    /// Some clients run transactions of several statements; else all know beforehand what they read.
+    pub statements: bool,
     /// Keep a line for everything that happens.
     pub logged: bool,
 }
@@ -66,6 +71,7 @@ impl Setup {
             shard_bugs: items::PlantedBugs::default(),
             client_bugs: items::coordinator::PlantedBugs::default(),
             answers_early: false,
+            statements: true,
             logged: false,
         }
     }
@@ -80,6 +86,8 @@ pub struct Report {
     pub history: History,
     pub failure: Option<Violation>,
     pub second_rounds: usize,
+    /// Statements of transactions of several, and how many of these were told to restart.
+    pub statements: (usize, usize),
     pub committed_by_readers: u64,
     pub readers_expired: u64,
     /// Transactions committed, and aborted, by termination; of shards as they are in the end.
@@ -108,7 +116,7 @@ impl fmt::Display for Report {
     }
 }
 
-type Items = Cluster<Partition, Coordinator>;
+type Items = Cluster<Partition, Caller>;
 
 /// Runs the setup to its end. A panic of a node is a failure like any other.
 pub fn run(setup: &Setup) -> Report {
@@ -127,14 +135,14 @@ pub fn run(setup: &Setup) -> Report {
     let sessions = coordinators as usize * chance.between(1, 3) as usize;
     let patience = Patience { retire_ms: chance.pick(&[2_500, 10_000, 60_000]), ..Patience::default() };
     let bugs = setup.shard_bugs;
-    let starts = Starts::<Partition, Coordinator> {
+    let starts = Starts::<Partition, Caller> {
         shard: Box::new(move |shard, records| Partition::recover(shard, bugs, patience, records)),
-        coordinator: Box::new(move |id| Coordinator::new(id, 1, options)),
+        coordinator: Box::new(move |id| Caller(Coordinator::new(id, 1, options))),
     };
     let nodes = (shards, coordinators);
     let mut cluster = Items::new(starts, nodes, sessions, faults.clone(), setup.seed, setup.logged);
     cluster.answers_early = setup.answers_early;
-    let mut clients = Sessions::new(sessions, &mut chance);
+    let mut clients = Sessions::new(sessions, setup.statements, &mut chance);
     let outcome = catch_unwind(AssertUnwindSafe(|| live(&mut cluster, &mut clients, patience)));
     let outcome = outcome.unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().cloned();
@@ -142,6 +150,7 @@ pub fn run(setup: &Setup) -> Report {
         Err(Violation { claim: "no node panics", seen: said.unwrap_or_default() })
     });
     clients.learn(&stamps(&cluster));
+    let outcome = outcome.and_then(|last| clients.wrong.take().map_or(Ok(last), Err));
     let history = History::new(clients.records);
     let failure =
         outcome.and_then(|last| history.check().and_then(|()| history.check_nothing_lost(&last))).err();
@@ -154,6 +163,7 @@ pub fn run(setup: &Setup) -> Report {
         hash: hash.finish(),
         failure,
         second_rounds: clients.second_rounds,
+        statements: clients.statements,
         committed_by_readers: counts.clone().map(|counts| counts.committed_by_readers).sum(),
         readers_expired: counts.clone().map(|counts| counts.readers_expired).sum(),
         terminated: counts
@@ -164,16 +174,6 @@ pub fn run(setup: &Setup) -> Report {
         dead: cluster.coordinators.iter().filter(|coordinator| coordinator.is_none()).count(),
         log: cluster.log().to_owned(),
         history,
-    }
-}
-
-impl Mortal for Coordinator {
-    fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
-        Coordinator::txn_of(self, tag)
-    }
-
-    fn is_retired(&self) -> bool {
-        Coordinator::is_retired(self)
     }
 }
 
@@ -296,20 +296,20 @@ struct Audits {
     told: Vec<BTreeMap<Key, Option<Bytes>>>,
 }
 
-impl Clients<Transaction, items::Done> for Audits {
-    fn next(&mut self, session: usize, _now_us: u64, _chance: &mut Chance) -> Option<Transaction> {
+impl Clients<Call, items::Done> for Audits {
+    fn next(&mut self, session: usize, _now_us: u64, _chance: &mut Chance) -> Option<Call> {
         // Session 0 is at the first coordinator, session 1 at the second.
         if session > 1 || self.begun > 1 || session != self.begun {
             return None;
         }
         self.begun += 1;
-        Some(Transaction { reads: self.keys.clone(), ..Transaction::default() })
+        Some(Call::Whole(Transaction { reads: self.keys.clone(), ..Transaction::default() }))
     }
 
     fn done(&mut self, _session: usize, _now_us: u64, done: items::Done) {
         let read = match done {
             items::Done::Committed { read, .. } => read,
-            items::Done::Aborted => ReadSet::default(),
+            _ => ReadSet::default(),
         };
         let values = read.items.into_iter().map(|item| item.value);
         self.told.push(self.keys.iter().cloned().zip(values).collect());

@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_txn::items::{Bytes, Done, ItemRead, Key, KeyRange, Stamp, Transaction, Write};
 use weir_txn::ramp::TxnId;
 
+use super::calls::Call;
+use super::statements::Several;
 use crate::chance::Chance;
 use crate::cluster::Clients;
-use crate::history::Record;
+use crate::history::{Record, Violation};
 
 /// How often each kind of transaction comes.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +21,8 @@ enum Shape {
     Writes,
     ReadsAndWrites,
     Range,
+    /// Several statements, of which nobody knows the next.
+    Statements,
     /// One operation on an item that nothing else touches.
     Single,
 }
@@ -27,8 +31,12 @@ enum Shape {
 pub struct Sessions {
     pub records: Vec<Record>,
     pub second_rounds: usize,
+    /// Statements of transactions of several, and how many of these were told to restart.
+    pub statements: (usize, usize),
+    /// What a transaction of several statements was told wrongly of its own writes.
+    pub wrong: Option<Violation>,
     /// By session: the transaction under way.
-    under_way: Vec<Option<(usize, Transaction)>>,
+    under_way: Vec<Option<UnderWay>>,
     begun: Vec<usize>,
     /// By session: the number under which it goes in the history. A client whose coordinator has died begins anew.
     numbers: Vec<usize>,
@@ -49,20 +57,33 @@ pub struct Sessions {
     written: u64,
 }
 
+enum UnderWay {
+    Whole { record: usize, transaction: Transaction },
+    Several(Several),
+}
+
 impl Sessions {
     /// How many of which transactions is drawn too.
-    pub fn new(sessions: usize, chance: &mut Chance) -> Sessions {
+    pub fn new(sessions: usize, statements: bool, chance: &mut Chance) -> Sessions {
         use Shape::*;
-        let mixes: [&[Shape]; 5] = [
+        let known: [&[Shape]; 5] = [
             &[Reads, Writes],
             &[Reads, Reads, Reads, Writes, ReadsAndWrites, Range, Single],
             &[Reads, Writes, Writes, ReadsAndWrites, Single, Single],
             &[Range, Writes, Range, Writes, ReadsAndWrites],
             &[Reads, Writes, ReadsAndWrites, Range, Single],
         ];
+        let several: [&[Shape]; 3] = [
+            &[Statements, Statements, Writes, ReadsAndWrites],
+            &[Reads, Reads, Writes, ReadsAndWrites, Range, Statements, Single],
+            &[Range, Writes, Range, Writes, Statements, ReadsAndWrites],
+        ];
+        let mixes = if statements { [&known[..], &several].concat() } else { known.to_vec() };
         Sessions {
             records: Vec::new(),
             second_rounds: 0,
+            statements: (0, 0),
+            wrong: None,
             under_way: (0..sessions).map(|_| None).collect(),
             begun: vec![0; sessions],
             numbers: (0..sessions).collect(),
@@ -117,11 +138,11 @@ impl Sessions {
         key(kind, chance.below(self.hot))
     }
 
-    fn some_keys(&self, chance: &mut Chance) -> BTreeSet<Key> {
+    pub(super) fn some_keys(&self, chance: &mut Chance) -> BTreeSet<Key> {
         (0..chance.between(1, self.items_max)).map(|_| self.some_key(chance)).collect()
     }
 
-    fn some_writes(&mut self, session: usize, chance: &mut Chance) -> Vec<(Key, Write)> {
+    pub(super) fn some_writes(&mut self, session: usize, chance: &mut Chance) -> Vec<(Key, Write)> {
         let keys = self.some_keys(chance);
         keys.into_iter()
             .filter_map(|key| Some((key.clone(), self.some_write(session, key, chance)?)))
@@ -152,16 +173,16 @@ impl Sessions {
         })
     }
 
-    fn some_range(&self, chance: &mut Chance) -> KeyRange {
+    pub(super) fn some_range(&self, chance: &mut Chance) -> KeyRange {
         let kind = chance.pick(&["c", "m", "r", "r", "r", "t"]);
         let from = chance.below(self.hot + self.cold);
         let to = if chance.per_mille(300) { 1_000 } else { from + chance.below(8) };
         KeyRange { from: key(kind, from / 2), to: key(kind, to) }
     }
 
-    fn draw(&mut self, session: usize, chance: &mut Chance) -> Transaction {
+    fn draw(&mut self, session: usize, shape: Shape, chance: &mut Chance) -> Transaction {
         let mut transaction = Transaction::default();
-        match chance.pick(&self.shapes) {
+        match shape {
             Shape::Reads => transaction.reads = self.some_keys(chance).into_iter().collect(),
             Shape::Writes => transaction.writes = self.some_writes(session, chance),
             Shape::ReadsAndWrites => {
@@ -174,6 +195,7 @@ impl Sessions {
                     transaction.reads = self.some_keys(chance).into_iter().collect();
                 }
             }
+            Shape::Statements => unreachable!("these are drawn one by one"),
             Shape::Single => {
                 let key = key("s", chance.below(self.hot));
                 if chance.per_mille(500) {
@@ -193,26 +215,54 @@ fn key(kind: &str, at: u64) -> Key {
     Key::from(format!("{kind}{at:03}").as_str())
 }
 
-impl Clients<Transaction, Done> for Sessions {
-    fn next(&mut self, session: usize, now_us: u64, chance: &mut Chance) -> Option<Transaction> {
+impl Sessions {
+    pub(super) fn set_writes(&mut self, record: usize, writes: Vec<(Key, Write)>) {
+        self.records[record].writes = writes;
+    }
+
+    /// The number of the record.
+    pub(super) fn begin_record(&mut self, session: usize, now_us: u64, writes: Vec<(Key, Write)>) -> usize {
+        let session = self.numbers[session];
+        self.records.push(Record { session, begun_us: now_us, writes, ..Record::default() });
+        self.records.len() - 1
+    }
+}
+
+impl Clients<Call, Done> for Sessions {
+    fn next(&mut self, session: usize, now_us: u64, chance: &mut Chance) -> Option<Call> {
+        if let Some(UnderWay::Several(mut several)) = self.under_way[session].take() {
+            let call = several.next(self, session, now_us, chance);
+            self.under_way[session] = Some(UnderWay::Several(several));
+            return Some(call);
+        }
         if self.stopped || self.begun[session] >= self.begun_max {
             return None;
         }
-        let transaction = self.draw(session, chance);
         self.begun[session] += 1;
-        self.under_way[session] = Some((self.records.len(), transaction.clone()));
-        let writes = transaction.writes.clone();
-        let session = self.numbers[session];
-        self.records.push(Record { session, begun_us: now_us, writes, ..Record::default() });
-        Some(transaction)
+        let shape = chance.pick(&self.shapes);
+        if let Shape::Statements = shape {
+            let mut several = Several::draw(chance);
+            let call = several.next(self, session, now_us, chance);
+            self.under_way[session] = Some(UnderWay::Several(several));
+            return Some(call);
+        }
+        let transaction = self.draw(session, shape, chance);
+        let record = self.begin_record(session, now_us, transaction.writes.clone());
+        self.under_way[session] = Some(UnderWay::Whole { record, transaction: transaction.clone() });
+        Some(Call::Whole(transaction))
     }
 
     fn done(&mut self, session: usize, now_us: u64, done: Done) {
-        let (number, transaction) = self.under_way[session].take().expect("it was begun");
-        let record = &mut self.records[number];
+        let (record, transaction) = match self.under_way[session].take().expect("it was begun") {
+            UnderWay::Whole { record, transaction } => (record, transaction),
+            UnderWay::Several(several) => {
+                self.under_way[session] = several.done(self, now_us, done).map(UnderWay::Several);
+                return;
+            }
+        };
+        let record = &mut self.records[record];
         record.ended_us = Some(now_us);
         match done {
-            Done::Aborted => record.aborted = true,
             Done::Committed { read, stamp, rounds } => {
                 self.second_rounds += usize::from(rounds.0 > 1);
                 record.stamp = stamp;
@@ -220,11 +270,20 @@ impl Clients<Transaction, Done> for Sessions {
                     transaction.reads.into_iter().zip(read.items).collect::<Vec<(Key, ItemRead)>>();
                 record.ranges = transaction.ranges.into_iter().zip(read.ranges).collect();
             }
+            _ => record.aborted = true,
         }
     }
+
     fn lost(&mut self, session: usize, txn: Option<TxnId>) {
-        let (number, _) = self.under_way[session].take().expect("it was begun");
-        self.records[number].lost = txn;
+        match self.under_way[session].take().expect("it was begun") {
+            UnderWay::Whole { record, .. } => self.records[record].lost = txn,
+            UnderWay::Several(several) => several.lost(self, txn),
+        }
+        self.moved(session);
+    }
+
+    /// Between two statements it will be told to restart.
+    fn moved(&mut self, session: usize) {
         self.numbers[session] = self.numbered;
         self.numbered += 1;
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::bytes::Key;
+use super::interactive::{Interactive, OpeningFlight};
 use super::message::{KeyRange, Progress, Reply, Request, Stamp, Writes};
 use super::metadata::{Metadata, Sketch, Variant};
 use super::place::{ByShard, Slots, hash_of, part_at, shard_of_hash};
@@ -41,6 +42,11 @@ pub enum Done {
     },
     /// A shard had promised that it would never commit: nothing of it is visible.
     Aborted,
+    /// A statement of a transaction of several.
+    Read { read: ReadSet, rounds: u32 },
+    /// The transaction of several statements has ended without any effect, since what it was reading is not kept any
+    /// more: its client may begin it again.
+    Restart,
 }
 
 /// How a coordinator's links behave, and which bugs are planted.
@@ -71,18 +77,24 @@ pub struct PlantedBugs {
     pub commits_early: bool,
     /// Reads do not name what the client has written, although links may reorder.
     pub forgets_own_writes: bool,
+    /// Each statement of a transaction reads of another cut.
+    pub forgets_what_it_saw: bool,
+    /// What one shard has of a cut is not asked for on the others.
+    pub cut_names_nothing: bool,
     /// A transaction that all have prepared is aborted if its COMMIT is not answered in time (S3).
     pub aborts_after_prepared: bool,
 }
 
 pub struct Coordinator {
     id: CoordinatorId,
-    options: Options,
+    pub(super) options: Options,
     writes: Flights<Put>,
-    reads: Flights<Get>,
+    pub(super) reads: Flights<ReadFlight>,
+    /// Transactions of several statements, by tag.
+    pub(super) interactive: BTreeMap<u64, Interactive>,
     /// How it is registered as a reader, by shard.
-    sessions: Vec<u64>,
-    drains: Drains,
+    pub(super) sessions: Vec<u64>,
+    pub(super) drains: Drains,
     /// By shard: transactions that all participants have committed, not told yet.
     settled: Vec<Vec<u64>>,
     clock: u64,
@@ -111,16 +123,28 @@ struct PutPart {
     answered: bool,
 }
 
-struct Get {
-    tag: u64,
-    machine: Read,
-    writes: Vec<(Key, Write)>,
-    sent_ms: u64,
-    /// Rounds of reads that had to begin anew.
-    earlier_rounds: u32,
+/// A read under way.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large kind, and none is ever moved")]
+pub(super) enum ReadFlight {
+    Get(Get),
+    /// A transaction of several statements is told what it will read.
+    Opening(Box<OpeningFlight>),
+    /// It reads that from time to time.
+    Held,
 }
 
-type Out = Orders<Request, Done>;
+pub(super) struct Get {
+    pub(super) tag: u64,
+    pub(super) machine: Read,
+    pub(super) writes: Vec<(Key, Write)>,
+    pub(super) sent_ms: u64,
+    /// Rounds of reads that had to begin anew.
+    pub(super) earlier_rounds: u32,
+    /// It is a statement of a transaction of several.
+    pub(super) of_several: bool,
+}
+
+pub(super) type Out = Orders<Request, Done>;
 
 impl Coordinator {
     /// `base`: the first sequence number. A coordinator that starts again under an old id must begin above all
@@ -132,6 +156,7 @@ impl Coordinator {
             options,
             writes: Flights::from(base),
             reads: Flights::from(base),
+            interactive: BTreeMap::new(),
             sessions: vec![0; usize::from(options.shards)],
             drains: Drains::default(),
             settled: vec![Vec::new(); usize::from(options.shards)],
@@ -154,23 +179,29 @@ impl Coordinator {
         Some(TxnId { coordinator, sequence })
     }
 
-    fn begin_read(
+    /// Gives the number of the read.
+    pub(super) fn begin_get(
         &mut self,
         now_ms: u64,
         tag: u64,
-        transaction: Transaction,
-        earlier_rounds: u32,
+        (reads, ranges, writes): (Vec<Key>, Vec<KeyRange>, Vec<(Key, Write)>),
+        (earlier_rounds, of_several): (u32, bool),
         out: &mut Out,
-    ) {
-        let Transaction { reads, ranges, writes } = transaction;
-        let in_order = self.options.links_keep_order || self.options.bugs.forgets_own_writes;
-        let own = if in_order { BTreeMap::new() } else { self.own_commits() };
+    ) -> u64 {
+        let own = self.own_to_name();
         let session = |shard: ShardId| self.sessions[usize::from(shard)];
         let mut machine = Read::begin(self.options.variant, self.options.shards, reads, ranges, own, session);
         machine.looks_once = self.options.bugs.reads_once;
         machine.sketch_forgets_ranges = self.options.bugs.sketch_forgets_ranges;
         machine.ask(self.reads.next(), &mut out.sends);
-        self.reads.begin(Get { tag, machine, writes, sent_ms: now_ms, earlier_rounds });
+        let get = Get { tag, machine, writes, sent_ms: now_ms, earlier_rounds, of_several };
+        self.reads.begin(ReadFlight::Get(get))
+    }
+
+    /// What reads must name of their own client's writes.
+    pub(super) fn own_to_name(&mut self) -> BTreeMap<ShardId, Vec<Stamp>> {
+        let in_order = self.options.links_keep_order || self.options.bugs.forgets_own_writes;
+        if in_order { BTreeMap::new() } else { self.own_commits() }
     }
 
     /// Own transactions that have been told to the client and may not have arrived, by participant.
@@ -185,7 +216,7 @@ impl Coordinator {
         own
     }
 
-    fn begin_write(
+    pub(super) fn begin_write(
         &mut self,
         now_ms: u64,
         tag: u64,
@@ -290,7 +321,11 @@ impl Coordinator {
         if let Reply::Again { shard, session, .. } = &reply {
             self.sessions[usize::from(*shard)] = *session;
         }
-        let Some(flight) = self.reads.get_mut(read) else { return };
+        let flight = match self.reads.get_mut(read) {
+            Some(ReadFlight::Get(flight)) => flight,
+            Some(ReadFlight::Opening(_)) => return self.on_opening_reply(now_ms, read, reply, out),
+            Some(ReadFlight::Held) | None => return,
+        };
         let rounds = flight.machine.rounds;
         let step = flight.machine.on_reply(read, reply, &mut out.sends);
         if flight.machine.rounds != rounds {
@@ -301,6 +336,10 @@ impl Coordinator {
             Step::Done(read_set) => {
                 // What is written from now on comes after what has been seen.
                 self.clock = self.clock.max(read_set.newest_clock());
+                if flight.of_several {
+                    let get = self.end_get(read);
+                    return self.tell_statement(get, read_set, out);
+                }
                 let (tag, rounds) = (flight.tag, flight.earlier_rounds + flight.machine.rounds);
                 let writes = std::mem::take(&mut flight.writes);
                 self.reads.drop(read);
@@ -313,14 +352,27 @@ impl Coordinator {
                 }
             }
             Step::Again => {
-                let flight = self.reads.end(read).expect("the read is under way");
-                self.drains.on_ended(self.reads.base());
-                let Get { tag, machine, writes, earlier_rounds, .. } = flight;
+                let get = self.end_get(read);
+                let transaction = self.interactive.get_mut(&get.tag).filter(|_| get.of_several);
+                if transaction.as_ref().is_some_and(|one| one.has_cut()) {
+                    return self.lose_cut(now_ms, get, out);
+                }
+                let Get { tag, machine, writes, earlier_rounds, of_several, .. } = get;
                 let rounds = earlier_rounds + machine.rounds;
-                let Read { keys: reads, ranges, .. } = machine;
-                self.begin_read(now_ms, tag, Transaction { reads, ranges, writes }, rounds, out);
+                let wanted = (machine.keys, machine.ranges, writes);
+                let reading = self.begin_get(now_ms, tag, wanted, (rounds, of_several), out);
+                if of_several {
+                    self.note_reading(tag, reading);
+                }
             }
         }
+    }
+
+    fn end_get(&mut self, read: u64) -> Get {
+        let flight = self.reads.end(read);
+        self.drains.on_ended(self.reads.base());
+        let Some(ReadFlight::Get(get)) = flight else { unreachable!("the read is under way") };
+        get
     }
 
     /// Of the planted bugs: writes without an answer for too long, before or after all have prepared.
@@ -362,7 +414,8 @@ impl machine::Coordinator for Coordinator {
 
     fn begin(&mut self, now_ms: u64, tag: u64, transaction: Transaction, out: &mut Out) {
         if !transaction.reads.is_empty() || !transaction.ranges.is_empty() {
-            self.begin_read(now_ms, tag, transaction, 0, out);
+            let Transaction { reads, ranges, writes } = transaction;
+            self.begin_get(now_ms, tag, (reads, ranges, writes), (0, false), out);
         } else if !transaction.writes.is_empty() {
             self.begin_write(now_ms, tag, transaction.writes, ReadSet::default(), 0, out);
         } else {
@@ -377,9 +430,10 @@ impl machine::Coordinator for Coordinator {
             Reply::Committed { txn, shard } => self.on_committed(txn, shard, out),
             Reply::Refused { txn, .. } => self.on_refused(txn, out),
             Reply::Retired { .. } => self.is_retired = true,
-            Reply::Got { read, .. } | Reply::Told { read, .. } | Reply::Again { read, .. } => {
-                self.on_read_reply(now_ms, read, reply, out)
-            }
+            Reply::Got { read, .. }
+            | Reply::Told { read, .. }
+            | Reply::Opened { read, .. }
+            | Reply::Again { read, .. } => self.on_read_reply(now_ms, read, reply, out),
         }
     }
 
@@ -396,10 +450,20 @@ impl machine::Coordinator for Coordinator {
             put.sent_ms = now_ms;
             put.send(TxnId { coordinator, sequence }, &mut out.sends);
         }
-        for (read, flight) in self.reads.iter_mut().filter(|(_, flight)| late(flight.sent_ms)) {
-            flight.sent_ms = now_ms;
-            flight.machine.send_pending(read, &mut out.sends);
+        for (read, flight) in self.reads.iter_mut() {
+            match flight {
+                ReadFlight::Get(Get { sent_ms, machine, .. }) if late(*sent_ms) => {
+                    *sent_ms = now_ms;
+                    machine.send_pending(read, &mut out.sends);
+                }
+                ReadFlight::Opening(flight) if late(flight.sent_ms) => {
+                    flight.sent_ms = now_ms;
+                    flight.opening.send_pending(read, &mut out.sends);
+                }
+                _ => {}
+            }
         }
+        self.end_long_reads(now_ms, out);
     }
 
     fn progress(&mut self, shard: ShardId) -> Progress {

@@ -91,6 +91,13 @@ pub enum Request {
         position: Position,
         naming: Vec<Stamp>,
     },
+    /// A transaction of several statements begins: which state of the shard is it to read? All that is not drained is
+    /// told, so that the cut is the same everywhere. `naming`: as with `Get`.
+    Open {
+        read: u64,
+        session: u64,
+        naming: Vec<Stamp>,
+    },
     /// One participant asks another what has become of a transaction whose coordinator is silent, and says what
     /// it knows itself (termination).
     Ask {
@@ -150,6 +157,13 @@ pub struct Answer {
     pub note: Note,
 }
 
+/// A transaction, and the shards that it writes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Participants {
+    pub stamp: Stamp,
+    pub shards: Arc<[ShardId]>,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Unsettled {
     pub stamp: Stamp,
@@ -206,6 +220,13 @@ pub enum Reply {
         items: Vec<ItemRead>,
         notes: Vec<(u32, Note)>,
         ranges: Vec<Vec<(Key, Answer)>>,
+    },
+    /// The answer to `Open`: the transactions over several shards that are committed here and not drained.
+    Opened {
+        read: u64,
+        shard: ShardId,
+        position: Position,
+        undrained: Vec<Participants>,
     },
     /// The shard does not know this reader, or has let it go: begin again, with this session.
     Again {

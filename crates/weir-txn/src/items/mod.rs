@@ -8,9 +8,12 @@
 //!
 //! The design is docs/items.md.
 
+pub mod buffer;
 pub mod bytes;
 pub mod chain;
 pub mod coordinator;
+pub mod cut;
+pub mod interactive;
 pub mod log;
 pub mod message;
 pub mod metadata;
@@ -24,8 +27,10 @@ pub mod termination;
 mod undecided;
 pub mod write;
 
+pub use buffer::NotOneWrite;
 pub use bytes::{Bytes, Key};
 pub use coordinator::{Coordinator, Done, Options, Transaction};
+pub use interactive::Isolation;
 pub use log::Record;
 pub use message::{Answer, Fate, ItemRead, KeyRange, Progress, Reply, Request, Stamp};
 pub use metadata::{Metadata, Sketch, Variant};

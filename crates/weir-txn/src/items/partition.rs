@@ -14,8 +14,8 @@ use super::bytes::Key;
 use super::chain::{Chain, Seen, Sight, Version};
 use super::log::Record;
 use super::message::{
-    Answer, Fate, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Stamp, Unsettled, Wanted,
-    Writes,
+    Answer, Fate, ItemRead, KeyRange, Note, Participants, Position, Progress, Reply, Request, Stamp,
+    Unsettled, Wanted, Writes,
 };
 use super::metadata::{Metadata, Sketch};
 use super::table::Table;
@@ -223,7 +223,9 @@ impl Shard for Partition {
             }
             // Only shards ask each other; from a coordinator it means nothing.
             Request::Ask { .. } | Request::Tell { .. } => {}
-            Request::Get { read, session, .. } | Request::GetAt { read, session, .. }
+            Request::Get { read, session, .. }
+            | Request::GetAt { read, session, .. }
+            | Request::Open { read, session, .. }
                 if !self.readers.is_registered(coordinator, session) =>
             {
                 let session = self.readers.register(coordinator);
@@ -239,6 +241,12 @@ impl Shard for Partition {
                     self.on_get(read, &wanted, elsewhere)
                 };
                 out.replies.push((coordinator, reply));
+            }
+            Request::Open { read, naming, .. } => {
+                naming.into_iter().for_each(|stamp| {
+                    self.commit(stamp);
+                });
+                out.replies.push((coordinator, self.on_open(read)));
             }
             Request::GetAt { read, wanted, position, naming, .. } => {
                 let reply = self.on_get_at(read, &wanted, position, &naming);
@@ -501,6 +509,17 @@ impl Partition {
             }
         }
         Reply::Told { read, shard: self.id, position: self.position, stamps }
+    }
+
+    /// All that may be missing elsewhere, also what no item shows any more: it may be merged elsewhere.
+    fn on_open(&self, read: u64) -> Reply {
+        let over_several = |one: &Committed| {
+            let shards = one.participants.clone()?;
+            Some(Participants { stamp: one.stamp, shards })
+        };
+        let mut undrained: Vec<Participants> = self.committed.values().filter_map(over_several).collect();
+        undrained.sort_unstable_by_key(|one| one.stamp);
+        Reply::Opened { read, shard: self.id, position: self.position, undrained }
     }
 
     fn on_get(&mut self, read: u64, wanted: &Wanted, elsewhere: Sketch) -> Reply {

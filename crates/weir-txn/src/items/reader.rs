@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::SmallVec;
 
 use super::bytes::Key;
+use super::cut::Cut;
 use super::message::{Answer, ItemRead, KeyRange, Note, Position, Reply, Request, Stamp, Unsettled, Wanted};
 use super::metadata::{Metadata, Sketch, Variant};
 use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
@@ -61,6 +62,8 @@ pub struct Read {
     entries: Vec<BTreeMap<Key, Answer>>,
     /// Transactions of its own that it must see, by shard.
     own: BTreeMap<ShardId, Vec<Stamp>>,
+    /// What a read of a cut names, by shard.
+    of_cut: BTreeMap<ShardId, Vec<Stamp>>,
     /// What RAMP-Small was told in round one.
     told: Vec<Stamp>,
     /// What the answers of round one lack.
@@ -139,6 +142,7 @@ impl Read {
             notes: Vec::new(),
             entries: ranges.iter().map(|_| BTreeMap::new()).collect(),
             own,
+            of_cut: BTreeMap::new(),
             told: Vec::new(),
             lacking: ByShard::new(),
             rounds: 0,
@@ -148,6 +152,26 @@ impl Read {
             ranges,
             parts,
         }
+    }
+
+    /// A read of a state that is known: all of it is round two.
+    pub fn at_cut(
+        variant: Variant,
+        shards: ShardId,
+        keys: Vec<Key>,
+        ranges: Vec<KeyRange>,
+        cut: &Cut,
+    ) -> Read {
+        let mut read =
+            Read::begin(variant, shards, keys, ranges, BTreeMap::new(), |shard| cut.of(shard).session);
+        for part in &mut read.parts {
+            let of_shard = cut.of(part.shard);
+            part.position = of_shard.position;
+            part.asked = true;
+            read.of_cut.insert(part.shard, of_shard.naming.clone());
+        }
+        read.rounds = 2;
+        read
     }
 
     /// Sends round one.
@@ -175,7 +199,8 @@ impl Read {
         let lack = self.lacking.iter().find(|(shard, _)| *shard == part.shard);
         let Some((_, lack)) = lack else {
             let wanted = self.wanted(&part.slots, true);
-            return Request::GetAt { read, session, wanted, position, naming: self.told.clone() };
+            let naming = self.of_cut.get(&part.shard).unwrap_or(&self.told).clone();
+            return Request::GetAt { read, session, wanted, position, naming };
         };
         let mut wanted = self.wanted(&lack.slots, lack.ranges);
         wanted.keys.extend(lack.keys.iter().cloned());
@@ -245,7 +270,7 @@ impl Read {
     }
 
     /// An answer is awaited.
-    fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.parts.iter().any(|part| part.asked)
     }
 

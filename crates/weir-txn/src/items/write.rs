@@ -15,7 +15,7 @@ pub enum Write {
     Delete,
     /// Adds to a number, wrapping around; an absent item counts as 0. The value reads as eight bytes, big-endian.
     Add(i64),
-    /// Puts one member into a set; an absent item is the empty set.
+    /// Puts one member into a set; an absent item is the empty set, and a value that reads as a set is that set.
     Insert(Bytes),
     /// The greater of two strings of bytes; an absent item is less than any.
     Max(Bytes),
@@ -49,7 +49,7 @@ impl Content {
             Write::Add(amount) => *self = Content::Number(self.number().wrapping_add(*amount)),
             Write::Insert(member) => {
                 if !matches!(self, Content::Set(_)) {
-                    *self = Content::Set(Box::default());
+                    *self = Content::Set(Box::new(self.members()));
                 }
                 if let Content::Set(members) = self {
                     members.insert(member.clone());
@@ -71,6 +71,20 @@ impl Content {
             }
             Content::Absent | Content::Set(_) => 0,
         }
+    }
+
+    /// Of a value that reads as a set does, its members; of any other there are none.
+    fn members(&self) -> BTreeSet<Bytes> {
+        let Content::Value(bytes) = self else { return BTreeSet::new() };
+        let (mut members, mut rest) = (BTreeSet::new(), &**bytes);
+        while let Some((length, after)) = rest.split_first_chunk::<4>() {
+            let Some((member, after)) = after.split_at_checked(u32::from_be_bytes(*length) as usize) else {
+                return BTreeSet::new();
+            };
+            members.insert(Bytes::new(member));
+            rest = after;
+        }
+        if rest.is_empty() { members } else { BTreeSet::new() }
     }
 
     /// What a reader gets; none for an absent item. A set reads as its members in order, each behind its
@@ -118,8 +132,15 @@ mod tests {
         check(&[Write::Put(Bytes::new(&7_i64.to_be_bytes())), Write::Add(1)], number(8));
         check(&[put("no number"), Write::Add(1)], number(1));
         check(&[Write::Max("b".into()), Write::Max("a".into())], Some("b".into()));
-        let set = Bytes::new(b"\0\0\0\x01a\0\0\0\x02bb");
-        check(&[Write::Insert("bb".into()), Write::Insert("a".into()), Write::Insert("a".into())], Some(set));
+        let set = Some(Bytes::new(b"\0\0\0\x01a\0\0\0\x02bb"));
+        check(
+            &[Write::Insert("bb".into()), Write::Insert("a".into()), Write::Insert("a".into())],
+            set.clone(),
+        );
         check(&[Write::Insert("x".into()), Write::Delete], None);
+        check(&[Write::Put(Bytes::new(b"\0\0\0\x01a")), Write::Insert("bb".into())], set);
+        let alone = Some(Bytes::new(b"\0\0\0\x02bb"));
+        check(&[Write::Put(Bytes::new(b"\0\0\0\x02a")), Write::Insert("bb".into())], alone.clone());
+        check(&[Write::Put(Bytes::new(b"\0\0\0\x01aa")), Write::Insert("bb".into())], alone);
     }
 }

@@ -1,0 +1,139 @@
+//! A transaction of several statements, drawn one after the other, and what the history has of it.
+//!
+//! Read atomic: one record has all that its statements saw, so the checkers hold it against one set of
+//! transactions. Read committed: each statement has a record of its own. What it has itself written is
+//! compared here, since other transactions say nothing of it.
+
+use std::collections::BTreeMap;
+
+use weir_txn::items::{Done, Isolation, ItemRead, Key, KeyRange, Write};
+use weir_txn::ramp::TxnId;
+
+use super::calls::{Call, Statement};
+use super::workload::Sessions;
+use crate::chance::Chance;
+use crate::history::Violation;
+
+pub struct Several {
+    isolation: Isolation,
+    /// None: before the first statement. Read committed: of the last statement.
+    record: Option<usize>,
+    /// How many statements come before the commit.
+    reads_left: u64,
+    writes: bool,
+    /// What it has buffered.
+    written: BTreeMap<Key, Write>,
+    /// What the statement under way reads; none: it commits.
+    asked: Option<(Vec<Key>, Vec<KeyRange>)>,
+}
+
+impl Several {
+    pub fn draw(chance: &mut Chance) -> Several {
+        let read_committed = chance.per_mille(150);
+        Several {
+            isolation: if read_committed { Isolation::ReadCommitted } else { Isolation::ReadAtomic },
+            record: None,
+            reads_left: chance.between(1, 4),
+            writes: chance.per_mille(500),
+            written: BTreeMap::new(),
+            asked: None,
+        }
+    }
+
+    pub fn next(&mut self, of: &mut Sessions, session: usize, now_us: u64, chance: &mut Chance) -> Call {
+        let opens = self.record.is_none().then_some(self.isolation);
+        if self.reads_left == 0 {
+            return Call::Statement(self.commit(of, session, now_us, chance));
+        }
+        self.reads_left -= 1;
+        // Registers only: what a merge makes of a value is no matter of other transactions, and tested elsewhere.
+        let mut writes = Vec::new();
+        if self.writes && opens.is_none() && chance.per_mille(300) {
+            let fresh = |(key, _): &(Key, Write)| key[0] == b'r' && !self.written.contains_key(key);
+            writes = of.some_writes(session, chance).into_iter().filter(fresh).collect();
+            self.written.extend(writes.iter().cloned());
+        }
+        let mut keys: Vec<Key> = of.some_keys(chance).into_iter().collect();
+        if chance.per_mille(300) {
+            let own = self.written.keys().filter(|key| !keys.contains(key)).cloned();
+            keys = own.chain(keys.iter().cloned()).collect();
+        }
+        // A range must not show what is its own, or the history would have to know it.
+        let mut ranges = Vec::new();
+        if chance.per_mille(300) {
+            ranges.push(of.some_range(chance));
+            ranges.retain(|range: &KeyRange| !self.written.keys().any(|key| range.contains(key)));
+        }
+        if self.record.is_none() || self.isolation == Isolation::ReadCommitted {
+            self.record = Some(of.begin_record(session, now_us, Vec::new()));
+        }
+        self.asked = Some((keys.clone(), ranges.clone()));
+        Call::Statement(Statement { opens, writes, read: Some((keys, ranges)) })
+    }
+
+    fn commit(&mut self, of: &mut Sessions, session: usize, now_us: u64, chance: &mut Chance) -> Statement {
+        self.asked = None;
+        let mut writes = if self.writes { of.some_writes(session, chance) } else { Vec::new() };
+        writes.retain(|(key, _)| !self.written.contains_key(key));
+        self.written.extend(writes.iter().cloned());
+        let all = self.written.clone().into_iter().collect();
+        match (self.isolation, self.record) {
+            (Isolation::ReadAtomic, Some(record)) => of.set_writes(record, all),
+            _ => self.record = Some(of.begin_record(session, now_us, all)),
+        }
+        Statement { opens: None, writes, read: None }
+    }
+
+    /// What is left of it; nothing once it has ended.
+    pub fn done(mut self, of: &mut Sessions, now_us: u64, done: Done) -> Option<Several> {
+        let record = self.record.expect("it was begun");
+        of.statements.0 += 1;
+        match done {
+            Done::Read { read, .. } => {
+                let (keys, ranges) = self.asked.take().expect("it was reading");
+                for (key, item) in keys.into_iter().zip(read.items) {
+                    match self.written.get(&key) {
+                        Some(own) => self.compare(of, &key, own, &item),
+                        None => of.records[record].reads.push((key, item)),
+                    }
+                }
+                of.records[record].ranges.extend(ranges.into_iter().zip(read.ranges));
+                if self.isolation == Isolation::ReadCommitted {
+                    of.records[record].ended_us = Some(now_us);
+                }
+                Some(self)
+            }
+            Done::Committed { stamp, .. } => {
+                of.records[record].ended_us = Some(now_us);
+                of.records[record].stamp = stamp;
+                None
+            }
+            Done::Aborted | Done::Restart => {
+                of.statements.1 += usize::from(matches!(done, Done::Restart));
+                of.records[record].ended_us = Some(now_us);
+                of.records[record].aborted = true;
+                None
+            }
+        }
+    }
+
+    fn compare(&self, of: &mut Sessions, key: &Key, own: &Write, item: &ItemRead) {
+        let expected = match own {
+            Write::Put(value) => Some(value),
+            _ => None,
+        };
+        if item.value.as_ref() != expected {
+            let seen = format!("{key:?} was read as {item:?} after {own:?}");
+            of.wrong = Some(Violation { claim: "a transaction sees its own writes", seen });
+        }
+    }
+
+    pub fn lost(self, of: &mut Sessions, txn: Option<TxnId>) {
+        let Some(record) = self.record else { return };
+        match self.asked {
+            None => of.records[record].lost = txn,
+            // It had written nothing.
+            Some(_) => of.records[record].aborted = true,
+        }
+    }
+}

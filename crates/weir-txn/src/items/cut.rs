@@ -1,0 +1,112 @@
+//! The state of all shards that a transaction of several statements reads: excluded are all later writers.
+//!
+//! Only says which state that is; asking for items of it is a read's second round (`reader.rs`). The argument is in
+//! docs/items.md; the positions and names are those of S5.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::message::{Participants, Position, Request, Stamp};
+use crate::ramp::ShardId;
+
+/// For each shard, the state at a position plus the transactions that it must show beside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    shards: Vec<ShardCut>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardCut {
+    /// How the reader was registered at the shard when it answered.
+    pub session: u64,
+    pub position: Position,
+    pub naming: Vec<Stamp>,
+}
+
+impl Cut {
+    pub fn of(&self, shard: ShardId) -> &ShardCut {
+        &self.shards[usize::from(shard)]
+    }
+
+    /// Deliberate bug: what one shard has is not looked for on the others.
+    pub fn forget_names(&mut self) {
+        self.shards.iter_mut().for_each(|shard| shard.naming.clear());
+    }
+}
+
+/// A cut that is being taken: every shard is asked once.
+#[derive(Debug)]
+pub struct Opening {
+    /// Transactions of its own that the cut must have, by shard.
+    own: BTreeMap<ShardId, Vec<Stamp>>,
+    asked: Vec<bool>,
+    cut: Cut,
+    named: BTreeMap<Stamp, Arc<[ShardId]>>,
+    /// Some shard did not know the reader.
+    again: bool,
+}
+
+/// What an opening has come to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Opened {
+    Wait,
+    Done(Cut),
+    /// All have answered, and some did not know the reader.
+    Again,
+}
+
+impl Opening {
+    pub fn new(sessions: &[u64], own: BTreeMap<ShardId, Vec<Stamp>>) -> Opening {
+        let shard = |session: &u64| ShardCut { session: *session, ..ShardCut::default() };
+        Opening {
+            own,
+            asked: vec![true; sessions.len()],
+            cut: Cut { shards: sessions.iter().map(shard).collect() },
+            named: BTreeMap::new(),
+            again: false,
+        }
+    }
+
+    /// Sends (again) what is not answered.
+    pub fn send_pending(&self, read: u64, out: &mut Vec<(ShardId, Request)>) {
+        for (shard, ShardCut { session, .. }) in (0..).zip(&self.cut.shards) {
+            if self.asked[usize::from(shard)] {
+                let naming = self.own.get(&shard).cloned().unwrap_or_default();
+                out.push((shard, Request::Open { read, session: *session, naming }));
+            }
+        }
+    }
+
+    /// What that shard has; an answer that has come before changes nothing.
+    pub fn on_opened(&mut self, shard: ShardId, position: Position, undrained: Vec<Participants>) -> Opened {
+        if self.answer(shard) {
+            self.cut.shards[usize::from(shard)].position = position;
+            self.named.extend(undrained.into_iter().map(|one| (one.stamp, one.shards)));
+        }
+        self.outcome()
+    }
+
+    pub fn on_again(&mut self, shard: ShardId) -> Opened {
+        self.again |= self.answer(shard);
+        self.outcome()
+    }
+
+    fn answer(&mut self, shard: ShardId) -> bool {
+        self.asked.get_mut(usize::from(shard)).is_some_and(std::mem::take)
+    }
+
+    fn outcome(&mut self) -> Opened {
+        if self.asked.contains(&true) {
+            return Opened::Wait;
+        }
+        if self.again {
+            return Opened::Again;
+        }
+        for (stamp, shards) in std::mem::take(&mut self.named) {
+            for shard in shards.iter() {
+                self.cut.shards[usize::from(*shard)].naming.push(stamp);
+            }
+        }
+        Opened::Done(std::mem::take(&mut self.cut))
+    }
+}

@@ -1,0 +1,260 @@
+//! Transactions of several statements: reads that are not known in advance, then the writes that were buffered meanwhile
+//! (design.md §5; soundness S14; docs/items.md).
+//!
+//! The part of the coordinator that knows which statements belong together. All of one transaction read the same cut,
+//! and the transaction is one read under way from its opening to its end, so shards keep what the cut needs.
+
+use super::buffer::{Buffer, NotOneWrite};
+use super::bytes::Key;
+use super::coordinator::{Coordinator, Done, Get, Out, ReadFlight};
+use super::cut::{Cut, Opened, Opening};
+use super::message::{KeyRange, Reply};
+use super::partition::READER_DELAY_MS_MAX;
+use super::reader::{Read, ReadSet};
+use super::write::Write;
+use crate::machine::is_late;
+
+/// What the statements of a transaction have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// All that it reads is of one cut: of every other transaction it sees all or nothing, whichever statement looks.
+    ReadAtomic,
+    /// So does each statement by itself.
+    ReadCommitted,
+}
+
+#[derive(Debug)]
+pub(super) struct Interactive {
+    isolation: Isolation,
+    buffer: Buffer,
+    cut: Option<Cut>,
+    /// The read that stays under way until the transaction has ended.
+    held: Option<u64>,
+    /// When that began.
+    held_ms: u64,
+    /// What waits for the cut.
+    waiting: Option<(Vec<Key>, Vec<KeyRange>)>,
+    /// The statement that is being read.
+    reading: Option<u64>,
+    /// Its client has seen something of the cut.
+    told: bool,
+    /// The cut is no longer kept by all shards.
+    lost: bool,
+    /// Rounds of the statement under way that were in vain, or took the cut.
+    rounds: u32,
+}
+
+/// A cut that is being taken.
+#[derive(Debug)]
+pub(super) struct OpeningFlight {
+    pub(super) tag: u64,
+    pub(super) opening: Opening,
+    pub(super) sent_ms: u64,
+}
+
+impl Interactive {
+    pub(super) fn has_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+}
+
+impl Coordinator {
+    /// Begins a transaction of several statements under that tag, which must not be in use. Nothing is sent.
+    pub fn open(&mut self, tag: u64, isolation: Isolation) {
+        let transaction = Interactive {
+            isolation,
+            buffer: Buffer::default(),
+            cut: None,
+            held: None,
+            held_ms: 0,
+            waiting: None,
+            reading: None,
+            told: false,
+            lost: false,
+            rounds: 0,
+        };
+        let earlier = self.interactive.insert(tag, transaction);
+        assert!(earlier.is_none(), "tag {tag} is in use");
+    }
+
+    /// Whether a transaction of several statements is open under that tag.
+    pub fn is_open(&self, tag: u64) -> bool {
+        self.interactive.contains_key(&tag)
+    }
+
+    /// Reads; one statement at a time. The answer is `Done::Read`, or `Done::Restart`, with which the transaction has
+    /// ended. One that is not open is told to restart.
+    pub fn read(&mut self, now_ms: u64, tag: u64, keys: Vec<Key>, ranges: Vec<KeyRange>, out: &mut Out) {
+        let Some(transaction) = self.interactive.get_mut(&tag).filter(|transaction| !transaction.lost) else {
+            self.roll_back(tag);
+            return out.done.push((tag, Done::Restart));
+        };
+        let waits = transaction.reading.is_some() || transaction.waiting.is_some();
+        assert!(!waits, "the statement before has been answered");
+        transaction.rounds = 0;
+        if transaction.isolation == Isolation::ReadCommitted {
+            let reading = self.begin_get(now_ms, tag, (keys, ranges, Vec::new()), (0, true), out);
+            return self.note_reading(tag, reading);
+        }
+        if self.options.bugs.forgets_what_it_saw {
+            transaction.cut = None;
+        }
+        transaction.waiting = Some((keys, ranges));
+        match &transaction.cut {
+            Some(_) => self.begin_statement(now_ms, tag, out),
+            None => self.take_cut(now_ms, tag, out),
+        }
+    }
+
+    /// Buffers a write. It goes out at the commit; what the transaction reads until then has it.
+    ///
+    /// # Errors
+    /// It does not make one write with what the transaction has already written to the item. Nothing has changed then.
+    pub fn write(&mut self, tag: u64, key: Key, write: Write) -> Result<(), NotOneWrite> {
+        let transaction = self.interactive.get_mut(&tag);
+        transaction.map_or(Ok(()), |transaction| transaction.buffer.write(key, write))
+    }
+
+    pub(super) fn note_reading(&mut self, tag: u64, reading: u64) {
+        self.interactive.get_mut(&tag).expect("it is open").reading = Some(reading);
+    }
+
+    /// Ends the transaction and writes what it has buffered. The answer is that of any other transaction, or
+    /// `Done::Restart` for one that is not open.
+    pub fn commit(&mut self, now_ms: u64, tag: u64, out: &mut Out) {
+        let Some(transaction) = self.end_interactive(tag) else {
+            return out.done.push((tag, Done::Restart));
+        };
+        let writes = transaction.buffer.into_writes();
+        if writes.is_empty() {
+            let done = Done::Committed { read: ReadSet::default(), stamp: None, rounds: (0, 0) };
+            return out.done.push((tag, done));
+        }
+        self.begin_write(now_ms, tag, writes, ReadSet::default(), 0, out);
+    }
+
+    /// Ends the transaction, if it is open, as if it had written nothing. There is no answer.
+    pub fn roll_back(&mut self, tag: u64) {
+        self.end_interactive(tag);
+    }
+
+    fn end_interactive(&mut self, tag: u64) -> Option<Interactive> {
+        let transaction = self.interactive.remove(&tag)?;
+        self.end_reads([transaction.held, transaction.reading]);
+        Some(transaction)
+    }
+
+    fn end_reads(&mut self, reads: [Option<u64>; 2]) {
+        reads.into_iter().flatten().for_each(|read| self.reads.drop(read));
+        self.drains.on_ended(self.reads.base());
+    }
+
+    /// Asks all shards what the transaction is to read.
+    fn take_cut(&mut self, now_ms: u64, tag: u64, out: &mut Out) {
+        let own = self.own_to_name();
+        let opening = Opening::new(&self.sessions, own);
+        opening.send_pending(self.reads.next(), &mut out.sends);
+        let flight = OpeningFlight { tag, opening, sent_ms: now_ms };
+        let held = self.reads.begin(ReadFlight::Opening(Box::new(flight)));
+        let transaction = self.interactive.get_mut(&tag).expect("it is open");
+        let before = transaction.held.replace(held);
+        transaction.held_ms = now_ms;
+        transaction.rounds += 1;
+        self.end_reads([before, None]);
+    }
+
+    pub(super) fn on_opening_reply(&mut self, now_ms: u64, read: u64, reply: Reply, out: &mut Out) {
+        let Some(flight) = self.reads.get_mut(read) else { return };
+        let ReadFlight::Opening(opening) = flight else { return };
+        let tag = opening.tag;
+        let opened = match reply {
+            Reply::Opened { shard, position, undrained, .. } => {
+                opening.opening.on_opened(shard, position, undrained)
+            }
+            Reply::Again { shard, .. } => opening.opening.on_again(shard),
+            _ => return,
+        };
+        match opened {
+            Opened::Wait => {}
+            Opened::Again => self.take_cut(now_ms, tag, out),
+            Opened::Done(mut cut) => {
+                *flight = ReadFlight::Held;
+                if self.options.bugs.cut_names_nothing {
+                    cut.forget_names();
+                }
+                self.interactive.get_mut(&tag).expect("its opening is under way").cut = Some(cut);
+                self.begin_statement(now_ms, tag, out);
+            }
+        }
+    }
+
+    /// Reads what waits for the cut.
+    fn begin_statement(&mut self, now_ms: u64, tag: u64, out: &mut Out) {
+        let transaction = self.interactive.get_mut(&tag).expect("it is open");
+        let cut = transaction.cut.as_ref().expect("the cut has been taken");
+        let (keys, ranges) = transaction.waiting.take().expect("a statement waits");
+        let machine = Read::at_cut(self.options.variant, self.options.shards, keys, ranges, cut);
+        transaction.reading = Some(self.reads.next());
+        let get = Get {
+            tag,
+            machine,
+            writes: Vec::new(),
+            sent_ms: now_ms,
+            earlier_rounds: transaction.rounds,
+            of_several: true,
+        };
+        if get.machine.is_waiting() {
+            get.machine.send_pending(self.reads.next(), &mut out.sends);
+            self.reads.begin(ReadFlight::Get(get));
+        } else {
+            // Nothing was asked for.
+            self.tell_statement(get, ReadSet::default(), out);
+        }
+    }
+
+    /// A statement has been read. Its flight is over.
+    pub(super) fn tell_statement(&mut self, get: Get, mut read: ReadSet, out: &mut Out) {
+        let Get { tag, machine, earlier_rounds, .. } = get;
+        let transaction = self.interactive.get_mut(&tag).expect("its statement was under way");
+        transaction.reading = None;
+        transaction.told = true;
+        transaction.buffer.show_in(&machine.keys, &machine.ranges, &mut read);
+        // The first statement took the cut before; that was a round, and its own is a second.
+        let own = if transaction.cut.is_some() { 1 } else { machine.rounds };
+        out.done.push((tag, Done::Read { read, rounds: earlier_rounds + own }));
+    }
+
+    /// A shard has let the reader go: it takes another cut, if nobody has seen anything of this one.
+    pub(super) fn lose_cut(&mut self, now_ms: u64, get: Get, out: &mut Out) {
+        let Get { tag, machine, .. } = get;
+        let transaction = self.interactive.get_mut(&tag).expect("its statement was under way");
+        transaction.reading = None;
+        if transaction.told {
+            self.roll_back(tag);
+            return out.done.push((tag, Done::Restart));
+        }
+        transaction.cut = None;
+        transaction.rounds += 1;
+        transaction.waiting = Some((machine.keys, machine.ranges));
+        self.take_cut(now_ms, tag, out);
+    }
+
+    /// Lets go of cuts that shards would not keep for longer either.
+    pub(super) fn end_long_reads(&mut self, now_ms: u64, out: &mut Out) {
+        let is_long =
+            |one: &Interactive| one.held.is_some() && is_late(now_ms, one.held_ms, READER_DELAY_MS_MAX);
+        let long = self.interactive.iter().filter(|(_, one)| is_long(one));
+        let long: Vec<u64> = long.map(|(tag, _)| *tag).collect();
+        for tag in long {
+            let transaction = self.interactive.get_mut(&tag).expect("it is open");
+            if transaction.reading.is_some() || transaction.waiting.is_some() {
+                self.roll_back(tag);
+                out.done.push((tag, Done::Restart));
+            } else {
+                transaction.lost = true;
+                let held = transaction.held.take();
+                self.end_reads([held, None]);
+            }
+        }
+    }
+}
