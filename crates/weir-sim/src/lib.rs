@@ -12,6 +12,7 @@ mod driver;
 pub mod history;
 pub mod items;
 pub mod network;
+pub mod relations;
 
 pub use cluster::{Clients, Cluster, Mortal, Starts};
 pub use driver::{Audit, Outcome, Simulation};

@@ -153,6 +153,12 @@ impl Readers {
             .map(|(coordinator, _)| *coordinator)
     }
 
+    /// How many coordinators it knows, and how many words say which of their transactions are over.
+    pub fn sizes(&self) -> (usize, usize) {
+        let words = self.coordinators.values().map(|known| known.over.words.len()).sum();
+        (self.coordinators.len(), words)
+    }
+
     /// What a shard must remember of its coordinators when it starts again.
     pub fn over(&self) -> Vec<OverOf> {
         let of = |(coordinator, known): (&CoordinatorId, &Coordinator)| OverOf {

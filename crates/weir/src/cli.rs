@@ -250,7 +250,8 @@ Examples:
   weir sim items --protocol ramp-small --seeds 7..8 --log seed-7.log
   weir sim items --seeds 0..50 --faults drop=0.05,duplicate=0.1,partition=2,clock=5000")]
 pub struct SimArguments {
-    /// What its clients do: `items`, random transactions over keys
+    /// What its clients do: `items`, random transactions over keys; `relations`, rows with indexes, foreign keys
+    /// and views
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
     /// Protocols, each with all seeds

@@ -7,19 +7,84 @@ use std::path::PathBuf;
 
 use weir_sim::Faults;
 use weir_sim::history::{History, elle_edn, from_json_lines, to_json_lines};
-use weir_sim::items::{Setup, run};
+use weir_sim::{items, relations};
 use weir_txn::items::Variant;
 
 use crate::cli::{HistoryArguments, HistoryCommand, SimArguments};
 use crate::input::read_text;
 use crate::output::{Failure, print, write_file};
 
+/// What is simulated.
+#[derive(Clone, Copy)]
+enum Workload {
+    Items,
+    Relations,
+}
+
+/// One seed that has been run.
+struct Ran {
+    has_failed: bool,
+    /// In words.
+    report: String,
+    log: String,
+    transactions: usize,
+    history: String,
+}
+
+impl Workload {
+    fn by_name(name: &str) -> Option<Workload> {
+        match name {
+            "items" => Some(Workload::Items),
+            "relations" => Some(Workload::Relations),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Workload::Items => "items",
+            Workload::Relations => "relations",
+        }
+    }
+
+    fn run(self, variant: Variant, seed: u64, faults: Option<Faults>, logged: bool) -> Ran {
+        match self {
+            Workload::Items => {
+                let report = items::run(&items::Setup { faults, logged, ..items::Setup::new(variant, seed) });
+                Ran {
+                    has_failed: report.failure.is_some(),
+                    report: report.to_string(),
+                    transactions: report.history.records.len(),
+                    history: to_json_lines(&report.history),
+                    log: report.log,
+                }
+            }
+            Workload::Relations => {
+                let setup = relations::Setup { faults, logged, ..relations::Setup::new(variant, seed) };
+                let report = relations::run(&setup);
+                Ran {
+                    has_failed: report.failure.is_some(),
+                    report: report.to_string(),
+                    transactions: report.counts.committed,
+                    history: String::new(),
+                    log: report.log,
+                }
+            }
+        }
+    }
+}
+
 pub fn execute(arguments: &SimArguments) -> Result<(), Failure> {
-    if arguments.workload != "items" {
+    let workload = Workload::by_name(&arguments.workload).ok_or_else(|| {
         let unknown = &arguments.workload;
-        return Err(Failure::input(format!(
-            "weir sim: error: there is no workload `{unknown}` to simulate\nhint: the workloads are: items"
-        )));
+        Failure::input(format!(
+            "weir sim: error: there is no workload `{unknown}` to simulate\nhint: the workloads are: items, relations"
+        ))
+    })?;
+    if matches!(workload, Workload::Relations) && arguments.history.is_some() {
+        return Err(Failure::input(
+            "weir sim: error: relations have no history of items\nhint: --history goes with `weir sim items`",
+        ));
     }
     let variants = variants(&arguments.protocol)?;
     let faults = match &arguments.faults_text {
@@ -36,24 +101,21 @@ pub fn execute(arguments: &SimArguments) -> Result<(), Failure> {
     // A node that panics is a finding of the run, not the end of the program.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     for variant in variants {
-        let (mut transactions, mut second_rounds) = (0, 0);
+        let mut transactions = 0;
         for seed in arguments.seeds.clone() {
-            let setup = Setup { faults: faults.clone(), ..Setup::new(variant, seed) };
-            let report = run(&setup);
+            let ran = workload.run(variant, seed, faults.clone(), false);
             if let Some(path) = &arguments.history {
-                write_file(path, &to_json_lines(&report.history))?;
+                write_file(path, &ran.history)?;
             }
-            if report.failure.is_some() {
-                return Err(failed(arguments, &setup, &report.to_string())?);
+            if ran.has_failed {
+                let logged = workload.run(variant, seed, faults.clone(), true);
+                return Err(failed(arguments, workload, (variant, seed), &logged)?);
             }
-            transactions += report.history.records.len();
-            second_rounds += report.second_rounds;
+            transactions += ran.transactions;
         }
         let seeds = arguments.seeds.end - arguments.seeds.start;
-        print(&format!(
-            "{}: {seeds} seeds, {transactions} transactions, {second_rounds} reads with a second round: all checks hold\n",
-            variant.name()
-        ));
+        let name = variant.name();
+        print(&format!("{name}: {seeds} seeds, {transactions} transactions: all checks hold\n"));
     }
     Ok(())
 }
@@ -70,18 +132,23 @@ fn variants(names: &[String]) -> Result<Vec<Variant>, Failure> {
     names.iter().map(variant).collect()
 }
 
-/// Runs the seed again with its log.
-fn failed(arguments: &SimArguments, setup: &Setup, report: &str) -> Result<Failure, Failure> {
-    let (seed, name) = (setup.seed, setup.variant.name());
+/// A seed has failed, and was run again with its log.
+fn failed(
+    arguments: &SimArguments,
+    workload: Workload,
+    (variant, seed): (Variant, u64),
+    logged: &Ran,
+) -> Result<Failure, Failure> {
+    let (name, report) = (variant.name(), &logged.report);
     let path = match &arguments.log {
         Some(path) => path.clone(),
         None => PathBuf::from(format!("weir-sim-{name}-{seed}.log")),
     };
-    let logged = run(&Setup { logged: true, ..setup.clone() });
     write_file(&path, &format!("{}{report}\n", logged.log))?;
     let faults = arguments.faults_text.as_ref().map(|text| format!(" --faults {text}")).unwrap_or_default();
     Ok(Failure::Check(Some(format!(
-        "weir: seed {seed}: {report}\nhint: weir sim items --protocol {name} --seeds {seed}..{}{faults}\nlog: {}",
+        "weir: seed {seed}: {report}\nhint: weir sim {} --protocol {name} --seeds {seed}..{}{faults}\nlog: {}",
+        workload.name(),
         seed + 1,
         path.display()
     ))))

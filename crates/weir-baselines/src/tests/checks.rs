@@ -17,7 +17,7 @@ fn reads(ended: &Ended) -> Vec<(&Key, &ItemRead)> {
 fn writers(history: &History) -> BTreeMap<Stamp, &Ended> {
     let stamp = |ended: &Ended| match &ended.done {
         Done::Committed { stamp, .. } => *stamp,
-        Done::Aborted | Done::Read { .. } | Done::Restart => None,
+        _ => None,
     };
     history.ended.iter().filter_map(|ended| Some((stamp(ended)?, ended))).collect()
 }

@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 
 use super::bytes::Key;
 use super::interactive::{Interactive, OpeningFlight};
-use super::message::{KeyRange, Progress, Reply, Request, Stamp, Writes};
+use super::message::{Guard, KeyRange, Progress, Reply, Request, Stamp, Writes};
 use super::metadata::{Metadata, Sketch, Variant};
-use super::place::{ByShard, Slots, hash_of, part_at, shard_of_hash};
+use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
 use crate::flights::{Drains, Flights};
@@ -42,6 +42,9 @@ pub enum Done {
     },
     /// A shard had promised that it would never commit: nothing of it is visible.
     Aborted,
+    /// A row that it has written under a guard is no longer as it saw it, or not everywhere yet: nothing of it is
+    /// visible, and its client may begin it again.
+    Conflict,
     /// A statement of a transaction of several.
     Read { read: ReadSet, rounds: u32 },
     /// The transaction of several statements has ended without any effect, since what it was reading is not kept any
@@ -120,6 +123,7 @@ struct Put {
 struct PutPart {
     shard: ShardId,
     writes: Writes,
+    guards: Vec<Guard>,
     answered: bool,
 }
 
@@ -171,6 +175,11 @@ impl Coordinator {
         self.is_retired
     }
 
+    /// The id of the next transaction that writes.
+    pub(super) fn next_txn(&self) -> TxnId {
+        TxnId { coordinator: self.id, sequence: self.writes.next() }
+    }
+
     /// The transaction that writes what was begun under the tag, if it is not answered.
     pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         let (coordinator, one_phase) = (self.id, self.options.one_phase);
@@ -220,7 +229,7 @@ impl Coordinator {
         &mut self,
         now_ms: u64,
         tag: u64,
-        writes: Vec<(Key, Write)>,
+        (writes, guards): (Vec<(Key, Write)>, Vec<Guard>),
         read: ReadSet,
         read_rounds: u32,
         out: &mut Out,
@@ -242,7 +251,9 @@ impl Coordinator {
         let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
         let part = |(shard, slots): &(ShardId, Slots)| {
             let writes = slots.iter().map(|slot| writes[*slot as usize].clone()).collect();
-            PutPart { shard: *shard, writes, answered: false }
+            let here = |guard: &&Guard| shard_of(&guard.key, self.options.shards) == *shard;
+            let guards = guards.iter().filter(here).cloned().collect();
+            PutPart { shard: *shard, writes, guards, answered: false }
         };
         let parts: SmallVec<[PutPart; 4]> = by_shard.iter().map(part).collect();
         let sequence = self.writes.next();
@@ -309,12 +320,13 @@ impl Coordinator {
         out.done.push((put.tag, Done::Committed { read: put.read, stamp: Some(stamp), rounds }));
     }
 
-    fn on_refused(&mut self, txn: TxnId, out: &mut Out) {
+    /// A participant has promised that it never commits; `told` says why.
+    fn on_refused(&mut self, txn: TxnId, told: Done, out: &mut Out) {
         let Some(put) = self.writes.get_mut(txn.sequence) else { return };
         assert!(put.stamp.is_none(), "all had prepared {txn:?}, and one refuses it");
         let put = self.writes.end(txn.sequence).expect("it is under way");
         out.sends.extend(put.participants.iter().map(|shard| (*shard, Request::Abort { txn })));
-        out.done.push((put.tag, Done::Aborted));
+        out.done.push((put.tag, told));
     }
 
     fn on_read_reply(&mut self, now_ms: u64, read: u64, reply: Reply, out: &mut Out) {
@@ -348,7 +360,7 @@ impl Coordinator {
                     let done = Done::Committed { read: read_set, stamp: None, rounds: (rounds, 0) };
                     out.done.push((tag, done));
                 } else {
-                    self.begin_write(now_ms, tag, writes, read_set, rounds, out);
+                    self.begin_write(now_ms, tag, (writes, Vec::new()), read_set, rounds, out);
                 }
             }
             Step::Again => {
@@ -385,7 +397,8 @@ impl Coordinator {
         for sequence in self.late_writes(now_ms, false) {
             let put = self.writes.end(sequence).expect("it is under way");
             let writes = put.parts.iter().flat_map(|part| part.writes.iter().cloned()).collect();
-            self.begin_write(now_ms, put.tag, writes, put.read, put.read_rounds, out);
+            let guards = put.parts.into_iter().flat_map(|part| part.guards).collect();
+            self.begin_write(now_ms, put.tag, (writes, guards), put.read, put.read_rounds, out);
         }
     }
 
@@ -417,7 +430,8 @@ impl machine::Coordinator for Coordinator {
             let Transaction { reads, ranges, writes } = transaction;
             self.begin_get(now_ms, tag, (reads, ranges, writes), (0, false), out);
         } else if !transaction.writes.is_empty() {
-            self.begin_write(now_ms, tag, transaction.writes, ReadSet::default(), 0, out);
+            let writes = (transaction.writes, Vec::new());
+            self.begin_write(now_ms, tag, writes, ReadSet::default(), 0, out);
         } else {
             out.done.push((tag, Done::Committed { read: ReadSet::default(), stamp: None, rounds: (0, 0) }));
         }
@@ -428,7 +442,8 @@ impl machine::Coordinator for Coordinator {
             Reply::Written { stamp } => self.on_written(stamp, out),
             Reply::Prepared { txn, shard, clock } => self.on_prepared(now_ms, txn, shard, clock, out),
             Reply::Committed { txn, shard } => self.on_committed(txn, shard, out),
-            Reply::Refused { txn, .. } => self.on_refused(txn, out),
+            Reply::Refused { txn, .. } => self.on_refused(txn, Done::Aborted, out),
+            Reply::Changed { txn, .. } => self.on_refused(txn, Done::Conflict, out),
             Reply::Retired { .. } => self.is_retired = true,
             Reply::Got { read, .. }
             | Reply::Told { read, .. }
@@ -499,11 +514,12 @@ impl Put {
 
     /// Sends (again) what is not answered.
     fn send(&self, txn: TxnId, out: &mut Vec<(ShardId, Request)>) {
-        for PutPart { shard, writes, .. } in self.parts.iter().filter(|part| !part.answered) {
+        for PutPart { shard, writes, guards, .. } in self.parts.iter().filter(|part| !part.answered) {
             let request = match self.stamp {
                 Some(stamp) => Request::Commit { stamp },
                 None if self.parts.len() == 1 => {
-                    Request::Write { txn, writes: writes.clone(), begun_ms: self.begun_ms }
+                    let (writes, guards) = (writes.clone(), guards.clone());
+                    Request::Write { txn, writes, begun_ms: self.begun_ms, guards }
                 }
                 None => Request::Prepare {
                     txn,
@@ -512,6 +528,7 @@ impl Put {
                     metadata: self.metadata.clone(),
                     written: self.written,
                     begun_ms: self.begun_ms,
+                    guards: guards.clone(),
                 },
             };
             out.push((*shard, request));

@@ -8,7 +8,7 @@ use super::buffer::{Buffer, NotOneWrite};
 use super::bytes::Key;
 use super::coordinator::{Coordinator, Done, Get, Out, ReadFlight};
 use super::cut::{Cut, Opened, Opening};
-use super::message::{KeyRange, Reply};
+use super::message::{Guard, KeyRange, Reply};
 use super::partition::READER_DELAY_MS_MAX;
 use super::reader::{Read, ReadSet};
 use super::write::Write;
@@ -125,12 +125,35 @@ impl Coordinator {
         let Some(transaction) = self.end_interactive(tag) else {
             return out.done.push((tag, Done::Restart));
         };
-        let writes = transaction.buffer.into_writes();
+        self.write_all(now_ms, tag, (transaction.buffer.into_writes(), Vec::new()), out);
+    }
+
+    /// Ends the transaction and writes this, if the guards hold.
+    pub(super) fn commit_with(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        writes: (Vec<(Key, Write)>, Vec<Guard>),
+        out: &mut Out,
+    ) {
+        match self.end_interactive(tag) {
+            Some(_) => self.write_all(now_ms, tag, writes, out),
+            None => out.done.push((tag, Done::Restart)),
+        }
+    }
+
+    fn write_all(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        (writes, guards): (Vec<(Key, Write)>, Vec<Guard>),
+        out: &mut Out,
+    ) {
         if writes.is_empty() {
             let done = Done::Committed { read: ReadSet::default(), stamp: None, rounds: (0, 0) };
             return out.done.push((tag, done));
         }
-        self.begin_write(now_ms, tag, writes, ReadSet::default(), 0, out);
+        self.begin_write(now_ms, tag, (writes, guards), ReadSet::default(), 0, out);
     }
 
     /// Ends the transaction, if it is open, as if it had written nothing. There is no answer.

@@ -105,6 +105,7 @@ impl Partition {
         if bugs.recovery_forgets_prepared {
             shard.prepared.clear();
             shard.undecided = Undecided::default();
+            shard.guarded.clear();
         }
         shard.incarnation += 1;
         shard.readers.restart(shard.incarnation);
@@ -156,7 +157,10 @@ impl Partition {
             }
             *self.table.at(&key) = chain;
         }
-        prepared.iter().for_each(|(txn, one)| self.undecided.insert(one.clock, *txn));
+        for (txn, one) in &prepared {
+            self.undecided.insert(one.clock, *txn);
+            self.guarded.extend(one.guarded.iter().cloned());
+        }
         self.prepared.extend(prepared);
         self.committed.extend(committed);
         self.promises.extend(snapshot.promises);

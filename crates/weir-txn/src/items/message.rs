@@ -48,6 +48,16 @@ pub struct Wanted {
 
 pub type Writes = Arc<[(Key, Write)]>;
 
+/// A condition of a write, decided by the shard of the item: the item is still as the writer has seen it, everybody sees it
+/// so, and nobody else is about to change it under a guard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guard {
+    pub key: Key,
+    pub seen: Stamp,
+    /// It was absent, since whichever deletion.
+    pub absent: bool,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
     /// The only participant: prepare and commit in one message.
@@ -56,6 +66,7 @@ pub enum Request {
         writes: Writes,
         /// What the coordinator's clock showed when the transaction began.
         begun_ms: u64,
+        guards: Vec<Guard>,
     },
     Prepare {
         txn: TxnId,
@@ -66,6 +77,7 @@ pub enum Request {
         /// Of all its keys, on all shards.
         written: Sketch,
         begun_ms: u64,
+        guards: Vec<Guard>,
     },
     Commit {
         stamp: Stamp,
@@ -190,6 +202,11 @@ pub enum Reply {
     },
     /// The shard has promised that this transaction will never commit.
     Refused {
+        txn: TxnId,
+        shard: ShardId,
+    },
+    /// A guard does not hold: the shard has promised that this transaction will never commit.
+    Changed {
         txn: TxnId,
         shard: ShardId,
     },

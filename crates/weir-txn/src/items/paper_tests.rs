@@ -151,7 +151,7 @@ impl Stage {
                 self.tell(format!("the statement gets {}", values(&read).join(", ")));
                 Some((read, (rounds, 0)))
             }
-            Done::Aborted | Done::Restart => panic!("nothing aborts here"),
+            Done::Aborted | Done::Conflict | Done::Restart => panic!("nothing aborts here"),
         }
     }
 
@@ -228,6 +228,7 @@ fn show_reply(reply: &Reply) -> String {
             format!("prepared {} at {}", show_txn(*txn), show_clock(*clock))
         }
         Reply::Refused { txn, .. } => format!("refused {}", show_txn(*txn)),
+        Reply::Changed { txn, .. } => format!("changed {}", show_txn(*txn)),
         Reply::Committed { txn, .. } => format!("committed {}", show_txn(*txn)),
         Reply::Again { .. } => "again".into(),
         Reply::Retired { shard } => format!("retired by {shard}"),
@@ -575,7 +576,7 @@ fn a_repetition_is_answered_as_before() {
     let mut answers = Vec::new();
     for now_ms in [1_000, 2_000] {
         let mut out = Effects::default();
-        let request = Request::Write { txn, writes: writes.clone(), begun_ms: now_ms };
+        let request = Request::Write { txn, writes: writes.clone(), begun_ms: now_ms, guards: Vec::new() };
         shard.step(now_ms, Sender::Coordinator(0), request, &mut out);
         let Some((_, Reply::Written { stamp })) = out.replies.pop() else { panic!("it is answered") };
         answers.push(stamp);

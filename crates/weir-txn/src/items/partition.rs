@@ -14,7 +14,7 @@ use super::bytes::Key;
 use super::chain::{Chain, Seen, Sight, Version};
 use super::log::Record;
 use super::message::{
-    Answer, Fate, ItemRead, KeyRange, Note, Participants, Position, Progress, Reply, Request, Stamp,
+    Answer, Fate, Guard, ItemRead, KeyRange, Note, Participants, Position, Progress, Reply, Request, Stamp,
     Unsettled, Wanted, Writes,
 };
 use super::metadata::{Metadata, Sketch};
@@ -62,6 +62,10 @@ pub struct PlantedBugs {
     pub own_stamp_at_termination: bool,
     /// A shard that starts again has no abort promises.
     pub recovery_forgets_promises: bool,
+    /// Guards are not looked at: writers of one row add to its sums what they have computed from one old row (S17).
+    pub stale_delta: bool,
+    /// A guard holds once the last version is on all its shards, whoever may still be reading without it.
+    pub settled_will_do: bool,
     /// A shard that starts again has nothing prepared.
     pub recovery_forgets_prepared: bool,
 }
@@ -77,6 +81,8 @@ pub struct Partition {
     pub(super) prepared: FxHashMap<TxnId, Prepared>,
     /// The clocks of the prepared transactions: the first is the floor.
     pub(super) undecided: Undecided,
+    /// Of the prepared transactions: the items whose guards they hold.
+    pub(super) guarded: BTreeSet<Key>,
     /// Committed transactions that are not drained.
     pub(super) committed: FxHashMap<TxnId, Committed>,
     /// Settled transactions, with the epoch in which they were.
@@ -112,6 +118,8 @@ pub struct Counts {
     pub readers_expired: u64,
     /// Transactions committed, and aborted, because the other participants were asked.
     pub terminated: (u64, u64),
+    /// Writes refused because what they were computed from has changed, or is not everywhere yet.
+    pub guards_failed: u64,
     /// Writes refused because some clock was too far ahead.
     pub clocks_refused: u64,
 }
@@ -125,6 +133,8 @@ pub struct Prepared {
     pub metadata: Metadata,
     pub written: Sketch,
     pub participants: Arc<[ShardId]>,
+    /// Items here that nobody else may prepare to write under a guard.
+    pub guarded: Vec<Key>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -186,8 +196,8 @@ impl Shard for Partition {
             Sender::Shard(peer) => return self.on_peer(peer, request, out),
         };
         match request {
-            Request::Write { txn, writes, begun_ms } => {
-                let reply = match self.admit(now_ms, txn, begun_ms) {
+            Request::Write { txn, writes, begun_ms, guards } => {
+                let reply = match self.admit(now_ms, txn, begun_ms, &guards) {
                     Ok(Admitted { clock, is_new }) => {
                         let stamp = Stamp { clock, txn };
                         if is_new {
@@ -199,11 +209,15 @@ impl Shard for Partition {
                 };
                 out.replies.push((coordinator, reply));
             }
-            Request::Prepare { txn, writes, participants, metadata, written, begun_ms } => {
-                let reply = match self.admit(now_ms, txn, begun_ms) {
+            Request::Prepare { txn, writes, participants, metadata, written, begun_ms, guards } => {
+                let reply = match self.admit(now_ms, txn, begun_ms, &guards) {
                     Ok(Admitted { clock, is_new }) => {
                         if is_new {
-                            self.on_prepare(txn, Prepared { clock, writes, metadata, written, participants });
+                            let guarded = guards.into_iter().map(|guard| guard.key).collect();
+                            self.on_prepare(
+                                txn,
+                                Prepared { clock, writes, metadata, written, participants, guarded },
+                            );
                         }
                         Reply::Prepared { txn, shard: self.id, clock }
                     }
@@ -278,6 +292,7 @@ impl Partition {
             position: 0,
             prepared: FxHashMap::default(),
             undecided: Undecided::default(),
+            guarded: BTreeSet::new(),
             committed: FxHashMap::default(),
             draining: VecDeque::new(),
             tombstones: VecDeque::new(),
@@ -306,7 +321,7 @@ impl Partition {
 
     /// Answers a repetition as the first time; refuses what must not take effect any more, and what some clock is
     /// too wrong for.
-    fn admit(&mut self, now_ms: u64, txn: TxnId, begun_ms: u64) -> Result<Admitted, Reply> {
+    fn admit(&mut self, now_ms: u64, txn: TxnId, begun_ms: u64, guards: &[Guard]) -> Result<Admitted, Reply> {
         let shard = self.id;
         let known = |clock| Ok(Admitted { clock, is_new: false });
         if let Some(prepared) = self.prepared.get(&txn) {
@@ -331,7 +346,31 @@ impl Partition {
             self.promise(txn);
             return Err(Reply::Refused { txn, shard });
         }
+        if !guards.iter().all(|guard| self.holds(guard)) {
+            self.counts.guards_failed += 1;
+            self.promise(txn);
+            return Err(Reply::Changed { txn, shard });
+        }
         Ok(Admitted { clock: self.clock.tick(now_ms).clock, is_new: true })
+    }
+
+    /// Nothing is above the base of an item that everybody sees alike.
+    fn holds(&self, guard: &Guard) -> bool {
+        if self.bugs.stale_delta {
+            return true;
+        }
+        let is_as_seen = match self.table.get(&guard.key) {
+            None => guard.absent,
+            Some(chain) => {
+                let same =
+                    chain.base_stamp() == guard.seen || (guard.absent && chain.is_tombstone().is_some());
+                let newest = chain.read(Sight::NEWEST).item.stamp;
+                let settled = || self.committed.get(&newest.txn).is_none_or(|one| one.settled);
+                let is_newest = newest == guard.seen && self.bugs.settled_will_do;
+                (chain.versions() == 0 && same) || (is_newest && settled())
+            }
+        };
+        is_as_seen && !self.guarded.contains(&guard.key)
     }
 
     /// The clock that a write would get now, the shard's time and the coordinator's are not too far apart.
@@ -355,6 +394,7 @@ impl Partition {
             log.push(Record::Prepared { txn, prepared: prepared.clone() });
         }
         self.undecided.insert(prepared.clock, txn);
+        self.guarded.extend(prepared.guarded.iter().cloned());
         self.prepared.insert(txn, prepared);
     }
 
@@ -365,6 +405,9 @@ impl Partition {
     fn release(&mut self, txn: TxnId) -> Option<Prepared> {
         let prepared = self.prepared.remove(&txn)?;
         self.undecided.remove(prepared.clock);
+        for key in &prepared.guarded {
+            self.guarded.remove(key);
+        }
         self.readers.set_over(txn.coordinator, txn.sequence);
         Some(prepared)
     }

@@ -283,7 +283,18 @@ mod tests {
             let writes = vec![(Key::from("x"), Write::Add(1))].into();
             let (participants, metadata, written) = ([0, 1].into(), Metadata::Stamp, Sketch::NONE);
             let begun_ms = 1_000;
-            self.ask(shard, Request::Prepare { txn: TXN, writes, participants, metadata, written, begun_ms })
+            self.ask(
+                shard,
+                Request::Prepare {
+                    txn: TXN,
+                    writes,
+                    participants,
+                    metadata,
+                    written,
+                    begun_ms,
+                    guards: Vec::new(),
+                },
+            )
         }
 
         /// The coordinator is silent for so long; what the shards say to each other arrives.

@@ -1,0 +1,173 @@
+//! Rows over items in virtual time: one run from a seed, faults first, then calm. Whatever a transaction is told of indexes, foreign
+//! keys and views is held against a scan of the rows in the same transaction.
+
+mod workload;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use weir_txn::items::relations::{PlantedBugs, Relations};
+use weir_txn::items::{self, Coordinator, Options, Partition, Patience, Record, Stamp, Variant};
+use weir_txn::ramp::TxnId;
+
+use crate::chance::Chance;
+use crate::cluster::{Cluster, Mortal, Starts};
+use crate::history::Violation;
+use crate::items::LIVENESS_US_MAX;
+use crate::network::Faults;
+use workload::Sessions;
+
+/// Faults go on for no longer than this.
+const SAFETY_US_MAX: u64 = 15_000_000;
+
+/// After that much quiet, whatever a row's next writer waits for is over.
+const QUIET_US: u64 = 8_000_000;
+
+/// What one run is about.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub variant: Variant,
+    pub seed: u64,
+    /// None: drawn from the seed.
+    pub faults: Option<Faults>,
+    pub shard_bugs: items::PlantedBugs,
+    pub bugs: PlantedBugs,
+    /// Keep a line for everything that happens.
+    pub logged: bool,
+}
+
+impl Setup {
+    pub fn new(variant: Variant, seed: u64) -> Setup {
+        let (shard_bugs, bugs) = Default::default();
+        Setup { variant, seed, faults: None, shard_bugs, bugs, logged: false }
+    }
+}
+
+/// What has been done and seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub committed: usize,
+    /// Writers that were told to begin again because a row was not as they had seen it.
+    pub conflicts: usize,
+    pub restarted: usize,
+    /// Children whose parents could not be seen when they were written.
+    pub without_parent: usize,
+    /// What was held against the rows: look-ups, sums and selections, and children that were shown.
+    pub compared: usize,
+    pub children: usize,
+}
+
+/// What one run gave.
+#[derive(Debug)]
+pub struct Report {
+    pub faults: Faults,
+    /// Of everything that happened.
+    pub hash: u64,
+    pub failure: Option<Violation>,
+    pub counts: Counts,
+    pub log: String,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { committed, conflicts, restarted, compared, .. } = self.counts;
+        match &self.failure {
+            None => write!(
+                f,
+                "{committed} transactions, {conflicts} conflicts, {restarted} restarted, {compared} answers compared"
+            ),
+            Some(Violation { claim, seen }) => {
+                write!(f, "violated: {claim}: {seen}\nfaults: {:?}", self.faults)
+            }
+        }
+    }
+}
+
+impl Mortal for Relations {
+    fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
+        Relations::txn_of(self, tag)
+    }
+
+    fn is_retired(&self) -> bool {
+        Relations::is_retired(self)
+    }
+}
+
+type Rows = Cluster<Partition, Relations>;
+
+/// Runs the setup to its end. A panic of a node is a failure like any other.
+pub fn run(setup: &Setup) -> Report {
+    let mut chance = Chance::from_seed(setup.seed);
+    let faults = setup.faults.clone().unwrap_or_else(|| Faults::draw(&mut chance));
+    let shards = chance.between(1, 5) as u16;
+    let options = Options {
+        variant: setup.variant,
+        shards,
+        links_keep_order: faults.links_keep_order && faults.shard_down_us_max == 0,
+        one_phase: setup.seed % 2 == 1,
+        bugs: Default::default(),
+    };
+    let (shard_bugs, bugs) = (setup.shard_bugs, setup.bugs);
+    let schema = Arc::new(workload::schema());
+    let starts = Starts::<Partition, Relations> {
+        shard: Box::new(move |shard, records| {
+            Partition::recover(shard, shard_bugs, Patience::default(), records)
+        }),
+        coordinator: Box::new(move |id| {
+            Relations::new(Coordinator::new(id, 1, options), schema.clone(), bugs)
+        }),
+    };
+    let coordinators = chance.between(2, 4);
+    let sessions = coordinators as usize * chance.between(1, 2) as usize;
+    let nodes = (shards, coordinators);
+    let mut cluster = Rows::new(starts, nodes, sessions, faults.clone(), setup.seed, setup.logged);
+    let mut clients = Sessions::new(sessions, &mut chance);
+    let outcome = catch_unwind(AssertUnwindSafe(|| live(&mut cluster, &mut clients)));
+    let outcome = outcome.unwrap_or_else(|_| {
+        Err(Violation { claim: "no node panics", seen: "see the message of the panic".into() })
+    });
+    let failure = outcome.and_then(|()| clients.check_last(&stamps(&cluster))).err();
+    let (hash, log) = (cluster.hash(), cluster.log().to_owned());
+    Report { faults, hash, failure, counts: clients.counts, log }
+}
+
+/// Of all transactions that have committed somewhere, as the logs of the shards say.
+fn stamps(cluster: &Rows) -> BTreeMap<TxnId, Stamp> {
+    let records = (0..cluster.shards.len() as u16).flat_map(|shard| cluster.durable(shard));
+    let stamp = |record: &Record| match record {
+        Record::Committed { stamp } | Record::Written { stamp, .. } => Some((stamp.txn, *stamp)),
+        _ => None,
+    };
+    records.filter_map(stamp).collect()
+}
+
+/// Both phases, then everything is looked at once more.
+fn live(cluster: &mut Rows, clients: &mut Sessions) -> Result<(), Violation> {
+    while cluster.now_us() < SAFETY_US_MAX && !(clients.have_had_enough() && cluster.busy() == 0) {
+        cluster.run_until(cluster.now_us() + 100_000, clients);
+        clients.wrong.take().map_or(Ok(()), Err)?;
+    }
+    clients.stop();
+    cluster.calm();
+    settle(cluster, clients)?;
+    cluster.run_until(cluster.now_us() + QUIET_US, clients);
+    clients.look_at_all();
+    settle(cluster, clients)
+}
+
+fn settle(cluster: &mut Rows, clients: &mut Sessions) -> Result<(), Violation> {
+    let until_us = cluster.now_us() + LIVENESS_US_MAX;
+    loop {
+        cluster.run_until(cluster.now_us() + 100_000, clients);
+        clients.wrong.take().map_or(Ok(()), Err)?;
+        if cluster.is_idle() && clients.are_done() {
+            return Ok(());
+        }
+        if cluster.now_us() >= until_us {
+            let seen = format!("{} sessions wait", cluster.busy());
+            return Err(Violation { claim: "what is pending finishes", seen });
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Indexes, foreign keys and views under faults: seeds that must pass, planted bugs that must be caught.
+
+use weir_sim::relations::{Setup, run};
+use weir_txn::items::Variant;
+
+const ALL: [Variant; 3] = [Variant::Fast, Variant::Small, Variant::HYBRID];
+/// What transactions of several statements do is the same with every variant, so one is run for longer.
+const SEEDS: [u64; 3] = [100, 20, 20];
+/// Every planted bug is caught within so many seeds.
+const CAUGHT_WITHIN: u64 = 100;
+
+#[test]
+fn seeds() {
+    for (variant, seeds) in ALL.into_iter().zip(SEEDS) {
+        let mut totals = [0; 6];
+        for seed in 0..seeds {
+            let report = run(&Setup::new(variant, seed));
+            assert_eq!(report.failure, None, "seed {seed} {} {:?}", variant.name(), report.faults);
+            let counts = report.counts;
+            let of_seed = [counts.committed, counts.conflicts, counts.restarted];
+            let seen = [counts.without_parent, counts.compared, counts.children];
+            totals.iter_mut().zip(of_seed.into_iter().chain(seen)).for_each(|(total, one)| *total += one);
+        }
+        println!(
+            "{}: committed, conflicts, restarted, without parent, compared, children: {totals:?}",
+            variant.name()
+        );
+        assert!(!totals.contains(&0), "the seeds miss something: {totals:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_goes_the_same_way() {
+    let hashes = [0, 1].map(|_| run(&Setup::new(Variant::Fast, 3)).hash);
+    assert_eq!(hashes[0], hashes[1]);
+}
+
+fn check_caught(name: &str, plant: impl Fn(&mut Setup)) {
+    let caught = (0..CAUGHT_WITHIN).find_map(|seed| {
+        let mut setup = Setup::new(Variant::Fast, seed);
+        plant(&mut setup);
+        Some((seed, run(&setup).failure?))
+    });
+    let (seed, failure) =
+        caught.unwrap_or_else(|| panic!("{name} was not caught within {CAUGHT_WITHIN} seeds"));
+    println!("{name}: seed {seed}, {}", failure.claim);
+    assert_eq!(run(&Setup::new(Variant::Fast, seed)).failure, None, "seed {seed} without {name}");
+}
+
+#[test]
+fn stale_delta() {
+    check_caught("stale_delta", |setup| setup.shard_bugs.stale_delta = true);
+}
+
+#[test]
+fn settled_will_do() {
+    check_caught("settled_will_do", |setup| setup.shard_bugs.settled_will_do = true);
+}
+
+#[test]
+fn shows_stale_entries() {
+    check_caught("shows_stale_entries", |setup| setup.bugs.shows_stale_entries = true);
+}
+
+#[test]
+fn entries_without_writer() {
+    check_caught("entries_without_writer", |setup| setup.bugs.entries_without_writer = true);
+}
+
+#[test]
+fn shows_orphans() {
+    check_caught("shows_orphans", |setup| setup.bugs.shows_orphans = true);
+}

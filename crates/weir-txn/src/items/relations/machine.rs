@@ -1,0 +1,146 @@
+//! The client's side of relations: carries out orders over a coordinator of items.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::schema::Schema;
+use super::work::{Order, PlantedBugs, Step, Told, Work};
+use crate::items::coordinator::{Coordinator, Done, Out};
+use crate::items::{Isolation, Progress, Reply, Request, Transaction};
+use crate::machine::{self, CoordinatorId, Orders};
+use crate::ramp::{ShardId, TxnId};
+
+/// Under this tag it deletes what counts for nothing.
+const CLEANING: u64 = u64::MAX;
+
+/// A coordinator of transactions over rows. A transaction begins with the first order under a tag and ends when its client is told
+/// so; tags are below `u64::MAX`.
+pub struct Relations {
+    items: Coordinator,
+    schema: Arc<Schema>,
+    works: BTreeMap<u64, Work>,
+    cleans: bool,
+    bugs: PlantedBugs,
+}
+
+impl Relations {
+    pub fn new(items: Coordinator, schema: Arc<Schema>, bugs: PlantedBugs) -> Relations {
+        Relations { items, schema, works: BTreeMap::new(), cleans: false, bugs }
+    }
+
+    /// The transaction that writes what was begun under the tag, if it is not answered.
+    pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
+        self.items.txn_of(tag)
+    }
+
+    /// Some shard has forgotten it; see [`Coordinator::is_retired`].
+    pub fn is_retired(&self) -> bool {
+        self.items.is_retired()
+    }
+
+    fn commit(&mut self, now_ms: u64, tag: u64, out: &mut Orders<Request, Told>) {
+        let Some(work) = self.works.remove(&tag) else {
+            return out.done.push((tag, Told::Restart));
+        };
+        let writes = work.writes(&self.schema, self.items.next_txn());
+        self.with_items(now_ms, out, |items, orders| items.commit_with(now_ms, tag, writes, orders));
+        let stale = work.stale();
+        if !stale.is_empty() && !self.cleans {
+            self.cleans = true;
+            let cleaning = Transaction { writes: stale, ..Transaction::default() };
+            self.with_items(now_ms, out, |items, orders| {
+                machine::Coordinator::begin(items, now_ms, CLEANING, cleaning, orders);
+            });
+        }
+    }
+
+    fn go_on(&mut self, now_ms: u64, tag: u64, step: Step, out: &mut Orders<Request, Told>) {
+        match step {
+            Step::Tell(told) => out.done.push((tag, told)),
+            Step::Read(keys, ranges) => {
+                self.with_items(now_ms, out, |items, orders| items.read(now_ms, tag, keys, ranges, orders));
+            }
+        }
+    }
+
+    /// Has the items do something, and makes of their answers what clients are told.
+    fn with_items(
+        &mut self,
+        now_ms: u64,
+        out: &mut Orders<Request, Told>,
+        act: impl FnOnce(&mut Coordinator, &mut Out),
+    ) {
+        let mut orders = Out::default();
+        act(&mut self.items, &mut orders);
+        out.sends.append(&mut orders.sends);
+        for (tag, done) in orders.done {
+            if tag == CLEANING {
+                self.cleans = false;
+                continue;
+            }
+            match done {
+                Done::Read { read, .. } => {
+                    let Some(work) = self.works.get_mut(&tag) else { continue };
+                    let step = work.on_read(&self.schema, read);
+                    self.go_on(now_ms, tag, step, out);
+                }
+                ended => {
+                    self.works.remove(&tag);
+                    let told = match ended {
+                        Done::Committed { stamp, .. } => Told::Committed(stamp),
+                        Done::Conflict => Told::Conflict,
+                        Done::Aborted => Told::Aborted,
+                        Done::Restart | Done::Read { .. } => Told::Restart,
+                    };
+                    out.done.push((tag, told));
+                }
+            }
+        }
+    }
+}
+
+impl machine::Coordinator for Relations {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+    type Transaction = Order;
+    type Done = Told;
+
+    fn id(&self) -> CoordinatorId {
+        self.items.id()
+    }
+
+    fn begin(&mut self, now_ms: u64, tag: u64, order: Order, out: &mut Orders<Request, Told>) {
+        assert!(tag != CLEANING, "that tag is taken");
+        if !self.works.contains_key(&tag) {
+            self.works.insert(tag, Work::new(self.bugs));
+            self.items.open(tag, Isolation::ReadAtomic);
+        }
+        if let Order::Commit = order {
+            return self.commit(now_ms, tag, out);
+        }
+        let work = self.works.get_mut(&tag).expect("it is open");
+        let step = work.begin(&self.schema, order);
+        self.go_on(now_ms, tag, step, out);
+    }
+
+    fn on_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Orders<Request, Told>) {
+        self.with_items(now_ms, out, |items, orders| items.on_reply(now_ms, reply, orders));
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Orders<Request, Told>) {
+        self.with_items(now_ms, out, |items, orders| items.on_timer(now_ms, orders));
+    }
+
+    fn progress(&mut self, shard: ShardId) -> Progress {
+        self.items.progress(shard)
+    }
+
+    fn on_epoch(&mut self, shard: ShardId, epoch: u64) {
+        self.items.on_epoch(shard, epoch);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.items.is_idle()
+    }
+}
