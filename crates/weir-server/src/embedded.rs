@@ -10,25 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_txn::machine::{Coordinator, CoordinatorId, CoordinatorOf, Effects, Orders, Sender, Shard};
+use weir_txn::machine::{ClientOrders, Clients, Coordinator, CoordinatorId, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::ShardId;
 
 use crate::mailbox::Mailbox;
-
-/// Clients of one coordinator, which decide what is begun.
-pub trait Clients<S: Shard>: Send + 'static {
-    type Coordinator: CoordinatorOf<S>;
-
-    fn coordinator(&mut self) -> &mut Self::Coordinator;
-    /// Begins the first transactions.
-    fn begin(&mut self, orders: &mut ClientOrders<S, Self>);
-    /// Takes what is done out of the orders and begins what follows it. Clients that begin nothing more have
-    /// ended once their coordinator is idle.
-    fn go_on(&mut self, orders: &mut ClientOrders<S, Self>);
-}
-
-pub type ClientOrders<S, C> =
-    Orders<<S as Shard>::Request, <<C as Clients<S>>::Coordinator as Coordinator>::Done>;
 
 /// Requests of one coordinator for one shard, with what the shard should know of the coordinator.
 struct RequestBatch<S: Shard> {
@@ -296,7 +281,7 @@ impl<S: Shard, C: Clients<S>> Carrier<S, C> {
     /// handed over: nothing is sent to an inbox that is closed.
     fn end_clients(&mut self) {
         for Carried { clients, ended, .. } in self.clients.iter_mut().filter(|carried| !carried.ended) {
-            *ended = clients.coordinator().is_idle();
+            *ended = clients.have_ended();
             if *ended && self.active.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.inboxes.iter().for_each(Mailbox::close);
             }

@@ -4,3 +4,4 @@ pub mod embedded;
 mod mailbox;
 pub mod progress;
 pub mod report;
+pub mod serve;

@@ -67,6 +67,16 @@ pub trait Durable: Shard {
     fn snapshot(&self) -> Self::Record;
 }
 
+/// A shard that parties of other processes speak to. They may be wrong, or worse.
+pub trait Exposed: Durable {
+    /// Why the word of that party cannot be taken, if it cannot: it speaks in another's name, of a shard that there is not,
+    /// or far out of its sequence.
+    fn refuses(&self, progress: &Self::Progress) -> Option<&'static str>;
+    /// The same of one request, after its batch's progress.
+    fn refuses_request(&self, from: Sender, request: &Self::Request, shards: ShardId)
+    -> Option<&'static str>;
+}
+
 /// What a coordinator wants done after a step.
 #[derive(Debug)]
 pub struct Orders<Request, Done> {
@@ -129,3 +139,21 @@ where
     C: Coordinator<Request = S::Request, Reply = S::Reply, Progress = S::Progress>,
 {
 }
+
+/// Clients of one coordinator, which decide what is begun.
+pub trait Clients<S: Shard>: Send + 'static {
+    type Coordinator: CoordinatorOf<S>;
+
+    fn coordinator(&mut self) -> &mut Self::Coordinator;
+    /// Begins the first transactions.
+    fn begin(&mut self, orders: &mut ClientOrders<S, Self>);
+    /// Takes what is done out of the orders and begins what follows it.
+    fn go_on(&mut self, orders: &mut ClientOrders<S, Self>);
+    /// They begin nothing more, and nothing of theirs is under way.
+    fn have_ended(&mut self) -> bool {
+        self.coordinator().is_idle()
+    }
+}
+
+pub type ClientOrders<S, C> =
+    Orders<<S as Shard>::Request, <<C as Clients<S>>::Coordinator as Coordinator>::Done>;

@@ -122,6 +122,11 @@ impl Readers {
         self.coordinators.get(&coordinator).is_some_and(|known| sequence < known.below)
     }
 
+    /// All its transactions below are over, as far as it has said.
+    pub fn below(&self, coordinator: CoordinatorId) -> u64 {
+        self.coordinators.get(&coordinator).map_or(0, |known| known.below)
+    }
+
     /// From now on its silence counts.
     pub fn know(&mut self, coordinator: CoordinatorId) {
         let heard_ms = self.age_ms;

@@ -52,6 +52,14 @@ pub enum Done {
     Restart,
 }
 
+/// What is known of a transaction that has been given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenUp {
+    NothingHappened,
+    /// It has happened, or will, or will not.
+    Unknown,
+}
+
 /// How a coordinator's links behave, and which bugs are planted.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -186,6 +194,29 @@ impl Coordinator {
         let unanswered = |put: &Put| put.tag == tag && !(one_phase && put.stamp.is_some());
         let (sequence, _) = self.writes.iter_mut().find(|(_, put)| unanswered(put))?;
         Some(TxnId { coordinator, sequence })
+    }
+
+    /// Its client waits no longer. What has not been decided is aborted, and nothing of it will be visible; a write on one
+    /// shard, or one that all have prepared, goes on, and who gave it up does not know what becomes of it.
+    pub fn give_up(&mut self, tag: u64, out: &mut Orders<Request, Done>) -> GivenUp {
+        if self.is_open(tag) {
+            self.roll_back(tag);
+            return GivenUp::NothingHappened;
+        }
+        let is_read = |flight: &ReadFlight| matches!(flight, ReadFlight::Get(get) if get.tag == tag);
+        let read = self.reads.iter_mut().find(|(_, flight)| is_read(flight)).map(|(read, _)| read);
+        if let Some(read) = read {
+            self.reads.end(read);
+            self.drains.on_ended(self.reads.base());
+            return GivenUp::NothingHappened;
+        }
+        let is_open = |put: &Put| put.stamp.is_none() && put.parts.len() > 1;
+        let found = self.writes.iter_mut().find(|(_, put)| put.tag == tag && is_open(put));
+        let Some((sequence, _)) = found else { return GivenUp::Unknown };
+        let put = self.writes.end(sequence).expect("it is under way");
+        let txn = TxnId { coordinator: self.id, sequence };
+        out.sends.extend(put.participants.iter().map(|shard| (*shard, Request::Abort { txn })));
+        GivenUp::NothingHappened
     }
 
     /// Gives the number of the read.

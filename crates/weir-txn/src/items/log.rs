@@ -114,6 +114,11 @@ impl Partition {
         shard
     }
 
+    /// What it knows is gone with the process.
+    pub fn without_log(self) -> Partition {
+        Partition { log: None, ..self }
+    }
+
     fn replay(&mut self, record: Record) {
         match record {
             Record::Started { incarnation } => self.incarnation = incarnation,

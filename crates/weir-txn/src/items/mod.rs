@@ -13,6 +13,7 @@ pub mod bytes;
 pub mod chain;
 pub mod coordinator;
 pub mod cut;
+mod exposed;
 pub mod interactive;
 pub mod log;
 pub mod message;
@@ -31,7 +32,7 @@ pub mod write;
 
 pub use buffer::NotOneWrite;
 pub use bytes::{Bytes, Key};
-pub use coordinator::{Coordinator, Done, Options, Transaction};
+pub use coordinator::{Coordinator, Done, GivenUp, Options, Transaction};
 pub use interactive::Isolation;
 pub use log::Record;
 pub use message::{Answer, Fate, Guard, ItemRead, KeyRange, Progress, Reply, Request, Stamp};

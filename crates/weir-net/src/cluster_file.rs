@@ -1,0 +1,262 @@
+//! The cluster file: which node holds which shard, and what its parties trust.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+use weir_txn::items::{Variant, fingerprint};
+use weir_txn::ramp::ShardId;
+
+use crate::body::VERSIONS;
+use crate::handshake::Terms;
+use crate::tls::{self, Tls};
+
+/// Shards that a cluster may have.
+const SHARDS_MAX: usize = 1024;
+
+/// What is wrong with a cluster file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    pub file: PathBuf,
+    /// Bytes of it; none if it is about the whole file.
+    pub at: Option<Range<usize>>,
+    pub message: String,
+    /// What would be right.
+    pub remedy: String,
+}
+
+impl std::fmt::Display for Complaint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {} ({})", self.file.display(), self.message, self.remedy)
+    }
+}
+
+impl std::error::Error for Complaint {}
+
+/// A cluster, as all its parties must see it.
+#[derive(Clone, Debug)]
+pub struct ClusterFile {
+    pub nodes: BTreeMap<String, Node>,
+    pub shards: ShardId,
+    pub variant: Variant,
+    secret: Vec<u8>,
+    tls: Option<tls::Files>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// `host:port`.
+    pub address: String,
+    pub shards: Vec<ShardId>,
+}
+
+impl Node {
+    pub fn host(&self) -> &str {
+        self.address.rsplit_once(':').map_or(&self.address, |(host, _)| host.trim_matches(['[', ']']))
+    }
+
+    /// # Errors
+    /// The name is not known, or the port is none.
+    pub fn resolve(&self) -> Result<SocketAddr, String> {
+        let mut all =
+            self.address.to_socket_addrs().map_err(|error| format!("`{}`: {error}", self.address))?;
+        all.next().ok_or_else(|| format!("`{}` has no address", self.address))
+    }
+
+    /// Only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        let host = self.host();
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    #[serde(default)]
+    protocol: Option<Spanned<String>>,
+    #[serde(default)]
+    secret_file: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    tls: Option<tls::Files>,
+    nodes: BTreeMap<Spanned<String>, NodeText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeText {
+    address: Spanned<String>,
+    shards: Spanned<Vec<ShardId>>,
+}
+
+const EXAMPLE: &str = "for example:  [nodes.a]  address = \"127.0.0.1:7401\"  shards = [0, 1]";
+
+impl ClusterFile {
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn read(file: &Path) -> Result<ClusterFile, Complaint> {
+        let text = std::fs::read_to_string(file).map_err(|error| Complaint {
+            file: file.into(),
+            at: None,
+            message: format!("the cluster file cannot be read: {error}"),
+            remedy: EXAMPLE.into(),
+        })?;
+        ClusterFile::parse(file, &text)
+    }
+
+    /// Paths in it are relative to the file.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn parse(file: &Path, text: &str) -> Result<ClusterFile, Complaint> {
+        let wrong = |at: Option<Range<usize>>, message: String, remedy: &str| Complaint {
+            file: file.into(),
+            at,
+            message,
+            remedy: remedy.into(),
+        };
+        let parsed: Text = toml::from_str(text)
+            .map_err(|error| wrong(error.span(), error.message().trim_end().to_string(), EXAMPLE))?;
+        let variant = match &parsed.protocol {
+            None => Variant::Fast,
+            Some(name) => Variant::by_name(name.get_ref()).ok_or_else(|| {
+                let message = format!("there is no protocol `{}` for a cluster", name.get_ref());
+                wrong(Some(name.span()), message, "one of ramp-fast, ramp-small, ramp-hybrid")
+            })?,
+        };
+        let beside = |path: &Path| file.parent().unwrap_or(Path::new("")).join(path);
+        let secret = match &parsed.secret_file {
+            None => Vec::new(),
+            Some(path) => {
+                let unfit = |why: String| {
+                    let message = format!("{}: {why}", path.get_ref().display());
+                    wrong(
+                        Some(path.span()),
+                        message,
+                        "a file with the secret that all parties share, 16 bytes or more",
+                    )
+                };
+                let bytes =
+                    std::fs::read(beside(path.get_ref())).map_err(|error| unfit(error.to_string()))?;
+                let secret = bytes.trim_ascii().to_vec();
+                if secret.len() < 16 {
+                    return Err(unfit(format!("a secret of {} bytes", secret.len())));
+                }
+                secret
+            }
+        };
+        let tls = parsed.tls.map(|files| tls::Files {
+            authority: beside(&files.authority),
+            certificate: beside(&files.certificate),
+            key: beside(&files.key),
+        });
+        let mut placed: BTreeMap<ShardId, &str> = BTreeMap::new();
+        let count: usize = parsed.nodes.values().map(|node| node.shards.get_ref().len()).sum();
+        if count == 0 || count > SHARDS_MAX {
+            let message = format!("the cluster has {count} shards");
+            return Err(wrong(None, message, &format!("1 to {SHARDS_MAX}; {EXAMPLE}")));
+        }
+        for (name, node) in &parsed.nodes {
+            let one = Node { address: node.address.get_ref().clone(), shards: Vec::new() };
+            let port = one.address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            if one.host().is_empty() || port.is_none() {
+                let message = format!("`{}` is no address", one.address);
+                return Err(wrong(Some(node.address.span()), message, "host:port, such as 127.0.0.1:7401"));
+            }
+            for shard in node.shards.get_ref() {
+                let span = Some(node.shards.span());
+                if usize::from(*shard) >= count {
+                    let message = format!("shard {shard}, and the cluster has {count}");
+                    return Err(wrong(span, message, "shards count from 0 and none is left out"));
+                }
+                if let Some(other) = placed.insert(*shard, name.get_ref()) {
+                    let message = format!("shard {shard} is on `{other}` and on `{}`", name.get_ref());
+                    return Err(wrong(span, message, "each shard is on one node"));
+                }
+            }
+        }
+        let nodes = parsed.nodes.into_iter().map(|(name, node)| {
+            let node = Node { address: node.address.into_inner(), shards: node.shards.into_inner() };
+            (name.into_inner(), node)
+        });
+        Ok(ClusterFile { nodes: nodes.collect(), shards: count as ShardId, variant, secret, tls })
+    }
+
+    /// The node that holds the shard.
+    ///
+    /// # Panics
+    /// There is no such shard.
+    pub fn holder(&self, shard: ShardId) -> &Node {
+        self.nodes.values().find(|node| node.shards.contains(&shard)).expect("every shard is on a node")
+    }
+
+    pub fn terms(&self) -> Terms {
+        Terms {
+            versions: VERSIONS,
+            protocol: "items".into(),
+            shards: self.shards,
+            placement: fingerprint(),
+            secret: self.secret.clone(),
+        }
+    }
+
+    pub fn has_secret(&self) -> bool {
+        !self.secret.is_empty()
+    }
+
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// # Errors
+    /// A file that is missing or does not hold what it should.
+    pub fn load_tls(&self) -> Result<Option<Tls>, String> {
+        self.tls.as_ref().map(Tls::load).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_read_as_it_stands() {
+        let text = "[nodes.a]\naddress = \"127.0.0.1:7401\"\nshards = [0, 2]\n[nodes.b]\naddress = \"[::1]:7402\"\nshards = [1]\n";
+        let cluster = ClusterFile::parse(Path::new("c.toml"), text).unwrap();
+        assert_eq!((cluster.shards, cluster.variant), (3, Variant::Fast));
+        assert_eq!(cluster.holder(1).host(), "::1");
+        assert!(cluster.holder(1).is_loopback() && cluster.holder(2).is_loopback());
+        assert!(!Node { address: "10.0.0.1:1".into(), shards: vec![] }.is_loopback());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let node = |name: &str, shards: &str| {
+            format!("[nodes.{name}]\naddress = \"localhost:1\"\nshards = {shards}\n")
+        };
+        let cases = [
+            ("".to_string(), "nodes", ""),
+            ("[nodes]".into(), "0 shards", ""),
+            (node("a", "[0, 2]"), "shard 2", "[0, 2]"),
+            (node("a", "[0]") + &node("b", "[0]"), "on `a` and on `b`", "[0]"),
+            (node("a", "[0]").replace("localhost:1", "localhost"), "no address", "\"localhost\""),
+            (node("a", "[0]").replace("shards", "shard"), "unknown field", "shard"),
+            (format!("protocol = \"2pl\"\n{}", node("a", "[0]")), "no protocol `2pl`", "\"2pl\""),
+            (
+                format!("secret_file = \"/nowhere/at/all\"\n{}", node("a", "[0]")),
+                "/nowhere",
+                "\"/nowhere/at/all\"",
+            ),
+            (node("a", "[-1]"), "", "-1"),
+        ];
+        for (text, message, place) in cases {
+            let complaint = ClusterFile::parse(Path::new("c.toml"), &text).unwrap_err();
+            assert!(complaint.message.contains(message), "{complaint:?}");
+            let shown = complaint.at.clone().map_or("", |at| &text[at]);
+            assert!(place.is_empty() || shown == place, "{complaint:?} shows {shown:?}");
+        }
+    }
+}

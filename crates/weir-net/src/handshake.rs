@@ -1,0 +1,317 @@
+//! Who speaks, in which version, and that both know the cluster's secret.
+//!
+//! Two state machines without a socket: frames go in, frames come out. Nonces are arguments. A proof covers both nonces
+//! and the whole Hello, so that none can be used again, elsewhere or in another's name.
+
+use std::ops::RangeInclusive;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use weir_txn::machine::Sender;
+use weir_txn::ramp::ShardId;
+
+use crate::body;
+use crate::frame::{self, Fault, Kind, expect};
+
+const MAGIC: [u8; 4] = *b"WEIR";
+
+pub type Nonce = [u8; 16];
+type Proof = [u8; 32];
+
+/// What a party must have in common with the other, or they do not speak.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub versions: RangeInclusive<u16>,
+    /// What is spoken: `items`.
+    pub protocol: String,
+    pub shards: ShardId,
+    /// Of the hash that places items.
+    pub placement: u64,
+    /// Empty where the cluster has none.
+    pub secret: Vec<u8>,
+}
+
+/// The first word of the one who dials. Its beginning is the same in all versions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Hello {
+    magic: [u8; 4],
+    from_version: u16,
+    to_version: u16,
+    protocol: String,
+    shards: ShardId,
+    placement: u64,
+    from: Party,
+    to: ShardId,
+    nonce: Nonce,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Party {
+    Coordinator(u64),
+    Shard(ShardId),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Welcome {
+    version: u16,
+    nonce: Nonce,
+    proof: Proof,
+}
+
+/// What a handshake has agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    pub version: u16,
+    pub from: Sender,
+    pub to: ShardId,
+}
+
+fn proof(secret: &[u8], by: &str, hello: &[u8], nonce: &Nonce) -> Hmac<Sha256> {
+    let mut proof = Hmac::<Sha256>::new_from_slice(secret).expect("a key of any length will do");
+    for part in [by.as_bytes(), hello, nonce] {
+        proof.update(&(part.len() as u64).to_le_bytes());
+        proof.update(part);
+    }
+    proof
+}
+
+/// The side that dials.
+#[derive(Debug)]
+pub struct Dialer {
+    terms: Terms,
+    agreed: Agreed,
+    hello: Vec<u8>,
+}
+
+impl Dialer {
+    /// Writes the first frame.
+    pub fn begin(terms: Terms, from: Sender, to: ShardId, nonce: Nonce, out: &mut Vec<u8>) -> Dialer {
+        let hello = Hello {
+            magic: MAGIC,
+            from_version: *terms.versions.start(),
+            to_version: *terms.versions.end(),
+            protocol: terms.protocol.clone(),
+            shards: terms.shards,
+            placement: terms.placement,
+            from: match from {
+                Sender::Coordinator(id) => Party::Coordinator(id),
+                Sender::Shard(id) => Party::Shard(id),
+            },
+            to,
+            nonce,
+        };
+        let mut written = Vec::new();
+        body::write(&hello, &mut written);
+        frame::push(out, Kind::Hello, |out| out.extend(&written)).expect("it is short");
+        Dialer { terms, agreed: Agreed { version: 0, from, to }, hello: written }
+    }
+
+    /// Takes the answer, and writes the last frame.
+    ///
+    /// # Errors
+    /// Why the two do not speak.
+    pub fn on_frame(&self, kind: Kind, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<Agreed, Fault> {
+        expect(Kind::Welcome, kind, bytes)?;
+        let welcome: Welcome = body::read(kind, &mut bytes)?;
+        body::is_over(kind, bytes)?;
+        if !self.terms.versions.contains(&welcome.version) {
+            return Err(Fault::sense(format_args!(
+                "it chose version {}, which was not offered",
+                welcome.version
+            )));
+        }
+        proof(&self.terms.secret, "accepts", &self.hello, &welcome.nonce)
+            .verify_slice(&welcome.proof)
+            .map_err(|_| Fault::sense("the node does not know the cluster's secret"))?;
+        let own: Proof =
+            proof(&self.terms.secret, "dials", &self.hello, &welcome.nonce).finalize().into_bytes().into();
+        frame::push(out, Kind::Proof, |out| body::write(&own, out)).expect("it is short");
+        Ok(Agreed { version: welcome.version, ..self.agreed })
+    }
+}
+
+/// The side that accepts.
+#[derive(Debug)]
+pub struct Listener {
+    terms: Terms,
+    nonce: Nonce,
+    /// After the Hello.
+    heard: Option<(Agreed, Vec<u8>)>,
+}
+
+impl Listener {
+    pub fn new(terms: Terms, nonce: Nonce) -> Listener {
+        Listener { terms, nonce, heard: None }
+    }
+
+    /// Takes a frame; gives what is agreed once the other side has proved itself.
+    ///
+    /// # Errors
+    /// Why the two do not speak.
+    pub fn on_frame(&mut self, kind: Kind, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Agreed>, Fault> {
+        match (kind, self.heard.take()) {
+            (Kind::Hello, None) => {
+                let agreed = self.on_hello(bytes)?;
+                let proof = proof(&self.terms.secret, "accepts", bytes, &self.nonce);
+                let proof = proof.finalize().into_bytes().into();
+                let welcome = Welcome { version: agreed.version, nonce: self.nonce, proof };
+                frame::push(out, Kind::Welcome, |out| body::write(&welcome, out)).expect("it is short");
+                self.heard = Some((agreed, bytes.to_vec()));
+                Ok(None)
+            }
+            (Kind::Proof, Some((agreed, hello))) => {
+                proof(&self.terms.secret, "dials", &hello, &self.nonce)
+                    .verify_slice(bytes)
+                    .map_err(|_| Fault::sense("it does not know the cluster's secret"))?;
+                Ok(Some(agreed))
+            }
+            (_, heard) => {
+                expect(if heard.is_some() { Kind::Proof } else { Kind::Hello }, kind, bytes)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn on_hello(&self, mut bytes: &[u8]) -> Result<Agreed, Fault> {
+        // What later versions add to it is not read.
+        let hello: Hello = body::read(Kind::Hello, &mut bytes)?;
+        let terms = &self.terms;
+        if hello.magic != MAGIC {
+            return Err(Fault::sense("a Hello that is not Weir's"));
+        }
+        let (from, to) = (*terms.versions.start(), *terms.versions.end());
+        if hello.to_version < from || hello.from_version > to || hello.from_version > hello.to_version {
+            return Err(Fault::sense(format_args!(
+                "this node speaks versions {from} to {to}, the other side {} to {}",
+                hello.from_version, hello.to_version
+            )));
+        }
+        if hello.protocol != terms.protocol {
+            return Err(Fault::sense(format_args!(
+                "this node carries `{}`, the other side asks for `{}`",
+                terms.protocol, hello.protocol
+            )));
+        }
+        if hello.shards != terms.shards || hello.to >= terms.shards {
+            return Err(Fault::sense(format_args!(
+                "this cluster has {} shards, the other side's file says {} (and it asks for shard {})",
+                terms.shards, hello.shards, hello.to
+            )));
+        }
+        if hello.placement != terms.placement {
+            return Err(Fault::sense(
+                "the other side would place items elsewhere: it hashes keys in another way",
+            ));
+        }
+        let from = match hello.from {
+            Party::Coordinator(id) => Sender::Coordinator(id),
+            Party::Shard(id) if id < terms.shards => Sender::Shard(id),
+            Party::Shard(id) => return Err(Fault::sense(format_args!("there is no shard {id}"))),
+        };
+        Ok(Agreed { version: hello.to_version.min(to), from, to: hello.to })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms() -> Terms {
+        Terms { versions: 1..=2, protocol: "items".into(), shards: 3, placement: 7, secret: b"s3cret".into() }
+    }
+
+    /// Both sides, to the end: what was agreed, or why not.
+    fn shake(dialer: Terms, listener: Terms, from: Sender, to: ShardId) -> Result<Agreed, Fault> {
+        let (mut there, mut back) = (Vec::new(), Vec::new());
+        let dialer = Dialer::begin(dialer, from, to, [1; 16], &mut there);
+        let mut listener = Listener::new(listener, [2; 16]);
+        let ((kind, hello), _) = frame::first(&there)?.unwrap();
+        assert_eq!(listener.on_frame(kind, hello, &mut back)?, None);
+        let ((kind, welcome), _) = frame::first(&back)?.unwrap();
+        there.clear();
+        let of_dialer = dialer.on_frame(kind, welcome, &mut there)?;
+        let ((kind, proof), _) = frame::first(&there)?.unwrap();
+        let agreed = listener.on_frame(kind, proof, &mut back)?.expect("the proof is the last frame");
+        assert_eq!(agreed, of_dialer);
+        Ok(agreed)
+    }
+
+    #[test]
+    fn the_highest_version_that_both_speak_is_used() {
+        let with = |versions| Terms { versions, ..terms() };
+        let from = Sender::Coordinator(9);
+        for (dials, accepts, agreed) in [
+            (1..=2, 1..=2, Some(2)),
+            (1..=1, 1..=2, Some(1)),
+            (1..=2, 1..=1, Some(1)),
+            (2..=3, 1..=2, Some(2)),
+            (3..=4, 1..=2, None),
+            (1..=2, 3..=4, None),
+        ] {
+            let shaken = shake(with(dials.clone()), with(accepts.clone()), from, 2);
+            assert_eq!(shaken.as_ref().ok().map(|agreed| agreed.version), agreed, "{dials:?} {accepts:?}");
+            if let Err(fault) = shaken {
+                let said = fault.to_string();
+                assert!(said.contains(&format!("{} to {}", accepts.start(), accepts.end())), "{said}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_does_not_fit_is_told_why() {
+        let cases = [
+            (Terms { secret: b"guess".into(), ..terms() }, 0, "does not know the cluster's secret"),
+            (Terms { protocol: "sql".into(), ..terms() }, 0, "carries `items`"),
+            (Terms { shards: 4, ..terms() }, 0, "has 3 shards"),
+            (terms(), 3, "asks for shard 3"),
+            (Terms { placement: 8, ..terms() }, 0, "hashes keys"),
+        ];
+        for (dialer, to, why) in cases {
+            let fault = shake(dialer, terms(), Sender::Coordinator(1), to).unwrap_err();
+            assert!(fault.to_string().contains(why), "{fault}");
+        }
+        assert!(shake(terms(), terms(), Sender::Shard(3), 0).is_err());
+        assert_eq!(shake(terms(), terms(), Sender::Shard(2), 0).unwrap().from, Sender::Shard(2));
+    }
+
+    #[test]
+    fn a_proof_of_another_handshake_proves_nothing() {
+        let mut out = Vec::new();
+        let hello = |nonce: u8| {
+            let mut out = Vec::new();
+            Dialer::begin(terms(), Sender::Coordinator(1), 0, [nonce; 16], &mut out);
+            out
+        };
+        let mut first = Listener::new(terms(), [3; 16]);
+        let bytes = hello(1);
+        let ((kind, body), _) = frame::first(&bytes).unwrap().unwrap();
+        first.on_frame(kind, body, &mut out).unwrap();
+        let replayed: Proof = proof(b"s3cret", "dials", body, &[4; 16]).finalize().into_bytes().into();
+        let mut said = Vec::new();
+        body::write(&replayed, &mut said);
+        assert!(first.on_frame(Kind::Proof, &said, &mut out).is_err());
+        // Nor does anything come before the Hello, or after the end.
+        assert!(Listener::new(terms(), [3; 16]).on_frame(Kind::Proof, &said, &mut out).is_err());
+        assert!(first.on_frame(Kind::Requests, &[], &mut out).is_err());
+    }
+
+    #[test]
+    fn damaged_frames_never_panic() {
+        let bytes = {
+            let mut out = Vec::new();
+            Dialer::begin(terms(), Sender::Coordinator(1), 0, [1; 16], &mut out);
+            out
+        };
+        for at in 0..bytes.len() {
+            for flip in [1, 0x80, 0xFF] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                if let Ok(Some(((kind, body), _))) = frame::first(&damaged) {
+                    let mut listener = Listener::new(terms(), [2; 16]);
+                    let _ = listener.on_frame(kind, body, &mut Vec::new());
+                }
+            }
+        }
+    }
+}

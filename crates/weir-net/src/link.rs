@@ -1,0 +1,181 @@
+//! A connection that is dialled, and dialled again whenever it breaks.
+
+use std::time::{Duration, Instant};
+
+use mio::event::Event;
+use mio::net::TcpStream;
+use mio::{Registry, Token};
+use weir_txn::machine::Sender;
+use weir_txn::ramp::ShardId;
+
+use crate::cluster_file::Node;
+use crate::connection::Connection;
+use crate::frame::Fault;
+use crate::handshake::{Dialer, Nonce, Terms};
+use crate::tls::Tls;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// To be connected and to agree.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+
+/// From one party to one shard.
+pub struct Link {
+    node: Node,
+    from: Sender,
+    to: ShardId,
+    terms: Terms,
+    tls: Option<Tls>,
+    token: Token,
+    state: State,
+    pause: Duration,
+    /// Why it is not open.
+    fault: Option<Fault>,
+}
+
+enum State {
+    /// Until then.
+    Pausing(Instant),
+    /// Until then, or it has failed.
+    Dialling(Box<Connection>, Dialer, Instant),
+    Open(Box<Connection>),
+}
+
+impl Link {
+    pub fn new(
+        node: Node,
+        (from, to): (Sender, ShardId),
+        terms: Terms,
+        tls: Option<Tls>,
+        token: Token,
+        now: Instant,
+    ) -> Link {
+        Link {
+            node,
+            from,
+            to,
+            terms,
+            tls,
+            token,
+            state: State::Pausing(now),
+            pause: FIRST_PAUSE,
+            fault: None,
+        }
+    }
+
+    /// Open, and what is written may be sent.
+    pub fn open(&mut self) -> Option<&mut Connection> {
+        match &mut self.state {
+            State::Open(connection) => Some(connection),
+            _ => None,
+        }
+    }
+
+    /// Why it is not open, if it has failed since it was.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    pub fn on_event(&mut self, event: &Event) {
+        match &mut self.state {
+            State::Pausing(_) => {}
+            State::Dialling(connection, ..) | State::Open(connection) => connection.on_event(event),
+        }
+    }
+
+    /// Dials when that is due. Gives when it is to be called again, if nothing happens before.
+    pub fn on_time(&mut self, now: Instant, registry: &Registry) -> Option<Instant> {
+        match &self.state {
+            State::Pausing(until) if *until > now => return Some(*until),
+            State::Pausing(_) => match self.dial(registry) {
+                Ok((connection, dialer)) => {
+                    self.state = State::Dialling(Box::new(connection), dialer, now + HANDSHAKE_MAX);
+                }
+                Err(fault) => self.fail(fault, now, registry),
+            },
+            State::Dialling(_, _, until) if *until <= now => {
+                self.fail(Fault::Io("no answer in time".into()), now, registry);
+            }
+            State::Dialling(..) | State::Open(_) => {}
+        }
+        match &self.state {
+            State::Pausing(until) | State::Dialling(_, _, until) => Some(*until),
+            State::Open(_) => None,
+        }
+    }
+
+    fn dial(&self, registry: &Registry) -> Result<(Connection, Dialer), Fault> {
+        let address = self.node.resolve().map_err(Fault::Io)?;
+        let tls = match &self.tls {
+            Some(tls) => Some(tls.dial(self.node.host()).map_err(Fault::Io)?),
+            None => None,
+        };
+        let mut connection = Connection::new(TcpStream::connect(address)?, tls);
+        connection.register(registry, self.token)?;
+        let hello = connection.outgoing();
+        let dialer = Dialer::begin(self.terms.clone(), self.from, self.to, nonce()?, hello);
+        Ok((connection, dialer))
+    }
+
+    /// Reads what has come, and goes on with the handshake.
+    pub fn advance(&mut self, now: Instant, registry: &Registry) {
+        let advanced = match &mut self.state {
+            State::Pausing(_) => return,
+            State::Open(connection) => connection.fill().map(|()| false),
+            State::Dialling(connection, dialer, _) => shake(connection, dialer),
+        };
+        match advanced {
+            Ok(false) => {}
+            Ok(true) => {
+                let State::Dialling(connection, ..) = std::mem::replace(&mut self.state, State::Pausing(now))
+                else {
+                    unreachable!("only who dials comes to an agreement")
+                };
+                self.state = State::Open(connection);
+                self.pause = FIRST_PAUSE;
+                self.fault = None;
+            }
+            Err(fault) => self.fail(fault, now, registry),
+        }
+    }
+
+    /// Ends the connection; it is dialled again after a pause.
+    pub fn fail(&mut self, fault: Fault, now: Instant, registry: &Registry) {
+        let state = std::mem::replace(&mut self.state, State::Pausing(now + self.pause));
+        if let State::Dialling(mut connection, ..) | State::Open(mut connection) = state {
+            connection.say_goodbye(&fault);
+            // It is closed either way.
+            let _ = connection.deregister(registry);
+        }
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.fault = Some(fault);
+    }
+}
+
+/// True once both sides have agreed.
+fn shake(connection: &mut Connection, dialer: &Dialer) -> Result<bool, Fault> {
+    if !connection.is_connected()? {
+        return Ok(false);
+    }
+    connection.fill()?;
+    let mut said = Vec::new();
+    let agreed = match connection.next_frame()? {
+        Some((kind, body)) => dialer.on_frame(kind, body, &mut said).map(|_| true)?,
+        None => false,
+    };
+    connection.outgoing().append(&mut said);
+    connection.flush()?;
+    Ok(agreed)
+}
+
+/// # Errors
+/// The system has no randomness to give.
+pub fn nonce() -> Result<Nonce, Fault> {
+    let mut nonce = Nonce::default();
+    getrandom::fill(&mut nonce).map_err(|error| Fault::Io(error.to_string()))?;
+    Ok(nonce)
+}

@@ -1,0 +1,270 @@
+//! A node of a cluster: its shards, each with a thread and a log, and the thread that accepts connections.
+//!
+//! The design is docs/network.md.
+
+mod acceptor;
+pub mod log;
+mod shard_loop;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use mio::Waker;
+use mio::net::TcpListener;
+use tracing::{info, warn};
+use weir_net::tls::Tls;
+use weir_net::{ClusterFile, Link};
+use weir_txn::items::{Partition, Patience, Record};
+use weir_txn::machine;
+use weir_txn::ramp::ShardId;
+
+use crate::embedded::now_ms;
+use acceptor::Acceptor;
+pub use log::Durability;
+use log::{Log, LogError, Opened};
+use shard_loop::{Arrival, Inbox, ShardLoop};
+
+/// What a node is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub cluster: ClusterFile,
+    /// Its name in the cluster file.
+    pub node: String,
+    /// Where its shards keep their logs; none: what they know is gone with the process.
+    pub data: Option<(PathBuf, Durability)>,
+    /// Beyond loopback a node demands TLS and a secret. This lifts it.
+    pub insecure: bool,
+}
+
+/// Why a node cannot start, or had to end.
+#[derive(Debug)]
+pub enum ServeError {
+    /// The settings do not make a node: what is wrong, what would be right.
+    Settings(String, String),
+    Listen(String, std::io::Error),
+    Data(PathBuf, String),
+    Log(LogError),
+    System(std::io::Error),
+    /// An assertion failed; the thread has said where.
+    Failed(String),
+}
+
+impl std::fmt::Display for ServeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ServeError::Settings(message, remedy) => write!(f, "{message} ({remedy})"),
+            ServeError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            ServeError::Data(path, why) => write!(f, "{}: {why}", path.display()),
+            ServeError::Log(error) => error.fmt(f),
+            ServeError::System(error) => error.fmt(f),
+            ServeError::Failed(thread) => {
+                write!(f, "an assertion of Weir failed on thread {thread}; see above")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+impl From<LogError> for ServeError {
+    fn from(error: LogError) -> ServeError {
+        ServeError::Log(error)
+    }
+}
+
+impl From<std::io::Error> for ServeError {
+    fn from(error: std::io::Error) -> ServeError {
+        ServeError::System(error)
+    }
+}
+
+type Ended = (String, Result<(), ServeError>);
+
+/// A node that runs.
+pub struct Server {
+    address: SocketAddr,
+    threads: Vec<JoinHandle<()>>,
+    inboxes: Vec<Arc<Inbox>>,
+    waker: Arc<Waker>,
+    ended: Receiver<Ended>,
+    /// Locked while the node runs.
+    _identity: Option<File>,
+}
+
+/// Stops a node from another thread, or from a handler of signals.
+#[derive(Clone)]
+pub struct Stop(Sender<Ended>);
+
+impl Stop {
+    pub fn stop(&self) {
+        // A node that has ended needs no more telling.
+        let _ = self.0.send((String::new(), Ok(())));
+    }
+}
+
+impl Server {
+    /// Recovers the node's shards and begins to serve them.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn start(settings: Settings) -> Result<(Server, Stop), ServeError> {
+        let Settings { cluster, node: name, data, insecure } = settings;
+        let Some(node) = cluster.nodes.get(&name) else {
+            let names: Vec<&str> = cluster.nodes.keys().map(String::as_str).collect();
+            let remedy = format!("its nodes are: {}", names.join(", "));
+            return Err(ServeError::Settings(format!("the cluster file has no node `{name}`"), remedy));
+        };
+        let shards = node.shards.clone();
+        if !(node.is_loopback() || cluster.has_tls() && cluster.has_secret()) {
+            let message = format!(
+                "`{}` can be reached from other machines, and the cluster file has no TLS or no secret",
+                node.address
+            );
+            if !insecure {
+                let remedy = "give both, or --insecure on a network where nobody else is".to_string();
+                return Err(ServeError::Settings(message, remedy));
+            }
+            warn!("{message}");
+        }
+        let tls = cluster
+            .load_tls()
+            .map_err(|why| ServeError::Settings(why, "see [tls] of the cluster file".into()))?;
+        let listen = |error| ServeError::Listen(node.address.clone(), error);
+        let resolved = node.resolve().map_err(|why| listen(std::io::Error::other(why)))?;
+        let identity = match &data {
+            Some((directory, _)) => Some(claim(directory, &cluster, &name)?),
+            None => None,
+        };
+        let mut loops = Vec::new();
+        for shard in shards {
+            loops.push((shard, recover(shard, &cluster, data.as_ref(), tls.as_ref())?));
+        }
+        // Only now: whoever connects finds everything as it was.
+        let listener = TcpListener::bind(resolved).map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let inboxes: BTreeMap<ShardId, Arc<Inbox>> =
+            loops.iter().map(|(shard, one)| (*shard, one.inbox())).collect();
+        let (acceptor, waker) = Acceptor::new(cluster, listener, tls, inboxes.clone())?;
+        let (says, ended) = channel();
+        let mut server = Server {
+            address,
+            threads: Vec::new(),
+            inboxes: inboxes.into_values().collect(),
+            waker: Arc::new(waker),
+            ended,
+            _identity: identity,
+        };
+        for (shard, one) in loops {
+            server.spawn(format!("shard-{shard}"), &says, move || one.run().map_err(ServeError::Log))?;
+        }
+        server.spawn("acceptor".into(), &says, move || {
+            acceptor.run();
+            Ok(())
+        })?;
+        info!(node = name, %address, "serving");
+        Ok((server, Stop(says)))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn spawn(
+        &mut self,
+        name: String,
+        says: &Sender<Ended>,
+        run: impl FnOnce() -> Result<(), ServeError> + Send + 'static,
+    ) -> Result<(), ServeError> {
+        let says = says.clone();
+        let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
+            let ended =
+                catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(ServeError::Failed(name.clone())));
+            // Nobody listens any more once the node has ended.
+            let _ = says.send((name, ended));
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Serves until somebody stops it or one of its threads fails; then all end.
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn wait(self) -> Result<(), ServeError> {
+        let (_, ended) = self.ended.recv().expect("the node itself can always be heard");
+        self.inboxes.iter().for_each(|inbox| inbox.send(Arrival::Stop));
+        self.waker.wake()?;
+        for thread in self.threads {
+            thread.join().expect("a thread catches what happens on it");
+        }
+        // What else has failed meanwhile is told as well.
+        ended?;
+        self.ended.try_iter().try_for_each(|(_, ended)| ended)
+    }
+}
+
+fn recover(
+    shard: ShardId,
+    cluster: &ClusterFile,
+    data: Option<&(PathBuf, Durability)>,
+    tls: Option<&Tls>,
+) -> Result<ShardLoop<Partition>, ServeError> {
+    let start =
+        |records: Vec<Record>| Partition::recover(shard, Default::default(), Patience::default(), records);
+    let (partition, log) = match data {
+        None => (start(vec![Record::Started { incarnation: now_ms() }]).without_log(), None),
+        Some((directory, durability)) => {
+            let directory = directory.join(format!("shard-{shard}"));
+            let Opened { log, records, torn } = Log::open(&directory, *durability)?;
+            if torn > 0 {
+                warn!(shard, bytes = torn, log = %directory.display(), "cut off the end of the log, which was never durable");
+            }
+            let count = records.len();
+            let partition = start(records);
+            info!(shard, records = count, "recovered");
+            (partition, Some(log))
+        }
+    };
+    let link = |other, token| {
+        let ends = (machine::Sender::Shard(shard), other);
+        Link::new(cluster.holder(other).clone(), ends, cluster.terms(), tls.cloned(), token, Instant::now())
+    };
+    Ok(ShardLoop::new(partition, cluster.shards, log, link)?)
+}
+
+/// Whose data this is; another node's, or a running one's, is refused.
+fn claim(directory: &Path, cluster: &ClusterFile, node: &str) -> Result<File, ServeError> {
+    let path = directory.join("identity");
+    let failed = |error: std::io::Error| ServeError::Data(path.clone(), error.to_string());
+    std::fs::create_dir_all(directory)
+        .map_err(|error| ServeError::Data(directory.into(), error.to_string()))?;
+    let mut file =
+        File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+    if file.try_lock().is_err() {
+        return Err(ServeError::Data(path, "another process is running on this data".into()));
+    }
+    let own = format!("weir data, format 1\nnode {node}\nshards {}\n", cluster.shards);
+    let mut found = String::new();
+    file.read_to_string(&mut found).map_err(failed)?;
+    if found.is_empty() {
+        file.rewind().map_err(failed)?;
+        file.write_all(own.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    } else if found != own {
+        let why = format!(
+            "the data belongs to another node or cluster: {:?}, not {:?}",
+            found.trim_end(),
+            own.trim_end()
+        );
+        return Err(ServeError::Data(path, why));
+    }
+    Ok(file)
+}

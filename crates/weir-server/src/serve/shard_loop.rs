@@ -1,0 +1,354 @@
+//! The thread of one shard: an event loop over everyone who speaks with it (docs/network.md, "A turn of a shard").
+//!
+//! Adds sockets, a log and the wall clock to the state machine. It decides nothing that the machine could decide.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll, Token, Waker};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tracing::{debug, info, warn};
+use weir_net::frame::expect;
+use weir_net::{Connection, Fault, Kind, Link, body};
+use weir_txn::machine::{CoordinatorId, Effects, Exposed, Sender};
+use weir_txn::ramp::ShardId;
+
+use super::log::{Log, LogError};
+use crate::embedded::now_ms;
+
+/// How often the shard is told that time has passed.
+const TICK: Duration = Duration::from_millis(50);
+/// What waits for another shard that cannot be reached: what is asked is asked again.
+const WAITING_FOR_PEER_MAX: usize = 4_096;
+
+const WAKER: Token = Token(0);
+
+/// What other threads of the node give to the shard's.
+pub(super) struct Inbox {
+    arrivals: Mutex<Vec<Arrival>>,
+    waker: Waker,
+}
+
+pub(super) enum Arrival {
+    /// Somebody who has shaken hands.
+    Visitor {
+        connection: Box<Connection>,
+        from: Sender,
+        address: SocketAddr,
+    },
+    Stop,
+}
+
+impl Inbox {
+    pub(super) fn send(&self, arrival: Arrival) {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
+        // A poll that cannot be woken comes back at the next tick.
+        let _ = self.waker.wake();
+    }
+
+    fn take(&self) -> Vec<Arrival> {
+        std::mem::take(&mut self.arrivals.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Somebody who speaks to the shard.
+struct Visitor<Reply> {
+    connection: Box<Connection>,
+    from: Sender,
+    address: SocketAddr,
+    /// Of this turn.
+    replies: Vec<Reply>,
+    /// It is in the list of those who may have something to say.
+    is_ready: bool,
+}
+
+pub(super) struct ShardLoop<S: Exposed> {
+    shard: S,
+    shards: ShardId,
+    log: Option<Log>,
+    poll: Poll,
+    inbox: Arc<Inbox>,
+    /// By token, from `visitors_from` on.
+    visitors: Vec<Option<Visitor<S::Reply>>>,
+    free: Vec<usize>,
+    visitors_from: usize,
+    by_coordinator: FxHashMap<CoordinatorId, usize>,
+    ready: Vec<usize>,
+    /// By shard; none to itself.
+    links: Vec<Option<Link>>,
+    to_peers: Vec<Vec<S::Request>>,
+    effects: Effects<S::Request, S::Reply>,
+    /// Who has replies in this turn.
+    answered: Vec<usize>,
+}
+
+impl<S> ShardLoop<S>
+where
+    S: Exposed,
+    S::Request: Serialize + DeserializeOwned,
+    S::Reply: Serialize,
+    S::Progress: DeserializeOwned,
+    S::Record: Serialize,
+{
+    /// `link`: how to reach another shard.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(super) fn new(
+        shard: S,
+        shards: ShardId,
+        log: Option<Log>,
+        link: impl Fn(ShardId, Token) -> Link,
+    ) -> io::Result<ShardLoop<S>> {
+        let poll = Poll::new()?;
+        let inbox = Inbox { arrivals: Mutex::default(), waker: Waker::new(poll.registry(), WAKER)? };
+        let link_to =
+            |other: ShardId| (other != shard.id()).then(|| link(other, Token(1 + usize::from(other))));
+        Ok(ShardLoop {
+            links: (0..shards).map(link_to).collect(),
+            shard,
+            shards,
+            log,
+            poll,
+            inbox: Arc::new(inbox),
+            visitors: Vec::new(),
+            free: Vec::new(),
+            visitors_from: 1 + usize::from(shards),
+            by_coordinator: FxHashMap::default(),
+            ready: Vec::new(),
+            to_peers: (0..shards).map(|_| Vec::new()).collect(),
+            effects: Effects::default(),
+            answered: Vec::new(),
+        })
+    }
+
+    pub(super) fn inbox(&self) -> Arc<Inbox> {
+        self.inbox.clone()
+    }
+
+    /// Runs until it is told to stop.
+    ///
+    /// # Errors
+    /// The disk's: the shard must not answer from what it cannot write down.
+    pub(super) fn run(mut self) -> Result<(), LogError> {
+        let mut events = Events::with_capacity(1024);
+        let mut ticked = Instant::now();
+        loop {
+            let patience =
+                if self.ready.is_empty() { TICK.saturating_sub(ticked.elapsed()) } else { Duration::ZERO };
+            if let Err(error) = self.poll.poll(&mut events, Some(patience))
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                panic!("the system gives no events: {error}");
+            }
+            let now = Instant::now();
+            for event in &events {
+                self.on_event(event, now);
+            }
+            for arrival in self.inbox.take() {
+                match arrival {
+                    Arrival::Stop => return Ok(()),
+                    Arrival::Visitor { connection, from, address } => self.welcome(connection, from, address),
+                }
+            }
+            self.hear();
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                self.shard.on_timer(now_ms(), &mut self.effects);
+            }
+            self.write_down()?;
+            self.send(now);
+        }
+    }
+
+    fn on_event(&mut self, event: &mio::event::Event, now: Instant) {
+        let Token(token) = event.token();
+        if token == 0 {
+            return;
+        }
+        if token < self.visitors_from {
+            let Some(link) = &mut self.links[token - 1] else { return };
+            link.on_event(event);
+            link.advance(now, self.poll.registry());
+            // Shards answer over links of their own; here only the end comes.
+            let Some(open) = link.open() else { return };
+            let said = open.next_frame().and_then(|frame| match frame {
+                Some((kind, body)) => expect(Kind::Goodbye, kind, body),
+                None => Ok(()),
+            });
+            if let Err(fault) = said.and_then(|()| open.flush()) {
+                link.fail(fault, now, self.poll.registry());
+            }
+            return;
+        }
+        let slot = token - self.visitors_from;
+        let Some(Some(visitor)) = self.visitors.get_mut(slot) else { return };
+        visitor.connection.on_event(event);
+        if let Err(fault) = visitor.connection.flush() {
+            return self.dismiss(slot, &fault);
+        }
+        if !visitor.is_ready {
+            visitor.is_ready = true;
+            self.ready.push(slot);
+        }
+    }
+
+    fn welcome(&mut self, mut connection: Box<Connection>, from: Sender, address: SocketAddr) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.visitors.push(None);
+            self.visitors.len() - 1
+        });
+        if let Err(error) = connection.register(self.poll.registry(), Token(self.visitors_from + slot)) {
+            warn!(%address, %error, "a connection cannot be watched");
+            return self.free.push(slot);
+        }
+        if let Sender::Coordinator(coordinator) = from
+            && let Some(old) = self.by_coordinator.insert(coordinator, slot)
+        {
+            self.dismiss(old, &Fault::sense("the same coordinator has connected anew"));
+            self.by_coordinator.insert(coordinator, slot);
+        }
+        debug!(shard = self.shard.id(), %address, ?from, "connected");
+        self.visitors[slot] =
+            Some(Visitor { connection, from, address, replies: Vec::new(), is_ready: true });
+        self.ready.push(slot);
+    }
+
+    fn dismiss(&mut self, slot: usize, fault: &Fault) {
+        let Some(mut visitor) = self.visitors[slot].take() else { return };
+        if let Sender::Coordinator(coordinator) = visitor.from
+            && self.by_coordinator.get(&coordinator) == Some(&slot)
+        {
+            self.by_coordinator.remove(&coordinator);
+        }
+        if fault.is_ours() {
+            warn!(shard = self.shard.id(), address = %visitor.address, reason = %fault, "connection closed");
+        } else {
+            debug!(shard = self.shard.id(), address = %visitor.address, reason = %fault, "connection ended");
+        }
+        visitor.connection.say_goodbye(fault);
+        // It is closed either way.
+        let _ = visitor.connection.deregister(self.poll.registry());
+        self.free.push(slot);
+    }
+
+    /// Takes what has come from everyone who may have said something.
+    fn hear(&mut self) {
+        let now_ms = now_ms();
+        for slot in std::mem::take(&mut self.ready) {
+            let ShardLoop { shard, visitors, effects, shards, .. } = self;
+            let Some(visitor) = &mut visitors[slot] else { continue };
+            visitor.is_ready = false;
+            let heard = hear_one(shard, visitor, now_ms, *shards, effects);
+            self.sort_effects();
+            match heard {
+                Ok(()) => {
+                    let visitor = self.visitors[slot].as_mut().expect("nobody has dismissed it");
+                    if visitor.connection.is_readable() {
+                        visitor.is_ready = true;
+                        self.ready.push(slot);
+                    }
+                }
+                Err(fault) => self.dismiss(slot, &fault),
+            }
+        }
+    }
+
+    /// Gives everyone what is for them. Nothing leaves yet.
+    fn sort_effects(&mut self) {
+        for (coordinator, reply) in self.effects.replies.drain(..) {
+            // Who is not connected asks again when it is.
+            let Some(slot) = self.by_coordinator.get(&coordinator) else { continue };
+            let Some(visitor) = &mut self.visitors[*slot] else { continue };
+            if visitor.replies.is_empty() {
+                self.answered.push(*slot);
+            }
+            visitor.replies.push(reply);
+        }
+        for (shard, request) in self.effects.peers.drain(..) {
+            let waiting = &mut self.to_peers[usize::from(shard)];
+            if waiting.len() < WAITING_FOR_PEER_MAX {
+                waiting.push(request);
+            }
+        }
+    }
+
+    /// Before anything of the turn leaves (S16).
+    fn write_down(&mut self) -> Result<(), LogError> {
+        self.sort_effects();
+        let records = self.shard.take_records();
+        let Some(log) = &mut self.log else { return Ok(()) };
+        if !records.is_empty() {
+            log.append(&records)?;
+        }
+        if log.is_outgrown() {
+            log.begin_anew(&self.shard.snapshot())?;
+            info!(shard = self.shard.id(), "a new segment of the log");
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, now: Instant) {
+        let epoch = self.shard.epoch();
+        for slot in std::mem::take(&mut self.answered) {
+            let Some(Visitor { connection, replies, .. }) = &mut self.visitors[slot] else { continue };
+            let pushed = body::push_frames(connection.outgoing(), Kind::Replies, &epoch, replies);
+            replies.clear();
+            if let Err(fault) = pushed.and_then(|()| connection.flush()) {
+                self.dismiss(slot, &fault);
+            }
+        }
+        let registry = self.poll.registry();
+        for (link, waiting) in self.links.iter_mut().zip(&mut self.to_peers) {
+            let Some(link) = link else { continue };
+            if waiting.is_empty() {
+                continue;
+            }
+            link.on_time(now, registry);
+            let Some(open) = link.open() else { continue };
+            let sent =
+                body::push_frames(open.outgoing(), Kind::Peer, &(), waiting).and_then(|()| open.flush());
+            waiting.clear();
+            if let Err(fault) = sent {
+                link.fail(fault, now, registry);
+            }
+        }
+    }
+}
+
+fn hear_one<S>(
+    shard: &mut S,
+    visitor: &mut Visitor<S::Reply>,
+    now_ms: u64,
+    shards: ShardId,
+    effects: &mut Effects<S::Request, S::Reply>,
+) -> Result<(), Fault>
+where
+    S: Exposed,
+    S::Request: DeserializeOwned,
+    S::Progress: DeserializeOwned,
+{
+    let from = visitor.from;
+    visitor.connection.fill()?;
+    while let Some((kind, mut body)) = visitor.connection.next_frame()? {
+        match from {
+            Sender::Coordinator(coordinator) => {
+                expect(Kind::Requests, kind, body)?;
+                let progress = body::read(kind, &mut body)?;
+                shard.refuses(&progress).map_or(Ok(()), |why| Err(Fault::sense(why)))?;
+                shard.on_progress(now_ms, coordinator, progress);
+            }
+            Sender::Shard(_) => expect(Kind::Peer, kind, body)?,
+        }
+        while !body.is_empty() {
+            let request = body::read(kind, &mut body)?;
+            shard.refuses_request(from, &request, shards).map_or(Ok(()), |why| Err(Fault::sense(why)))?;
+            shard.step(now_ms, from, request, effects);
+        }
+    }
+    Ok(())
+}
