@@ -23,6 +23,8 @@ pub struct Complaint {
     pub file: PathBuf,
     /// Bytes of it; none if it is about the whole file.
     pub at: Option<Range<usize>>,
+    /// Line and column where that begins, from 1.
+    pub place: Option<(usize, usize)>,
     pub message: String,
     /// What would be right.
     pub remedy: String,
@@ -30,7 +32,11 @@ pub struct Complaint {
 
 impl std::fmt::Display for Complaint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {} ({})", self.file.display(), self.message, self.remedy)
+        write!(f, "{}", self.file.display())?;
+        if let Some((line, column)) = self.place {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": error: {}\nhint: {}", self.message, self.remedy)
     }
 }
 
@@ -101,6 +107,7 @@ impl ClusterFile {
         let text = std::fs::read_to_string(file).map_err(|error| Complaint {
             file: file.into(),
             at: None,
+            place: None,
             message: format!("the cluster file cannot be read: {error}"),
             remedy: EXAMPLE.into(),
         })?;
@@ -114,6 +121,7 @@ impl ClusterFile {
     pub fn parse(file: &Path, text: &str) -> Result<ClusterFile, Complaint> {
         let wrong = |at: Option<Range<usize>>, message: String, remedy: &str| Complaint {
             file: file.into(),
+            place: at.as_ref().map(|at| place_of(text, at.start)),
             at,
             message,
             remedy: remedy.into(),
@@ -218,6 +226,12 @@ impl ClusterFile {
     }
 }
 
+fn place_of(text: &str, at: usize) -> (usize, usize) {
+    let before = &text[..text.floor_char_boundary(at)];
+    let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
+    (before.matches('\n').count() + 1, line.chars().count() + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +269,7 @@ mod tests {
         for (text, message, place) in cases {
             let complaint = ClusterFile::parse(Path::new("c.toml"), &text).unwrap_err();
             assert!(complaint.message.contains(message), "{complaint:?}");
+            assert!(place.is_empty() || complaint.to_string().starts_with("c.toml:"), "{complaint}");
             let shown = complaint.at.clone().map_or("", |at| &text[at]);
             assert!(place.is_empty() || shown == place, "{complaint:?} shows {shown:?}");
         }

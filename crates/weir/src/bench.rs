@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_bench::Workload;
 use weir_bench::ycsb::{self as items, Ycsb};
+use weir_client::ClusterFile;
 use weir_server::report::{Latency, RunReport};
 
 use crate::application::{self, Loaded};
@@ -69,15 +70,16 @@ struct Ratio {
     pairs: usize,
 }
 
-/// One protocol with one value of the swept setting.
+/// One protocol, or one target, with one value of the swept setting.
 struct Variant {
     label: String,
     protocol: String,
+    target: Option<ClusterFile>,
     settings: Vec<(String, String)>,
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
-    let variants = variants(arguments);
+    let variants = variants(arguments)?;
     let mut application = match arguments.workload.as_str() {
         "ycsb" => None,
         _ => Some(Application::of(arguments)?),
@@ -164,24 +166,46 @@ impl Application {
     }
 }
 
-fn variants(arguments: &BenchArguments) -> Vec<Variant> {
+fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
     let mut variants = Vec::new();
+    let places = places(arguments)?;
     let values = match &arguments.sweep {
         Some((name, values)) => values.iter().map(|value| Some((name.clone(), value.clone()))).collect(),
         None => vec![None],
     };
     for value in values {
-        for protocol in &arguments.protocol {
+        for (place, protocol, target) in &places {
             let mut settings = arguments.cluster.settings.clone();
-            let mut label = protocol.clone();
+            let mut label = place.clone();
             if let Some((name, value)) = &value {
-                label = format!("{protocol} {name}={value}");
+                label = format!("{place} {name}={value}");
                 settings.push((name.clone(), value.clone()));
             }
-            variants.push(Variant { label, protocol: protocol.clone(), settings });
+            variants.push(Variant { label, protocol: protocol.clone(), target: target.clone(), settings });
         }
     }
-    variants
+    Ok(variants)
+}
+
+/// Where the workload runs: a name, the protocol there, and its cluster if that is not this process.
+fn places(arguments: &BenchArguments) -> Result<Vec<(String, String, Option<ClusterFile>)>, Failure> {
+    if arguments.target.is_empty() {
+        return Ok(arguments.protocol.iter().map(|name| (name.clone(), name.clone(), None)).collect());
+    }
+    if arguments.workload != "ycsb" {
+        let message = format!("--target is for ycsb, not for {}", arguments.workload);
+        return Err(Failure::input(format!("weir bench: error: {message}\nhint: leave it out")));
+    }
+    let place = |target: &String| {
+        let Some(file) = target.strip_prefix("weir:") else {
+            return Err(Failure::input(format!(
+                "weir bench: error: `{target}` is no target\nhint: weir: and a cluster file, as in weir:cluster.toml"
+            )));
+        };
+        let cluster = ClusterFile::read(file.as_ref()).map_err(|wrong| Failure::input(wrong.to_string()))?;
+        Ok((target.clone(), cluster.variant.name().to_owned(), Some(cluster)))
+    };
+    arguments.target.iter().map(place).collect()
 }
 
 fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
@@ -227,7 +251,10 @@ fn ycsb_input((message, hint): (String, String)) -> Failure {
 
 fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result<BenchRun, Failure> {
     let (workload, protocol) = ycsb(arguments, variant)?;
-    let outcome = workload.run(protocol).map_err(ycsb_input)?;
+    let outcome = match &variant.target {
+        None => workload.run(protocol).map_err(ycsb_input)?,
+        Some(cluster) => workload.run_at(cluster).map_err(ycsb_input)?,
+    };
     let parameters = workload.settings().into_iter().map(|(name, value)| {
         let value = value.parse::<serde_json::Number>().map_or(Value::String(value), Value::Number);
         (name.to_owned(), value)

@@ -30,7 +30,7 @@ impl Cli {
             Command::Run(arguments) => arguments.format == Format::Json,
             Command::Bench(arguments) => arguments.format == Format::Json,
             Command::Explain(arguments) => arguments.format == Format::Json,
-            Command::Sim(_) | Command::History(_) => false,
+            Command::Serve(_) | Command::Sim(_) | Command::History(_) => false,
         }
     }
 }
@@ -43,6 +43,8 @@ pub enum Command {
     Run(RunArguments),
     /// Run a known workload under several protocols, one after the other, and compare them
     Bench(BenchArguments),
+    /// Serve the shards of one node of a cluster
+    Serve(ServeArguments),
     /// Run a cluster in virtual time, under faults, seed by seed, and check what its clients were told
     Sim(SimArguments),
     /// Decide a recorded history, or export it for other checkers
@@ -217,6 +219,9 @@ pub struct BenchArguments {
     /// Protocols to compare, each in turn; `none` keeps the counters and drops atomic visibility
     #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "ramp-fast,none")]
     pub protocol: Vec<String>,
+    /// Clusters to compare instead, each in turn (ycsb): weir:FILE with its cluster file, which says the protocol
+    #[arg(long, value_name = "URL,URL,…", value_delimiter = ',', conflicts_with = "protocol")]
+    pub target: Vec<String>,
     /// Run once for each of these values of a setting
     #[arg(long, value_name = "NAME=V1,V2,…", value_parser = name_and_values)]
     pub sweep: Option<(String, Vec<String>)>,
@@ -241,6 +246,53 @@ pub struct ExplainArguments {
     pub id: Option<String>,
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir serve --cluster cluster.toml --node a --data /var/lib/weir
+  weir bench ycsb --target weir:cluster.toml
+
+A cluster file with two nodes:
+  protocol = \"ramp-fast\"                 # or ramp-small, ramp-hybrid
+  [nodes.a]
+  address = \"127.0.0.1:7401\"
+  shards = [0, 2]
+  [nodes.b]
+  address = \"127.0.0.1:7402\"
+  shards = [1]
+Beyond loopback it also needs secret_file = \"FILE\" and
+  [tls]
+  authority = \"ca.pem\"
+  certificate = \"own.pem\"
+  key = \"own.key\"")]
+pub struct ServeArguments {
+    /// The cluster file: which node holds which shard; the same for all nodes and clients
+    #[arg(long, value_name = "FILE")]
+    pub cluster: PathBuf,
+    /// Which of its nodes this is
+    #[arg(long, value_name = "NAME")]
+    pub node: String,
+    /// Where its shards keep their logs; without it everything is gone with the process
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// When a write counts as written down [default: sync with --data, else memory]
+    #[arg(long, value_enum)]
+    pub durability: Option<ServeDurability>,
+    /// Listen beyond loopback without TLS or without a secret
+    #[arg(long)]
+    pub insecure: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ServeDurability {
+    /// Once the disk has it
+    Sync,
+    /// Once the operating system has it: a loss of power takes the last moments
+    Relaxed,
+    /// Never
+    Memory,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod progress;
 mod replay;
 mod report;
 mod run;
+mod serve;
 mod settings;
 mod sim;
 mod solver;
@@ -92,6 +93,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Analyze(arguments) => analyze::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),
+        Command::Serve(arguments) => serve::execute(arguments),
         Command::Sim(arguments) => sim::execute(&arguments),
         Command::History(arguments) => sim::execute_history(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),

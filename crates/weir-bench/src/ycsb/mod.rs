@@ -6,6 +6,7 @@
 
 mod clients;
 mod generator;
+mod network;
 mod protocol;
 mod shape;
 
