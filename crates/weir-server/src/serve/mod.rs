@@ -5,6 +5,7 @@
 mod acceptor;
 pub mod log;
 mod shard_loop;
+mod take;
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -18,6 +18,7 @@ use weir_txn::machine::{CoordinatorId, Effects, Exposed, Sender};
 use weir_txn::ramp::ShardId;
 
 use super::log::{Log, LogError};
+use super::take::take;
 use crate::embedded::now_ms;
 
 /// How often the shard is told that time has passed.
@@ -332,23 +333,9 @@ where
     S::Request: DeserializeOwned,
     S::Progress: DeserializeOwned,
 {
-    let from = visitor.from;
     visitor.connection.fill()?;
-    while let Some((kind, mut body)) = visitor.connection.next_frame()? {
-        match from {
-            Sender::Coordinator(coordinator) => {
-                expect(Kind::Requests, kind, body)?;
-                let progress = body::read(kind, &mut body)?;
-                shard.refuses(&progress).map_or(Ok(()), |why| Err(Fault::sense(why)))?;
-                shard.on_progress(now_ms, coordinator, progress);
-            }
-            Sender::Shard(_) => expect(Kind::Peer, kind, body)?,
-        }
-        while !body.is_empty() {
-            let request = body::read(kind, &mut body)?;
-            shard.refuses_request(from, &request, shards).map_or(Ok(()), |why| Err(Fault::sense(why)))?;
-            shard.step(now_ms, from, request, effects);
-        }
+    while let Some(frame) = visitor.connection.next_frame()? {
+        take(shard, (now_ms, shards), visitor.from, frame, effects)?;
     }
     Ok(())
 }

@@ -3,8 +3,13 @@
 //! The cluster's secret says that they belong to it, not that they are right. What gets past here may write and read as it
 //! likes; it cannot make the shard fail.
 
+use std::collections::BTreeSet;
+
+use super::bytes::Key;
 use super::message::{Progress, Request};
 use super::partition::Partition;
+use super::place::shard_of;
+use super::write::Write;
 use crate::machine::{CoordinatorId, Exposed, Sender};
 use crate::ramp::{ShardId, TxnId};
 
@@ -14,6 +19,9 @@ const SPREAD_MAX: u64 = 1 << 22;
 const SEQUENCE_MAX: u64 = u64::MAX / 2;
 /// Sixteen bits below are the counter's: the year 10,889.
 const CLOCK_MAX: u64 = u64::MAX / 4 * 3;
+
+/// Of so few, each is compared with each.
+const FEW: usize = 16;
 
 impl Exposed for Partition {
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
@@ -35,8 +43,11 @@ impl Exposed for Partition {
             (Sender::Coordinator(coordinator), _) => coordinator,
         };
         match request {
-            Request::Write { txn, .. } | Request::Abort { txn } => self.refuses_txn(coordinator, *txn),
-            Request::Prepare { txn, participants, .. } => {
+            Request::Abort { txn } => self.refuses_txn(coordinator, *txn),
+            Request::Write { txn, writes, .. } => {
+                self.refuses_txn(coordinator, *txn).or_else(|| self.refuses_writes(writes, shards))
+            }
+            Request::Prepare { txn, writes, participants, .. } => {
                 let is_one = |shard: &ShardId| *shard < shards;
                 let twice = |at: usize| participants[..at].contains(&participants[at]);
                 if participants.len() < 2
@@ -46,7 +57,7 @@ impl Exposed for Partition {
                 {
                     return Some("participants that cannot be");
                 }
-                self.refuses_txn(coordinator, *txn)
+                self.refuses_txn(coordinator, *txn).or_else(|| self.refuses_writes(writes, shards))
             }
             Request::Commit { stamp } if stamp.clock > CLOCK_MAX => Some("a clock beyond all years"),
             Request::Commit { stamp } => self.refuses_txn(coordinator, stamp.txn),
@@ -65,5 +76,19 @@ impl Partition {
         }
         let far = txn.sequence.saturating_sub(self.readers.below(coordinator)) > SPREAD_MAX;
         far.then_some("a sequence number far ahead of all that it has under way")
+    }
+
+    fn refuses_writes(&self, writes: &[(Key, Write)], shards: ShardId) -> Option<&'static str> {
+        if writes.iter().any(|(key, _)| shard_of(key, shards) != self.id) {
+            return Some("an item that lives on another shard");
+        }
+        let is_repeated = |at: usize| writes[..at].iter().any(|(key, _)| *key == writes[at].0);
+        let repeats = if writes.len() <= FEW {
+            (1..writes.len()).any(is_repeated)
+        } else {
+            let mut seen = BTreeSet::new();
+            !writes.iter().all(|(key, _)| seen.insert(key))
+        };
+        repeats.then_some("an item that is written twice")
     }
 }
