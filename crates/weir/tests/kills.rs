@@ -1,0 +1,184 @@
+//! Nodes are processes, and processes are killed: nobody may see half a transaction, and nothing acknowledged may be lost.
+//!
+//! `WEIR_KILLS=SECONDS` runs for so long (6 here; the bar `kills` runs a minute), a node being killed and started again every five
+//! seconds, or every second in the short form.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_client::{Bytes, Client, ClusterFile, Error, Key, KeyRange, Settings, Transaction, Write};
+use weir_sim::history::{History, Record};
+
+const NODES: usize = 3;
+const SESSIONS: usize = 6;
+/// Items that all sessions share.
+const KEYS: u64 = 24;
+/// Between two transactions of a session: what counts is what happens around the kills, and histories take time to check.
+const PAUSE: Duration = Duration::from_millis(4);
+
+struct Cluster {
+    place: PathBuf,
+    file: ClusterFile,
+    nodes: Vec<Child>,
+}
+
+impl Cluster {
+    fn start(place: &Path) -> Cluster {
+        let listeners: Vec<TcpListener> =
+            (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let mut text = String::new();
+        for (node, listener) in listeners.iter().enumerate() {
+            let (address, shards) = (listener.local_addr().unwrap(), [2 * node, 2 * node + 1]);
+            text.push_str(&format!("[nodes.n{node}]\naddress = \"{address}\"\nshards = {shards:?}\n"));
+        }
+        drop(listeners);
+        let path = place.join("cluster.toml");
+        std::fs::write(&path, text).unwrap();
+        let mut cluster =
+            Cluster { place: place.into(), file: ClusterFile::read(&path).unwrap(), nodes: Vec::new() };
+        cluster.nodes = (0..NODES).map(|node| cluster.spawn(node)).collect();
+        cluster
+    }
+
+    fn spawn(&self, node: usize) -> Child {
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.place.join(format!("n{node}.txt")));
+        Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["serve", "--cluster"])
+            .arg(self.place.join("cluster.toml"))
+            .args(["--node", &format!("n{node}"), "--data"])
+            .arg(self.place.join(format!("n{node}")))
+            .stderr(log.unwrap())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    fn kill_and_start_again(&mut self, node: usize) {
+        self.nodes[node].kill().unwrap();
+        self.nodes[node].wait().unwrap();
+        self.nodes[node] = self.spawn(node);
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for node in &mut self.nodes {
+            // It may have ended by itself; then the test has failed already.
+            let _ = node.kill().and_then(|()| node.wait());
+        }
+        if std::thread::panicking() {
+            for node in 0..NODES {
+                let said =
+                    std::fs::read_to_string(self.place.join(format!("n{node}.txt"))).unwrap_or_default();
+                eprintln!("--- n{node}\n{said}");
+            }
+        }
+    }
+}
+
+/// A closed loop, until it is told to stop.
+fn session(
+    number: usize,
+    file: &ClusterFile,
+    (begun, stop, written): (Instant, &AtomicBool, &AtomicU64),
+) -> Vec<Record> {
+    let settings = Settings { deadline: Duration::from_secs(60), ..Settings::default() };
+    let client = Client::connect_with(file, settings).unwrap();
+    let mut chance = Xoshiro256PlusPlus::seed_from_u64(number as u64);
+    let mut below = |n: u64| chance.next_u64() % n;
+    let mut records = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let mut keys: Vec<Key> =
+            (0..1 + below(5)).map(|_| Key::from(format!("r{:02}", below(KEYS)).as_str())).collect();
+        keys.sort();
+        keys.dedup();
+        if below(6) == 0 {
+            // Alone on an item that only single operations touch: these are linearizable.
+            keys = vec![Key::from(format!("s{}", below(2)).as_str())];
+        }
+        let mut transaction = Transaction::default();
+        match below(10) {
+            0 if keys[0][0] == b'r' => {
+                transaction.ranges = vec![KeyRange { from: Key::from("r05"), to: Key::from("r12") }];
+            }
+            1..=4 => {
+                let value = || {
+                    Write::Put(Bytes::from(format!("{}", written.fetch_add(1, Ordering::Relaxed)).as_str()))
+                };
+                transaction.writes = keys.into_iter().map(|key| (key, value())).collect();
+            }
+            _ => transaction.reads = keys,
+        }
+        let mut record = Record {
+            session: number,
+            begun_us: begun.elapsed().as_micros() as u64,
+            writes: transaction.writes.clone(),
+            ..Record::default()
+        };
+        let (reads, ranges) = (transaction.reads.clone(), transaction.ranges.clone());
+        match client.begin(transaction).wait() {
+            Ok(done) => {
+                record.ended_us = Some(begun.elapsed().as_micros() as u64);
+                record.stamp = done.stamp;
+                record.reads = reads.into_iter().zip(done.read.items).collect();
+                record.ranges = ranges.into_iter().zip(done.read.ranges).collect();
+            }
+            Err(Error::Aborted) => {
+                record.ended_us = Some(begun.elapsed().as_micros() as u64);
+                record.aborted = true;
+            }
+            Err(error) => panic!("session {number}: {error}"),
+        }
+        records.push(record);
+        std::thread::sleep(PAUSE);
+    }
+    records
+}
+
+#[test]
+fn nobody_sees_half_of_anything_and_nothing_is_lost() {
+    let (seconds, every) = match std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()) {
+        Some(seconds) => (seconds, 5),
+        None => (6, 1),
+    };
+    let place = tempfile::tempdir().unwrap();
+    let mut cluster = Cluster::start(place.path());
+    let file = cluster.file.clone();
+    let (begun, stop, written) = (Instant::now(), AtomicBool::new(false), AtomicU64::new(0));
+    let mut kills = 0;
+    let mut records: Vec<Record> = std::thread::scope(|threads| {
+        let (file, shared) = (&file, (begun, &stop, &written));
+        let sessions: Vec<_> =
+            (0..SESSIONS).map(|number| threads.spawn(move || session(number, file, shared))).collect();
+        while begun.elapsed() < Duration::from_secs(seconds) {
+            std::thread::sleep(Duration::from_secs(every));
+            cluster.kill_and_start_again(kills % NODES);
+            kills += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+        sessions.into_iter().flat_map(|session| session.join().unwrap()).collect()
+    });
+    records.sort_by_key(|record| record.begun_us);
+    let client = Client::connect(&file).unwrap();
+    let last = client.begin(Transaction {
+        ranges: vec![KeyRange { from: Key::from(""), to: Key::from("z") }],
+        ..Transaction::default()
+    });
+    let last: BTreeMap<Key, Option<Bytes>> =
+        last.wait().unwrap().read.ranges.into_iter().flatten().map(|(key, item)| (key, item.value)).collect();
+    let (count, aborted) = (records.len(), records.iter().filter(|record| record.aborted).count());
+    println!("{count} transactions, {aborted} aborted, {kills} kills: checking");
+    let history = History::new(records);
+    history.check().unwrap();
+    history.check_nothing_lost(&last).unwrap();
+    println!("no fractured read, nothing acknowledged was lost");
+}
