@@ -75,6 +75,8 @@ pub trait Exposed: Durable {
     /// The same of one request, after its batch's progress.
     fn refuses_request(&self, from: Sender, request: &Self::Request, shards: ShardId)
     -> Option<&'static str>;
+    /// How many of its transactions are prepared here and not decided.
+    fn undecided_of(&self, coordinator: CoordinatorId) -> usize;
 }
 
 /// What a coordinator wants done after a step.

@@ -85,6 +85,8 @@ pub(super) struct ShardLoop<S: Exposed> {
     effects: Effects<S::Request, S::Reply>,
     /// Who has replies in this turn.
     answered: Vec<usize>,
+    /// Coordinators that went while something of theirs was prepared and not decided, and when.
+    lost: Vec<(CoordinatorId, Instant)>,
 }
 
 impl<S> ShardLoop<S>
@@ -124,6 +126,7 @@ where
             to_peers: (0..shards).map(|_| Vec::new()).collect(),
             effects: Effects::default(),
             answered: Vec::new(),
+            lost: Vec::new(),
         })
     }
 
@@ -160,6 +163,7 @@ where
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 self.shard.on_timer(now_ms(), &mut self.effects);
+                self.look_for_lost(now);
             }
             self.write_down()?;
             self.send(now);
@@ -225,6 +229,9 @@ where
             && self.by_coordinator.get(&coordinator) == Some(&slot)
         {
             self.by_coordinator.remove(&coordinator);
+            if self.shard.undecided_of(coordinator) > 0 {
+                self.lost.push((coordinator, Instant::now()));
+            }
         }
         if fault.is_ours() {
             warn!(shard = self.shard.id(), address = %visitor.address, reason = %fault, "connection closed");
@@ -235,6 +242,25 @@ where
         // It is closed either way.
         let _ = visitor.connection.deregister(self.poll.registry());
         self.free.push(slot);
+    }
+
+    /// Says when nothing is undecided any more of those who went in the middle; who came back is none of them.
+    fn look_for_lost(&mut self, now: Instant) {
+        let ShardLoop { shard, lost, by_coordinator, .. } = self;
+        lost.retain(|(coordinator, since)| {
+            if by_coordinator.contains_key(coordinator) {
+                return false;
+            }
+            let is_open = shard.undecided_of(*coordinator) > 0;
+            if !is_open {
+                let after_ms = now.duration_since(*since).as_millis() as u64;
+                info!(
+                    shard = shard.id(),
+                    coordinator, after_ms, "what a lost client had prepared is decided"
+                );
+            }
+            is_open
+        });
     }
 
     /// Takes what has come from everyone who may have said something.

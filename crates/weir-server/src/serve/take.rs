@@ -114,6 +114,10 @@ mod tests {
             // A table of all sequences there are would not be a panic, but the end of this process.
             self.0.refuses_request(from, request, shards).filter(|why| !why.contains("item"))
         }
+
+        fn undecided_of(&self, coordinator: u64) -> usize {
+            self.0.undecided_of(coordinator)
+        }
     }
 
     struct Chance(Xoshiro256PlusPlus);

@@ -67,6 +67,10 @@ impl Exposed for Partition {
             Request::Ask { .. } | Request::Tell { .. } => None,
         }
     }
+
+    fn undecided_of(&self, coordinator: CoordinatorId) -> usize {
+        self.left_of(coordinator).prepared
+    }
 }
 
 impl Partition {
