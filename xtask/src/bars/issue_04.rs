@@ -1,5 +1,6 @@
 //! The bars of issue 4: RAMP over items beside no concurrency control.
 
+use super::nodes::Nodes;
 use super::weir::Weir;
 use super::{Bar, Effort, Kind, Seen};
 
@@ -44,6 +45,33 @@ pub const BARS: &[Bar] = &[
         kind: Kind::Real,
         measure: |weir, effort| writes(weir, effort, "one_phase=true", 0.80),
     },
+    Bar {
+        id: "three-processes",
+        issue: 4,
+        claim: "transactions of four operations a second: three shards as processes over loopback TCP, 32 clients",
+        bar: "≥ 30,000",
+        kind: Kind::Real,
+        measure: |weir, effort| over_network(weir, effort, (3, 30_000.0), &["--clients", "32"]),
+    },
+    Bar {
+        id: "single-items",
+        issue: 4,
+        claim: "operations on single items a second: one shard as a process, 1,000 clients, batched",
+        bar: "≥ 400,000",
+        kind: Kind::Real,
+        measure: |weir, effort| {
+            over_network(weir, effort, (1, 400_000.0), &["--clients", "1000", "--set", "length=1"])
+        },
+    },
+    Bar {
+        id: "kills",
+        issue: 4,
+        claim: "no fractured read, nothing acknowledged lost, what killed clients prepared decided within two time-outs: \
+                a minute of real processes, one killed and started again every five seconds",
+        bar: "holds; ≤ 2,000 ms",
+        kind: Kind::Real,
+        measure: kills,
+    },
 ];
 
 fn reads(weir: &Weir, effort: Effort, protocol: &str, least: f64) -> Result<Seen, String> {
@@ -53,4 +81,57 @@ fn reads(weir: &Weir, effort: Effort, protocol: &str, least: f64) -> Result<Seen
 fn writes(weir: &Weir, effort: Effort, phases: &str, least: f64) -> Result<Seen, String> {
     let what = ["ycsb", "--protocol", "none,ramp-fast", "--set", "read_share=0", "--set", phases];
     weir.ratio(effort, least, &what)
+}
+
+/// Processes of one shard each, and what the bench reaches on them: the median of some runs.
+fn over_network(
+    weir: &Weir,
+    effort: Effort,
+    (nodes, least): (usize, f64),
+    more: &[&str],
+) -> Result<Seen, String> {
+    let (seconds, runs) = if effort == Effort::Quick { ("2", "1") } else { ("6", "5") };
+    let nodes = Nodes::start(weir, nodes)?;
+    let target = nodes.target();
+    let mut arguments = vec![
+        "bench",
+        "ycsb",
+        "--target",
+        &target,
+        "--format",
+        "json",
+        "--seconds",
+        seconds,
+        "--repeat",
+        runs,
+    ];
+    arguments.extend(more);
+    let report = weir.json(&arguments)?;
+    let throughput = |run: &serde_json::Value| run["throughput"].as_f64();
+    let mut seen: Vec<f64> = report["runs"].as_array().into_iter().flatten().filter_map(throughput).collect();
+    seen.sort_by(f64::total_cmp);
+    let (Some(lowest), Some(highest)) = (seen.first(), seen.last()) else {
+        return Err("the bench reported no run".to_owned());
+    };
+    let median = seen[seen.len() / 2];
+    Ok(Seen {
+        met: median >= least,
+        figure: format!("{median:.0}"),
+        interval: format!("{lowest:.0} to {highest:.0}, {runs} runs of {seconds} s"),
+    })
+}
+
+fn kills(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let seconds = if effort == Effort::Quick { "10" } else { "60" };
+    let test = ["--release", "--package", "weir", "--test", "kills", "nobody", "--", "--nocapture"];
+    let text = weir.test_output(&test, &[("WEIR_KILLS", seconds)])?;
+    let line = |words: &str| text.lines().find(|line| line.contains(words)).unwrap_or_default().to_owned();
+    let decided = line("was decided after");
+    let after_ms = decided.split_whitespace().find_map(|word| word.parse::<u64>().ok());
+    Ok(Seen {
+        met: text.contains("nothing acknowledged was lost")
+            && after_ms.is_some_and(|after_ms| after_ms <= 2_000),
+        figure: after_ms.map_or("violated".to_owned(), |after_ms| format!("holds; {after_ms} ms")),
+        interval: line("killed: checking").replace(": checking", ""),
+    })
 }

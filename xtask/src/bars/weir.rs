@@ -11,7 +11,7 @@ use crate::verify::workspace_root;
 
 pub struct Weir {
     pub root: PathBuf,
-    binary: PathBuf,
+    pub binary: PathBuf,
 }
 
 impl Weir {
@@ -99,14 +99,7 @@ impl Weir {
 
     /// Runs tests and counts them: (passed, failed). No test at all is an error.
     pub fn tests(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<(u64, u64), String> {
-        let output = Command::new("cargo")
-            .current_dir(&self.root)
-            .args(["test", "--no-fail-fast"])
-            .args(arguments)
-            .envs(environment.iter().copied())
-            .output()
-            .map_err(|error| format!("cannot run cargo: {error}"))?;
-        let text = String::from_utf8_lossy(&output.stdout);
+        let text = self.test_output(arguments, environment)?;
         let (mut passed, mut failed) = (0, 0);
         for line in text.lines().filter(|line| line.starts_with("test result:")) {
             passed += count_before(line, " passed");
@@ -116,6 +109,18 @@ impl Weir {
             return Err(format!("cargo test {} ran no test", arguments.join(" ")));
         }
         Ok((passed, failed))
+    }
+
+    /// What tests print.
+    pub fn test_output(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, String> {
+        let output = Command::new("cargo")
+            .current_dir(&self.root)
+            .args(["test", "--no-fail-fast"])
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .output()
+            .map_err(|error| format!("cannot run cargo: {error}"))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 
