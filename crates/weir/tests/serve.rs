@@ -1,0 +1,78 @@
+//! `weir serve` and `weir bench --target`, typed wrong, and ended.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const NODE: &str = "[nodes.a]\naddress = \"127.0.0.1:0\"\nshards = [0]\n";
+
+fn weir(place: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).current_dir(place).args(arguments).output().unwrap()
+}
+
+#[test]
+fn what_is_wrong_is_said_with_a_remedy() {
+    let place = tempfile::tempdir().unwrap();
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = "weir data, format 1\nnode b\nshards 1\n";
+    std::fs::create_dir(place.path().join("of-b")).unwrap();
+    for (file, text) in [
+        ("good.toml", NODE.to_owned()),
+        ("typo.toml", NODE.replace("shards", "shard")),
+        ("gap.toml", NODE.replace("[0]", "[1]")),
+        ("open.toml", NODE.replace("127.0.0.1", "0.0.0.0")),
+        ("busy.toml", NODE.replace("127.0.0.1:0", &busy.local_addr().unwrap().to_string())),
+        ("tls.toml", format!("{NODE}[tls]\nauthority = \"ca.pem\"\ncertificate = \"a\"\nkey = \"b\"\n")),
+        ("of-b/identity", other.to_owned()),
+    ] {
+        std::fs::write(place.path().join(file), text).unwrap();
+    }
+    let serve = |file: &'static str, more: &[&'static str]| {
+        [&["serve", "--cluster", file, "--node", "a"], more].concat()
+    };
+    let cases: [(Vec<&str>, i32, &[&str]); 12] = [
+        (serve("none.toml", &[]), 2, &["none.toml: error:", "hint:"]),
+        (serve("typo.toml", &[]), 2, &["typo.toml:3:1: error:", "hint:"]),
+        (serve("gap.toml", &[]), 2, &["gap.toml:3:10: error:", "shard 1", "count from 0"]),
+        (vec!["serve", "--cluster", "good.toml", "--node", "x"], 2, &["no node `x`", "its nodes are: a"]),
+        (serve("good.toml", &["--durability", "sync"]), 2, &["--data"]),
+        (serve("good.toml", &["--durability", "memory", "--data", "d"]), 2, &["memory", "hint:"]),
+        (serve("open.toml", &[]), 2, &["TLS", "--insecure"]),
+        (serve("tls.toml", &[]), 2, &["ca.pem"]),
+        (serve("busy.toml", &[]), 1, &["cannot listen on 127.0.0.1"]),
+        (serve("good.toml", &["--data", "of-b"]), 1, &["another node", "node b"]),
+        (vec!["bench", "ycsb", "--target", "good.toml"], 2, &["weir:cluster.toml"]),
+        (vec!["bench", "tpcc", "--target", "weir:good.toml"], 2, &["for ycsb"]),
+    ];
+    for (arguments, code, expected) in cases {
+        let output = weir(place.path(), &arguments);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+        for piece in expected {
+            assert!(message.contains(piece), "{arguments:?} does not say {piece:?}:\n{message}");
+        }
+        assert!(!message.contains("panicked"), "{message}");
+    }
+}
+
+#[test]
+fn a_node_ends_when_it_is_told_to_and_its_data_is_its_own() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("good.toml"), NODE).unwrap();
+    let serve = ["serve", "--cluster", "good.toml", "--node", "a", "--data", "d"];
+    let mut node = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .current_dir(place.path())
+        .args(serve)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(node.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("listening on 127.0.0.1:")));
+    let second = weir(place.path(), &serve);
+    let message = String::from_utf8_lossy(&second.stderr);
+    assert!(second.status.code() == Some(1) && message.contains("another process"), "{message}");
+    let ended = Command::new("kill").arg(node.id().to_string()).status().unwrap();
+    assert!(ended.success());
+    assert_eq!(node.wait().unwrap().code(), Some(0));
+}
