@@ -17,6 +17,7 @@
 pub mod carrier;
 mod pending;
 mod requests;
+mod statements;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,13 +25,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use pending::Pending;
+pub use statements::Statements;
 pub use weir_net::ClusterFile;
 pub use weir_net::cluster_file::Complaint;
 use weir_txn::items::Partition;
-pub use weir_txn::items::{Bytes, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write};
+pub use weir_txn::items::{Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write};
 
 use carrier::Carrier;
-use requests::{Requests, Shared};
+use requests::{Requests, Shared, Wish};
 
 /// Of all keys and values that a transaction writes, and of the keys that it reads.
 pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
@@ -53,7 +55,7 @@ impl Default for Settings {
 }
 
 /// What a transaction has done.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Committed {
     /// In the order in which it was asked for.
     pub read: ReadSet,
@@ -68,6 +70,9 @@ pub struct Committed {
 pub enum Error {
     /// Nothing happened: a shard had promised that it never would. It may be tried again.
     Aborted,
+    /// A transaction of several statements has ended without any effect: what it was reading is not kept any more. It may be
+    /// begun again.
+    Restart,
     /// Nothing happened before the deadline, and nothing will; what is in the way.
     Deadline(String),
     /// It was on its way at the deadline, or its coordinator was lost: it may have happened, or may yet; what is in the way.
@@ -84,6 +89,9 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Aborted => write!(f, "aborted: nothing happened; try again"),
+            Error::Restart => {
+                write!(f, "what the transaction was reading is not kept any more; begin it again")
+            }
             Error::Deadline(why) => write!(f, "nothing happened before the deadline: {why}"),
             Error::Unknown(why) => write!(f, "it may have happened or not: {why}"),
             Error::Unfit(why) => write!(f, "{why}"),
@@ -135,13 +143,25 @@ impl Client {
     /// Begins a transaction: it reads, then writes, and all of its writes become visible together. Waits while as many as
     /// the settings allow are under way.
     pub fn begin(&self, transaction: Transaction) -> Pending {
-        let pending = match unfit(&transaction) {
-            Some(why) => return Pending::ended(Err(Error::Unfit(why))),
-            None => self.shared.submit(transaction),
-        };
+        match unfit(&transaction) {
+            Some(why) => Pending::ended(Err(Error::Unfit(why))),
+            None => self.submit(self.shared.new_tag(), Wish::Transaction(transaction)),
+        }
+    }
+
+    fn submit(&self, tag: u64, wish: Wish) -> Pending {
+        let pending = self.shared.submit(tag, wish);
         // A loop that cannot be woken looks at the next tick.
         let _ = self.alarm.wake();
         pending
+    }
+
+    /// Begins a transaction of several statements, whose reads need not be known in advance.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn open(&self, isolation: Isolation) -> Result<Statements<'_>, Error> {
+        Statements::open(self, isolation)
     }
 
     /// Reads items, all in one state: of every transaction all that it wrote, or nothing.
@@ -185,8 +205,7 @@ impl Client {
     pub fn scan(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<Vec<(Key, Bytes)>, Error> {
         let range = KeyRange { from: Key::new(from.as_ref()), to: Key::new(to.as_ref()) };
         let done = self.begin(Transaction { ranges: vec![range], ..Transaction::default() }).wait()?;
-        let entries = done.read.ranges.into_iter().flatten();
-        Ok(entries.filter_map(|(key, item)| Some((key, item.value?))).collect())
+        Ok(done.read.into_entries())
     }
 }
 

@@ -2,20 +2,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use weir_net::ClusterFile;
-use weir_txn::items::{Coordinator, Done, GivenUp, Options, Partition, Request, Transaction};
+use weir_txn::items::{
+    Coordinator, Done, GivenUp, Isolation, Key, KeyRange, Options, Partition, Request, Transaction, Write,
+};
 use weir_txn::machine::{Clients, Coordinator as _, Orders};
 
 use crate::carrier::{Trouble, new_id, now_ms};
 use crate::pending::{Pending, Promise};
 use crate::{Committed, Error, Settings};
 
+/// What an application wants.
+pub(crate) enum Wish {
+    Transaction(Transaction),
+    /// A transaction of several statements begins; the others are of one that has.
+    Open(Isolation),
+    Read(Vec<Key>, Vec<KeyRange>),
+    Write(Key, Write),
+    Commit,
+    RollBack,
+}
+
 /// Between the application's threads and the loop's.
 pub(crate) struct Shared {
+    next_tag: AtomicU64,
     queue: Mutex<Queue>,
     room: Condvar,
     under_way_max: usize,
@@ -24,7 +38,7 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    submitted: Vec<(Transaction, Promise)>,
+    submitted: Vec<(u64, Wish, Promise)>,
     /// Submitted and not answered.
     under_way: usize,
     /// The loop has ended.
@@ -34,6 +48,7 @@ struct Queue {
 impl Shared {
     pub(crate) fn new(under_way_max: usize) -> Shared {
         Shared {
+            next_tag: AtomicU64::new(0),
             queue: Mutex::default(),
             room: Condvar::new(),
             under_way_max: under_way_max.max(1),
@@ -45,7 +60,12 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn submit(&self, transaction: Transaction) -> Pending {
+    /// A name that no other transaction of the client has.
+    pub(crate) fn new_tag(&self) -> u64 {
+        self.next_tag.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn submit(&self, tag: u64, wish: Wish) -> Pending {
         let mut queue = self.lock();
         while queue.under_way >= self.under_way_max && !queue.has_ended {
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +74,7 @@ impl Shared {
             return Pending::ended(Err(Error::Closed("its thread has ended".into())));
         }
         let (pending, promise) = Pending::new();
-        queue.submitted.push((transaction, promise));
+        queue.submitted.push((tag, wish, promise));
         queue.under_way += 1;
         pending
     }
@@ -74,7 +94,7 @@ impl Drop for Last {
     fn drop(&mut self) {
         let mut queue = self.0.lock();
         queue.has_ended = true;
-        for (_, promise) in queue.submitted.drain(..) {
+        for (.., promise) in queue.submitted.drain(..) {
             promise.keep(Err(Error::Closed("its thread has ended".into())));
         }
         self.0.room.notify_all();
@@ -88,7 +108,6 @@ pub(crate) struct Requests {
     settings: Settings,
     shared: Arc<Shared>,
     trouble: Trouble,
-    next_tag: u64,
     waiting: BTreeMap<u64, (Promise, Instant)>,
     deadlines: BTreeSet<(Instant, u64)>,
 }
@@ -115,7 +134,6 @@ impl Requests {
             settings,
             shared,
             trouble: Trouble::default(),
-            next_tag: 0,
             waiting: BTreeMap::new(),
             deadlines: BTreeSet::new(),
         })
@@ -131,13 +149,37 @@ impl Requests {
             return;
         }
         let until = Instant::now() + self.settings.deadline;
-        for (transaction, promise) in submitted {
-            let tag = self.next_tag;
-            self.next_tag += 1;
+        for (tag, wish, promise) in submitted {
             self.waiting.insert(tag, (promise, until));
             self.deadlines.insert((until, tag));
-            self.coordinator.begin(now_ms(), tag, transaction, orders);
+            if let Some(outcome) = self.grant(tag, wish, orders) {
+                self.answer(tag, outcome);
+            }
         }
+    }
+
+    /// What needs no answer of a shard is answered at once.
+    fn grant(&mut self, tag: u64, wish: Wish, orders: &mut Out) -> Option<Result<Committed, Error>> {
+        let coordinator = &mut self.coordinator;
+        match wish {
+            Wish::Transaction(transaction) => coordinator.begin(now_ms(), tag, transaction, orders),
+            Wish::Read(keys, ranges) => coordinator.read(now_ms(), tag, keys, ranges, orders),
+            Wish::Commit => coordinator.commit(now_ms(), tag, orders),
+            Wish::Open(isolation) => {
+                coordinator.open(tag, isolation);
+                return Some(Ok(Committed::default()));
+            }
+            Wish::Write(key, write) => {
+                let written =
+                    coordinator.write(tag, key, write).map_err(|error| Error::Unfit(error.to_string()));
+                return Some(written.map(|()| Committed::default()));
+            }
+            Wish::RollBack => {
+                coordinator.roll_back(tag);
+                return Some(Ok(Committed::default()));
+            }
+        }
+        None
     }
 
     fn answer(&mut self, tag: u64, outcome: Result<Committed, Error>) {
@@ -200,7 +242,9 @@ impl Clients<Partition> for Requests {
         for (tag, done) in std::mem::take(&mut orders.done) {
             let outcome = match done {
                 Done::Committed { read, stamp, rounds } => Ok(Committed { read, stamp, rounds }),
-                Done::Aborted | Done::Conflict | Done::Restart | Done::Read { .. } => Err(Error::Aborted),
+                Done::Read { read, rounds } => Ok(Committed { read, stamp: None, rounds: (rounds, 0) }),
+                Done::Aborted | Done::Conflict => Err(Error::Aborted),
+                Done::Restart => Err(Error::Restart),
             };
             self.answer(tag, outcome);
         }

@@ -3,11 +3,12 @@
 use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use weir_client::{Client, ClusterFile, Error, Key, Settings, Transaction, Write};
+use weir_client::{Client, ClusterFile, Error, Isolation, Key, Settings, Transaction, Write};
 use weir_server::serve::{self, Durability, ServeError, Server, Stop};
 
 /// A cluster whose nodes are threads of this process.
@@ -20,10 +21,13 @@ struct Cluster {
 
 type Running = (JoinHandle<Result<(), ServeError>>, Stop);
 
-/// Ports that were free a moment ago.
+/// Ports that were free a moment ago, below those that the system gives to connections: the port of a node that has ended must still
+/// be free when it starts again.
 fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() * 61 % 10_000) as u16;
+    let candidates = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000);
+    candidates.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
 }
 
 impl Cluster {
@@ -272,6 +276,34 @@ fn tls_carries_the_same() {
     let settings = Settings { deadline: Duration::from_millis(300), ..Settings::default() };
     let stranger = Client::connect_with(&plain, settings).unwrap();
     assert!(stranger.get_all(&keys).is_err());
+}
+
+#[test]
+fn statements_of_one_transaction_agree() {
+    let cluster = Cluster::start(2, false, |_| String::new());
+    let (client, other) = (Client::connect(&cluster.file).unwrap(), Client::connect(&cluster.file).unwrap());
+    client.put_all([("next", "a"), ("a", "1"), ("b", "1")]).unwrap();
+    let text = |read: Vec<Option<weir_client::Bytes>>| {
+        String::from_utf8(read[0].as_deref().unwrap_or_default().to_vec()).unwrap()
+    };
+    let mut walk = client.open(Isolation::ReadAtomic).unwrap();
+    let next = text(walk.get_all(["next"]).unwrap());
+    // What comes later is not of the state that the first statement has read.
+    other.put_all([("next", "b"), ("a", "2"), ("b", "2")]).unwrap();
+    assert_eq!((next.as_str(), text(walk.get_all([&next]).unwrap())), ("a", "1".to_string()));
+    walk.put("a", "3").unwrap();
+    assert_eq!(text(walk.get_all(["a"]).unwrap()), "3");
+    assert_eq!(walk.scan("a", "c").unwrap().len(), 2);
+    assert_eq!(text(other.get_all(["a"]).unwrap()), "2");
+    walk.commit().unwrap();
+    assert_eq!(text(other.get_all(["a"]).unwrap()), "3");
+    let mut each = client.open(Isolation::ReadCommitted).unwrap();
+    each.get_all(["b"]).unwrap();
+    other.put_all([("b", "4")]).unwrap();
+    assert_eq!(text(each.get_all(["b"]).unwrap()), "4");
+    each.put("b", "never").unwrap();
+    drop(each);
+    assert_eq!(text(client.get_all(["b"]).unwrap()), "4");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -33,21 +33,29 @@ struct Cluster {
     nodes: Vec<Child>,
 }
 
+/// Ports that were free a moment ago, below those that the system gives to connections: the port of a node that was killed must
+/// still be free when it starts again.
+fn free_ports() -> Vec<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() * 61 % 10_000) as u16;
+    let candidates = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000);
+    candidates.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(NODES).collect()
+}
+
 impl Cluster {
     fn start(has_logs: bool) -> Cluster {
         let place = tempfile::tempdir().unwrap();
         let listeners: Vec<TcpListener> =
             (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let mut text = String::new();
-        for (node, listener) in listeners.iter().enumerate() {
-            let (address, shards) = (listener.local_addr().unwrap(), [2 * node, 2 * node + 1]);
-            text.push_str(&format!("[nodes.n{node}]\naddress = \"{address}\"\nshards = {shards:?}\n"));
+        for (node, port) in free_ports().into_iter().enumerate() {
+            let shards = [2 * node, 2 * node + 1];
+            text.push_str(&format!("[nodes.n{node}]\naddress = \"127.0.0.1:{port}\"\nshards = {shards:?}\n"));
         }
-        drop(listeners);
         let path = place.path().join("cluster.toml");
         std::fs::write(&path, text).unwrap();
         let mut cluster = Cluster {
-            place: place.into(),
+            place,
             file: ClusterFile::read(&path).unwrap(),
             has_logs,
             nodes: Vec::new(),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
 
-use super::bytes::Key;
+use super::bytes::{Bytes, Key};
 use super::cut::Cut;
 use super::message::{Answer, ItemRead, KeyRange, Note, Position, Reply, Request, Stamp, Unsettled, Wanted};
 use super::metadata::{Metadata, Sketch, Variant};
@@ -33,6 +33,12 @@ impl ReadSet {
         for (entries, answered) in self.ranges.iter_mut().zip(answered) {
             entries.extend(answered);
         }
+    }
+
+    /// What is there of the ranges, one after the other.
+    pub fn into_entries(self) -> Vec<(Key, Bytes)> {
+        let entries = self.ranges.into_iter().flatten();
+        entries.filter_map(|(key, item)| Some((key, item.value?))).collect()
     }
 
     /// Puts the entries of each range in order of keys, once all shards have answered.
