@@ -45,8 +45,6 @@ fn free_ports() -> Vec<u16> {
 impl Cluster {
     fn start(has_logs: bool) -> Cluster {
         let place = tempfile::tempdir().unwrap();
-        let listeners: Vec<TcpListener> =
-            (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let mut text = String::new();
         for (node, port) in free_ports().into_iter().enumerate() {
             let shards = [2 * node, 2 * node + 1];
@@ -54,12 +52,8 @@ impl Cluster {
         }
         let path = place.path().join("cluster.toml");
         std::fs::write(&path, text).unwrap();
-        let mut cluster = Cluster {
-            place,
-            file: ClusterFile::read(&path).unwrap(),
-            has_logs,
-            nodes: Vec::new(),
-        };
+        let mut cluster =
+            Cluster { place, file: ClusterFile::read(&path).unwrap(), has_logs, nodes: Vec::new() };
         cluster.nodes = (0..NODES).map(|node| cluster.spawn(node)).collect();
         cluster
     }
