@@ -11,6 +11,7 @@ use mio::{Events, Poll, Token, Waker};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_net::frame::expect;
+use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Fault, Kind, Link, body};
 use weir_txn::machine::{ClientOrders, Clients, Coordinator, CoordinatorId, Orders, Sender, Shard};
@@ -78,6 +79,7 @@ const WAKER: Token = Token(0);
 
 pub struct Carrier<S: Shard, C: Clients<S>> {
     cluster: ClusterFile,
+    terms: Terms,
     tls: Option<Tls>,
     clients: C,
     /// Whose name the links bear.
@@ -100,9 +102,18 @@ where
     S::Reply: DeserializeOwned,
     S::Progress: Serialize,
 {
+    /// Of items.
+    ///
     /// # Errors
     /// The system's, or a certificate that cannot be used.
-    pub fn new(cluster: ClusterFile, mut clients: C) -> io::Result<Carrier<S, C>> {
+    pub fn new(cluster: ClusterFile, clients: C) -> io::Result<Carrier<S, C>> {
+        let terms = cluster.terms();
+        Carrier::with_terms(cluster, terms, clients)
+    }
+
+    /// # Errors
+    /// The system's, or a certificate that cannot be used.
+    pub fn with_terms(cluster: ClusterFile, terms: Terms, mut clients: C) -> io::Result<Carrier<S, C>> {
         let tls = cluster.load_tls().map_err(io::Error::other)?;
         let poll = Poll::new()?;
         let alarm = Arc::new(Waker::new(poll.registry(), WAKER)?);
@@ -110,6 +121,7 @@ where
         let mut carrier = Carrier {
             requests: (0..cluster.shards).map(|_| Vec::new()).collect(),
             cluster,
+            terms,
             tls,
             clients,
             coordinator,
@@ -143,7 +155,7 @@ where
             Link::new(
                 self.cluster.holder(shard).clone(),
                 ends,
-                self.cluster.terms(),
+                self.terms.clone(),
                 self.tls.clone(),
                 token,
                 now,

@@ -15,6 +15,7 @@
 //! [`Pending`], a future that can also be waited for without any runtime.
 
 pub mod carrier;
+pub mod export;
 mod pending;
 mod requests;
 mod statements;

@@ -8,8 +8,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use weir_client::export::export;
 use weir_client::{Client, ClusterFile, Error, Isolation, Key, Settings, Transaction, Write};
 use weir_server::serve::{self, Durability, ServeError, Server, Stop};
+use weir_txn::items::Record;
 
 /// A cluster whose nodes are threads of this process.
 struct Cluster {
@@ -304,6 +306,24 @@ fn statements_of_one_transaction_agree() {
     each.put("b", "never").unwrap();
     drop(each);
     assert_eq!(text(client.get_all(["b"]).unwrap()), "4");
+}
+
+#[test]
+fn a_shard_can_be_fetched_whole() {
+    let cluster = Cluster::start(1, true, |_| String::new());
+    let client = Client::connect(&cluster.file).unwrap();
+    let long = "x".repeat(50_000);
+    let keys = keys(100);
+    client.put_all(keys.iter().map(|key| (key, &long))).unwrap();
+    let bytes: usize = (0..2)
+        .map(|shard| {
+            let terms = cluster.file.terms();
+            let record: Record = export(&cluster.file, &terms, shard, Duration::from_secs(20)).unwrap();
+            assert!(matches!(record, Record::Snapshot(_)));
+            format!("{record:?}").len()
+        })
+        .sum();
+    assert!(bytes > 100 * long.len(), "{bytes}");
 }
 
 #[test]

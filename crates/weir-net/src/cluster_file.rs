@@ -48,8 +48,36 @@ pub struct ClusterFile {
     pub nodes: BTreeMap<String, Node>,
     pub shards: ShardId,
     pub variant: Variant,
+    /// What the shards carry, if not items.
+    pub application: Option<Application>,
     secret: Vec<u8>,
     tls: Option<tls::Files>,
+}
+
+/// An SQL application, with what its tables begin with.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Application {
+    /// Its directory.
+    pub path: PathBuf,
+    /// Settings of its workload.toml.
+    #[serde(default)]
+    pub set: BTreeMap<String, toml::Value>,
+    /// Of the rows that are loaded.
+    #[serde(default = "one")]
+    pub seed: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl Application {
+    /// As `--set` takes them.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        self.set.iter().map(|(name, value)| (name.clone(), text(value))).collect()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +116,8 @@ struct Text {
     secret_file: Option<Spanned<PathBuf>>,
     #[serde(default)]
     tls: Option<tls::Files>,
+    #[serde(default)]
+    application: Option<Application>,
     nodes: BTreeMap<Spanned<String>, NodeText>,
 }
 
@@ -190,7 +220,17 @@ impl ClusterFile {
             let node = Node { address: node.address.into_inner(), shards: node.shards.into_inner() };
             (name.into_inner(), node)
         });
-        Ok(ClusterFile { nodes: nodes.collect(), shards: count as ShardId, variant, secret, tls })
+        let application = parsed
+            .application
+            .map(|application| Application { path: beside(&application.path), ..application });
+        Ok(ClusterFile {
+            nodes: nodes.collect(),
+            shards: count as ShardId,
+            variant,
+            application,
+            secret,
+            tls,
+        })
     }
 
     /// The node that holds the shard.
@@ -201,14 +241,15 @@ impl ClusterFile {
         self.nodes.values().find(|node| node.shards.contains(&shard)).expect("every shard is on a node")
     }
 
+    /// Of a cluster that carries items.
     pub fn terms(&self) -> Terms {
-        Terms {
-            versions: VERSIONS,
-            protocol: "items".into(),
-            shards: self.shards,
-            placement: fingerprint(),
-            secret: self.secret.clone(),
-        }
+        self.terms_of("items", fingerprint())
+    }
+
+    /// `placement`: a fingerprint of all that decides where things are, and what is done to them.
+    pub fn terms_of(&self, protocol: &str, placement: u64) -> Terms {
+        let secret = self.secret.clone();
+        Terms { versions: VERSIONS, protocol: protocol.into(), shards: self.shards, placement, secret }
     }
 
     pub fn has_secret(&self) -> bool {

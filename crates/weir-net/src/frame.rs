@@ -19,12 +19,17 @@ pub enum Kind {
     /// Requests of a shard to another.
     Peer = 6,
     Goodbye = 7,
+    /// A coordinator asks for all that the shard has.
+    Export = 8,
+    /// A part of that; the last one is empty.
+    Exported = 9,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Kind> {
-        use Kind::{Goodbye, Hello, Peer, Proof, Replies, Requests, Welcome};
-        [Hello, Welcome, Proof, Requests, Replies, Peer, Goodbye].into_iter().find(|kind| *kind as u8 == byte)
+        use Kind::{Export, Exported, Goodbye, Hello, Peer, Proof, Replies, Requests, Welcome};
+        let all = [Hello, Welcome, Proof, Requests, Replies, Peer, Goodbye, Export, Exported];
+        all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 

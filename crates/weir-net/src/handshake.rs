@@ -26,7 +26,7 @@ pub struct Terms {
     /// What is spoken: `items`.
     pub protocol: String,
     pub shards: ShardId,
-    /// Of the hash that places items.
+    /// Of what decides where things are.
     pub placement: u64,
     /// Empty where the cluster has none.
     pub secret: Vec<u8>,
@@ -201,7 +201,7 @@ impl Listener {
         }
         if hello.placement != terms.placement {
             return Err(Fault::sense(
-                "the other side would place items elsewhere: it hashes keys in another way",
+                "the other side would place things elsewhere: it hashes keys in another way, or has another application",
             ));
         }
         let from = match hello.from {

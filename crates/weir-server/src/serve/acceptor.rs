@@ -27,6 +27,7 @@ const WAKER: Token = Token(1);
 
 pub(super) struct Acceptor {
     cluster: ClusterFile,
+    terms: Terms,
     listener: TcpListener,
     tls: Option<Tls>,
     /// Of the shards of this node.
@@ -49,6 +50,7 @@ impl Acceptor {
     /// The system's.
     pub(super) fn new(
         cluster: ClusterFile,
+        terms: Terms,
         mut listener: TcpListener,
         tls: Option<Tls>,
         inboxes: BTreeMap<ShardId, Arc<Inbox>>,
@@ -57,7 +59,7 @@ impl Acceptor {
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let next = WAKER.0 + 1;
-        Ok((Acceptor { cluster, listener, tls, inboxes, poll, guests: BTreeMap::new(), next }, waker))
+        Ok((Acceptor { cluster, terms, listener, tls, inboxes, poll, guests: BTreeMap::new(), next }, waker))
     }
 
     /// Runs until it is woken.
@@ -124,14 +126,10 @@ impl Acceptor {
         let tls = self.tls.as_ref().map(Tls::accept).transpose().map_err(Fault::Io)?;
         let mut connection = Box::new(Connection::new(stream, tls));
         connection.register(self.poll.registry(), Token(token))?;
-        let handshake = Listener::new(self.terms(), nonce()?);
+        let handshake = Listener::new(self.terms.clone(), nonce()?);
         let guest = Guest { connection, address, handshake, until: Instant::now() + HANDSHAKE_MAX };
         self.guests.insert(token, guest);
         Ok(())
-    }
-
-    fn terms(&self) -> Terms {
-        self.cluster.terms()
     }
 
     fn attend(&mut self, token: usize) {

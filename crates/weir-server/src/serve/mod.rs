@@ -20,11 +20,14 @@ use std::time::Instant;
 
 use mio::Waker;
 use mio::net::TcpListener;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tracing::{info, warn};
+use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Link};
 use weir_txn::items::{Partition, Patience, Record};
-use weir_txn::machine;
+use weir_txn::machine::{self, Exposed};
 use weir_txn::ramp::ShardId;
 
 use crate::embedded::now_ms;
@@ -112,11 +115,39 @@ impl Stop {
 }
 
 impl Server {
-    /// Recovers the node's shards and begins to serve them.
+    /// Recovers the node's shards of items and begins to serve them.
     ///
     /// # Errors
     /// Why it cannot.
     pub fn start(settings: Settings) -> Result<(Server, Stop), ServeError> {
+        let terms = settings.cluster.terms();
+        let recover = |shard, records: Vec<Record>, has_log| {
+            let start = |records| Partition::recover(shard, Default::default(), Patience::default(), records);
+            Ok(match has_log {
+                true => start(records),
+                false => start(vec![Record::Started { incarnation: now_ms() }]).without_log(),
+            })
+        };
+        Server::start_with(settings, terms, recover)
+    }
+
+    /// The same of shards of any kind. `recover` makes one from the records of its log; without a log it has none, and is asked
+    /// for none.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn start_with<S>(
+        settings: Settings,
+        terms: Terms,
+        mut recover: impl FnMut(ShardId, Vec<S::Record>, bool) -> Result<S, ServeError>,
+    ) -> Result<(Server, Stop), ServeError>
+    where
+        S: Exposed,
+        S::Request: Serialize + DeserializeOwned,
+        S::Reply: Serialize,
+        S::Progress: DeserializeOwned,
+        S::Record: Serialize + DeserializeOwned,
+    {
         let Settings { cluster, node: name, data, insecure } = settings;
         let Some(node) = cluster.nodes.get(&name) else {
             let names: Vec<&str> = cluster.nodes.keys().map(String::as_str).collect();
@@ -146,14 +177,17 @@ impl Server {
         };
         let mut loops = Vec::new();
         for shard in shards {
-            loops.push((shard, recover(shard, &cluster, data.as_ref(), tls.as_ref())?));
+            loops.push((
+                shard,
+                open_shard(shard, &cluster, &terms, data.as_ref(), tls.as_ref(), &mut recover)?,
+            ));
         }
         // Only now: whoever connects finds everything as it was.
         let listener = TcpListener::bind(resolved).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let inboxes: BTreeMap<ShardId, Arc<Inbox>> =
             loops.iter().map(|(shard, one)| (*shard, one.inbox())).collect();
-        let (acceptor, waker) = Acceptor::new(cluster, listener, tls, inboxes.clone())?;
+        let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, inboxes.clone())?;
         let (says, ended) = channel();
         let mut server = Server {
             address,
@@ -213,16 +247,23 @@ impl Server {
     }
 }
 
-fn recover(
+fn open_shard<S>(
     shard: ShardId,
     cluster: &ClusterFile,
+    terms: &Terms,
     data: Option<&(PathBuf, Durability)>,
     tls: Option<&Tls>,
-) -> Result<ShardLoop<Partition>, ServeError> {
-    let start =
-        |records: Vec<Record>| Partition::recover(shard, Default::default(), Patience::default(), records);
-    let (partition, log) = match data {
-        None => (start(vec![Record::Started { incarnation: now_ms() }]).without_log(), None),
+    recover: &mut impl FnMut(ShardId, Vec<S::Record>, bool) -> Result<S, ServeError>,
+) -> Result<ShardLoop<S>, ServeError>
+where
+    S: Exposed,
+    S::Request: Serialize + DeserializeOwned,
+    S::Reply: Serialize,
+    S::Progress: DeserializeOwned,
+    S::Record: Serialize + DeserializeOwned,
+{
+    let (machine, log) = match data {
+        None => (recover(shard, Vec::new(), false)?, None),
         Some((directory, durability)) => {
             let directory = directory.join(format!("shard-{shard}"));
             let Opened { log, records, torn } = Log::open(&directory, *durability)?;
@@ -230,16 +271,16 @@ fn recover(
                 warn!(shard, bytes = torn, log = %directory.display(), "cut off the end of the log, which was never durable");
             }
             let count = records.len();
-            let partition = start(records);
+            let machine = recover(shard, records, true)?;
             info!(shard, records = count, "recovered");
-            (partition, Some(log))
+            (machine, Some(log))
         }
     };
     let link = |other, token| {
         let ends = (machine::Sender::Shard(shard), other);
-        Link::new(cluster.holder(other).clone(), ends, cluster.terms(), tls.cloned(), token, Instant::now())
+        Link::new(cluster.holder(other).clone(), ends, terms.clone(), tls.cloned(), token, Instant::now())
     };
-    Ok(ShardLoop::new(partition, cluster.shards, log, link)?)
+    Ok(ShardLoop::new(machine, cluster.shards, log, link)?)
 }
 
 /// Whose data this is; another node's, or a running one's, is refused.

@@ -12,19 +12,22 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::{debug, info, warn};
-use weir_net::frame::expect;
+use weir_net::frame::{self, expect};
 use weir_net::{Connection, Fault, Kind, Link, body};
 use weir_txn::machine::{CoordinatorId, Effects, Exposed, Sender};
 use weir_txn::ramp::ShardId;
 
 use super::log::{Log, LogError};
-use super::take::take;
+use super::take::{Taken, take};
 use crate::embedded::now_ms;
 
 /// How often the shard is told that time has passed.
 const TICK: Duration = Duration::from_millis(50);
 /// What waits for another shard that cannot be reached: what is asked is asked again.
 const WAITING_FOR_PEER_MAX: usize = 4_096;
+
+/// Of a part of an export.
+const EXPORTED_BYTES: usize = 1 << 20;
 
 const WAKER: Token = Token(0);
 
@@ -63,6 +66,7 @@ struct Visitor<Reply> {
     address: SocketAddr,
     /// Of this turn.
     replies: Vec<Reply>,
+    wants_export: bool,
     /// It is in the list of those who may have something to say.
     is_ready: bool,
 }
@@ -218,8 +222,14 @@ where
             self.by_coordinator.insert(coordinator, slot);
         }
         debug!(shard = self.shard.id(), %address, ?from, "connected");
-        self.visitors[slot] =
-            Some(Visitor { connection, from, address, replies: Vec::new(), is_ready: true });
+        self.visitors[slot] = Some(Visitor {
+            connection,
+            from,
+            address,
+            replies: Vec::new(),
+            wants_export: false,
+            is_ready: true,
+        });
         self.ready.push(slot);
     }
 
@@ -275,6 +285,9 @@ where
             match heard {
                 Ok(()) => {
                     let visitor = self.visitors[slot].as_mut().expect("nobody has dismissed it");
+                    if visitor.wants_export && visitor.replies.is_empty() {
+                        self.answered.push(slot);
+                    }
                     if visitor.connection.is_readable() {
                         visitor.is_ready = true;
                         self.ready.push(slot);
@@ -322,9 +335,14 @@ where
     fn send(&mut self, now: Instant) {
         let epoch = self.shard.epoch();
         for slot in std::mem::take(&mut self.answered) {
-            let Some(Visitor { connection, replies, .. }) = &mut self.visitors[slot] else { continue };
-            let pushed = body::push_frames(connection.outgoing(), Kind::Replies, &epoch, replies);
+            let Some(Visitor { connection, replies, wants_export, .. }) = &mut self.visitors[slot] else {
+                continue;
+            };
+            let mut pushed = body::push_frames(connection.outgoing(), Kind::Replies, &epoch, replies);
             replies.clear();
+            if std::mem::take(wants_export) {
+                pushed = pushed.and_then(|()| export(&self.shard.snapshot(), connection.outgoing()));
+            }
             if let Err(fault) = pushed.and_then(|()| connection.flush()) {
                 self.dismiss(slot, &fault);
             }
@@ -347,6 +365,16 @@ where
     }
 }
 
+/// In parts, then an empty one.
+fn export(snapshot: &impl Serialize, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let mut bytes = Vec::new();
+    body::write(snapshot, &mut bytes);
+    for part in bytes.chunks(EXPORTED_BYTES).chain([&[][..]]) {
+        frame::push(out, Kind::Exported, |out| out.extend(part))?;
+    }
+    Ok(())
+}
+
 fn hear_one<S>(
     shard: &mut S,
     visitor: &mut Visitor<S::Reply>,
@@ -361,7 +389,8 @@ where
 {
     visitor.connection.fill()?;
     while let Some(frame) = visitor.connection.next_frame()? {
-        take(shard, (now_ms, shards), visitor.from, frame, effects)?;
+        let taken = take(shard, (now_ms, shards), visitor.from, frame, effects)?;
+        visitor.wants_export |= taken == Taken::Export;
     }
     Ok(())
 }

@@ -8,6 +8,14 @@ use weir_net::{Fault, Kind, body};
 use weir_txn::machine::{Effects, Exposed, Sender};
 use weir_txn::ramp::ShardId;
 
+/// What is left to do after a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    Done,
+    /// All that the shard has is asked for.
+    Export,
+}
+
 /// # Errors
 /// Why the connection ends. What came before the fault has been done; a coordinator says it again, and shards know what comes
 /// again.
@@ -17,7 +25,7 @@ pub(super) fn take<S>(
     from: Sender,
     (kind, mut body): Frame<'_>,
     effects: &mut Effects<S::Request, S::Reply>,
-) -> Result<(), Fault>
+) -> Result<Taken, Fault>
 where
     S: Exposed,
     S::Request: DeserializeOwned,
@@ -25,6 +33,12 @@ where
 {
     let believe = |refused: Option<&str>| refused.map_or(Ok(()), |why| Err(Fault::sense(why)));
     match from {
+        Sender::Coordinator(_) if kind == Kind::Export => {
+            return match body.len() {
+                0 => Ok(Taken::Export),
+                _ => Err(Fault::sense("an Export frame with a body")),
+            };
+        }
         Sender::Coordinator(coordinator) => {
             expect(Kind::Requests, kind, body)?;
             let progress = body::read(kind, &mut body)?;
@@ -38,7 +52,7 @@ where
         believe(shard.refuses_request(from, &request, shards))?;
         shard.step(now_ms, from, request, effects);
     }
-    Ok(())
+    Ok(Taken::Done)
 }
 
 #[cfg(test)]
