@@ -7,6 +7,7 @@
 mod check;
 mod client;
 pub mod pace;
+pub mod plot;
 pub mod postgres;
 pub mod run;
 mod tally;

@@ -31,6 +31,11 @@ impl<F> Flights<F> {
         self.flights.is_empty()
     }
 
+    /// From the oldest that is under way to the newest.
+    pub fn window(&self) -> usize {
+        self.flights.len()
+    }
+
     pub fn begin(&mut self, flight: F) -> u64 {
         let sequence = self.next();
         self.flights.push_back(Some(flight));

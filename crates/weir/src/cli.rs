@@ -300,7 +300,8 @@ pub enum ServeDurability {
 Examples:
   weir sim items --seeds 0..100
   weir sim items --protocol ramp-small --seeds 7..8 --log seed-7.log
-  weir sim items --seeds 0..50 --faults drop=0.05,duplicate=0.1,partition=2,clock=5000")]
+  weir sim items --seeds 0..50 --faults drop=0.05,duplicate=0.1,partition=2,clock=5000
+  weir sim items --hours 1 --plot kept.svg")]
 pub struct SimArguments {
     /// What its clients do: `items`, random transactions over keys; `relations`, rows with indexes, foreign keys
     /// and views
@@ -335,6 +336,15 @@ pub struct SimArguments {
     /// Write the history of the last seed there, for `weir history`
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
+    /// Instead of seeds: one run at full speed for so long in virtual time, and how much is kept meanwhile
+    #[arg(long, value_name = "HOURS")]
+    pub hours: Option<f64>,
+    /// The same for a virtual minute
+    #[arg(long, conflicts_with = "hours")]
+    pub quick: bool,
+    /// Draw what is kept over time there, as SVG (with --hours or --quick)
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ mod diagnostic;
 mod explain;
 mod explanation;
 mod input;
+mod kept;
 mod live;
 mod output;
 mod progress;

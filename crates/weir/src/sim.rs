@@ -12,6 +12,7 @@ use weir_txn::items::Variant;
 
 use crate::cli::{HistoryArguments, HistoryCommand, SimArguments};
 use crate::input::read_text;
+use crate::kept;
 use crate::output::{Failure, print, write_file};
 
 /// What is simulated.
@@ -87,6 +88,14 @@ pub fn execute(arguments: &SimArguments) -> Result<(), Failure> {
         ));
     }
     let variants = variants(&arguments.protocol)?;
+    if arguments.hours.is_some() || arguments.quick {
+        return kept::execute(arguments, &variants);
+    }
+    if arguments.plot.is_some() {
+        return Err(Failure::input(
+            "weir sim: error: --plot draws what is kept over time\nhint: weir sim items --hours 1 --plot FILE, or --quick",
+        ));
+    }
     let faults = match &arguments.faults_text {
         None => None,
         Some(text) => {

@@ -3,6 +3,7 @@
 //! The safety phase has the faults; the liveness phase has none, and there everything that is pending must
 //! finish within a stated time, and what shards remember for readers must go.
 
+pub mod bounds;
 mod calls;
 mod statements;
 mod workload;

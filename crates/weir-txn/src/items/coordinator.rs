@@ -183,6 +183,12 @@ impl Coordinator {
         self.is_retired
     }
 
+    /// For reports: from its oldest transactions and reads under way to its newest, and how many transactions it has not told
+    /// to be settled.
+    pub fn kept(&self) -> (usize, usize) {
+        (self.writes.window() + self.reads.window(), self.settled.iter().map(Vec::len).sum())
+    }
+
     /// The id of the next transaction that writes.
     pub(super) fn next_txn(&self) -> TxnId {
         TxnId { coordinator: self.id, sequence: self.writes.next() }

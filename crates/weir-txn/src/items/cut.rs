@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::message::{Participants, Position, Request, Stamp};
+use super::message::{Participants, Position, Reply, Request, Stamp};
+use super::partition::{Committed, Partition};
 use crate::ramp::ShardId;
 
 /// For each shard, the state at a position plus the transactions that it must show beside.
@@ -108,5 +109,18 @@ impl Opening {
             }
         }
         Opened::Done(std::mem::take(&mut self.cut))
+    }
+}
+
+impl Partition {
+    /// All that may be missing elsewhere, also what no item shows any more: it may be merged elsewhere.
+    pub(super) fn on_open(&self, read: u64) -> Reply {
+        let over_several = |one: &Committed| {
+            let shards = one.participants.clone()?;
+            Some(Participants { stamp: one.stamp, shards })
+        };
+        let mut undrained: Vec<Participants> = self.committed.values().filter_map(over_several).collect();
+        undrained.sort_unstable_by_key(|one| one.stamp);
+        Reply::Opened { read, shard: self.id, position: self.position, undrained }
     }
 }

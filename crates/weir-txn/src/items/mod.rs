@@ -14,6 +14,7 @@ pub mod chain;
 pub mod coordinator;
 pub mod cut;
 mod exposed;
+mod guard;
 pub mod interactive;
 pub mod log;
 pub mod message;

@@ -14,8 +14,8 @@ use super::bytes::Key;
 use super::chain::{Chain, Seen, Sight, Version};
 use super::log::Record;
 use super::message::{
-    Answer, Fate, Guard, ItemRead, KeyRange, Note, Participants, Position, Progress, Reply, Request, Stamp,
-    Unsettled, Wanted, Writes,
+    Answer, Fate, Guard, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Stamp, Unsettled,
+    Wanted, Writes,
 };
 use super::metadata::{Metadata, Sketch};
 use super::table::Table;
@@ -64,6 +64,8 @@ pub struct PlantedBugs {
     pub recovery_forgets_promises: bool,
     /// Guards are not looked at: writers of one row add to its sums what they have computed from one old row (S17).
     pub stale_delta: bool,
+    /// Collection waits for a slow reader as long as it likes, even if it is dead.
+    pub waits_for_readers: bool,
     /// A guard holds once the last version is on all its shards, whoever may still be reading without it.
     pub settled_will_do: bool,
     /// A shard that starts again has nothing prepared.
@@ -354,25 +356,6 @@ impl Partition {
         Ok(Admitted { clock: self.clock.tick(now_ms).clock, is_new: true })
     }
 
-    /// Nothing is above the base of an item that everybody sees alike.
-    fn holds(&self, guard: &Guard) -> bool {
-        if self.bugs.stale_delta {
-            return true;
-        }
-        let is_as_seen = match self.table.get(&guard.key) {
-            None => guard.absent,
-            Some(chain) => {
-                let same =
-                    chain.base_stamp() == guard.seen || (guard.absent && chain.is_tombstone().is_some());
-                let newest = chain.read(Sight::NEWEST).item.stamp;
-                let settled = || self.committed.get(&newest.txn).is_none_or(|one| one.settled);
-                let is_newest = newest == guard.seen && self.bugs.settled_will_do;
-                (chain.versions() == 0 && same) || (is_newest && settled())
-            }
-        };
-        is_as_seen && !self.guarded.contains(&guard.key)
-    }
-
     /// The clock that a write would get now, the shard's time and the coordinator's are not too far apart.
     fn are_clocks_near(&self, now_ms: u64, begun_ms: u64) -> bool {
         let given_ms = now_ms.max(ms_of(self.clock.last()));
@@ -485,7 +468,9 @@ impl Partition {
     }
 
     fn let_drain(&mut self, now_ms: u64) {
-        self.counts.readers_expired += self.readers.expire(now_ms, READER_DELAY_MS_MAX) as u64;
+        if !self.bugs.waits_for_readers {
+            self.counts.readers_expired += self.readers.expire(now_ms, READER_DELAY_MS_MAX) as u64;
+        }
         self.drain();
         if !self.draining.is_empty() {
             self.readers.advance(now_ms);
@@ -552,17 +537,6 @@ impl Partition {
             }
         }
         Reply::Told { read, shard: self.id, position: self.position, stamps }
-    }
-
-    /// All that may be missing elsewhere, also what no item shows any more: it may be merged elsewhere.
-    fn on_open(&self, read: u64) -> Reply {
-        let over_several = |one: &Committed| {
-            let shards = one.participants.clone()?;
-            Some(Participants { stamp: one.stamp, shards })
-        };
-        let mut undrained: Vec<Participants> = self.committed.values().filter_map(over_several).collect();
-        undrained.sort_unstable_by_key(|one| one.stamp);
-        Reply::Opened { read, shard: self.id, position: self.position, undrained }
     }
 
     fn on_get(&mut self, read: u64, wanted: &Wanted, elsewhere: Sketch) -> Reply {

@@ -1,0 +1,29 @@
+//! Guards: conditions of a write that the shard of the item decides when it prepares (soundness S17; docs/items.md).
+//!
+//! A guard is held from the prepare to the decision, in `Partition::guarded`; nobody waits for it, and a prepare that it is in the way of
+//! is refused.
+
+use super::chain::Sight;
+use super::message::Guard;
+use super::partition::Partition;
+
+impl Partition {
+    /// Nothing is above the base of an item that everybody sees alike.
+    pub(super) fn holds(&self, guard: &Guard) -> bool {
+        if self.bugs.stale_delta {
+            return true;
+        }
+        let is_as_seen = match self.table.get(&guard.key) {
+            None => guard.absent,
+            Some(chain) => {
+                let same =
+                    chain.base_stamp() == guard.seen || (guard.absent && chain.is_tombstone().is_some());
+                let newest = chain.read(Sight::NEWEST).item.stamp;
+                let settled = || self.committed.get(&newest.txn).is_none_or(|one| one.settled);
+                let is_newest = newest == guard.seen && self.bugs.settled_will_do;
+                (chain.versions() == 0 && same) || (is_newest && settled())
+            }
+        };
+        is_as_seen && !self.guarded.contains(&guard.key)
+    }
+}
