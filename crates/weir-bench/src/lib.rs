@@ -10,6 +10,7 @@ pub mod pace;
 pub mod plot;
 pub mod postgres;
 pub mod run;
+pub mod simulate;
 mod tally;
 pub mod workload;
 pub mod ycsb;

@@ -41,6 +41,21 @@ pub struct RunOptions {
     pub bugs: PlantedBugs,
 }
 
+impl RunOptions {
+    /// For an application that is loaded and then driven by something else.
+    pub fn new(shards: u16) -> RunOptions {
+        RunOptions {
+            shards,
+            clients: 1,
+            limit: Limit::Transactions(0),
+            seed: 1,
+            protocol: Protocol::RampFast,
+            audit_every: None,
+            bugs: PlantedBugs::default(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub enum RunError {
     /// A statement that the executor cannot run, with its place.
@@ -82,9 +97,8 @@ pub fn load(
 ) -> Result<Loaded, RunError> {
     let program = Arc::new(Program::compile(application, &analysis.plan, options.shards)?);
     let invariants = Invariants::compile(application, analysis, &program)?;
-    let mut nodes: Vec<Node> = (0..options.shards)
-        .map(|shard| Node::new(shard, program.clone(), 0..COORDINATORS, options.bugs))
-        .collect();
+    let mut nodes: Vec<Node> =
+        (0..options.shards).map(|shard| Node::new(shard, program.clone(), options.bugs)).collect();
     let begin = Instant::now();
     let audited = invariants.audited();
     let mut loaded = Population { rows: 0, audit_keys: BTreeMap::new(), ids: BTreeMap::new() };
@@ -184,7 +198,15 @@ impl Population {
     }
 }
 
+/// Rows by the columns of their keys, for audits to choose from.
+pub type AuditKeys = BTreeMap<TableId, Vec<Vec<Value>>>;
+
 impl Loaded {
+    /// For whoever drives the shards otherwise.
+    pub fn into_parts(self) -> (Arc<Program>, Vec<Node>, AuditKeys) {
+        (self.program, self.nodes, self.audit_keys)
+    }
+
     /// Every invariant, with all shards at rest.
     fn check(&self, listener: &mut Listener<'_>) -> Result<Vec<InvariantReport>, RunError> {
         let replicated = self.program.partitions.iter().map(Option::is_none).collect();

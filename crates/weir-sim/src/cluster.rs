@@ -195,6 +195,17 @@ where
         self.plan(first_us, Happening::Timer { coordinator, times: 0 });
     }
 
+    /// How often a shard has crashed.
+    pub fn crashes(&self) -> u64 {
+        self.disks.iter().map(|disk| disk.crashes).sum()
+    }
+
+    /// What a restart of that shard would read now; none while something is not durable.
+    pub fn durable_log(&self, shard: ShardId) -> Option<Vec<S::Record>> {
+        let disk = &self.disks[usize::from(shard)];
+        disk.is_synced().then(|| disk.log())
+    }
+
     /// Everything that has ever become durable on that shard.
     pub fn durable(&self, shard: ShardId) -> &[S::Record] {
         self.disks[usize::from(shard)].durable()

@@ -66,9 +66,7 @@ impl Simulation {
         delay_us_max: u64,
         bugs: PlantedBugs,
     ) -> Simulation {
-        let nodes = (0..program.shards)
-            .map(|shard| Node::new(shard, program.clone(), 0..coordinators, bugs))
-            .collect();
+        let nodes = (0..program.shards).map(|shard| Node::new(shard, program.clone(), bugs)).collect();
         Simulation {
             nodes,
             coordinators: (0..coordinators)

@@ -13,3 +13,4 @@ pub mod node;
 pub mod ramp;
 pub mod readers;
 pub mod storage;
+pub mod termination;

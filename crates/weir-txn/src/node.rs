@@ -14,11 +14,12 @@ use crate::exec::call::{self, Fragment, Role, Stop};
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::machine::{self, CoordinatorId, Sender, Shard};
+use crate::ramp::ledger::Ledger;
 use crate::ramp::message::{
     Age, Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
 };
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
-use crate::storage::{Position, Storage, Timestamp, Undone};
+use crate::storage::{Position, Storage, Timestamp};
 
 /// Deliberate bugs, one for each claim: the checks must catch every one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,20 @@ pub struct PlantedBugs {
     pub no_siblings: bool,
     /// A row-local update is written back as the value that it had when it was prepared.
     pub overwrite: bool,
+    /// A repeated request takes effect again.
+    pub takes_effect_twice: bool,
+    /// What was refused, withdrawn or promised is not written down before it is answered (S3).
+    pub refusal_is_not_recorded: bool,
+    /// Whoever is asked for a transaction that it does not know says that it has committed.
+    pub unknown_means_committed: bool,
+    /// A shard that starts again has nothing prepared.
+    pub recovery_forgets_prepared: bool,
+    /// A shard that starts again holds no claims for what it has prepared.
+    pub recovery_forgets_claims: bool,
+    /// A shard that starts again gives out ids that it has given before.
+    pub recovery_forgets_sequences: bool,
+    /// A shard that starts again does not know what it has answered.
+    pub recovery_forgets_answers: bool,
 }
 
 /// What a step wants sent.
@@ -38,32 +53,33 @@ pub type Effects = machine::Effects<Request, Reply>;
 pub struct Node {
     pub shard: ShardId,
     pub storage: Storage,
-    program: Arc<Program>,
-    clock: HybridClock,
-    participant: Participant,
+    pub(crate) program: Arc<Program>,
+    pub(crate) clock: HybridClock,
+    pub(crate) participant: Participant,
     /// Readers that have been answered here, and how far back in history they may need to go: to their
     /// position, and to the prepare of any transaction that was undecided when they came.
     readers: BTreeMap<TxnId, Position>,
+    /// Where messages are lost and processes die.
+    pub(crate) ledger: Option<Box<Ledger>>,
+    /// Transactions that have ended and that requests may wait for.
+    ended: Vec<TxnId>,
     /// Requests that wait for the outcome of a transaction that holds their claim.
     waiting: BTreeMap<TxnId, Vec<Request>>,
     scratch: call::Scratch,
-    sequences: Sequences,
-    bugs: PlantedBugs,
+    pub(crate) sequences: Sequences,
+    pub(crate) bugs: PlantedBugs,
 }
 
 impl Node {
-    pub fn new(
-        shard: ShardId,
-        program: Arc<Program>,
-        coordinators: impl IntoIterator<Item = CoordinatorId>,
-        bugs: PlantedBugs,
-    ) -> Node {
+    pub fn new(shard: ShardId, program: Arc<Program>, bugs: PlantedBugs) -> Node {
         Node {
             shard,
             storage: Storage::new(program.schema.clone()),
             clock: HybridClock::new(shard),
-            participant: Participant::new(coordinators),
+            participant: Participant::default(),
             readers: BTreeMap::new(),
+            ledger: None,
+            ended: Vec::new(),
             waiting: BTreeMap::new(),
             scratch: call::Scratch::default(),
             sequences: Sequences::default(),
@@ -87,10 +103,50 @@ impl Shard for Node {
     }
 
     fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
-        self.participant.on_progress(now_ms, coordinator, progress.settled_below, progress.drained);
+        let Progress { settled_below, drained } = progress;
+        let over = self.participant.on_progress(now_ms, coordinator, settled_below, drained);
+        if let (Some(over), Some(ledger)) = (over, &mut self.ledger) {
+            // Its word that a read has ended may have been lost.
+            while let Some((&read, _)) = self.readers.range(over.clone()).next() {
+                self.readers.remove(&read);
+            }
+            ledger.forget(over);
+        }
     }
 
-    fn step(&mut self, now_ms: u64, _from: Sender, request: Request, out: &mut Effects) {
+    fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects) {
+        match from {
+            Sender::Shard(peer) => self.on_peer(peer, request, out),
+            Sender::Coordinator(_) => self.on_request(now_ms, request, out),
+        }
+        self.wake(now_ms, out);
+        self.forget();
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
+        let Some(ledger) = &self.ledger else { return };
+        let terminate_ms = ledger.patience.terminate_ms;
+        self.participant.readers.on_timer(now_ms);
+        for silent in self.participant.readers.silent_for(terminate_ms) {
+            // It is answered to begin anew, should it live.
+            self.readers.retain(|read, _| read.coordinator != silent);
+        }
+        self.participant.expire(now_ms);
+        self.finish_the_silent(out);
+        self.wake(now_ms, out);
+        self.forget();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.participant.prepared.is_empty() && self.waiting.is_empty()
+    }
+}
+
+impl Node {
+    fn on_request(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
+        if self.ledger.is_some() && self.is_repeated(&request, out) {
+            return;
+        }
         match request {
             Request::Execute { txn, age, call } => self.on_execute(now_ms, txn, age, call, out),
             Request::Prepare { txn, age, call, participants } => {
@@ -101,32 +157,72 @@ impl Shard for Node {
             Request::Commit { txn, timestamp } => {
                 self.commit(txn, timestamp);
                 out.replies.push((txn.coordinator, Reply::Committed { txn, shard: self.shard }));
-                self.wake(now_ms, txn, out);
             }
             Request::Abort { txn } => {
-                if let Some(prepared) = self.participant.release(txn) {
-                    self.unpin(&prepared.pins);
-                    self.storage.discard(prepared.undone);
+                if !self.abort(txn) {
+                    // Its prepare may arrive later than this.
+                    self.note_refusal(txn, None);
                 }
-                self.wake(now_ms, txn, out);
             }
-            Request::Read { read, query } => self.on_read(read, &query, out),
-            Request::ReadAt { read, query, position, including } => {
-                self.on_read_at(read, &query, position, including, out)
+            Request::Read { read, session, query } => self.on_read(read, session, &query, out),
+            Request::ReadAt { read, session, query, position, including } => {
+                self.on_read_at(read, session, &query, position, including, out)
             }
             Request::EndRead { read } => {
                 self.readers.remove(&read);
             }
+            // Only shards ask each other; from a coordinator it means nothing.
+            Request::Ask { .. } | Request::Tell { .. } => {}
         }
-        self.forget();
     }
 
-    fn is_idle(&self) -> bool {
-        self.participant.prepared.is_empty() && self.waiting.is_empty()
+    /// Lets requests go on that waited for transactions which have ended.
+    fn wake(&mut self, now_ms: u64, out: &mut Effects) {
+        while let Some(txn) = self.ended.pop() {
+            for request in self.waiting.remove(&txn).unwrap_or_default() {
+                self.on_request(now_ms, request, out);
+            }
+        }
     }
-}
 
-impl Node {
+    /// Answers a request that has come before as the first time, and drops what must not take effect any more.
+    fn is_repeated(&mut self, request: &Request, out: &mut Effects) -> bool {
+        let (txn, shard) = (request.txn(), self.shard);
+        let Some(ledger) = self.ledger.as_deref().filter(|_| !self.bugs.takes_effect_twice) else {
+            return false;
+        };
+        if self.participant.readers.is_below(txn.coordinator, txn.sequence) {
+            return true;
+        }
+        if matches!(request, Request::Read { .. } | Request::ReadAt { .. } | Request::EndRead { .. }) {
+            return false;
+        }
+        let reply = if let Some(again) = ledger.answer_again(request, shard) {
+            again
+        } else if ledger.retired.contains(&txn.coordinator) {
+            Some(Reply::Retired { txn, shard })
+        } else if matches!(request, Request::Commit { .. } | Request::Abort { .. }) {
+            return false;
+        } else if let Some(prepared) = self.participant.prepared.get(&txn) {
+            let answer = prepared.answer.as_deref().cloned();
+            answer.map(|(answers, timestamp)| Reply::Prepared { txn, shard, answers, timestamp })
+        } else if self.waiting.values().flatten().any(|waiting| waiting.txn() == txn) {
+            None
+        } else {
+            return false;
+        };
+        out.replies.extend(reply.map(|reply| (txn.coordinator, reply)));
+        true
+    }
+
+    /// Answers the client's side, and remembers that it did.
+    fn answer(&mut self, txn: TxnId, reply: Reply, out: &mut Effects) {
+        if self.ledger.is_some() {
+            self.note_refusal(txn, Some(&reply));
+        }
+        out.replies.push((txn.coordinator, reply));
+    }
+
     fn on_execute(&mut self, now_ms: u64, txn: TxnId, age: Age, call: Box<Call>, out: &mut Effects) {
         if self.bugs.no_guards && self.program.procedures[call.procedure].guarded {
             return self.on_prepare(now_ms, txn, age, Arc::new(*call), Arc::new([self.shard]), out);
@@ -134,10 +230,17 @@ impl Node {
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
         match self.run(txn, &call, Role::Whole, timestamp, false) {
-            Ok(ran) => out.replies.push((txn.coordinator, Reply::Executed { txn, result: Ok(ran.output) })),
+            Ok(ran) => {
+                let reply = Reply::Executed { txn, result: Ok(ran.output) };
+                // What has no effect may run again.
+                if self.ledger.is_some() && !self.program.procedures[call.procedure].read_only {
+                    self.note_commit(txn, timestamp, begin, &[], Some(&reply));
+                }
+                out.replies.push((txn.coordinator, reply));
+            }
             Err(Stop::Error(error)) => {
                 self.storage.rollback(begin);
-                out.replies.push((txn.coordinator, Reply::Executed { txn, result: Err(error) }));
+                self.answer(txn, Reply::Executed { txn, result: Err(error) }, out);
             }
             Err(Stop::Held { holder }) => {
                 self.storage.rollback(begin);
@@ -163,19 +266,25 @@ impl Node {
         let undone = self.storage.rewind(begin);
         match ran {
             Ok(ran) => {
+                let answer = self.ledger.is_some().then(|| Box::new((ran.answers.clone(), timestamp)));
+                let has_failed = ran.answers.error.is_some();
+                let reply = Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp };
                 // A part that failed holds nothing: the last participant will refuse.
-                match ran.answers.error {
-                    None => self.hold(txn, age, ran.writes, undone, ran.claims, participants),
-                    Some(_) => self.storage.discard(undone),
+                if has_failed {
+                    self.storage.discard(undone);
+                    return self.answer(txn, reply, out);
                 }
-                out.replies.push((
-                    txn.coordinator,
-                    Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp },
-                ));
+                let writes: Arc<[Write]> = ran.writes.into();
+                let (pins, at) = (self.pin(&writes), self.storage.position());
+                let (undone, claims) = (Some(undone), ran.claims);
+                let prepared = Prepared { age, writes, undone, pins, claims, participants, at, answer };
+                self.participant.hold(txn, prepared);
+                self.note_prepared(txn);
+                out.replies.push((txn.coordinator, reply));
             }
             Err(Stop::Error(error)) => {
                 self.storage.discard(undone);
-                out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error }))
+                self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out)
             }
             Err(Stop::Held { holder }) => {
                 self.storage.discard(undone);
@@ -192,48 +301,50 @@ impl Node {
 
     fn on_apply(&mut self, now_ms: u64, txn: TxnId, age: Age, call: Arc<Call>, out: &mut Effects) {
         let timestamp = self.clock.tick(now_ms);
-        let begin = self.storage.position();
+        let (begin, shard) = (self.storage.position(), self.shard);
         match self.run(txn, &call, Role::Part, timestamp, false) {
             Ok(ran) => {
                 if ran.answers.error.is_some() {
                     self.storage.rollback(begin);
                 }
-                out.replies.push((
-                    txn.coordinator,
-                    Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp },
-                ));
+                let reply = Reply::Prepared { txn, shard, answers: ran.answers, timestamp };
+                self.note_commit(txn, timestamp, begin, &[], Some(&reply));
+                out.replies.push((txn.coordinator, reply));
             }
-            Err(stop) => {
+            Err(Stop::Error(error)) => {
                 self.storage.rollback(begin);
-                match stop {
-                    Stop::Error(error) => {
-                        out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error }))
-                    }
-                    Stop::Held { holder } => {
-                        self.wait_or_withdraw(holder, txn, age, Request::Apply { txn, age, call }, out)
-                    }
-                }
+                self.answer(txn, Reply::Refused { txn, shard, error }, out);
+            }
+            Err(Stop::Held { holder }) => {
+                self.storage.rollback(begin);
+                self.wait_or_withdraw(holder, txn, age, Request::Apply { txn, age, call }, out);
             }
         }
     }
 
-    fn hold(
-        &mut self,
-        txn: TxnId,
-        age: Age,
-        writes: Vec<Write>,
-        undone: Vec<Undone>,
-        claims: Vec<crate::ramp::participant::Claim>,
-        participants: Arc<[ShardId]>,
-    ) {
+    /// Pins the rows that will be written, each once.
+    pub(crate) fn pin(&mut self, writes: &[Write]) -> Vec<(TableId, u32, u32)> {
         let mut rows: Vec<_> =
             writes.iter().filter_map(|write| write.row.map(|row| (write.table, row))).collect();
         rows.sort_unstable();
         rows.dedup();
-        let pins = rows.into_iter().map(|(table, row)| (table, row, self.storage.pin(table, row))).collect();
-        let at = self.storage.position();
-        let prepared = Prepared { age, writes: writes.into(), undone, pins, claims, participants, at };
-        self.participant.hold(txn, prepared);
+        rows.into_iter().map(|(table, row)| (table, row, self.storage.pin(table, row))).collect()
+    }
+
+    /// Takes a prepared transaction out, with its claims and pins.
+    pub(crate) fn release(&mut self, txn: TxnId) -> Option<Prepared> {
+        let prepared = self.participant.release(txn)?;
+        self.unpin(&prepared.pins);
+        Some(prepared)
+    }
+
+    /// Forgets what is prepared here, for good; says whether something was.
+    pub(crate) fn abort(&mut self, txn: TxnId) -> bool {
+        let Some(prepared) = self.release(txn) else { return false };
+        self.storage.discard(prepared.undone.unwrap_or_default());
+        self.note_refusal(txn, None);
+        self.ended.push(txn);
+        true
     }
 
     fn on_decide(&mut self, now_ms: u64, txn: TxnId, age: Age, decision: Box<Decision>, out: &mut Effects) {
@@ -246,18 +357,18 @@ impl Node {
             Ok(ran) => {
                 let position = self.storage.position();
                 let writes = keep.then(|| ran.writes.into());
-                if !decision.participants.is_empty() {
-                    let participants = decision.participants;
-                    self.participant.unsettled.insert(
-                        txn,
-                        Unsettled { timestamp, participants, position, prepared_at: begin, writes },
-                    );
+                let participants = decision.participants;
+                let reply = Reply::Decided { txn, output: ran.output, timestamp };
+                self.note_commit(txn, timestamp, begin, &participants, Some(&reply));
+                if !participants.is_empty() {
+                    let unsettled = Unsettled::new(timestamp, participants, position, begin, writes);
+                    self.participant.unsettled.insert(txn, unsettled);
                 }
-                out.replies.push((txn.coordinator, Reply::Decided { txn, output: ran.output, timestamp }));
+                out.replies.push((txn.coordinator, reply));
             }
             Err(Stop::Error(error)) => {
                 self.storage.rollback(begin);
-                out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error }));
+                self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out);
             }
             Err(Stop::Held { holder }) => {
                 self.storage.rollback(begin);
@@ -295,21 +406,16 @@ impl Node {
         if older {
             self.waiting.entry(holder).or_default().push(request);
         } else {
-            out.replies.push((txn.coordinator, Reply::Busy { txn, shard: self.shard }));
+            self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
         }
     }
 
-    fn wake(&mut self, now_ms: u64, over: TxnId, out: &mut Effects) {
-        for request in self.waiting.remove(&over).unwrap_or_default() {
-            self.step(now_ms, Sender::Coordinator(over.coordinator), request, out);
-        }
-    }
-
-    /// Makes a prepared transaction's operations visible. Does nothing if a reader's second round has
-    /// done so already.
-    fn commit(&mut self, txn: TxnId, timestamp: Timestamp) {
-        let Some(prepared) = self.participant.release(txn) else { return };
+    /// Makes a prepared transaction's operations visible. Does nothing if a reader's second round or another
+    /// participant has done so already; says whether it did.
+    pub(crate) fn commit(&mut self, txn: TxnId, timestamp: Timestamp) -> bool {
+        let Some(prepared) = self.participant.release(txn) else { return false };
         self.clock.observe(timestamp);
+        let begin = self.storage.position();
         let touched: Vec<(TableId, u32)> = prepared
             .pins
             .iter()
@@ -317,26 +423,31 @@ impl Node {
             .map(|&(table, row, _)| (table, row))
             .collect();
         self.unpin(&prepared.pins);
-        if self.bugs.no_guards {
-            // Without claims another transaction may have inserted the same key.
-            self.storage.discard(prepared.undone);
-            self.apply(&prepared.writes, timestamp, prepared.at);
-        } else {
-            self.storage.redo(prepared.undone, &touched, timestamp);
-            let folded = |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
-            for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
-                self.storage.apply(*table, *row, operation, timestamp, prepared.at);
+        match prepared.undone {
+            Some(undone) if !self.bugs.no_guards => {
+                self.storage.redo(undone, &touched, timestamp);
+                let folded =
+                    |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
+                for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
+                    self.storage.apply(*table, *row, operation, timestamp, prepared.at);
+                }
+            }
+            undone => {
+                // Without claims another transaction may have inserted the same key; and a shard that has started
+                // again knows the operations alone.
+                self.storage.discard(undone.unwrap_or_default());
+                self.apply(&prepared.writes, timestamp, prepared.at);
             }
         }
+        if self.ledger.is_some() {
+            self.note_commit(txn, timestamp, begin, &[], None);
+        }
         let writes = (!self.readers.is_empty()).then(|| prepared.writes.clone());
-        let unsettled = Unsettled {
-            timestamp,
-            participants: prepared.participants,
-            position: self.storage.position(),
-            prepared_at: prepared.at,
-            writes,
-        };
+        let (participants, position) = (prepared.participants, self.storage.position());
+        let unsettled = Unsettled::new(timestamp, participants, position, prepared.at, writes);
         self.participant.unsettled.insert(txn, unsettled);
+        self.ended.push(txn);
+        true
     }
 
     fn apply(&mut self, writes: &[Write], timestamp: Timestamp, prepared_at: Position) {
@@ -351,15 +462,33 @@ impl Node {
         }
     }
 
-    fn on_read(&mut self, read: TxnId, query: &Arc<ReadQuery>, out: &mut Effects) {
+    /// Whether the reader is registered as it says; else it is told how to begin anew.
+    fn knows_reader(&mut self, read: TxnId, session: u64, out: &mut Effects) -> bool {
+        let is_known = self.participant.readers.is_registered(read.coordinator, session);
+        if !is_known {
+            self.read_again(read, out);
+        }
+        is_known
+    }
+
+    fn read_again(&mut self, read: TxnId, out: &mut Effects) {
+        let session = self.participant.readers.register(read.coordinator);
+        out.replies.push((read.coordinator, Reply::ReadAgain { read, shard: self.shard, session }));
+    }
+
+    fn on_read(&mut self, read: TxnId, session: u64, query: &Arc<ReadQuery>, out: &mut Effects) {
+        if !self.knows_reader(read, session, out) {
+            return;
+        }
         let position = self.storage.position();
         let undecided = self.participant.oldest_prepare().unwrap_or(position);
-        self.readers.insert(read, position.min(undecided));
+        // A repetition may be answered anew, but the reader may stand where the first answer said.
+        self.readers.entry(read).or_insert(position.min(undecided));
         let (rows, examined) = crate::exec::fetch::fetch(&self.storage, query);
         let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
         out.replies.push((
             read.coordinator,
-            Reply::ReadRows { read, shard: self.shard, position, rows, examined, siblings },
+            Reply::ReadRows { read, shard: self.shard, round: 1, position, rows, examined, siblings },
         ));
     }
 
@@ -368,14 +497,17 @@ impl Node {
     fn on_read_at(
         &mut self,
         read: TxnId,
+        session: u64,
         query: &Arc<ReadQuery>,
         position: Position,
         including: Vec<Sibling>,
         out: &mut Effects,
     ) {
-        if !self.readers.contains_key(&read) || position < self.storage.history_begins() {
-            out.replies.push((read.coordinator, Reply::ReadAgain { read, shard: self.shard }));
+        if !self.knows_reader(read, session, out) {
             return;
+        }
+        if !self.readers.contains_key(&read) || position < self.storage.history_begins() {
+            return self.read_again(read, out);
         }
         let mut missing = Vec::new();
         for sibling in including {
@@ -399,12 +531,20 @@ impl Node {
         self.storage.replay(undone);
         out.replies.push((
             read.coordinator,
-            Reply::ReadRows { read, shard: self.shard, position, rows, examined, siblings: Vec::new() },
+            Reply::ReadRows {
+                read,
+                shard: self.shard,
+                round: 2,
+                position,
+                rows,
+                examined,
+                siblings: Vec::new(),
+            },
         ));
     }
 
     /// History goes as far as no reader and no prepared transaction may need it.
-    fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         let readers = self.readers.values().copied().min();
         let oldest = [readers, self.participant.oldest_prepare()].into_iter().flatten().min();
         self.storage.forget(oldest.unwrap_or(self.storage.position()));
@@ -413,13 +553,22 @@ impl Node {
     /// Of a sequence no value comes that is not behind this one: rows of the initial population bear those before.
     pub fn go_beyond(&mut self, sequence: SequenceId, value: i64) {
         self.sequences.go_beyond(&self.program, self.shard, sequence, value);
+        self.has_loaded();
     }
 
-    /// Puts a row of the initial population where it belongs; checks keys but nothing else.
+    fn has_loaded(&mut self) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.has_loaded = true;
+        }
+    }
+
+    /// Puts a row of the initial population where it belongs; checks keys but nothing else. A shard with a log writes
+    /// everything down once that is over: the next records are a snapshot.
     pub fn load(&mut self, table: TableId, values: &[weir_types::Value]) -> Result<(), SqlError> {
         let timestamp = self.clock.tick(0);
         self.storage.insert(table, values, timestamp)?;
         self.storage.forget(self.storage.position());
+        self.has_loaded();
         Ok(())
     }
 }

@@ -299,15 +299,26 @@ pub enum ServeDurability {
 #[command(after_help = "\
 Examples:
   weir sim items --seeds 0..100
+  weir sim examples/tpcc --seeds 0..20 --set remote_lines=0.5
   weir sim items --protocol ramp-small --seeds 7..8 --log seed-7.log
   weir sim items --seeds 0..50 --faults drop=0.05,duplicate=0.1,partition=2,clock=5000
   weir sim items --hours 1 --plot kept.svg")]
 pub struct SimArguments {
     /// What its clients do: `items`, random transactions over keys; `relations`, rows with indexes, foreign keys
-    /// and views
+    /// and views; or a directory with schema.sql, procedures.sql, invariants.sql and optionally workload.toml
     #[arg(value_name = "WORKLOAD")]
     pub workload: String,
-    /// Protocols, each with all seeds
+    /// Shards; only with a directory [default: 1 to 4, as each seed says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16), allow_negative_numbers = true)]
+    pub shards: Option<u16>,
+    /// How many calls each seed makes; only with a directory
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    pub calls: usize,
+    /// Change a name that workload.toml lists under [set]; may be repeated. Of the others, large whole numbers are made
+    /// smaller until there are few enough rows
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    pub settings: Vec<(String, String)>,
+    /// Protocols over items, each with all seeds
     #[arg(
         long,
         value_name = "A,B,…",

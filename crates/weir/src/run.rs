@@ -103,7 +103,7 @@ pub fn once(
 }
 
 /// What went wrong, as the user can mend it.
-fn failure(loaded: &Loaded, error: RunError) -> Failure {
+pub fn failure(loaded: &Loaded, error: RunError) -> Failure {
     let sources = &loaded.application.sources;
     match error {
         RunError::Compile(error) => {

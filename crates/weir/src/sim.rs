@@ -3,6 +3,8 @@
 //! Runs and judges nothing itself: weir-sim does. A seed that fails is printed with the command that runs it
 //! again, and its log is written down.
 
+mod calls;
+
 use std::path::PathBuf;
 
 use weir_sim::Faults;
@@ -76,12 +78,30 @@ impl Workload {
 }
 
 pub fn execute(arguments: &SimArguments) -> Result<(), Failure> {
-    let workload = Workload::by_name(&arguments.workload).ok_or_else(|| {
-        let unknown = &arguments.workload;
-        Failure::input(format!(
-            "weir sim: error: there is no workload `{unknown}` to simulate\nhint: the workloads are: items, relations"
-        ))
-    })?;
+    let faults = match &arguments.faults_text {
+        None => None,
+        Some(text) => {
+            Some(parse_faults(text).map_err(|what| {
+                Failure::input(format!(
+                    "weir sim: error: --faults {text}: {what}\n\
+                     hint: as in --faults drop=0.05,duplicate=0.1,partition=2,clock=5000; `weir sim --help` lists them"
+                ))
+            })?)
+        }
+    };
+    // A node that panics is a finding of the run, not the end of the program.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
+    let Some(workload) = Workload::by_name(&arguments.workload) else {
+        let path = PathBuf::from(&arguments.workload);
+        if !path.exists() {
+            let unknown = &arguments.workload;
+            return Err(Failure::input(format!(
+                "weir sim: error: there is no workload `{unknown}` to simulate\n\
+                 hint: write `items`, `relations`, or a directory with schema.sql, procedures.sql and invariants.sql"
+            )));
+        }
+        return calls::execute(arguments, &path, faults);
+    };
     if matches!(workload, Workload::Relations) && arguments.history.is_some() {
         return Err(Failure::input(
             "weir sim: error: relations have no history of items\nhint: --history goes with `weir sim items`",
@@ -96,19 +116,6 @@ pub fn execute(arguments: &SimArguments) -> Result<(), Failure> {
             "weir sim: error: --plot draws what is kept over time\nhint: weir sim items --hours 1 --plot FILE, or --quick",
         ));
     }
-    let faults = match &arguments.faults_text {
-        None => None,
-        Some(text) => {
-            Some(parse_faults(text).map_err(|what| {
-                Failure::input(format!(
-                    "weir sim: error: --faults {text}: {what}\n\
-                     hint: as in --faults drop=0.05,duplicate=0.1,partition=2,clock=5000; `weir sim --help` lists them"
-                ))
-            })?)
-        }
-    };
-    // A node that panics is a finding of the run, not the end of the program.
-    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     for variant in variants {
         let mut transactions = 0;
         for seed in arguments.seeds.clone() {

@@ -20,8 +20,9 @@ use super::query::CompiledQuery;
 use super::routing::{Origins, Route, Router};
 use super::slice;
 use super::slots::{Slot, SlotAllocator};
-use super::write::TableRules;
+use super::write::{CompiledUpdate, TableRules};
 use crate::storage::{IndexId, Schema};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weir_analysis::plan::{GuardKind, Plan};
@@ -53,10 +54,19 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
     let parents = rules.iter().flat_map(|rules| &rules.foreign_keys);
     let mut looked_up: LookedUp = parents.map(|key| (key.parent, key.parent_index)).collect();
     let mut procedures = Vec::new();
+    let updates = RefCell::default();
     for (index, procedure) in application.procedures.iter().enumerate() {
         let router = Router { catalog, plan, proven: &Proven::of(catalog, procedure, &deleted) };
         let compile = |procedure: &Procedure, read: Option<&BTreeSet<VariableId>>| {
-            ProcedureCompiler::compile(application, router, &schema, &rules, index, procedure, read)
+            ProcedureCompiler::compile(
+                application,
+                router,
+                &schema,
+                &rules,
+                (index, procedure),
+                read,
+                &updates,
+            )
         };
         let (mut compiled, keys) = compile(procedure, None)?;
         looked_up.extend(keys);
@@ -82,7 +92,8 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
     };
     let placed_by_uuids = shards > 1 && catalog.tables.iter().any(is_uuid);
     let sequences = catalog.sequences.clone();
-    Ok(Program { schema, shards, partitions, rules, procedures, sequences, placed_by_uuids })
+    let updates = updates.into_inner();
+    Ok(Program { schema, shards, partitions, rules, procedures, updates, sequences, placed_by_uuids })
 }
 
 fn unsupported(span: Span, what: impl std::fmt::Display, instead: &str) -> CompileError {
@@ -122,6 +133,8 @@ struct ProcedureCompiler<'a> {
     origins: Origins,
     /// What a slice reads; `None` for a whole procedure.
     read: Option<&'a BTreeSet<VariableId>>,
+    /// Of all procedures.
+    updates: &'a RefCell<Vec<Arc<CompiledUpdate>>>,
 }
 
 /// A relation that no statement has: a join's target query is put together here.
@@ -135,9 +148,9 @@ impl<'a> ProcedureCompiler<'a> {
         router: Router<'a>,
         schema: &'a Schema,
         rules: &'a [TableRules],
-        index: usize,
-        procedure: &'a Procedure,
+        (index, procedure): (usize, &'a Procedure),
         read: Option<&'a BTreeSet<VariableId>>,
+        updates: &'a RefCell<Vec<Arc<CompiledUpdate>>>,
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let guards = guarded_statements(router.plan, index);
         let participants = Participation::of(&router, application, procedure);
@@ -151,6 +164,7 @@ impl<'a> ProcedureCompiler<'a> {
             guards,
             origins: Origins::of(procedure),
             read,
+            updates,
         };
         let body = compiler.steps(&procedure.body)?;
         let parameter = |modes: &'a [ParameterMode]| {
@@ -410,11 +424,9 @@ impl<'a> ProcedureCompiler<'a> {
             },
             Statement::Update(update) => {
                 let guarded = self.guards.contains_key(&span) || self.guards.contains_key(&update.span);
-                CompiledStepKind::Update {
-                    update: Arc::new(place(self.update(update, statement, guarded), update.span)?),
-                    into,
-                    route,
-                }
+                let update = Arc::new(place(self.update(update, statement, guarded), update.span)?);
+                self.updates.borrow_mut().push(update.clone());
+                CompiledStepKind::Update { update, into, route }
             }
             Statement::Delete(delete) => {
                 let guarded = self.guards.contains_key(&span) || self.guards.contains_key(&delete.span);

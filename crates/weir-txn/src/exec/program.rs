@@ -27,6 +27,8 @@ pub struct Program {
     /// By table: CHECKs, foreign keys, and who refers to it.
     pub rules: Vec<TableRules>,
     pub procedures: Vec<CompiledProcedure>,
+    /// Every UPDATE of the procedures and of their parts, by number.
+    pub updates: Vec<Arc<CompiledUpdate>>,
     pub sequences: Vec<weir_sql::catalog::Sequence>,
     /// Some table's rows live where a UUID says.
     pub placed_by_uuids: bool,

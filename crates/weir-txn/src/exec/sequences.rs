@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use weir_sql::bound::{Expr, ExprKind, VolatileFunction};
 use weir_sql::catalog::{Sequence, SequenceId};
 use weir_types::{SqlError, SqlState, Value};
@@ -14,10 +15,13 @@ use crate::ramp::message::ShardId;
 /// The shard's sequences: of `n` shards each hands out every n-th value, so ids are unique without a word
 /// to anybody (coordination-avoidance.txt §5.1, "grant some unique id"). They are those whose rows live on the
 /// shard where they are the partition key ("server-specific unique ids", operation-partitioning.txt §6).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sequences {
     given: BTreeMap<SequenceId, i64>,
     random: u64,
+    /// Something has been given since somebody last asked.
+    #[serde(skip)]
+    has_given: bool,
 }
 
 /// The values of one sequence that one shard hands out.
@@ -86,6 +90,7 @@ impl Environment for Environs<'_> {
             ));
         }
         *given += 1;
+        self.sequences.has_given = true;
         Ok(Value::Int(value as i64))
     }
 
@@ -137,6 +142,18 @@ impl Sequences {
         }
     }
 
+    /// As they are, if they have given anything since they were last asked for: what must survive with the rows that
+    /// bear it.
+    pub fn take_changed(&mut self) -> Option<Box<Sequences>> {
+        std::mem::take(&mut self.has_given).then(|| Box::new(self.clone()))
+    }
+
+    /// The other one will give nothing that this one gave and that was written down.
+    pub fn gave_no_more_than(&self, other: &Sequences) -> bool {
+        let gave = |id, given: &i64| other.given.get(id).copied().unwrap_or(0) >= *given;
+        self.has_given || self.given.iter().all(|(id, given)| gave(id, given))
+    }
+
     /// Gives no value from here on that is not behind this one, which a row already has.
     pub fn go_beyond(&mut self, program: &Program, here: ShardId, sequence: SequenceId, value: i64) {
         let definition = &program.sequences[sequence.0 as usize];
@@ -165,6 +182,7 @@ impl Sequences {
 
     /// SplitMix64 (Steele, Lea, Flood 2014), one stream per shard.
     fn next_random(&mut self, here: ShardId) -> u64 {
+        self.has_given = true;
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.random ^ (u64::from(here) << 48);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -116,6 +116,8 @@ pub struct ConflictUpdate {
 
 #[derive(Debug)]
 pub struct CompiledUpdate {
+    /// Its place in [`super::program::Program::updates`].
+    pub number: u32,
     pub table: TableId,
     pub rows: Matches,
     pub assignments: Vec<Assignment>,

@@ -9,6 +9,7 @@ use super::bytes::{Bytes, Key};
 use super::metadata::{Metadata, Sketch};
 use super::write::Write;
 use crate::ramp::{ShardId, TxnId};
+pub use crate::termination::Fate;
 
 /// A transaction's place in the order of writes to an item: the clock that was bound at commit (S9), then
 /// the id.
@@ -121,17 +122,6 @@ pub enum Request {
         txn: TxnId,
         fate: Fate,
     },
-}
-
-/// What a participant knows of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Fate {
-    /// With the clock that the coordinator was answered, or would have been.
-    Prepared { clock: u64 },
-    /// With the clock of its stamp.
-    Committed { clock: u64 },
-    /// It has not prepared here, and never will; or it has aborted.
-    Refused,
 }
 
 /// An item as it was read.

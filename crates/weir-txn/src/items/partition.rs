@@ -19,12 +19,12 @@ use super::message::{
 };
 use super::metadata::{Metadata, Sketch};
 use super::table::Table;
-use super::termination::{Inquiry, Patience};
 use super::undecided::Undecided;
 use crate::clock::{HybridClock, ms_of};
 use crate::machine::{CoordinatorId, Effects, Sender, Shard};
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
+use crate::termination::{Inquiries, Patience};
 
 /// A slow reader holds up collection for no longer than this, then begins anew.
 pub const READER_DELAY_MS_MAX: u64 = 5_000;
@@ -93,7 +93,7 @@ pub struct Partition {
     pub(super) tombstones: VecDeque<(Stamp, Key)>,
     pub(super) readers: Readers,
     /// What the other participants have said of transactions whose coordinators are silent.
-    pub(super) inquiries: BTreeMap<TxnId, Inquiry>,
+    pub(super) inquiries: Inquiries,
     /// Transactions that will never prepare here.
     pub(super) promises: BTreeSet<TxnId>,
     /// The clocks of transactions that the shards have settled among themselves, until their coordinators know.
@@ -273,7 +273,7 @@ impl Shard for Partition {
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Request, Reply>) {
         self.readers.on_timer(now_ms);
-        self.terminate(out);
+        self.finish_the_silent(out);
         if !self.draining.is_empty() {
             self.let_drain(now_ms);
         }
@@ -299,7 +299,7 @@ impl Partition {
             draining: VecDeque::new(),
             tombstones: VecDeque::new(),
             readers: Readers::default(),
-            inquiries: BTreeMap::new(),
+            inquiries: Inquiries::default(),
             promises: BTreeSet::new(),
             outcomes: BTreeMap::new(),
             retired: BTreeSet::new(),

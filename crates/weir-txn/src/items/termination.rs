@@ -1,98 +1,41 @@
-//! Termination: what participants do when a coordinator is silent (ramp.txt §4.6; design.md §5; soundness S3, S9).
-//!
-//! Nobody waits: a participant asks the others now and then, and what they say is acted upon when it comes. All of them
-//! prepared, or one committed, means committed, with the stamp that the coordinator would have bound; one that has
-//! not prepared promises, in its log first, that it never will. Nothing else decides: that a participant
-//! holds a newer version says nothing of this one.
+//! Termination of items: all participants prepared means committed, with the stamp that the coordinator would have
+//! bound (S3, S9). The protocol is [`crate::termination`].
 
 use smallvec::SmallVec;
 
 use super::message::{Fate, Reply, Request, Stamp};
 use super::partition::Partition;
-use super::place::ByShard;
-use crate::machine::{CoordinatorId, Effects, RESEND_MS};
+use crate::machine::{CoordinatorId, Effects};
 use crate::ramp::{ShardId, TxnId};
+use crate::readers::Readers;
+pub use crate::termination::Patience;
+use crate::termination::{Inquiries, Terminates, Word, Words};
 
-/// How long a shard bears a coordinator's silence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// Then it asks the other participants of what that coordinator has left.
-    pub terminate_ms: u64,
-    /// Then, if nothing is left, it forgets the coordinator and takes no more writes from it.
-    pub retire_ms: u64,
-}
-
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience { terminate_ms: 1_000, retire_ms: 60_000 }
-    }
-}
-
-/// What is known of the other participants of a transaction.
-#[derive(Debug, Default)]
-pub(super) struct Inquiry {
-    told: ByShard<Fate>,
-    /// The shard's age when it asked last.
-    asked_ms: Option<u64>,
-}
-
-impl Inquiry {
-    fn of(&self, shard: ShardId) -> Option<Fate> {
-        self.told.iter().find(|(one, _)| *one == shard).map(|(_, fate)| *fate)
+impl Terminates for Partition {
+    fn readers(&self) -> &Readers {
+        &self.readers
     }
 
-    fn note(&mut self, shard: ShardId, fate: Fate) {
-        match self.told.iter_mut().find(|(one, _)| *one == shard) {
-            // A word that was held up must not undo a newer one.
-            Some((_, Fate::Committed { .. })) => {}
-            Some((_, known)) => *known = fate,
-            None => self.told.push((shard, fate)),
-        }
-    }
-}
-
-impl Partition {
-    /// What is left of silent coordinators.
-    pub(super) fn terminate(&mut self, out: &mut Effects<Request, Reply>) {
-        self.abort_what_is_over();
-        let silent: Vec<CoordinatorId> = self.readers.silent_for(self.patience.terminate_ms).collect();
-        if !silent.is_empty() {
-            let mut left: Vec<TxnId> =
-                self.unsettled().filter(|txn| silent.contains(&txn.coordinator)).collect();
-            left.sort_unstable();
-            left.into_iter().for_each(|txn| self.inquire(txn, out));
-            self.retire();
-        }
-        let mut inquiries = std::mem::take(&mut self.inquiries);
-        inquiries.retain(|txn, _| self.is_unsettled(*txn));
-        self.inquiries = inquiries;
-        let readers = &self.readers;
-        self.promises.retain(|txn| !readers.is_below(txn.coordinator, txn.sequence));
-        self.outcomes.retain(|txn, _| !readers.is_below(txn.coordinator, txn.sequence));
+    fn patience(&self) -> Patience {
+        self.patience
     }
 
-    /// A coordinator says of a transaction that it is over everywhere, and it has not committed here: it has
-    /// aborted, and the word of that was lost.
-    fn abort_what_is_over(&mut self) {
-        let readers = &self.readers;
-        let over = self.prepared.keys().filter(|txn| readers.is_below(txn.coordinator, txn.sequence));
-        let mut over: Vec<TxnId> = over.copied().collect();
-        over.sort_unstable();
-        over.into_iter().for_each(|txn| {
-            self.abort(txn);
-        });
+    fn inquiries(&mut self) -> &mut Inquiries {
+        &mut self.inquiries
+    }
+
+    fn prepared(&self) -> impl Iterator<Item = TxnId> {
+        self.prepared.keys().copied()
     }
 
     fn unsettled(&self) -> impl Iterator<Item = TxnId> {
-        let committed = self.committed.iter().filter(|(_, one)| !one.settled).map(|(txn, _)| *txn);
-        committed.chain(self.prepared.keys().copied())
+        self.committed.iter().filter(|(_, one)| !one.settled).map(|(txn, _)| *txn)
     }
 
     fn is_unsettled(&self, txn: TxnId) -> bool {
         self.prepared.contains_key(&txn) || self.committed.get(&txn).is_some_and(|one| !one.settled)
     }
 
-    /// The other participants of what is prepared or committed here.
     fn others(&self, txn: TxnId) -> SmallVec<[ShardId; 4]> {
         let prepared = self.prepared.get(&txn).map(|prepared| &prepared.participants);
         let committed = || self.committed.get(&txn).and_then(|committed| committed.participants.as_ref());
@@ -100,60 +43,38 @@ impl Partition {
         all.copied().filter(|shard| *shard != self.id).collect()
     }
 
-    fn inquire(&mut self, txn: TxnId, out: &mut Effects<Request, Reply>) {
-        self.decide(txn);
-        if !self.is_unsettled(txn) {
-            return;
-        }
-        let (others, age_ms) = (self.others(txn), self.readers.age_ms());
-        let fate = self.fate(txn).expect("it is prepared or committed here");
-        let inquiry = self.inquiries.entry(txn).or_default();
-        if inquiry.asked_ms.is_some_and(|asked_ms| age_ms - asked_ms < RESEND_MS) {
-            return;
-        }
-        inquiry.asked_ms = Some(age_ms);
-        let is_prepared = matches!(fate, Fate::Prepared { .. });
-        for other in others {
-            let is_enough = match inquiry.of(other) {
-                Some(Fate::Committed { .. }) => true,
-                Some(Fate::Prepared { .. }) => is_prepared,
-                Some(Fate::Refused) | None => false,
-            };
-            if !is_enough {
-                out.peers.push((other, Request::Ask { txn, fate }));
+    fn fate(&self, txn: TxnId) -> Option<Fate> {
+        Partition::fate(self, txn)
+    }
+
+    fn fate_for(&self, txn: TxnId, asked: Fate) -> Option<Fate> {
+        match asked {
+            Fate::Prepared { clock } if self.fate(txn).is_none() && self.bugs.newer_means_committed => {
+                let is_newer = self.position > 0 && self.clock.last() > clock;
+                Some(if is_newer { Fate::Committed { clock } } else { Fate::Refused })
             }
+            _ => self.fate(txn),
         }
     }
 
-    /// Commits what all participants have prepared, and settles what all have committed.
-    fn decide(&mut self, txn: TxnId) {
-        let others = self.others(txn);
-        let told = |shard| self.inquiries.get(&txn).and_then(|inquiry| inquiry.of(shard));
-        if let Some(prepared) = self.prepared.get(&txn) {
-            let mut clock = prepared.clock;
-            for other in others {
-                let Some(Fate::Prepared { clock: of_other }) = told(other) else { return };
-                if !self.bugs.own_stamp_at_termination {
-                    clock = clock.max(of_other);
-                }
-            }
-            self.commit_at(txn, clock);
-        } else if others.iter().all(|other| matches!(told(*other), Some(Fate::Committed { .. }))) {
-            self.settle(txn);
-        }
+    fn clock_of_all_prepared(&self, txn: TxnId, others: &[u64]) -> Option<u64> {
+        let own = self.prepared.get(&txn)?.clock;
+        let others = if self.bugs.own_stamp_at_termination { &[] } else { others };
+        Some(others.iter().copied().fold(own, u64::max))
     }
 
-    fn commit_at(&mut self, txn: TxnId, clock: u64) {
-        if self.commit(Stamp { clock, txn }) {
-            self.counts.terminated.0 += 1;
-            // The others are told at once.
-            if let Some(inquiry) = self.inquiries.get_mut(&txn) {
-                inquiry.asked_ms = None;
-            }
-        }
+    fn commit_at(&mut self, txn: TxnId, clock: u64) -> bool {
+        self.commit(Stamp { clock, txn })
     }
 
-    /// All participants have committed it, which its coordinator may not know.
+    fn abort(&mut self, txn: TxnId) -> bool {
+        Partition::abort(self, txn)
+    }
+
+    fn promise(&mut self, txn: TxnId) {
+        Partition::promise(self, txn);
+    }
+
     fn settle(&mut self, txn: TxnId) {
         let Some(committed) = self.committed.get_mut(&txn).filter(|one| !one.settled) else { return };
         committed.settled = true;
@@ -161,67 +82,47 @@ impl Partition {
         self.draining.push_back((self.readers.epoch(), txn));
     }
 
+    fn forget_what_is_below(&mut self) {
+        let readers = &self.readers;
+        self.promises.retain(|txn| !readers.is_below(txn.coordinator, txn.sequence));
+        self.outcomes.retain(|txn, _| !readers.is_below(txn.coordinator, txn.sequence));
+    }
+
+    fn has_left(&self, coordinator: CoordinatorId) -> bool {
+        let of_it = |txn: &TxnId| txn.coordinator == coordinator;
+        self.prepared.keys().any(of_it) || self.committed.keys().any(of_it)
+    }
+
+    fn retire(&mut self, coordinator: CoordinatorId) {
+        self.forget_coordinator(coordinator);
+        if let Some(log) = &mut self.log {
+            log.push(super::Record::Retired { coordinator });
+        }
+    }
+
+    fn terminated(&mut self) -> &mut (u64, u64) {
+        &mut self.counts.terminated
+    }
+}
+
+impl Partition {
+    /// What is left of silent coordinators.
+    pub(super) fn finish_the_silent(&mut self, out: &mut Effects<Request, Reply>) {
+        let mut words = Words::new();
+        self.terminate(&mut words);
+        say(words, out);
+    }
+
     pub(super) fn on_peer(&mut self, peer: ShardId, request: Request, out: &mut Effects<Request, Reply>) {
-        match request {
-            Request::Ask { txn, fate } => {
-                let own = self.answer_peer(txn, fate);
-                out.peers.push((peer, Request::Tell { txn, fate: own }));
-                self.hear(peer, txn, fate);
-            }
-            Request::Tell { txn, fate } => self.hear(peer, txn, fate),
+        let word = match request {
+            Request::Ask { txn, fate } => Word::Ask { txn, fate },
+            Request::Tell { txn, fate } => Word::Tell { txn, fate },
             // Shards say nothing else to each other.
-            _ => {}
-        }
-    }
-
-    fn answer_peer(&mut self, txn: TxnId, asked: Fate) -> Fate {
-        match asked {
-            // Then all had prepared, so this shard has committed it or does so now.
-            Fate::Committed { clock } => {
-                self.commit_at(txn, clock);
-                asked
-            }
-            Fate::Prepared { clock } if self.fate(txn).is_none() && self.bugs.newer_means_committed => {
-                if self.position > 0 && self.clock.last() > clock {
-                    Fate::Committed { clock }
-                } else {
-                    Fate::Refused
-                }
-            }
-            Fate::Prepared { .. } | Fate::Refused => self.fate(txn).unwrap_or_else(|| {
-                self.promise(txn);
-                Fate::Refused
-            }),
-        }
-    }
-
-    /// Another participant has said what it knows.
-    fn hear(&mut self, peer: ShardId, txn: TxnId, fate: Fate) {
-        match fate {
-            Fate::Committed { clock } => self.commit_at(txn, clock),
-            Fate::Refused => self.counts.terminated.1 += u64::from(self.abort(txn)),
-            Fate::Prepared { .. } => {}
-        }
-        if let Some(inquiry) = self.inquiries.get_mut(&txn) {
-            inquiry.note(peer, fate);
-            if self.is_unsettled(txn) {
-                self.decide(txn);
-            }
-        }
-    }
-
-    /// Forgets coordinators that have been silent for very long and have left nothing.
-    fn retire(&mut self) {
-        let silent: Vec<CoordinatorId> = self.readers.silent_for(self.patience.retire_ms).collect();
-        for coordinator in silent {
-            let of_it = |txn: &TxnId| txn.coordinator == coordinator;
-            if !self.prepared.keys().any(of_it) && !self.committed.keys().any(of_it) {
-                self.forget_coordinator(coordinator);
-                if let Some(log) = &mut self.log {
-                    log.push(super::Record::Retired { coordinator });
-                }
-            }
-        }
+            _ => return,
+        };
+        let mut words = Words::new();
+        self.on_word(peer, word, &mut words);
+        say(words, out);
     }
 
     pub(super) fn forget_coordinator(&mut self, coordinator: CoordinatorId) {
@@ -240,6 +141,14 @@ impl Partition {
             promises_and_outcomes: self.promises.iter().chain(self.outcomes.keys()).filter(of_it).count(),
         }
     }
+}
+
+fn say(words: Words, out: &mut Effects<Request, Reply>) {
+    let request = |word| match word {
+        Word::Ask { txn, fate } => Request::Ask { txn, fate },
+        Word::Tell { txn, fate } => Request::Tell { txn, fate },
+    };
+    out.peers.extend(words.into_iter().map(|(shard, word)| (shard, request(word))));
 }
 
 /// How much a shard still holds of one coordinator.

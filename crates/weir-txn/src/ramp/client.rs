@@ -15,7 +15,7 @@ use super::reader::{Read, ReadAction};
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
 use crate::flights::{Drains, Flights};
-use crate::machine::{self, CoordinatorId, Orders};
+use crate::machine::{self, CoordinatorId, Orders, RESEND_MS, is_late};
 
 /// After so many withdrawals at guards a transaction gives up (40001).
 const RETRIES_MAX: u32 = 10_000;
@@ -68,7 +68,12 @@ pub struct Coordinator {
     id: CoordinatorId,
     program: Arc<Program>,
     protocol: Protocol,
+    /// Messages may be lost, and shards may start again.
+    resends: bool,
     flights: Flights<Flight>,
+    /// How it is registered as a reader, by shard.
+    sessions: Vec<u64>,
+    is_retired: bool,
     /// Sequences of reads, in order; the first is active.
     reads: VecDeque<u64>,
     drains: Drains,
@@ -77,17 +82,21 @@ pub struct Coordinator {
 }
 
 enum Flight {
-    Transaction { tag: u64, machine: Transaction, age: Age, call: Option<Call>, retries: u32 },
-    Read { tag: u64, machine: Read, gather: Arc<Gather>, values: Vec<Value> },
+    Transaction { tag: u64, machine: Transaction, age: Age, call: Option<Call>, retries: u32, sent_ms: u64 },
+    Read { tag: u64, machine: Read, gather: Arc<Gather>, values: Vec<Value>, sent_ms: u64 },
 }
 
 impl Coordinator {
+    /// For links that lose nothing, to shards that never end.
     pub fn new(id: CoordinatorId, program: Arc<Program>, protocol: Protocol) -> Coordinator {
         Coordinator {
             id,
+            sessions: vec![0; usize::from(program.shards)],
             program,
             protocol,
+            resends: false,
             flights: Flights::from(0),
+            is_retired: false,
             reads: VecDeque::new(),
             drains: Drains::default(),
             actions: Vec::new(),
@@ -95,13 +104,43 @@ impl Coordinator {
         }
     }
 
-    /// Begins a call; its answer comes under `tag`.
-    fn begin_call(&mut self, tag: u64, call: Call, out: &mut Orders<Request, Event>) {
-        let age = Age { sequence: self.flights.next(), coordinator: self.id };
-        self.begin_aged(tag, call, age, 0, out);
+    /// The same where messages are lost and shards start again: what is not answered is sent again, by
+    /// [`machine::Coordinator::on_timer`].
+    pub fn resending(id: CoordinatorId, program: Arc<Program>, protocol: Protocol) -> Coordinator {
+        Coordinator { resends: true, ..Coordinator::new(id, program, protocol) }
     }
 
-    fn begin_aged(&mut self, tag: u64, call: Call, age: Age, retries: u32, out: &mut Orders<Request, Event>) {
+    /// Some shard has forgotten it. Whoever drives it begins a new one, under a new id, and does not know what
+    /// has become of what this one has under way.
+    pub fn is_retired(&self) -> bool {
+        self.is_retired
+    }
+
+    /// The call that was begun under the tag, if it is not answered.
+    pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
+        self.flights.iter_mut().find_map(|(_, flight)| match flight {
+            Flight::Transaction { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
+                Some(machine.txn())
+            }
+            _ => None,
+        })
+    }
+
+    /// Begins a call; its answer comes under `tag`.
+    fn begin_call(&mut self, now_ms: u64, tag: u64, call: Call, out: &mut Orders<Request, Event>) {
+        let age = Age { sequence: self.flights.next(), coordinator: self.id };
+        self.begin_aged(now_ms, tag, call, (age, 0), out);
+    }
+
+    /// `age`: with how often it has withdrawn.
+    fn begin_aged(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        call: Call,
+        (age, retries): (Age, u32),
+        out: &mut Orders<Request, Event>,
+    ) {
         let participants = match self.program.participants(&call) {
             Ok(participants) => participants,
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
@@ -109,17 +148,20 @@ impl Coordinator {
         let sequence = self.flights.next();
         let txn = TxnId { coordinator: self.id, sequence };
         // Only guards make a call come back.
-        let kept = Some(call.clone())
-            .filter(|_| participants.len() > 1 || self.program.procedures[call.procedure].guarded);
+        let kept = Some(call.clone()).filter(|_| {
+            self.resends || participants.len() > 1 || self.program.procedures[call.procedure].guarded
+        });
         let atomic = self.protocol == Protocol::RampFast;
-        let machine = Transaction::begin(txn, age, call, participants, atomic, &mut self.actions);
-        self.flights.begin(Flight::Transaction { tag, machine, age, call: kept, retries });
-        self.perform(sequence, out);
+        let machine =
+            Transaction::begin(txn, age, call, participants, atomic, self.resends, &mut self.actions);
+        self.flights.begin(Flight::Transaction { tag, machine, age, call: kept, retries, sent_ms: now_ms });
+        self.perform(now_ms, sequence, out);
     }
 
     /// Begins a read of the query for these values; its answer comes under `tag`.
     fn begin_read(
         &mut self,
+        now_ms: u64,
         tag: u64,
         gather: Arc<Gather>,
         values: Vec<Value>,
@@ -127,13 +169,15 @@ impl Coordinator {
     ) {
         let sequence = self.flights.next();
         let queries = gather.queries(&values, &self.program);
-        let machine = Read::begin(TxnId { coordinator: self.id, sequence }, queries, &mut self.read_actions);
-        self.flights.begin(Flight::Read { tag, machine, gather, values });
+        let session = |shard: ShardId| self.sessions[usize::from(shard)];
+        let read = TxnId { coordinator: self.id, sequence };
+        let machine = Read::begin(read, queries, session, &mut self.read_actions);
+        self.flights.begin(Flight::Read { tag, machine, gather, values, sent_ms: now_ms });
         self.reads.push_back(sequence);
-        self.perform_read(sequence, out);
+        self.perform_read(now_ms, sequence, out);
     }
 
-    fn perform(&mut self, sequence: u64, out: &mut Orders<Request, Event>) {
+    fn perform(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
         let mut again = None;
         for action in std::mem::take(&mut self.actions) {
             let Some(Flight::Transaction { tag, age, call, retries, .. }) = self.flights.get_mut(sequence)
@@ -156,18 +200,18 @@ impl Coordinator {
             }
         }
         if let Some((tag, call, age, retries)) = again {
-            self.begin_aged(tag, call, age, retries, out);
+            self.begin_aged(now_ms, tag, call, (age, retries), out);
         }
     }
 
-    fn perform_read(&mut self, sequence: u64, out: &mut Orders<Request, Event>) {
+    fn perform_read(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
         for action in std::mem::take(&mut self.read_actions) {
             match action {
                 ReadAction::Send(shard, request) => out.sends.push((shard, request)),
                 ReadAction::Done(fetched) => self.finish_read(sequence, fetched, out),
                 ReadAction::Again => {
                     let (tag, _, gather, values) = self.end_read(sequence);
-                    self.begin_read(tag, gather, values, out);
+                    self.begin_read(now_ms, tag, gather, values, out);
                     return;
                 }
             }
@@ -184,7 +228,7 @@ impl Coordinator {
     }
 
     fn end_read(&mut self, sequence: u64) -> (u64, Read, Arc<Gather>, Vec<Value>) {
-        let Some(Flight::Read { tag, machine, gather, values }) = self.flights.end(sequence) else {
+        let Some(Flight::Read { tag, machine, gather, values, .. }) = self.flights.end(sequence) else {
             unreachable!("the read is under way")
         };
         while let Some(first) = self.reads.front()
@@ -212,31 +256,64 @@ impl machine::Coordinator for Coordinator {
         self.id
     }
 
-    fn begin(&mut self, _now_ms: u64, tag: u64, what: Begin, out: &mut Orders<Request, Event>) {
+    fn begin(&mut self, now_ms: u64, tag: u64, what: Begin, out: &mut Orders<Request, Event>) {
         match what {
-            Begin::Call(call) => self.begin_call(tag, call, out),
-            Begin::Read(gather, values) => self.begin_read(tag, gather, values, out),
+            Begin::Call(call) => self.begin_call(now_ms, tag, call, out),
+            Begin::Read(gather, values) => self.begin_read(now_ms, tag, gather, values, out),
         }
     }
 
-    fn on_reply(&mut self, _now_ms: u64, reply: Reply, out: &mut Orders<Request, Event>) {
+    fn on_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Orders<Request, Event>) {
+        match &reply {
+            Reply::ReadAgain { shard, session, .. } => self.sessions[usize::from(*shard)] = *session,
+            Reply::Retired { .. } => self.is_retired = true,
+            _ => {}
+        }
         let sequence = reply.txn().sequence;
         match self.flights.get_mut(sequence) {
-            Some(Flight::Transaction { machine, .. }) => {
+            Some(Flight::Transaction { machine, sent_ms, .. }) => {
+                *sent_ms = now_ms;
                 machine.on_reply(reply, &mut self.actions);
-                self.perform(sequence, out);
+                self.perform(now_ms, sequence, out);
             }
-            Some(Flight::Read { machine, .. }) => {
+            Some(Flight::Read { machine, sent_ms, .. }) => {
+                *sent_ms = now_ms;
                 machine.on_reply(reply, &mut self.read_actions);
-                self.perform_read(sequence, out);
+                self.perform_read(now_ms, sequence, out);
             }
-            // A second ReadAgain of a read that has begun anew.
+            // It has ended, or begun anew.
             None => {}
         }
     }
 
-    /// Links lose nothing yet: nothing is sent again.
-    fn on_timer(&mut self, _now_ms: u64, _out: &mut Orders<Request, Event>) {}
+    fn on_timer(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
+        if !self.resends {
+            return;
+        }
+        for (_, flight) in self.flights.iter_mut() {
+            match flight {
+                Flight::Transaction { machine, sent_ms, .. } if is_late(now_ms, *sent_ms, RESEND_MS) => {
+                    *sent_ms = now_ms;
+                    machine.send(&mut self.actions);
+                }
+                Flight::Read { machine, sent_ms, .. } if is_late(now_ms, *sent_ms, RESEND_MS) => {
+                    *sent_ms = now_ms;
+                    machine.send(&mut self.read_actions);
+                }
+                _ => {}
+            }
+        }
+        let send = |action| match action {
+            Action::Send(shard, request) => Some((shard, request)),
+            _ => None,
+        };
+        out.sends.extend(self.actions.drain(..).filter_map(send));
+        let send = |action| match action {
+            ReadAction::Send(shard, request) => Some((shard, request)),
+            _ => None,
+        };
+        out.sends.extend(self.read_actions.drain(..).filter_map(send));
+    }
 
     fn progress(&mut self, shard: ShardId) -> Progress {
         Progress { settled_below: self.flights.base(), drained: self.drains.drained(shard) }

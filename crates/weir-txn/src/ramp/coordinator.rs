@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use weir_types::{SqlError, SqlState};
 
 use super::message::{Age, Answers, Call, Decision, Output, Reply, Request, ShardId, TxnId};
@@ -35,15 +36,36 @@ pub struct Transaction {
     phase: Phase,
     /// No prepare and no atomic visibility: the comparator `none` (NWNR), which keeps the counter.
     atomic: bool,
+    /// What is not answered may have to be sent again.
+    resends: bool,
 }
 
 #[derive(Debug)]
 enum Phase {
-    Executing,
-    Preparing { waiting: usize, answers: Vec<(ShardId, Answers)>, above: Timestamp, failure: Option<Failure> },
-    Deciding,
-    Committing { waiting: usize },
+    /// With the call, where it may have to be sent again.
+    Executing(Option<Box<Call>>),
+    Preparing {
+        waiting: Shards,
+        answers: Vec<(ShardId, Answers)>,
+        above: Timestamp,
+        failure: Option<Failure>,
+    },
+    /// With the decision, where it may have to be sent again.
+    Deciding(Option<Box<Decision>>),
+    Committing {
+        waiting: Shards,
+        timestamp: Timestamp,
+    },
     Over,
+}
+
+/// Who has not answered.
+type Shards = SmallVec<[ShardId; 8]>;
+
+/// Takes a shard out; false if it has answered before.
+fn answers(waiting: &mut Shards, shard: ShardId) -> bool {
+    let at = waiting.iter().position(|one| *one == shard);
+    at.map(|at| waiting.swap_remove(at)).is_some()
 }
 
 #[derive(Debug)]
@@ -60,106 +82,158 @@ impl Transaction {
         call: Call,
         participants: Vec<ShardId>,
         atomic: bool,
+        resends: bool,
         out: &mut Vec<Action>,
     ) -> Transaction {
         let participants: Arc<[ShardId]> = participants.into();
         let (&last, first) = participants.split_last().expect("a transaction has a participant");
         if first.is_empty() {
             // The call is not needed again unless a guard asks for a retry, which the client repeats.
+            let kept = resends.then(|| Box::new(call.clone()));
             out.push(Action::Send(last, Request::Execute { txn, age, call: Box::new(call) }));
             let call = Arc::new(Call { procedure: 0, args: Vec::new(), transaction_time: 0 });
-            return Transaction { txn, age, call, participants, phase: Phase::Executing, atomic };
-        }
-        let call = Arc::new(call);
-        for &shard in first {
-            let (call, participants) = (call.clone(), participants.clone());
-            let request = if atomic {
-                Request::Prepare { txn, age, call, participants }
-            } else {
-                Request::Apply { txn, age, call }
+            return Transaction {
+                txn,
+                age,
+                call,
+                participants,
+                phase: Phase::Executing(kept),
+                atomic,
+                resends,
             };
-            out.push(Action::Send(shard, request));
         }
         let phase = Phase::Preparing {
-            waiting: first.len(),
+            waiting: first.into(),
             answers: Vec::with_capacity(first.len()),
             above: Timestamp::default(),
             failure: None,
         };
-        Transaction { txn, age, call, participants, phase, atomic }
+        let call = Arc::new(call);
+        let begun = Transaction { txn, age, call, participants, phase, atomic, resends };
+        begun.send(out);
+        begun
     }
 
     pub fn txn(&self) -> TxnId {
         self.txn
     }
 
+    /// The client waits for it.
+    pub fn is_unanswered(&self) -> bool {
+        !matches!(self.phase, Phase::Committing { .. } | Phase::Over)
+    }
+
+    /// Sends (again) what is not answered.
+    pub fn send(&self, out: &mut Vec<Action>) {
+        let (txn, age) = (self.txn, self.age);
+        let last = *self.participants.last().expect("a transaction has a participant");
+        match &self.phase {
+            Phase::Executing(Some(call)) => {
+                out.push(Action::Send(last, Request::Execute { txn, age, call: call.clone() }));
+            }
+            Phase::Preparing { waiting, .. } => {
+                for &shard in waiting {
+                    let (call, participants) = (self.call.clone(), self.participants.clone());
+                    let request = if self.atomic {
+                        Request::Prepare { txn, age, call, participants }
+                    } else {
+                        Request::Apply { txn, age, call }
+                    };
+                    out.push(Action::Send(shard, request));
+                }
+            }
+            Phase::Deciding(Some(decision)) => {
+                let decision = decision.clone();
+                out.push(Action::Send(last, Request::Decide { txn, age, decision }));
+            }
+            Phase::Committing { waiting, timestamp } => {
+                for &shard in waiting {
+                    out.push(Action::Send(shard, Request::Commit { txn, timestamp: *timestamp }));
+                }
+            }
+            Phase::Executing(None) | Phase::Deciding(None) | Phase::Over => {}
+        }
+    }
+
+    /// What comes twice, or of a phase that is over, is nothing new.
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<Action>) {
         match reply {
-            Reply::Executed { result, .. } => self.finish(result, out),
+            Reply::Executed { result, .. } if matches!(self.phase, Phase::Executing(_)) => {
+                self.finish(result, out)
+            }
             // Only the planted bug "no guards" prepares the only participant.
-            Reply::Prepared { shard, timestamp, .. } if matches!(self.phase, Phase::Executing) => {
-                self.phase = Phase::Committing { waiting: 1 };
+            Reply::Prepared { shard, timestamp, .. } if matches!(self.phase, Phase::Executing(_)) => {
+                self.phase = Phase::Committing { waiting: SmallVec::from_slice(&[shard]), timestamp };
                 out.push(Action::Send(shard, Request::Commit { txn: self.txn, timestamp }));
                 out.push(Action::Answer(Ok(Output::default())));
             }
             Reply::Prepared { shard, answers, timestamp, .. } => {
-                self.on_prepared(Ok((shard, answers, timestamp)), out)
+                self.on_prepared(shard, Ok((answers, timestamp)), out)
             }
-            Reply::Refused { error, .. } => match self.phase {
-                Phase::Preparing { .. } => self.on_prepared(Err(Failure::Error(error)), out),
-                _ => self.on_undecided(Failure::Error(error), out),
-            },
-            Reply::Busy { .. } => match self.phase {
-                Phase::Preparing { .. } => self.on_prepared(Err(Failure::Busy), out),
-                _ => self.on_undecided(Failure::Busy, out),
-            },
-            Reply::Decided { output, timestamp, .. } => self.on_decided(output, timestamp, out),
-            Reply::Committed { .. } => {
-                let Phase::Committing { waiting } = &mut self.phase else { unreachable!("COMMIT was sent") };
-                *waiting -= 1;
-                if *waiting == 0 {
+            Reply::Refused { shard, error, .. } => self.on_failure(shard, Failure::Error(error), out),
+            Reply::Busy { shard, .. } => self.on_failure(shard, Failure::Busy, out),
+            Reply::Decided { output, timestamp, .. } if matches!(self.phase, Phase::Deciding(_)) => {
+                self.on_decided(output, timestamp, out)
+            }
+            Reply::Committed { shard, .. } => {
+                if let Phase::Committing { waiting, .. } = &mut self.phase
+                    && answers(waiting, shard)
+                    && waiting.is_empty()
+                {
                     self.phase = Phase::Over;
                     out.push(Action::Settled);
                 }
             }
+            Reply::Executed { .. } | Reply::Decided { .. } | Reply::Retired { .. } => {}
             Reply::ReadRows { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")
             }
         }
     }
 
-    fn on_prepared(&mut self, answer: Result<(ShardId, Answers, Timestamp), Failure>, out: &mut Vec<Action>) {
-        let Phase::Preparing { waiting, answers, above, failure } = &mut self.phase else {
-            unreachable!("PREPARE was sent")
-        };
-        *waiting -= 1;
+    fn on_failure(&mut self, shard: ShardId, failure: Failure, out: &mut Vec<Action>) {
+        let last = *self.participants.last().expect("a transaction has a participant");
+        match self.phase {
+            Phase::Preparing { .. } => self.on_prepared(shard, Err(failure), out),
+            Phase::Executing(_) | Phase::Deciding(_) if shard == last => self.on_undecided(failure, out),
+            _ => {}
+        }
+    }
+
+    fn on_prepared(
+        &mut self,
+        shard: ShardId,
+        answer: Result<(Answers, Timestamp), Failure>,
+        out: &mut Vec<Action>,
+    ) {
+        let Phase::Preparing { waiting, answers: all, above, failure } = &mut self.phase else { return };
+        if !answers(waiting, shard) {
+            return;
+        }
         match answer {
-            Ok((shard, values, timestamp)) => {
-                answers.push((shard, values));
+            Ok((values, timestamp)) => {
+                all.push((shard, values));
                 *above = (*above).max(timestamp);
             }
             // A user's error outranks Busy: retrying would only meet it again.
             Err(Failure::Busy) if failure.is_some() => {}
             Err(new) => *failure = Some(new),
         }
-        if *waiting > 0 {
+        if !waiting.is_empty() {
             return;
         }
         if let Some(failure) = failure.take() {
-            let prepared: Vec<ShardId> = answers.iter().map(|(shard, _)| *shard).collect();
+            let prepared: Vec<ShardId> = all.iter().map(|(shard, _)| *shard).collect();
             return self.abort(&prepared, failure, out);
         }
-        let (answers, above) = (std::mem::take(answers), *above);
-        self.phase = Phase::Deciding;
+        let (answers, above) = (std::mem::take(all), *above);
         let last = *self.participants.last().expect("a transaction has a participant");
         // Without participants nobody is told of siblings.
         let participants = if self.atomic { self.participants.clone() } else { Arc::new([]) };
         let call = self.call.clone();
-        let decision = Decision { call, participants, answers, above };
-        out.push(Action::Send(
-            last,
-            Request::Decide { txn: self.txn, age: self.age, decision: Box::new(decision) },
-        ));
+        let decision = Box::new(Decision { call, participants, answers, above });
+        self.phase = Phase::Deciding(self.resends.then(|| decision.clone()));
+        out.push(Action::Send(last, Request::Decide { txn: self.txn, age: self.age, decision }));
     }
 
     /// The last participant, or the only one, did not commit.
@@ -185,10 +259,8 @@ impl Transaction {
     fn on_decided(&mut self, output: Output, timestamp: Timestamp, out: &mut Vec<Action>) {
         let rest = &self.participants[..self.participants.len() - 1];
         if self.atomic {
-            for &shard in rest {
-                out.push(Action::Send(shard, Request::Commit { txn: self.txn, timestamp }));
-            }
-            self.phase = Phase::Committing { waiting: rest.len() };
+            self.phase = Phase::Committing { waiting: rest.into(), timestamp };
+            self.send(out);
             out.push(Action::Answer(Ok(output)));
         } else {
             self.finish(Ok(output), out);

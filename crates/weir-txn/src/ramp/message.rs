@@ -9,6 +9,7 @@ use weir_types::{SqlError, Value};
 
 use crate::machine::CoordinatorId;
 use crate::storage::{Position, Timestamp};
+use crate::termination::Fate;
 
 /// Number of a shard of the cluster, from 0.
 pub type ShardId = u16;
@@ -103,14 +104,17 @@ pub enum Request {
     Abort {
         txn: TxnId,
     },
-    /// Round one of a read: `query` of the program's reads, with its arguments.
+    /// Round one of a read: `query` of the program's reads, with its arguments. `session`: what the reader knew when it
+    /// began.
     Read {
         read: TxnId,
+        session: u64,
         query: Arc<ReadQuery>,
     },
     /// Round two (S5): exactly the state at `position` plus the named transactions.
     ReadAt {
         read: TxnId,
+        session: u64,
         query: Arc<ReadQuery>,
         position: Position,
         including: Vec<Sibling>,
@@ -119,6 +123,36 @@ pub enum Request {
     EndRead {
         read: TxnId,
     },
+    /// One participant asks another what has become of a transaction whose coordinator is silent, and says what
+    /// it knows itself (termination).
+    Ask {
+        txn: TxnId,
+        fate: Fate,
+    },
+    /// The answer.
+    Tell {
+        txn: TxnId,
+        fate: Fate,
+    },
+}
+
+impl Request {
+    /// The transaction or read that it belongs to.
+    pub fn txn(&self) -> TxnId {
+        match self {
+            Request::Execute { txn, .. }
+            | Request::Prepare { txn, .. }
+            | Request::Decide { txn, .. }
+            | Request::Apply { txn, .. }
+            | Request::Commit { txn, .. }
+            | Request::Abort { txn }
+            | Request::Read { read: txn, .. }
+            | Request::ReadAt { read: txn, .. }
+            | Request::EndRead { read: txn }
+            | Request::Ask { txn, .. }
+            | Request::Tell { txn, .. } => *txn,
+        }
+    }
 }
 
 /// Which rows a read wants of one shard.
@@ -190,14 +224,24 @@ pub enum Reply {
     ReadRows {
         read: TxnId,
         shard: ShardId,
+        /// 1 for an answer to `Read`, 2 to `ReadAt`.
+        round: u32,
         position: Position,
         rows: Vec<Vec<Vec<Value>>>,
         examined: usize,
         siblings: Vec<Sibling>,
     },
-    /// The position is forgotten: begin again (the paper's rule; never a null).
+    /// The position is forgotten, or the shard does not know this reader: begin again, with this session (the paper's
+    /// rule; never a null).
     ReadAgain {
         read: TxnId,
+        shard: ShardId,
+        session: u64,
+    },
+    /// The coordinator was silent for so long that its shards have forgotten it: it must not write any more, and what
+    /// it has under way may have committed or not. Whoever drives it begins a new one, under a new id.
+    Retired {
+        txn: TxnId,
         shard: ShardId,
     },
 }
@@ -212,6 +256,7 @@ impl Reply {
             | Reply::Busy { txn, .. }
             | Reply::Decided { txn, .. }
             | Reply::Committed { txn, .. }
+            | Reply::Retired { txn, .. }
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
         }

@@ -6,12 +6,18 @@
 
 pub mod client;
 pub mod coordinator;
+pub(crate) mod ledger;
+pub mod log;
 pub mod message;
 pub mod participant;
 pub mod reader;
+mod termination;
 
 pub use client::{Begin, Coordinator, Event, Protocol};
 pub use coordinator::{Action, Transaction};
+pub use log::Record;
 pub use message::{
     Age, Answers, Call, Output, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TableRead, TxnId,
 };
+
+pub use termination::Left;

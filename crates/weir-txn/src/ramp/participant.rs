@@ -4,14 +4,19 @@
 //! Only bookkeeping: [`crate::node::Node`] runs the calls and touches storage.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_sql::catalog::TableId;
 
-use super::message::{Age, ShardId, Sibling, TxnId};
+use super::message::{Age, Answers, ShardId, Sibling, TxnId};
 use crate::machine::CoordinatorId;
 use crate::readers::Readers;
 use crate::storage::{IndexId, KeyBytes, Operation, Position, Timestamp, Undone};
+
+/// A slow reader holds up what is to be forgotten for no longer than this, then begins anew.
+const READER_DELAY_MS_MAX: u64 = 5_000;
 
 /// One write of a prepared transaction; `row` is where it was found, an insert has none.
 #[derive(Clone, Debug)]
@@ -22,7 +27,7 @@ pub struct Write {
 }
 
 /// A value or row that only one transaction at a time may take.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Claim {
     /// A key of a unique index that is about to be inserted.
     Key(TableId, IndexId, KeyBytes),
@@ -35,13 +40,16 @@ pub struct Prepared {
     pub age: Age,
     pub writes: Arc<[Write]>,
     /// What the run did, taken back; done again as it was if no row of `pins` has been touched meanwhile.
-    pub undone: Vec<Undone>,
+    /// None: the shard has started again since, and folds its operations instead.
+    pub undone: Option<Vec<Undone>>,
     /// The rows that it will write, each once, with what [`crate::storage::Storage::pin`] said.
     pub pins: Vec<(TableId, u32, u32)>,
     pub claims: Vec<Claim>,
     pub participants: Arc<[ShardId]>,
     /// The shard's position then: what lies before it has lower timestamps.
     pub at: Position,
+    /// What its coordinator was answered, where it may ask again.
+    pub answer: Option<Box<(Answers, Timestamp)>>,
 }
 
 /// A committed transaction with other participants, until it is known that no reader needs to be told.
@@ -54,6 +62,20 @@ pub struct Unsettled {
     pub prepared_at: Position,
     /// Kept while a reader may ask for an older state plus this transaction (S5).
     pub writes: Option<Arc<[Write]>>,
+    /// All participants have committed it.
+    pub settled: bool,
+}
+
+impl Unsettled {
+    pub fn new(
+        timestamp: Timestamp,
+        participants: Arc<[ShardId]>,
+        position: Position,
+        prepared_at: Position,
+        writes: Option<Arc<[Write]>>,
+    ) -> Unsettled {
+        Unsettled { timestamp, participants, position, prepared_at, writes, settled: false }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -67,19 +89,10 @@ pub struct Participant {
     /// Settled transactions whose metadata a read that began before may still need (S10), with the drain
     /// epoch in which they settled.
     draining: VecDeque<(u64, TxnId)>,
-    readers: Readers,
+    pub readers: Readers,
 }
 
 impl Participant {
-    /// `coordinators`: all that may ever read here; metadata waits for each of them.
-    pub fn new(coordinators: impl IntoIterator<Item = CoordinatorId>) -> Participant {
-        let mut participant = Participant::default();
-        for coordinator in coordinators {
-            participant.readers.register(coordinator);
-        }
-        participant
-    }
-
     pub fn hold(&mut self, txn: TxnId, prepared: Prepared) {
         for claim in &prepared.claims {
             let before = self.claims.insert(claim.clone(), txn);
@@ -123,17 +136,62 @@ impl Participant {
     }
 
     /// A coordinator's word, carried by every batch: all its transactions below `settled_below` are over
-    /// everywhere, and all its reads that had begun when it saw epoch `drained` have ended.
-    pub fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, settled_below: u64, drained: u64) {
+    /// everywhere, and all its reads that had begun when it saw epoch `drained` have ended. Gives those that were not
+    /// known to be over.
+    pub fn on_progress(
+        &mut self,
+        now_ms: u64,
+        coordinator: CoordinatorId,
+        settled_below: u64,
+        drained: u64,
+    ) -> Option<Range<TxnId>> {
         let known_below = self.readers.on_progress(coordinator, settled_below, drained, |_| ());
-        if settled_below > known_below {
-            let [from, below] = [known_below, settled_below].map(|sequence| TxnId { coordinator, sequence });
-            let (settled, epoch) = (self.unsettled.range(from..below), self.readers.epoch());
-            self.draining.extend(settled.map(|(txn, _)| (epoch, *txn)));
+        let [from, below] = [known_below, settled_below].map(|sequence| TxnId { coordinator, sequence });
+        let news = (settled_below > known_below).then_some(from..below);
+        if let Some(news) = &news {
+            let epoch = self.readers.epoch();
+            let settled = self.unsettled.range_mut(news.clone()).filter(|(_, one)| !one.settled);
+            let settle = |(txn, one): (&TxnId, &mut Unsettled)| {
+                one.settled = true;
+                (epoch, *txn)
+            };
+            self.draining.extend(settled.map(settle));
         }
-        self.drain();
+        self.drain(now_ms);
+        news
+    }
+
+    /// All participants have committed it, which its coordinator may not know.
+    pub fn settle(&mut self, txn: TxnId) {
+        let Some(one) = self.unsettled.get_mut(&txn).filter(|one| !one.settled) else { return };
+        one.settled = true;
+        self.draining.push_back((self.readers.epoch(), txn));
+    }
+
+    /// Lets go of the readers that have held up what is to be forgotten for longer than the bound.
+    pub fn expire(&mut self, now_ms: u64) {
         if !self.draining.is_empty() {
-            self.readers.advance(now_ms);
+            self.readers.expire(now_ms, READER_DELAY_MS_MAX);
+            self.drain(now_ms);
+        }
+    }
+
+    /// Nothing of that coordinator is left, here or anywhere.
+    pub fn forget_coordinator(&mut self, coordinator: CoordinatorId) {
+        self.readers.forget(coordinator);
+        self.unsettled.retain(|txn, _| txn.coordinator != coordinator);
+    }
+
+    /// The shard has started again: nobody reads here yet, so all that is settled drains in the first epoch.
+    pub fn restart(&mut self, incarnation: u64) {
+        self.readers.restart(incarnation);
+        let (epoch, readers) = (self.readers.epoch(), &self.readers);
+        self.draining.clear();
+        for (txn, one) in &mut self.unsettled {
+            one.settled |= readers.is_below(txn.coordinator, txn.sequence);
+            if one.settled {
+                self.draining.push_back((epoch, *txn));
+            }
         }
     }
 
@@ -142,14 +200,16 @@ impl Participant {
         self.readers.epoch()
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self, now_ms: u64) {
         let drained = self.readers.drained();
-        while let Some(&(epoch, txn)) = self.draining.front() {
-            if epoch >= drained {
-                break;
-            }
+        while let Some(&(epoch, txn)) = self.draining.front()
+            && epoch < drained
+        {
             self.draining.pop_front();
             self.unsettled.remove(&txn);
+        }
+        if !self.draining.is_empty() {
+            self.readers.advance(now_ms);
         }
     }
 }

@@ -15,9 +15,11 @@ use crate::storage::Position;
 #[derive(Debug)]
 pub struct Read {
     read: TxnId,
-    queries: BTreeMap<ShardId, Arc<ReadQuery>>,
+    /// With the session that the reader has at that shard.
+    queries: BTreeMap<ShardId, (Arc<ReadQuery>, u64)>,
     answers: BTreeMap<ShardId, Answer>,
-    waiting: usize,
+    /// Who has not answered the round under way; in round two, with what is missing.
+    pending: BTreeMap<ShardId, Vec<Sibling>>,
     /// Message delays so far.
     pub rounds: u32,
     /// Rows that shards looked at so far.
@@ -41,24 +43,51 @@ pub enum ReadAction {
 }
 
 impl Read {
-    pub fn begin(read: TxnId, queries: BTreeMap<ShardId, Arc<ReadQuery>>, out: &mut Vec<ReadAction>) -> Read {
-        for (&shard, query) in &queries {
-            out.push(ReadAction::Send(shard, Request::Read { read, query: query.clone() }));
+    /// `session`: as what the reader is registered at each shard.
+    pub fn begin(
+        read: TxnId,
+        queries: BTreeMap<ShardId, Arc<ReadQuery>>,
+        session: impl Fn(ShardId) -> u64,
+        out: &mut Vec<ReadAction>,
+    ) -> Read {
+        let queries: BTreeMap<ShardId, (Arc<ReadQuery>, u64)> =
+            queries.into_iter().map(|(shard, query)| (shard, (query, session(shard)))).collect();
+        let pending = queries.keys().map(|shard| (*shard, Vec::new())).collect();
+        let begun = Read { read, queries, answers: BTreeMap::new(), pending, rounds: 1, examined: 0 };
+        begun.send(out);
+        begun
+    }
+
+    /// Sends (again) what is not answered.
+    pub fn send(&self, out: &mut Vec<ReadAction>) {
+        let read = self.read;
+        for (&shard, including) in &self.pending {
+            let (query, session) = self.queries[&shard].clone();
+            let request = match self.rounds {
+                1 => Request::Read { read, session, query },
+                _ => {
+                    let (position, including) = (self.answers[&shard].position, including.clone());
+                    Request::ReadAt { read, session, query, position, including }
+                }
+            };
+            out.push(ReadAction::Send(shard, request));
         }
-        Read { read, waiting: queries.len(), queries, answers: BTreeMap::new(), rounds: 1, examined: 0 }
     }
 
     pub fn on_reply(&mut self, reply: Reply, out: &mut Vec<ReadAction>) {
         match reply {
-            Reply::ReadRows { shard, position, rows, examined, siblings, .. } => {
+            Reply::ReadRows { shard, round, position, rows, examined, siblings, .. } => {
+                // What comes twice is as good as what came first, but only that has been used.
+                if round != self.rounds || self.pending.remove(&shard).is_none() {
+                    return;
+                }
                 self.examined += examined;
                 match self.answers.get_mut(&shard) {
                     // Round two: the siblings of round one have done their work.
                     Some(answer) => answer.rows = rows,
                     None => drop(self.answers.insert(shard, Answer { position, rows, siblings })),
                 }
-                self.waiting -= 1;
-                if self.waiting == 0 {
+                if self.pending.is_empty() {
                     self.on_round(out);
                 }
             }
@@ -81,14 +110,8 @@ impl Read {
             return;
         }
         self.rounds = 2;
-        self.waiting = missing.len();
-        for (shard, including) in missing {
-            let (query, position) = (self.queries[&shard].clone(), self.answers[&shard].position);
-            out.push(ReadAction::Send(
-                shard,
-                Request::ReadAt { read: self.read, query, position, including },
-            ));
-        }
+        self.pending = missing;
+        self.send(out);
     }
 
     /// By shard: what others' states contain and its own does not (as far as is known).

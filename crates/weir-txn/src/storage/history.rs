@@ -46,6 +46,11 @@ impl History {
         self.begin + self.changes.len() as u64
     }
 
+    /// In order.
+    pub fn since(&self, position: Position) -> impl DoubleEndedIterator<Item = &Change> {
+        self.changes.range((position - self.begin) as usize..)
+    }
+
     pub fn push(&mut self, change: Change) {
         self.changes.push_back(change);
     }

@@ -5,6 +5,7 @@
 
 use std::ops::{Deref, DerefMut};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_types::{SqlType, Value};
 
 const INLINE: usize = 32;
@@ -106,6 +107,18 @@ impl Deref for KeyBytes {
 impl DerefMut for KeyBytes {
     fn deref_mut(&mut self) -> &mut [u8] {
         if self.heap.is_empty() { &mut self.inline[..self.length] } else { &mut self.heap }
+    }
+}
+
+impl Serialize for KeyBytes {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for KeyBytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<KeyBytes, D::Error> {
+        Vec::<u8>::deserialize(from).map(|bytes| KeyBytes::from(&bytes[..]))
     }
 }
 

@@ -9,6 +9,7 @@ mod history;
 mod index;
 pub mod key;
 pub mod layout;
+pub mod logged;
 pub mod operation;
 mod point;
 pub mod rows;
@@ -30,7 +31,10 @@ pub use history::Position;
 use history::{Change, History, RowState};
 pub use key::{Boundary, KeyBytes, KeyRange};
 use layout::{Layout, Packed};
-pub use operation::{ColumnChange, ColumnOperation, Operation, RowFunction, RowStatement, Timestamp};
+pub use logged::{Image, LoggedOperation, LoggedRow};
+pub use operation::{
+    ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, Timestamp,
+};
 pub use rows::{NoRows, RowRef, Rows, Visit};
 pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 use table::TableStore;

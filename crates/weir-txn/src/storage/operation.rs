@@ -49,13 +49,32 @@ pub enum ColumnChange {
     Apply(Arc<dyn RowFunction>),
 }
 
+/// An UPDATE of a program, with what an execution captured: all that it takes to have its functions again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RowName {
+    /// Its number in the program.
+    pub update: u32,
+    pub captured: Vec<Value>,
+    /// Microseconds since 2000-01-01.
+    pub transaction_time: i64,
+}
+
+/// Who knows functions by their names: the program.
+pub trait Functions {
+    fn statement(&self, name: &RowName) -> Arc<dyn RowStatement>;
+    fn function(&self, assignment: u32, name: &RowName) -> Arc<dyn RowFunction>;
+}
+
 /// An UPDATE of one row, with what it captured of the transaction.
 pub trait RowStatement: fmt::Debug + Send + Sync {
+    fn name(&self) -> RowName;
     fn columns(&self) -> Result<Vec<ColumnOperation>, SqlError>;
 }
 
 /// A pure function of one row.
 pub trait RowFunction: fmt::Debug + Send + Sync {
+    /// Which of the statement's assignments it is.
+    fn name(&self) -> (u32, RowName);
     fn evaluate(&self, read: &dyn Fn(ColumnIndex) -> Value) -> Result<Value, SqlError>;
 }
 

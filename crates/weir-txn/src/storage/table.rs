@@ -81,6 +81,32 @@ impl TableStore {
         self.place(schema, row, packed).expect("undo restores a state whose keys were unique");
     }
 
+    /// Puts a row where a log says that it was; slots are freed when the log has been read.
+    pub fn restore(&mut self, schema: &TableSchema, row: u32, packed: Packed) {
+        if self.rows.len() <= row as usize {
+            self.rows.resize_with(row as usize + 1, || None);
+        }
+        self.place(schema, row, packed).expect("keys were unique when the log was written");
+    }
+
+    /// Every index has the row under the same key if it becomes that.
+    pub fn has_same_keys(&self, schema: &TableSchema, row: u32, packed: &[u8]) -> bool {
+        let old = self.rows[row as usize].as_deref().expect("a row that was just found");
+        let key = |index, packed| self.key(schema, index, packed, row);
+        (0..self.indexes.len()).all(|index| key(index, old) == key(index, packed))
+    }
+
+    /// Exchanges the row's bytes, which no index notices.
+    pub fn overwrite(&mut self, row: u32, packed: Packed) {
+        self.rows[row as usize] = Some(packed);
+    }
+
+    /// Slots without a row are free if `may_be` says so.
+    pub fn free_all(&mut self, may_be: impl Fn(u32) -> bool) {
+        let empty = (0..self.slots()).filter(|&row| self.rows[row as usize].is_none());
+        self.free = empty.filter(|&row| may_be(row)).collect();
+    }
+
     fn place(&mut self, schema: &TableSchema, row: u32, packed: Packed) -> Result<(), IndexId> {
         assert!(self.rows[row as usize].is_none(), "slot {row} of {} is taken", schema.name);
         for index in 0..self.indexes.len() {

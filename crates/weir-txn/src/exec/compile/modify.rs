@@ -166,6 +166,7 @@ impl<'a> ProcedureCompiler<'a> {
             || rules.foreign_keys.iter().any(|key| key.key_columns.iter().any(assigned))
             || rules.referenced_by.iter().any(|key| key.parent_columns.iter().any(assigned));
         Ok(CompiledUpdate {
+            number: self.updates.borrow().len() as u32,
             table: update.table,
             rows,
             assignments,

@@ -6,16 +6,21 @@ use smallvec::SmallVec;
 use weir_sql::catalog::ColumnIndex;
 use weir_types::{SqlError, SqlState, Value};
 
-use super::{Assignment, AssignmentKind, CompiledUpdate};
+use super::{AssignmentKind, CompiledUpdate};
 use crate::exec::call::Run;
 use crate::exec::context::{Cx, Environment, Frame};
 use crate::exec::expr::CompiledExpr;
+use crate::exec::program::Program;
 use crate::exec::slots::Slot;
-use crate::storage::{ColumnChange, ColumnOperation, Operation, RowFunction, RowStatement};
+use crate::storage::{
+    ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement,
+};
 
 /// An `Apply` with what it captured.
 #[derive(Debug)]
 struct RowApply {
+    update: u32,
+    assignment: u32,
     value: Arc<CompiledExpr>,
     columns: Arc<[(ColumnIndex, Slot)]>,
     captured: Vec<(Slot, Value)>,
@@ -34,31 +39,36 @@ struct CapturedUpdate {
 }
 
 impl RowStatement for CapturedUpdate {
+    fn name(&self) -> RowName {
+        let (captured, transaction_time) = (self.values.to_vec(), self.transaction_time);
+        RowName { update: self.update.number, captured, transaction_time }
+    }
+
     fn columns(&self) -> Result<Vec<ColumnOperation>, SqlError> {
         let mut frame = Frame::default();
         frame.grow(self.update.slots, self.update.cells);
         for (slot, value) in self.update.captures.iter().flatten().zip(&self.values) {
             frame.set(*slot, value.clone());
         }
-        let columns = self.update.assignments.iter().map(|assignment| {
+        let columns = (0..self.update.assignments.len()).map(|at| {
             let eval = |expr: &CompiledExpr| eval_alone(expr, &mut frame, self.transaction_time);
-            let change = assignment.kind.change(&self.update, assignment, self.transaction_time, eval)?;
-            Ok(ColumnOperation { column: assignment.column, change })
+            let change = self.update.change(at, self.transaction_time, eval)?;
+            Ok(ColumnOperation { column: self.update.assignments[at].column, change })
         });
         columns.collect()
     }
 }
 
-impl AssignmentKind {
-    /// The operation of an assignment; `eval` evaluates where the row is found or, later, alone.
+impl CompiledUpdate {
+    /// The operation of its `at`-th assignment; `eval` evaluates where the row is found or, later, alone.
     fn change(
         &self,
-        update: &CompiledUpdate,
-        assignment: &Assignment,
+        at: usize,
         transaction_time: i64,
         mut eval: impl FnMut(&CompiledExpr) -> Result<Value, SqlError>,
     ) -> Result<ColumnChange, SqlError> {
-        Ok(match self {
+        let assignment = &self.assignments[at];
+        Ok(match &assignment.kind {
             AssignmentKind::Assign => ColumnChange::Assign(eval(&assignment.value)?),
             AssignmentKind::Add(delta) => ColumnChange::Add(eval(delta)?),
             AssignmentKind::Max(value) => ColumnChange::Max(eval(value)?),
@@ -66,16 +76,49 @@ impl AssignmentKind {
             AssignmentKind::Apply { columns, variables } => {
                 let captured: Result<Vec<(Slot, Value)>, SqlError> =
                     variables.iter().map(|&slot| Ok((slot, eval(&CompiledExpr::Slot(slot))?))).collect();
-                ColumnChange::Apply(Arc::new(RowApply {
-                    value: assignment.value.clone(),
-                    columns: columns.clone(),
-                    captured: captured?,
-                    slots: update.slots,
-                    cells: update.cells,
-                    transaction_time,
-                }))
+                let captured = captured?;
+                ColumnChange::Apply(Arc::new(self.apply(at, columns, captured, transaction_time)))
             }
         })
+    }
+}
+
+impl CompiledUpdate {
+    fn apply(
+        &self,
+        at: usize,
+        columns: &Arc<[(ColumnIndex, Slot)]>,
+        captured: Vec<(Slot, Value)>,
+        transaction_time: i64,
+    ) -> RowApply {
+        RowApply {
+            update: self.number,
+            assignment: at as u32,
+            value: self.assignments[at].value.clone(),
+            columns: columns.clone(),
+            captured,
+            slots: self.slots,
+            cells: self.cells,
+            transaction_time,
+        }
+    }
+}
+
+impl Functions for Program {
+    fn statement(&self, name: &RowName) -> Arc<dyn RowStatement> {
+        let update = self.updates[name.update as usize].clone();
+        let values = name.captured.iter().cloned().collect();
+        Arc::new(CapturedUpdate { update, values, transaction_time: name.transaction_time })
+    }
+
+    fn function(&self, assignment: u32, name: &RowName) -> Arc<dyn RowFunction> {
+        let update = &self.updates[name.update as usize];
+        let at = assignment as usize;
+        let AssignmentKind::Apply { columns, variables } = &update.assignments[at].kind else {
+            unreachable!("only an Apply is a function")
+        };
+        let captured = variables.iter().copied().zip(name.captured.iter().cloned()).collect();
+        Arc::new(update.apply(at, columns, captured, name.transaction_time))
     }
 }
 
@@ -111,6 +154,12 @@ pub(in crate::exec) fn eval_alone(
 }
 
 impl RowFunction for RowApply {
+    fn name(&self) -> (u32, RowName) {
+        let captured = self.captured.iter().map(|(_, value)| value.clone()).collect();
+        let (update, transaction_time) = (self.update, self.transaction_time);
+        (self.assignment, RowName { update, captured, transaction_time })
+    }
+
     fn evaluate(&self, read: &dyn Fn(ColumnIndex) -> Value) -> Result<Value, SqlError> {
         let mut frame = Frame::default();
         frame.grow(self.slots, self.cells);
@@ -140,11 +189,11 @@ impl Run<'_> {
             return Ok(Operation::Statement(Arc::new(CapturedUpdate { update, values, transaction_time })));
         }
         let mut columns = Vec::with_capacity(changes.len());
-        for (assignment, (column, value)) in update.assignments.iter().zip(changes) {
+        for (at, (assignment, (column, value))) in update.assignments.iter().zip(changes).enumerate() {
             let change = match &assignment.kind {
                 _ if overwrite => ColumnChange::Assign(value.clone()),
                 AssignmentKind::Assign => ColumnChange::Assign(value.clone()),
-                kind => kind.change(update, assignment, transaction_time, |expr| self.eval(expr))?,
+                _ => update.change(at, transaction_time, |expr| self.eval(expr))?,
             };
             columns.push(ColumnOperation { column: *column, change });
         }

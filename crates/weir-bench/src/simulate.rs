@@ -1,0 +1,189 @@
+//! An application and its workload for the simulator: its rows as snapshots, its calls from a seed, its invariants.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_analysis::Analysis;
+use weir_sim::Audit;
+use weir_sim::calls::{Counted, Job, Report, Setup, Violated, run};
+use weir_sql::Application;
+use weir_sql::bound::{InsertSource, Procedure, Statement, Step, StepKind};
+use weir_sql::catalog::{ForeignKey, TableId};
+use weir_txn::exec::program::Program;
+use weir_txn::machine::Durable as _;
+use weir_txn::ramp::{Call, Record};
+use weir_txn::storage::Rows;
+use weir_types::Value;
+
+use crate::check::Invariants;
+use crate::run::{RunError, RunOptions, load};
+use crate::workload::{CallGenerator, Workload};
+
+/// Rows for audits to choose from.
+const AUDIT_KEYS_MAX: usize = 256;
+
+/// What must hold of an application's rows besides its invariants: says what does not.
+pub type Check = Arc<dyn Fn(&dyn Rows) -> Option<String> + Send + Sync>;
+
+/// An application that is simulated seed by seed, on as many shards as each seed says.
+pub struct Simulated<'a> {
+    application: &'a Application,
+    analysis: &'a Analysis,
+    workload: &'a Arc<Workload>,
+    check: Option<Check>,
+    /// By the number of shards.
+    jobs: BTreeMap<u16, Arc<Job>>,
+}
+
+impl<'a> Simulated<'a> {
+    pub fn new(
+        application: &'a Application,
+        analysis: &'a Analysis,
+        workload: &'a Arc<Workload>,
+    ) -> Simulated<'a> {
+        Simulated { application, analysis, workload, check: None, jobs: BTreeMap::new() }
+    }
+
+    /// What must hold of the end besides the declared invariants: says what does not.
+    pub fn with_check(self, check: Check) -> Simulated<'a> {
+        Simulated { check: Some(check), ..self }
+    }
+
+    /// One run. The error is one of the application or its workload.
+    pub fn run(&mut self, setup: &Setup) -> Result<Report, RunError> {
+        let shards = setup.shards.unwrap_or(1 + (setup.seed % 4) as u16);
+        if !self.jobs.contains_key(&shards) {
+            let job = self.job(shards)?;
+            self.jobs.insert(shards, Arc::new(job));
+        }
+        let mut generators: BTreeMap<usize, CallGenerator> = BTreeMap::new();
+        let mut wrong = None;
+        let mut next_call = |session: usize| {
+            let generator = generators
+                .entry(session)
+                .or_insert_with(|| CallGenerator::new(self.workload, setup.seed, session as u64));
+            let call = generator.next_call().unwrap_or_else(|error| {
+                let call = crate::workload::Call { procedure: 0, args: Vec::new() };
+                wrong.get_or_insert(error);
+                call
+            });
+            Call { procedure: call.procedure, args: call.args, transaction_time: 0 }
+        };
+        let report = run(&self.jobs[&shards], setup, &mut next_call);
+        match wrong {
+            None => Ok(report),
+            Some(error) => Err(RunError::Sql("making a call".to_string(), error)),
+        }
+    }
+
+    fn job(&self, shards: u16) -> Result<Job, RunError> {
+        let options = RunOptions::new(shards);
+        let loaded = load(self.application, self.analysis, self.workload, &options, true, &mut |_| ())?;
+        let (program, nodes, keys) = loaded.into_parts();
+        let population: Vec<Record> = nodes.iter().map(|node| node.snapshot()).collect();
+        let mut invariants = Invariants::compile(self.application, self.analysis, &program)?;
+        let audit = |(name, table, gather)| {
+            let mut keys: Vec<Vec<Value>> = keys.get(&table)?.clone();
+            keys.truncate(AUDIT_KEYS_MAX);
+            Some(Audit { name, gather, keys }).filter(|audit| !audit.keys.is_empty())
+        };
+        let audits = invariants.take_audits().into_iter().filter_map(audit).collect();
+        Ok(Job {
+            population,
+            audits,
+            counted: counted(self.application),
+            violated: violated(invariants, program.clone(), self.check.clone()),
+            program,
+        })
+    }
+}
+
+fn violated(invariants: Invariants, program: Arc<Program>, check: Option<Check>) -> Violated {
+    Box::new(move |rows| {
+        let own = check.as_ref().and_then(|check| check(rows)).map(|seen| ("check".to_string(), seen));
+        match invariants.check(rows, &program, &mut |_| ()) {
+            Ok(reports) => {
+                let broken = reports.into_iter().filter(|report| !report.holds);
+                broken.map(|report| (report.id, format!("{:?}", report.violation))).chain(own).collect()
+            }
+            Err(error) => vec![("checking".to_string(), format!("{error:?}"))],
+        }
+    })
+}
+
+/// Tables that nobody deletes from and into which each call of some procedures puts exactly one row, and no other
+/// procedure any.
+fn counted(application: &Application) -> Vec<Counted> {
+    let tables = application.catalog.tables.iter().map(|table| table.id);
+    tables.filter_map(|table| count_by(application, table)).collect()
+}
+
+fn count_by(application: &Application, table: TableId) -> Option<Counted> {
+    let mut procedures = Vec::new();
+    for (at, procedure) in application.procedures.iter().enumerate() {
+        let (mut writes, mut deletes, mut calls) = (0, false, false);
+        each_step(&procedure.body, &mut |step| match &step.kind {
+            StepKind::Sql { statement, .. } => match &**statement {
+                Statement::Insert(insert) => writes += u32::from(insert.table == table),
+                Statement::Delete(delete) => {
+                    // A cascade might reach it; then nobody counts.
+                    let refers = |key: &ForeignKey| key.parent == delete.table;
+                    deletes |= delete.table == table
+                        || application.catalog.table(table).foreign_keys.iter().any(refers);
+                }
+                Statement::Query(_) | Statement::Update(_) => {}
+            },
+            StepKind::Call { .. } => calls = true,
+            _ => {}
+        });
+        if deletes || (calls && writes > 0) {
+            return None;
+        }
+        match writes {
+            0 => {}
+            1 if inserts_once(procedure, table) => procedures.push(at),
+            _ => return None,
+        }
+    }
+    (!procedures.is_empty()).then_some(Counted { table, procedures })
+}
+
+/// At the top level, one row, unconditionally, and not behind a RETURN.
+fn inserts_once(procedure: &Procedure, table: TableId) -> bool {
+    let is_it = |step: &Step| {
+        let StepKind::Sql { statement, .. } = &step.kind else { return false };
+        let Statement::Insert(insert) = &**statement else { return false };
+        let is_one = matches!(&insert.source, InsertSource::Values(rows) if rows.len() == 1);
+        insert.table == table && insert.on_conflict.is_none() && is_one
+    };
+    let mut returns = false;
+    each_step(&procedure.body, &mut |step| returns |= matches!(step.kind, StepKind::Return { .. }));
+    !returns && top_level(&procedure.body).iter().any(|step| is_it(step))
+}
+
+fn top_level(steps: &[Step]) -> Vec<&Step> {
+    let inner = |step| match step {
+        &Step { kind: StepKind::Block { ref body, .. }, .. } => top_level(body),
+        step => vec![step],
+    };
+    steps.iter().flat_map(inner).collect()
+}
+
+fn each_step(steps: &[Step], visit: &mut dyn FnMut(&Step)) {
+    for step in steps {
+        visit(step);
+        match &step.kind {
+            StepKind::If { branches, otherwise } => {
+                branches.iter().for_each(|(_, body)| each_step(body, visit));
+                each_step(otherwise, visit);
+            }
+            StepKind::ForRange { body, .. }
+            | StepKind::ForQuery { body, .. }
+            | StepKind::ForEach { body, .. }
+            | StepKind::While { body, .. }
+            | StepKind::Loop { body, .. }
+            | StepKind::Block { body, .. } => each_step(body, visit),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! TPC-C in virtual time with loss, partitions, crashes of shards and deaths of coordinators: seeds that must pass, and
+//! planted bugs that must be caught.
+//!
+//! `WEIR_SEEDS=17..18 cargo test -p weir-bench --test calls_under_faults seeds` runs other seeds than the usual ones; one
+//! that fails leaves a log of everything that happened in the directory for temporary files.
+
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use weir_analysis::Analysis;
+use weir_bench::Workload;
+use weir_bench::simulate::{Check, Simulated};
+use weir_sim::Faults;
+use weir_sim::calls::{Report, Setup};
+use weir_sql::{Application, Sources};
+use weir_txn::node::PlantedBugs;
+use weir_txn::storage::Rows;
+use weir_types::text::to_text;
+
+struct Example {
+    application: Application,
+    analysis: Analysis,
+    workload: Arc<Workload>,
+}
+
+fn example(name: &str, settings: &[(&str, &str)], mix: &dyn Fn(String) -> String) -> Example {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    let text = |name: &str| std::fs::read_to_string(directory.join(name)).expect("the example is there");
+    let mut sources = Sources::default();
+    for name in ["schema.sql", "procedures.sql", "invariants.sql"] {
+        sources.add(name, text(name));
+    }
+    let mut application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+    let analysis = weir_analysis::analyze(&application);
+    let file = application.sources.add("workload.toml", mix(text("workload.toml")));
+    let settings: Vec<(String, String)> =
+        settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let workload =
+        Workload::parse(&application, file, &settings).unwrap_or_else(|errors| panic!("{errors:?}"));
+    Example { application, analysis, workload: Arc::new(workload) }
+}
+
+impl Example {
+    fn simulated(&self) -> Simulated<'_> {
+        Simulated::new(&self.application, &self.analysis, &self.workload)
+    }
+}
+
+fn tpcc() -> Example {
+    let small = [
+        ("warehouses", "4"),
+        ("items", "20"),
+        ("customers_per_district", "10"),
+        ("remote_lines", "0.5"),
+        ("remote_payments", "0.5"),
+    ];
+    example("tpcc", &small, &|mix| mix)
+}
+
+/// With few customers, and without the transactions that bring money in or take it out: emptying an account holds it, by
+/// claims of a part that waits for its COMMIT.
+fn smallbank() -> Example {
+    let mix = |mut mix: String| {
+        for name in ["deposit_checking", "transact_savings", "write_check"] {
+            let line = format!("{name} = 15\n");
+            assert!(mix.contains(&line), "the mix has {name}");
+            mix = mix.replace(&line, &format!("{name} = 0\n"));
+        }
+        mix
+    };
+    example("smallbank", &[("customers", "12"), ("hot_customers", "3"), ("hot", "0.8")], &mix)
+}
+
+/// In hundredths.
+fn sum_of_balances(application: &Application, rows: &dyn Rows) -> i64 {
+    let mut sum = 0;
+    for name in ["savings", "checking"] {
+        let table = application.catalog.table_by_name(name).expect("the table");
+        let balance = table.columns.iter().position(|column| column.name == "balance").expect("the column");
+        let end = rows.scan(table.id, &mut |row| {
+            let text = to_text(&rows.value(table.id, row, balance), &table.columns[balance].ty);
+            sum += text.replace('.', "").parse::<i64>().expect("two digits behind the point");
+            Ok(ControlFlow::Continue(()))
+        });
+        assert!(end.expect("the table can be read").is_continue());
+    }
+    sum
+}
+
+/// No money comes or goes; the first look says how much there is.
+fn no_money_is_lost(application: &Application) -> Check {
+    let (first, application) = (OnceLock::new(), application.clone());
+    Arc::new(move |rows| {
+        let sum = sum_of_balances(&application, rows);
+        let before = *first.get_or_init(|| sum);
+        (sum != before).then(|| format!("{before} became {sum}"))
+    })
+}
+
+const SEEDS: Range<u64> = 0..16;
+
+fn seeds() -> Range<u64> {
+    let Ok(given) = std::env::var("WEIR_SEEDS") else { return SEEDS };
+    let ends = given.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    ends.expect("WEIR_SEEDS is FROM..TO")
+}
+
+fn run(simulated: &mut Simulated<'_>, setup: &Setup) -> Report {
+    simulated.run(setup).unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+/// Runs it again with its log, and says how to do that by hand.
+fn write_log(simulated: &mut Simulated<'_>, setup: &Setup, report: &Report) -> String {
+    let logged = run(simulated, &Setup { logged: true, ..setup.clone() });
+    assert_eq!(logged.hash, report.hash, "the same seed goes the same way");
+    let path = std::env::temp_dir().join(format!("weir-calls-{}.log", setup.seed));
+    let wrote = std::fs::write(&path, format!("{}{report}\n", logged.log));
+    let said = wrote.map_or_else(|error| error.to_string(), |()| path.display().to_string());
+    let next = setup.seed + 1;
+    format!(
+        "WEIR_SEEDS={}..{next} cargo test -p weir-bench --test calls_under_faults seeds\nlog: {said}",
+        setup.seed
+    )
+}
+
+#[test]
+fn seeds_hold() {
+    let tpcc = tpcc();
+    let mut simulated = tpcc.simulated();
+    let (mut committed, mut finished, mut aborted, mut dead, mut restarts, mut second_rounds) =
+        (0, 0, 0, 0, 0, 0);
+    for seed in seeds() {
+        let setup = Setup::new(seed);
+        let report = run(&mut simulated, &setup);
+        println!("seed {seed}: {report}");
+        if report.failure.is_some() {
+            panic!("seed {seed}: {report}\n{}", write_log(&mut simulated, &setup, &report));
+        }
+        committed += report.committed;
+        finished += report.terminated.0;
+        aborted += report.terminated.1;
+        dead += report.dead;
+        restarts += report.restarts;
+        second_rounds += report.second_rounds;
+    }
+    println!(
+        "{committed} calls committed, {finished} transactions committed and {aborted} aborted by termination, {dead} \
+         coordinators dead, {restarts} restarts, {second_rounds} second rounds"
+    );
+}
+
+#[test]
+fn the_same_seed_goes_the_same_way() {
+    let tpcc = tpcc();
+    let mut simulated = tpcc.simulated();
+    let hashes = [3, 3, 7].map(|seed| run(&mut simulated, &Setup::new(seed)).hash);
+    assert_eq!(hashes[0], hashes[1]);
+    assert_ne!(hashes[0], hashes[2]);
+}
+
+/// Each planted bug is caught within so many seeds.
+const CAUGHT_WITHIN: u64 = 40;
+
+/// Crashes and deaths all the while, with a log that loses its end.
+fn hard() -> Faults {
+    Faults {
+        delay_us_max: 10_000,
+        loss_per_mille: 100,
+        duplicate_per_mille: 200,
+        shard_down_us_max: 500_000,
+        sync_us_max: 1_000,
+        mishap_every_us: 50_000,
+        coordinators_die: true,
+        snapshot_every: 100,
+        ..Faults::none()
+    }
+}
+
+/// Payroll cannot be placed on several shards.
+fn setup_for(name: &str, seed: u64) -> Setup {
+    let shards = (name == "recovery forgets sequences").then_some(1);
+    Setup { faults: Some(hard()), shards, ..Setup::new(seed) }
+}
+
+/// Finds a seed whose run is wrong, and none that is without the bug among those before.
+fn check_caught(
+    name: &str,
+    simulated: &mut Simulated<'_>,
+    plant: impl Fn(&mut Setup),
+    is_wrong: fn(&Report) -> bool,
+) {
+    for seed in 0..CAUGHT_WITHIN {
+        let sound = setup_for(name, seed);
+        let mut planted = sound.clone();
+        plant(&mut planted);
+        let report = run(simulated, &planted);
+        if is_wrong(&report) {
+            println!("{name}: seed {seed}: {:?} {:?}", report.failure, report.aborted);
+            let report = run(simulated, &sound);
+            assert!(
+                report.failure.is_none() && !is_wrong(&report),
+                "{name}: seed {seed} without the bug: {report}"
+            );
+            return;
+        }
+    }
+    panic!("{name} was not caught within {CAUGHT_WITHIN} seeds");
+}
+
+fn has_failed(report: &Report) -> bool {
+    report
+        .failure
+        .as_ref()
+        .is_some_and(|violation| violation.claim != "a shard that starts again is as it was")
+}
+
+/// An id has come twice, which its unique key has noticed.
+fn has_given_twice(report: &Report) -> bool {
+    report.aborted.keys().any(|reason| reason.starts_with("23505"))
+}
+
+type Plant = fn(&mut PlantedBugs);
+
+#[test]
+fn planted_bugs_are_caught() {
+    let all: &[(&str, Plant)] = &[
+        ("a repeated request takes effect again", |bugs| bugs.takes_effect_twice = true),
+        ("what nobody knows has committed", |bugs| bugs.unknown_means_committed = true),
+        ("recovery forgets what was prepared", |bugs| bugs.recovery_forgets_prepared = true),
+        ("recovery forgets what was answered", |bugs| bugs.recovery_forgets_answers = true),
+    ];
+    let tpcc = tpcc();
+    let mut simulated = tpcc.simulated();
+    for (name, plant) in all {
+        check_caught(name, &mut simulated, |setup| plant(&mut setup.bugs), has_failed);
+    }
+    check_caught("answers leave early", &mut simulated, |setup| setup.answers_early = true, has_failed);
+}
+
+/// S3, S7: what was claimed stays claimed, what was refused stays refused.
+#[test]
+fn claims_and_refusals_survive_crashes() {
+    let smallbank = smallbank();
+    let mut simulated = smallbank.simulated().with_check(no_money_is_lost(&smallbank.application));
+    for seed in 0..8 {
+        let report = run(&mut simulated, &Setup { faults: Some(hard()), ..Setup::new(seed) });
+        assert!(report.failure.is_none(), "seed {seed}: {report}");
+    }
+    let all: &[(&str, Plant)] = &[
+        ("recovery forgets claims", |bugs| bugs.recovery_forgets_claims = true),
+        ("a refusal is not recorded", |bugs| bugs.refusal_is_not_recorded = true),
+    ];
+    for (name, plant) in all {
+        check_caught(name, &mut simulated, |setup| plant(&mut setup.bugs), has_failed);
+    }
+}
+
+/// No id comes twice, whoever crashes.
+#[test]
+fn sequences_survive_crashes() {
+    let payroll = example("payroll", &[("employees", "100")], &|mix| mix);
+    let mut simulated = payroll.simulated();
+    let plant: Plant = |bugs| bugs.recovery_forgets_sequences = true;
+    let plant = |setup: &mut Setup| plant(&mut setup.bugs);
+    check_caught("recovery forgets sequences", &mut simulated, plant, has_given_twice);
+}

@@ -1,0 +1,418 @@
+//! SQL calls of an application in virtual time: one run from a seed, faults first, then calm, then the checks.
+//!
+//! Knows no application: rows, calls and what must hold of the end are handed in. Whatever the faults, every declared
+//! invariant holds of the shards together, what a client was told to be done is done once, and readers that audit
+//! assertions all the while see no violation.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use rustc_hash::FxHasher;
+use weir_sql::catalog::TableId;
+use weir_txn::exec::program::Program;
+use weir_txn::machine::{CoordinatorId, Durable as _, Shard as _};
+use weir_txn::node::{Node, PlantedBugs};
+use weir_txn::ramp::{Begin, Call, Coordinator, Event, Protocol, Record, ShardId, TxnId};
+use weir_txn::storage::Rows;
+use weir_txn::storage::view::WholeView;
+use weir_txn::termination::Patience;
+
+use crate::Audit;
+use crate::chance::Chance;
+use crate::cluster::{Clients, Cluster, Mortal, Starts};
+use crate::history::Violation;
+use crate::network::Faults;
+
+/// Faults go on for no longer than this.
+const SAFETY_US_MAX: u64 = 20_000_000;
+
+/// Once faults have stopped, whatever is pending has finished after this.
+const LIVENESS_US_MAX: u64 = 15_000_000;
+
+/// After that much quiet, shards have forgotten what only readers and coordinators needed.
+const QUIET_US: u64 = 14_000_000;
+
+/// An application on so many shards, with its rows.
+pub struct Job {
+    pub program: Arc<Program>,
+    /// By shard: a snapshot of the rows that it starts with.
+    pub population: Vec<Record>,
+    pub audits: Vec<Audit>,
+    pub counted: Vec<Counted>,
+    /// The invariants that do not hold, and what violates them.
+    pub violated: Violated,
+}
+
+/// Says by name which invariants do not hold of all rows, and what violates them.
+pub type Violated = Box<dyn Fn(&dyn Rows) -> Vec<(String, String)> + Send + Sync>;
+
+/// A table that nobody deletes from, and the procedures that put exactly one row into it at each call.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    pub table: TableId,
+    pub procedures: Vec<usize>,
+}
+
+/// What one run is about.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub seed: u64,
+    /// None: 1 to 4, as the seed says.
+    pub shards: Option<ShardId>,
+    /// None: drawn from the seed.
+    pub faults: Option<Faults>,
+    /// So many calls are begun.
+    pub calls: usize,
+    pub bugs: PlantedBugs,
+    /// Deliberate bug of the driver: answers leave before what they depend on is durable (S16).
+    pub answers_early: bool,
+    /// Keep a line for everything that happens.
+    pub logged: bool,
+}
+
+impl Setup {
+    pub fn new(seed: u64) -> Setup {
+        let bugs = PlantedBugs::default();
+        Setup { seed, shards: None, faults: None, calls: 120, bugs, answers_early: false, logged: false }
+    }
+}
+
+/// What one run gave.
+#[derive(Debug)]
+pub struct Report {
+    pub faults: Faults,
+    /// Of everything that happened and of the end state: the same for the same setup.
+    pub hash: u64,
+    pub failure: Option<Violation>,
+    pub committed: usize,
+    /// By reason.
+    pub aborted: BTreeMap<String, usize>,
+    /// Calls of which nobody will ever be told: their coordinator has died.
+    pub unknown: usize,
+    pub audits: usize,
+    pub second_rounds: usize,
+    /// Transactions committed, and aborted, by termination; of shards as they are in the end.
+    pub terminated: (u64, u64),
+    /// Coordinators that have died or were retired.
+    pub dead: usize,
+    pub restarts: u64,
+    pub log: String,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.failure {
+            None => write!(
+                f,
+                "{} calls committed, {} aborted, {} unknown, {} audits, {:?} committed and aborted by termination, \
+                 {} coordinators dead, {} restarts",
+                self.committed,
+                self.aborted.values().sum::<usize>(),
+                self.unknown,
+                self.audits,
+                self.terminated,
+                self.dead,
+                self.restarts
+            ),
+            Some(Violation { claim, seen }) => {
+                write!(f, "violated: {claim}: {seen}\nfaults: {:?}", self.faults)
+            }
+        }
+    }
+}
+
+type Calls = Cluster<Node, Coordinator>;
+
+impl Mortal for Coordinator {
+    fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
+        Coordinator::txn_of(self, tag)
+    }
+
+    fn is_retired(&self) -> bool {
+        Coordinator::is_retired(self)
+    }
+}
+
+/// Runs the setup to its end. A panic of a node is a failure like any other. `next_call`: of that session.
+pub fn run(job: &Arc<Job>, setup: &Setup, next_call: &mut dyn FnMut(usize) -> Call) -> Report {
+    let mut chance = Chance::from_seed(setup.seed);
+    let faults = setup.faults.clone().unwrap_or_else(|| Faults::draw(&mut chance));
+    let coordinators: CoordinatorId = chance.between(2, 4);
+    let sessions = coordinators as usize * chance.between(1, 3) as usize;
+    let patience = Patience { retire_ms: chance.pick(&[2_500, 10_000, 60_000]), ..Patience::default() };
+    let nodes = (job.program.shards, coordinators);
+    let starts = starts(job, setup.bugs, patience);
+    let mut cluster = Calls::new(starts, nodes, sessions, faults.clone(), setup.seed, setup.logged);
+    cluster.answers_early = setup.answers_early;
+    let mut clients = Sessions {
+        next_call,
+        audits: &job.audits,
+        under_way: vec![None; sessions],
+        left: setup.calls,
+        told: Told::default(),
+        violated: None,
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| live(job, &mut cluster, &mut clients, patience)));
+    let outcome = outcome.unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().cloned();
+        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|said| said.to_string()));
+        Err(Violation { claim: "no node panics", seen: said.unwrap_or_default() })
+    });
+    let failure = outcome.err();
+    let mut hash = FxHasher::default();
+    cluster.hash().hash(&mut hash);
+    let tables = (0..job.program.partitions.len() as u32).map(TableId);
+    for (node, table) in
+        cluster.shards.iter().flatten().flat_map(|node| tables.clone().map(move |table| (node, table)))
+    {
+        node.storage.fingerprint(table).hash(&mut hash);
+    }
+    let Told { committed, aborted, unknown, audits, second_rounds } = clients.told;
+    Report {
+        faults,
+        hash: hash.finish(),
+        failure,
+        committed: committed.values().sum(),
+        aborted,
+        unknown: unknown.values().sum(),
+        audits,
+        second_rounds,
+        terminated: cluster
+            .shards
+            .iter()
+            .flatten()
+            .map(Node::terminated_by_asking)
+            .fold((0, 0), |(commits, aborts), one| (commits + one.0, aborts + one.1)),
+        dead: cluster.coordinators.iter().filter(|coordinator| coordinator.is_none()).count(),
+        restarts: cluster.crashes(),
+        log: cluster.log().to_owned(),
+    }
+}
+
+/// A shard that would start again now would be as it is: from its log, and from a snapshot alone.
+fn check_recovery(job: &Job, cluster: &Calls) -> Result<(), Violation> {
+    for shard in cluster.shards.iter().flatten() {
+        let logs = [cluster.durable_log(shard.id()), Some(vec![shard.snapshot()])];
+        for log in logs.into_iter().flatten() {
+            let again = start(job, shard.id(), log, PlantedBugs::default(), Patience::default());
+            if let Some(lost) = shard.lost_by(&again) {
+                let seen = format!("shard {} forgets {lost}", shard.id());
+                return Err(Violation { claim: "a shard that starts again is as it was", seen });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// From the records of its log, or for the first time with the rows that it starts with.
+fn start(job: &Job, shard: ShardId, records: Vec<Record>, bugs: PlantedBugs, patience: Patience) -> Node {
+    // A log that begins with a snapshot has everything.
+    let has_all = matches!(records.first(), Some(Record::Snapshot(_)));
+    let loaded = (!has_all).then(|| job.population[usize::from(shard)].clone());
+    Node::recover(shard, job.program.clone(), bugs, patience, loaded.into_iter().chain(records))
+}
+
+fn starts(job: &Arc<Job>, bugs: PlantedBugs, patience: Patience) -> Starts<Node, Coordinator> {
+    let (program, job) = (job.program.clone(), job.clone());
+    Starts {
+        shard: Box::new(move |shard, records| start(&job, shard, records, bugs, patience)),
+        coordinator: Box::new(move |id| Coordinator::resending(id, program.clone(), Protocol::RampFast)),
+    }
+}
+
+/// Both phases, then the checks of the end.
+fn live(
+    job: &Job,
+    cluster: &mut Calls,
+    clients: &mut Sessions<'_>,
+    patience: Patience,
+) -> Result<(), Violation> {
+    while cluster.now_us() < SAFETY_US_MAX && !(clients.left == 0 && cluster.busy() == 0) {
+        cluster.run_until(cluster.now_us() + 100_000, clients);
+        clients.check()?;
+    }
+    clients.left = 0;
+    check_recovery(job, cluster)?;
+    let links_free_us = cluster.calm();
+    let calm_us = cluster.now_us();
+    while !cluster.is_idle() {
+        if cluster.now_us() >= calm_us + LIVENESS_US_MAX {
+            let idle: Vec<bool> = cluster.shards.iter().flatten().map(|shard| shard.is_idle()).collect();
+            let seen = format!("{} sessions wait, idle shards {idle:?}", cluster.busy());
+            return Err(Violation { claim: "what is pending finishes", seen });
+        }
+        cluster.run_until(cluster.now_us() + 100_000, clients);
+        clients.check()?;
+        check_dead_are_resolved(cluster, links_free_us, patience)?;
+    }
+    cluster.run_until(cluster.now_us() + QUIET_US, clients);
+    clients.check()?;
+    check_forgotten(cluster)?;
+    check_recovery(job, cluster)?;
+    check_end(job, cluster, &clients.told)
+}
+
+/// What a coordinator that dies leaves prepared is resolved within two time-outs, once its last message has
+/// arrived and the shards can hear each other.
+fn check_dead_are_resolved(cluster: &Calls, links_free_us: u64, patience: Patience) -> Result<(), Violation> {
+    for (coordinator, _) in cluster.coordinators.iter().enumerate().filter(|(_, one)| one.is_none()) {
+        let heard_us = cluster.heard_us[coordinator].max(links_free_us).max(cluster.restarted_us);
+        if cluster.now_us() < heard_us + 2 * 1_000 * patience.terminate_ms {
+            continue;
+        }
+        for shard in cluster.shards.iter().flatten() {
+            let left = shard.left_of(coordinator as CoordinatorId);
+            if left.prepared > 0 {
+                let seen = format!("shard {} has {left:?} of coordinator {coordinator}", shard.id());
+                return Err(Violation { claim: "what the dead have prepared is resolved in time", seen });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is kept for readers and coordinators that nobody needs.
+fn check_forgotten(cluster: &Calls) -> Result<(), Violation> {
+    for shard in cluster.shards.iter().flatten() {
+        for (coordinator, one) in cluster.coordinators.iter().enumerate() {
+            let left = shard.left_of(coordinator as CoordinatorId);
+            if left.prepared + left.unsettled > 0 || (one.is_some() && left.over > 0) {
+                let seen = format!("shard {} has {left:?} of coordinator {coordinator}", shard.id());
+                return Err(Violation { claim: "what nobody needs is forgotten", seen });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_end(job: &Job, cluster: &Calls, told: &Told) -> Result<(), Violation> {
+    let nodes: Vec<&Node> = cluster.shards.iter().flatten().collect();
+    let replicated: Vec<bool> = job.program.partitions.iter().map(Option::is_none).collect();
+    for table in (0..replicated.len() as u32).map(TableId).filter(|table| replicated[table.0 as usize]) {
+        let prints: Vec<u64> = nodes.iter().map(|node| node.storage.fingerprint(table)).collect();
+        if prints.iter().any(|print| *print != prints[0]) {
+            let seen = format!("{}: {prints:?}", job.program.schema.table(table).name);
+            return Err(Violation { claim: "copies of a table agree", seen });
+        }
+    }
+    let view = WholeView::new(nodes.iter().map(|node| &node.storage).collect(), replicated);
+    if let Some((invariant, row)) = (job.violated)(&view).into_iter().next() {
+        return Err(Violation {
+            claim: "every invariant holds in the end",
+            seen: format!("{invariant}: {row}"),
+        });
+    }
+    let started = population_counts(job);
+    for counted in &job.counted {
+        let of = |by: &BTreeMap<usize, usize>| -> usize {
+            counted.procedures.iter().filter_map(|procedure| by.get(procedure)).sum()
+        };
+        let at = counted.table.0 as usize;
+        let added = view.row_count(counted.table) as i64 - started[at] as i64;
+        let (least, most) = (of(&told.committed) as i64, (of(&told.committed) + of(&told.unknown)) as i64);
+        if !(least..=most).contains(&added) {
+            let name = &job.program.schema.table(counted.table).name;
+            let seen =
+                format!("{added} rows came to {name}; {least} calls were acknowledged, at most {most} done");
+            return Err(Violation { claim: "what is acknowledged is done once", seen });
+        }
+    }
+    Ok(())
+}
+
+/// Rows by table, as the shards start.
+fn population_counts(job: &Job) -> Vec<usize> {
+    let nodes: Vec<Node> = (0..job.program.shards)
+        .map(|shard| start(job, shard, Vec::new(), PlantedBugs::default(), Patience::default()))
+        .collect();
+    let replicated = job.program.partitions.iter().map(Option::is_none).collect();
+    let view = WholeView::new(nodes.iter().map(|node| &node.storage).collect(), replicated);
+    (0..job.program.partitions.len() as u32).map(|table| view.row_count(TableId(table))).collect()
+}
+
+/// What clients were told.
+#[derive(Debug, Default)]
+struct Told {
+    /// By procedure.
+    committed: BTreeMap<usize, usize>,
+    unknown: BTreeMap<usize, usize>,
+    aborted: BTreeMap<String, usize>,
+    audits: usize,
+    second_rounds: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum UnderWay {
+    Call { procedure: usize },
+    Audit(usize),
+}
+
+/// Closed loops of calls, with an audit now and then.
+struct Sessions<'a> {
+    next_call: &'a mut dyn FnMut(usize) -> Call,
+    audits: &'a [Audit],
+    under_way: Vec<Option<UnderWay>>,
+    /// Calls to be begun.
+    left: usize,
+    told: Told,
+    /// What the first audit has seen that should not be.
+    violated: Option<String>,
+}
+
+impl Sessions<'_> {
+    fn check(&mut self) -> Result<(), Violation> {
+        match self.violated.take() {
+            None => Ok(()),
+            Some(seen) => Err(Violation { claim: "every reader sees every invariant hold", seen }),
+        }
+    }
+}
+
+impl Clients<Begin, Event> for Sessions<'_> {
+    fn next(&mut self, session: usize, _now_us: u64, chance: &mut Chance) -> Option<Begin> {
+        self.left = self.left.checked_sub(1)?;
+        if !self.audits.is_empty() && chance.per_mille(200) {
+            let which = chance.below(self.audits.len() as u64) as usize;
+            self.under_way[session] = Some(UnderWay::Audit(which));
+            let Audit { gather, keys, .. } = &self.audits[which];
+            let key = keys[chance.below(keys.len() as u64) as usize].clone();
+            return Some(Begin::Read(gather.clone(), key));
+        }
+        let call = (self.next_call)(session);
+        self.under_way[session] = Some(UnderWay::Call { procedure: call.procedure });
+        Some(Begin::Call(call))
+    }
+
+    fn done(&mut self, session: usize, _now_us: u64, event: Event) {
+        let what = self.under_way[session].take().expect("it was begun");
+        match (what, event) {
+            (UnderWay::Call { procedure }, Event::Answered(Ok(_))) => {
+                *self.told.committed.entry(procedure).or_default() += 1;
+            }
+            (UnderWay::Call { .. }, Event::Answered(Err(error))) => {
+                let reason = format!("{} {}", error.state(), error.message());
+                *self.told.aborted.entry(reason).or_default() += 1;
+            }
+            (UnderWay::Audit(which), Event::ReadDone { result, rounds, .. }) => {
+                self.told.audits += 1;
+                self.told.second_rounds += usize::from(rounds > 1);
+                let saw = match result {
+                    Ok(None) => return,
+                    Ok(Some(row)) => format!("{row:?}"),
+                    Err(error) => error.to_string(),
+                };
+                self.violated.get_or_insert(format!("{}: {saw}", self.audits[which].name));
+            }
+            (what, event) => unreachable!("{what:?} was answered {event:?}"),
+        }
+    }
+
+    fn lost(&mut self, session: usize, _txn: Option<TxnId>) {
+        if let Some(UnderWay::Call { procedure }) = self.under_way[session].take() {
+            *self.told.unknown.entry(procedure).or_default() += 1;
+        }
+    }
+}

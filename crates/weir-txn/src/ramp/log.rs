@@ -1,0 +1,339 @@
+//! What a shard of SQL calls writes down, and how it starts again from that (docs/ramp.md; soundness S3, S4, S16).
+//!
+//! Says what must be durable; writing and waiting for it is the driver's. Reading a log back runs no call: rows are put
+//! back as they became, in their slots, so whatever prepared transactions say of rows stays true.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use weir_sql::catalog::TableId;
+
+use super::ledger::{Ledger, Over};
+use super::message::{Age, Answers, Reply, ShardId, TxnId};
+use super::participant::{Claim, Prepared, Unsettled, Write};
+use crate::exec::program::Program;
+use crate::exec::sequences::Sequences;
+use crate::machine::{CoordinatorId, Durable};
+use crate::node::{Node, PlantedBugs};
+use crate::readers::OverOf;
+use crate::storage::{Image, LoggedOperation, LoggedRow, Position, Rows as _, Storage, Timestamp};
+use crate::termination::Patience;
+
+/// One line of a shard's log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Record {
+    /// The shard has started, for that time.
+    Started { incarnation: u64 },
+    /// Its operations, its claims and what its coordinator was answered, until COMMIT.
+    Prepared { txn: TxnId, prepared: Box<LoggedPrepared>, sequences: Option<Box<Sequences>> },
+    /// The rows as it left them, prepared before or not.
+    Committed(Box<LoggedCommit>),
+    /// It has not committed here, and never will.
+    Refused { txn: TxnId, reply: Option<Box<Reply>> },
+    /// Nothing of this coordinator is accepted any more.
+    Retired { coordinator: CoordinatorId },
+    /// All that came before, as it stands.
+    Snapshot(Box<Snapshot>),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LoggedCommit {
+    txn: TxnId,
+    timestamp: Timestamp,
+    /// Of a transaction over several shards that has not prepared here; else empty.
+    participants: Arc<[ShardId]>,
+    rows: Vec<LoggedRow>,
+    reply: Option<Box<Reply>>,
+    sequences: Option<Box<Sequences>>,
+}
+
+/// [`Prepared`] as it is written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LoggedPrepared {
+    age: Age,
+    writes: Vec<(TableId, Option<u32>, LoggedOperation)>,
+    claims: Vec<Claim>,
+    participants: Arc<[ShardId]>,
+    answers: Answers,
+    timestamp: Timestamp,
+}
+
+/// A shard without what only its readers of this moment need.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Snapshot {
+    incarnation: u64,
+    clock: u64,
+    image: Image,
+    /// With the number of the image's changes that were made before it prepared.
+    prepared: Vec<(TxnId, Position, LoggedPrepared)>,
+    unsettled: Vec<(TxnId, Timestamp, Arc<[ShardId]>, bool)>,
+    over: Vec<(TxnId, Over)>,
+    below: Vec<OverOf>,
+    retired: Vec<CoordinatorId>,
+    sequences: Sequences,
+}
+
+impl LoggedPrepared {
+    fn of(prepared: &Prepared) -> LoggedPrepared {
+        let write = |write: &Write| (write.table, write.row, LoggedOperation::of(&write.operation));
+        let (answers, timestamp) = prepared.answer.as_deref().cloned().unwrap_or_default();
+        LoggedPrepared {
+            age: prepared.age,
+            writes: prepared.writes.iter().map(write).collect(),
+            claims: prepared.claims.clone(),
+            participants: prepared.participants.clone(),
+            answers,
+            timestamp,
+        }
+    }
+}
+
+impl Durable for Node {
+    type Record = Record;
+
+    fn take_records(&mut self) -> Vec<Record> {
+        let Some(ledger) = &mut self.ledger else { return Vec::new() };
+        let records = std::mem::take(&mut ledger.log);
+        match std::mem::take(&mut ledger.has_loaded) {
+            true => vec![self.snapshot()],
+            false => records,
+        }
+    }
+
+    fn snapshot(&self) -> Record {
+        let nothing = Ledger::default();
+        let ledger = self.ledger.as_deref().unwrap_or(&nothing);
+        let mut since: BTreeMap<(TableId, u32), Position> = BTreeMap::new();
+        let mut in_order: Vec<(&TxnId, &Prepared)> = self.participant.prepared.iter().collect();
+        in_order.sort_by_key(|(txn, prepared)| (prepared.at, **txn));
+        for (_, prepared) in &in_order {
+            for (table, row, _) in &prepared.pins {
+                since.entry((*table, *row)).or_insert(prepared.at);
+            }
+        }
+        let (image, positions) = self.storage.image(&since);
+        let before = |at| positions.partition_point(|position| *position < at) as Position;
+        let prepared =
+            |(txn, prepared): (&TxnId, &Prepared)| (*txn, before(prepared.at), LoggedPrepared::of(prepared));
+        let unsettled =
+            |(txn, one): (&TxnId, &Unsettled)| (*txn, one.timestamp, one.participants.clone(), one.settled);
+        Record::Snapshot(Box::new(Snapshot {
+            incarnation: ledger.incarnation,
+            clock: self.clock.last(),
+            image,
+            prepared: in_order.into_iter().map(prepared).collect(),
+            unsettled: self.participant.unsettled.iter().map(unsettled).collect(),
+            over: ledger.over.iter().map(|(txn, over)| (*txn, over.clone())).collect(),
+            below: self.participant.readers.over(),
+            retired: ledger.retired.iter().copied().collect(),
+            sequences: self.sequences.clone(),
+        }))
+    }
+}
+
+impl Node {
+    /// Starts a shard with a log: for the first time without records, else from those that are durable. What it has
+    /// promised, prepared and committed is as it was, and so is what it answers; only its readers begin anew.
+    pub fn recover(
+        shard: ShardId,
+        program: Arc<Program>,
+        bugs: PlantedBugs,
+        patience: Patience,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Node {
+        let mut node = Node::new(shard, program, bugs);
+        node.ledger = Some(Box::new(Ledger { patience, ..Ledger::default() }));
+        records.into_iter().for_each(|record| node.replay(record));
+        if bugs.recovery_forgets_prepared {
+            let prepared: Vec<TxnId> = node.participant.prepared.keys().copied().collect();
+            prepared.into_iter().for_each(|txn| drop(node.release(txn)));
+        }
+        if bugs.recovery_forgets_claims {
+            node.participant.claims.clear();
+        }
+        node.storage.end_replay();
+        let ledger = node.ledger.as_deref_mut().expect("it has just got one");
+        if bugs.recovery_forgets_answers {
+            ledger.over.clear();
+        }
+        ledger.incarnation += 1;
+        ledger.log.push(Record::Started { incarnation: ledger.incarnation });
+        node.participant.restart(ledger.incarnation);
+        node.forget();
+        node
+    }
+
+    /// What the other one lacks or has beside this one's state, but for what only readers of this moment need, and for what
+    /// coordinators will say again: none, if that one has been recovered from the records of this one.
+    pub fn lost_by(&self, recovered: &Node) -> Option<String> {
+        let tables = (0..self.program.partitions.len() as u32).map(TableId);
+        let print = |node: &Node, table| (node.storage.fingerprint(table), node.storage.row_count(table));
+        for table in tables {
+            if print(self, table) != print(recovered, table) {
+                return Some(format!("rows of {}", self.program.schema.table(table).name));
+            }
+        }
+        let (own, other) = (&self.participant, &recovered.participant);
+        if own.prepared.keys().ne(other.prepared.keys()) {
+            return Some(format!("prepared {:?}", own.prepared.keys().collect::<Vec<_>>()));
+        }
+        for (prepared, again) in own.prepared.values().zip(other.prepared.values()) {
+            let [one, two] = [prepared, again].map(|one| format!("{:?}", LoggedPrepared::of(one)));
+            if one != two {
+                return Some(format!("what is prepared: {one} became {two}"));
+            }
+        }
+        if own.claims != other.claims {
+            return Some(format!("claims {:?}", own.claims));
+        }
+        if let Some(txn) = own.unsettled.keys().find(|txn| !other.unsettled.contains_key(txn)) {
+            return Some(format!("that {txn:?} may not be everywhere"));
+        }
+        let nothing = Ledger::default();
+        let [own, other] = [self, recovered].map(|node| node.ledger.as_deref().unwrap_or(&nothing));
+        let is_same = |(txn, over): &(&TxnId, &Over)| {
+            other.over.get(txn).is_some_and(|again| {
+                again.clock == over.clock && again.reply.is_some() == over.reply.is_some()
+            })
+        };
+        if let Some((txn, over)) = own.over.iter().find(|one| !is_same(one)) {
+            return Some(format!("that {txn:?} is {over:?}"));
+        }
+        (!self.sequences.gave_no_more_than(&recovered.sequences)).then(|| "what sequences gave".to_string())
+    }
+
+    fn replay(&mut self, record: Record) {
+        match record {
+            Record::Started { incarnation } => self.ledger_mut().incarnation = incarnation,
+            Record::Prepared { txn, prepared, sequences } => {
+                self.take_over(sequences);
+                let at = self.storage.position();
+                self.hold_again(txn, at, *prepared);
+            }
+            Record::Committed(commit) => self.commit_again(*commit),
+            Record::Refused { txn, reply } => {
+                self.participant.readers.know(txn.coordinator);
+                self.release(txn);
+                self.ledger_mut().over.insert(txn, Over { clock: None, reply });
+            }
+            Record::Retired { coordinator } => {
+                // Nothing of it was left, so what it committed was settled.
+                self.participant.forget_coordinator(coordinator);
+                self.ledger_mut().forget_coordinator(coordinator);
+            }
+            Record::Snapshot(snapshot) => self.restore(*snapshot),
+        }
+        self.forget();
+    }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        self.ledger.as_deref_mut().expect("only a shard with a log reads one")
+    }
+
+    fn take_over(&mut self, sequences: Option<Box<Sequences>>) {
+        if let Some(sequences) = sequences
+            && !self.bugs.recovery_forgets_sequences
+        {
+            self.sequences = *sequences;
+        }
+    }
+
+    fn hold_again(&mut self, txn: TxnId, at: Position, logged: LoggedPrepared) {
+        let LoggedPrepared { age, writes, claims, participants, answers, timestamp } = logged;
+        self.clock.observe(timestamp);
+        self.participant.readers.know(txn.coordinator);
+        let write = |(table, row, operation): &(TableId, Option<u32>, LoggedOperation)| Write {
+            table: *table,
+            row: *row,
+            operation: operation.to_operation(&*self.program),
+        };
+        let writes: Arc<[Write]> = writes.iter().map(write).collect();
+        let pins = self.pin(&writes);
+        let answer = Some(Box::new((answers, timestamp)));
+        let prepared = Prepared { age, writes, undone: None, pins, claims, participants, at, answer };
+        self.participant.hold(txn, prepared);
+    }
+
+    fn commit_again(&mut self, commit: LoggedCommit) {
+        let LoggedCommit { txn, timestamp, participants, rows, reply, sequences } = commit;
+        self.take_over(sequences);
+        self.clock.observe(timestamp);
+        self.participant.readers.know(txn.coordinator);
+        let prepared = self.release(txn);
+        let program = self.program.clone();
+        let begin = self.storage.position();
+        self.storage.replay_logged(rows, timestamp, &*program);
+        let participants = prepared.map_or(participants, |prepared| prepared.participants);
+        if participants.len() > 1 {
+            let unsettled = Unsettled::new(timestamp, participants, self.storage.position(), begin, None);
+            self.participant.unsettled.insert(txn, unsettled);
+        }
+        self.ledger_mut().over.insert(txn, Over { clock: Some(timestamp.clock), reply });
+    }
+
+    fn restore(&mut self, snapshot: Snapshot) {
+        let Snapshot { incarnation, clock, image, prepared, unsettled, over, below, retired, sequences } =
+            snapshot;
+        let patience = self.ledger_mut().patience;
+        *self = Node::new(self.shard, self.program.clone(), self.bugs);
+        let over = over.into_iter().collect();
+        let retired = retired.into_iter().collect();
+        self.ledger = Some(Box::new(Ledger { incarnation, patience, over, retired, ..Ledger::default() }));
+        self.clock.observe_clock(clock);
+        self.take_over(Some(Box::new(sequences)));
+        let program = self.program.clone();
+        self.storage = Storage::new(program.schema.clone());
+        self.storage.restore(image, &*program);
+        self.participant.readers.restore(below);
+        for (txn, at, logged) in prepared {
+            self.hold_again(txn, at, logged);
+        }
+        let position = self.storage.position();
+        for (txn, timestamp, participants, settled) in unsettled {
+            let one = Unsettled::new(timestamp, participants, position, position, None);
+            self.participant.unsettled.insert(txn, Unsettled { settled, ..one });
+        }
+    }
+
+    /// Writes down what has become of a transaction, and what a repetition of it is answered.
+    pub(crate) fn note_commit(
+        &mut self,
+        txn: TxnId,
+        timestamp: Timestamp,
+        begin: Position,
+        participants: &[ShardId],
+        reply: Option<&Reply>,
+    ) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let reply = reply.cloned().map(Box::new);
+        let rows = self.storage.logged_since(begin);
+        let (participants, sequences) = (participants.into(), self.sequences.take_changed());
+        self.participant.readers.know(txn.coordinator);
+        ledger.over.insert(txn, Over { clock: Some(timestamp.clock), reply: reply.clone() });
+        let commit = LoggedCommit { txn, timestamp, participants, rows, reply, sequences };
+        ledger.log.push(Record::Committed(Box::new(commit)));
+    }
+
+    /// The same of one that has not committed and never will.
+    pub(crate) fn note_refusal(&mut self, txn: TxnId, reply: Option<&Reply>) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let reply = reply.cloned().map(Box::new);
+        self.participant.readers.know(txn.coordinator);
+        // What its coordinator knows to be over need not be remembered.
+        if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
+            ledger.over.insert(txn, Over { clock: None, reply: reply.clone() });
+        }
+        if !self.bugs.refusal_is_not_recorded {
+            ledger.log.push(Record::Refused { txn, reply });
+        }
+    }
+
+    pub(crate) fn note_prepared(&mut self, txn: TxnId) {
+        let Some(ledger) = &mut self.ledger else { return };
+        self.participant.readers.know(txn.coordinator);
+        let prepared = Box::new(LoggedPrepared::of(&self.participant.prepared[&txn]));
+        let sequences = self.sequences.take_changed();
+        ledger.log.push(Record::Prepared { txn, prepared, sequences });
+    }
+}

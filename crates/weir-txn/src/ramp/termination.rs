@@ -1,0 +1,167 @@
+//! Termination of SQL calls: the last participant's commit is the decision (docs/decisions/0003), so whoever has prepared
+//! asks it, and the others, who may have been told. The protocol is [`crate::termination`]; S3, S4.
+
+use smallvec::SmallVec;
+
+use super::message::{Request, ShardId, TxnId};
+use crate::machine::CoordinatorId;
+use crate::node::{Effects, Node};
+use crate::readers::Readers;
+use crate::storage::Timestamp;
+use crate::termination::{Fate, Inquiries, Patience, Terminates, Word, Words};
+
+impl Terminates for Node {
+    fn readers(&self) -> &Readers {
+        &self.participant.readers
+    }
+
+    fn patience(&self) -> Patience {
+        self.ledger.as_deref().map(|ledger| ledger.patience).unwrap_or_default()
+    }
+
+    fn inquiries(&mut self) -> &mut Inquiries {
+        &mut self.ledger.get_or_insert_default().inquiries
+    }
+
+    fn prepared(&self) -> impl Iterator<Item = TxnId> {
+        self.participant.prepared.keys().copied()
+    }
+
+    fn unsettled(&self) -> impl Iterator<Item = TxnId> {
+        self.participant.unsettled.iter().filter(|(_, one)| !one.settled).map(|(txn, _)| *txn)
+    }
+
+    fn is_unsettled(&self, txn: TxnId) -> bool {
+        self.participant.prepared.contains_key(&txn)
+            || self.participant.unsettled.get(&txn).is_some_and(|one| !one.settled)
+    }
+
+    fn others(&self, txn: TxnId) -> SmallVec<[ShardId; 4]> {
+        let prepared = self.participant.prepared.get(&txn).map(|prepared| &prepared.participants);
+        let committed = || self.participant.unsettled.get(&txn).map(|one| &one.participants);
+        let all = prepared.or_else(committed).into_iter().flat_map(|all| all.iter());
+        all.copied().filter(|shard| *shard != self.shard).collect()
+    }
+
+    fn fate(&self, txn: TxnId) -> Option<Fate> {
+        if let Some(prepared) = self.participant.prepared.get(&txn) {
+            let clock = prepared.answer.as_deref().map_or(0, |(_, timestamp)| timestamp.clock);
+            return Some(Fate::Prepared { clock });
+        }
+        if let Some(one) = self.participant.unsettled.get(&txn) {
+            return Some(Fate::Committed { clock: one.timestamp.clock });
+        }
+        let ledger = self.ledger.as_deref()?;
+        if let Some(over) = ledger.over.get(&txn) {
+            return Some(over.clock.map_or(Fate::Refused, |clock| Fate::Committed { clock }));
+        }
+        // Of what has committed everywhere nobody asks who could still act on the answer.
+        let refused = ledger.retired.contains(&txn.coordinator)
+            || self.participant.readers.is_below(txn.coordinator, txn.sequence);
+        refused.then_some(Fate::Refused)
+    }
+
+    /// The last participant never prepares: until it has committed, nothing is decided.
+    fn clock_of_all_prepared(&self, _txn: TxnId, _others: &[u64]) -> Option<u64> {
+        None
+    }
+
+    fn fate_for(&self, txn: TxnId, asked: Fate) -> Option<Fate> {
+        match (self.fate(txn), asked) {
+            (None, Fate::Prepared { clock }) if self.bugs.unknown_means_committed => {
+                Some(Fate::Committed { clock })
+            }
+            (fate, _) => fate,
+        }
+    }
+
+    fn commit_at(&mut self, txn: TxnId, clock: u64) -> bool {
+        let Some(prepared) = self.participant.prepared.get(&txn) else { return false };
+        let node = *prepared.participants.last().expect("a transaction has a participant");
+        self.commit(txn, Timestamp { clock, node })
+    }
+
+    fn abort(&mut self, txn: TxnId) -> bool {
+        Node::abort(self, txn)
+    }
+
+    fn promise(&mut self, txn: TxnId) {
+        self.note_refusal(txn, None);
+    }
+
+    fn settle(&mut self, txn: TxnId) {
+        self.participant.settle(txn);
+    }
+
+    /// [`Node::on_progress`] does it at once.
+    fn forget_what_is_below(&mut self) {}
+
+    fn has_left(&self, coordinator: CoordinatorId) -> bool {
+        let of_it = |txn: &TxnId| txn.coordinator == coordinator;
+        self.participant.prepared.keys().any(of_it) || self.participant.unsettled.keys().any(of_it)
+    }
+
+    fn retire(&mut self, coordinator: CoordinatorId) {
+        self.participant.forget_coordinator(coordinator);
+        let Some(ledger) = &mut self.ledger else { return };
+        ledger.forget_coordinator(coordinator);
+        ledger.log.push(super::log::Record::Retired { coordinator });
+    }
+
+    fn terminated(&mut self) -> &mut (u64, u64) {
+        &mut self.ledger.get_or_insert_default().terminated
+    }
+}
+
+impl Node {
+    pub(crate) fn on_peer(&mut self, peer: ShardId, request: Request, out: &mut Effects) {
+        let word = match request {
+            Request::Ask { txn, fate } => Word::Ask { txn, fate },
+            Request::Tell { txn, fate } => Word::Tell { txn, fate },
+            // Shards say nothing else to each other.
+            _ => return,
+        };
+        let mut words = Words::new();
+        self.on_word(peer, word, &mut words);
+        say(words, out);
+    }
+
+    /// What is left of silent coordinators.
+    pub(crate) fn finish_the_silent(&mut self, out: &mut Effects) {
+        let mut words = Words::new();
+        self.terminate(&mut words);
+        say(words, out);
+    }
+
+    /// How many transactions it has committed, and aborted, because the other participants were asked.
+    pub fn terminated_by_asking(&self) -> (u64, u64) {
+        self.ledger.as_deref().map_or((0, 0), |ledger| ledger.terminated)
+    }
+
+    /// What is prepared, committed and not drained, and remembered of that coordinator's transactions.
+    pub fn left_of(&self, coordinator: CoordinatorId) -> Left {
+        let of_it = |txn: &&TxnId| txn.coordinator == coordinator;
+        let over = self.ledger.as_deref().map_or(0, |ledger| ledger.over.keys().filter(of_it).count());
+        Left {
+            prepared: self.participant.prepared.keys().filter(of_it).count(),
+            unsettled: self.participant.unsettled.keys().filter(of_it).count(),
+            over,
+        }
+    }
+}
+
+/// How much a shard still holds of one coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    pub prepared: usize,
+    pub unsettled: usize,
+    pub over: usize,
+}
+
+fn say(words: Words, out: &mut Effects) {
+    let request = |word| match word {
+        Word::Ask { txn, fate } => Request::Ask { txn, fate },
+        Word::Tell { txn, fate } => Request::Tell { txn, fate },
+    };
+    out.peers.extend(words.into_iter().map(|(shard, word)| (shard, request(word))));
+}

@@ -1,0 +1,281 @@
+//! What of storage goes into a log: rows as a transaction left them, operations that somebody may still have to fold,
+//! and the whole of it.
+//!
+//! Rows are written down in their slots, byte by byte as they became, so reading a log back runs nothing and decides
+//! nothing. Only plain data here: functions of a row are named by their statement in the program.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::Value;
+
+use super::history::{Change, RowState};
+use super::layout::{Layout, Packed};
+use super::operation::{ColumnChange, ColumnOperation, Functions, Operation, RowName, Timestamp};
+use super::{Position, Storage};
+
+/// [`Operation`] as it is written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum LoggedOperation {
+    Insert(Vec<u8>),
+    Update(Vec<(ColumnIndex, LoggedChange)>),
+    Statement(RowName),
+    Delete,
+}
+
+/// [`ColumnChange`] as it is written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum LoggedChange {
+    Assign(Value),
+    Add(Value),
+    Max(Value),
+    Min(Value),
+    Apply { assignment: u32, name: RowName },
+}
+
+impl LoggedOperation {
+    pub fn of(operation: &Operation) -> LoggedOperation {
+        let change = |change: &ColumnChange| match change {
+            ColumnChange::Assign(value) => LoggedChange::Assign(value.clone()),
+            ColumnChange::Add(value) => LoggedChange::Add(value.clone()),
+            ColumnChange::Max(value) => LoggedChange::Max(value.clone()),
+            ColumnChange::Min(value) => LoggedChange::Min(value.clone()),
+            ColumnChange::Apply(function) => {
+                let (assignment, name) = function.name();
+                LoggedChange::Apply { assignment, name }
+            }
+        };
+        match operation {
+            Operation::Insert(packed) => LoggedOperation::Insert(packed.to_vec()),
+            Operation::Update(columns) => {
+                let columns = columns.iter().map(|column| (column.column, change(&column.change)));
+                LoggedOperation::Update(columns.collect())
+            }
+            Operation::Statement(statement) => LoggedOperation::Statement(statement.name()),
+            Operation::Delete => LoggedOperation::Delete,
+        }
+    }
+
+    /// The operation again. A log is read by the program that wrote it: who reads it has seen to that.
+    pub fn to_operation(&self, functions: &dyn Functions) -> Operation {
+        let change = |change: &LoggedChange| match change {
+            LoggedChange::Assign(value) => ColumnChange::Assign(value.clone()),
+            LoggedChange::Add(value) => ColumnChange::Add(value.clone()),
+            LoggedChange::Max(value) => ColumnChange::Max(value.clone()),
+            LoggedChange::Min(value) => ColumnChange::Min(value.clone()),
+            LoggedChange::Apply { assignment, name } => {
+                ColumnChange::Apply(functions.function(*assignment, name))
+            }
+        };
+        match self {
+            LoggedOperation::Insert(packed) => Operation::Insert(packed.as_slice().into()),
+            LoggedOperation::Update(columns) => {
+                let column = |(column, logged): &(ColumnIndex, LoggedChange)| ColumnOperation {
+                    column: *column,
+                    change: change(logged),
+                };
+                Operation::Update(columns.iter().map(column).collect())
+            }
+            LoggedOperation::Statement(name) => Operation::Statement(functions.statement(name)),
+            LoggedOperation::Delete => Operation::Delete,
+        }
+    }
+}
+
+/// A row as a transaction left it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LoggedRow {
+    pub table: TableId,
+    pub row: u32,
+    after: After,
+    /// What was done to it, where a prepared transaction may have to be folded in below.
+    operations: Vec<LoggedOperation>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum After {
+    Absent,
+    Whole(Vec<u8>),
+    /// Like before but for its clock and the bytes between those that are the same at both ends.
+    Changed {
+        clock: u64,
+        prefix: u32,
+        suffix: u32,
+        middle: Vec<u8>,
+    },
+}
+
+impl After {
+    fn of(before: Option<&[u8]>, after: Option<&[u8]>) -> After {
+        let Some(after) = after else { return After::Absent };
+        let Some(before) = before else { return After::Whole(after.to_vec()) };
+        let (old, new) = (&before[8..], &after[8..]);
+        let prefix = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+        let (old, rest) = (&old[prefix..], &new[prefix..]);
+        let suffix = old.iter().rev().zip(rest.iter().rev()).take_while(|(old, new)| old == new).count();
+        After::Changed {
+            clock: Layout::timestamp(after),
+            prefix: prefix as u32,
+            suffix: suffix as u32,
+            middle: rest[..rest.len() - suffix].to_vec(),
+        }
+    }
+
+    fn apply(self, before: Option<&[u8]>) -> Option<Packed> {
+        match self {
+            After::Absent => None,
+            After::Whole(row) => Some(row.into()),
+            After::Changed { clock, prefix, suffix, middle } => {
+                let before = before.expect("a row that has changed was there");
+                let kept = &before[before.len() - suffix as usize..];
+                let mut row: Packed = [&before[..8 + prefix as usize], &middle, kept].concat().into();
+                Layout::set_timestamp(&mut row, clock);
+                Some(row)
+            }
+        }
+    }
+}
+
+/// All rows of a shard, and the changes that a prepared transaction may have to be folded in below.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Image {
+    tables: Vec<Vec<Option<Vec<u8>>>>,
+    changes: Vec<LoggedStep>,
+}
+
+/// A change of a row that a prepared transaction will write.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct LoggedStep {
+    table: TableId,
+    row: u32,
+    before: Option<Vec<u8>>,
+    operation: Option<LoggedOperation>,
+    timestamp: Timestamp,
+}
+
+impl Storage {
+    /// What the rows have become by all changes since `position`, each once, in the order in which they were first
+    /// touched.
+    pub fn logged_since(&self, position: Position) -> Vec<LoggedRow> {
+        let mut order: Vec<(TableId, u32)> = Vec::new();
+        let mut states: BTreeMap<(TableId, u32), (Option<Packed>, Vec<LoggedOperation>)> = BTreeMap::new();
+        for change in self.history.since(position) {
+            let at = (change.table, change.row);
+            let (_, operations) = states.entry(at).or_insert_with(|| {
+                order.push(at);
+                (self.packed(change.table, change.row).map(Packed::from), Vec::new())
+            });
+            operations.extend(change.operation.as_deref().map(LoggedOperation::of));
+        }
+        // From the end to the beginning, so that the states become those before.
+        for change in self.history.since(position).rev() {
+            let (state, _) = states.get_mut(&(change.table, change.row)).expect("noted above");
+            match &change.before {
+                RowState::Absent => *state = None,
+                RowState::Row(row) => *state = Some(row.clone()),
+                RowState::Patched(patch) => {
+                    patch.clone().exchange(state.as_mut().expect("what is changed in place is there"))
+                }
+            }
+        }
+        let logged = |(table, row)| {
+            let (before, operations) = states.remove(&(table, row)).expect("each is there once");
+            let after = After::of(before.as_deref(), self.packed(table, row));
+            let is_nothing = before.is_none() && matches!(after, After::Absent);
+            (!is_nothing).then_some(LoggedRow { table, row, after, operations })
+        };
+        order.into_iter().filter_map(logged).collect()
+    }
+
+    /// Makes the rows what a transaction made them.
+    pub fn replay_logged(&mut self, rows: Vec<LoggedRow>, timestamp: Timestamp, functions: &dyn Functions) {
+        // All that goes first, so that no key is there twice on the way.
+        let mut placed = Vec::with_capacity(rows.len());
+        for LoggedRow { table, row, after, operations } in rows {
+            let schema = &self.schema.tables[table.0 as usize];
+            let store = &mut self.tables[table.0 as usize];
+            let before: Option<Packed> = store.row(row).map(Packed::from);
+            let after = after.apply(before.as_deref());
+            for (at, operation) in operations.iter().enumerate() {
+                // What several operations made of it is told as of the first; only the last state is known.
+                let before = if at == 0 { &before } else { &after };
+                self.history.push(Change {
+                    table,
+                    row,
+                    before: before.clone().map_or(RowState::Absent, RowState::Row),
+                    operation: Some(Box::new(operation.to_operation(functions))),
+                    timestamp,
+                });
+            }
+            match after {
+                Some(after) if before.is_some() && store.has_same_keys(schema, row, &after) => {
+                    store.overwrite(row, after)
+                }
+                after => {
+                    if before.is_some() {
+                        store.remove(schema, row, false);
+                    }
+                    placed.extend(after.map(|after| (table, row, after)));
+                }
+            }
+        }
+        for (table, row, after) in placed {
+            let schema = &self.schema.tables[table.0 as usize];
+            self.tables[table.0 as usize].restore(schema, row, after);
+        }
+    }
+
+    /// Everything, as of now. `since`: for each row that prepared transactions will write, where the first of them
+    /// prepared. Also gives, for a position, how many of the changes in the image were before it.
+    pub fn image(&self, since: &BTreeMap<(TableId, u32), Position>) -> (Image, Vec<Position>) {
+        let bytes = |row: Option<&[u8]>| row.map(<[u8]>::to_vec);
+        let rows = |store: &super::table::TableStore| {
+            (0..store.slots()).map(|row| bytes(store.row(row))).collect::<Vec<_>>()
+        };
+        let (mut changes, mut positions) = (Vec::new(), Vec::new());
+        let begin = self.history.begin();
+        for (position, change) in (begin..).zip(self.history.since(begin)) {
+            let at = (change.table, change.row);
+            if since.get(&at).is_none_or(|first| *first > position) {
+                continue;
+            }
+            let before = match &change.before {
+                RowState::Absent => None,
+                RowState::Row(row) => Some(row.to_vec()),
+                RowState::Patched(_) => unreachable!("a pinned row is not changed in place"),
+            };
+            let operation = change.operation.as_deref().map(LoggedOperation::of);
+            let (table, row, timestamp) = (change.table, change.row, change.timestamp);
+            changes.push(LoggedStep { table, row, before, operation, timestamp });
+            positions.push(position);
+        }
+        (Image { tables: self.tables.iter().map(rows).collect(), changes }, positions)
+    }
+
+    /// Takes over an image. Positions count its changes from 0.
+    pub fn restore(&mut self, image: Image, functions: &dyn Functions) {
+        *self = Storage::new(self.schema.clone());
+        for (at, rows) in image.tables.into_iter().enumerate() {
+            let (schema, store) = (&self.schema.tables[at], &mut self.tables[at]);
+            for (row, packed) in rows.into_iter().enumerate() {
+                if let Some(packed) = packed {
+                    store.restore(schema, row as u32, packed.into());
+                }
+            }
+        }
+        for LoggedStep { table, row, before, operation, timestamp } in image.changes {
+            let before = before.map_or(RowState::Absent, |row| RowState::Row(row.into()));
+            let operation = operation.map(|operation| Box::new(operation.to_operation(functions)));
+            self.history.push(Change { table, row, before, operation, timestamp });
+        }
+    }
+
+    /// The log has been read: slots without a row are free, but for those that prepared transactions will write.
+    pub fn end_replay(&mut self) {
+        for (at, store) in self.tables.iter_mut().enumerate() {
+            let table = TableId(at as u32);
+            store.free_all(|row| !self.prepared.contains_key(&(table, row)));
+        }
+    }
+}
