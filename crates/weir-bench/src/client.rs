@@ -123,7 +123,10 @@ impl Callers {
         let procedures = program.procedures.len();
         let tally = || ProcedureTally { committed: 0, aborted: BTreeMap::new(), latency: latencies() };
         Callers {
-            coordinator: Coordinator::new(id, program.clone(), protocol),
+            coordinator: match options.resends {
+                true => Coordinator::resending(id, program.clone(), protocol),
+                false => Coordinator::new(id, program.clone(), protocol),
+            },
             generators: clients
                 .map(|client| {
                     let generator = CallGenerator::new(workload, options.seed, client);

@@ -5,9 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_analysis::Analysis;
+use weir_client::ClusterFile;
+use weir_client::carrier::{Carrier, new_id};
+use weir_client::export::export;
+use weir_net::handshake::Terms;
 use weir_server::embedded::Cluster;
 use weir_server::progress::{Listener, Progress};
 use weir_server::report::{InvariantReport, Memory, RunReport, Setup};
@@ -15,7 +19,7 @@ use weir_sql::Application;
 use weir_sql::bound::ExprKind;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 use weir_txn::exec::program::{CompileError, Program};
-use weir_txn::machine::Shard;
+use weir_txn::machine::{Durable, Shard};
 use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::Protocol;
 use weir_txn::storage::view::WholeView;
@@ -38,6 +42,8 @@ pub struct RunOptions {
     /// One call in so many is followed by a read-atomic check of an assertion for one row, while the run
     /// goes on; `None`: never.
     pub audit_every: Option<u64>,
+    /// Messages may be lost and shards start again: what is not answered is asked again.
+    pub resends: bool,
     pub bugs: PlantedBugs,
 }
 
@@ -51,6 +57,7 @@ impl RunOptions {
             seed: 1,
             protocol: Protocol::RampFast,
             audit_every: None,
+            resends: false,
             bugs: PlantedBugs::default(),
         }
     }
@@ -62,6 +69,8 @@ pub enum RunError {
     Compile(CompileError),
     /// Loading or checking failed.
     Sql(String, SqlError),
+    /// A cluster cannot be reached, or does not have what it should.
+    Network(String),
     /// The initial data violates invariants: nothing was run.
     InitialViolation(Vec<InvariantReport>),
 }
@@ -71,6 +80,11 @@ impl From<CompileError> for RunError {
         RunError::Compile(error)
     }
 }
+
+/// What a coordinator has left is settled in two time-outs of a second each.
+const SETTLED_MAX: Duration = Duration::from_secs(10);
+/// A shard may take so long to send all that it has.
+const FETCHED_MAX: Duration = Duration::from_secs(60);
 
 /// How many keys of a table the audits choose from.
 const AUDIT_KEYS_MAX: usize = 4096;
@@ -202,6 +216,11 @@ impl Population {
 pub type AuditKeys = BTreeMap<TableId, Vec<Vec<Value>>>;
 
 impl Loaded {
+    /// The shards as they are before anything has run.
+    pub fn into_snapshots(self) -> (Arc<Program>, Vec<weir_txn::ramp::Record>) {
+        (self.program, self.nodes.iter().map(Durable::snapshot).collect())
+    }
+
     /// For whoever drives the shards otherwise.
     pub fn into_parts(self) -> (Arc<Program>, Vec<Node>, AuditKeys) {
         (self.program, self.nodes, self.audit_keys)
@@ -214,29 +233,90 @@ impl Loaded {
         self.invariants.check(&view, &self.program, listener)
     }
 
-    /// Runs the workload to its limit, then checks every invariant.
+    /// Runs the workload to its limit on threads of this process, then checks every invariant.
     pub fn run(
         mut self,
         workload: &Arc<Workload>,
         listener: &mut Listener<'_>,
     ) -> Result<RunReport, RunError> {
-        let options = self.options.clone();
-        let pace = Arc::new(Pace::new(options.limit));
-        let audits = Arc::new(Audits {
-            assertions: self.invariants.take_audits(),
-            keys: std::mem::take(&mut self.audit_keys),
-            every: options.audit_every,
-        });
+        let pace = Arc::new(Pace::new(self.options.limit));
+        let audits = self.audits();
         let clients = (0..COORDINATORS).map(|id| {
-            let clients = share(u64::from(options.clients), id);
-            let (audits, pace) = (audits.clone(), pace.clone());
-            Callers::new(id, &self.program, &options, workload, audits, pace, clients)
+            let clients = share(u64::from(self.options.clients), id);
+            Callers::new(id, &self.program, &self.options, workload, audits.clone(), pace.clone(), clients)
         });
-        let cluster = Cluster::start(std::mem::take(&mut self.nodes), clients.collect());
+        let clients = clients.collect();
+        let cluster = Cluster::start(std::mem::take(&mut self.nodes), clients);
         pace.watch(listener, || cluster.is_finished());
         let (nodes, clients) = cluster.join();
         let seconds = pace.begun.elapsed().as_secs_f64();
         self.nodes = nodes;
+        self.report(workload, clients, seconds, listener)
+    }
+
+    /// Runs the workload on a cluster that carries this application; then fetches its shards and checks every
+    /// invariant on what they have.
+    pub fn run_at(
+        mut self,
+        cluster: &ClusterFile,
+        terms: &Terms,
+        workload: &Arc<Workload>,
+        listener: &mut Listener<'_>,
+    ) -> Result<RunReport, RunError> {
+        let unreachable = |error: std::io::Error| RunError::Network(error.to_string());
+        // Whoever cannot be reached is told now, and not waited for.
+        self.nodes = self.fetch(cluster, terms)?;
+        let pace = Arc::new(Pace::new(self.options.limit));
+        let clients = 0..u64::from(self.options.clients);
+        let id = new_id().map_err(unreachable)?;
+        let options = RunOptions { resends: true, ..self.options.clone() };
+        let audits = self.audits();
+        let callers = Callers::new(id, &self.program, &options, workload, audits, pace.clone(), clients);
+        let carrier = Carrier::<Node, Callers>::with_terms(cluster.clone(), terms.clone(), callers);
+        let carrier = carrier.map_err(unreachable)?;
+        let carried = std::thread::spawn(move || carrier.run());
+        pace.watch(listener, || carried.is_finished());
+        let callers = carried.join().expect("an assertion failed; see above");
+        let seconds = pace.begun.elapsed().as_secs_f64();
+        // What the coordinator has left, shards settle among themselves.
+        let settled = Instant::now() + SETTLED_MAX;
+        self.nodes = loop {
+            let nodes = self.fetch(cluster, terms)?;
+            if nodes.iter().all(Node::is_idle) || Instant::now() > settled {
+                break nodes;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        };
+        self.report(workload, vec![callers], seconds, listener)
+    }
+
+    /// The shards of a cluster, as they stand.
+    fn fetch(&self, cluster: &ClusterFile, terms: &Terms) -> Result<Vec<Node>, RunError> {
+        let fetch = |shard| {
+            let record = export(cluster, terms, shard, FETCHED_MAX)
+                .map_err(|error| RunError::Network(error.to_string()))?;
+            let bugs = PlantedBugs::default();
+            Ok(Node::recover(shard, self.program.clone(), bugs, Default::default(), [record]))
+        };
+        (0..self.options.shards).map(fetch).collect()
+    }
+
+    fn audits(&mut self) -> Arc<Audits> {
+        Arc::new(Audits {
+            assertions: self.invariants.take_audits(),
+            keys: std::mem::take(&mut self.audit_keys),
+            every: self.options.audit_every,
+        })
+    }
+
+    fn report(
+        self,
+        workload: &Arc<Workload>,
+        clients: Vec<Callers>,
+        seconds: f64,
+        listener: &mut Listener<'_>,
+    ) -> Result<RunReport, RunError> {
+        let options = &self.options;
         let tallies: Vec<Tally> = clients.into_iter().map(Callers::into_tally).collect();
         let invariants = self.check(listener)?;
         let mut report = tally::report(&self.program, tallies, seconds);

@@ -28,7 +28,8 @@ use std::time::Duration;
 pub use pending::Pending;
 pub use statements::Statements;
 pub use weir_net::ClusterFile;
-pub use weir_net::cluster_file::Complaint;
+pub use weir_net::cluster_file::{Application, Complaint};
+pub use weir_net::handshake::Terms;
 use weir_txn::items::Partition;
 pub use weir_txn::items::{Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write};
 

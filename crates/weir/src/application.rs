@@ -5,8 +5,11 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use weir_analysis::{Analysis, Proofs, TextStyle, Weights};
 use weir_bench::Workload;
+use weir_bench::run::RunOptions;
+use weir_client::{ClusterFile, Terms};
 use weir_sql::{Application, Diagnostic, Reading, Sources};
 use weir_types::SqlState;
 
@@ -72,6 +75,42 @@ impl Loaded {
         Workload::parse(&self.application, file, settings)
             .map_err(|wrong| refused(&self.application.sources, &wrong))
     }
+}
+
+/// An application as a cluster carries it: analysed, with the workload that fills its tables.
+pub struct Carried {
+    pub loaded: Loaded,
+    pub workload: Workload,
+    pub options: RunOptions,
+    pub terms: Terms,
+}
+
+impl Carried {
+    /// `path`: where the application is.
+    pub fn of(
+        path: &Path,
+        cluster: &ClusterFile,
+        named: &weir_client::Application,
+    ) -> Result<Carried, Failure> {
+        let mut loaded = Loaded::from_paths(&[path.to_owned()], Reading::Strict)?;
+        let (name, text) = workload_text(&loaded, path)?;
+        let workload = loaded.workload(name, text, &named.settings())?;
+        let options = RunOptions { seed: named.seed, ..RunOptions::new(cluster.shards) };
+        let terms = cluster.terms_of("sql", fingerprint(&loaded, named));
+        Ok(Carried { loaded, workload, options, terms })
+    }
+}
+
+/// Of everything that a plan and a population follow from.
+fn fingerprint(loaded: &Loaded, named: &weir_client::Application) -> u64 {
+    let mut hash = Sha256::new();
+    let settings = format!("{:?} {}", named.settings(), named.seed);
+    let texts = loaded.application.sources.files.iter().map(|file| file.text.as_str());
+    for part in texts.chain([settings.as_str(), env!("CARGO_PKG_VERSION")]) {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    u64::from_le_bytes(*hash.finalize().first_chunk().expect("32 bytes"))
 }
 
 /// Text to application; what is wrong with it becomes a message.

@@ -197,12 +197,7 @@ fn places(arguments: &BenchArguments) -> Result<Vec<(String, String, Option<Clus
         return Err(Failure::input(format!("weir bench: error: {message}\nhint: leave it out")));
     }
     let place = |target: &String| {
-        let Some(file) = target.strip_prefix("weir:") else {
-            return Err(Failure::input(format!(
-                "weir bench: error: `{target}` is no target\nhint: weir: and a cluster file, as in weir:cluster.toml"
-            )));
-        };
-        let cluster = ClusterFile::read(file.as_ref()).map_err(|wrong| Failure::input(wrong.to_string()))?;
+        let cluster = run::cluster_of("bench", target)?;
         Ok((target.clone(), cluster.variant.name().to_owned(), Some(cluster)))
     };
     arguments.target.iter().map(place).collect()

@@ -144,6 +144,9 @@ pub struct RunArguments {
     /// How transactions that need no coordination are made visible
     #[arg(long, value_name = "NAME", default_value = "ramp-fast")]
     pub protocol: String,
+    /// Run it on a cluster that carries it: weir:FILE with its cluster file, which says seed and settings
+    #[arg(long, value_name = "URL", conflicts_with_all = ["replay", "settings", "seed", "shards"])]
+    pub target: Option<String>,
     /// Also write the plan, the diagrams of the verdicts and plots of the run as one page
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
@@ -262,6 +265,11 @@ A cluster file with two nodes:
   [nodes.b]
   address = \"127.0.0.1:7402\"
   shards = [1]
+A cluster carries items, or an application:
+  [application]
+  path = \"examples/tpcc\"
+  seed = 1
+  set = { warehouses = 4 }
 Beyond loopback it also needs secret_file = \"FILE\" and
   [tls]
   authority = \"ca.pem\"

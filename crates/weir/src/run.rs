@@ -6,13 +6,14 @@ use std::sync::Arc;
 use weir_bench::Workload;
 use weir_bench::pace::Limit;
 use weir_bench::run::{RunError, RunOptions, load};
+use weir_client::ClusterFile;
 use weir_server::report::{InvariantReport, RunReport};
 use weir_sql::Diagnostic;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::Protocol;
 use weir_types::SqlState;
 
-use crate::application::{self, Loaded};
+use crate::application::{self, Carried, Loaded};
 use crate::cli::{ClusterArguments, Format, RunArguments};
 use crate::output::{self, Failure};
 use crate::progress::ProgressView;
@@ -31,6 +32,9 @@ pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
     if let Some(witness) = &arguments.replay {
         return replay::execute(&arguments.path, witness, arguments.format);
     }
+    if let Some(target) = &arguments.target {
+        return execute_at(arguments, target);
+    }
     let paths = std::slice::from_ref(&arguments.path);
     let mut loaded = Loaded::from_paths(paths, weir_sql::Reading::Strict)?.with_witnesses();
     let (name, text) = application::workload_text(&loaded, &arguments.path)?;
@@ -44,13 +48,51 @@ pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
         output::print(&loaded.plan_text());
     }
     let run = once(&loaded, workload, &arguments.cluster, protocol, Some(AUDIT_EVERY))?;
+    show(arguments, &loaded, &run)
+}
+
+/// The same on a cluster that carries the application.
+fn execute_at(arguments: &RunArguments, target: &str) -> Result<(), Failure> {
+    let cluster = cluster_of("run", target)?;
+    let Some(named) = &cluster.application else {
+        return Err(Failure::input(format!(
+            "weir run: error: {target} carries items, not an application\nhint: name it in [application] of the cluster file"
+        )));
+    };
+    let Carried { loaded, workload, options, terms } = Carried::of(&arguments.path, &cluster, named)?;
+    let protocol = protocol(&arguments.protocol)?;
+    let clients = arguments.cluster.clients.unwrap_or(CLIENTS_DEFAULT);
+    let limit = limit(&arguments.cluster);
+    let options = RunOptions { protocol, clients, limit, audit_every: Some(AUDIT_EVERY), ..options };
+    let mut view = ProgressView::new();
+    let mut listener = |remark: weir_server::progress::Progress<'_>| view.show(remark);
+    let failed = |error| failure(&loaded, error);
+    let ready = load(&loaded.application, &loaded.analysis, &workload, &options, false, &mut listener);
+    let workload = Arc::new(workload);
+    let run = ready.and_then(|ready| ready.run_at(&cluster, &terms, &workload, &mut listener));
+    let mut run = run.map_err(failed)?;
+    run.plan = loaded.plan();
+    show(arguments, &loaded, &run)
+}
+
+/// The cluster that a URL names.
+pub fn cluster_of(command: &str, target: &str) -> Result<ClusterFile, Failure> {
+    let Some(file) = target.strip_prefix("weir:") else {
+        return Err(Failure::input(format!(
+            "weir {command}: error: `{target}` is no target\nhint: weir: and a cluster file, as in weir:cluster.toml"
+        )));
+    };
+    ClusterFile::read(file.as_ref()).map_err(|wrong| Failure::input(wrong.to_string()))
+}
+
+fn show(arguments: &RunArguments, loaded: &Loaded, run: &RunReport) -> Result<(), Failure> {
     if let Some(path) = &arguments.report {
         let title = arguments.path.display().to_string();
-        output::write_file(path, &report::page(&title, &run.plan, &loaded.application.sources, Some(&run)))?;
+        output::write_file(path, &report::page(&title, &run.plan, &loaded.application.sources, Some(run)))?;
     }
     match arguments.format {
-        Format::Json => output::print_json(&run),
-        Format::Text => output::print(&table::run_report(&run)),
+        Format::Json => output::print_json(run),
+        Format::Text => output::print(&table::run_report(run)),
     }
     if let Some(path) = &arguments.report {
         output::print_remark(&format!("weir: wrote {}", path.display()));
@@ -90,6 +132,7 @@ pub fn once(
         seed: cluster.seed,
         protocol,
         audit_every,
+        resends: false,
         bugs: PlantedBugs::default(),
     };
     let mut view = ProgressView::new();
@@ -120,6 +163,9 @@ pub fn failure(loaded: &Loaded, error: RunError) -> Failure {
             }
             Failure::Input(message)
         }
+        RunError::Network(why) => Failure::Check(Some(format!(
+            "weir run: error: {why}\nhint: start its nodes: weir serve --cluster FILE --node NAME, one for each in the file"
+        ))),
         RunError::InitialViolation(reports) => initial_violation(loaded, &reports),
     }
 }

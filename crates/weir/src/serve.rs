@@ -3,12 +3,20 @@
 //! Serves nothing itself: weir-server does.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
-use weir_client::ClusterFile;
-use weir_server::serve::{Durability, ServeError, Server, Settings};
+use weir_bench::run::{Loaded, load};
+use weir_client::{Application, ClusterFile};
+use weir_server::embedded::now_ms;
+use weir_server::serve::{Durability, ServeError, Server, Settings, Stop};
+use weir_txn::exec::program::Program;
+use weir_txn::node::Node;
+use weir_txn::ramp::Record;
 
+use crate::application::Carried;
 use crate::cli::{ServeArguments, ServeDurability};
 use crate::output::{Failure, print_remark};
+use crate::run;
 
 pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let ServeArguments { cluster, node, data, durability, insecure } = arguments;
@@ -30,11 +38,51 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     }
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(colours).init();
-    let (server, stop) = Server::start(Settings { cluster, node, data, insecure }).map_err(failure)?;
+    let application = cluster.application.clone();
+    let settings = Settings { cluster, node, data, insecure };
+    let (server, stop) = match application {
+        None => Server::start(settings).map_err(failure)?,
+        Some(named) => start_application(settings, &named)?,
+    };
     ctrlc::set_handler(move || stop.stop())
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
     print_remark(&format!("weir: listening on {}; ^C ends it", server.address()));
     server.wait().map_err(failure)
+}
+
+/// Shards of an SQL application. Those that start for the first time are filled with their share of its rows.
+fn start_application(settings: Settings, named: &Application) -> Result<(Server, Stop), Failure> {
+    let Carried { loaded, workload, options, terms } = Carried::of(&named.path, &settings.cluster, named)?;
+    let (application, analysis) = (&loaded.application, &loaded.analysis);
+    let population = || {
+        print_remark("weir: filling the tables");
+        load(application, analysis, &workload, &options, true, &mut |_| ()).map(Loaded::into_snapshots)
+    };
+    let program = Program::compile(application, &analysis.plan, options.shards);
+    let program = Arc::new(program.map_err(|error| run::failure(&loaded, error.into()))?);
+    let mut rows = None;
+    let mut wrong = None;
+    let started = Server::start_with(settings, terms, |shard, mut records, has_log| {
+        if records.is_empty() {
+            if rows.is_none() {
+                let (_, snapshots) = population().map_err(|error| {
+                    wrong = Some(error);
+                    ServeError::Settings(String::new(), String::new())
+                })?;
+                rows = Some(snapshots);
+            }
+            let snapshots: &Vec<Record> = rows.as_ref().expect("they have just been made");
+            records.push(snapshots[usize::from(shard)].clone());
+            if !has_log {
+                records.push(Record::Started { incarnation: now_ms() });
+            }
+        }
+        Ok(Node::recover(shard, program.clone(), Default::default(), Default::default(), records))
+    });
+    started.map_err(|error| match wrong {
+        Some(error) => run::failure(&loaded, error),
+        None => failure(error),
+    })
 }
 
 fn usage(message: &str, hint: &str) -> Failure {

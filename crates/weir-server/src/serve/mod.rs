@@ -266,12 +266,16 @@ where
         None => (recover(shard, Vec::new(), false)?, None),
         Some((directory, durability)) => {
             let directory = directory.join(format!("shard-{shard}"));
-            let Opened { log, records, torn } = Log::open(&directory, *durability)?;
+            let Opened { mut log, records, torn } = Log::open(&directory, *durability)?;
             if torn > 0 {
                 warn!(shard, bytes = torn, log = %directory.display(), "cut off the end of the log, which was never durable");
             }
             let count = records.len();
             let machine = recover(shard, records, true)?;
+            if count == 0 {
+                // What it begins with is nowhere else.
+                log.append(&[machine.snapshot()])?;
+            }
             info!(shard, records = count, "recovered");
             (machine, Some(log))
         }

@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod coordinator;
+mod exposed;
 pub(crate) mod ledger;
 pub mod log;
 pub mod message;
