@@ -68,7 +68,7 @@ impl Trouble {
     /// A node does not want to speak with this client, and never will.
     pub fn is_refusal(&self) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().flatten().any(|(_, fault)| matches!(fault, Fault::Goodbye(_) | Fault::Sense(_)))
+        all.iter().flatten().any(|(_, fault)| fault.is_refusal())
     }
 }
 

@@ -32,7 +32,7 @@ pub fn export<R: DeserializeOwned>(
     let (mut events, mut bytes, mut asked) = (Events::with_capacity(8), Vec::new(), false);
     loop {
         let now = Instant::now();
-        if now > until {
+        if now > until || link.fault().is_some_and(Fault::is_refusal) {
             let why = link.fault().map_or("no answer in time".to_owned(), Fault::to_string);
             return Err(io::Error::other(format!("shard {shard} at {}: {why}", link.node().address)));
         }

@@ -56,6 +56,11 @@ impl Fault {
         Fault::Sense(why.to_string())
     }
 
+    /// The two do not speak, and trying again will not help.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Fault::Goodbye(_) | Fault::Sense(_))
+    }
+
     /// Whether the other side should be told.
     pub fn is_ours(&self) -> bool {
         !matches!(self, Fault::Goodbye(_) | Fault::Io(_))

@@ -3,15 +3,16 @@
 //! `WEIR_KILLS=SECONDS` runs for so long (6 here; the bar `kills` runs a minute), a node being killed and started again every five
 //! seconds, or every second in the short form.
 
+mod nodes;
+
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use nodes::Nodes;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use tempfile::TempDir;
 use weir_client::{Bytes, Client, ClusterFile, Error, Key, KeyRange, Settings, Transaction, Write};
 use weir_sim::history::{History, Record};
 
@@ -25,96 +26,21 @@ const PAUSE: Duration = Duration::from_millis(4);
 /// So long after a client was killed all that it had prepared is decided (two time-outs, and a moment).
 const PATIENCE: Duration = Duration::from_millis(2_500);
 
-struct Cluster {
-    place: TempDir,
-    file: ClusterFile,
-    /// Without, nodes keep nothing: the checks must see that.
-    has_logs: bool,
-    nodes: Vec<Child>,
+/// A client that writes as much as it can, until it is killed.
+fn spawn_client(nodes: &Nodes) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["bench", "ycsb", "--target", &nodes.target()])
+        .args(["--set", "read_share=0", "--set", "items=500", "--clients", "64", "--seconds", "600"])
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
-/// Ports that were free a moment ago, below those that the system gives to connections: the port of a node that was killed must
-/// still be free when it starts again.
-fn free_ports() -> Vec<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 20_000 + (std::process::id() * 61 % 10_000) as u16;
-    let candidates = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000);
-    candidates.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(NODES).collect()
-}
-
-impl Cluster {
-    fn start(has_logs: bool) -> Cluster {
-        let place = tempfile::tempdir().unwrap();
-        let mut text = String::new();
-        for (node, port) in free_ports().into_iter().enumerate() {
-            let shards = [2 * node, 2 * node + 1];
-            text.push_str(&format!("[nodes.n{node}]\naddress = \"127.0.0.1:{port}\"\nshards = {shards:?}\n"));
-        }
-        let path = place.path().join("cluster.toml");
-        std::fs::write(&path, text).unwrap();
-        let mut cluster =
-            Cluster { place, file: ClusterFile::read(&path).unwrap(), has_logs, nodes: Vec::new() };
-        cluster.nodes = (0..NODES).map(|node| cluster.spawn(node)).collect();
-        cluster
-    }
-
-    fn spawn(&self, node: usize) -> Child {
-        let log = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.place.path().join(format!("n{node}.txt")));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command
-            .args(["serve", "--cluster"])
-            .arg(self.place.path().join("cluster.toml"))
-            .args(["--node", &format!("n{node}")]);
-        if self.has_logs {
-            command.arg("--data").arg(self.place.path().join(format!("n{node}")));
-        }
-        command.stderr(log.unwrap()).stdout(Stdio::null()).spawn().unwrap()
-    }
-
-    /// A client that writes as much as it can, until it is killed.
-    fn spawn_client(&self) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(["bench", "ycsb", "--target"])
-            .arg(format!("weir:{}", self.place.path().join("cluster.toml").display()))
-            .args(["--set", "read_share=0", "--set", "items=500", "--clients", "64", "--seconds", "600"])
-            .stderr(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap()
-    }
-
-    /// What the nodes say of clients that were killed: after how many milliseconds all that they had prepared was decided.
-    fn decided_after_ms(&self) -> Vec<u64> {
-        let logs = (0..NODES)
-            .map(|node| std::fs::read_to_string(self.place.path().join(format!("n{node}.txt"))).unwrap());
-        let after = |line: &str| line.split_once("after_ms=")?.1.split_whitespace().next()?.parse().ok();
-        logs.flat_map(|log| log.lines().filter_map(after).collect::<Vec<u64>>()).collect()
-    }
-
-    fn kill_and_start_again(&mut self, node: usize) {
-        self.nodes[node].kill().unwrap();
-        self.nodes[node].wait().unwrap();
-        self.nodes[node] = self.spawn(node);
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for node in &mut self.nodes {
-            // It may have ended by itself; then the test has failed already.
-            let _ = node.kill().and_then(|()| node.wait());
-        }
-        if std::thread::panicking() {
-            for node in 0..NODES {
-                let said = std::fs::read_to_string(self.place.path().join(format!("n{node}.txt")))
-                    .unwrap_or_default();
-                eprintln!("--- n{node}\n{said}");
-            }
-        }
-    }
+/// What the nodes say of clients that were killed: after how many milliseconds all that they had prepared was decided.
+fn decided_after_ms(nodes: &Nodes) -> Vec<u64> {
+    let after = |line: &str| line.split_once("after_ms=")?.1.split_whitespace().next()?.parse().ok();
+    nodes.said().lines().filter_map(after).collect()
 }
 
 /// A closed loop, until it is told to stop.
@@ -181,9 +107,9 @@ fn session(
 }
 
 /// Kills for so many seconds, every so many; then what all clients were told is checked.
-fn run(seconds: u64, every: u64, has_logs: bool) -> Result<Cluster, String> {
-    let mut cluster = Cluster::start(has_logs);
-    let file = cluster.file.clone();
+fn run(seconds: u64, every: u64, has_logs: bool) -> Result<Nodes, String> {
+    let mut nodes = Nodes::start(NODES, 2, "", has_logs);
+    let file = ClusterFile::read(&nodes.file()).unwrap();
     let (begun, stop, written) = (Instant::now(), AtomicBool::new(false), AtomicU64::new(0));
     let mut kills = 0;
     let mut records: Vec<Record> = std::thread::scope(|threads| {
@@ -191,14 +117,14 @@ fn run(seconds: u64, every: u64, has_logs: bool) -> Result<Cluster, String> {
         let session = |number| threads.spawn(move || session(number, file, shared));
         let sessions: Vec<_> = (0..SESSIONS).map(session).collect();
         while begun.elapsed() < Duration::from_secs(seconds) {
-            let mut client = cluster.spawn_client();
+            let mut client = spawn_client(&nodes);
             std::thread::sleep(Duration::from_secs(every));
             client.kill().and_then(|()| client.wait()).unwrap();
             // Every other time a node goes too, while what that client has left is not decided yet.
             if kills % 2 == 1 {
                 std::thread::sleep(PATIENCE);
             }
-            cluster.kill_and_start_again(kills % NODES);
+            nodes.kill_and_start_again(kills % NODES);
             kills += 1;
         }
         std::thread::sleep(PATIENCE);
@@ -217,7 +143,7 @@ fn run(seconds: u64, every: u64, has_logs: bool) -> Result<Cluster, String> {
     let history = History::new(records);
     let checked = history.check().and_then(|()| history.check_nothing_lost(&last));
     checked.map_err(|violation| format!("{}: {}", violation.claim, violation.seen))?;
-    Ok(cluster)
+    Ok(nodes)
 }
 
 #[test]
@@ -226,9 +152,9 @@ fn nobody_sees_half_of_anything_and_nothing_is_lost() {
         Some(seconds) => (seconds, 5),
         None => (6, 1),
     };
-    let cluster = run(seconds, every, true).unwrap();
+    let nodes = run(seconds, every, true).unwrap();
     println!("no fractured read, nothing acknowledged was lost");
-    let decided = cluster.decided_after_ms();
+    let decided = decided_after_ms(&nodes);
     assert!(!decided.is_empty(), "no client was killed in the middle of anything");
     println!(
         "what killed clients had prepared was decided after {} ms at most",

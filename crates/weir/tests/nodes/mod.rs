@@ -1,0 +1,98 @@
+//! Nodes as processes of their own, for tests that kill them.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+pub struct Nodes {
+    pub place: TempDir,
+    /// Without, nodes keep nothing.
+    has_logs: bool,
+    processes: Vec<Child>,
+}
+
+/// Ports that were free a moment ago, below those that the system gives to connections: the port of a node that was killed must
+/// still be free when it starts again.
+fn free_ports(count: usize) -> Vec<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() * 61 % 10_000) as u16;
+    let candidates = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000);
+    candidates.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
+}
+
+impl Nodes {
+    /// So many nodes with so many shards each. `more`: what the cluster file says beside them.
+    pub fn start(nodes: usize, shards: usize, more: &str, has_logs: bool) -> Nodes {
+        let place = tempfile::tempdir().unwrap();
+        let mut text = more.to_owned();
+        for (node, port) in free_ports(nodes).into_iter().enumerate() {
+            let own: Vec<usize> = (node * shards..(node + 1) * shards).collect();
+            text.push_str(&format!("[nodes.n{node}]\naddress = \"127.0.0.1:{port}\"\nshards = {own:?}\n"));
+        }
+        std::fs::write(place.path().join("cluster.toml"), text).unwrap();
+        let mut started = Nodes { place, has_logs, processes: Vec::new() };
+        started.processes = (0..nodes).map(|node| started.spawn(node)).collect();
+        (0..nodes).for_each(|node| started.wait_for(node, 1));
+        started
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.place.path().join("cluster.toml")
+    }
+
+    pub fn target(&self) -> String {
+        format!("weir:{}", self.file().display())
+    }
+
+    fn spawn(&self, node: usize) -> Child {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_of(node));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["serve", "--cluster"]).arg(self.file()).args(["--node", &format!("n{node}")]);
+        if self.has_logs {
+            command.arg("--data").arg(self.place.path().join(format!("n{node}")));
+        }
+        command.stderr(log.unwrap()).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    fn log_of(&self, node: usize) -> PathBuf {
+        self.place.path().join(format!("n{node}.txt"))
+    }
+
+    /// What all nodes have said.
+    pub fn said(&self) -> String {
+        let logs = (0..self.processes.len()).map(|node| std::fs::read_to_string(self.log_of(node)));
+        logs.map(Result::unwrap_or_default).collect()
+    }
+
+    fn wait_for(&self, node: usize, starts: usize) {
+        let patience = Instant::now();
+        let has =
+            || std::fs::read_to_string(self.log_of(node)).unwrap().matches("listening").count() >= starts;
+        while !has() {
+            assert!(patience.elapsed() < Duration::from_secs(120), "a node does not start:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn kill_and_start_again(&mut self, node: usize) {
+        self.processes[node].kill().unwrap();
+        self.processes[node].wait().unwrap();
+        self.processes[node] = self.spawn(node);
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            // It may have ended by itself; then the test has failed already.
+            let _ = process.kill().and_then(|()| process.wait());
+        }
+        if std::thread::panicking() {
+            eprintln!("--- the nodes said\n{}", self.said());
+        }
+    }
+}
