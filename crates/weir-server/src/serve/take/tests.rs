@@ -1,0 +1,289 @@
+//! Anything at all is said to shards: conversations are recorded, damaged, and said again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use serde::Serialize;
+use weir_net::frame;
+use weir_sql::Sources;
+use weir_txn::exec::program::Program;
+use weir_txn::items::{
+    Bytes, Coordinator, Isolation, Key, KeyRange, Options, Partition, Patience, Progress, Reply, Request,
+    Transaction, Variant, Write, log,
+};
+use weir_txn::machine::{Coordinator as _, CoordinatorOf, Durable, Orders, Shard};
+use weir_txn::node::Node;
+use weir_txn::ramp::{Begin, Call, Coordinator as Calls, Protocol};
+use weir_types::Value;
+
+use super::*;
+
+const SHARDS: ShardId = 3;
+const HERE: ShardId = 1;
+const NOW_MS: u64 = 1_000_000;
+
+/// A shard that writes whatever it is told to write: the damage must show.
+struct Credulous(Partition);
+
+impl Shard for Credulous {
+    type Request = Request;
+    type Reply = Reply;
+    type Progress = Progress;
+
+    fn id(&self) -> ShardId {
+        self.0.id()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.0.epoch()
+    }
+
+    fn on_progress(&mut self, now_ms: u64, coordinator: u64, progress: Progress) {
+        self.0.on_progress(now_ms, coordinator, progress);
+    }
+
+    fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects<Request, Reply>) {
+        self.0.step(now_ms, from, request, out);
+    }
+
+    fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Request, Reply>) {
+        self.0.on_timer(now_ms, out);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.is_idle()
+    }
+}
+
+impl Durable for Credulous {
+    type Record = log::Record;
+
+    fn take_records(&mut self) -> Vec<log::Record> {
+        self.0.take_records()
+    }
+
+    fn snapshot(&self) -> log::Record {
+        self.0.snapshot()
+    }
+}
+
+impl Exposed for Credulous {
+    fn refuses(&self, progress: &Progress) -> Option<&'static str> {
+        self.0.refuses(progress)
+    }
+
+    fn refuses_request(&self, from: Sender, request: &Request, shards: ShardId) -> Option<&'static str> {
+        // A table of all sequences there are would not be a panic, but the end of this process.
+        self.0.refuses_request(from, request, shards).filter(|why| !why.contains("item"))
+    }
+
+    fn undecided_of(&self, coordinator: u64) -> usize {
+        self.0.undecided_of(coordinator)
+    }
+}
+
+struct Chance(Xoshiro256PlusPlus);
+
+impl Chance {
+    fn below(&mut self, n: usize) -> usize {
+        (self.0.next_u64() % n.max(1) as u64) as usize
+    }
+}
+
+/// What one coordinator says to one shard in a run without damage: bodies of frames. `begin` begins its transactions.
+fn record<S, C>(
+    shards: &mut [S],
+    coordinator: &mut C,
+    transactions: u64,
+    mut begin: impl FnMut(&mut C, u64, &mut Orders<S::Request, C::Done>),
+) -> Vec<Vec<u8>>
+where
+    S: Shard,
+    C: CoordinatorOf<S>,
+    S::Request: Serialize,
+    S::Progress: Serialize,
+{
+    let mut said = Vec::new();
+    for n in 0..transactions {
+        let mut orders = Orders::default();
+        begin(coordinator, n, &mut orders);
+        while !orders.sends.is_empty() {
+            for (to, request) in std::mem::take(&mut orders.sends) {
+                let progress = coordinator.progress(to);
+                if to == HERE {
+                    let mut frame = Vec::new();
+                    body::write(&progress, &mut frame);
+                    body::write(&request, &mut frame);
+                    said.push(frame);
+                }
+                let (shard, mut effects) = (&mut shards[usize::from(to)], Effects::default());
+                shard.on_progress(NOW_MS, 7, progress);
+                shard.step(NOW_MS, Sender::Coordinator(7), request, &mut effects);
+                for (_, reply) in effects.replies {
+                    coordinator.on_reply(NOW_MS, reply, &mut orders);
+                }
+            }
+        }
+    }
+    said
+}
+
+/// Of transactions over items.
+fn conversation(variant: Variant) -> Vec<Vec<u8>> {
+    let mut shards: Vec<Partition> = (0..SHARDS).map(|id| Partition::new(id, Default::default())).collect();
+    let options = Options {
+        variant,
+        shards: SHARDS,
+        links_keep_order: false,
+        one_phase: false,
+        bugs: Default::default(),
+    };
+    let key = |n: u64| Key::from(format!("key{n}").as_str());
+    record(&mut shards, &mut Coordinator::new(7, 0, options), 24, |coordinator, n, orders| {
+        let range = KeyRange { from: key(n), to: key(n + 3) };
+        let transaction = Transaction {
+            reads: (n % 4..n % 4 * 2).map(key).collect(),
+            ranges: if n % 6 == 5 { vec![range] } else { Vec::new() },
+            writes: (n..n + n % 5).map(|n| (key(n), Write::Put(Bytes::from("value")))).collect(),
+        };
+        if n % 8 == 3 {
+            coordinator.open(n, Isolation::ReadAtomic);
+            coordinator.read(NOW_MS, n, transaction.reads, Vec::new(), orders);
+        } else {
+            coordinator.begin(NOW_MS, n, transaction, orders);
+        }
+    })
+}
+
+const ACCOUNTS: &str = "
+CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL, note text);
+CREATE PROCEDURE open(a integer, said text) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO account VALUES (a, 0, said); END $$;
+CREATE PROCEDURE transfer(a integer, b integer, amount integer) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE account SET balance = balance - amount WHERE id = a;
+    UPDATE account SET balance = balance + amount WHERE id = b;
+END $$;
+";
+
+/// A program, and what a coordinator of its calls says to one shard of it.
+fn calls() -> (Arc<Program>, Vec<Vec<u8>>) {
+    let mut sources = Sources::default();
+    sources.add("accounts.sql", ACCOUNTS);
+    let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+    let analysis = weir_analysis::analyze(&application);
+    let program = Arc::new(Program::compile(&application, &analysis.plan, SHARDS).unwrap());
+    let mut shards: Vec<Node> = (0..SHARDS).map(|id| node(id, &program)).collect();
+    let mut coordinator = Calls::resending(7, program.clone(), Protocol::RampFast);
+    let said = record(&mut shards, &mut coordinator, 40, |coordinator, n, orders| {
+        let int = |n: u64| Value::Int(n as i64);
+        let (procedure, args) = match n % 4 {
+            0 | 1 => (0, vec![int(n), Value::Text("a note".into())]),
+            _ => (1, vec![int(n / 4), int(n / 2), int(5)]),
+        };
+        let call = Call { procedure, args, transaction_time: 0 };
+        coordinator.begin(NOW_MS, n, Begin::Call(call), orders);
+    });
+    (program, said)
+}
+
+fn node(id: ShardId, program: &Arc<Program>) -> Node {
+    Node::recover(id, program.clone(), Default::default(), Default::default(), [])
+}
+
+fn damage(body: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
+    for _ in 0..1 + chance.below(3) {
+        let at = chance.below(body.len());
+        match chance.below(6) {
+            0 if !body.is_empty() => body[at] ^= 1 << chance.below(8),
+            1 if !body.is_empty() => body[at] = [0, 1, 0x7F, 0x80, 0xFF][chance.below(5)],
+            2 => body.truncate(at),
+            // A number of many bytes, in the middle.
+            3 => drop(body.splice(at..at, [0xFF; 9])),
+            4 => drop(body.splice(at.., other[chance.below(other.len())..].iter().copied())),
+            _ => body.extend(other),
+        }
+    }
+}
+
+/// Says a damaged conversation to a shard. Gives how much of it was believed.
+fn say<S>(shard: &mut S, said: &[Vec<u8>], seed: u64) -> usize
+where
+    S: Exposed,
+    S::Request: DeserializeOwned,
+    S::Progress: DeserializeOwned,
+{
+    let mut chance = Chance(Xoshiro256PlusPlus::seed_from_u64(seed));
+    let mut effects = Effects::default();
+    let mut believed = 0;
+    for _ in 0..40 {
+        let mut body = said[chance.below(said.len())].clone();
+        if chance.below(3) > 0 {
+            damage(&mut body, &said[chance.below(said.len())], &mut chance);
+        }
+        let (from, kind) = match chance.below(5) {
+            0 => (Sender::Shard(chance.below(3) as ShardId), Kind::Peer),
+            1 => (Sender::Coordinator(8), Kind::Requests),
+            _ => (Sender::Coordinator(7), Kind::Requests),
+        };
+        let mut bytes = Vec::new();
+        frame::push(&mut bytes, kind, |out| out.extend(&body)).unwrap();
+        let (frame, _) = frame::first(&bytes).unwrap().unwrap();
+        believed += usize::from(take(shard, (NOW_MS, SHARDS), from, frame, &mut effects).is_ok());
+        shard.on_timer(NOW_MS + chance.below(3_000) as u64, &mut effects);
+        assert!(effects.peers.drain(..).all(|(to, _)| to < SHARDS), "there is no such shard");
+        effects.replies.clear();
+        shard.take_records();
+    }
+    believed
+}
+
+fn cases() -> u64 {
+    std::env::var("WEIR_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_500)
+}
+
+#[test]
+fn whatever_is_said_to_a_shard_it_goes_on() {
+    let mut believed = 0;
+    for variant in [Variant::Fast, Variant::Small, Variant::HYBRID] {
+        let said = conversation(variant);
+        assert!(said.len() > 20);
+        for seed in 0..cases() {
+            let mut shard = Partition::recover(HERE, Default::default(), Patience::default(), []);
+            believed += say(&mut shard, &said, seed);
+            // What it has written down is enough to start from.
+            let snapshot = shard.snapshot();
+            Partition::recover(HERE, Default::default(), Patience::default(), [snapshot]);
+        }
+    }
+    assert!(believed > 0, "all of it was refused: nothing has been tried");
+}
+
+#[test]
+fn whatever_is_said_to_a_shard_of_calls_it_goes_on() {
+    let (program, said) = calls();
+    assert!(said.len() > 20);
+    let mut believed = 0;
+    for seed in 0..cases() {
+        let mut shard = node(HERE, &program);
+        believed += say(&mut shard, &said, seed);
+        let snapshot = shard.snapshot();
+        Node::recover(HERE, program.clone(), Default::default(), Default::default(), [snapshot]);
+    }
+    assert!(believed > 0, "all of it was refused: nothing has been tried");
+}
+
+#[test]
+fn a_shard_that_believes_everything_is_brought_down() {
+    let said = conversation(Variant::HYBRID);
+    let falls = |seed| {
+        let shard = Partition::recover(HERE, Default::default(), Patience::default(), []);
+        catch_unwind(AssertUnwindSafe(|| say(&mut Credulous(shard), &said, seed))).is_err()
+    };
+    std::panic::set_hook(Box::new(|_| ()));
+    let seed = (0..3_000).find(|seed| falls(*seed));
+    drop(std::panic::take_hook());
+    assert!(seed.is_some());
+}
