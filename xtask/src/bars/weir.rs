@@ -57,6 +57,15 @@ impl Weir {
         })
     }
 
+    /// What a command prints; exit codes above 1 are errors, 1 is an answer.
+    pub fn text(&self, arguments: &[&str]) -> Result<String, String> {
+        let output = self.output(arguments)?;
+        if !matches!(output.status.code(), Some(0 | 1)) {
+            return Err(format!("weir {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// Wall time of one command that must succeed, its start-up included.
     pub fn time(&self, arguments: &[&str]) -> Result<Duration, String> {
         let begin = Instant::now();
