@@ -6,10 +6,12 @@
 
 mod check;
 mod client;
+pub mod figures;
 pub mod pace;
 pub mod plot;
 pub mod postgres;
 pub mod run;
+pub mod scale;
 pub mod simulate;
 mod tally;
 pub mod workload;

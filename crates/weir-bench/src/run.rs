@@ -111,10 +111,53 @@ pub fn load(
 ) -> Result<Loaded, RunError> {
     let program = Arc::new(Program::compile(application, &analysis.plan, options.shards)?);
     let invariants = Invariants::compile(application, analysis, &program)?;
-    let mut nodes: Vec<Node> =
-        (0..options.shards).map(|shard| Node::new(shard, program.clone(), options.bugs)).collect();
     let begin = Instant::now();
     let audited = invariants.audited();
+    let (nodes, loaded) = populate(application, &program, workload, options, &audited, listener)?;
+    let load_seconds = begin.elapsed().as_secs_f64();
+    let loaded = Loaded {
+        program,
+        nodes,
+        invariants,
+        audit_keys: loaded.audit_keys,
+        rows: loaded.rows,
+        load_seconds,
+        options: options.clone(),
+    };
+    if check_initial {
+        let reports = loaded.check(listener)?;
+        if reports.iter().any(|report| !report.holds) {
+            return Err(RunError::InitialViolation(reports));
+        }
+    }
+    Ok(loaded)
+}
+
+/// Only the program and the shards, loaded and unchecked.
+pub(crate) fn nodes(
+    application: &Application,
+    analysis: &Analysis,
+    workload: &Workload,
+    options: &RunOptions,
+    listener: &mut Listener<'_>,
+) -> Result<(Arc<Program>, Vec<Node>), RunError> {
+    let program = Arc::new(Program::compile(application, &analysis.plan, options.shards)?);
+    let audited = BTreeMap::new();
+    let (nodes, _) = populate(application, &program, workload, options, &audited, listener)?;
+    Ok((program, nodes))
+}
+
+/// Makes the shards and puts every row where it belongs.
+fn populate(
+    application: &Application,
+    program: &Arc<Program>,
+    workload: &Workload,
+    options: &RunOptions,
+    audited: &BTreeMap<TableId, Vec<ColumnIndex>>,
+    listener: &mut Listener<'_>,
+) -> Result<(Vec<Node>, Population), RunError> {
+    let mut nodes: Vec<Node> =
+        (0..options.shards).map(|shard| Node::new(shard, program.clone(), options.bugs)).collect();
     let mut loaded = Population { rows: 0, audit_keys: BTreeMap::new(), ids: BTreeMap::new() };
     let total = total_rows(workload, options.seed)?;
     listener(Progress::Phase { name: "loading", steps: total });
@@ -138,23 +181,7 @@ pub fn load(
     for (&sequence, &id) in &loaded.ids {
         nodes.iter_mut().for_each(|node| node.go_beyond(sequence, id));
     }
-    let load_seconds = begin.elapsed().as_secs_f64();
-    let loaded = Loaded {
-        program,
-        nodes,
-        invariants,
-        audit_keys: loaded.audit_keys,
-        rows: loaded.rows,
-        load_seconds,
-        options: options.clone(),
-    };
-    if check_initial {
-        let reports = loaded.check(listener)?;
-        if reports.iter().any(|report| !report.holds) {
-            return Err(RunError::InitialViolation(reports));
-        }
-    }
-    Ok(loaded)
+    Ok((nodes, loaded))
 }
 
 fn total_rows(workload: &Workload, seed: u64) -> Result<u64, RunError> {

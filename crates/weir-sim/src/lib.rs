@@ -3,7 +3,7 @@
 //! [`Cluster`] drives anything that has the shape of `weir_txn::machine`, with faults; [`items`] runs RAMP over
 //! items in it and checks what clients were told with [`history`]. [`calls`] runs an application's SQL calls in
 //! it. [`Simulation`] is the older driver of those: messages overtake one another there, nothing is lost. Everything that happens follows from the
-//! seed, so a failure is a number.
+//! seed, so a failure is a number. [`scale`] has no faults: it says how much many servers do.
 
 pub mod calls;
 pub mod chance;
@@ -14,6 +14,7 @@ pub mod history;
 pub mod items;
 pub mod network;
 pub mod relations;
+pub mod scale;
 
 pub use cluster::{Clients, Cluster, Mortal, Starts};
 pub use driver::{Audit, Outcome, Simulation};

@@ -21,6 +21,10 @@ pub struct Readers {
     /// When the epoch began, by the shard's clock.
     epoch_began_ms: u64,
     sessions: u64,
+    /// How many are registered, and how many of them have not drained the present epoch: nobody counts them at each batch,
+    /// for a shard of a large cluster has thousands.
+    registered: usize,
+    behind: usize,
     /// For how long the timer has run, whatever the clock has done meanwhile.
     age_ms: u64,
     /// What the clock showed at the last tick.
@@ -38,6 +42,13 @@ struct Coordinator {
     drained: u64,
     /// The shard's age when it was last heard of.
     heard_ms: u64,
+}
+
+impl Coordinator {
+    /// It is registered, and has not drained that epoch.
+    fn is_behind(&self, epoch: u64) -> bool {
+        self.session != 0 && self.drained < epoch
+    }
 }
 
 /// What must survive a restart: which transactions of a coordinator are over.
@@ -94,7 +105,9 @@ impl Readers {
     ) -> u64 {
         let known = self.coordinators.entry(coordinator).or_default();
         known.heard_ms = self.age_ms;
+        let was_behind = known.is_behind(self.epoch);
         known.drained = known.drained.max(drained);
+        self.behind -= usize::from(was_behind && !known.is_behind(self.epoch));
         let known_below = known.below;
         if below > known_below {
             let base = known_below / 64 * 64;
@@ -135,7 +148,10 @@ impl Readers {
 
     /// Nothing more is known of it.
     pub fn forget(&mut self, coordinator: CoordinatorId) {
-        self.coordinators.remove(&coordinator);
+        if let Some(known) = self.coordinators.remove(&coordinator).filter(|known| known.session != 0) {
+            self.registered -= 1;
+            self.behind -= usize::from(known.is_behind(self.epoch));
+        }
     }
 
     /// For how long the timer has run. A clock that steps adds little to it, and takes nothing away.
@@ -199,6 +215,7 @@ impl Readers {
         let known = self.coordinators.entry(coordinator).or_default();
         if known.session == 0 {
             self.sessions += 1;
+            self.registered += 1;
             known.session = self.sessions;
             known.drained = known.drained.max(epoch);
         }
@@ -207,6 +224,18 @@ impl Readers {
 
     /// All reads of registered readers that were active in epochs below this have ended.
     pub fn drained(&self) -> u64 {
+        // An epoch begins when all have drained the last one, and who comes has drained the present one.
+        let drained = match (self.registered, self.behind) {
+            (0, _) => u64::MAX,
+            (_, 0) => self.epoch,
+            _ => self.epoch - 1,
+        };
+        debug_assert_eq!(drained, self.counted_drained());
+        drained
+    }
+
+    /// The same, by looking at all of them.
+    fn counted_drained(&self) -> u64 {
         let registered = self.coordinators.values().filter(|known| known.session != 0);
         registered.map(|known| known.drained).min().unwrap_or(u64::MAX)
     }
@@ -215,6 +244,7 @@ impl Readers {
     pub fn advance(&mut self, now_ms: u64) {
         if self.drained() >= self.epoch {
             self.epoch += 1;
+            self.behind = self.registered;
             self.epoch_began_ms = now_ms;
         }
     }
@@ -227,9 +257,11 @@ impl Readers {
         if now_ms.saturating_sub(self.epoch_began_ms) <= delay_ms_max {
             return 0;
         }
-        let epoch = self.epoch;
-        let late = self.coordinators.values_mut().filter(|known| known.session != 0 && known.drained < epoch);
-        late.map(|known| known.session = 0).count()
+        let late = self.coordinators.values_mut().filter(|known| known.is_behind(self.epoch));
+        let expired = late.map(|known| known.session = 0).count();
+        self.registered -= expired;
+        self.behind = 0;
+        expired
     }
 }
 

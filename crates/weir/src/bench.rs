@@ -4,12 +4,13 @@
 //! them one after the other: what slows the machine down for a while slows all of them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use comfy_table::Cell;
 use serde::Serialize;
 use serde_json::Value;
 use weir_bench::Workload;
+use weir_bench::scale::{self, Load, Prices, Servers};
 use weir_bench::ycsb::{self as items, Ycsb};
 use weir_client::ClusterFile;
 use weir_server::report::{Latency, RunReport};
@@ -28,6 +29,9 @@ struct BenchReport {
     workload: String,
     runs: Vec<BenchRun>,
     ratios: Vec<Ratio>,
+    /// Of simulated servers: throughput over as many times that of the fewest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    scaling: Vec<Scaling>,
 }
 
 /// One run; repetitions of the same label are separate entries.
@@ -56,6 +60,32 @@ struct BenchRun {
     /// Bytes that a read is handed beside values and stamps, on average.
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata_bytes_per_read: Option<f64>,
+    /// These servers do not exist.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulated: Option<Simulated>,
+}
+
+/// What is only simulated, and with whose prices.
+#[derive(Serialize)]
+struct Simulated {
+    network: &'static str,
+    servers: u16,
+    cores: u16,
+    clients: u32,
+    seconds: f64,
+    prices_of: String,
+    busy: f64,
+    messages_per_batch: f64,
+    megabytes_per_second: f64,
+}
+
+/// How far a protocol is from linear scaling.
+#[derive(Serialize)]
+struct Scaling {
+    of: String,
+    /// From so many servers.
+    from: u16,
+    of_linear: f64,
 }
 
 /// Throughput of one label over that of the first label, paired by repetition.
@@ -76,12 +106,19 @@ struct Variant {
     protocol: String,
     target: Option<ClusterFile>,
     settings: Vec<(String, String)>,
+    /// Simulated ones.
+    servers: Option<u16>,
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
     let variants = variants(arguments)?;
     let mut application = match arguments.workload.as_str() {
         "ycsb" => None,
+        other if arguments.simulate.is_some() => {
+            return Err(Failure::input(format!(
+                "weir bench: error: `{other}` cannot be simulated\nhint: the workloads for --simulate are: ycsb"
+            )));
+        }
         _ => Some(Application::of(arguments)?),
     };
     // What is wrong is told before the first run, not after minutes.
@@ -112,6 +149,7 @@ pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
         version: 1,
         workload: arguments.workload.clone(),
         ratios: ratios(&variants, &runs),
+        scaling: scaling(&runs),
         runs,
     };
     match arguments.format {
@@ -169,19 +207,27 @@ impl Application {
 fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
     let mut variants = Vec::new();
     let places = places(arguments)?;
-    let values = match &arguments.sweep {
+    let values: Vec<Option<(String, String)>> = match &arguments.sweep {
         Some((name, values)) => values.iter().map(|value| Some((name.clone(), value.clone()))).collect(),
         None => vec![None],
     };
-    for value in values {
+    let servers = match arguments.simulate {
+        Some(_) => arguments.servers.iter().copied().map(Some).collect(),
+        None => vec![None],
+    };
+    for (value, servers) in values.iter().flat_map(|value| servers.iter().map(move |count| (value, *count))) {
         for (place, protocol, target) in &places {
             let mut settings = arguments.cluster.settings.clone();
             let mut label = place.clone();
             if let Some((name, value)) = &value {
-                label = format!("{place} {name}={value}");
+                label = format!("{label} {name}={value}");
                 settings.push((name.clone(), value.clone()));
             }
-            variants.push(Variant { label, protocol: protocol.clone(), target: target.clone(), settings });
+            if let Some(servers) = servers {
+                label = format!("{label} servers={servers} (simulated)");
+            }
+            let (protocol, target) = (protocol.clone(), target.clone());
+            variants.push(Variant { label, protocol, target, settings, servers });
         }
     }
     Ok(variants)
@@ -223,6 +269,7 @@ fn bench_run(variant: &Variant, round: u32, report: &RunReport) -> BenchRun {
         read_rounds: None,
         write_rounds: None,
         metadata_bytes_per_read: None,
+        simulated: None,
     }
 }
 
@@ -246,9 +293,15 @@ fn ycsb_input((message, hint): (String, String)) -> Failure {
 
 fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result<BenchRun, Failure> {
     let (workload, protocol) = ycsb(arguments, variant)?;
-    let outcome = match &variant.target {
-        None => workload.run(protocol).map_err(ycsb_input)?,
-        Some(cluster) => workload.run_at(cluster).map_err(ycsb_input)?,
+    let (outcome, simulated) = match (variant.servers, arguments.simulate, &variant.target) {
+        (Some(count), Some(network), _) => {
+            let servers = servers(arguments, count, network);
+            let prices = prices(arguments.prices.as_deref())?;
+            let (outcome, load) = scale::ycsb(&workload, protocol, servers, &prices).map_err(ycsb_input)?;
+            (outcome, Some(simulated(servers, load, &prices)))
+        }
+        (_, _, Some(cluster)) => (workload.run_at(cluster).map_err(ycsb_input)?, None),
+        _ => (workload.run(protocol).map_err(ycsb_input)?, None),
     };
     let parameters = workload.settings().into_iter().map(|(name, value)| {
         let value = value.parse::<serde_json::Number>().map_or(Value::String(value), Value::Number);
@@ -272,7 +325,66 @@ fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result
         read_rounds: Some(outcome.read_rounds),
         write_rounds: Some(outcome.write_rounds),
         metadata_bytes_per_read: Some(outcome.metadata_bytes_per_read),
+        simulated,
     })
+}
+
+/// By default as many clients as the paper has for each server (ramp.txt §5.1), and so long that each of them runs
+/// several transactions.
+fn servers(arguments: &BenchArguments, servers: u16, network: scale::Network) -> Servers {
+    let seconds = if network == scale::Network::Lan { 0.05 } else { 1.0 };
+    Servers {
+        servers,
+        cores: arguments.cores,
+        clients: arguments.cluster.clients.unwrap_or(1_000),
+        network,
+        seconds: arguments.cluster.seconds.unwrap_or(seconds),
+        seed: arguments.cluster.seed,
+    }
+}
+
+/// From that file, or those that the program was built with.
+pub fn prices(file: Option<&Path>) -> Result<Prices, Failure> {
+    match file {
+        None => Prices::shipped().map_err(Failure::input),
+        Some(path) => Prices::from_json(&input::read_text(path)?).map_err(|error| {
+            let path = path.display();
+            Failure::input(format!(
+                "{path}: error: {error}\nhint: `weir calibrate --out {path}` writes such a file"
+            ))
+        }),
+    }
+}
+
+fn simulated(servers: Servers, load: Load, prices: &Prices) -> Simulated {
+    Simulated {
+        network: servers.network.name(),
+        servers: servers.servers,
+        cores: servers.cores,
+        clients: servers.clients,
+        seconds: servers.seconds,
+        prices_of: format!("{}, {}", prices.machine, prices.date),
+        busy: load.busy,
+        messages_per_batch: load.messages_per_batch,
+        megabytes_per_second: load.bytes_per_second / 1e6,
+    }
+}
+
+/// Each simulated run beside the one of the same protocol and settings with the fewest servers.
+fn scaling(runs: &[BenchRun]) -> Vec<Scaling> {
+    let mut scaling = Vec::new();
+    let key = |run: &BenchRun| (run.protocol.clone(), format!("{:?}", run.parameters), run.rounds);
+    let of = |run: &BenchRun| run.simulated.as_ref().map(|simulated| simulated.servers);
+    for run in runs {
+        let (Some(servers), others) = (of(run), runs.iter().filter(|other| key(other) == key(run))) else {
+            continue;
+        };
+        let Some(least) = others.min_by_key(|other| of(other)) else { continue };
+        let Some(from) = of(least).filter(|from| *from < servers) else { continue };
+        let linear = least.throughput * f64::from(servers) / f64::from(from);
+        scaling.push(Scaling { of: run.label.clone(), from, of_linear: run.throughput / linear });
+    }
+    scaling
 }
 
 fn ratios(variants: &[Variant], runs: &[BenchRun]) -> Vec<Ratio> {
@@ -341,6 +453,18 @@ fn text(report: &BenchReport) -> String {
     let header = ["Run", "Round", "Committed a second", "Aborted", "p50", "p99", last];
     let mut text =
         format!("\n{}\n\n{}\n", styled(STRONG, &report.workload), table(&header, &[1, 2, 3, 4, 5], rows));
+    for scaling in &report.scaling {
+        text.push_str(&format!(
+            "{}: {} of linear from {} servers\n",
+            scaling.of,
+            styled(STRONG, &format!("{:.3}", scaling.of_linear)),
+            scaling.from
+        ));
+    }
+    if let Some(simulated) = report.runs.first().and_then(|run| run.simulated.as_ref()) {
+        let (network, of) = (simulated.network, &simulated.prices_of);
+        text.push_str(&format!("Simulated servers on a {network}, charged with what steps take on {of}\n"));
+    }
     for ratio in &report.ratios {
         text.push_str(&format!(
             "{} / {}: {} {}\n",

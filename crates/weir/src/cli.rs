@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use weir_bench::scale::Network;
 
 use crate::{sim, ways_out};
 
@@ -30,7 +31,8 @@ impl Cli {
             Command::Run(arguments) => arguments.format == Format::Json,
             Command::Bench(arguments) => arguments.format == Format::Json,
             Command::Explain(arguments) => arguments.format == Format::Json,
-            Command::Serve(_) | Command::Sim(_) | Command::History(_) => false,
+            Command::Reproduce(arguments) => arguments.format == Format::Json,
+            Command::Calibrate(_) | Command::Serve(_) | Command::Sim(_) | Command::History(_) => false,
         }
     }
 }
@@ -43,6 +45,10 @@ pub enum Command {
     Run(RunArguments),
     /// Run a known workload under several protocols, one after the other, and compare them
     Bench(BenchArguments),
+    /// Measure the papers' tables and figures anew: data, a picture, and the paper's figure beside ours
+    Reproduce(ReproduceArguments),
+    /// Measure what the steps of the protocols take on this machine: what `weir bench --simulate` charges
+    Calibrate(CalibrateArguments),
     /// Serve the shards of one node of a cluster
     Serve(ServeArguments),
     /// Run a cluster in virtual time, under faults, seed by seed, and check what its clients were told
@@ -212,7 +218,8 @@ pub struct ClusterArguments {
 Examples:
   weir bench tpcc --protocol ramp-fast,none
   weir bench tpcc --sweep remote_lines=0,0.5,1 --seconds 5 --format json
-  weir bench ycsb --protocol none,ramp-fast,ramp-small,ramp-hybrid,lwlr --sweep read_share=1,0.5,0")]
+  weir bench ycsb --protocol none,ramp-fast,ramp-small,ramp-hybrid,lwlr --sweep read_share=1,0.5,0
+  weir bench ycsb --simulate lan --servers 5,10,25,50,100 --set keys=uniform --protocol none,ramp-fast")]
 pub struct BenchArguments {
     /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml
     #[arg(value_name = "WORKLOAD")]
@@ -237,8 +244,74 @@ pub struct BenchArguments {
         allow_negative_numbers = true
     )]
     pub repeat: u32,
+    /// ycsb only: instead of running it, simulate servers (lan, or wan: in eight regions of the world), charged with what
+    /// steps were once measured to take. The seconds are of virtual time [default: 0.05, on a WAN 1]
+    #[arg(long, value_name = "lan|wan", value_parser = network)]
+    pub simulate: Option<Network>,
+    /// How many servers are simulated, each with as many --clients [default: 1000] and its own shards
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        requires = "simulate",
+        default_value = "5",
+        value_parser = clap::value_parser!(u16).range(1..=2000)
+    )]
+    pub servers: Vec<u16>,
+    /// Cores of each simulated server; each has a shard
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "simulate",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=64)
+    )]
+    pub cores: u16,
+    /// What steps take on another machine, as `weir calibrate` wrote it
+    #[arg(long, value_name = "FILE", requires = "simulate")]
+    pub prices: Option<PathBuf>,
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir reproduce ramp-figure-3 --out figures
+  weir reproduce ramp-figure-4 new-order-figure-6 --quick
+  weir reproduce all --out figures --format json
+
+Figures: ramp-figure-3 (five sweeps), ramp-figure-4 (servers, simulated), ramp-blocked-writes,
+new-order-figure-6 (TPC-C's New-Order on many servers, simulated)")]
+pub struct ReproduceArguments {
+    /// Which figures, or `all`
+    #[arg(value_name = "ID", required = true)]
+    pub ids: Vec<String>,
+    /// Seconds instead of the better part of an hour: few points, small databases
+    #[arg(long)]
+    pub quick: bool,
+    /// What steps take on another machine, as `weir calibrate` wrote it, for what is simulated
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// Write ID.jsonl (a line for each point) and ID.svg there
+    #[arg(long, value_name = "DIRECTORY")]
+    pub out: Option<PathBuf>,
+    /// Seed of everything that chance decides
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = number, allow_negative_numbers = true)]
+    pub seed: u64,
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  weir calibrate --out crates/weir-bench/src/scale/prices.json")]
+pub struct CalibrateArguments {
+    /// Write there instead of to standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// In seconds instead of minutes, with few items: to see that it works
+    #[arg(long)]
+    pub quick: bool,
 }
 
 #[derive(Debug, Args)]
@@ -396,6 +469,10 @@ pub enum HistoryCommand {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    Network::by_name(text).ok_or_else(|| "`lan` or `wan`".to_owned())
 }
 
 fn number(text: &str) -> Result<u64, String> {

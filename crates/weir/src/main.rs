@@ -6,6 +6,7 @@
 mod analyze;
 mod application;
 mod bench;
+mod calibrate;
 mod cli;
 mod diagnostic;
 mod explain;
@@ -17,6 +18,7 @@ mod output;
 mod progress;
 mod replay;
 mod report;
+mod reproduce;
 mod run;
 mod serve;
 mod settings;
@@ -94,6 +96,8 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Analyze(arguments) => analyze::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),
+        Command::Calibrate(arguments) => calibrate::execute(&arguments),
+        Command::Reproduce(arguments) => reproduce::execute(&arguments),
         Command::Serve(arguments) => serve::execute(arguments),
         Command::Sim(arguments) => sim::execute(&arguments),
         Command::History(arguments) => sim::execute_history(&arguments),

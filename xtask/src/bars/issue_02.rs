@@ -285,7 +285,7 @@ fn memory(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     })
 }
 
-fn tests(weir: &Weir, arguments: &[&str]) -> Result<Seen, String> {
+pub(super) fn tests(weir: &Weir, arguments: &[&str]) -> Result<Seen, String> {
     let (passed, failed) = weir.tests(arguments, &[])?;
     Ok(Seen {
         met: failed == 0,

@@ -87,6 +87,21 @@ impl Default for Tally {
 }
 
 impl Tally {
+    /// Counts it, but for its latency; says whether it has committed.
+    pub fn note(&mut self, done: &Done) -> bool {
+        let Done::Committed { stamp, rounds, .. } = done else {
+            self.aborted += 1;
+            return false;
+        };
+        match stamp {
+            None => self.reads += 1,
+            Some(_) => self.writes += 1,
+        }
+        self.read_rounds += u64::from(rounds.0);
+        self.write_rounds += u64::from(rounds.1);
+        true
+    }
+
     pub fn add(&mut self, other: Tally) {
         self.reads += other.reads;
         self.writes += other.writes;
@@ -132,17 +147,9 @@ impl<C> ClosedLoops<C> {
     }
 
     fn note(&mut self, now: Instant, client: u64, done: &Done) {
-        let Done::Committed { stamp, rounds, .. } = done else {
-            self.tally.aborted += 1;
-            return;
-        };
-        match stamp {
-            None => self.tally.reads += 1,
-            Some(_) => self.tally.writes += 1,
+        if self.tally.note(done) {
+            note_latency(&mut self.tally.latency, self.begun[client as usize], now);
         }
-        self.tally.read_rounds += u64::from(rounds.0);
-        self.tally.write_rounds += u64::from(rounds.1);
-        note_latency(&mut self.tally.latency, self.begun[client as usize], now);
     }
 }
 

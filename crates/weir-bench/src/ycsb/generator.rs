@@ -32,6 +32,11 @@ impl Generator {
         }
     }
 
+    /// What is written, always.
+    pub fn value(&self) -> Bytes {
+        self.value.clone()
+    }
+
     /// The transaction that loads some items.
     pub fn load(&self, items: std::ops::Range<u64>) -> Transaction {
         let writes = items.map(|item| (key(item), Write::Put(self.value.clone()))).collect();
@@ -73,7 +78,7 @@ impl Generator {
 }
 
 /// Eleven bytes, as in the paper: `user` and seven digits, more where there are more items.
-fn key(item: u64) -> Key {
+pub(crate) fn key(item: u64) -> Key {
     Key::from(format!("user{item:07}").as_str())
 }
 

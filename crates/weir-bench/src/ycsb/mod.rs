@@ -13,8 +13,9 @@ mod shape;
 use std::sync::Arc;
 
 use crate::pace::{COORDINATORS, Limit, Pace, share};
+pub(crate) use clients::Tally;
 use clients::{ClosedLoops, Loader};
-use generator::Generator;
+pub(crate) use generator::{Generator, key};
 pub use protocol::{Drive, ItemShard, Machines, Protocol};
 pub use shape::{Shape, Shaped};
 use weir_server::embedded::Cluster;
@@ -183,7 +184,7 @@ impl Drive for Embedded<'_> {
         pace.watch(&mut progress::silent, || cluster.is_finished());
         let seconds = pace.begun.elapsed().as_secs_f64();
         let (shards, loops) = cluster.join();
-        let mut tally = clients::Tally::default();
+        let mut tally = Tally::default();
         loops.into_iter().for_each(|one| tally.add(one.into_tally()));
         let mut outcome = Outcome::of(&tally, seconds);
         let bytes: u64 = shards.iter().map(ItemShard::metadata_bytes).sum();
@@ -216,7 +217,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn of(tally: &clients::Tally, seconds: f64) -> Outcome {
+    pub(crate) fn of(tally: &Tally, seconds: f64) -> Outcome {
         let per = |sum: u64, of: u64| sum as f64 / of.max(1) as f64;
         Outcome {
             seconds,

@@ -1,0 +1,224 @@
+//! What blocked writes cost (ramp.txt §5.3): some clients stop after all have prepared, and the shards find out by
+//! themselves what has become of their transactions.
+//!
+//! Real machines, the real clock, all on one thread. A share of the writes goes through *doomed* coordinators: their
+//! clients are answered when all have prepared, their COMMITs are never sent, and after a while nothing more is heard of
+//! them. As in the paper that is worse than a death, for their clients go on.
+
+use std::time::Instant;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_server::embedded::now_ms;
+use weir_txn::items::{Coordinator, Done, Options, Partition, Patience, Reply, Request, Variant};
+use weir_txn::machine::{Coordinator as _, CoordinatorId, Effects, Orders, Sender, Shard as _};
+use weir_txn::ramp::ShardId;
+
+use crate::ycsb::{Generator, Keys, Ycsb};
+
+const SHARDS: ShardId = 5;
+const CLIENTS: u64 = 256;
+/// How often late messages are looked for.
+const TIMER_MS: u64 = 40;
+/// A doomed coordinator begins transactions for so long.
+const DOOMED_MS: u64 = 100;
+/// What the shards bear: the second of a real cluster, and five until a coordinator is forgotten.
+const PATIENCE: Patience = Patience { terminate_ms: 1_000, retire_ms: 5_000 };
+
+/// What one run gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// Transactions answered, a second.
+    pub throughput: f64,
+    /// Of these, blocked.
+    pub blocked: u64,
+    /// Committed by the shards among themselves, by participant.
+    pub terminated: u64,
+}
+
+/// Writes only, of which such a share is blocked. Two time-outs go by first.
+pub fn run(share: f64, items: u64, seconds: f64, seed: u64) -> Run {
+    let workload = Ycsb { items, read_share: 0.0, keys: Keys::Zipf(0.99), ..Ycsb::default() };
+    let mut stage = Stage::new(&workload, share, seed);
+    stage.load(items);
+    for client in 0..CLIENTS {
+        stage.begin(client);
+    }
+    let two_time_outs = 2.2 * PATIENCE.terminate_ms as f64 / 1e3;
+    stage.run(two_time_outs);
+    let before = stage.seen();
+    let begun = Instant::now();
+    stage.run(seconds);
+    let took = begun.elapsed().as_secs_f64();
+    let after = stage.seen();
+    Run {
+        throughput: (after.0 - before.0) as f64 / took,
+        blocked: after.1 - before.1,
+        terminated: after.2 - before.2,
+    }
+}
+
+struct Stage {
+    shards: Vec<Partition>,
+    /// The one that lives, then the doomed ones that still have something to do.
+    coordinators: Vec<(CoordinatorId, Coordinator, Orders<Request, Done>)>,
+    peers: Vec<(ShardId, ShardId, Request)>,
+    generator: Generator,
+    chance: Xoshiro256PlusPlus,
+    /// A transaction is blocked if a random word is below this.
+    blocked_below: u64,
+    next_id: CoordinatorId,
+    doomed_since_ms: u64,
+    timer_ms: u64,
+    answered: u64,
+    blocked: u64,
+}
+
+impl Stage {
+    fn new(workload: &Ycsb, share: f64, seed: u64) -> Stage {
+        let shard = |id| Partition::recover(id, Default::default(), PATIENCE, Vec::new());
+        let mut stage = Stage {
+            shards: (0..SHARDS).map(shard).collect(),
+            coordinators: Vec::new(),
+            peers: Vec::new(),
+            generator: Generator::new(workload),
+            chance: Xoshiro256PlusPlus::seed_from_u64(seed),
+            blocked_below: (share * 2f64.powi(64)) as u64,
+            next_id: 0,
+            doomed_since_ms: 0,
+            timer_ms: now_ms(),
+            answered: 0,
+            blocked: 0,
+        };
+        stage.start(false);
+        stage
+    }
+
+    fn start(&mut self, one_phase: bool) {
+        let options = Options {
+            variant: Variant::Fast,
+            shards: SHARDS,
+            links_keep_order: true,
+            one_phase,
+            bugs: Default::default(),
+        };
+        let coordinator = Coordinator::new(self.next_id, 0, options);
+        self.coordinators.push((self.next_id, coordinator, Orders::default()));
+        self.next_id += 1;
+    }
+
+    fn load(&mut self, items: u64) {
+        let now_ms = now_ms();
+        for from in (0..items).step_by(64) {
+            let transaction = self.generator.load(from..items.min(from + 64));
+            let (_, coordinator, orders) = &mut self.coordinators[0];
+            coordinator.begin(now_ms, CLIENTS, transaction, orders);
+            while self.turn(now_ms) {}
+        }
+        self.answered = 0;
+    }
+
+    fn seen(&self) -> (u64, u64, u64) {
+        let terminated = self.shards.iter().map(|shard| shard.counts.terminated.0).sum();
+        (self.answered, self.blocked, terminated)
+    }
+
+    fn begin(&mut self, client: u64) {
+        let now_ms = now_ms();
+        let transaction = self.generator.next(&mut self.chance);
+        let is_blocked = self.chance.next_u64() < self.blocked_below;
+        if is_blocked && (self.coordinators.len() < 2 || now_ms >= self.doomed_since_ms + DOOMED_MS) {
+            self.doomed_since_ms = now_ms;
+            self.start(true);
+        }
+        self.blocked += u64::from(is_blocked);
+        let at = if is_blocked { self.coordinators.len() - 1 } else { 0 };
+        let (_, coordinator, orders) = &mut self.coordinators[at];
+        coordinator.begin(now_ms, client, transaction, orders);
+    }
+
+    fn run(&mut self, seconds: f64) {
+        let begun = Instant::now();
+        while begun.elapsed().as_secs_f64() < seconds {
+            let now_ms = now_ms();
+            if now_ms >= self.timer_ms + TIMER_MS {
+                self.timer_ms = now_ms;
+                self.on_timer(now_ms);
+            }
+            self.turn(now_ms);
+        }
+    }
+
+    fn on_timer(&mut self, now_ms: u64) {
+        for at in 0..self.shards.len() {
+            let mut effects = Effects::default();
+            self.shards[at].on_timer(now_ms, &mut effects);
+            self.peers.extend(effects.peers.into_iter().map(|(to, request)| (at as ShardId, to, request)));
+        }
+        let (_, living, orders) = &mut self.coordinators[0];
+        living.on_timer(now_ms, orders);
+        // All clients of the doomed but the last have been answered long ago: nothing more is heard of them.
+        let doomed = self.coordinators.len().saturating_sub(1);
+        if doomed > 3 {
+            self.coordinators.drain(1..doomed - 2);
+        }
+    }
+
+    /// Delivers everything that is under way, batch by batch; says whether there was something.
+    fn turn(&mut self, now_ms: u64) -> bool {
+        let mut replies: Vec<(CoordinatorId, ShardId, Reply)> = Vec::new();
+        for (from, to, request) in std::mem::take(&mut self.peers) {
+            self.step(now_ms, Sender::Shard(from), to, request, &mut replies);
+        }
+        let mut some = !replies.is_empty();
+        for at in 0..self.coordinators.len() {
+            let (id, _, orders) = &mut self.coordinators[at];
+            let id = *id;
+            let mut by_shard: Vec<Vec<Request>> = (0..SHARDS).map(|_| Vec::new()).collect();
+            for (shard, request) in orders.sends.drain(..) {
+                // What a doomed coordinator's clients never send.
+                if at == 0 || !matches!(request, Request::Commit { .. }) {
+                    by_shard[usize::from(shard)].push(request);
+                }
+            }
+            for (shard, requests) in by_shard.into_iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+                some = true;
+                let progress = self.coordinators[at].1.progress(shard as ShardId);
+                self.shards[shard].on_progress(now_ms, id, progress);
+                for request in requests {
+                    self.step(now_ms, Sender::Coordinator(id), shard as ShardId, request, &mut replies);
+                }
+            }
+        }
+        for (id, shard, reply) in replies {
+            // Nobody is there to hear what is said to the dead.
+            let Some((_, coordinator, orders)) = self.coordinators.iter_mut().find(|one| one.0 == id) else {
+                continue;
+            };
+            coordinator.on_epoch(shard, self.shards[usize::from(shard)].epoch());
+            coordinator.on_reply(now_ms, reply, orders);
+        }
+        let done: Vec<u64> =
+            self.coordinators.iter_mut().flat_map(|one| one.2.done.drain(..)).map(|done| done.0).collect();
+        for client in done.into_iter().filter(|client| *client < CLIENTS) {
+            self.answered += 1;
+            self.begin(client);
+            some = true;
+        }
+        some
+    }
+
+    fn step(
+        &mut self,
+        now_ms: u64,
+        from: Sender,
+        shard: ShardId,
+        request: Request,
+        replies: &mut Vec<(CoordinatorId, ShardId, Reply)>,
+    ) {
+        let mut effects = Effects::default();
+        self.shards[usize::from(shard)].step(now_ms, from, request, &mut effects);
+        replies.extend(effects.replies.into_iter().map(|(to, reply)| (to, shard, reply)));
+        self.peers.extend(effects.peers.into_iter().map(|(to, request)| (shard, to, request)));
+    }
+}
