@@ -197,6 +197,7 @@ fn check_recovery(job: &Job, cluster: &Calls) -> Result<(), Violation> {
     for shard in cluster.shards.iter().flatten() {
         let logs = [cluster.durable_log(shard.id()), Some(vec![shard.snapshot()])];
         for log in logs.into_iter().flatten() {
+            let log = written_and_read(&log)?;
             let again = start(job, shard.id(), log, PlantedBugs::default(), Patience::default());
             if let Some(lost) = shard.lost_by(&again) {
                 let seen = format!("shard {} forgets {lost}", shard.id());
@@ -205,6 +206,13 @@ fn check_recovery(job: &Job, cluster: &Calls) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+/// The records as a disk gives them back.
+fn written_and_read(log: &[Record]) -> Result<Vec<Record>, Violation> {
+    let bytes = postcard::to_allocvec(log);
+    let read = bytes.and_then(|bytes| postcard::from_bytes(&bytes));
+    read.map_err(|error| Violation { claim: "records can be written and read", seen: error.to_string() })
 }
 
 /// From the records of its log, or for the first time with the rows that it starts with.

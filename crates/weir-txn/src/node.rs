@@ -506,7 +506,8 @@ impl Node {
         if !self.knows_reader(read, session, out) {
             return;
         }
-        if !self.readers.contains_key(&read) || position < self.storage.history_begins() {
+        let reachable = self.storage.history_begins()..=self.storage.position();
+        if !self.readers.contains_key(&read) || !reachable.contains(&position) {
             return self.read_again(read, out);
         }
         let mut missing = Vec::new();

@@ -77,7 +77,8 @@ fn start_application(settings: Settings, named: &Application) -> Result<(Server,
                 records.push(Record::Started { incarnation: now_ms() });
             }
         }
-        Ok(Node::recover(shard, program.clone(), Default::default(), Default::default(), records))
+        let node = Node::recover(shard, program.clone(), Default::default(), Default::default(), records);
+        Ok(if has_log { node } else { node.without_log() })
     });
     started.map_err(|error| match wrong {
         Some(error) => run::failure(&loaded, error),

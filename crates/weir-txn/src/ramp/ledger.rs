@@ -15,6 +15,8 @@ use crate::termination::{Inquiries, Patience};
 
 #[derive(Debug, Default)]
 pub struct Ledger {
+    /// Its driver writes down what it says.
+    pub is_logged: bool,
     /// What the driver has not written down yet.
     pub log: Vec<Record>,
     /// Rows have been loaded: what is written down next is everything.

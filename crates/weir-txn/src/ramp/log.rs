@@ -95,7 +95,7 @@ impl Durable for Node {
     fn take_records(&mut self) -> Vec<Record> {
         let Some(ledger) = &mut self.ledger else { return Vec::new() };
         let records = std::mem::take(&mut ledger.log);
-        match std::mem::take(&mut ledger.has_loaded) {
+        match ledger.is_logged && std::mem::take(&mut ledger.has_loaded) {
             true => vec![self.snapshot()],
             false => records,
         }
@@ -143,7 +143,7 @@ impl Node {
         records: impl IntoIterator<Item = Record>,
     ) -> Node {
         let mut node = Node::new(shard, program, bugs);
-        node.ledger = Some(Box::new(Ledger { patience, ..Ledger::default() }));
+        node.ledger = Some(Box::new(Ledger { is_logged: true, patience, ..Ledger::default() }));
         records.into_iter().for_each(|record| node.replay(record));
         if bugs.recovery_forgets_prepared {
             let prepared: Vec<TxnId> = node.participant.prepared.keys().copied().collect();
@@ -227,6 +227,13 @@ impl Node {
         self.forget();
     }
 
+    /// What it knows is gone with the process; it answers repetitions and finishes what the silent have left all the same.
+    pub fn without_log(mut self) -> Node {
+        let ledger = self.ledger_mut();
+        (ledger.is_logged, ledger.log) = (false, Vec::new());
+        self
+    }
+
     fn ledger_mut(&mut self) -> &mut Ledger {
         self.ledger.as_deref_mut().expect("only a shard with a log reads one")
     }
@@ -279,7 +286,14 @@ impl Node {
         *self = Node::new(self.shard, self.program.clone(), self.bugs);
         let over = over.into_iter().collect();
         let retired = retired.into_iter().collect();
-        self.ledger = Some(Box::new(Ledger { incarnation, patience, over, retired, ..Ledger::default() }));
+        self.ledger = Some(Box::new(Ledger {
+            is_logged: true,
+            incarnation,
+            patience,
+            over,
+            retired,
+            ..Ledger::default()
+        }));
         self.clock.observe_clock(clock);
         self.take_over(Some(Box::new(sequences)));
         let program = self.program.clone();
@@ -307,10 +321,13 @@ impl Node {
     ) {
         let Some(ledger) = &mut self.ledger else { return };
         let reply = reply.cloned().map(Box::new);
-        let rows = self.storage.logged_since(begin);
-        let (participants, sequences) = (participants.into(), self.sequences.take_changed());
         self.participant.readers.know(txn.coordinator);
         ledger.over.insert(txn, Over { clock: Some(timestamp.clock), reply: reply.clone() });
+        if !ledger.is_logged {
+            return;
+        }
+        let rows = self.storage.logged_since(begin);
+        let (participants, sequences) = (participants.into(), self.sequences.take_changed());
         let commit = LoggedCommit { txn, timestamp, participants, rows, reply, sequences };
         ledger.log.push(Record::Committed(Box::new(commit)));
     }
@@ -324,7 +341,7 @@ impl Node {
         if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
             ledger.over.insert(txn, Over { clock: None, reply: reply.clone() });
         }
-        if !self.bugs.refusal_is_not_recorded {
+        if ledger.is_logged && !self.bugs.refusal_is_not_recorded {
             ledger.log.push(Record::Refused { txn, reply });
         }
     }
@@ -332,6 +349,9 @@ impl Node {
     pub(crate) fn note_prepared(&mut self, txn: TxnId) {
         let Some(ledger) = &mut self.ledger else { return };
         self.participant.readers.know(txn.coordinator);
+        if !ledger.is_logged {
+            return;
+        }
         let prepared = Box::new(LoggedPrepared::of(&self.participant.prepared[&txn]));
         let sequences = self.sequences.take_changed();
         ledger.log.push(Record::Prepared { txn, prepared, sequences });

@@ -105,7 +105,9 @@ impl Terminates for Node {
         self.participant.forget_coordinator(coordinator);
         let Some(ledger) = &mut self.ledger else { return };
         ledger.forget_coordinator(coordinator);
-        ledger.log.push(super::log::Record::Retired { coordinator });
+        if ledger.is_logged {
+            ledger.log.push(super::log::Record::Retired { coordinator });
+        }
     }
 
     fn terminated(&mut self) -> &mut (u64, u64) {
