@@ -98,7 +98,7 @@ fn no_money_is_lost(application: &Application) -> Check {
     })
 }
 
-const SEEDS: Range<u64> = 0..16;
+const SEEDS: Range<u64> = 0..8;
 
 fn seeds() -> Range<u64> {
     let Ok(given) = std::env::var("WEIR_SEEDS") else { return SEEDS };

@@ -413,7 +413,7 @@ fn a_simulation_that_cannot_be() {
     let check = |arguments: &[&str], expected: &[&str]| {
         check_arguments(&[&["sim"], arguments].concat(), "weir sim: error: ", expected);
     };
-    check(&["itmes"], &["no workload `itmes`", "hint: the workloads are: items"]);
+    check(&["itmes"], &["no workload `itmes`", "hint: write `items`"]);
     check(&["items", "--protocol", "lwlr"], &["no protocol `lwlr`", "ramp-hybrid"]);
     for faults in ["", "drop", "drop=2", "drop=-1", "drop=nan", "slow=1e12", "fire=1", "drop=0.1,,reorder=1"]
     {
