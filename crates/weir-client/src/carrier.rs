@@ -267,11 +267,15 @@ where
 
     fn send(&mut self, shard: usize, now: Instant) {
         let Some(open) = self.links[shard].open() else { return };
+        if open.is_clogged() {
+            // As if it had been lost: whoever wants an answer sends it again.
+            return self.requests[shard].clear();
+        }
         let progress = self.clients.coordinator().progress(shard as ShardId);
         let requests = &mut self.requests[shard];
-        let sent = body::push_frames(open.outgoing(), Kind::Requests, &progress, requests);
+        let pushed = body::push_frames(open.outgoing(), Kind::Requests, &progress, requests, usize::MAX);
         requests.clear();
-        if let Err(fault) = sent.and_then(|()| open.flush()) {
+        if let Err(fault) = pushed.map_err(|(_, fault)| fault).and_then(|_| open.flush()) {
             self.links[shard].fail(fault, now, self.poll.registry());
         }
     }

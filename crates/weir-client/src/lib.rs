@@ -36,7 +36,7 @@ pub use weir_txn::items::{Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, St
 use carrier::Carrier;
 use requests::{Requests, Shared, Wish};
 
-/// Of all keys and values that a transaction writes, and of the keys that it reads.
+/// Of all keys and values that a transaction writes, and of the keys that it reads, with 16 bytes for each.
 pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
 
 /// How a client behaves.
@@ -222,21 +222,34 @@ impl Drop for Client {
     }
 }
 
+/// Beside its bytes, of each item: its length, what is done to it, its place.
+const ITEM_BYTES: usize = 16;
+
+pub(crate) fn bytes_of_write(key: &Key, write: &Write) -> usize {
+    let value = match write {
+        Write::Put(value) | Write::Insert(value) | Write::Max(value) => value.len(),
+        Write::Add(_) | Write::Delete => 0,
+    };
+    ITEM_BYTES + key.len() + value
+}
+
+pub(crate) fn bytes_of_reads(keys: &[Key], ranges: &[KeyRange]) -> usize {
+    let bounds = ranges.iter().flat_map(|range| [&range.from, &range.to]);
+    keys.iter().chain(bounds).map(|key| ITEM_BYTES + key.len()).sum()
+}
+
+pub(crate) fn too_large(bytes: usize) -> Option<String> {
+    let is_large = bytes > TRANSACTION_BYTES_MAX;
+    is_large.then(|| format!("a transaction of {bytes} bytes, and {TRANSACTION_BYTES_MAX} is the most"))
+}
+
 /// Why no shard would take it.
 fn unfit(transaction: &Transaction) -> Option<String> {
-    let written = transaction.writes.iter().map(|(key, write)| {
-        key.len()
-            + match write {
-                Write::Put(value) | Write::Insert(value) | Write::Max(value) => value.len(),
-                Write::Add(_) | Write::Delete => 8,
-            }
-    });
-    let bytes = written.chain(transaction.reads.iter().map(|key| key.len())).sum::<usize>();
-    if bytes > TRANSACTION_BYTES_MAX {
-        return Some(format!("a transaction of {bytes} bytes, and {TRANSACTION_BYTES_MAX} is the most"));
-    }
+    let written = transaction.writes.iter().map(|(key, write)| bytes_of_write(key, write));
+    let bytes = written.sum::<usize>() + bytes_of_reads(&transaction.reads, &transaction.ranges);
     let mut keys: Vec<&Key> = transaction.writes.iter().map(|(key, _)| key).collect();
     keys.sort_unstable();
-    let twice = keys.windows(2).find(|pair| pair[0] == pair[1])?;
-    Some(format!("a transaction that writes the item `{:?}` twice", twice[0]))
+    let twice = keys.windows(2).find(|pair| pair[0] == pair[1]);
+    let twice = twice.map(|pair| format!("a transaction that writes the item `{:?}` twice", pair[0]));
+    too_large(bytes).or(twice)
 }

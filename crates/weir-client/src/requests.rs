@@ -71,7 +71,7 @@ impl Shared {
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         if queue.has_ended {
-            return Pending::ended(Err(Error::Closed("its thread has ended".into())));
+            return Pending::broken();
         }
         let (pending, promise) = Pending::new();
         queue.submitted.push((tag, wish, promise));
@@ -94,9 +94,7 @@ impl Drop for Last {
     fn drop(&mut self) {
         let mut queue = self.0.lock();
         queue.has_ended = true;
-        for (.., promise) in queue.submitted.drain(..) {
-            promise.keep(Err(Error::Closed("its thread has ended".into())));
-        }
+        queue.submitted.clear();
         self.0.room.notify_all();
     }
 }
@@ -245,6 +243,9 @@ impl Clients<Partition> for Requests {
                 Done::Read { read, rounds } => Ok(Committed { read, stamp: None, rounds: (rounds, 0) }),
                 Done::Aborted | Done::Conflict => Err(Error::Aborted),
                 Done::Restart => Err(Error::Restart),
+                Done::TooLarge => Err(Error::Unfit(
+                    "a read of more than 16 MiB from one shard: read in parts, or fewer items at once".into(),
+                )),
             };
             self.answer(tag, outcome);
         }
@@ -255,7 +256,10 @@ impl Clients<Partition> for Requests {
         self.on_deadlines(orders);
         if self.trouble.is_refusal() {
             let why = self.trouble.in_words().unwrap_or_default();
-            self.end_all(orders, |_| Error::Refused(why.clone()));
+            self.end_all(orders, |given_up| match given_up {
+                GivenUp::NothingHappened => Error::Refused(why.clone()),
+                GivenUp::Unknown => Error::Unknown(why.clone()),
+            });
         }
         if self.shared.is_closed.load(Ordering::Acquire) {
             self.end_all(orders, |_| Error::Closed("it was dropped".into()));

@@ -1,7 +1,10 @@
 //! A transaction of several statements.
 
 use crate::requests::Wish;
-use crate::{Bytes, Client, Committed, Error, Isolation, Key, KeyRange, Stamp, Write};
+use crate::{
+    Bytes, Client, Committed, Error, Isolation, Key, KeyRange, ReadSet, Stamp, Write, bytes_of_reads,
+    bytes_of_write, too_large,
+};
 
 /// Reads that follow from what was read before, and writes that become visible together at the commit. All that it reads is of
 /// one state, its own writes included; under `Isolation::ReadCommitted` each statement by itself is. Dropping it rolls
@@ -9,6 +12,8 @@ use crate::{Bytes, Client, Committed, Error, Isolation, Key, KeyRange, Stamp, Wr
 pub struct Statements<'c> {
     client: &'c Client,
     tag: u64,
+    /// Of what it writes.
+    bytes: usize,
     is_open: bool,
 }
 
@@ -16,7 +21,7 @@ impl<'c> Statements<'c> {
     pub(crate) fn open(client: &'c Client, isolation: Isolation) -> Result<Statements<'c>, Error> {
         let tag = client.shared.new_tag();
         client.submit(tag, Wish::Open(isolation)).wait()?;
-        Ok(Statements { client, tag, is_open: true })
+        Ok(Statements { client, tag, bytes: 0, is_open: true })
     }
 
     fn wait_for(&mut self, wish: Wish) -> Result<Committed, Error> {
@@ -32,7 +37,7 @@ impl<'c> Statements<'c> {
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Bytes>>, Error> {
         let keys = keys.into_iter().map(|key| Key::new(key.as_ref())).collect();
-        let read = self.wait_for(Wish::Read(keys, Vec::new()))?.read;
+        let read = self.read(keys, Vec::new())?;
         Ok(read.items.into_iter().map(|item| item.value).collect())
     }
 
@@ -42,16 +47,30 @@ impl<'c> Statements<'c> {
     /// As `get_all`.
     pub fn scan(&mut self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<Vec<(Key, Bytes)>, Error> {
         let range = KeyRange { from: Key::new(from.as_ref()), to: Key::new(to.as_ref()) };
-        let read = self.wait_for(Wish::Read(Vec::new(), vec![range]))?.read;
-        Ok(read.into_entries())
+        Ok(self.read(Vec::new(), vec![range])?.into_entries())
+    }
+
+    fn read(&mut self, keys: Vec<Key>, ranges: Vec<KeyRange>) -> Result<ReadSet, Error> {
+        match too_large(bytes_of_reads(&keys, &ranges)) {
+            Some(why) => Err(Error::Unfit(why)),
+            None => Ok(self.wait_for(Wish::Read(keys, ranges))?.read),
+        }
     }
 
     /// Buffers a write until the commit.
     ///
     /// # Errors
-    /// It does not make one write with what the transaction has already written to the item.
+    /// It does not make one write with what the transaction has already written to the item, or is too much with all that it
+    /// has written. The transaction stands.
     pub fn write(&mut self, key: impl AsRef<[u8]>, write: Write) -> Result<(), Error> {
-        self.wait_for(Wish::Write(Key::new(key.as_ref()), write)).map(drop)
+        let key = Key::new(key.as_ref());
+        let bytes = self.bytes + bytes_of_write(&key, &write);
+        if let Some(why) = too_large(bytes) {
+            return Err(Error::Unfit(why));
+        }
+        self.wait_for(Wish::Write(key, write))?;
+        self.bytes = bytes;
+        Ok(())
     }
 
     /// Buffers a value for an item.

@@ -327,12 +327,67 @@ fn a_shard_can_be_fetched_whole() {
 }
 
 #[test]
+fn who_sends_and_asks_for_a_lot_at_once_gets_all_of_it() {
+    let cluster = Cluster::start(1, false, |_| String::new());
+    let settings = Settings { deadline: Duration::from_secs(120), ..Settings::default() };
+    let client = Client::connect_with(&cluster.file, settings).unwrap();
+    let large = vec![7; 5 << 20];
+    client.put_all([("large", &large)]).unwrap();
+    // More than sockets hold, in both directions.
+    let both = |n: usize| {
+        let writes = vec![(
+            Key::from(format!("key{n}").as_str()),
+            Write::Put(weir_client::Bytes::new(&large[..3 << 20])),
+        )];
+        client.begin(Transaction { reads: vec![Key::from("large")], writes, ..Transaction::default() })
+    };
+    let under_way: Vec<_> = (0..24).map(both).collect();
+    for one in under_way {
+        assert_eq!(one.wait().unwrap().read.items[0].value.as_deref(), Some(&large[..]));
+    }
+}
+
+#[test]
+fn a_read_that_is_too_large_is_told_so_and_harms_nothing_else() {
+    let cluster = Cluster::start(1, false, |_| String::new());
+    let client = Client::connect(&cluster.file).unwrap();
+    let keys = keys(48);
+    let value = vec![7; 1 << 20];
+    for key in &keys {
+        client.put_all([(key, &value)]).unwrap();
+    }
+    let all = Transaction {
+        reads: keys.iter().map(|key| Key::from(key.as_str())).collect(),
+        writes: vec![(Key::from("after"), Write::Add(1))],
+        ..Transaction::default()
+    };
+    let (large, small) = (
+        client.begin(all),
+        client.begin(Transaction { reads: vec![Key::from("key1")], ..Transaction::default() }),
+    );
+    let is_told = |error: Error| matches!(&error, Error::Unfit(why) if why.contains("16 MiB"));
+    assert!(is_told(large.wait().unwrap_err()));
+    assert!(small.wait().is_ok());
+    assert!(is_told(client.scan("key", "kez").unwrap_err()));
+    let mut statements = client.open(Isolation::ReadAtomic).unwrap();
+    assert!(is_told(statements.get_all(&keys).unwrap_err()));
+    assert_eq!(statements.get_all(["key1"]), Err(Error::Restart));
+    assert_eq!(client.get_all(["after"]).unwrap(), [None]);
+    let parts: usize = keys.chunks(12).map(|some| client.get_all(some).unwrap().len()).sum();
+    assert_eq!(parts, keys.len());
+}
+
+#[test]
 fn what_does_not_fit_is_refused_before_it_is_sent() {
     let cluster = Cluster::start(1, false, |_| String::new());
     let client = Client::connect(&cluster.file).unwrap();
     let huge = vec![0; weir_client::TRANSACTION_BYTES_MAX];
     assert!(matches!(client.put_all([("a", &huge)]), Err(Error::Unfit(_))));
     assert!(matches!(client.put_all([("a", "1"), ("a", "2")]), Err(Error::Unfit(_))));
+    let mut statements = client.open(Isolation::ReadAtomic).unwrap();
+    statements.put("b", &huge[..5 << 20]).unwrap();
+    assert!(matches!(statements.put("c", &huge[..5 << 20]), Err(Error::Unfit(_))));
+    statements.commit().unwrap();
     let large = vec![7; 5 << 20];
     client.put_all([("a", &large)]).unwrap();
     assert_eq!(client.get_all(["a"]).unwrap()[0].as_deref(), Some(&large[..]));

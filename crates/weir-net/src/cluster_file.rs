@@ -128,7 +128,7 @@ struct NodeText {
     shards: Spanned<Vec<ShardId>>,
 }
 
-const EXAMPLE: &str = "for example:  [nodes.a]  address = \"127.0.0.1:7401\"  shards = [0, 1]";
+const EXAMPLE: &str = "for example:\n    [nodes.a]\n    address = \"127.0.0.1:7401\"\n    shards = [0, 1]";
 
 impl ClusterFile {
     /// # Errors

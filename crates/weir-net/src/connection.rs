@@ -2,17 +2,28 @@
 //! their way in and out.
 
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use socket2::{SockRef, TcpKeepalive};
 
 use crate::frame::{self, Fault, Frame, Kind};
 
 /// So much is read in one turn, that nobody is kept waiting by one who sends a lot.
 const READ_BYTES_MAX: usize = 1 << 20;
 const READ_BYTES_AT_ONCE: usize = 64 << 10;
-/// With so much unsent, nothing more is read: who does not take its answers gets no more of them.
-const UNSENT_BYTES_MAX: usize = 4 << 20;
+/// With so much unsent, who answers reads nothing more: who does not take its answers gets no more of them.
+pub const UNSENT_BYTES_MAX: usize = 4 << 20;
+/// With so much unsent, who asks adds nothing more: the other side is gone or stands still, and what is asked is asked again.
+const UNSENT_BYTES_CLOGGED: usize = 64 << 20;
+/// So much is given to TLS at once.
+const TLS_BYTES_AT_ONCE: usize = 64 << 10;
+/// Who has been silent for so long is asked whether it is still there, and again every so often.
+const SILENCE: Duration = Duration::from_secs(10);
+/// What the other side does not confirm for so long it never will: its machine is gone, and nobody can say so.
+#[cfg(target_os = "linux")]
+const UNCONFIRMED_MAX: Duration = Duration::from_secs(20);
 /// Buffers that grew beyond this for one large frame are let go.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
@@ -32,15 +43,28 @@ pub struct Connection {
     closing: bool,
     /// All of that has been read.
     ended: bool,
+    /// This side answers. Only one side may stop reading while it cannot send, or both may wait for each other for ever.
+    answers: bool,
 }
 
 impl Connection {
-    /// Over a socket that is connected, or about to be.
-    pub fn new(stream: TcpStream, tls: Option<rustls::Connection>) -> Connection {
+    /// Over a socket that somebody else has connected.
+    pub fn accepted(stream: TcpStream, tls: Option<rustls::Connection>) -> Connection {
+        Connection::new(stream, tls, true)
+    }
+
+    /// Over a socket that is about to be connected.
+    pub fn dialled(stream: TcpStream, tls: Option<rustls::Connection>) -> Connection {
+        Connection::new(stream, tls, false)
+    }
+
+    fn new(stream: TcpStream, tls: Option<rustls::Connection>, answers: bool) -> Connection {
         // Batches are whole when they are written; to wait for more would only delay them. Where it cannot be
         // set, they are late and nothing else.
         let _ = stream.set_nodelay(true);
+        watch_for_death(&stream);
         Connection {
+            answers,
             stream,
             tls: tls.map(Box::new),
             incoming: Vec::new(),
@@ -90,10 +114,20 @@ impl Connection {
 
     /// There may be more to read, and it may be read now.
     pub fn is_readable(&self) -> bool {
-        self.readable && !self.ended && self.unsent() < UNSENT_BYTES_MAX
+        self.readable && !self.ended && !(self.answers && self.unsent() >= UNSENT_BYTES_MAX)
     }
 
-    fn unsent(&self) -> usize {
+    /// So much waits to be sent that nothing should be added.
+    pub fn is_clogged(&self) -> bool {
+        self.unsent() >= UNSENT_BYTES_CLOGGED
+    }
+
+    /// Bytes that have come and are no whole frame yet, or have not been looked at.
+    pub fn untaken(&self) -> usize {
+        self.incoming.len() - self.taken
+    }
+
+    pub fn unsent(&self) -> usize {
         self.outgoing.len() - self.sent
     }
 
@@ -160,14 +194,17 @@ impl Connection {
     /// # Errors
     /// The connection broke.
     pub fn flush(&mut self) -> Result<(), Fault> {
-        if let Some(tls) = &mut self.tls {
-            tls.writer().write_all(&self.outgoing[self.sent..])?;
-            self.sent = self.outgoing.len();
-        }
         while self.writable && !self.is_sent() {
             let sent = match &mut self.tls {
                 None => self.stream.write(&self.outgoing[self.sent..]).map(|sent| self.sent += sent),
-                Some(tls) => tls.write_tls(&mut self.stream).map(drop),
+                Some(tls) if tls.wants_write() => tls.write_tls(&mut self.stream).map(drop),
+                // What TLS takes it keeps until the socket takes it, so it gets no more than is sent at once.
+                Some(tls) if !tls.is_handshaking() => {
+                    let upto = self.outgoing.len().min(self.sent + TLS_BYTES_AT_ONCE);
+                    tls.writer().write(&self.outgoing[self.sent..upto]).map(|sent| self.sent += sent)
+                }
+                // The other side's turn. Whoever reads the end of the handshake sends what waits for it.
+                Some(_) => break,
             };
             match sent {
                 Ok(()) => {}
@@ -182,6 +219,10 @@ impl Connection {
             self.sent = 0;
             self.outgoing.clear();
             self.outgoing.shrink_to(KEPT_BYTES_MAX);
+        } else if self.sent > KEPT_BYTES_MAX.max(self.unsent()) {
+            // Where something is always unsent, what has been sent must go all the same.
+            self.outgoing.drain(..self.sent);
+            self.sent = 0;
         }
         Ok(())
     }
@@ -194,6 +235,14 @@ impl Connection {
             let _ = said.and_then(|()| self.flush());
         }
     }
+}
+
+/// Where the system does not offer it, the end of a machine shows later.
+fn watch_for_death(stream: &TcpStream) {
+    let socket = SockRef::from(stream);
+    let _ = socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE));
+    #[cfg(target_os = "linux")]
+    let _ = socket.set_tcp_user_timeout(Some(UNCONFIRMED_MAX));
 }
 
 fn fill_from(stream: &mut impl Read, into: &mut Vec<u8>) -> io::Result<usize> {
@@ -217,4 +266,90 @@ fn fill_over(tls: &mut rustls::Connection, stream: &mut TcpStream, into: &mut Ve
     into.resize(had + plain, 0);
     tls.reader().read_exact(&mut into[had..])?;
     Ok(if plain == 0 { read } else { plain })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (other, _) = listener.accept().unwrap();
+        [&one, &other].iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+        (TcpStream::from_std(one), TcpStream::from_std(other))
+    }
+
+    /// Both ends of a handshake that is still to come.
+    fn tls() -> (rustls::Connection, rustls::Connection) {
+        let own = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let certificate = own.cert.der().clone();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate.clone()).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client = rustls::ClientConfig::builder_with_provider(provider.clone());
+        let client = client.with_safe_default_protocol_versions().unwrap();
+        let client = client.with_root_certificates(roots).with_no_client_auth();
+        let server = rustls::ServerConfig::builder_with_provider(provider);
+        let server = server.with_safe_default_protocol_versions().unwrap();
+        let server = server.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+        let dials = rustls::ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
+        (dials.into(), rustls::ServerConnection::new(Arc::new(server)).unwrap().into())
+    }
+
+    /// As if the poll had said so.
+    fn turn(connection: &mut Connection) {
+        (connection.readable, connection.writable) = (true, true);
+        connection.fill().unwrap();
+        connection.flush().unwrap();
+    }
+
+    #[test]
+    fn who_does_not_take_its_answers_is_not_read_any_more_and_gets_all_in_the_end() {
+        for over_tls in [false, true] {
+            let (one, other) = pair();
+            let (dials, accepts) = over_tls.then(tls).unzip();
+            let mut dialled = Connection::dialled(one, dials);
+            let mut accepted = Connection::accepted(other, accepts);
+            frame::push(dialled.outgoing(), Kind::Requests, |out| out.extend(b"asks")).unwrap();
+            while accepted.untaken() == 0 {
+                turn(&mut dialled);
+                turn(&mut accepted);
+            }
+            assert_eq!(accepted.next_frame(), Ok(Some((Kind::Requests, &b"asks"[..]))));
+            for _ in 0..4 {
+                frame::push(accepted.outgoing(), Kind::Replies, |out| out.resize(out.len() + (8 << 20), 7))
+                    .unwrap();
+                // Nor does who asks stop reading, however much it has to send.
+                frame::push(dialled.outgoing(), Kind::Requests, |out| out.resize(out.len() + (8 << 20), 7))
+                    .unwrap();
+            }
+            turn(&mut accepted);
+            assert!(accepted.unsent() > UNSENT_BYTES_MAX, "{} bytes, TLS {over_tls}", accepted.unsent());
+            let mut frames = 0;
+            for _ in 0..100_000 {
+                turn(&mut accepted);
+                while accepted.next_frame().unwrap().is_some() {}
+                turn(&mut dialled);
+                while dialled.next_frame().unwrap().is_some() {
+                    frames += 1;
+                }
+                if dialled.is_sent() && accepted.is_sent() && frames == 4 {
+                    break;
+                }
+            }
+            assert_eq!((frames, dialled.unsent(), accepted.unsent()), (4, 0, 0), "TLS {over_tls}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_is_gone_is_noticed() {
+        let (one, _other) = pair();
+        let connection = Connection::accepted(one, None);
+        assert!(SockRef::from(&connection.stream).keepalive().unwrap());
+    }
 }

@@ -114,7 +114,7 @@ impl Link {
             Some(tls) => Some(tls.dial(self.node.host()).map_err(Fault::Io)?),
             None => None,
         };
-        let mut connection = Connection::new(TcpStream::connect(address)?, tls);
+        let mut connection = Connection::dialled(TcpStream::connect(address)?, tls);
         connection.register(registry, self.token)?;
         let hello = connection.outgoing();
         let dialer = Dialer::begin(self.terms.clone(), self.from, self.to, nonce()?, hello);

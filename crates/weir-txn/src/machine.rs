@@ -75,6 +75,10 @@ pub trait Exposed: Durable {
     /// The same of one request, after its batch's progress.
     fn refuses_request(&self, from: Sender, request: &Self::Request, shards: ShardId)
     -> Option<&'static str>;
+    /// What is said instead of a reply that is too large to be sent; none: then there is no speaking with who is to get it.
+    fn instead_of(_reply: &Self::Reply) -> Option<Self::Reply> {
+        None
+    }
     /// How many of its transactions are prepared here and not decided.
     fn undecided_of(&self, coordinator: CoordinatorId) -> usize;
 }

@@ -1,9 +1,10 @@
 //! `weir serve` and `weir bench --target`, typed wrong, and ended.
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 const NODE: &str = "[nodes.a]\naddress = \"127.0.0.1:0\"\nshards = [0]\n";
 
@@ -54,6 +55,32 @@ fn what_is_wrong_is_said_with_a_remedy() {
         }
         assert!(!message.contains("panicked"), "{message}");
     }
+}
+
+#[test]
+fn who_waits_while_there_are_no_descriptors_is_heard_when_there_are() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("good.toml"), NODE).unwrap();
+    let mut node = Command::new("sh")
+        .current_dir(place.path())
+        .args(["-c", "ulimit -n 40; exec \"$0\" serve --cluster good.toml --node a"])
+        .arg(env!("CARGO_BIN_EXE_weir"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(node.stderr.take().unwrap()).lines();
+    let listening = said.find_map(|line| Some(line.unwrap().split_once("listening on ")?.1.to_owned()));
+    let address = listening.unwrap().split(';').next().unwrap().to_owned();
+    let mut waiting: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    // Behind all of them; when they go, nobody new comes and says so.
+    let mut last = waiting.pop().unwrap();
+    last.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    last.write_all(&[0; 4]).unwrap();
+    drop(waiting);
+    let mut answer = Vec::new();
+    let _ = last.read_to_end(&mut answer);
+    assert!(String::from_utf8_lossy(&answer).contains("no bytes"), "{answer:?}");
+    node.kill().and_then(|()| node.wait()).unwrap();
 }
 
 #[test]

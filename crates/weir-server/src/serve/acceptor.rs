@@ -22,6 +22,13 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 /// So many at once; beyond, the oldest is given up.
 const HANDSHAKES_MAX: usize = 1_024;
 
+/// What has come of a handshake and is no frame yet; nobody has proved anything so far.
+const HANDSHAKE_BYTES_MAX: usize = 4 << 10;
+/// How often it is looked whether somebody has run out of time.
+const TICK: Duration = Duration::from_millis(500);
+/// Whoever could not be accepted is tried again after so long.
+const RESPITE: Duration = Duration::from_millis(50);
+
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
 
@@ -36,6 +43,8 @@ pub(super) struct Acceptor {
     /// By token: who has not said enough yet, in the order in which they came.
     guests: BTreeMap<usize, Guest>,
     next: usize,
+    /// Somebody waits who could not be accepted. No event will say so again.
+    is_behind: bool,
 }
 
 struct Guest {
@@ -59,14 +68,18 @@ impl Acceptor {
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let next = WAKER.0 + 1;
-        Ok((Acceptor { cluster, terms, listener, tls, inboxes, poll, guests: BTreeMap::new(), next }, waker))
+        let guests = BTreeMap::new();
+        let acceptor =
+            Acceptor { cluster, terms, listener, tls, inboxes, poll, guests, next, is_behind: false };
+        Ok((acceptor, waker))
     }
 
     /// Runs until it is woken.
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(1024);
         loop {
-            let patience = (!self.guests.is_empty()).then_some(Duration::from_millis(500));
+            let patience =
+                if self.is_behind { Some(RESPITE) } else { (!self.guests.is_empty()).then_some(TICK) };
             if let Err(error) = self.poll.poll(&mut events, patience)
                 && error.kind() != io::ErrorKind::Interrupted
             {
@@ -84,17 +97,22 @@ impl Acceptor {
                     }
                 }
             }
+            if self.is_behind {
+                self.accept();
+            }
             let now = Instant::now();
             while let Some((token, guest)) = self.guests.first_key_value()
                 && (guest.until <= now || self.guests.len() > HANDSHAKES_MAX)
             {
                 let token = *token;
-                self.dismiss(token, &Fault::sense("no handshake in time"));
+                // It is not told: to be late, as after a pause of this machine, is no reason never to come back.
+                self.dismiss(token, &Fault::Io("no handshake in time".into()));
             }
         }
     }
 
     fn accept(&mut self) {
+        self.is_behind = false;
         loop {
             let (stream, address) = match self.listener.accept() {
                 Ok(accepted) => accepted,
@@ -102,8 +120,8 @@ impl Acceptor {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     // No more descriptors, most likely: whoever waits is accepted when some are free.
-                    warn!(%error, "a connection cannot be accepted");
-                    std::thread::sleep(Duration::from_millis(50));
+                    debug!(%error, "a connection cannot be accepted");
+                    self.is_behind = true;
                     return;
                 }
             };
@@ -124,7 +142,7 @@ impl Acceptor {
         token: usize,
     ) -> Result<(), Fault> {
         let tls = self.tls.as_ref().map(Tls::accept).transpose().map_err(Fault::Io)?;
-        let mut connection = Box::new(Connection::new(stream, tls));
+        let mut connection = Box::new(Connection::accepted(stream, tls));
         connection.register(self.poll.registry(), Token(token))?;
         let handshake = Listener::new(self.terms.clone(), nonce()?);
         let guest = Guest { connection, address, handshake, until: Instant::now() + HANDSHAKE_MAX };
@@ -175,6 +193,9 @@ fn advance(guest: &mut Guest) -> Result<Option<Agreed>, Fault> {
         && let Some((kind, body)) = guest.connection.next_frame()?
     {
         agreed = guest.handshake.on_frame(kind, body, &mut said)?;
+    }
+    if agreed.is_none() && guest.connection.untaken() > HANDSHAKE_BYTES_MAX {
+        return Err(Fault::sense("more than a handshake needs"));
     }
     guest.connection.outgoing().append(&mut said);
     guest.connection.flush()?;

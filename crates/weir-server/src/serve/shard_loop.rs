@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::{debug, info, warn};
+use weir_net::connection::UNSENT_BYTES_MAX;
 use weir_net::frame::{self, expect};
 use weir_net::{Connection, Fault, Kind, Link, body};
 use weir_txn::machine::{CoordinatorId, Effects, Exposed, Sender};
@@ -64,11 +65,18 @@ struct Visitor<Reply> {
     connection: Box<Connection>,
     from: Sender,
     address: SocketAddr,
-    /// Of this turn.
+    /// Of this turn, and those for which there was no room before.
     replies: Vec<Reply>,
     wants_export: bool,
     /// It is in the list of those who may have something to say.
     is_ready: bool,
+}
+
+impl<Reply> Visitor<Reply> {
+    /// It may say more: it has taken what it has been told.
+    fn is_readable(&self) -> bool {
+        self.replies.is_empty() && self.connection.is_readable()
+    }
 }
 
 pub(super) struct ShardLoop<S: Exposed> {
@@ -87,7 +95,7 @@ pub(super) struct ShardLoop<S: Exposed> {
     links: Vec<Option<Link>>,
     to_peers: Vec<Vec<S::Request>>,
     effects: Effects<S::Request, S::Reply>,
-    /// Who has replies in this turn.
+    /// Who is to get replies in this turn.
     answered: Vec<usize>,
     /// Coordinators that went while something of theirs was prepared and not decided, and when.
     lost: Vec<(CoordinatorId, Instant)>,
@@ -146,8 +154,8 @@ where
         let mut events = Events::with_capacity(1024);
         let mut ticked = Instant::now();
         loop {
-            let patience =
-                if self.ready.is_empty() { TICK.saturating_sub(ticked.elapsed()) } else { Duration::ZERO };
+            let has_more = !self.ready.is_empty() || !self.answered.is_empty();
+            let patience = if has_more { Duration::ZERO } else { TICK.saturating_sub(ticked.elapsed()) };
             if let Err(error) = self.poll.poll(&mut events, Some(patience))
                 && error.kind() != io::ErrorKind::Interrupted
             {
@@ -200,7 +208,9 @@ where
         if let Err(fault) = visitor.connection.flush() {
             return self.dismiss(slot, &fault);
         }
-        if !visitor.is_ready {
+        if !visitor.replies.is_empty() {
+            self.answered.push(slot);
+        } else if !visitor.is_ready {
             visitor.is_ready = true;
             self.ready.push(slot);
         }
@@ -219,7 +229,6 @@ where
             && let Some(old) = self.by_coordinator.insert(coordinator, slot)
         {
             self.dismiss(old, &Fault::sense("the same coordinator has connected anew"));
-            self.by_coordinator.insert(coordinator, slot);
         }
         debug!(shard = self.shard.id(), %address, ?from, "connected");
         self.visitors[slot] = Some(Visitor {
@@ -280,6 +289,10 @@ where
             let ShardLoop { shard, visitors, effects, shards, .. } = self;
             let Some(visitor) = &mut visitors[slot] else { continue };
             visitor.is_ready = false;
+            if !visitor.replies.is_empty() {
+                // It is heard again once it has been answered.
+                continue;
+            }
             let heard = hear_one(shard, visitor, now_ms, *shards, effects);
             self.sort_effects();
             match heard {
@@ -288,7 +301,7 @@ where
                     if visitor.wants_export && visitor.replies.is_empty() {
                         self.answered.push(slot);
                     }
-                    if visitor.connection.is_readable() {
+                    if visitor.is_readable() {
                         visitor.is_ready = true;
                         self.ready.push(slot);
                     }
@@ -333,18 +346,18 @@ where
     }
 
     fn send(&mut self, now: Instant) {
-        let epoch = self.shard.epoch();
         for slot in std::mem::take(&mut self.answered) {
-            let Some(Visitor { connection, replies, wants_export, .. }) = &mut self.visitors[slot] else {
-                continue;
-            };
-            let mut pushed = body::push_frames(connection.outgoing(), Kind::Replies, &epoch, replies);
-            replies.clear();
-            if std::mem::take(wants_export) {
-                pushed = pushed.and_then(|()| export(&self.shard.snapshot(), connection.outgoing()));
-            }
-            if let Err(fault) = pushed.and_then(|()| connection.flush()) {
+            let Some(visitor) = &mut self.visitors[slot] else { continue };
+            if let Err(fault) = answer(&self.shard, visitor) {
                 self.dismiss(slot, &fault);
+            } else if !visitor.replies.is_empty() {
+                // If the socket is full, it will say when it is not.
+                if visitor.connection.unsent() < UNSENT_BYTES_MAX {
+                    self.answered.push(slot);
+                }
+            } else if !visitor.is_ready && visitor.is_readable() {
+                visitor.is_ready = true;
+                self.ready.push(slot);
             }
         }
         let registry = self.poll.registry();
@@ -354,15 +367,45 @@ where
                 continue;
             }
             link.on_time(now, registry);
-            let Some(open) = link.open() else { continue };
-            let sent =
-                body::push_frames(open.outgoing(), Kind::Peer, &(), waiting).and_then(|()| open.flush());
+            let Some(open) = link.open().filter(|open| !open.is_clogged()) else { continue };
+            let pushed = body::push_frames(open.outgoing(), Kind::Peer, &(), waiting, usize::MAX);
+            let sent = pushed.map_err(|(_, fault)| fault).and_then(|_| open.flush());
             waiting.clear();
             if let Err(fault) = sent {
                 link.fail(fault, now, registry);
             }
         }
     }
+}
+
+/// Writes what there is for the visitor, a turn's share at most and only while it takes what it gets.
+fn answer<S>(shard: &S, visitor: &mut Visitor<S::Reply>) -> Result<(), Fault>
+where
+    S: Exposed,
+    S::Reply: Serialize,
+    S::Record: Serialize,
+{
+    let Visitor { connection, replies, wants_export, .. } = visitor;
+    if connection.unsent() < UNSENT_BYTES_MAX {
+        let out = connection.outgoing();
+        let enough = out.len() + UNSENT_BYTES_MAX;
+        while !replies.is_empty() {
+            match body::push_frames(out, Kind::Replies, &shard.epoch(), replies, enough) {
+                Ok(gone) => {
+                    replies.drain(..gone);
+                    break;
+                }
+                Err((gone, fault)) => {
+                    replies.drain(..gone);
+                    replies[0] = S::instead_of(&replies[0]).ok_or(fault)?;
+                }
+            }
+        }
+        if replies.is_empty() && std::mem::take(wants_export) {
+            export(&shard.snapshot(), out)?;
+        }
+    }
+    connection.flush()
 }
 
 /// In parts, then an empty one.

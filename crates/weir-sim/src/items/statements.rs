@@ -108,7 +108,7 @@ impl Several {
                 of.records[record].stamp = stamp;
                 None
             }
-            Done::Aborted | Done::Conflict | Done::Restart => {
+            Done::Aborted | Done::Conflict | Done::Restart | Done::TooLarge => {
                 of.statements.1 += usize::from(matches!(done, Done::Restart));
                 of.records[record].ended_us = Some(now_us);
                 of.records[record].aborted = true;

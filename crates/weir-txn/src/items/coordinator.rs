@@ -45,6 +45,9 @@ pub enum Done {
     /// A row that it has written under a guard is no longer as it saw it, or not everywhere yet: nothing of it is
     /// visible, and its client may begin it again.
     Conflict,
+    /// What it was to read from one shard is more than a message carries. Nothing has happened; a transaction of several
+    /// statements has ended.
+    TooLarge,
     /// A statement of a transaction of several.
     Read { read: ReadSet, rounds: u32 },
     /// The transaction of several statements has ended without any effect, since what it was reading is not kept any
@@ -417,6 +420,16 @@ impl Coordinator {
         }
     }
 
+    fn on_too_large(&mut self, read: u64, out: &mut Out) {
+        let tag = match self.reads.get_mut(read) {
+            Some(ReadFlight::Get(get)) => get.tag,
+            Some(ReadFlight::Opening(flight)) => flight.tag,
+            Some(ReadFlight::Held) | None => return,
+        };
+        self.give_up(tag, out);
+        out.done.push((tag, Done::TooLarge));
+    }
+
     fn end_get(&mut self, read: u64) -> Get {
         let flight = self.reads.end(read);
         self.drains.on_ended(self.reads.base());
@@ -482,6 +495,7 @@ impl machine::Coordinator for Coordinator {
             Reply::Refused { txn, .. } => self.on_refused(txn, Done::Aborted, out),
             Reply::Changed { txn, .. } => self.on_refused(txn, Done::Conflict, out),
             Reply::Retired { .. } => self.is_retired = true,
+            Reply::TooLarge { read, .. } => self.on_too_large(read, out),
             Reply::Got { read, .. }
             | Reply::Told { read, .. }
             | Reply::Opened { read, .. }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::bytes::Key;
-use super::message::{Progress, Request};
+use super::message::{Progress, Reply, Request};
 use super::partition::Partition;
 use super::place::shard_of;
 use super::write::Write;
@@ -65,6 +65,15 @@ impl Exposed for Partition {
                 naming.iter().any(|stamp| stamp.clock > CLOCK_MAX).then_some("a clock beyond all years")
             }
             Request::Ask { .. } | Request::Tell { .. } => None,
+        }
+    }
+
+    fn instead_of(reply: &Reply) -> Option<Reply> {
+        match reply {
+            Reply::Got { read, shard, .. }
+            | Reply::Told { read, shard, .. }
+            | Reply::Opened { read, shard, .. } => Some(Reply::TooLarge { read: *read, shard: *shard }),
+            _ => None,
         }
     }
 

@@ -241,6 +241,11 @@ pub enum Reply {
         shard: ShardId,
         session: u64,
     },
+    /// What was asked for is there, and is too much for one message.
+    TooLarge {
+        read: u64,
+        shard: ShardId,
+    },
 }
 
 /// What each batch of requests says of its coordinator.

@@ -153,7 +153,7 @@ impl Stage {
                 self.tell(format!("the statement gets {}", values(&read).join(", ")));
                 Some((read, (rounds, 0)))
             }
-            Done::Aborted | Done::Conflict | Done::Restart => panic!("nothing aborts here"),
+            Done::Aborted | Done::Conflict | Done::Restart | Done::TooLarge => panic!("nothing aborts here"),
         }
     }
 
@@ -212,6 +212,7 @@ fn show_reply(reply: &Reply) -> String {
         Reply::Changed { txn, .. } => format!("changed {}", show_txn(*txn)),
         Reply::Committed { txn, .. } => format!("committed {}", show_txn(*txn)),
         Reply::Again { .. } => "again".into(),
+        Reply::TooLarge { .. } => "too large".into(),
         Reply::Retired { shard } => format!("retired by {shard}"),
         Reply::Told { position, stamps, .. } => {
             format!("position {position}:{}", show_told(stamps.iter().copied()))

@@ -90,7 +90,7 @@ impl Relations {
                         Done::Committed { stamp, .. } => Told::Committed(stamp),
                         Done::Conflict => Told::Conflict,
                         Done::Aborted => Told::Aborted,
-                        Done::Restart | Done::Read { .. } => Told::Restart,
+                        Done::Restart | Done::Read { .. } | Done::TooLarge => Told::Restart,
                     };
                     out.done.push((tag, told));
                 }
