@@ -106,7 +106,8 @@ impl Readers {
         let known = self.coordinators.entry(coordinator).or_default();
         known.heard_ms = self.age_ms;
         let was_behind = known.is_behind(self.epoch);
-        known.drained = known.drained.max(drained);
+        // An epoch that has not begun has not been drained by anybody.
+        known.drained = known.drained.max(drained.min(self.epoch));
         self.behind -= usize::from(was_behind && !known.is_behind(self.epoch));
         let known_below = known.below;
         if below > known_below {
