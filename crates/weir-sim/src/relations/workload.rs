@@ -184,6 +184,10 @@ impl Sessions {
                     _ => sum("count", town),
                 }),
                 "note" => reads.push(look_up(relation, town)),
+                _ if chance.per_mille(500) => {
+                    let of = self.some_key("node", chance);
+                    reads.push(Order::LookUp { relation: "node", index: "parent", of });
+                }
                 _ => reads
                     .insert(0, Order::Rows { keys: (0..3).map(|_| self.some_key("node", chance)).collect() }),
             }
@@ -281,6 +285,10 @@ fn expected(order: &Order, scanned: &str, rows: &BTreeMap<Key, Bytes>) -> Option
         Told::Rows(kept.collect())
     };
     match order {
+        Order::LookUp { relation, of, .. } if *relation == scanned && scanned == "node" => {
+            let is_child = |key: &Key, value: &Bytes| (parent(key, value)? == *of).then(|| value.clone());
+            Some(("a look-up gives what a scan would", all(&is_child)))
+        }
         Order::LookUp { relation, of, .. } if *relation == scanned => {
             let has = |key: &Key, value: &Bytes| towns(key, value).contains(of).then(|| value.clone());
             Some(("a look-up gives what a scan would", all(&has)))

@@ -38,6 +38,12 @@ impl Relations {
         self.items.is_retired()
     }
 
+    /// Ends a transaction as if it had done nothing, if it is open. There is no answer.
+    pub fn roll_back(&mut self, tag: u64) {
+        self.works.remove(&tag);
+        self.items.roll_back(tag);
+    }
+
     fn commit(&mut self, now_ms: u64, tag: u64, out: &mut Orders<Request, Told>) {
         let Some(work) = self.works.remove(&tag) else {
             return out.done.push((tag, Told::Restart));

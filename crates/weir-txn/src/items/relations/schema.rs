@@ -90,7 +90,7 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// The name of the children of each parent.
+/// The index that every relation with a parent has: children by the keys of their parents.
 const CHILDREN: &str = "parent";
 
 impl Schema {
@@ -154,6 +154,19 @@ impl Relation {
 
     pub(super) fn parent_of(&self, key: &Key, value: &Bytes) -> Option<Key> {
         self.reference.as_ref().and_then(|reference| (reference.parent)(key, value))
+    }
+
+    /// Under which keys that index has a row; none if there is no such index.
+    pub(super) fn index_keys(&self, index: &str, key: &Key, value: &Bytes) -> Option<Vec<Bytes>> {
+        if index == CHILDREN && self.reference.is_some() {
+            return Some(self.parent_of(key, value).into_iter().collect());
+        }
+        let index = self.indexes.iter().find(|one| one.name == index)?;
+        Some((index.keys)(key, value))
+    }
+
+    pub(super) fn has_index(&self, index: &str) -> bool {
+        (index == CHILDREN && self.reference.is_some()) || self.indexes.iter().any(|one| one.name == index)
     }
 
     /// The entries of a row that this transaction has written.

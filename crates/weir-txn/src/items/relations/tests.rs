@@ -224,6 +224,13 @@ fn no_child_is_seen_without_its_parent() {
     }
     assert_eq!(bank.scan(0, "node"), "node/a= node/b=node/a node/c=node/b");
     bank.commit(0);
+    let children = Order::LookUp { relation: "node", index: "parent", of: "node/b".into() };
+    assert_eq!(bank.rows(0, children.clone()), "node/c=node/b");
+    // What is rolled back has not been.
+    bank.put(0, "node/f", "node/b");
+    assert_eq!(bank.rows(0, children.clone()), "node/c=node/b node/f=node/b");
+    bank.clients[0].roll_back(1);
+    assert_eq!(bank.rows(0, children), "node/c=node/b");
     // Children come while their parent goes.
     assert_eq!(bank.put(1, "node/d", "node/c"), Told::Changed);
     bank.delete(0, "node/a");

@@ -27,6 +27,7 @@ pub enum Order {
     Scan {
         relation: &'static str,
     },
+    /// The children of a row are in the index `parent`, by its key.
     LookUp {
         relation: &'static str,
         index: &'static str,
@@ -148,7 +149,7 @@ impl Work {
             }
             Order::Scan { .. } => (Vec::new(), vec![relation.rows()]),
             Order::LookUp { index, of, .. } => {
-                if !relation.indexes.iter().any(|one| one.name == *index) {
+                if !relation.has_index(index) {
                     return Step::Tell(Told::Unknown);
                 }
                 (Vec::new(), vec![relation.entries_of(index, of)])
@@ -366,11 +367,10 @@ impl Work {
 
     /// Rows of this transaction's making that the index has under that key.
     fn own_in(&self, relation: &Relation, index: &str, of: &Bytes) -> Vec<Key> {
-        let Some(index) = relation.indexes.iter().find(|one| one.name == index) else { return Vec::new() };
         let rows = relation.rows();
         let has = |(key, row): &(&Key, &Option<Row>)| {
-            let value = row.as_ref().map(|row| &row.value);
-            rows.contains(key) && value.is_some_and(|value| (index.keys)(key, value).contains(of))
+            let keys = row.as_ref().and_then(|row| relation.index_keys(index, key, &row.value));
+            rows.contains(key) && keys.is_some_and(|keys| keys.contains(of))
         };
         self.changes.iter().filter(has).map(|(key, _)| key.clone()).collect()
     }
@@ -464,9 +464,6 @@ impl Work {
             let (Some(relation), Some(seen)) = (schema.relation_of(key), self.seen.get(key)) else {
                 continue;
             };
-            if seen.row.is_none() && row.is_none() {
-                continue;
-            }
             if let Some(old) = &seen.row {
                 let old = self.entries(relation, key, &old.value, seen.stamp.txn);
                 writes.extend(old.into_iter().map(|entry| (entry, Write::Delete)));
