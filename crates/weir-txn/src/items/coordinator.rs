@@ -282,6 +282,10 @@ impl Coordinator {
             let shard = shard_of_hash(hash, self.options.shards);
             part_at(&mut by_shard, shard, Slots::new).push(slot as u32);
         }
+        // Whoever only decides a guard takes part too.
+        for guard in &guards {
+            part_at(&mut by_shard, shard_of(&guard.key, self.options.shards), Slots::new);
+        }
         // Readers need it only where there are siblings.
         let (metadata, written) = match by_shard.len() {
             1 => (Metadata::Stamp, Sketch::NONE),

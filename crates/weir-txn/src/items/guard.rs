@@ -3,7 +3,6 @@
 //! A guard is held from the prepare to the decision, in `Partition::guarded`; nobody waits for it, and a prepare that it is in the way of
 //! is refused.
 
-use super::chain::Sight;
 use super::message::Guard;
 use super::partition::Partition;
 
@@ -18,10 +17,7 @@ impl Partition {
             Some(chain) => {
                 let same =
                     chain.base_stamp() == guard.seen || (guard.absent && chain.is_tombstone().is_some());
-                let newest = chain.read(Sight::NEWEST).item.stamp;
-                let settled = || self.committed.get(&newest.txn).is_none_or(|one| one.settled);
-                let is_newest = newest == guard.seen && self.bugs.settled_will_do;
-                (chain.versions() == 0 && same) || (is_newest && settled())
+                chain.versions() == 0 && same
             }
         };
         is_as_seen && !self.guarded.contains(&guard.key)

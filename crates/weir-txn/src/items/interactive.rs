@@ -142,7 +142,8 @@ impl Coordinator {
         }
     }
 
-    fn write_all(
+    /// Writes this, if the guards hold.
+    pub(super) fn write_all(
         &mut self,
         now_ms: u64,
         tag: u64,

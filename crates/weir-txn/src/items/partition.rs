@@ -66,8 +66,6 @@ pub struct PlantedBugs {
     pub stale_delta: bool,
     /// Collection waits for a slow reader as long as it likes, even if it is dead.
     pub waits_for_readers: bool,
-    /// A guard holds once the last version is on all its shards, whoever may still be reading without it.
-    pub settled_will_do: bool,
     /// A shard that starts again has nothing prepared.
     pub recovery_forgets_prepared: bool,
 }

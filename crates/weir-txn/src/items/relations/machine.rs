@@ -6,12 +6,15 @@ use std::sync::Arc;
 use super::schema::Schema;
 use super::work::{Order, PlantedBugs, Step, Told, Work};
 use crate::items::coordinator::{Coordinator, Done, Out};
-use crate::items::{Isolation, Progress, Reply, Request, Transaction};
+use crate::items::{Isolation, Progress, Reply, Request};
 use crate::machine::{self, CoordinatorId, Orders};
 use crate::ramp::{ShardId, TxnId};
 
 /// Under this tag it deletes what counts for nothing.
 const CLEANING: u64 = u64::MAX;
+
+/// So many of these writes at a time; what is left is met again by the next look-up.
+const CLEANS_MAX: usize = 8;
 
 /// A coordinator of transactions over rows. A transaction begins with the first order under a tag and ends when its client is told
 /// so; tags are below `u64::MAX`.
@@ -19,13 +22,14 @@ pub struct Relations {
     items: Coordinator,
     schema: Arc<Schema>,
     works: BTreeMap<u64, Work>,
-    cleans: bool,
+    /// Deletions of stale entries under way.
+    cleans: usize,
     bugs: PlantedBugs,
 }
 
 impl Relations {
     pub fn new(items: Coordinator, schema: Arc<Schema>, bugs: PlantedBugs) -> Relations {
-        Relations { items, schema, works: BTreeMap::new(), cleans: false, bugs }
+        Relations { items, schema, works: BTreeMap::new(), cleans: 0, bugs }
     }
 
     /// The transaction that writes what was begun under the tag, if it is not answered.
@@ -50,13 +54,13 @@ impl Relations {
         };
         let writes = work.writes(&self.schema, self.items.next_txn());
         self.with_items(now_ms, out, |items, orders| items.commit_with(now_ms, tag, writes, orders));
-        let stale = work.stale();
-        if !stale.is_empty() && !self.cleans {
-            self.cleans = true;
-            let cleaning = Transaction { writes: stale, ..Transaction::default() };
-            self.with_items(now_ms, out, |items, orders| {
-                machine::Coordinator::begin(items, now_ms, CLEANING, cleaning, orders);
-            });
+        for writes in work.stale() {
+            if self.cleans < CLEANS_MAX {
+                self.cleans += 1;
+                self.with_items(now_ms, out, |items, orders| {
+                    items.write_all(now_ms, CLEANING, writes, orders);
+                });
+            }
         }
     }
 
@@ -81,7 +85,7 @@ impl Relations {
         out.sends.append(&mut orders.sends);
         for (tag, done) in orders.done {
             if tag == CLEANING {
-                self.cleans = false;
+                self.cleans -= 1;
                 continue;
             }
             match done {

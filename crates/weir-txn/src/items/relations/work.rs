@@ -74,8 +74,6 @@ pub enum Told {
 pub struct PlantedBugs {
     /// A look-up shows what entries say, whatever the rows do.
     pub shows_stale_entries: bool,
-    /// Entries are named by row alone: who deletes an old one may hit a new one.
-    pub entries_without_writer: bool,
     /// A child is shown whether its parent is there or not.
     pub shows_orphans: bool,
 }
@@ -92,8 +90,8 @@ pub(super) struct Work {
     seen: BTreeMap<Key, Seen>,
     /// What is made of them; none: deleted.
     changes: BTreeMap<Key, Option<Row>>,
-    /// Entries that count for nothing any more.
-    stale: BTreeSet<Key>,
+    /// By row: entries that count for nothing any more.
+    stale: BTreeMap<Key, Vec<Key>>,
     doing: Option<Doing>,
     bugs: PlantedBugs,
 }
@@ -113,6 +111,9 @@ enum Phase {
     /// A deletion goes down: what is to be deleted after this row.
     Children { of: Key, queue: Vec<Key>, asked: Vec<Key>, entries: Option<Vec<(Key, Key, Stamp)>> },
 }
+
+/// Writes, and on what they depend.
+pub(super) type Guarded = (Vec<(Key, Write)>, Vec<Guard>);
 
 /// What is to be done next.
 #[derive(Debug)]
@@ -355,7 +356,7 @@ impl Work {
         for (row, entry, stamp) in entries {
             let counts = self.seen.get(row).is_some_and(|seen| seen.stamp == *stamp && seen.row.is_some());
             if !counts {
-                self.stale.insert(entry.clone());
+                self.stale.entry(row.clone()).or_default().push(entry.clone());
             }
             if (counts || self.bugs.shows_stale_entries) && !self.changes.contains_key(row) {
                 rows.push(row.clone());
@@ -457,7 +458,7 @@ impl Work {
     }
 
     /// Everything that its rows entail, written by that transaction; and on what it depends.
-    pub fn writes(&self, schema: &Schema, txn: TxnId) -> (Vec<(Key, Write)>, Vec<Guard>) {
+    pub fn writes(&self, schema: &Schema, txn: TxnId) -> Guarded {
         let (mut writes, mut guards) = (BTreeMap::new(), Vec::new());
         let mut summed: BTreeSet<&str> = BTreeSet::new();
         for (key, row) in &self.changes {
@@ -465,11 +466,11 @@ impl Work {
                 continue;
             };
             if let Some(old) = &seen.row {
-                let old = self.entries(relation, key, &old.value, seen.stamp.txn);
+                let old = relation.entries(key, &old.value, seen.stamp.txn);
                 writes.extend(old.into_iter().map(|entry| (entry, Write::Delete)));
             }
             if let Some(row) = row {
-                let new = self.entries(relation, key, &row.value, txn);
+                let new = relation.entries(key, &row.value, txn);
                 writes.extend(new.into_iter().map(|entry| (entry, Write::Put(Bytes::default()))));
             }
             let value = row.as_ref().map(|row| row.encode(txn));
@@ -494,12 +495,16 @@ impl Work {
         (writes.into_iter().collect(), guards)
     }
 
-    fn entries(&self, relation: &Relation, key: &Key, value: &Bytes, txn: TxnId) -> Vec<Key> {
-        relation.entries(key, value, if self.bugs.entries_without_writer { NOBODY } else { txn })
-    }
-
-    /// Entries that it has met and that count for nothing, in any cut from now on.
-    pub fn stale(&self) -> Vec<(Key, Write)> {
-        self.stale.iter().map(|entry| (entry.clone(), Write::Delete)).collect()
+    /// Entries that it has met and that count for nothing, to be deleted row by row. Not before everybody sees what has replaced
+    /// the rows: a cut may have the deletion and not what its deleter saw.
+    pub fn stale(&self) -> Vec<Guarded> {
+        let of_row = |(row, entries): (&Key, &Vec<Key>)| {
+            let seen = self.seen.get(row)?;
+            let entries: BTreeSet<&Key> = entries.iter().collect();
+            let writes = entries.into_iter().map(|entry| (entry.clone(), Write::Delete)).collect();
+            let guard = Guard { key: row.clone(), seen: seen.stamp, absent: seen.row.is_none() };
+            Some((writes, vec![guard]))
+        };
+        self.stale.iter().filter_map(of_row).collect()
     }
 }
