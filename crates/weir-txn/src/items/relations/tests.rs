@@ -1,3 +1,5 @@
+//! Rows, indexes, foreign keys and views, step by step: what a reader is shown, and what is refused.
+
 use std::sync::Arc;
 
 use super::row::{OWN, Row};
