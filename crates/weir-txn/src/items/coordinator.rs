@@ -6,7 +6,6 @@
 //! it must see.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -117,8 +116,10 @@ pub struct Coordinator {
 
 struct Put {
     tag: u64,
+    /// In order of keys as they were given. Participants get copies: what two threads share costs both.
+    writes: Vec<(Key, Write)>,
+    guards: Vec<Guard>,
     parts: SmallVec<[PutPart; 4]>,
-    participants: Arc<[ShardId]>,
     /// What the clock showed when it began.
     begun_ms: u64,
     /// Bound when all have prepared.
@@ -133,8 +134,8 @@ struct Put {
 
 struct PutPart {
     shard: ShardId,
-    writes: Writes,
-    guards: Vec<Guard>,
+    /// Of the writes, which may be none: whoever only decides a guard takes part too.
+    slots: Slots,
     answered: bool,
 }
 
@@ -224,7 +225,7 @@ impl Coordinator {
         let Some((sequence, _)) = found else { return GivenUp::Unknown };
         let put = self.writes.end(sequence).expect("it is under way");
         let txn = TxnId { coordinator: self.id, sequence };
-        out.sends.extend(put.participants.iter().map(|shard| (*shard, Request::Abort { txn })));
+        put.send_aborts(txn, &mut out.sends);
         GivenUp::NothingHappened
     }
 
@@ -292,19 +293,13 @@ impl Coordinator {
             _ if self.options.variant == Variant::Small => (Metadata::Stamp, Sketch::ALL),
             _ => (self.options.variant.metadata(writes.iter().map(|(key, _)| key)), written),
         };
-        let participants: Arc<[ShardId]> = by_shard.iter().map(|(shard, _)| *shard).collect();
-        let part = |(shard, slots): &(ShardId, Slots)| {
-            let writes = slots.iter().map(|slot| writes[*slot as usize].clone()).collect();
-            let here = |guard: &&Guard| shard_of(&guard.key, self.options.shards) == *shard;
-            let guards = guards.iter().filter(here).cloned().collect();
-            PutPart { shard: *shard, writes, guards, answered: false }
-        };
-        let parts: SmallVec<[PutPart; 4]> = by_shard.iter().map(part).collect();
+        let part = |(shard, slots)| PutPart { shard, slots, answered: false };
         let sequence = self.writes.next();
         let put = Put {
             tag,
-            parts,
-            participants,
+            writes,
+            guards,
+            parts: by_shard.into_iter().map(part).collect(),
             begun_ms: now_ms,
             stamp: None,
             prepared_clock: 0,
@@ -314,7 +309,7 @@ impl Coordinator {
             read_rounds,
             sent_ms: now_ms,
         };
-        put.send(TxnId { coordinator: self.id, sequence }, &mut out.sends);
+        put.send(TxnId { coordinator: self.id, sequence }, self.options.shards, &mut out.sends);
         self.writes.begin(put);
     }
 
@@ -333,7 +328,7 @@ impl Coordinator {
         put.stamp = Some(stamp);
         put.parts.iter_mut().for_each(|part| part.answered = false);
         put.sent_ms = now_ms;
-        put.send(txn, &mut out.sends);
+        put.send(txn, self.options.shards, &mut out.sends);
         if self.options.one_phase {
             let read = std::mem::take(&mut put.read);
             out.done
@@ -347,8 +342,8 @@ impl Coordinator {
             return;
         }
         let put = self.writes.end(txn.sequence).expect("it is under way");
-        for shard in put.participants.iter() {
-            self.settled[usize::from(*shard)].push(txn.sequence);
+        for part in &put.parts {
+            self.settled[usize::from(part.shard)].push(txn.sequence);
         }
         if !self.options.one_phase {
             let rounds = (put.read_rounds, 2);
@@ -359,7 +354,7 @@ impl Coordinator {
     fn on_written(&mut self, stamp: Stamp, out: &mut Out) {
         let Some(put) = self.writes.end(stamp.txn.sequence) else { return };
         self.clock = self.clock.max(stamp.clock);
-        self.settled[usize::from(put.participants[0])].push(stamp.txn.sequence);
+        self.settled[usize::from(put.parts[0].shard)].push(stamp.txn.sequence);
         let rounds = (put.read_rounds, 1);
         out.done.push((put.tag, Done::Committed { read: put.read, stamp: Some(stamp), rounds }));
     }
@@ -369,7 +364,7 @@ impl Coordinator {
         let Some(put) = self.writes.get_mut(txn.sequence) else { return };
         assert!(put.stamp.is_none(), "all had prepared {txn:?}, and one refuses it");
         let put = self.writes.end(txn.sequence).expect("it is under way");
-        out.sends.extend(put.participants.iter().map(|shard| (*shard, Request::Abort { txn })));
+        put.send_aborts(txn, &mut out.sends);
         out.done.push((put.tag, told));
     }
 
@@ -450,9 +445,7 @@ impl Coordinator {
     fn begin_late_writes_anew(&mut self, now_ms: u64, out: &mut Out) {
         for sequence in self.late_writes(now_ms, false) {
             let put = self.writes.end(sequence).expect("it is under way");
-            let writes = put.parts.iter().flat_map(|part| part.writes.iter().cloned()).collect();
-            let guards = put.parts.into_iter().flat_map(|part| part.guards).collect();
-            self.begin_write(now_ms, put.tag, (writes, guards), put.read, put.read_rounds, out);
+            self.begin_write(now_ms, put.tag, (put.writes, put.guards), put.read, put.read_rounds, out);
         }
     }
 
@@ -460,7 +453,7 @@ impl Coordinator {
         for sequence in self.late_writes(now_ms, true) {
             let put = self.writes.end(sequence).expect("it is under way");
             let txn = TxnId { coordinator: self.id, sequence };
-            out.sends.extend(put.participants.iter().map(|shard| (*shard, Request::Abort { txn })));
+            put.send_aborts(txn, &mut out.sends);
             if !self.options.one_phase {
                 out.done.push((put.tag, Done::Aborted));
             }
@@ -518,7 +511,7 @@ impl machine::Coordinator for Coordinator {
         }
         for (sequence, put) in self.writes.iter_mut().filter(|(_, put)| late(put.sent_ms)) {
             put.sent_ms = now_ms;
-            put.send(TxnId { coordinator, sequence }, &mut out.sends);
+            put.send(TxnId { coordinator, sequence }, self.options.shards, &mut out.sends);
         }
         for (read, flight) in self.reads.iter_mut() {
             match flight {
@@ -568,25 +561,31 @@ impl Put {
     }
 
     /// Sends (again) what is not answered.
-    fn send(&self, txn: TxnId, out: &mut Vec<(ShardId, Request)>) {
-        for PutPart { shard, writes, guards, .. } in self.parts.iter().filter(|part| !part.answered) {
+    fn send(&self, txn: TxnId, shards: ShardId, out: &mut Vec<(ShardId, Request)>) {
+        for part in self.parts.iter().filter(|part| !part.answered) {
             let request = match self.stamp {
                 Some(stamp) => Request::Commit { stamp },
-                None if self.parts.len() == 1 => {
-                    let (writes, guards) = (writes.clone(), guards.clone());
-                    Request::Write { txn, writes, begun_ms: self.begun_ms, guards }
-                }
-                None => Request::Prepare {
-                    txn,
-                    writes: writes.clone(),
-                    participants: self.participants.clone(),
-                    metadata: self.metadata.clone(),
-                    written: self.written,
-                    begun_ms: self.begun_ms,
-                    guards: guards.clone(),
-                },
+                None => self.first(txn, part, shards),
             };
-            out.push((*shard, request));
+            out.push((part.shard, request));
         }
+    }
+
+    /// What a participant is asked first.
+    fn first(&self, txn: TxnId, part: &PutPart, shards: ShardId) -> Request {
+        let writes: Writes = part.slots.iter().map(|slot| self.writes[*slot as usize].clone()).collect();
+        let here = |guard: &&Guard| shard_of(&guard.key, shards) == part.shard;
+        let guards = self.guards.iter().filter(here).cloned().collect();
+        let begun_ms = self.begun_ms;
+        if self.parts.len() == 1 {
+            return Request::Write { txn, writes, begun_ms, guards };
+        }
+        let participants = self.parts.iter().map(|part| part.shard).collect();
+        let (metadata, written) = (self.metadata.clone(), self.written);
+        Request::Prepare { txn, writes, participants, metadata, written, begun_ms, guards }
+    }
+
+    fn send_aborts(&self, txn: TxnId, out: &mut Vec<(ShardId, Request)>) {
+        out.extend(self.parts.iter().map(|part| (part.shard, Request::Abort { txn })));
     }
 }

@@ -4,9 +4,8 @@
 //! docs/items.md; the positions and names are those of S5.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::message::{Participants, Position, Reply, Request, Stamp};
+use super::message::{Participants, Position, Reply, Request, Shards, Stamp};
 use super::partition::{Committed, Partition};
 use crate::ramp::ShardId;
 
@@ -42,7 +41,7 @@ pub struct Opening {
     own: BTreeMap<ShardId, Vec<Stamp>>,
     asked: Vec<bool>,
     cut: Cut,
-    named: BTreeMap<Stamp, Arc<[ShardId]>>,
+    named: BTreeMap<Stamp, Shards>,
     /// Some shard did not know the reader.
     again: bool,
 }

@@ -47,6 +47,9 @@ pub struct Wanted {
     pub ranges: Vec<KeyRange>,
 }
 
+/// The shards that a transaction writes on, in place: several threads keep them.
+pub type Shards = SmallVec<[ShardId; 8]>;
+
 pub type Writes = Arc<[(Key, Write)]>;
 
 /// A condition of a write, decided by the shard of the item: the item is still as the writer has seen it, everybody sees it
@@ -73,7 +76,7 @@ pub enum Request {
         txn: TxnId,
         writes: Writes,
         /// For termination (ramp.txt §4.6).
-        participants: Arc<[ShardId]>,
+        participants: Shards,
         metadata: Metadata,
         /// Of all its keys, on all shards.
         written: Sketch,
@@ -163,7 +166,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Participants {
     pub stamp: Stamp,
-    pub shards: Arc<[ShardId]>,
+    pub shards: Shards,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,7 +4,6 @@
 //! detection, ramp.txt §4.7), because whoever names it has seen it committed elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,7 @@ use super::bytes::Key;
 use super::chain::{Chain, Seen, Sight, Version};
 use super::log::Record;
 use super::message::{
-    Answer, Fate, Guard, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Stamp, Unsettled,
+    Answer, Fate, Guard, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Shards, Stamp, Unsettled,
     Wanted, Writes,
 };
 use super::metadata::{Metadata, Sketch};
@@ -132,7 +131,7 @@ pub struct Prepared {
     pub writes: Writes,
     pub metadata: Metadata,
     pub written: Sketch,
-    pub participants: Arc<[ShardId]>,
+    pub participants: Shards,
     /// Items here that nobody else may prepare to write under a guard.
     pub guarded: Vec<Key>,
 }
@@ -143,7 +142,7 @@ pub(super) struct Committed {
     pub(super) writes: Writes,
     pub(super) metadata: Metadata,
     /// None: only this shard.
-    pub(super) participants: Option<Arc<[ShardId]>>,
+    pub(super) participants: Option<Shards>,
     /// All participants have committed it.
     pub(super) settled: bool,
 }
@@ -451,7 +450,7 @@ impl Partition {
         writes: Writes,
         metadata: Metadata,
         written: Sketch,
-        participants: Option<Arc<[ShardId]>>,
+        participants: Option<Shards>,
     ) {
         self.position += 1;
         for (key, write) in writes.iter() {

@@ -65,6 +65,18 @@ pub struct Read {
     items: Vec<ItemRead>,
     /// By slot, of the answers of round one; there are few.
     notes: Vec<(u32, Note)>,
+    /// Nearly no read has any of it, and the others are small: hundreds are under way, and stay in the cache.
+    rare: Option<Box<Rare>>,
+    pub rounds: u32,
+    /// Deliberate bugs: there is no second round; a sketch says nothing of ranges.
+    pub looks_once: bool,
+    pub sketch_forgets_ranges: bool,
+}
+
+/// What only some reads have.
+#[derive(Debug, Default)]
+struct Rare {
+    /// By range.
     entries: Vec<BTreeMap<Key, Answer>>,
     /// Transactions of its own that it must see, by shard.
     own: BTreeMap<ShardId, Vec<Stamp>>,
@@ -74,10 +86,6 @@ pub struct Read {
     told: Vec<Stamp>,
     /// What the answers of round one lack.
     lacking: ByShard<Lack>,
-    pub rounds: u32,
-    /// Deliberate bugs: there is no second round; a sketch says nothing of ranges.
-    pub looks_once: bool,
-    pub sketch_forgets_ranges: bool,
 }
 
 /// What is asked of one shard.
@@ -141,16 +149,16 @@ impl Read {
             parts[at].slots.push(slot as u32);
             parts[at].keys = parts[at].keys.and(Sketch::of_hash(hash));
         }
+        let rare = (!ranges.is_empty() || !own.is_empty()).then(|| {
+            let entries = ranges.iter().map(|_| BTreeMap::new()).collect();
+            Box::new(Rare { entries, own, ..Rare::default() })
+        });
         Read {
             variant,
             shards,
             items: vec![ItemRead::ABSENT; keys.len()],
             notes: Vec::new(),
-            entries: ranges.iter().map(|_| BTreeMap::new()).collect(),
-            own,
-            of_cut: BTreeMap::new(),
-            told: Vec::new(),
-            lacking: ByShard::new(),
+            rare,
             rounds: 0,
             looks_once: false,
             sketch_forgets_ranges: false,
@@ -170,11 +178,12 @@ impl Read {
     ) -> Read {
         let mut read =
             Read::begin(variant, shards, keys, ranges, BTreeMap::new(), |shard| cut.of(shard).session);
+        let rare = read.rare.get_or_insert_default();
         for part in &mut read.parts {
             let of_shard = cut.of(part.shard);
             part.position = of_shard.position;
             part.asked = true;
-            read.of_cut.insert(part.shard, of_shard.naming.clone());
+            rare.of_cut.insert(part.shard, of_shard.naming.clone());
         }
         read.rounds = 2;
         read
@@ -197,21 +206,28 @@ impl Read {
         let session = part.session;
         if self.rounds == 1 {
             let stamps_only = self.variant == Variant::Small && !self.looks_once;
-            let naming = self.own.get(&part.shard).cloned().unwrap_or_default();
+            let own = self.rare.as_ref().and_then(|rare| rare.own.get(&part.shard));
+            let naming = own.cloned().unwrap_or_default();
             let (wanted, elsewhere) = (self.wanted(&part.slots, true), self.elsewhere(part.shard));
             return Request::Get { read, session, wanted, elsewhere, stamps_only, naming };
         }
         let position = part.position;
-        let lack = self.lacking.iter().find(|(shard, _)| *shard == part.shard);
-        let Some((_, lack)) = lack else {
+        let Some(lack) = self.lack_of(part.shard) else {
             let wanted = self.wanted(&part.slots, true);
-            let naming = self.of_cut.get(&part.shard).unwrap_or(&self.told).clone();
+            let named = self.rare.as_ref().map(|rare| rare.of_cut.get(&part.shard).unwrap_or(&rare.told));
+            let naming = named.cloned().unwrap_or_default();
             return Request::GetAt { read, session, wanted, position, naming };
         };
         let mut wanted = self.wanted(&lack.slots, lack.ranges);
         wanted.keys.extend(lack.keys.iter().cloned());
         let naming = lack.stamps.iter().copied().collect();
         Request::GetAt { read, session, wanted, position, naming }
+    }
+
+    /// What the shard's answer of round one lacked.
+    fn lack_of(&self, shard: ShardId) -> Option<&Lack> {
+        let lacking = &self.rare.as_ref()?.lacking;
+        lacking.iter().find(|(lacking, _)| *lacking == shard).map(|(_, lack)| lack)
     }
 
     fn wanted<'a>(&self, slots: impl IntoIterator<Item = &'a u32>, ranges: bool) -> Wanted {
@@ -245,7 +261,7 @@ impl Read {
         match reply {
             Reply::Told { position, stamps, .. } => {
                 part.position = position;
-                self.told.extend(stamps);
+                self.rare.get_or_insert_default().told.extend(stamps);
             }
             Reply::Got { position, items, notes, ranges, .. } => {
                 part.position = position;
@@ -255,8 +271,10 @@ impl Read {
                 } else {
                     self.take_second(shard, items);
                 }
-                for (entries, answered) in self.entries.iter_mut().zip(ranges) {
-                    entries.extend(answered);
+                if let Some(rare) = &mut self.rare {
+                    for (entries, answered) in rare.entries.iter_mut().zip(ranges) {
+                        entries.extend(answered);
+                    }
                 }
             }
             _ => {}
@@ -282,7 +300,8 @@ impl Read {
 
     /// Items in the order in which round two asked for them.
     fn take_second(&mut self, shard: ShardId, answered: Vec<ItemRead>) {
-        let Some((_, lack)) = self.lacking.iter().find(|(lacking, _)| *lacking == shard) else {
+        let rare = self.rare.get_or_insert_default();
+        let Some((_, lack)) = rare.lacking.iter().find(|(lacking, _)| *lacking == shard) else {
             let part = self.parts.iter().find(|part| part.shard == shard);
             return put(&mut self.items, &part.expect("it was asked").slots, answered);
         };
@@ -293,7 +312,7 @@ impl Read {
         // Keys of ranges, fetched on their own.
         for (key, item) in lack.keys.iter().zip(answered) {
             for (_, entries) in
-                self.ranges.iter().zip(&mut self.entries).filter(|(range, _)| range.contains(key))
+                self.ranges.iter().zip(&mut rare.entries).filter(|(range, _)| range.contains(key))
             {
                 entries.insert(key.clone(), Answer { item: item.clone(), note: Note::default() });
             }
@@ -305,8 +324,9 @@ impl Read {
         match self.variant {
             // Every item again, with all that round one told of.
             Variant::Small => {
-                self.told.sort_unstable();
-                self.told.dedup();
+                let told = &mut self.rare.get_or_insert_default().told;
+                told.sort_unstable();
+                told.dedup();
                 self.parts.iter_mut().for_each(|part| part.asked = true);
             }
             Variant::Fast | Variant::Hybrid { .. } => self.ask_for_what_is_named(),
@@ -314,8 +334,11 @@ impl Read {
     }
 
     fn ask_for_what_is_named(&mut self) {
+        if self.notes.is_empty() && self.ranges.is_empty() {
+            return;
+        }
         let of_items = self.notes.iter().map(|(_, note)| note);
-        let of_ranges = self.entries.iter().flat_map(BTreeMap::values).map(|answer| &answer.note);
+        let of_ranges = self.entries().iter().flat_map(BTreeMap::values).map(|answer| &answer.note);
         // Each transaction once, with its metadata.
         let mut named: SmallVec<[&Unsettled; 4]> =
             of_items.chain(of_ranges).flat_map(|note| &note.unsettled).collect();
@@ -331,7 +354,14 @@ impl Read {
         for part in &mut self.parts {
             part.asked = lacking.iter().any(|(shard, _)| *shard == part.shard);
         }
-        self.lacking = lacking;
+        if !lacking.is_empty() {
+            self.rare.get_or_insert_default().lacking = lacking;
+        }
+    }
+
+    /// By range.
+    fn entries(&self) -> &[BTreeMap<Key, Answer>] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.entries)
     }
 
     /// The item was read without the write of that transaction, or may have been.
@@ -354,7 +384,7 @@ impl Read {
                     lack.slots.insert(slot as u32);
                 }
             }
-            for (range, entries) in self.ranges.iter().zip(&self.entries) {
+            for (range, entries) in self.ranges.iter().zip(self.entries()) {
                 let entered = entries.get(item);
                 let lacked = entered.is_none_or(|answer| lacks(&answer.item, Some(&answer.note), stamp));
                 if range.contains(item) && lacked {
@@ -387,11 +417,12 @@ impl Read {
 
     fn finish(&mut self) -> ReadSet {
         let items = std::mem::take(&mut self.items);
+        let Some(rare) = &mut self.rare else { return ReadSet { items, ranges: Vec::new() } };
         let present = |entries: BTreeMap<Key, Answer>| {
             let present = entries.into_iter().filter(|(_, answer)| answer.item.value.is_some());
             present.map(|(key, answer)| (key, answer.item)).collect()
         };
-        ReadSet { items, ranges: std::mem::take(&mut self.entries).into_iter().map(present).collect() }
+        ReadSet { items, ranges: std::mem::take(&mut rare.entries).into_iter().map(present).collect() }
     }
 }
 

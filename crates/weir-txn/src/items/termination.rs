@@ -190,7 +190,7 @@ mod tests {
 
         fn prepare(&mut self, shard: usize) -> Vec<Reply> {
             let writes = vec![(Key::from("x"), Write::Add(1))].into();
-            let (participants, metadata, written) = ([0, 1].into(), Metadata::Stamp, Sketch::NONE);
+            let (participants, metadata, written) = (SmallVec::from_slice(&[0, 1]), Metadata::Stamp, Sketch::NONE);
             let begun_ms = 1_000;
             self.ask(
                 shard,
