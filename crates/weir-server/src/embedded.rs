@@ -261,7 +261,9 @@ impl<S: Shard, C: Clients<S>> Carrier<S, C> {
         let coordinator = clients.coordinator();
         for (shard, requests) in self.requests.iter_mut().enumerate().filter(|(_, queue)| !queue.is_empty()) {
             let shard = shard as ShardId;
-            let requests = std::mem::take(requests);
+            // The next batch is likely as large; growing to it would copy it several times.
+            let room = Vec::with_capacity(requests.len());
+            let requests = std::mem::replace(requests, room);
             let progress = coordinator.progress(shard);
             let batch = RequestBatch { shard, coordinator: coordinator.id(), progress, requests };
             self.outgoing[self.placement.of_shard(shard)].push(Inbound::Requests(batch));

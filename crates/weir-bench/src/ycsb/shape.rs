@@ -93,9 +93,9 @@ impl Shaped for Request {
             Request::Write { writes, .. } => {
                 shape("write", writes.len(), ID + WORD + writes_bytes(writes), 0)
             }
-            Request::Prepare { writes, participants, metadata, .. } => {
+            Request::Prepare { writes, siblings, .. } => {
                 // The sketch is a word; who the others are is for termination.
-                let metadata = metadata.bytes() + WORD + 2 * participants.len();
+                let metadata = siblings.metadata.bytes() + WORD + 2 * siblings.participants.len();
                 shape("prepare", writes.len(), ID + WORD + writes_bytes(writes), metadata)
             }
             Request::Commit { .. } => shape("commit", 0, STAMP, 0),

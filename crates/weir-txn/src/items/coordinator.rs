@@ -6,13 +6,14 @@
 //! it must see.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::bytes::Key;
 use super::interactive::{Interactive, OpeningFlight};
-use super::message::{Guard, KeyRange, Progress, Reply, Request, Stamp, Writes};
-use super::metadata::{Metadata, Sketch, Variant};
+use super::message::{Guard, KeyRange, Progress, Reply, Request, Siblings, Stamp, Writes};
+use super::metadata::{Sketch, Variant};
 use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
@@ -125,8 +126,8 @@ struct Put {
     /// Bound when all have prepared.
     stamp: Option<Stamp>,
     prepared_clock: u64,
-    metadata: Metadata,
-    written: Sketch,
+    /// None: there is one participant.
+    siblings: Option<Arc<Siblings>>,
     read: ReadSet,
     read_rounds: u32,
     sent_ms: u64,
@@ -238,9 +239,11 @@ impl Coordinator {
         (earlier_rounds, of_several): (u32, bool),
         out: &mut Out,
     ) -> u64 {
-        let own = self.own_to_name();
         let session = |shard: ShardId| self.sessions[usize::from(shard)];
-        let mut machine = Read::begin(self.options.variant, self.options.shards, reads, ranges, own, session);
+        let mut machine = Read::begin(self.options.variant, self.options.shards, reads, ranges, session);
+        if !self.options.links_keep_order {
+            machine.name_own(self.own_to_name());
+        }
         machine.looks_once = self.options.bugs.reads_once;
         machine.sketch_forgets_ranges = self.options.bugs.sketch_forgets_ranges;
         machine.ask(self.reads.next(), &mut out.sends);
@@ -287,12 +290,14 @@ impl Coordinator {
         for guard in &guards {
             part_at(&mut by_shard, shard_of(&guard.key, self.options.shards), Slots::new);
         }
-        // Readers need it only where there are siblings.
-        let (metadata, written) = match by_shard.len() {
-            1 => (Metadata::Stamp, Sketch::NONE),
-            _ if self.options.variant == Variant::Small => (Metadata::Stamp, Sketch::ALL),
-            _ => (self.options.variant.metadata(writes.iter().map(|(key, _)| key)), written),
-        };
+        // Readers need them only where there are any.
+        let siblings = (by_shard.len() > 1).then(|| {
+            let variant = self.options.variant;
+            let written = if variant == Variant::Small { Sketch::ALL } else { written };
+            let metadata = variant.metadata(writes.iter().map(|(key, _)| key));
+            let participants = by_shard.iter().map(|(shard, _)| *shard).collect();
+            Arc::new(Siblings { metadata, written, participants })
+        });
         let part = |(shard, slots)| PutPart { shard, slots, answered: false };
         let sequence = self.writes.next();
         let put = Put {
@@ -303,8 +308,7 @@ impl Coordinator {
             begun_ms: now_ms,
             stamp: None,
             prepared_clock: 0,
-            metadata,
-            written,
+            siblings,
             read,
             read_rounds,
             sent_ms: now_ms,
@@ -577,12 +581,10 @@ impl Put {
         let here = |guard: &&Guard| shard_of(&guard.key, shards) == part.shard;
         let guards = self.guards.iter().filter(here).cloned().collect();
         let begun_ms = self.begun_ms;
-        if self.parts.len() == 1 {
-            return Request::Write { txn, writes, begun_ms, guards };
+        match self.siblings.clone() {
+            None => Request::Write { txn, writes, begun_ms, guards },
+            Some(siblings) => Request::Prepare { txn, writes, siblings, begun_ms, guards },
         }
-        let participants = self.parts.iter().map(|part| part.shard).collect();
-        let (metadata, written) = (self.metadata.clone(), self.written);
-        Request::Prepare { txn, writes, participants, metadata, written, begun_ms, guards }
     }
 
     fn send_aborts(&self, txn: TxnId, out: &mut Vec<(ShardId, Request)>) {

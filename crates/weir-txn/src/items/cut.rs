@@ -71,7 +71,7 @@ impl Opening {
     pub fn send_pending(&self, read: u64, out: &mut Vec<(ShardId, Request)>) {
         for (shard, ShardCut { session, .. }) in (0..).zip(&self.cut.shards) {
             if self.asked[usize::from(shard)] {
-                let naming = self.own.get(&shard).cloned().unwrap_or_default();
+                let naming = self.own.get(&shard).into_iter().flatten().copied().collect();
                 out.push((shard, Request::Open { read, session: *session, naming }));
             }
         }
@@ -115,7 +115,7 @@ impl Partition {
     /// All that may be missing elsewhere, also what no item shows any more: it may be merged elsewhere.
     pub(super) fn on_open(&self, read: u64) -> Reply {
         let over_several = |one: &Committed| {
-            let shards = one.participants.clone()?;
+            let shards = one.siblings.as_ref()?.participants.clone();
             Some(Participants { stamp: one.stamp, shards })
         };
         let mut undrained: Vec<Participants> = self.committed.values().filter_map(over_several).collect();

@@ -47,7 +47,8 @@ impl Exposed for Partition {
             Request::Write { txn, writes, .. } => {
                 self.refuses_txn(coordinator, *txn).or_else(|| self.refuses_writes(writes, shards))
             }
-            Request::Prepare { txn, writes, participants, .. } => {
+            Request::Prepare { txn, writes, siblings, .. } => {
+                let participants = &siblings.participants;
                 let is_one = |shard: &ShardId| *shard < shards;
                 let twice = |at: usize| participants[..at].contains(&participants[at]);
                 if participants.len() < 2

@@ -6,7 +6,7 @@
 use super::bytes::Key;
 use super::chain::Chain;
 use super::message::{Position, Stamp, Writes};
-use super::metadata::{Metadata, Sketch};
+
 use super::partition::{Committed, Partition, PlantedBugs, Prepared};
 use super::termination::Patience;
 use super::undecided::Undecided;
@@ -124,7 +124,7 @@ impl Partition {
             Record::Started { incarnation } => self.incarnation = incarnation,
             Record::Written { stamp, writes } => {
                 self.clock.observe_clock(stamp.clock);
-                self.show(stamp, writes, Metadata::Stamp, Sketch::NONE, None);
+                self.show(stamp, writes, None);
             }
             Record::Prepared { txn, prepared } => {
                 self.clock.observe_clock(prepared.clock);

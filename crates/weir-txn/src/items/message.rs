@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 use super::bytes::{Bytes, Key};
 use super::metadata::{Metadata, Sketch};
@@ -43,14 +44,24 @@ impl KeyRange {
 /// What a read wants of one shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wanted {
-    pub keys: Vec<Key>,
-    pub ranges: Vec<KeyRange>,
+    pub keys: ThinVec<Key>,
+    pub ranges: ThinVec<KeyRange>,
 }
 
 /// The shards that a transaction writes on, in place: several threads keep them.
 pub type Shards = SmallVec<[ShardId; 8]>;
 
 pub type Writes = Arc<[(Key, Write)]>;
+
+/// What one part of a transaction over several shards knows of the whole, the same for all of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Siblings {
+    pub metadata: Metadata,
+    /// Of all its keys, on all shards.
+    pub written: Sketch,
+    /// For termination (ramp.txt §4.6).
+    pub participants: Shards,
+}
 
 /// A condition of a write, decided by the shard of the item: the item is still as the writer has seen it, everybody sees it
 /// so, and nobody else is about to change it under a guard.
@@ -62,6 +73,7 @@ pub struct Guard {
     pub absent: bool,
 }
 
+/// Small, with thin vectors where there is nearly never anything: a batch of requests is copied from place to place.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
     /// The only participant: prepare and commit in one message.
@@ -70,18 +82,14 @@ pub enum Request {
         writes: Writes,
         /// What the coordinator's clock showed when the transaction began.
         begun_ms: u64,
-        guards: Vec<Guard>,
+        guards: ThinVec<Guard>,
     },
     Prepare {
         txn: TxnId,
         writes: Writes,
-        /// For termination (ramp.txt §4.6).
-        participants: Shards,
-        metadata: Metadata,
-        /// Of all its keys, on all shards.
-        written: Sketch,
+        siblings: Arc<Siblings>,
         begun_ms: u64,
-        guards: Vec<Guard>,
+        guards: ThinVec<Guard>,
     },
     Commit {
         stamp: Stamp,
@@ -97,7 +105,7 @@ pub enum Request {
         /// Of what it reads on other shards.
         elsewhere: Sketch,
         stamps_only: bool,
-        naming: Vec<Stamp>,
+        naming: ThinVec<Stamp>,
     },
     /// Round two (S5): exactly the state at `position` plus the named transactions.
     GetAt {
@@ -105,14 +113,14 @@ pub enum Request {
         session: u64,
         wanted: Wanted,
         position: Position,
-        naming: Vec<Stamp>,
+        naming: ThinVec<Stamp>,
     },
     /// A transaction of several statements begins: which state of the shard is it to read? All that is not drained is
     /// told, so that the cut is the same everywhere. `naming`: as with `Get`.
     Open {
         read: u64,
         session: u64,
-        naming: Vec<Stamp>,
+        naming: ThinVec<Stamp>,
     },
     /// One participant asks another what has become of a transaction whose coordinator is silent, and says what
     /// it knows itself (termination).
@@ -227,9 +235,9 @@ pub enum Reply {
         /// 1 for an answer to `Get`, 2 to `GetAt`.
         round: u32,
         position: Position,
-        items: Vec<ItemRead>,
-        notes: Vec<(u32, Note)>,
-        ranges: Vec<Vec<(Key, Answer)>>,
+        items: ThinVec<ItemRead>,
+        notes: ThinVec<(u32, Note)>,
+        ranges: ThinVec<Vec<(Key, Answer)>>,
     },
     /// The answer to `Open`: the transactions over several shards that are committed here and not drained.
     Opened {

@@ -558,7 +558,7 @@ fn a_repetition_is_answered_as_before() {
     let mut answers = Vec::new();
     for now_ms in [1_000, 2_000] {
         let mut out = Effects::default();
-        let request = Request::Write { txn, writes: writes.clone(), begun_ms: now_ms, guards: Vec::new() };
+        let request = Request::Write { txn, writes: writes.clone(), begun_ms: now_ms, guards: [].into() };
         shard.step(now_ms, Sender::Coordinator(0), request, &mut out);
         let Some((_, Reply::Written { stamp })) = out.replies.pop() else { panic!("it is answered") };
         answers.push(stamp);

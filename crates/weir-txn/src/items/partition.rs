@@ -4,19 +4,21 @@
 //! detection, ramp.txt §4.7), because whoever names it has seen it committed elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 use super::bytes::Key;
 use super::chain::{Chain, Seen, Sight, Version};
 use super::log::Record;
 use super::message::{
-    Answer, Fate, Guard, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Shards, Stamp, Unsettled,
-    Wanted, Writes,
+    Answer, Fate, Guard, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Siblings, Stamp,
+    Unsettled, Wanted, Writes,
 };
-use super::metadata::{Metadata, Sketch};
+use super::metadata::Sketch;
 use super::table::Table;
 use super::undecided::Undecided;
 use crate::clock::{HybridClock, ms_of};
@@ -129,20 +131,17 @@ pub struct Prepared {
     /// What the coordinator is answered.
     pub clock: u64,
     pub writes: Writes,
-    pub metadata: Metadata,
-    pub written: Sketch,
-    pub participants: Shards,
+    pub siblings: Arc<Siblings>,
     /// Items here that nobody else may prepare to write under a guard.
-    pub guarded: Vec<Key>,
+    pub guarded: ThinVec<Key>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Committed {
     pub(super) stamp: Stamp,
     pub(super) writes: Writes,
-    pub(super) metadata: Metadata,
     /// None: only this shard.
-    pub(super) participants: Option<Shards>,
+    pub(super) siblings: Option<Arc<Siblings>>,
     /// All participants have committed it.
     pub(super) settled: bool,
 }
@@ -208,15 +207,12 @@ impl Shard for Partition {
                 };
                 out.replies.push((coordinator, reply));
             }
-            Request::Prepare { txn, writes, participants, metadata, written, begun_ms, guards } => {
+            Request::Prepare { txn, writes, siblings, begun_ms, guards } => {
                 let reply = match self.admit(now_ms, txn, begun_ms, &guards) {
                     Ok(Admitted { clock, is_new }) => {
                         if is_new {
                             let guarded = guards.into_iter().map(|guard| guard.key).collect();
-                            self.on_prepare(
-                                txn,
-                                Prepared { clock, writes, metadata, written, participants, guarded },
-                            );
+                            self.on_prepare(txn, Prepared { clock, writes, siblings, guarded });
                         }
                         Reply::Prepared { txn, shard: self.id, clock }
                     }
@@ -366,7 +362,7 @@ impl Partition {
         if let Some(log) = &mut self.log {
             log.push(Record::Written { stamp, writes: writes.clone() });
         }
-        self.show(stamp, writes, Metadata::Stamp, Sketch::NONE, None);
+        self.show(stamp, writes, None);
     }
 
     pub(super) fn on_prepare(&mut self, txn: TxnId, prepared: Prepared) {
@@ -401,10 +397,8 @@ impl Partition {
         if !self.bugs.clock_ignores_commits {
             self.clock.observe_clock(stamp.clock);
         }
-        let Prepared { writes, metadata, written, participants, .. } = prepared;
-        let participants = Some(participants).filter(|all| all.len() > 1);
-        let written = if participants.is_none() { Sketch::NONE } else { written };
-        self.show(stamp, writes, metadata, written, participants);
+        let siblings = Some(prepared.siblings).filter(|siblings| siblings.participants.len() > 1);
+        self.show(stamp, prepared.writes, siblings);
         true
     }
 
@@ -444,15 +438,9 @@ impl Partition {
         refused.then_some(Fate::Refused)
     }
 
-    pub(super) fn show(
-        &mut self,
-        stamp: Stamp,
-        writes: Writes,
-        metadata: Metadata,
-        written: Sketch,
-        participants: Option<Shards>,
-    ) {
+    pub(super) fn show(&mut self, stamp: Stamp, writes: Writes, siblings: Option<Arc<Siblings>>) {
         self.position += 1;
+        let written = siblings.as_ref().map_or(Sketch::NONE, |siblings| siblings.written);
         for (key, write) in writes.iter() {
             let chain = self.table.at(key);
             chain.commit(Version { stamp, write: write.clone(), committed_at: self.position, written });
@@ -461,7 +449,7 @@ impl Partition {
             }
         }
         self.readers.set_over(stamp.txn.coordinator, stamp.txn.sequence);
-        self.committed.insert(stamp.txn, Committed { stamp, writes, metadata, participants, settled: false });
+        self.committed.insert(stamp.txn, Committed { stamp, writes, siblings, settled: false });
     }
 
     fn let_drain(&mut self, now_ms: u64) {
@@ -560,8 +548,8 @@ impl Partition {
         keys: &[Key],
         sight: Sight<'_>,
         elsewhere: Sketch,
-    ) -> (Vec<ItemRead>, Vec<(u32, Note)>) {
-        let (mut items, mut notes) = (Vec::with_capacity(keys.len()), Vec::new());
+    ) -> (ThinVec<ItemRead>, ThinVec<(u32, Note)>) {
+        let (mut items, mut notes) = (ThinVec::with_capacity(keys.len()), ThinVec::new());
         for key in keys {
             let Some(chain) = self.table.get(key) else {
                 items.push(ItemRead::ABSENT);
@@ -579,8 +567,8 @@ impl Partition {
         (items, notes)
     }
 
-    fn answer_ranges(&mut self, ranges: &[KeyRange], sight: Sight<'_>) -> Vec<Vec<(Key, Answer)>> {
-        let mut answers = Vec::with_capacity(ranges.len());
+    fn answer_ranges(&mut self, ranges: &[KeyRange], sight: Sight<'_>) -> ThinVec<Vec<(Key, Answer)>> {
+        let mut answers = ThinVec::with_capacity(ranges.len());
         for range in ranges {
             let mut entries = Vec::new();
             for (key, chain) in self.table.range(range) {
@@ -606,9 +594,10 @@ fn note(
 ) -> Note {
     let mut note = Note { merged: seen.merged, unsettled: SmallVec::new() };
     for version in seen.contained.iter().filter(|version| version.written.meets(elsewhere)) {
-        if let Some(committed) = committed.get(&version.stamp.txn) {
-            counts.metadata_bytes += committed.metadata.bytes() as u64;
-            let metadata = committed.metadata.clone();
+        let siblings = committed.get(&version.stamp.txn).and_then(|committed| committed.siblings.as_ref());
+        if let Some(siblings) = siblings {
+            counts.metadata_bytes += siblings.metadata.bytes() as u64;
+            let metadata = siblings.metadata.clone();
             note.unsettled.push(Unsettled { stamp: version.stamp, metadata });
         }
     }

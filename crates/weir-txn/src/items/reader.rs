@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::SmallVec;
+use thin_vec::ThinVec;
 
 use super::bytes::{Bytes, Key};
 use super::cut::Cut;
@@ -62,9 +63,10 @@ pub struct Read {
     pub keys: Vec<Key>,
     pub ranges: Vec<KeyRange>,
     parts: SmallVec<[Part; 4]>,
+    /// Made when the first answer comes.
     items: Vec<ItemRead>,
     /// By slot, of the answers of round one; there are few.
-    notes: Vec<(u32, Note)>,
+    notes: ThinVec<(u32, Note)>,
     /// Nearly no read has any of it, and the others are small: hundreds are under way, and stay in the cache.
     rare: Option<Box<Rare>>,
     pub rounds: u32,
@@ -121,14 +123,12 @@ pub enum Step {
 }
 
 impl Read {
-    /// Groups the keys by shard. `session` says how the coordinator is registered at a shard; `own`, which
-    /// transactions of its own it must see there.
+    /// Groups the keys by shard. `session` says how the coordinator is registered at a shard.
     pub fn begin(
         variant: Variant,
         shards: ShardId,
         keys: Vec<Key>,
         ranges: Vec<KeyRange>,
-        own: BTreeMap<ShardId, Vec<Stamp>>,
         session: impl Fn(ShardId) -> u64,
     ) -> Read {
         let part = |shard| {
@@ -149,15 +149,15 @@ impl Read {
             parts[at].slots.push(slot as u32);
             parts[at].keys = parts[at].keys.and(Sketch::of_hash(hash));
         }
-        let rare = (!ranges.is_empty() || !own.is_empty()).then(|| {
+        let rare = (!ranges.is_empty()).then(|| {
             let entries = ranges.iter().map(|_| BTreeMap::new()).collect();
-            Box::new(Rare { entries, own, ..Rare::default() })
+            Box::new(Rare { entries, ..Rare::default() })
         });
         Read {
             variant,
             shards,
-            items: vec![ItemRead::ABSENT; keys.len()],
-            notes: Vec::new(),
+            items: Vec::new(),
+            notes: ThinVec::new(),
             rare,
             rounds: 0,
             looks_once: false,
@@ -165,6 +165,13 @@ impl Read {
             keys,
             ranges,
             parts,
+        }
+    }
+
+    /// Which transactions of the coordinator's own it must see, by shard.
+    pub fn name_own(&mut self, own: BTreeMap<ShardId, Vec<Stamp>>) {
+        if !own.is_empty() {
+            self.rare.get_or_insert_default().own = own;
         }
     }
 
@@ -176,8 +183,7 @@ impl Read {
         ranges: Vec<KeyRange>,
         cut: &Cut,
     ) -> Read {
-        let mut read =
-            Read::begin(variant, shards, keys, ranges, BTreeMap::new(), |shard| cut.of(shard).session);
+        let mut read = Read::begin(variant, shards, keys, ranges, |shard| cut.of(shard).session);
         let rare = read.rare.get_or_insert_default();
         for part in &mut read.parts {
             let of_shard = cut.of(part.shard);
@@ -207,7 +213,7 @@ impl Read {
         if self.rounds == 1 {
             let stamps_only = self.variant == Variant::Small && !self.looks_once;
             let own = self.rare.as_ref().and_then(|rare| rare.own.get(&part.shard));
-            let naming = own.cloned().unwrap_or_default();
+            let naming = own.into_iter().flatten().copied().collect();
             let (wanted, elsewhere) = (self.wanted(&part.slots, true), self.elsewhere(part.shard));
             return Request::Get { read, session, wanted, elsewhere, stamps_only, naming };
         }
@@ -215,7 +221,7 @@ impl Read {
         let Some(lack) = self.lack_of(part.shard) else {
             let wanted = self.wanted(&part.slots, true);
             let named = self.rare.as_ref().map(|rare| rare.of_cut.get(&part.shard).unwrap_or(&rare.told));
-            let naming = named.cloned().unwrap_or_default();
+            let naming = named.into_iter().flatten().copied().collect();
             return Request::GetAt { read, session, wanted, position, naming };
         };
         let mut wanted = self.wanted(&lack.slots, lack.ranges);
@@ -232,7 +238,8 @@ impl Read {
 
     fn wanted<'a>(&self, slots: impl IntoIterator<Item = &'a u32>, ranges: bool) -> Wanted {
         let keys = slots.into_iter().map(|slot| self.keys[*slot as usize].clone()).collect();
-        Wanted { keys, ranges: if ranges { self.ranges.clone() } else { Vec::new() } }
+        let ranges = if ranges { self.ranges.iter().cloned().collect() } else { ThinVec::new() };
+        Wanted { keys, ranges }
     }
 
     /// What is read of other shards: all that a range may have on them.
@@ -265,6 +272,9 @@ impl Read {
             }
             Reply::Got { position, items, notes, ranges, .. } => {
                 part.position = position;
+                if self.items.is_empty() {
+                    self.items.resize(self.keys.len(), ItemRead::ABSENT);
+                }
                 if round == 1 {
                     self.notes.extend(notes.into_iter().map(|(at, note)| (part.slots[at as usize], note)));
                     put(&mut self.items, &part.slots, items);
@@ -299,7 +309,7 @@ impl Read {
     }
 
     /// Items in the order in which round two asked for them.
-    fn take_second(&mut self, shard: ShardId, answered: Vec<ItemRead>) {
+    fn take_second(&mut self, shard: ShardId, answered: ThinVec<ItemRead>) {
         let rare = self.rare.get_or_insert_default();
         let Some((_, lack)) = rare.lacking.iter().find(|(lacking, _)| *lacking == shard) else {
             let part = self.parts.iter().find(|part| part.shard == shard);
@@ -426,7 +436,7 @@ impl Read {
     }
 }
 
-fn put(items: &mut [ItemRead], slots: &[u32], answered: Vec<ItemRead>) {
+fn put(items: &mut [ItemRead], slots: &[u32], answered: ThinVec<ItemRead>) {
     for (slot, item) in slots.iter().zip(answered) {
         items[*slot as usize] = item;
     }

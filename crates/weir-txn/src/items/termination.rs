@@ -37,9 +37,9 @@ impl Terminates for Partition {
     }
 
     fn others(&self, txn: TxnId) -> SmallVec<[ShardId; 4]> {
-        let prepared = self.prepared.get(&txn).map(|prepared| &prepared.participants);
-        let committed = || self.committed.get(&txn).and_then(|committed| committed.participants.as_ref());
-        let all = prepared.or_else(committed).into_iter().flat_map(|all| all.iter());
+        let prepared = self.prepared.get(&txn).map(|prepared| &prepared.siblings);
+        let committed = || self.committed.get(&txn).and_then(|committed| committed.siblings.as_ref());
+        let all = prepared.or_else(committed).into_iter().flat_map(|siblings| siblings.participants.iter());
         all.copied().filter(|shard| *shard != self.id).collect()
     }
 
@@ -162,6 +162,7 @@ pub struct Left {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::items::message::Siblings;
     use crate::items::{Key, Metadata, Record, Sketch, Write};
     use crate::machine::{Durable, Sender, Shard};
 
@@ -190,20 +191,10 @@ mod tests {
 
         fn prepare(&mut self, shard: usize) -> Vec<Reply> {
             let writes = vec![(Key::from("x"), Write::Add(1))].into();
-            let (participants, metadata, written) = (SmallVec::from_slice(&[0, 1]), Metadata::Stamp, Sketch::NONE);
-            let begun_ms = 1_000;
-            self.ask(
-                shard,
-                Request::Prepare {
-                    txn: TXN,
-                    writes,
-                    participants,
-                    metadata,
-                    written,
-                    begun_ms,
-                    guards: Vec::new(),
-                },
-            )
+            let participants = SmallVec::from_slice(&[0, 1]);
+            let siblings = Siblings { metadata: Metadata::Stamp, written: Sketch::NONE, participants }.into();
+            let (begun_ms, guards) = (1_000, [].into());
+            self.ask(shard, Request::Prepare { txn: TXN, writes, siblings, begun_ms, guards })
         }
 
         /// The coordinator is silent for so long; what the shards say to each other arrives.
