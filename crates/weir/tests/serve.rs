@@ -17,7 +17,10 @@ fn what_is_wrong_is_said_with_a_remedy() {
     let place = tempfile::tempdir().unwrap();
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = "weir data, format 1\nnode b\nshards 1\n";
-    std::fs::create_dir(place.path().join("of-b")).unwrap();
+    let application = "weir data, format 1\nnode a\nshards 1\ncarries sql 0123456789abcdef\n";
+    for directory in ["of-b", "of-another"] {
+        std::fs::create_dir(place.path().join(directory)).unwrap();
+    }
     for (file, text) in [
         ("good.toml", NODE.to_owned()),
         ("typo.toml", NODE.replace("shards", "shard")),
@@ -26,13 +29,14 @@ fn what_is_wrong_is_said_with_a_remedy() {
         ("busy.toml", NODE.replace("127.0.0.1:0", &busy.local_addr().unwrap().to_string())),
         ("tls.toml", format!("{NODE}[tls]\nauthority = \"ca.pem\"\ncertificate = \"a\"\nkey = \"b\"\n")),
         ("of-b/identity", other.to_owned()),
+        ("of-another/identity", application.to_owned()),
     ] {
         std::fs::write(place.path().join(file), text).unwrap();
     }
     let serve = |file: &'static str, more: &[&'static str]| {
         [&["serve", "--cluster", file, "--node", "a"], more].concat()
     };
-    let cases: [(Vec<&str>, i32, &[&str]); 12] = [
+    let cases: [(Vec<&str>, i32, &[&str]); 13] = [
         (serve("none.toml", &[]), 2, &["none.toml: error:", "hint:"]),
         (serve("typo.toml", &[]), 2, &["typo.toml:3:1: error:", "hint:"]),
         (serve("gap.toml", &[]), 2, &["gap.toml:3:10: error:", "shard 1", "count from 0"]),
@@ -43,6 +47,16 @@ fn what_is_wrong_is_said_with_a_remedy() {
         (serve("tls.toml", &[]), 2, &["ca.pem"]),
         (serve("busy.toml", &[]), 1, &["cannot listen on 127.0.0.1"]),
         (serve("good.toml", &["--data", "of-b"]), 1, &["another node", "node b"]),
+        (
+            serve("good.toml", &["--data", "of-another"]),
+            1,
+            &[
+                "of-another/identity",
+                "another application",
+                "carries sql 0123456789abcdef",
+                "empty directory",
+            ],
+        ),
         (vec!["bench", "ycsb", "--target", "good.toml"], 2, &["weir:cluster.toml"]),
         (vec!["bench", "tpcc", "--target", "weir:good.toml"], 2, &["for ycsb"]),
     ];

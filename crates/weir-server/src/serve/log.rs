@@ -96,7 +96,7 @@ impl Log {
             let path = path.to_path_buf();
             move |error| LogError::Io(path, error)
         };
-        fs::create_dir_all(directory).map_err(at(directory))?;
+        make_directory(directory).map_err(at(directory))?;
         let mut numbers = Vec::new();
         for entry in fs::read_dir(directory).map_err(at(directory))? {
             let path = entry.map_err(at(directory))?.path();
@@ -207,10 +207,7 @@ impl Log {
         log.synced = log.length;
         fs::rename(&unfinished, &path).map_err(failed)?;
         log.path = path;
-        // The name is durable with the directory that it stands in.
-        File::open(directory)
-            .and_then(|directory| directory.sync_all())
-            .map_err(|error| LogError::Io(directory.into(), error))?;
+        sync_directory(directory).map_err(|error| LogError::Io(directory.into(), error))?;
         Ok(log)
     }
 
@@ -253,6 +250,25 @@ impl Log {
         let old = std::mem::replace(self, next);
         fs::remove_file(&old.path).map_err(|error| LogError::Io(old.path, error))
     }
+}
+
+/// Makes what there is not of a path. When it comes back, all of it is durable.
+pub(super) fn make_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    make_directory(parent)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => return Err(error),
+        _ => {}
+    }
+    sync_directory(parent)
+}
+
+/// A name is durable with the directory that it stands in.
+pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }
 
 fn path_of(directory: &Path, number: u64) -> PathBuf {

@@ -172,7 +172,7 @@ impl Server {
         let listen = |error| ServeError::Listen(node.address.clone(), error);
         let resolved = node.resolve().map_err(|why| listen(std::io::Error::other(why)))?;
         let identity = match &data {
-            Some((directory, _)) => Some(claim(directory, &cluster, &name)?),
+            Some((directory, _)) => Some(claim(directory, &cluster, &name, &terms)?),
             None => None,
         };
         let mut loops = Vec::new();
@@ -287,23 +287,34 @@ where
     Ok(ShardLoop::new(machine, cluster.shards, log, link)?)
 }
 
-/// Whose data this is; another node's, or a running one's, is refused.
-fn claim(directory: &Path, cluster: &ClusterFile, node: &str) -> Result<File, ServeError> {
+/// Whose data this is; another node's, another application's, or a running node's is refused.
+fn claim(directory: &Path, cluster: &ClusterFile, node: &str, terms: &Terms) -> Result<File, ServeError> {
     let path = directory.join("identity");
     let failed = |error: std::io::Error| ServeError::Data(path.clone(), error.to_string());
-    std::fs::create_dir_all(directory)
-        .map_err(|error| ServeError::Data(directory.into(), error.to_string()))?;
+    log::make_directory(directory).map_err(|error| ServeError::Data(directory.into(), error.to_string()))?;
     let mut file =
         File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
     if file.try_lock().is_err() {
         return Err(ServeError::Data(path, "another process is running on this data".into()));
     }
-    let own = format!("weir data, format 1\nnode {node}\nshards {}\n", cluster.shards);
+    let whose = format!("weir data, format 1\nnode {node}\nshards {}\n", cluster.shards);
+    let carries = format!("carries {} {:016x}\n", terms.protocol, terms.placement);
+    let own = format!("{whose}{carries}");
     let mut found = String::new();
     file.read_to_string(&mut found).map_err(failed)?;
     if found.is_empty() {
         file.rewind().map_err(failed)?;
         file.write_all(own.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        log::sync_directory(directory).map_err(failed)?;
+    } else if let Some(written_by) = found.strip_prefix(&whose).filter(|carried| *carried != carries) {
+        let why = format!(
+            "the logs here were written by another application: {:?}, and this is {:?}. What is in them has the numbers of its \
+             tables and procedures. Start the node with the application that wrote them (its texts, settings, seed, and the same \
+             version of weir), or give --data an empty directory",
+            written_by.trim_end(),
+            carries.trim_end()
+        );
+        return Err(ServeError::Data(path, why));
     } else if found != own {
         let why = format!(
             "the data belongs to another node or cluster: {:?}, not {:?}",
