@@ -9,6 +9,7 @@ use weir_sim::calls::{Counted, Job, Report, Setup, Violated, run};
 use weir_sql::Application;
 use weir_sql::bound::{InsertSource, Procedure, Statement, Step, StepKind};
 use weir_sql::catalog::{ForeignKey, TableId};
+use weir_sql::walk::each_step;
 use weir_txn::exec::program::Program;
 use weir_txn::machine::Durable as _;
 use weir_txn::ramp::{Call, Record};
@@ -167,23 +168,4 @@ fn top_level(steps: &[Step]) -> Vec<&Step> {
         step => vec![step],
     };
     steps.iter().flat_map(inner).collect()
-}
-
-fn each_step(steps: &[Step], visit: &mut dyn FnMut(&Step)) {
-    for step in steps {
-        visit(step);
-        match &step.kind {
-            StepKind::If { branches, otherwise } => {
-                branches.iter().for_each(|(_, body)| each_step(body, visit));
-                each_step(otherwise, visit);
-            }
-            StepKind::ForRange { body, .. }
-            | StepKind::ForQuery { body, .. }
-            | StepKind::ForEach { body, .. }
-            | StepKind::While { body, .. }
-            | StepKind::Loop { body, .. }
-            | StepKind::Block { body, .. } => each_step(body, visit),
-            _ => {}
-        }
-    }
 }

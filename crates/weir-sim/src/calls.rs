@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustc_hash::FxHasher;
@@ -22,15 +21,13 @@ use weir_txn::termination::Patience;
 
 use crate::Audit;
 use crate::chance::Chance;
+use crate::claims::{LOOK_US, catch_panic, check_clocks, check_dead_are_resolved, dead, finish};
 use crate::cluster::{Clients, Cluster, Mortal, Starts};
 use crate::history::Violation;
 use crate::network::Faults;
 
 /// Faults go on for no longer than this.
 const SAFETY_US_MAX: u64 = 20_000_000;
-
-/// Once faults have stopped, whatever is pending has finished after this.
-const LIVENESS_US_MAX: u64 = 15_000_000;
 
 /// After that much quiet, shards have forgotten what only readers and coordinators needed.
 const QUIET_US: u64 = 14_000_000;
@@ -155,13 +152,7 @@ pub fn run(job: &Arc<Job>, setup: &Setup, next_call: &mut dyn FnMut(usize) -> Ca
         told: Told::default(),
         violated: None,
     };
-    let outcome = catch_unwind(AssertUnwindSafe(|| live(job, &mut cluster, &mut clients, patience)));
-    let outcome = outcome.unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().cloned();
-        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|said| said.to_string()));
-        Err(Violation { claim: "no node panics", seen: said.unwrap_or_default() })
-    });
-    let failure = outcome.err();
+    let failure = catch_panic(|| live(job, &mut cluster, &mut clients, patience)).err();
     let mut hash = FxHasher::default();
     cluster.hash().hash(&mut hash);
     let tables = (0..job.program.partitions.len() as u32).map(TableId);
@@ -186,7 +177,7 @@ pub fn run(job: &Arc<Job>, setup: &Setup, next_call: &mut dyn FnMut(usize) -> Ca
             .flatten()
             .map(Node::terminated_by_asking)
             .fold((0, 0), |(commits, aborts), one| (commits + one.0, aborts + one.1)),
-        dead: cluster.coordinators.iter().filter(|coordinator| coordinator.is_none()).count(),
+        dead: dead(&cluster).count(),
         restarts: cluster.crashes(),
         log: cluster.log().to_owned(),
     }
@@ -239,47 +230,24 @@ fn live(
     patience: Patience,
 ) -> Result<(), Violation> {
     while cluster.now_us() < SAFETY_US_MAX && !(clients.left == 0 && cluster.busy() == 0) {
-        cluster.run_until(cluster.now_us() + 100_000, clients);
+        cluster.run_until(cluster.now_us() + LOOK_US, clients);
         clients.check()?;
+        check_clocks(cluster, Node::last_clock)?;
     }
     clients.left = 0;
     check_recovery(job, cluster)?;
     let links_free_us = cluster.calm();
-    let calm_us = cluster.now_us();
-    while !cluster.is_idle() {
-        if cluster.now_us() >= calm_us + LIVENESS_US_MAX {
-            let idle: Vec<bool> = cluster.shards.iter().flatten().map(|shard| shard.is_idle()).collect();
-            let seen = format!("{} sessions wait, idle shards {idle:?}", cluster.busy());
-            return Err(Violation { claim: "what is pending finishes", seen });
-        }
-        cluster.run_until(cluster.now_us() + 100_000, clients);
+    let look = |cluster: &Calls, clients: &mut Sessions<'_>| {
         clients.check()?;
-        check_dead_are_resolved(cluster, links_free_us, patience)?;
-    }
+        check_dead_are_resolved(cluster, links_free_us, patience)
+    };
+    finish(cluster, clients, |_| true, look)?;
     cluster.run_until(cluster.now_us() + QUIET_US, clients);
     clients.check()?;
+    check_clocks(cluster, Node::last_clock)?;
     check_forgotten(cluster)?;
     check_recovery(job, cluster)?;
     check_end(job, cluster, &clients.told)
-}
-
-/// What a coordinator that dies leaves prepared is resolved within two time-outs, once its last message has
-/// arrived and the shards can hear each other.
-fn check_dead_are_resolved(cluster: &Calls, links_free_us: u64, patience: Patience) -> Result<(), Violation> {
-    for (coordinator, _) in cluster.coordinators.iter().enumerate().filter(|(_, one)| one.is_none()) {
-        let heard_us = cluster.heard_us[coordinator].max(links_free_us).max(cluster.restarted_us);
-        if cluster.now_us() < heard_us + 2 * 1_000 * patience.terminate_ms {
-            continue;
-        }
-        for shard in cluster.shards.iter().flatten() {
-            let left = shard.left_of(coordinator as CoordinatorId);
-            if left.prepared > 0 {
-                let seen = format!("shard {} has {left:?} of coordinator {coordinator}", shard.id());
-                return Err(Violation { claim: "what the dead have prepared is resolved in time", seen });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Nothing is kept for readers and coordinators that nobody needs.

@@ -127,6 +127,12 @@ enum Happening<S: Shard> {
     Mishap,
 }
 
+impl<S: Durable, C> Cluster<S, C> {
+    pub fn now_us(&self) -> u64 {
+        self.now_us
+    }
+}
+
 impl<S, C> Cluster<S, C>
 where
     S: Durable,
@@ -209,10 +215,6 @@ where
     /// Everything that has ever become durable on that shard.
     pub fn durable(&self, shard: ShardId) -> &[S::Record] {
         self.disks[usize::from(shard)].durable()
-    }
-
-    pub fn now_us(&self) -> u64 {
-        self.now_us
     }
 
     /// Of everything that has happened: the same for the same seed.

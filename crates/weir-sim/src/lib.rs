@@ -7,6 +7,7 @@
 
 pub mod calls;
 pub mod chance;
+mod claims;
 pub mod cluster;
 mod disk;
 mod driver;

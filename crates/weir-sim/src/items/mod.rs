@@ -11,19 +11,19 @@ mod workload;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustc_hash::FxHasher;
-use weir_txn::clock::ms_of;
-use weir_txn::items::partition::CLOCK_AHEAD_MS_MAX;
 use weir_txn::items::{
     self, Bytes, Coordinator, Key, Options, Partition, Patience, ReadSet, Record, Stamp, Transaction, Variant,
 };
-use weir_txn::machine::{CoordinatorId, Shard as _};
+use weir_txn::machine::{CoordinatorId, CoordinatorOf, Shard as _};
 use weir_txn::ramp::TxnId;
 
 use crate::chance::Chance;
-use crate::cluster::{Clients, Cluster, Starts};
+use crate::claims::{
+    LIVENESS_US_MAX, LOOK_US, catch_panic, check_clocks, check_dead_are_resolved, dead, finish,
+};
+use crate::cluster::{Clients, Cluster, Mortal, Starts};
 use crate::history::{History, Violation};
 use crate::network::Faults;
 use calls::{Call, Caller};
@@ -31,10 +31,6 @@ use workload::Sessions;
 
 /// Faults go on for no longer than this.
 const SAFETY_US_MAX: u64 = 20_000_000;
-
-/// Once faults have stopped, whatever is pending has finished after this: a few repetitions over the slowest
-/// links, and a message that was held up before.
-pub const LIVENESS_US_MAX: u64 = 15_000_000;
 
 /// After that much quiet, shards have forgotten what only readers needed.
 const QUIET_US: u64 = 14_000_000;
@@ -144,12 +140,7 @@ pub fn run(setup: &Setup) -> Report {
     let mut cluster = Items::new(starts, nodes, sessions, faults.clone(), setup.seed, setup.logged);
     cluster.answers_early = setup.answers_early;
     let mut clients = Sessions::new(sessions, setup.statements, &mut chance);
-    let outcome = catch_unwind(AssertUnwindSafe(|| live(&mut cluster, &mut clients, patience)));
-    let outcome = outcome.unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().cloned();
-        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|said| said.to_string()));
-        Err(Violation { claim: "no node panics", seen: said.unwrap_or_default() })
-    });
+    let outcome = catch_panic(|| live(&mut cluster, &mut clients, patience));
     clients.learn(&stamps(&cluster));
     let outcome = outcome.and_then(|last| clients.wrong.take().map_or(Ok(last), Err));
     let history = History::new(clients.records);
@@ -172,14 +163,16 @@ pub fn run(setup: &Setup) -> Report {
             .map(|counts| counts.terminated)
             .fold((0, 0), |(commits, aborts), one| (commits + one.0, aborts + one.1)),
         clocks_refused: counts.map(|counts| counts.clocks_refused).sum(),
-        dead: cluster.coordinators.iter().filter(|coordinator| coordinator.is_none()).count(),
+        dead: dead(&cluster).count(),
         log: cluster.log().to_owned(),
         history,
     }
 }
 
 /// Of all transactions that have committed somewhere, as the logs of the shards say.
-fn stamps(cluster: &Items) -> BTreeMap<TxnId, Stamp> {
+pub(crate) fn stamps<C: Mortal + CoordinatorOf<Partition>>(
+    cluster: &Cluster<Partition, C>,
+) -> BTreeMap<TxnId, Stamp> {
     let shards = 0..cluster.shards.len() as u16;
     let records = shards.flat_map(|shard| cluster.durable(shard));
     let stamp = |record: &Record| match record {
@@ -196,72 +189,31 @@ fn live(
     patience: Patience,
 ) -> Result<BTreeMap<Key, Option<Bytes>>, Violation> {
     while cluster.now_us() < SAFETY_US_MAX && !(clients.have_had_enough() && cluster.busy() == 0) {
-        cluster.run_until(cluster.now_us() + 100_000, clients);
-        check_clocks(cluster)?;
+        cluster.run_until(cluster.now_us() + LOOK_US, clients);
+        check_clocks(cluster, Partition::last_clock)?;
     }
     clients.stop();
     let links_free_us = cluster.calm();
-    let calm_us = cluster.now_us();
-    while !cluster.is_idle() {
-        if cluster.now_us() >= calm_us + LIVENESS_US_MAX {
-            let seen = format!("{} sessions wait, idle shards {:?}", cluster.busy(), idle_shards(cluster));
-            return Err(Violation { claim: "what is pending finishes", seen });
-        }
-        cluster.run_until(cluster.now_us() + 100_000, clients);
-        check_dead_are_resolved(cluster, links_free_us, patience)?;
-    }
+    finish(
+        cluster,
+        clients,
+        |_| true,
+        |cluster, _| check_dead_are_resolved(cluster, links_free_us, patience),
+    )?;
     // Until those are retired who may be; a reader that has died holds others up for a while.
     let retired_us = if patience.retire_ms <= RETIRE_MS_MAX { 2_000 * patience.retire_ms } else { 0 };
     cluster.run_until(cluster.now_us() + QUIET_US + retired_us, clients);
-    check_clocks(cluster)?;
+    check_clocks(cluster, Partition::last_clock)?;
     check_forgotten(cluster, patience)?;
     let mut audits = Audits { keys: clients.keys(), begun: 0, told: Vec::new() };
     let until_us = cluster.now_us() + LIVENESS_US_MAX;
     while audits.told.len() < 2 && cluster.now_us() < until_us {
-        cluster.run_until(cluster.now_us() + 100_000, &mut audits);
+        cluster.run_until(cluster.now_us() + LOOK_US, &mut audits);
     }
     match &audits.told[..] {
         [one, other] if one == other => Ok(one.clone()),
         told => Err(Violation { claim: "all coordinators agree in the end", seen: format!("{told:?}") }),
     }
-}
-
-/// A clock that is far ahead does not carry others along: no shard is further ahead of what its own clock has
-/// shown than twice the bound, once for each of the two clocks that a prepare compares (S9).
-fn check_clocks(cluster: &Items) -> Result<(), Violation> {
-    for (shard, highest_ms) in cluster.shards.iter().zip(&cluster.highest_ms) {
-        let Some(shard) = shard else { continue };
-        let given_ms = ms_of(shard.last_clock());
-        if given_ms > highest_ms + 2 * CLOCK_AHEAD_MS_MAX {
-            let seen = format!("shard {} gives {given_ms} ms, its clock showed {highest_ms}", shard.id());
-            return Err(Violation { claim: "no clock carries others along", seen });
-        }
-    }
-    Ok(())
-}
-
-fn dead(cluster: &Items) -> impl Iterator<Item = CoordinatorId> {
-    let dead = cluster.coordinators.iter().enumerate().filter(|(_, coordinator)| coordinator.is_none());
-    dead.map(|(coordinator, _)| coordinator as CoordinatorId)
-}
-
-/// What a coordinator that dies leaves prepared is resolved within two time-outs, once its last message has
-/// arrived and the shards can hear each other.
-fn check_dead_are_resolved(cluster: &Items, links_free_us: u64, patience: Patience) -> Result<(), Violation> {
-    for coordinator in dead(cluster) {
-        let heard_us = cluster.heard_us[coordinator as usize].max(links_free_us).max(cluster.restarted_us);
-        if cluster.now_us() < heard_us + 2 * 1_000 * patience.terminate_ms {
-            continue;
-        }
-        for shard in cluster.shards.iter().flatten() {
-            let left = shard.left_of(coordinator);
-            if left.prepared > 0 {
-                let seen = format!("shard {} has {left:?} of coordinator {coordinator}", shard.id());
-                return Err(Violation { claim: "what the dead have prepared is resolved in time", seen });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Nothing is kept for readers, coordinators and the dead that nobody needs.
@@ -284,10 +236,6 @@ fn check_forgotten(cluster: &Items, patience: Patience) -> Result<(), Violation>
         }
     }
     Ok(())
-}
-
-fn idle_shards(cluster: &Items) -> Vec<bool> {
-    cluster.shards.iter().flatten().map(|shard| shard.is_idle()).collect()
 }
 
 /// Two coordinators read everything.

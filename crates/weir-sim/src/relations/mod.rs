@@ -3,19 +3,18 @@
 
 mod workload;
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use weir_txn::items::relations::{PlantedBugs, Relations};
-use weir_txn::items::{self, Coordinator, Options, Partition, Patience, Record, Stamp, Variant};
+use weir_txn::items::{self, Coordinator, Options, Partition, Patience, Variant};
 use weir_txn::ramp::TxnId;
 
 use crate::chance::Chance;
+use crate::claims::{LOOK_US, catch_panic, finish};
 use crate::cluster::{Cluster, Mortal, Starts};
 use crate::history::Violation;
-use crate::items::LIVENESS_US_MAX;
+use crate::items::stamps;
 use crate::network::Faults;
 use workload::Sessions;
 
@@ -124,29 +123,16 @@ pub fn run(setup: &Setup) -> Report {
     let nodes = (shards, coordinators);
     let mut cluster = Rows::new(starts, nodes, sessions, faults.clone(), setup.seed, setup.logged);
     let mut clients = Sessions::new(sessions, &mut chance);
-    let outcome = catch_unwind(AssertUnwindSafe(|| live(&mut cluster, &mut clients)));
-    let outcome = outcome.unwrap_or_else(|_| {
-        Err(Violation { claim: "no node panics", seen: "see the message of the panic".into() })
-    });
+    let outcome = catch_panic(|| live(&mut cluster, &mut clients));
     let failure = outcome.and_then(|()| clients.check_last(&stamps(&cluster))).err();
     let (hash, log) = (cluster.hash(), cluster.log().to_owned());
     Report { faults, hash, failure, counts: clients.counts, log }
 }
 
-/// Of all transactions that have committed somewhere, as the logs of the shards say.
-fn stamps(cluster: &Rows) -> BTreeMap<TxnId, Stamp> {
-    let records = (0..cluster.shards.len() as u16).flat_map(|shard| cluster.durable(shard));
-    let stamp = |record: &Record| match record {
-        Record::Committed { stamp } | Record::Written { stamp, .. } => Some((stamp.txn, *stamp)),
-        _ => None,
-    };
-    records.filter_map(stamp).collect()
-}
-
 /// Both phases, then everything is looked at once more.
 fn live(cluster: &mut Rows, clients: &mut Sessions) -> Result<(), Violation> {
     while cluster.now_us() < SAFETY_US_MAX && !(clients.have_had_enough() && cluster.busy() == 0) {
-        cluster.run_until(cluster.now_us() + 100_000, clients);
+        cluster.run_until(cluster.now_us() + LOOK_US, clients);
         clients.wrong.take().map_or(Ok(()), Err)?;
     }
     clients.stop();
@@ -158,16 +144,5 @@ fn live(cluster: &mut Rows, clients: &mut Sessions) -> Result<(), Violation> {
 }
 
 fn settle(cluster: &mut Rows, clients: &mut Sessions) -> Result<(), Violation> {
-    let until_us = cluster.now_us() + LIVENESS_US_MAX;
-    loop {
-        cluster.run_until(cluster.now_us() + 100_000, clients);
-        clients.wrong.take().map_or(Ok(()), Err)?;
-        if cluster.is_idle() && clients.are_done() {
-            return Ok(());
-        }
-        if cluster.now_us() >= until_us {
-            let seen = format!("{} sessions wait", cluster.busy());
-            return Err(Violation { claim: "what is pending finishes", seen });
-        }
-    }
+    finish(cluster, clients, Sessions::are_done, |_, clients| clients.wrong.take().map_or(Ok(()), Err))
 }
