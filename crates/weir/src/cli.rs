@@ -416,8 +416,8 @@ pub struct SimArguments {
         allow_hyphen_values = true
     )]
     pub seeds: std::ops::Range<u64>,
-    /// drop=SHARE, duplicate=SHARE, reorder=0|1, partition=SECONDS, slow=FACTOR, clock=MILLISECONDS,
-    /// crash=SECONDS (shards are down), sync=MILLISECONDS (a log takes), tail=0|1 (of an unsynced log some survives),
+    /// delay=MILLISECONDS (at most), drop=SHARE, duplicate=SHARE, reorder=0|1, partition=SECONDS (also one-way), slow=FACTOR,
+    /// clock=MILLISECONDS (clocks differ and step), drift=PPM, year=YEAR (when clocks begin), crash=SECONDS (shards are down), sync=MILLISECONDS (a log takes), tail=0|1 (of an unsynced log some survives),
     /// snapshot=RECORDS, die=0|1 (coordinators), or none
     /// [default: drawn from each seed]
     #[arg(long = "faults", value_name = "NAME=N,…")]
@@ -444,7 +444,8 @@ pub struct SimArguments {
 Examples:
   weir sim items --seeds 7..8 --history history.jsonl
   weir history check history.jsonl
-  weir history export --elle history.jsonl --out history.edn")]
+  weir history export --elle history.jsonl --out history.edn
+  weir history export --operations history.jsonl --out history.txt")]
 pub struct HistoryArguments {
     #[command(subcommand)]
     pub command: HistoryCommand,
@@ -463,8 +464,11 @@ pub enum HistoryCommand {
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Elle's EDN, model rw-register
-        #[arg(long, required = true)]
+        #[arg(long, required_unless_present = "operations", conflicts_with = "operations")]
         elle: bool,
+        /// A line for each operation, as PolySI and Plume read it (their type `text`)
+        #[arg(long)]
+        operations: bool,
         /// Write there instead of to standard output
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,

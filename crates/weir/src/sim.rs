@@ -8,7 +8,7 @@ mod calls;
 use std::path::PathBuf;
 
 use weir_sim::Faults;
-use weir_sim::history::{History, elle_edn, from_json_lines, to_json_lines};
+use weir_sim::history::{History, elle_edn, from_json_lines, operations_text, to_json_lines};
 use weir_sim::{items, relations};
 use weir_txn::items::Variant;
 
@@ -195,13 +195,19 @@ pub fn execute_history(arguments: &HistoryArguments) -> Result<(), Failure> {
                     history.records.len()
                 )),
                 Err(violation) => {
-                    let message = format!("weir: violated: {}: {}", violation.claim, violation.seen);
+                    let message = format!(
+                        "weir: violated: {}: {}\nhint: transactions are counted as the lines of {}",
+                        violation.claim,
+                        violation.seen,
+                        file.display()
+                    );
                     return Err(Failure::Check(Some(message)));
                 }
             }
         }
-        HistoryCommand::Export { file, out, .. } => {
-            let text = elle_edn(&read(file)?);
+        HistoryCommand::Export { file, out, operations, .. } => {
+            let history = read(file)?;
+            let text = if *operations { operations_text(&history) } else { elle_edn(&history) };
             match out {
                 Some(path) => write_file(path, &text)?,
                 None => print(&text),
@@ -231,6 +237,12 @@ pub fn parse_faults(text: &str) -> Result<Faults, String> {
                 faults.clock_offset_ms_max = at_most(1e12)? as u64;
                 faults.clock_step_ms_max = faults.clock_offset_ms_max;
             }
+            "delay" => faults.delay_us_max = 1.max((at_most(10_000.0)? * 1e3) as u64),
+            "drift" => faults.clock_drift_ppm_max = at_most(500_000.0)? as u64,
+            // 365.2425 days.
+            "year" => {
+                faults.epoch_ms = ((at_most(9_999.0)?.max(1_970.0) - 1_970.0) * 31_556_952_000.0) as u64
+            }
             "crash" => faults.shard_down_us_max = (at_most(10.0)? * 1e6) as u64,
             "sync" => faults.sync_us_max = (at_most(1000.0)? * 1e3) as u64,
             "tail" => faults.tail_survives = at_most(1.0)? == 1.0,
@@ -238,8 +250,8 @@ pub fn parse_faults(text: &str) -> Result<Faults, String> {
             "die" => faults.coordinators_die = at_most(1.0)? == 1.0,
             _ => {
                 return Err(format!(
-                    "{name}: the faults are drop, duplicate, reorder, partition, slow, clock, crash, sync, tail, \
-                     snapshot and die"
+                    "{name}: the faults are delay, drop, duplicate, reorder, partition, slow, clock, drift, year, crash, \
+                     sync, tail, snapshot and die"
                 ));
             }
         }
@@ -270,6 +282,11 @@ mod tests {
             ("partition=1.5,reorder=0", {
                 Ok(Faults { partition_us_max: 1_500_000, links_keep_order: true, ..Faults::none() })
             }),
+            ("delay=300,drift=200,year=2040", {
+                let epoch_ms = 70 * 31_556_952_000;
+                let slow = Faults { delay_us_max: 300_000, clock_drift_ppm_max: 200, ..Faults::none() };
+                Ok(Faults { epoch_ms, ..slow })
+            }),
             ("drop=2", Err("drop is from 0 to 0.5".into())),
             ("drop", Err("write NAME=VALUE instead of `drop`".into())),
             ("", Err("write NAME=VALUE instead of ``".into())),
@@ -285,8 +302,8 @@ mod tests {
                 })
             }),
             ("fire=1", {
-                let all =
-                    "drop, duplicate, reorder, partition, slow, clock, crash, sync, tail, snapshot and die";
+                let all = "delay, drop, duplicate, reorder, partition, slow, clock, drift, year, crash, sync, tail, \
+                           snapshot and die";
                 Err(format!("fire: the faults are {all}"))
             }),
             (

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use weir_txn::items::write::Write;
 use weir_txn::items::{Bytes, Key, Stamp};
 
-use super::{History, Mark, Seen, Violation, members};
+use super::{History, Mark, Seen, Violation, members, words};
 
 impl History {
     pub fn check_read_atomicity(&self) -> Result<(), Violation> {
@@ -20,10 +20,7 @@ impl History {
                 let explained = self.explains(&seen, writers.clone(), self.ended_us(number));
                 if explained { Ok(()) } else { Err(self.show_fracture(&seen, &writers)) }
             });
-            told.map_err(|what| Violation {
-                claim: "reads are atomic",
-                seen: format!("transaction {number} of session {}: {what}", self.records[number].session),
-            })?;
+            told.map_err(|what| Violation { claim: "reads are atomic", seen: self.told_by(number, &what) })?;
         }
         Ok(())
     }
@@ -43,10 +40,15 @@ impl History {
             };
             for mark in self.marks_in(key, value) {
                 let Some(writer) = self.marks.get(&((*key).clone(), mark)) else {
-                    return Err(format!("{key:?} is {value:?}, and nobody wrote that"));
+                    let (of, was) = (words::key(key), words::value(Some(value)));
+                    return Err(format!("read {of} as {was}, and nobody wrote that"));
                 };
                 if self.records[*writer].aborted {
-                    return Err(format!("{key:?} is {value:?}, of transaction {writer}, which has aborted"));
+                    let (of, was) = (words::key(key), words::value(Some(value)));
+                    return Err(format!(
+                        "read {of} as {was}, of {}, which has aborted",
+                        words::transaction(*writer)
+                    ));
                 }
                 writers.insert(*writer);
             }
@@ -110,10 +112,18 @@ impl History {
             let expected = self.fold(key, writers);
             if expected.as_ref() != *value {
                 lines.push(format!(
-                    "{key:?} was read as {value:?} at {stamp:?}; with what else it saw, {expected:?}"
+                    "{} as {} ({}), which would be {}",
+                    words::key(key),
+                    words::value(*value),
+                    words::stamp(*stamp),
+                    words::value(expected.as_ref())
                 ));
             }
         }
-        format!("{} (it saw transactions {writers:?})", lines.join("; "))
+        format!(
+            "read {} with all that {} wrote",
+            words::listed(lines.into_iter()),
+            words::transactions(writers)
+        )
     }
 }

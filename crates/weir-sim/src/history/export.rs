@@ -1,8 +1,10 @@
-//! Histories for other checkers: Elle's format (Kingsbury and Alvaro, 2020), model `rw-register`.
+//! Histories for other checkers: Elle's format (Kingsbury and Alvaro, 2020), model `rw-register`, and the text that PolySI and
+//! Plume read.
 //!
-//! Elle knows registers that are written with distinct values. A value is told by the number of its writer; items
+//! They know registers that are written with distinct values. A value is told by the number of its writer; items
 //! that merge or are deleted cannot be said in that model and are left out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use weir_txn::items::write::Write;
@@ -46,6 +48,37 @@ pub fn elle_edn(history: &History) -> String {
     text
 }
 
+/// `r(KEY,VALUE,SESSION,TRANSACTION)` or `w(…)`, a line for each operation of what has committed: numbers all; 0 is the value that
+/// nobody wrote.
+pub fn operations_text(history: &History) -> String {
+    let keys: BTreeSet<&Key> =
+        history.records.iter().enumerate().flat_map(|(number, _)| keys_of(history, number)).collect();
+    let keys: BTreeMap<&Key, usize> = keys.into_iter().zip(1..).collect();
+    let mut text = String::new();
+    for (number, record) in history.records.iter().enumerate() {
+        let (session, transaction) = (record.session, number + 1);
+        let is_answered = record.ended_us.is_some();
+        if record.aborted || !(is_answered || record.stamp.is_some()) {
+            continue;
+        }
+        for (key, value, _) in
+            history.seen_by(number).into_iter().filter(|(key, ..)| history.is_register(key))
+        {
+            let writer = history.writer_of(key, value).map_or(0, |writer| writer + 1);
+            let _ = writeln!(text, "r({},{writer},{session},{transaction})", keys[key]);
+        }
+        for (key, _) in record.writes.iter().filter(|(key, _)| history.is_register(key)) {
+            let _ = writeln!(text, "w({},{transaction},{session},{transaction})", keys[key]);
+        }
+    }
+    text
+}
+
+fn keys_of(history: &History, number: usize) -> impl Iterator<Item = &Key> {
+    let seen = history.seen_by(number).into_iter().map(|(key, ..)| key);
+    seen.chain(history.records[number].writes.iter().map(|(key, _)| key))
+}
+
 impl History {
     fn is_register(&self, key: &Key) -> bool {
         let writes = self.writers.get(key).into_iter().flatten();
@@ -54,8 +87,11 @@ impl History {
 
     /// A value is told by the number of the transaction that wrote it.
     fn number_of(&self, key: &Key, value: Option<&Bytes>) -> String {
-        let writer = value.and_then(|value| self.marks.get(&(key.clone(), Mark::Value(value.clone()))));
-        writer.map_or("nil".into(), |writer| writer.to_string())
+        self.writer_of(key, value).map_or("nil".into(), |writer| writer.to_string())
+    }
+
+    fn writer_of(&self, key: &Key, value: Option<&Bytes>) -> Option<usize> {
+        value.and_then(|value| self.marks.get(&(key.clone(), Mark::Value(value.clone())))).copied()
     }
 }
 
@@ -72,7 +108,7 @@ mod tests {
         let reads = vec![("x".into(), item(Some("a"))), ("z".into(), item(None)), ("y".into(), item(None))];
         let history = History::new(vec![
             Record { begun_us: 1, ended_us: Some(3), writes, ..Record::default() },
-            Record { session: 1, begun_us: 2, ended_us: None, reads, ..Record::default() },
+            Record { session: 1, begun_us: 2, ended_us: None, reads: reads.clone(), ..Record::default() },
         ]);
         let expected = r#"
 {:index 0, :type :invoke, :process 0, :time 1000, :f :txn, :value [[:w "x" 0]]}
@@ -80,5 +116,12 @@ mod tests {
 {:index 2, :type :ok, :process 0, :time 3000, :f :txn, :value [[:w "x" 0]]}
 "#;
         assert_eq!(elle_edn(&history), expected.trim_start());
+        let mut records = history.records;
+        let aborted = Record { aborted: true, ended_us: Some(4), reads: reads.clone(), ..Record::default() };
+        records.extend([
+            aborted,
+            Record { session: 2, begun_us: 5, ended_us: Some(6), reads, ..Record::default() },
+        ]);
+        assert_eq!(operations_text(&History::new(records)), "w(1,1,0,1)\nr(1,1,2,4)\nr(3,0,2,4)\n");
     }
 }

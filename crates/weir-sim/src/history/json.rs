@@ -63,11 +63,17 @@ pub fn from_json_lines(text: &str) -> Result<Vec<Record>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(at, line)| {
-            let value: Value =
-                serde_json::from_str(line).map_err(|error| format!("line {}: {error}", at + 1))?;
+            let value: Value = serde_json::from_str(line).map_err(|error| wrong_json(at + 1, &error))?;
             record_from_json(&value).map_err(|what| format!("line {}: {what} is missing or wrong", at + 1))
         })
         .collect()
+}
+
+/// Each line is a text of its own to the reader, which calls it the first.
+fn wrong_json(line: usize, error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let what = said.split(" at line ").next().unwrap_or_default();
+    format!("line {line}, column {}: no JSON: {what}", error.column())
 }
 
 fn record_from_json(value: &Value) -> Result<Record, &'static str> {
@@ -150,7 +156,9 @@ mod tests {
             let error = from_json_lines(text).expect_err("it is wrong");
             assert!(error.contains(expected), "{error}");
         };
-        check("{", "line 1: EOF");
+        check("{", "line 1, column 1: no JSON: EOF while parsing an object");
+        check("\n\n{\"session\":x}", "line 3, column 12: no JSON: expected value");
+        assert!(!from_json_lines("\n{").expect_err("it is wrong").contains("line 1"));
         check("\n{}", "line 2: session");
         let line = r#"{"session":0,"begun_us":1,"ended_us":2,"aborted":false,"stamp":null,"reads":[],"ranges":[],"writes":[["x","pat"]]}"#;
         check(line, "line 1: writes");

@@ -12,6 +12,7 @@ mod linear;
 #[cfg(test)]
 mod naive;
 mod sessions;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ use weir_txn::items::write::{Content, Write};
 use weir_txn::items::{Bytes, ItemRead, Key, KeyRange, Stamp};
 use weir_txn::ramp::TxnId;
 
-pub use export::elle_edn;
+pub use export::{elle_edn, operations_text};
 pub use json::{from_json_lines, to_json_lines};
 pub use linear::{Operation, is_linearizable};
 
@@ -99,14 +100,20 @@ impl History {
             let expected = self.fold(key, &all);
             let found = last.get(key).cloned().flatten();
             if found != expected {
-                let seen = format!("{key:?} is {found:?} in the end, its committed writes give {expected:?}");
+                let seen = format!(
+                    "{} is {} in the end; its committed writes make {} of it",
+                    words::key(key),
+                    words::value(found.as_ref()),
+                    words::value(expected.as_ref())
+                );
                 return Err(Violation { claim: "no committed write is lost", seen });
             }
         }
         match last.iter().find(|(key, value)| value.is_some() && !self.writers.contains_key(*key)) {
             None => Ok(()),
             Some((key, value)) => {
-                let seen = format!("{key:?} is {value:?}, and nobody wrote it");
+                let seen =
+                    format!("{} is {}, and nobody wrote it", words::key(key), words::value(value.as_ref()));
                 Err(Violation { claim: "no committed write is lost", seen })
             }
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_txn::items::{Key, Stamp};
 
-use super::{History, Operation, Violation, is_linearizable};
+use super::{History, Operation, Violation, is_linearizable, words};
 
 /// What a session has done so far.
 #[derive(Default)]
@@ -28,8 +28,9 @@ impl History {
                 continue;
             }
             if past.newest > record.stamp {
-                let seen =
-                    format!("transaction {number} wrote at {:?}, after {:?}", record.stamp, past.newest);
+                let said = |stamp: Option<Stamp>| words::stamp(stamp.unwrap_or(Stamp::NONE));
+                let what = format!("wrote at {}, after {}", said(record.stamp), said(past.newest));
+                let seen = self.told_by(number, &what);
                 return Err(Violation { claim: "a session writes after what it has seen", seen });
             }
             past.wrote.insert(number);
@@ -41,16 +42,15 @@ impl History {
     fn check_with_past(&self, number: usize, past: &mut Past) -> Result<(), Violation> {
         let seen = self.seen_by(number);
         let before_us = self.ended_us(number);
-        let told = |what: String| {
-            format!("transaction {number} of session {}: {what}", self.records[number].session)
-        };
+        let told = |what: String| self.told_by(number, &what);
         let writers = self
             .writers_of(&seen)
             .map_err(|what| Violation { claim: "reads are atomic", seen: told(what) })?;
         let with_own = writers.union(&past.wrote).copied().collect();
         if !self.explains(&seen, with_own, before_us) {
-            let own: Vec<&usize> = past.wrote.iter().rev().take(5).collect();
-            let seen = told(format!("saw {seen:?} of transactions {writers:?}, after its own {own:?}"));
+            let own = words::transactions(past.wrote.iter().rev().take(5));
+            let (seen, writers) = (words::seen(&seen), words::transactions(&writers));
+            let seen = told(format!("read {seen}, as {writers} left it, after {own} of its own session"));
             return Err(Violation { claim: "a session reads its writes", seen });
         }
         past.newest = seen.iter().map(|(_, _, stamp)| Some(*stamp)).fold(past.newest, Option::max);
@@ -59,7 +59,8 @@ impl History {
             let earlier = past.saw.entry(one.0.clone()).or_default();
             let both = now.union(earlier).copied().collect();
             if !self.explains(&[one], both, before_us) {
-                let seen = told(format!("saw {one:?}, had seen transactions {earlier:?}"));
+                let (now, earlier) = (words::seen(&[one]), words::transactions(earlier.iter()));
+                let seen = told(format!("read {now}; its session had seen there what {earlier} wrote"));
                 return Err(Violation { claim: "a session never goes back", seen });
             }
             *earlier = now;
@@ -93,7 +94,11 @@ impl History {
         }
         for (key, operations) in operations.into_iter().filter(|(key, _)| !others.contains(*key)) {
             if !is_linearizable(&operations) {
-                let seen = format!("{key:?}: {} operations", operations.len());
+                let seen = format!(
+                    "no order of the {} operations on {} explains what they read and wrote",
+                    operations.len(),
+                    words::key(key)
+                );
                 return Err(Violation { claim: "single items are linearizable", seen });
             }
         }
