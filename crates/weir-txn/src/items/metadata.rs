@@ -43,16 +43,30 @@ impl Variant {
     pub fn metadata<'a>(self, keys: impl Iterator<Item = &'a Key>) -> Metadata {
         match self {
             Variant::Small => Metadata::Stamp,
-            Variant::Fast => Metadata::Items(keys.cloned().collect()),
-            Variant::Hybrid { bits, hashes } => {
-                let mut filter = empty_filter(bits, hashes);
-                for key in keys {
-                    filter.insert(&**key);
+            Variant::Fast => {
+                let keys: Arc<[Key]> = keys.cloned().collect();
+                match keys.len() {
+                    ..=LISTED_MAX => Metadata::Items(keys),
+                    many => filter_of(keys.iter(), (many * BITS_OF_A_KEY) as u32, HASHES_OF_A_KEY),
                 }
-                Metadata::Filter(Arc::new(filter))
             }
+            Variant::Hybrid { bits, hashes } => filter_of(keys, bits, hashes),
         }
     }
+}
+
+/// Readers who race with a write of RAMP-Fast are told its keys, up to so many; of more, a filter that is wrong about one key
+/// in two thousand.
+pub const LISTED_MAX: usize = 1_024;
+const BITS_OF_A_KEY: usize = 16;
+const HASHES_OF_A_KEY: u32 = 11;
+
+fn filter_of<'a>(keys: impl Iterator<Item = &'a Key>, bits: u32, hashes: u32) -> Metadata {
+    let mut filter = empty_filter(bits, hashes);
+    keys.for_each(|key| {
+        filter.insert(&**key);
+    });
+    Metadata::Filter(Arc::new(filter))
 }
 
 /// All parties must hash alike.
@@ -160,6 +174,18 @@ mod tests {
             let metadata = variant.metadata(keys.iter());
             assert!(keys.iter().all(|key| metadata.may_contain(key)), "{variant:?}");
         }
+    }
+
+    #[test]
+    fn a_long_list_of_keys_becomes_a_filter() {
+        let keys: Vec<Key> = (0..100_000).map(|n| Key::from(format!("user{n}").as_str())).collect();
+        let few = Variant::Fast.metadata(keys[..LISTED_MAX].iter());
+        assert!(matches!(few, Metadata::Items(_)));
+        let many = Variant::Fast.metadata(keys.iter());
+        assert!(keys.iter().all(|key| many.may_contain(key)));
+        let wrong = (100_000..120_000).filter(|n| many.may_contain(&Key::from(format!("user{n}").as_str())));
+        assert!(wrong.count() <= 40);
+        assert_eq!(many.bytes(), 200_000);
     }
 
     #[test]

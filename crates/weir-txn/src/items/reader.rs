@@ -56,6 +56,9 @@ impl ReadSet {
     }
 }
 
+/// Of so few keys, each is compared with each.
+const FEW: usize = 16;
+
 #[derive(Debug)]
 pub struct Read {
     variant: Variant,
@@ -347,6 +350,7 @@ impl Read {
         if self.notes.is_empty() && self.ranges.is_empty() {
             return;
         }
+        self.notes.sort_unstable_by_key(|(slot, _)| *slot);
         let of_items = self.notes.iter().map(|(_, note)| note);
         let of_ranges = self.entries().iter().flat_map(BTreeMap::values).map(|answer| &answer.note);
         // Each transaction once, with its metadata.
@@ -355,9 +359,10 @@ impl Read {
         named.sort_unstable_by_key(|unsettled| unsettled.stamp);
         named.dedup_by_key(|unsettled| unsettled.stamp);
         let mut lacking = ByShard::new();
+        let by_key = if named.is_empty() { Vec::new() } else { self.slots_by_key() };
         for Unsettled { stamp, metadata } in named {
             match metadata {
-                Metadata::Items(items) => self.look_for_items(*stamp, items, &mut lacking),
+                Metadata::Items(items) => self.look_for_items(*stamp, items, &by_key, &mut lacking),
                 Metadata::Filter(_) | Metadata::Stamp => self.look_for_filter(*stamp, metadata, &mut lacking),
             }
         }
@@ -380,18 +385,42 @@ impl Read {
         if self.notes.is_empty() {
             return item.stamp < stamp;
         }
-        let note = self.notes.iter().find(|(noted, _)| *noted as usize == slot);
-        lacks(item, note.map(|(_, note)| note), stamp)
+        let noted = self.notes.binary_search_by_key(&slot, |(noted, _)| *noted as usize);
+        lacks(item, noted.ok().map(|at| &self.notes[at].1), stamp)
+    }
+
+    /// The slots of many keys in the order of these; of few, nothing: there it is as fast to look at each.
+    fn slots_by_key(&self) -> Vec<u32> {
+        if self.keys.len() <= FEW {
+            return Vec::new();
+        }
+        let mut slots: Vec<u32> = (0..self.keys.len() as u32).collect();
+        slots.sort_unstable_by(|one, other| self.key(*one).cmp(self.key(*other)));
+        slots
+    }
+
+    fn key(&self, slot: u32) -> &Key {
+        steps::count();
+        &self.keys[slot as usize]
+    }
+
+    /// Where the read wants that item. `by_key`: of [`Self::slots_by_key`].
+    fn slots_of(&self, item: &Key, by_key: &[u32]) -> Slots {
+        if self.keys.len() <= FEW {
+            return (0..self.keys.len() as u32).filter(|slot| self.key(*slot) == item).collect();
+        }
+        let from = by_key.partition_point(|slot| self.key(*slot) < item);
+        by_key[from..].iter().copied().take_while(|slot| self.key(*slot) == item).collect()
     }
 
     /// RAMP-Fast knows the items by name, those of a range included that are missing from its answer.
-    fn look_for_items(&self, stamp: Stamp, items: &[Key], lacking: &mut ByShard<Lack>) {
+    fn look_for_items(&self, stamp: Stamp, items: &[Key], by_key: &[u32], lacking: &mut ByShard<Lack>) {
         for item in items {
-            for (slot, key) in self.keys.iter().enumerate() {
-                if key == item && self.lacks(slot, stamp) {
+            for slot in self.slots_of(item, by_key) {
+                if self.lacks(slot as usize, stamp) {
                     let lack = part_at(lacking, shard_of(item, self.shards), Lack::default);
                     lack.stamps.insert(stamp);
-                    lack.slots.insert(slot as u32);
+                    lack.slots.insert(slot);
                 }
             }
             for (range, entries) in self.ranges.iter().zip(self.entries()) {
@@ -446,4 +475,83 @@ fn lacks(item: &ItemRead, note: Option<&Note>, stamp: Stamp) -> bool {
     let noted = |unsettled: &Unsettled| unsettled.stamp == stamp;
     let contained = note.is_some_and(|note| note.unsettled.iter().any(noted));
     !contained && (item.stamp < stamp || note.is_some_and(|note| note.merged))
+}
+
+/// How often a key was looked at, for the test that the work does not grow with the square of the keys.
+mod steps {
+    #[cfg(test)]
+    thread_local! {
+        static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+
+    #[inline]
+    pub fn count() {
+        #[cfg(test)]
+        STEPS.with(|steps| steps.set(steps.get() + 1));
+    }
+
+    #[cfg(test)]
+    pub fn taken() -> u64 {
+        STEPS.with(|steps| steps.replace(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ramp::TxnId;
+
+    const SHARDS: ShardId = 2;
+
+    fn keys(count: usize) -> Vec<Key> {
+        (0..count).map(|n| Key::from(format!("user{n}").as_str())).collect()
+    }
+
+    /// A read of so many keys of which one shard has a write of all of them, and the other has not. Gives how often a key was
+    /// looked at, and how many are asked for again.
+    fn race(variant: Variant, count: usize) -> (u64, usize) {
+        let keys = keys(count);
+        let stamp = Stamp { clock: 9, txn: TxnId { coordinator: 1, sequence: 1 } };
+        let metadata = variant.metadata(keys.iter());
+        let mut read = Read::begin(variant, SHARDS, keys, Vec::new(), |_| 1);
+        let mut sends = Vec::new();
+        read.ask(0, &mut sends);
+        steps::taken();
+        for (shard, request) in std::mem::take(&mut sends) {
+            let Request::Get { wanted, .. } = request else { panic!("{request:?}") };
+            let item = if shard == 0 { ItemRead { value: None, stamp } } else { ItemRead::ABSENT };
+            let unsettled = Unsettled { stamp, metadata: metadata.clone() };
+            let note = Note { merged: false, unsettled: [unsettled].into_iter().collect() };
+            let noted = if shard == 0 { wanted.keys.len() as u32 } else { 0 };
+            let reply = Reply::Got {
+                read: 0,
+                shard,
+                round: 1,
+                position: 1,
+                items: vec![item; wanted.keys.len()].into(),
+                notes: (0..noted).map(|at| (at, note.clone())).collect(),
+                ranges: ThinVec::new(),
+            };
+            read.on_reply(0, reply, &mut sends);
+        }
+        let asked = sends.iter().map(|(shard, request)| match request {
+            Request::GetAt { wanted, .. } if *shard == 1 => wanted.keys.len(),
+            other => panic!("{other:?}"),
+        });
+        (steps::taken(), asked.sum())
+    }
+
+    /// Sorting takes a few steps a key, and so does looking each of the writer's keys up.
+    #[test]
+    fn many_keys_take_a_few_steps_each() {
+        for variant in [Variant::Fast, Variant::HYBRID] {
+            for count in [4, 16, 17, 1_000, 1_024, 1_025, 20_000] {
+                let (steps, asked) = race(variant, count);
+                let other = keys(count).iter().filter(|key| shard_of(key, SHARDS) == 1).count();
+                assert_eq!(asked, other, "{} {count}", variant.name());
+                let log = u64::from(usize::BITS - count.leading_zeros());
+                assert!(steps <= 6 * count as u64 * log.max(4), "{} {count}: {steps} steps", variant.name());
+            }
+        }
+    }
 }
