@@ -16,7 +16,7 @@ use weir_txn::items::{
     ByShard, Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, part_at, shard_of,
     slots_by_shard,
 };
-use weir_txn::machine::{self, CoordinatorId, Effects, Orders, RESEND_MS, Sender, Shard, is_late};
+use weir_txn::machine::{self, CoordinatorId, Effects, Orders, Sender, Sent, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use crate::row::Row;
@@ -146,7 +146,7 @@ struct Flight {
     slots: ByShard<Slots>,
     unanswered: SmallVec<[ShardId; 8]>,
     read: ReadSet,
-    sent_ms: u64,
+    sent: Sent,
 }
 
 type Out = Orders<Request, Done>;
@@ -209,7 +209,7 @@ impl machine::Coordinator for Coordinator {
         let slots = slots_by_shard(&transaction.reads, !transaction.ranges.is_empty(), self.shards);
         let read = ReadSet::absent(transaction.reads.len(), transaction.ranges.len());
         let unanswered = SmallVec::new();
-        let mut flight = Flight { tag, transaction, stamp, slots, unanswered, read, sent_ms: now_ms };
+        let mut flight = Flight { tag, transaction, stamp, slots, unanswered, read, sent: Sent::at(now_ms) };
         let requests = flight.requests(self.shards);
         flight.unanswered.extend(requests.iter().map(|(shard, _)| *shard));
         out.sends.extend(requests);
@@ -234,10 +234,9 @@ impl machine::Coordinator for Coordinator {
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
         for (_, flight) in self.flights.iter_mut() {
-            if !is_late(now_ms, flight.sent_ms, RESEND_MS) {
+            if !flight.sent.repeats(now_ms) {
                 continue;
             }
-            flight.sent_ms = now_ms;
             let requests = flight.requests(self.shards).into_iter();
             out.sends.extend(requests.filter(|(shard, _)| flight.unanswered.contains(shard)));
         }

@@ -97,6 +97,17 @@ fn the_same_seed_goes_the_same_way() {
     assert_ne!(run(&Setup::new(Variant::Fast, 3)).hash, run(&Setup::new(Variant::Fast, 8)).hash);
 }
 
+/// Links on which an answer comes later than the first repetition, and often not at all.
+#[test]
+fn slow_links_hold_and_finish() {
+    for seed in 0..12 {
+        let slow = Faults { delay_us_max: 700_000, loss_per_mille: 150, ..Faults::none() };
+        let setup = Setup { faults: Some(slow), ..Setup::new(ALL[seed as usize % 3], seed) };
+        let report = run(&setup);
+        assert!(report.failure.is_none(), "seed {seed}: {report}");
+    }
+}
+
 #[test]
 fn a_seed_that_fails_leaves_its_log_and_a_command() {
     let client_bugs = ClientBugs { reads_once: true, ..ClientBugs::default() };

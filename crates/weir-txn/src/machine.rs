@@ -97,8 +97,39 @@ impl<Request, Done> Default for Orders<Request, Done> {
     }
 }
 
-/// Without an answer for so long, a request is sent again.
+/// Without an answer for so long, a request is sent again; then twice as long, and so on.
 pub const RESEND_MS: u64 = 200;
+
+/// It is doubled so often: 1.6 s is more than any link takes for both ways.
+const DOUBLED_MAX: u32 = 3;
+
+/// When a request went out last, and how often it has been sent again.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    at_ms: u64,
+    again: u32,
+}
+
+impl Sent {
+    /// For the first time.
+    pub fn at(now_ms: u64) -> Sent {
+        Sent { at_ms: now_ms, again: 0 }
+    }
+
+    /// Its answer has not come in time.
+    pub fn is_late(&self, now_ms: u64) -> bool {
+        is_late(now_ms, self.at_ms, RESEND_MS << self.again.min(DOUBLED_MAX))
+    }
+
+    /// The same; and if so, it is sent again now.
+    pub fn repeats(&mut self, now_ms: u64) -> bool {
+        let late = self.is_late(now_ms);
+        if late {
+            *self = Sent { at_ms: now_ms, again: self.again + 1 };
+        }
+        late
+    }
+}
 
 /// What was sent then has waited for too long. A clock that has stepped back says nothing of how long ago that
 /// was, so then it has.
@@ -163,3 +194,23 @@ pub trait Clients<S: Shard>: Send + 'static {
 
 pub type ClientOrders<S, C> =
     Orders<<S as Shard>::Request, <<C as Clients<S>>::Coordinator as Coordinator>::Done>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When something that is never answered goes out again, with a timer of 40 ms.
+    fn repetitions(until_ms: u64, clock: impl Fn(u64) -> u64) -> Vec<u64> {
+        let mut sent = Sent::at(clock(0));
+        (1..=until_ms / 40).map(|tick| tick * 40).filter(|now_ms| sent.repeats(clock(*now_ms))).collect()
+    }
+
+    #[test]
+    fn patience_grows_to_a_bound() {
+        let expected = [200, 600, 1_400, 3_000, 4_600, 6_200, 7_800, 9_400];
+        assert_eq!(repetitions(10_000, |now_ms| now_ms), expected);
+        // A clock that steps back says nothing of how long it has waited.
+        let back = |now_ms| if now_ms < 720 { 100_000 + now_ms } else { now_ms };
+        assert_eq!(repetitions(3_000, back), [200, 600, 720, 2_320]);
+    }
+}

@@ -9,7 +9,7 @@ use weir_txn::flights::Flights;
 use weir_txn::items::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, slots_by_shard, writes_by_shard,
 };
-use weir_txn::machine::{self, CoordinatorId, Orders, RESEND_MS, is_late};
+use weir_txn::machine::{self, CoordinatorId, Orders, Sent};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use super::{Progress, Reply, Request};
@@ -33,7 +33,7 @@ struct Put {
     /// Of the read before it, until its client is answered.
     read: ReadSet,
     read_rounds: u32,
-    sent_ms: u64,
+    sent: Sent,
 }
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ struct Get {
     writes: Vec<(Key, Write)>,
     rounds: u32,
     checked: bool,
-    sent_ms: u64,
+    sent: Sent,
 }
 
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Coordinator {
         let part = |(shard, writes): (_, Vec<_>)| PutPart { shard, writes: writes.into(), answered: false };
         let parts = by_shard.into_iter().map(part).collect();
         let (read, read_rounds) = earlier;
-        let put = Put { tag, parts, participants, decider, read, read_rounds, sent_ms: now_ms };
+        let put = Put { tag, parts, participants, decider, read, read_rounds, sent: Sent::at(now_ms) };
         put.send(TxnId { coordinator: self.id, sequence: self.writes.next() }, &mut out.sends);
         self.writes.begin(put);
     }
@@ -145,7 +145,7 @@ impl Coordinator {
             writes,
             rounds: rounds + 1,
             checked: false,
-            sent_ms: now_ms,
+            sent: Sent::at(now_ms),
         };
         get.send(self.reads.next(), &mut out.sends);
         self.reads.begin(get);
@@ -248,15 +248,16 @@ impl machine::Coordinator for Coordinator {
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
-        let late = |sent_ms| is_late(now_ms, sent_ms, RESEND_MS);
         let coordinator = self.id;
-        for (sequence, put) in self.writes.iter_mut().filter(|(_, put)| late(put.sent_ms)) {
-            put.sent_ms = now_ms;
-            put.send(TxnId { coordinator, sequence }, &mut out.sends);
+        for (sequence, put) in self.writes.iter_mut() {
+            if put.sent.repeats(now_ms) {
+                put.send(TxnId { coordinator, sequence }, &mut out.sends);
+            }
         }
-        for (read, get) in self.reads.iter_mut().filter(|(_, get)| late(get.sent_ms)) {
-            get.sent_ms = now_ms;
-            get.send(read, &mut out.sends);
+        for (read, get) in self.reads.iter_mut() {
+            if get.sent.repeats(now_ms) {
+                get.send(read, &mut out.sends);
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use weir_txn::flights::Flights;
 use weir_txn::items::{
     Done, ItemRead, Key, KeyRange, ReadSet, Slots, Stamp, Transaction, Write, shard_of, slots_by_shard,
 };
-use weir_txn::machine::{self, CoordinatorId, Orders, RESEND_MS, is_late};
+use weir_txn::machine::{self, CoordinatorId, Orders, Sent};
 use weir_txn::ramp::{ShardId, TxnId};
 
 use super::{Item, Progress, ReadLocks, Reply, Request};
@@ -29,9 +29,7 @@ struct Flight {
     read: ReadSet,
     rounds: (u32, u32),
     stage: Stage,
-    sent_ms: u64,
-    /// How often it has been sent again: a lock may take long, so patience grows.
-    repetitions: u32,
+    sent: Sent,
 }
 
 #[derive(Debug)]
@@ -85,8 +83,7 @@ impl Coordinator {
         let read = locking.runs[locking.run].1.iter().filter(|item| item.read).map(|item| item.key.clone());
         locking.got.extend(read.zip(items));
         locking.run += 1;
-        flight.sent_ms = now_ms;
-        flight.repetitions = 0;
+        flight.sent = Sent::at(now_ms);
         if locking.run == locking.runs.len() {
             flight.on_all_locked(txn, out);
         }
@@ -110,8 +107,7 @@ impl Coordinator {
         if parts.iter().any(|part| !part.answered) {
             return;
         }
-        flight.sent_ms = now_ms;
-        flight.repetitions = 0;
+        flight.sent = Sent::at(now_ms);
         flight.on_all_read(txn, self.shards, self.read_locks, out);
         if flight.is_over() {
             self.flights.end(txn.sequence);
@@ -279,8 +275,7 @@ impl machine::Coordinator for Coordinator {
             read,
             rounds: (0, 0),
             stage: Stage::Reading(Vec::new()),
-            sent_ms: now_ms,
-            repetitions: 0,
+            sent: Sent::at(now_ms),
         };
         let parts = flight.parts(self.shards, self.read_locks);
         if parts.is_empty() {
@@ -310,9 +305,7 @@ impl machine::Coordinator for Coordinator {
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
         let (coordinator, read_locks) = (self.id, self.read_locks);
         for (sequence, flight) in self.flights.iter_mut() {
-            if is_late(now_ms, flight.sent_ms, RESEND_MS << flight.repetitions) {
-                flight.sent_ms = now_ms;
-                flight.repetitions = (flight.repetitions + 1).min(4);
+            if flight.sent.repeats(now_ms) {
                 flight.send(TxnId { coordinator, sequence }, read_locks, &mut out.sends);
             }
         }

@@ -18,7 +18,7 @@ use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
 use super::reader::{Read, ReadSet, Step};
 use super::write::Write;
 use crate::flights::{Drains, Flights};
-use crate::machine::{self, CoordinatorId, Orders, RESEND_MS, is_late};
+use crate::machine::{self, CoordinatorId, Orders, Sent};
 use crate::ramp::{ShardId, TxnId};
 
 /// Reads of items and ranges, then writes.
@@ -130,7 +130,7 @@ struct Put {
     siblings: Option<Arc<Siblings>>,
     read: ReadSet,
     read_rounds: u32,
-    sent_ms: u64,
+    sent: Sent,
 }
 
 struct PutPart {
@@ -154,7 +154,7 @@ pub(super) struct Get {
     pub(super) tag: u64,
     pub(super) machine: Read,
     pub(super) writes: Vec<(Key, Write)>,
-    pub(super) sent_ms: u64,
+    pub(super) sent: Sent,
     /// Rounds of reads that had to begin anew.
     pub(super) earlier_rounds: u32,
     /// It is a statement of a transaction of several.
@@ -247,7 +247,7 @@ impl Coordinator {
         machine.looks_once = self.options.bugs.reads_once;
         machine.sketch_forgets_ranges = self.options.bugs.sketch_forgets_ranges;
         machine.ask(self.reads.next(), &mut out.sends);
-        let get = Get { tag, machine, writes, sent_ms: now_ms, earlier_rounds, of_several };
+        let get = Get { tag, machine, writes, sent: Sent::at(now_ms), earlier_rounds, of_several };
         self.reads.begin(ReadFlight::Get(get))
     }
 
@@ -311,7 +311,7 @@ impl Coordinator {
             siblings,
             read,
             read_rounds,
-            sent_ms: now_ms,
+            sent: Sent::at(now_ms),
         };
         put.send(TxnId { coordinator: self.id, sequence }, self.options.shards, &mut out.sends);
         self.writes.begin(put);
@@ -331,7 +331,7 @@ impl Coordinator {
         self.clock = self.clock.max(clock);
         put.stamp = Some(stamp);
         put.parts.iter_mut().for_each(|part| part.answered = false);
-        put.sent_ms = now_ms;
+        put.sent = Sent::at(now_ms);
         put.send(txn, self.options.shards, &mut out.sends);
         if self.options.one_phase {
             let read = std::mem::take(&mut put.read);
@@ -384,7 +384,7 @@ impl Coordinator {
         let rounds = flight.machine.rounds;
         let step = flight.machine.on_reply(read, reply, &mut out.sends);
         if flight.machine.rounds != rounds {
-            flight.sent_ms = now_ms;
+            flight.sent = Sent::at(now_ms);
         }
         match step {
             Step::Wait => {}
@@ -442,7 +442,7 @@ impl Coordinator {
 
     /// Of the planted bugs: writes without an answer for too long, before or after all have prepared.
     fn late_writes(&mut self, now_ms: u64, are_prepared: bool) -> Vec<u64> {
-        let late = |put: &Put| put.stamp.is_some() == are_prepared && is_late(now_ms, put.sent_ms, RESEND_MS);
+        let late = |put: &Put| put.stamp.is_some() == are_prepared && put.sent.is_late(now_ms);
         self.writes.iter_mut().filter(|(_, put)| late(put)).map(|(sequence, _)| sequence).collect()
     }
 
@@ -505,7 +505,6 @@ impl machine::Coordinator for Coordinator {
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Out) {
-        let late = |sent_ms| is_late(now_ms, sent_ms, RESEND_MS);
         let coordinator = self.id;
         if self.options.bugs.resends_are_new {
             self.begin_late_writes_anew(now_ms, out);
@@ -513,21 +512,24 @@ impl machine::Coordinator for Coordinator {
         if self.options.bugs.aborts_after_prepared {
             self.abort_late_commits(now_ms, out);
         }
-        for (sequence, put) in self.writes.iter_mut().filter(|(_, put)| late(put.sent_ms)) {
-            put.sent_ms = now_ms;
-            put.send(TxnId { coordinator, sequence }, self.options.shards, &mut out.sends);
+        for (sequence, put) in self.writes.iter_mut() {
+            if put.sent.repeats(now_ms) {
+                put.send(TxnId { coordinator, sequence }, self.options.shards, &mut out.sends);
+            }
         }
         for (read, flight) in self.reads.iter_mut() {
             match flight {
-                ReadFlight::Get(Get { sent_ms, machine, .. }) if late(*sent_ms) => {
-                    *sent_ms = now_ms;
-                    machine.send_pending(read, &mut out.sends);
+                ReadFlight::Get(get) => {
+                    if get.sent.repeats(now_ms) {
+                        get.machine.send_pending(read, &mut out.sends);
+                    }
                 }
-                ReadFlight::Opening(flight) if late(flight.sent_ms) => {
-                    flight.sent_ms = now_ms;
-                    flight.opening.send_pending(read, &mut out.sends);
+                ReadFlight::Opening(flight) => {
+                    if flight.sent.repeats(now_ms) {
+                        flight.opening.send_pending(read, &mut out.sends);
+                    }
                 }
-                _ => {}
+                ReadFlight::Held => {}
             }
         }
         self.end_long_reads(now_ms, out);

@@ -12,7 +12,7 @@ use super::message::{Guard, KeyRange, Reply};
 use super::partition::READER_DELAY_MS_MAX;
 use super::reader::{Read, ReadSet};
 use super::write::Write;
-use crate::machine::is_late;
+use crate::machine::{Sent, is_late};
 
 /// What the statements of a transaction have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) struct Interactive {
 pub(super) struct OpeningFlight {
     pub(super) tag: u64,
     pub(super) opening: Opening,
-    pub(super) sent_ms: u64,
+    pub(super) sent: Sent,
 }
 
 impl Interactive {
@@ -178,7 +178,7 @@ impl Coordinator {
         let own = self.own_to_name();
         let opening = Opening::new(&self.sessions, own);
         opening.send_pending(self.reads.next(), &mut out.sends);
-        let flight = OpeningFlight { tag, opening, sent_ms: now_ms };
+        let flight = OpeningFlight { tag, opening, sent: Sent::at(now_ms) };
         let held = self.reads.begin(ReadFlight::Opening(Box::new(flight)));
         let transaction = self.interactive.get_mut(&tag).expect("it is open");
         let before = transaction.held.replace(held);
@@ -223,7 +223,7 @@ impl Coordinator {
             tag,
             machine,
             writes: Vec::new(),
-            sent_ms: now_ms,
+            sent: Sent::at(now_ms),
             earlier_rounds: transaction.rounds,
             of_several: true,
         };
