@@ -17,6 +17,10 @@ pub fn ms_of(clock: u64) -> u64 {
     clock >> COUNTER_BITS
 }
 
+/// Clocks of a coordinator and its shards may differ by so much. A write that would carry a clock further ahead is
+/// refused, lest one wrong clock carry all others along (S9).
+pub const CLOCK_AHEAD_MS_MAX: u64 = 60_000;
+
 #[derive(Clone, Copy, Debug)]
 pub struct HybridClock {
     last: u64,
@@ -43,6 +47,13 @@ impl HybridClock {
 
     pub fn observe_clock(&mut self, clock: u64) {
         self.last = self.last.max(clock);
+    }
+
+    /// What it would give now, the time here and the coordinator's when the transaction began are not too far apart.
+    pub fn is_near(&self, now_ms: u64, begun_ms: u64) -> bool {
+        let given_ms = now_ms.max(ms_of(self.last));
+        given_ms <= begun_ms.min(now_ms).saturating_add(CLOCK_AHEAD_MS_MAX)
+            && begun_ms <= now_ms.saturating_add(CLOCK_AHEAD_MS_MAX)
     }
 
     /// What it has given or observed last.

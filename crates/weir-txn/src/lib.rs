@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod exec;
+mod exposed;
 pub mod flights;
 pub mod invariant;
 pub mod items;

@@ -16,10 +16,11 @@ use crate::exec::sequences::Sequences;
 use crate::machine::{self, CoordinatorId, Sender, Shard};
 use crate::ramp::ledger::Ledger;
 use crate::ramp::message::{
-    Age, Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
+    Age, Begun, Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
 };
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
 use crate::storage::{Position, Storage, Timestamp};
+use crate::termination::Terminates as _;
 
 /// Deliberate bugs, one for each claim: the checks must catch every one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct PlantedBugs {
     pub recovery_forgets_sequences: bool,
     /// A shard that starts again does not know what it has answered.
     pub recovery_forgets_answers: bool,
+    /// A clock that is far ahead is taken over (S9).
+    pub accepts_any_clock: bool,
 }
 
 /// What a step wants sent.
@@ -116,7 +119,7 @@ impl Shard for Node {
 
     fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects) {
         match from {
-            Sender::Shard(peer) => self.on_peer(peer, request, out),
+            Sender::Shard(peer) => self.on_peer(peer, &request, &mut out.peers),
             Sender::Coordinator(_) => self.on_request(now_ms, request, out),
         }
         self.wake(now_ms, out);
@@ -132,7 +135,7 @@ impl Shard for Node {
             self.readers.retain(|read, _| read.coordinator != silent);
         }
         self.participant.expire(now_ms);
-        self.finish_the_silent(out);
+        self.finish_the_silent(&mut out.peers);
         self.wake(now_ms, out);
         self.forget();
     }
@@ -147,13 +150,16 @@ impl Node {
         if self.ledger.is_some() && self.is_repeated(&request, out) {
             return;
         }
+        if let Some(refusal) = self.refuses_clock(now_ms, &request) {
+            return self.answer(request.txn(), refusal, out);
+        }
         match request {
-            Request::Execute { txn, age, call } => self.on_execute(now_ms, txn, age, call, out),
-            Request::Prepare { txn, age, call, participants } => {
-                self.on_prepare(now_ms, txn, age, call, participants, out)
+            Request::Execute { txn, begun, call } => self.on_execute(now_ms, txn, begun, call, out),
+            Request::Prepare { txn, begun, call, participants } => {
+                self.on_prepare(now_ms, txn, begun, call, participants, out)
             }
-            Request::Decide { txn, age, decision } => self.on_decide(now_ms, txn, age, decision, out),
-            Request::Apply { txn, age, call } => self.on_apply(now_ms, txn, age, call, out),
+            Request::Decide { txn, begun, decision } => self.on_decide(now_ms, txn, begun, decision, out),
+            Request::Apply { txn, begun, call } => self.on_apply(now_ms, txn, begun, call, out),
             Request::Commit { txn, timestamp } => {
                 self.commit(txn, timestamp);
                 out.replies.push((txn.coordinator, Reply::Committed { txn, shard: self.shard }));
@@ -223,17 +229,19 @@ impl Node {
         out.replies.push((txn.coordinator, reply));
     }
 
-    fn on_execute(&mut self, now_ms: u64, txn: TxnId, age: Age, call: Box<Call>, out: &mut Effects) {
+    fn on_execute(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Box<Call>, out: &mut Effects) {
         if self.bugs.no_guards && self.program.procedures[call.procedure].guarded {
-            return self.on_prepare(now_ms, txn, age, Arc::new(*call), Arc::new([self.shard]), out);
+            return self.on_prepare(now_ms, txn, begun, Arc::new(*call), Arc::new([self.shard]), out);
         }
-        let timestamp = self.clock.tick(now_ms);
+        let read_only = self.program.procedures[call.procedure].read_only;
+        // A read stamps nothing, whatever the time is said to be.
+        let timestamp = self.clock.tick(if read_only { 0 } else { now_ms });
         let begin = self.storage.position();
         match self.run(txn, &call, Role::Whole, timestamp, false) {
             Ok(ran) => {
                 let reply = Reply::Executed { txn, result: Ok(ran.output) };
                 // What has no effect may run again.
-                if self.ledger.is_some() && !self.program.procedures[call.procedure].read_only {
+                if self.ledger.is_some() && !read_only {
                     self.note_commit(txn, timestamp, begin, &[], Some(&reply));
                 }
                 out.replies.push((txn.coordinator, reply));
@@ -244,7 +252,7 @@ impl Node {
             }
             Err(Stop::Held { holder }) => {
                 self.storage.rollback(begin);
-                self.wait_or_withdraw(holder, txn, age, Request::Execute { txn, age, call }, out);
+                self.wait_or_withdraw(holder, txn, begun.age, Request::Execute { txn, begun, call }, out);
             }
         }
     }
@@ -253,7 +261,7 @@ impl Node {
         &mut self,
         now_ms: u64,
         txn: TxnId,
-        age: Age,
+        begun: Begun,
         call: Arc<Call>,
         participants: Arc<[ShardId]>,
         out: &mut Effects,
@@ -277,7 +285,8 @@ impl Node {
                 let writes: Arc<[Write]> = ran.writes.into();
                 let (pins, at) = (self.pin(&writes), self.storage.position());
                 let (undone, claims) = (Some(undone), ran.claims);
-                let prepared = Prepared { age, writes, undone, pins, claims, participants, at, answer };
+                let prepared =
+                    Prepared { age: begun.age, writes, undone, pins, claims, participants, at, answer };
                 self.participant.hold(txn, prepared);
                 self.note_prepared(txn);
                 out.replies.push((txn.coordinator, reply));
@@ -291,15 +300,15 @@ impl Node {
                 self.wait_or_withdraw(
                     holder,
                     txn,
-                    age,
-                    Request::Prepare { txn, age, call, participants },
+                    begun.age,
+                    Request::Prepare { txn, begun, call, participants },
                     out,
                 );
             }
         }
     }
 
-    fn on_apply(&mut self, now_ms: u64, txn: TxnId, age: Age, call: Arc<Call>, out: &mut Effects) {
+    fn on_apply(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Arc<Call>, out: &mut Effects) {
         let timestamp = self.clock.tick(now_ms);
         let (begin, shard) = (self.storage.position(), self.shard);
         match self.run(txn, &call, Role::Part, timestamp, false) {
@@ -317,7 +326,7 @@ impl Node {
             }
             Err(Stop::Held { holder }) => {
                 self.storage.rollback(begin);
-                self.wait_or_withdraw(holder, txn, age, Request::Apply { txn, age, call }, out);
+                self.wait_or_withdraw(holder, txn, begun.age, Request::Apply { txn, begun, call }, out);
             }
         }
     }
@@ -347,7 +356,14 @@ impl Node {
         true
     }
 
-    fn on_decide(&mut self, now_ms: u64, txn: TxnId, age: Age, decision: Box<Decision>, out: &mut Effects) {
+    fn on_decide(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        begun: Begun,
+        decision: Box<Decision>,
+        out: &mut Effects,
+    ) {
         self.clock.observe(decision.above);
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
@@ -372,7 +388,7 @@ impl Node {
             }
             Err(Stop::Held { holder }) => {
                 self.storage.rollback(begin);
-                self.wait_or_withdraw(holder, txn, age, Request::Decide { txn, age, decision }, out);
+                self.wait_or_withdraw(holder, txn, begun.age, Request::Decide { txn, begun, decision }, out);
             }
         }
     }
@@ -549,6 +565,11 @@ impl Node {
         let readers = self.readers.values().copied().min();
         let oldest = [readers, self.participant.oldest_prepare()].into_iter().flatten().min();
         self.storage.forget(oldest.unwrap_or(self.storage.position()));
+    }
+
+    /// The highest clock that it has given or seen.
+    pub fn last_clock(&self) -> u64 {
+        self.clock.last()
     }
 
     /// Of a sequence no value comes that is not behind this one: rows of the initial population bear those before.

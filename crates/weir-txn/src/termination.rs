@@ -52,6 +52,13 @@ pub enum Word {
 /// Words to other shards.
 pub type Words = Vec<(ShardId, Word)>;
 
+/// How a protocol puts a word into a request of its own.
+pub trait Says: Sized {
+    fn saying(word: Word) -> Self;
+    /// None: it says something else.
+    fn word(&self) -> Option<Word>;
+}
+
 /// What the other participants have said of transactions whose coordinators are silent.
 #[derive(Debug, Default)]
 pub struct Inquiries(BTreeMap<TxnId, Inquiry>);
@@ -132,6 +139,21 @@ pub trait Terminates {
     }
 
     /// What is left of silent coordinators.
+    fn finish_the_silent<R: Says>(&mut self, out: &mut Vec<(ShardId, R)>) {
+        let mut words = Words::new();
+        self.terminate(&mut words);
+        out.extend(words.into_iter().map(|(shard, word)| (shard, R::saying(word))));
+    }
+
+    /// Shards say nothing but words to each other.
+    fn on_peer<R: Says>(&mut self, peer: ShardId, request: &R, out: &mut Vec<(ShardId, R)>) {
+        let Some(word) = request.word() else { return };
+        let mut words = Words::new();
+        self.on_word(peer, word, &mut words);
+        out.extend(words.into_iter().map(|(shard, word)| (shard, R::saying(word))));
+    }
+
+    /// The same, as words.
     fn terminate(&mut self, out: &mut Words) {
         self.abort_what_is_over();
         let patience = self.patience();
@@ -223,13 +245,16 @@ pub trait Terminates {
     }
 
     fn on_word(&mut self, peer: ShardId, word: Word, out: &mut Words) {
-        match word {
-            Word::Ask { txn, fate } => {
-                let own = self.answer(txn, fate);
-                out.push((peer, Word::Tell { txn, fate: own }));
-                self.hear(peer, txn, fate);
-            }
-            Word::Tell { txn, fate } => self.hear(peer, txn, fate),
+        let (Word::Ask { txn, fate } | Word::Tell { txn, fate }) = word;
+        // Whoever has no part in it cannot know what becomes of it.
+        let takes_part = !self.is_unsettled(txn) || self.others(txn).contains(&peer);
+        if let Word::Ask { .. } = word {
+            let asked = if takes_part { fate } else { Fate::Refused };
+            let own = self.answer(txn, asked);
+            out.push((peer, Word::Tell { txn, fate: own }));
+        }
+        if takes_part {
+            self.hear(peer, txn, fate);
         }
     }
 

@@ -10,44 +10,27 @@ use super::message::{Progress, Reply, Request};
 use super::partition::Partition;
 use super::place::shard_of;
 use super::write::Write;
+use crate::exposed::{refuses_clock, refuses_from, refuses_sequence};
 use crate::machine::{CoordinatorId, Exposed, Sender};
 use crate::ramp::{ShardId, TxnId};
-
-/// So far may the transactions of a coordinator be apart that are not over. A shard keeps a bit for each.
-const SPREAD_MAX: u64 = 1 << 22;
-/// Sequences that a coordinator can use up in no time.
-const SEQUENCE_MAX: u64 = u64::MAX / 2;
-/// Sixteen bits below are the counter's: the year 10,889.
-const CLOCK_MAX: u64 = u64::MAX / 4 * 3;
+use crate::termination::Says as _;
 
 /// Of so few, each is compared with each.
 const FEW: usize = 16;
 
 impl Exposed for Partition {
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
-        if progress.below > SEQUENCE_MAX {
-            return Some("a sequence number beyond all");
-        }
-        (progress.clock > CLOCK_MAX).then_some("a clock beyond all years")
+        refuses_sequence(progress.below).or_else(|| refuses_clock(progress.clock))
     }
 
     fn refuses_request(&self, from: Sender, request: &Request, shards: ShardId) -> Option<&'static str> {
-        let coordinator = match (from, request) {
-            (Sender::Shard(_), Request::Ask { txn, .. } | Request::Tell { txn, .. }) => {
-                return (txn.sequence > SEQUENCE_MAX).then_some("a sequence number beyond all");
-            }
-            (Sender::Shard(_), _) => return Some("a request that shards do not make"),
-            (Sender::Coordinator(_), Request::Ask { .. } | Request::Tell { .. }) => {
-                return Some("a request that coordinators do not make");
-            }
-            (Sender::Coordinator(coordinator), _) => coordinator,
-        };
+        let is_word = request.word().is_some();
+        if let Some(why) = refuses_from(from, is_word, txn_of(request), &self.readers) {
+            return Some(why);
+        }
         match request {
-            Request::Abort { txn } => self.refuses_txn(coordinator, *txn),
-            Request::Write { txn, writes, .. } => {
-                self.refuses_txn(coordinator, *txn).or_else(|| self.refuses_writes(writes, shards))
-            }
-            Request::Prepare { txn, writes, siblings, .. } => {
+            Request::Write { writes, .. } => self.refuses_writes(writes, shards),
+            Request::Prepare { writes, siblings, .. } => {
                 let participants = &siblings.participants;
                 let is_one = |shard: &ShardId| *shard < shards;
                 let twice = |at: usize| participants[..at].contains(&participants[at]);
@@ -58,14 +41,13 @@ impl Exposed for Partition {
                 {
                     return Some("participants that cannot be");
                 }
-                self.refuses_txn(coordinator, *txn).or_else(|| self.refuses_writes(writes, shards))
+                self.refuses_writes(writes, shards)
             }
-            Request::Commit { stamp } if stamp.clock > CLOCK_MAX => Some("a clock beyond all years"),
-            Request::Commit { stamp } => self.refuses_txn(coordinator, stamp.txn),
+            Request::Commit { stamp } => refuses_clock(stamp.clock),
             Request::Get { naming, .. } | Request::GetAt { naming, .. } | Request::Open { naming, .. } => {
-                naming.iter().any(|stamp| stamp.clock > CLOCK_MAX).then_some("a clock beyond all years")
+                naming.iter().find_map(|stamp| refuses_clock(stamp.clock))
             }
-            Request::Ask { .. } | Request::Tell { .. } => None,
+            Request::Abort { .. } | Request::Ask { .. } | Request::Tell { .. } => None,
         }
     }
 
@@ -84,14 +66,6 @@ impl Exposed for Partition {
 }
 
 impl Partition {
-    fn refuses_txn(&self, coordinator: CoordinatorId, txn: TxnId) -> Option<&'static str> {
-        if txn.coordinator != coordinator {
-            return Some("a transaction of another coordinator");
-        }
-        let far = txn.sequence.saturating_sub(self.readers.below(coordinator)) > SPREAD_MAX;
-        far.then_some("a sequence number far ahead of all that it has under way")
-    }
-
     fn refuses_writes(&self, writes: &[(Key, Write)], shards: ShardId) -> Option<&'static str> {
         if writes.iter().any(|(key, _)| shard_of(key, shards) != self.id) {
             return Some("an item that lives on another shard");
@@ -104,5 +78,18 @@ impl Partition {
             !writes.iter().all(|(key, _)| seen.insert(key))
         };
         repeats.then_some("an item that is written twice")
+    }
+}
+
+/// The transaction that it is about; reads have numbers of their own.
+fn txn_of(request: &Request) -> Option<TxnId> {
+    match request {
+        Request::Write { txn, .. }
+        | Request::Prepare { txn, .. }
+        | Request::Abort { txn }
+        | Request::Ask { txn, .. }
+        | Request::Tell { txn, .. } => Some(*txn),
+        Request::Commit { stamp } => Some(stamp.txn),
+        Request::Get { .. } | Request::GetAt { .. } | Request::Open { .. } => None,
     }
 }

@@ -21,18 +21,14 @@ use super::message::{
 use super::metadata::Sketch;
 use super::table::Table;
 use super::undecided::Undecided;
-use crate::clock::{HybridClock, ms_of};
+use crate::clock::{CLOCK_AHEAD_MS_MAX, HybridClock, ms_of};
 use crate::machine::{CoordinatorId, Effects, Sender, Shard};
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
-use crate::termination::{Inquiries, Patience};
+use crate::termination::{Inquiries, Patience, Terminates as _};
 
 /// A slow reader holds up collection for no longer than this, then begins anew.
 pub const READER_DELAY_MS_MAX: u64 = 5_000;
-
-/// Clocks of a coordinator and its shards may differ by so much. A write that would carry a clock further ahead is
-/// refused, lest one wrong clock carry all others along (S9).
-pub const CLOCK_AHEAD_MS_MAX: u64 = 60_000;
 
 /// Deliberate bugs: the checks must catch every one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -191,7 +187,7 @@ impl Shard for Partition {
     fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects<Request, Reply>) {
         let coordinator = match from {
             Sender::Coordinator(coordinator) => coordinator,
-            Sender::Shard(peer) => return self.on_peer(peer, request, out),
+            Sender::Shard(peer) => return self.on_peer(peer, &request, &mut out.peers),
         };
         match request {
             Request::Write { txn, writes, begun_ms, guards } => {
@@ -266,7 +262,7 @@ impl Shard for Partition {
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects<Request, Reply>) {
         self.readers.on_timer(now_ms);
-        self.finish_the_silent(out);
+        self.finish_the_silent(&mut out.peers);
         if !self.draining.is_empty() {
             self.let_drain(now_ms);
         }
@@ -351,10 +347,7 @@ impl Partition {
 
     /// The clock that a write would get now, the shard's time and the coordinator's are not too far apart.
     fn are_clocks_near(&self, now_ms: u64, begun_ms: u64) -> bool {
-        let given_ms = now_ms.max(ms_of(self.clock.last()));
-        let near = given_ms <= begun_ms.min(now_ms).saturating_add(CLOCK_AHEAD_MS_MAX)
-            && begun_ms <= now_ms.saturating_add(CLOCK_AHEAD_MS_MAX)
-            && !self.clock_is_wrong;
+        let near = self.clock.is_near(now_ms, begun_ms) && !self.clock_is_wrong;
         near || self.bugs.accepts_any_clock
     }
 

@@ -3,13 +3,13 @@
 
 use smallvec::SmallVec;
 
-use super::message::{Fate, Reply, Request, Stamp};
+use super::message::{Fate, Request, Stamp};
 use super::partition::Partition;
-use crate::machine::{CoordinatorId, Effects};
+use crate::machine::CoordinatorId;
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
 pub use crate::termination::Patience;
-use crate::termination::{Inquiries, Terminates, Word, Words};
+use crate::termination::{Inquiries, Says, Terminates, Word};
 
 impl Terminates for Partition {
     fn readers(&self) -> &Readers {
@@ -106,25 +106,6 @@ impl Terminates for Partition {
 }
 
 impl Partition {
-    /// What is left of silent coordinators.
-    pub(super) fn finish_the_silent(&mut self, out: &mut Effects<Request, Reply>) {
-        let mut words = Words::new();
-        self.terminate(&mut words);
-        say(words, out);
-    }
-
-    pub(super) fn on_peer(&mut self, peer: ShardId, request: Request, out: &mut Effects<Request, Reply>) {
-        let word = match request {
-            Request::Ask { txn, fate } => Word::Ask { txn, fate },
-            Request::Tell { txn, fate } => Word::Tell { txn, fate },
-            // Shards say nothing else to each other.
-            _ => return,
-        };
-        let mut words = Words::new();
-        self.on_word(peer, word, &mut words);
-        say(words, out);
-    }
-
     pub(super) fn forget_coordinator(&mut self, coordinator: CoordinatorId) {
         self.readers.forget(coordinator);
         self.promises.retain(|txn| txn.coordinator != coordinator);
@@ -143,12 +124,21 @@ impl Partition {
     }
 }
 
-fn say(words: Words, out: &mut Effects<Request, Reply>) {
-    let request = |word| match word {
-        Word::Ask { txn, fate } => Request::Ask { txn, fate },
-        Word::Tell { txn, fate } => Request::Tell { txn, fate },
-    };
-    out.peers.extend(words.into_iter().map(|(shard, word)| (shard, request(word))));
+impl Says for Request {
+    fn saying(word: Word) -> Request {
+        match word {
+            Word::Ask { txn, fate } => Request::Ask { txn, fate },
+            Word::Tell { txn, fate } => Request::Tell { txn, fate },
+        }
+    }
+
+    fn word(&self) -> Option<Word> {
+        match *self {
+            Request::Ask { txn, fate } => Some(Word::Ask { txn, fate }),
+            Request::Tell { txn, fate } => Some(Word::Tell { txn, fate }),
+            _ => None,
+        }
+    }
 }
 
 /// How much a shard still holds of one coordinator.
@@ -163,8 +153,8 @@ pub struct Left {
 mod tests {
     use super::*;
     use crate::items::message::Siblings;
-    use crate::items::{Key, Metadata, Record, Sketch, Write};
-    use crate::machine::{Durable, Sender, Shard};
+    use crate::items::{Key, Metadata, Record, Reply, Sketch, Write};
+    use crate::machine::{Durable, Effects, Sender, Shard};
 
     const TXN: TxnId = TxnId { coordinator: 7, sequence: 1 };
 

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
-use super::message::{Age, Call, Output, Progress, Reply, Request, ShardId, TxnId};
+use super::exposed::too_large;
+use super::message::{Age, Begun, Call, Output, Progress, Reply, Request, ShardId, TxnId};
 use super::reader::{Read, ReadAction};
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
 use crate::flights::{Drains, Flights};
-use crate::machine::{self, CoordinatorId, Orders, RESEND_MS, is_late};
+use crate::machine::{self, CoordinatorId, Orders, Sent};
 
 /// After so many withdrawals at guards a transaction gives up (40001).
 const RETRIES_MAX: u32 = 10_000;
@@ -82,8 +83,8 @@ pub struct Coordinator {
 }
 
 enum Flight {
-    Transaction { tag: u64, machine: Transaction, age: Age, call: Option<Call>, retries: u32, sent_ms: u64 },
-    Read { tag: u64, machine: Read, gather: Arc<Gather>, values: Vec<Value>, sent_ms: u64 },
+    Transaction { tag: u64, machine: Transaction, age: Age, call: Option<Call>, retries: u32, sent: Sent },
+    Read { tag: u64, machine: Read, gather: Arc<Gather>, values: Vec<Value>, sent: Sent },
 }
 
 impl Coordinator {
@@ -152,9 +153,17 @@ impl Coordinator {
             self.resends || participants.len() > 1 || self.program.procedures[call.procedure].guarded
         });
         let atomic = self.protocol == Protocol::RampFast;
+        let begun = Begun { age, at_ms: now_ms };
         let machine =
-            Transaction::begin(txn, age, call, participants, atomic, self.resends, &mut self.actions);
-        self.flights.begin(Flight::Transaction { tag, machine, age, call: kept, retries, sent_ms: now_ms });
+            Transaction::begin(txn, begun, call, participants, atomic, self.resends, &mut self.actions);
+        self.flights.begin(Flight::Transaction {
+            tag,
+            machine,
+            age,
+            call: kept,
+            retries,
+            sent: Sent::at(now_ms),
+        });
         self.perform(now_ms, sequence, out);
     }
 
@@ -172,7 +181,7 @@ impl Coordinator {
         let session = |shard: ShardId| self.sessions[usize::from(shard)];
         let read = TxnId { coordinator: self.id, sequence };
         let machine = Read::begin(read, queries, session, &mut self.read_actions);
-        self.flights.begin(Flight::Read { tag, machine, gather, values, sent_ms: now_ms });
+        self.flights.begin(Flight::Read { tag, machine, gather, values, sent: Sent::at(now_ms) });
         self.reads.push_back(sequence);
         self.perform_read(now_ms, sequence, out);
     }
@@ -209,6 +218,12 @@ impl Coordinator {
             match action {
                 ReadAction::Send(shard, request) => out.sends.push((shard, request)),
                 ReadAction::Done(fetched) => self.finish_read(sequence, fetched, out),
+                ReadAction::TooLarge => {
+                    let (tag, machine, ..) = self.end_read(sequence);
+                    let (result, rounds, examined) =
+                        (Err(too_large(false)), machine.rounds, machine.examined);
+                    out.done.push((tag, Event::ReadDone { result, rounds, rows: 0, examined }));
+                }
                 ReadAction::Again => {
                     let (tag, _, gather, values) = self.end_read(sequence);
                     self.begin_read(now_ms, tag, gather, values, out);
@@ -271,13 +286,13 @@ impl machine::Coordinator for Coordinator {
         }
         let sequence = reply.txn().sequence;
         match self.flights.get_mut(sequence) {
-            Some(Flight::Transaction { machine, sent_ms, .. }) => {
-                *sent_ms = now_ms;
+            Some(Flight::Transaction { machine, sent, .. }) => {
+                *sent = Sent::at(now_ms);
                 machine.on_reply(reply, &mut self.actions);
                 self.perform(now_ms, sequence, out);
             }
-            Some(Flight::Read { machine, sent_ms, .. }) => {
-                *sent_ms = now_ms;
+            Some(Flight::Read { machine, sent, .. }) => {
+                *sent = Sent::at(now_ms);
                 machine.on_reply(reply, &mut self.read_actions);
                 self.perform_read(now_ms, sequence, out);
             }
@@ -292,15 +307,16 @@ impl machine::Coordinator for Coordinator {
         }
         for (_, flight) in self.flights.iter_mut() {
             match flight {
-                Flight::Transaction { machine, sent_ms, .. } if is_late(now_ms, *sent_ms, RESEND_MS) => {
-                    *sent_ms = now_ms;
-                    machine.send(&mut self.actions);
+                Flight::Transaction { machine, sent, .. } => {
+                    if sent.repeats(now_ms) {
+                        machine.send(&mut self.actions);
+                    }
                 }
-                Flight::Read { machine, sent_ms, .. } if is_late(now_ms, *sent_ms, RESEND_MS) => {
-                    *sent_ms = now_ms;
-                    machine.send(&mut self.read_actions);
+                Flight::Read { machine, sent, .. } => {
+                    if sent.repeats(now_ms) {
+                        machine.send(&mut self.read_actions);
+                    }
                 }
-                _ => {}
             }
         }
         let send = |action| match action {

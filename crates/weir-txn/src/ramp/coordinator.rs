@@ -11,7 +11,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use weir_types::{SqlError, SqlState};
 
-use super::message::{Age, Answers, Call, Decision, Output, Reply, Request, ShardId, TxnId};
+use super::exposed::too_large;
+use super::message::{Answers, Begun, Call, Decision, Output, Reply, Request, ShardId, TxnId};
 use crate::storage::Timestamp;
 
 /// What the coordinator wants done.
@@ -29,7 +30,7 @@ pub enum Action {
 #[derive(Debug)]
 pub struct Transaction {
     txn: TxnId,
-    age: Age,
+    begun: Begun,
     call: Arc<Call>,
     /// The last one decides.
     participants: Arc<[ShardId]>,
@@ -78,7 +79,7 @@ impl Transaction {
     /// `participants` in the order in which they are asked; the last decides. At least one.
     pub fn begin(
         txn: TxnId,
-        age: Age,
+        begun: Begun,
         call: Call,
         participants: Vec<ShardId>,
         atomic: bool,
@@ -90,11 +91,11 @@ impl Transaction {
         if first.is_empty() {
             // The call is not needed again unless a guard asks for a retry, which the client repeats.
             let kept = resends.then(|| Box::new(call.clone()));
-            out.push(Action::Send(last, Request::Execute { txn, age, call: Box::new(call) }));
+            out.push(Action::Send(last, Request::Execute { txn, begun, call: Box::new(call) }));
             let call = Arc::new(Call { procedure: 0, args: Vec::new(), transaction_time: 0 });
             return Transaction {
                 txn,
-                age,
+                begun,
                 call,
                 participants,
                 phase: Phase::Executing(kept),
@@ -109,9 +110,9 @@ impl Transaction {
             failure: None,
         };
         let call = Arc::new(call);
-        let begun = Transaction { txn, age, call, participants, phase, atomic, resends };
-        begun.send(out);
-        begun
+        let transaction = Transaction { txn, begun, call, participants, phase, atomic, resends };
+        transaction.send(out);
+        transaction
     }
 
     pub fn txn(&self) -> TxnId {
@@ -125,26 +126,26 @@ impl Transaction {
 
     /// Sends (again) what is not answered.
     pub fn send(&self, out: &mut Vec<Action>) {
-        let (txn, age) = (self.txn, self.age);
+        let (txn, begun) = (self.txn, self.begun);
         let last = *self.participants.last().expect("a transaction has a participant");
         match &self.phase {
             Phase::Executing(Some(call)) => {
-                out.push(Action::Send(last, Request::Execute { txn, age, call: call.clone() }));
+                out.push(Action::Send(last, Request::Execute { txn, begun, call: call.clone() }));
             }
             Phase::Preparing { waiting, .. } => {
                 for &shard in waiting {
                     let (call, participants) = (self.call.clone(), self.participants.clone());
                     let request = if self.atomic {
-                        Request::Prepare { txn, age, call, participants }
+                        Request::Prepare { txn, begun, call, participants }
                     } else {
-                        Request::Apply { txn, age, call }
+                        Request::Apply { txn, begun, call }
                     };
                     out.push(Action::Send(shard, request));
                 }
             }
             Phase::Deciding(Some(decision)) => {
                 let decision = decision.clone();
-                out.push(Action::Send(last, Request::Decide { txn, age, decision }));
+                out.push(Action::Send(last, Request::Decide { txn, begun, decision }));
             }
             Phase::Committing { waiting, timestamp } => {
                 for &shard in waiting {
@@ -172,8 +173,13 @@ impl Transaction {
             }
             Reply::Refused { shard, error, .. } => self.on_failure(shard, Failure::Error(error), out),
             Reply::Busy { shard, .. } => self.on_failure(shard, Failure::Busy, out),
+            Reply::TooLarge { committed: Some(timestamp), .. }
+                if matches!(self.phase, Phase::Deciding(_)) =>
+            {
+                self.on_decided(Err(too_large(true)), timestamp, out)
+            }
             Reply::Decided { output, timestamp, .. } if matches!(self.phase, Phase::Deciding(_)) => {
-                self.on_decided(output, timestamp, out)
+                self.on_decided(Ok(output), timestamp, out)
             }
             Reply::Committed { shard, .. } => {
                 if let Phase::Committing { waiting, .. } = &mut self.phase
@@ -184,7 +190,10 @@ impl Transaction {
                     out.push(Action::Settled);
                 }
             }
-            Reply::Executed { .. } | Reply::Decided { .. } | Reply::Retired { .. } => {}
+            Reply::Executed { .. }
+            | Reply::Decided { .. }
+            | Reply::Retired { .. }
+            | Reply::TooLarge { .. } => {}
             Reply::ReadRows { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")
             }
@@ -233,7 +242,7 @@ impl Transaction {
         let call = self.call.clone();
         let decision = Box::new(Decision { call, participants, answers, above });
         self.phase = Phase::Deciding(self.resends.then(|| decision.clone()));
-        out.push(Action::Send(last, Request::Decide { txn: self.txn, age: self.age, decision }));
+        out.push(Action::Send(last, Request::Decide { txn: self.txn, begun: self.begun, decision }));
     }
 
     /// The last participant, or the only one, did not commit.
@@ -256,14 +265,14 @@ impl Transaction {
         out.push(Action::Settled);
     }
 
-    fn on_decided(&mut self, output: Output, timestamp: Timestamp, out: &mut Vec<Action>) {
+    fn on_decided(&mut self, result: Result<Output, SqlError>, timestamp: Timestamp, out: &mut Vec<Action>) {
         let rest = &self.participants[..self.participants.len() - 1];
         if self.atomic {
             self.phase = Phase::Committing { waiting: rest.into(), timestamp };
             self.send(out);
-            out.push(Action::Answer(Ok(output)));
+            out.push(Action::Answer(result));
         } else {
-            self.finish(Ok(output), out);
+            self.finish(result, out);
         }
     }
 

@@ -1,82 +1,63 @@
-//! What a shard of SQL calls believes of parties in other processes (see `items::exposed`).
+//! What a shard of SQL calls believes of parties in other processes (see [`crate::exposed`]).
 //!
 //! A call must be one of the program's, with values of its parameters' types, and its participants those that the program
-//! gives. What the other participants have answered to a call is their coordinator's word, and is taken.
+//! gives, in that order: the last decides, and is told one answer of each of the others. What these answers say is their
+//! coordinator's word, and is taken.
 
-use weir_types::{SqlType, Value};
+use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::message::{Call, Progress, Request, ShardId, TxnId};
+use super::message::{Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling};
+use crate::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
+use crate::exposed::{refuses_clock, refuses_from, refuses_sequence};
 use crate::machine::{CoordinatorId, Exposed, Sender, Shard as _};
 use crate::node::Node;
-
-/// So far may the transactions of a coordinator be apart that are not over.
-const SPREAD_MAX: u64 = 1 << 22;
-/// Sequences that a coordinator can use up in no time.
-const SEQUENCE_MAX: u64 = u64::MAX / 2;
-/// Sixteen bits below are the counter's: the year 10,889.
-const CLOCK_MAX: u64 = u64::MAX / 4 * 3;
+use crate::termination::Says as _;
 
 impl Exposed for Node {
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
-        (progress.settled_below > SEQUENCE_MAX).then_some("a sequence number beyond all")
+        refuses_sequence(progress.settled_below)
     }
 
     fn refuses_request(&self, from: Sender, request: &Request, shards: ShardId) -> Option<&'static str> {
-        let txn = request.txn();
-        match (from, request) {
-            (Sender::Shard(_), Request::Ask { .. } | Request::Tell { .. }) => {
-                return (txn.sequence > SEQUENCE_MAX).then_some("a sequence number beyond all");
-            }
-            (Sender::Shard(_), _) => return Some("a request that shards do not make"),
-            (Sender::Coordinator(_), Request::Ask { .. } | Request::Tell { .. }) => {
-                return Some("a request that coordinators do not make");
-            }
-            (Sender::Coordinator(coordinator), _) => {
-                if let Some(why) = self.refuses_txn(coordinator, txn) {
-                    return Some(why);
-                }
-            }
+        let is_word = request.word().is_some();
+        if let Some(why) = refuses_from(from, is_word, Some(request.txn()), &self.participant.readers) {
+            return Some(why);
         }
         match request {
             Request::Execute { call, .. } => self.refuses_call(call, &[self.id()]),
+            Request::Prepare { participants, .. } if participants.last() == Some(&self.id()) => {
+                Some("a prepare of the participant that decides")
+            }
             Request::Prepare { call, participants, .. } => self.refuses_call(call, participants),
-            Request::Decide { decision, .. } if decision.above.clock > CLOCK_MAX => {
-                Some("a clock beyond all years")
-            }
-            Request::Decide { decision, .. } => self.refuses_call(&decision.call, &decision.participants),
+            Request::Decide { decision, .. } => self.refuses_decision(decision),
             Request::Apply { .. } => Some("the comparator `none`, which is for benches within a process"),
-            Request::Commit { timestamp, .. } => {
-                (timestamp.clock > CLOCK_MAX).then_some("a clock beyond all years")
-            }
-            Request::Read { query, .. } | Request::ReadAt { query, .. } => {
-                let tables = self.program.partitions.len();
-                let is_one = |at: usize| {
-                    let read = &query.tables[at];
-                    let columns = || self.program.schema.table(read.table).column_names.len();
-                    let joined = read.joined.iter().all(|(earlier, pairs)| {
-                        let others = |earlier: usize| {
-                            self.program.schema.table(query.tables[earlier].table).column_names.len()
-                        };
-                        *earlier < at
-                            && pairs.iter().all(|(own, other)| *own < columns() && *other < others(*earlier))
-                    });
-                    (read.table.0 as usize) < tables
-                        && read.equals.iter().all(|(column, _)| *column < columns())
-                        && joined
-                };
-                let siblings: &[_] =
-                    if let Request::ReadAt { including, .. } = request { including } else { &[] };
-                let beyond = siblings.iter().any(|one| {
-                    one.timestamp.clock > CLOCK_MAX || one.participants.iter().any(|shard| *shard >= shards)
-                });
-                if beyond {
-                    return Some("siblings that cannot be");
-                }
-                (!(0..query.tables.len()).all(is_one)).then_some("a read of what there is not")
+            Request::Commit { timestamp, .. } => refuses_clock(timestamp.clock),
+            Request::Read { query, .. } => self.refuses_query(query),
+            Request::ReadAt { query, including, .. } => {
+                refuses_siblings(including, shards).or_else(|| self.refuses_query(query))
             }
             Request::Abort { .. } | Request::EndRead { .. } | Request::Ask { .. } | Request::Tell { .. } => {
                 None
             }
+        }
+    }
+
+    fn instead_of(reply: &Reply) -> Option<Reply> {
+        match reply {
+            // Whoever takes it for an error of the call reads in it that the call has run.
+            Reply::Executed { txn, result: Ok(_) } => {
+                Some(Reply::Executed { txn: *txn, result: Err(too_large(true)) })
+            }
+            Reply::Prepared { txn, shard, .. } => {
+                Some(Reply::Refused { txn: *txn, shard: *shard, error: too_large(false) })
+            }
+            Reply::Decided { txn, timestamp, .. } => {
+                Some(Reply::TooLarge { txn: *txn, shard: timestamp.node, committed: Some(*timestamp) })
+            }
+            Reply::ReadRows { read, shard, .. } => {
+                Some(Reply::TooLarge { txn: *read, shard: *shard, committed: None })
+            }
+            _ => None,
         }
     }
 
@@ -85,13 +66,72 @@ impl Exposed for Node {
     }
 }
 
+/// What a client is told whose answer is more than a message carries.
+pub(super) fn too_large(has_run: bool) -> SqlError {
+    let hint = match has_run {
+        true => "The call has run, and what it did is done. Ask for less at a time.",
+        false => "Nothing has happened. Ask for less at a time.",
+    };
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "the answer is more than a message carries")
+        .with_hint(hint)
+}
+
 impl Node {
-    fn refuses_txn(&self, coordinator: CoordinatorId, txn: TxnId) -> Option<&'static str> {
-        if txn.coordinator != coordinator {
-            return Some("a transaction of another coordinator");
+    /// A call that would carry a clock far ahead is refused (S9), where clocks are not those of one process. Read-only
+    /// procedures carry none.
+    pub(crate) fn refuses_clock(&self, now_ms: u64, request: &Request) -> Option<Reply> {
+        let begun_ms =
+            request.begun_ms().filter(|_| self.ledger.is_some() && !self.bugs.accepts_any_clock)?;
+        let above = match request {
+            Request::Execute { call, .. } if self.program.procedures[call.procedure].read_only => {
+                return None;
+            }
+            Request::Decide { decision, .. } => decision.above.clock,
+            _ => 0,
+        };
+        if self.clock.is_near(now_ms, begun_ms) && ms_of(above) <= now_ms.saturating_add(CLOCK_AHEAD_MS_MAX) {
+            return None;
         }
-        let far = txn.sequence.saturating_sub(self.participant.readers.below(coordinator)) > SPREAD_MAX;
-        far.then_some("a sequence number far ahead of all that it has under way")
+        let (txn, shard) = (request.txn(), self.shard);
+        let message =
+            format!("a clock that shard {shard} was told of, or its own, is far ahead of the others");
+        let error = SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_hint(
+            "Nothing has happened. Set the clocks of nodes and clients: they may differ by a minute.",
+        );
+        Some(match request {
+            Request::Execute { .. } => Reply::Executed { txn, result: Err(error) },
+            _ => Reply::Refused { txn, shard, error },
+        })
+    }
+
+    fn refuses_decision(&self, decision: &Decision) -> Option<&'static str> {
+        let Decision { call, participants, answers, above } = decision;
+        if let Some(why) = refuses_clock(above.clock).or_else(|| self.refuses_call(call, participants)) {
+            return Some(why);
+        }
+        // The call has participants, or it would have been refused.
+        let (last, others) = participants.split_last()?;
+        if *last != self.id() {
+            return Some("a decision that is another participant's");
+        }
+        let of = |shard: &ShardId| answers.iter().filter(|(one, _)| one == shard).count();
+        let is_theirs = answers.len() == others.len() && others.iter().all(|shard| of(shard) == 1);
+        (!is_theirs).then_some("answers that are not one of each other participant")
+    }
+
+    fn refuses_query(&self, query: &ReadQuery) -> Option<&'static str> {
+        let columns_of = |at: usize| self.program.schema.table(query.tables[at].table).column_names.len();
+        let is_one = |at: usize| {
+            let read = &query.tables[at];
+            (read.table.0 as usize) < self.program.partitions.len()
+                && read.equals.iter().all(|(column, _)| *column < columns_of(at))
+                && read.joined.iter().all(|(earlier, pairs)| {
+                    let are_columns =
+                        |&(own, other): &(usize, usize)| own < columns_of(at) && other < columns_of(*earlier);
+                    *earlier < at && pairs.iter().all(are_columns)
+                })
+        };
+        (!(0..query.tables.len()).all(is_one)).then_some("a read of what there is not")
     }
 
     fn refuses_call(&self, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
@@ -105,11 +145,16 @@ impl Node {
         let Ok(expected) = self.program.participants(call) else {
             return Some("a call that cannot run on several shards");
         };
-        let is_same = expected.len() == participants.len()
-            && participants.contains(&self.id())
-            && expected.iter().all(|shard| participants.contains(shard));
+        let is_same = expected == participants && participants.contains(&self.id());
         (!is_same).then_some("participants that are not the call's")
     }
+}
+
+fn refuses_siblings(including: &[Sibling], shards: ShardId) -> Option<&'static str> {
+    let beyond = |one: &Sibling| {
+        refuses_clock(one.timestamp.clock).is_some() || one.participants.iter().any(|shard| *shard >= shards)
+    };
+    including.iter().any(beyond).then_some("siblings that cannot be")
 }
 
 /// What the executor was compiled for is what it gets.

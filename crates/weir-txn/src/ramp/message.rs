@@ -29,6 +29,14 @@ pub struct Age {
     pub coordinator: CoordinatorId,
 }
 
+/// Since when a transaction wants what it wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    pub age: Age,
+    /// What the coordinator's clock showed (S9).
+    pub at_ms: u64,
+}
+
 /// One call of a procedure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
@@ -75,26 +83,26 @@ pub enum Request {
     /// Prepare and commit in one message: the only participant.
     Execute {
         txn: TxnId,
-        age: Age,
+        begun: Begun,
         call: Box<Call>,
     },
     /// Run this shard's part and keep its operations until COMMIT.
     Prepare {
         txn: TxnId,
-        age: Age,
+        begun: Begun,
         call: Arc<Call>,
         participants: Arc<[ShardId]>,
     },
     /// The last participant: all others have prepared, so this one decides by running its part.
     Decide {
         txn: TxnId,
-        age: Age,
+        begun: Begun,
         decision: Box<Decision>,
     },
     /// Run this shard's part and make it visible at once (the comparator `none`).
     Apply {
         txn: TxnId,
-        age: Age,
+        begun: Begun,
         call: Arc<Call>,
     },
     Commit {
@@ -151,6 +159,17 @@ impl Request {
             | Request::EndRead { read: txn }
             | Request::Ask { txn, .. }
             | Request::Tell { txn, .. } => *txn,
+        }
+    }
+
+    /// When its transaction began; none: it does not give the transaction a timestamp.
+    pub fn begun_ms(&self) -> Option<u64> {
+        match self {
+            Request::Execute { begun, .. }
+            | Request::Prepare { begun, .. }
+            | Request::Decide { begun, .. }
+            | Request::Apply { begun, .. } => Some(begun.at_ms),
+            _ => None,
         }
     }
 }
@@ -244,6 +263,12 @@ pub enum Reply {
         txn: TxnId,
         shard: ShardId,
     },
+    /// What it was to be answered is more than a message carries. A call has committed then, at that timestamp.
+    TooLarge {
+        txn: TxnId,
+        shard: ShardId,
+        committed: Option<Timestamp>,
+    },
 }
 
 impl Reply {
@@ -257,6 +282,7 @@ impl Reply {
             | Reply::Decided { txn, .. }
             | Reply::Committed { txn, .. }
             | Reply::Retired { txn, .. }
+            | Reply::TooLarge { txn, .. }
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
         }

@@ -38,6 +38,8 @@ pub enum ReadAction {
     Send(ShardId, Request),
     /// By shard, as [`super::message::Reply::ReadRows`] has them.
     Done(Vec<(ShardId, Vec<Vec<Vec<Value>>>)>),
+    /// What one shard has is more than a message carries.
+    TooLarge,
     /// A shard has forgotten the position: begin again under a new id.
     Again,
 }
@@ -94,6 +96,10 @@ impl Read {
             Reply::ReadAgain { .. } => {
                 self.end(out);
                 out.push(ReadAction::Again);
+            }
+            Reply::TooLarge { .. } => {
+                self.end(out);
+                out.push(ReadAction::TooLarge);
             }
             other => unreachable!("a read got {other:?}"),
         }

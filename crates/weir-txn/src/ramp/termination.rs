@@ -5,10 +5,10 @@ use smallvec::SmallVec;
 
 use super::message::{Request, ShardId, TxnId};
 use crate::machine::CoordinatorId;
-use crate::node::{Effects, Node};
+use crate::node::Node;
 use crate::readers::Readers;
 use crate::storage::Timestamp;
-use crate::termination::{Fate, Inquiries, Patience, Terminates, Word, Words};
+use crate::termination::{Fate, Inquiries, Patience, Says, Terminates, Word};
 
 impl Terminates for Node {
     fn readers(&self) -> &Readers {
@@ -116,25 +116,6 @@ impl Terminates for Node {
 }
 
 impl Node {
-    pub(crate) fn on_peer(&mut self, peer: ShardId, request: Request, out: &mut Effects) {
-        let word = match request {
-            Request::Ask { txn, fate } => Word::Ask { txn, fate },
-            Request::Tell { txn, fate } => Word::Tell { txn, fate },
-            // Shards say nothing else to each other.
-            _ => return,
-        };
-        let mut words = Words::new();
-        self.on_word(peer, word, &mut words);
-        say(words, out);
-    }
-
-    /// What is left of silent coordinators.
-    pub(crate) fn finish_the_silent(&mut self, out: &mut Effects) {
-        let mut words = Words::new();
-        self.terminate(&mut words);
-        say(words, out);
-    }
-
     /// How many transactions it has committed, and aborted, because the other participants were asked.
     pub fn terminated_by_asking(&self) -> (u64, u64) {
         self.ledger.as_deref().map_or((0, 0), |ledger| ledger.terminated)
@@ -160,10 +141,19 @@ pub struct Left {
     pub over: usize,
 }
 
-fn say(words: Words, out: &mut Effects) {
-    let request = |word| match word {
-        Word::Ask { txn, fate } => Request::Ask { txn, fate },
-        Word::Tell { txn, fate } => Request::Tell { txn, fate },
-    };
-    out.peers.extend(words.into_iter().map(|(shard, word)| (shard, request(word))));
+impl Says for Request {
+    fn saying(word: Word) -> Request {
+        match word {
+            Word::Ask { txn, fate } => Request::Ask { txn, fate },
+            Word::Tell { txn, fate } => Request::Tell { txn, fate },
+        }
+    }
+
+    fn word(&self) -> Option<Word> {
+        match *self {
+            Request::Ask { txn, fate } => Some(Word::Ask { txn, fate }),
+            Request::Tell { txn, fate } => Some(Word::Tell { txn, fate }),
+            _ => None,
+        }
+    }
 }

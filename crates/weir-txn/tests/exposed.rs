@@ -1,0 +1,302 @@
+//! What shards of SQL calls believe of others, and what is said where an answer is more than a message carries.
+
+use std::sync::Arc;
+
+use weir_sql::bound::Statement;
+use weir_sql::{Catalog, Sources};
+use weir_txn::exec::gather::Gather;
+use weir_txn::exec::program::Program;
+use weir_txn::machine::{Coordinator as _, Effects, Exposed, Orders, Sender, Shard};
+use weir_txn::node::{Node, PlantedBugs};
+use weir_txn::ramp::message::Decision;
+use weir_txn::ramp::{Answers, Begin, Call, Coordinator, Event, Protocol, Reply, Request, ShardId};
+use weir_txn::termination::{Fate, Patience};
+use weir_types::Value;
+
+const SHARDS: ShardId = 3;
+const COORDINATOR: u64 = 7;
+const NOW_MS: u64 = 1_000_000_000;
+const MINUTE_MS: u64 = 60_000;
+
+const ACCOUNTS: &str = "
+CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL);
+CREATE PROCEDURE open(a integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO account VALUES (a, 0); END $$;
+CREATE PROCEDURE transfer(a integer, b integer, amount integer) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE account SET balance = balance - amount WHERE id = a;
+    UPDATE account SET balance = balance + amount WHERE id = b;
+END $$;
+";
+
+/// Shards, a coordinator, and what goes between them, which a test may change.
+struct Stage {
+    program: Arc<Program>,
+    catalog: Catalog,
+    shards: Vec<Node>,
+    coordinator: Coordinator,
+    /// By shard: what its clock shows.
+    now_ms: [u64; SHARDS as usize],
+    tag: u64,
+}
+
+impl Stage {
+    fn new(bugs: PlantedBugs) -> Stage {
+        let mut sources = Sources::default();
+        sources.add("accounts.sql", ACCOUNTS);
+        let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+        let analysis = weir_analysis::analyze(&application);
+        let program = Arc::new(Program::compile(&application, &analysis.plan, SHARDS).unwrap());
+        let start = |id| Node::recover(id, program.clone(), bugs, Patience::default(), []);
+        let shards = (0..SHARDS).map(start).collect();
+        let coordinator = Coordinator::resending(COORDINATOR, program.clone(), Protocol::RampFast);
+        let now_ms = [NOW_MS; SHARDS as usize];
+        let mut stage = Stage { program, catalog: application.catalog, shards, coordinator, now_ms, tag: 0 };
+        for account in 0..20 {
+            assert!(stage.call(0, &[account]).is_ok());
+        }
+        stage
+    }
+
+    /// Two accounts on different shards, and who decides a transfer between them.
+    fn apart(&self) -> ([i64; 2], [ShardId; 2]) {
+        let of = |b| self.program.participants(&call(1, &[0, b, 5])).unwrap();
+        let b = (1..20).find(|b| of(*b).len() == 2).expect("accounts are on several shards");
+        ([0, b], of(b)[..].try_into().unwrap())
+    }
+
+    fn begin(&mut self, begin: Begin, orders: &mut Orders<Request, Event>) {
+        self.tag += 1;
+        self.coordinator.begin(NOW_MS, self.tag, begin, orders);
+    }
+
+    /// Carries messages until nothing is under way or `stop` says so of a request; replies pass through `changed`.
+    fn carry(
+        &mut self,
+        orders: &mut Orders<Request, Event>,
+        stop: impl Fn(&Request) -> bool,
+        changed: impl Fn(Reply) -> Reply,
+    ) -> Option<(ShardId, Request)> {
+        while !orders.sends.is_empty() {
+            for (to, request) in std::mem::take(&mut orders.sends) {
+                if stop(&request) {
+                    return Some((to, request));
+                }
+                let from = Sender::Coordinator(COORDINATOR);
+                let (progress, shard) = (self.coordinator.progress(to), &mut self.shards[usize::from(to)]);
+                assert_eq!(shard.refuses(&progress), None);
+                assert_eq!(shard.refuses_request(from, &request, SHARDS), None, "{request:?}");
+                let (now_ms, mut effects) = (self.now_ms[usize::from(to)], Effects::default());
+                shard.on_progress(now_ms, COORDINATOR, progress);
+                shard.step(now_ms, from, request, &mut effects);
+                for (_, reply) in effects.replies {
+                    self.coordinator.on_reply(NOW_MS, changed(reply), orders);
+                }
+            }
+        }
+        None
+    }
+
+    fn call_with(
+        &mut self,
+        begin: Begin,
+        changed: impl Fn(Reply) -> Reply,
+    ) -> Result<Option<Vec<Value>>, String> {
+        let mut orders = Orders::default();
+        self.begin(begin, &mut orders);
+        self.carry(&mut orders, |_| false, changed);
+        let (_, event) = orders.done.pop().expect("it is answered");
+        let told = match event {
+            Event::Answered(result) => result.map(|_| None),
+            Event::ReadDone { result, .. } => result,
+        };
+        told.map_err(|error| format!("{error:?} {:?}", error.fields().hint))
+    }
+
+    fn call(&mut self, procedure: usize, args: &[i64]) -> Result<Option<Vec<Value>>, String> {
+        self.call_with(Begin::Call(call(procedure, args)), |reply| reply)
+    }
+
+    fn balance_of(&mut self, account: i64) -> Value {
+        let read = self.read(&format!("SELECT balance FROM account WHERE id = {account}"));
+        self.call_with(read, |reply| reply).unwrap().expect("it is there").remove(0)
+    }
+
+    fn read(&self, query: &str) -> Begin {
+        let (statement, _) = weir_sql::bind_statement(&self.catalog, query, None).unwrap();
+        let Statement::Query(query) = statement else { panic!("it is a query") };
+        Begin::Read(Arc::new(Gather::compile(&query, 0, &self.program).unwrap()), Vec::new())
+    }
+}
+
+fn call(procedure: usize, args: &[i64]) -> Call {
+    Call { procedure, args: args.iter().map(|arg| Value::Int(*arg)).collect(), transaction_time: 0 }
+}
+
+/// Who decides is told one answer of each other participant, and nothing else.
+#[test]
+fn a_decision_has_one_answer_of_each_other_participant() {
+    let mut stage = Stage::new(PlantedBugs::default());
+    let ([a, b], [other, last]) = stage.apart();
+    let mut orders = Orders::default();
+    stage.begin(Begin::Call(call(1, &[a, b, 5])), &mut orders);
+    let decides = |request: &Request| matches!(request, Request::Decide { .. });
+    let Some((to, Request::Decide { txn, begun, decision })) =
+        stage.carry(&mut orders, decides, |reply| reply)
+    else {
+        panic!("nobody decides")
+    };
+    assert_eq!(to, last);
+    let third = (0..SHARDS).find(|shard| ![other, last].contains(shard)).unwrap();
+    let none = Answers::default;
+    type Change = fn(&mut Decision, [ShardId; 3], Answers);
+    let changes: [(Option<&str>, Change); 6] = [
+        (None, |_, _, _| ()),
+        (Some("answers"), |decision, _, _| decision.answers.clear()),
+        (Some("answers"), |decision, [.., third], none| decision.answers.push((third, none))),
+        (Some("answers"), |decision, [other, ..], none| decision.answers.push((other, none))),
+        (Some("answers"), |decision, [_, last, _], none| decision.answers[0] = (last, none)),
+        (Some("participants"), |decision, [other, last, _], _| decision.participants = [last, other].into()),
+    ];
+    for (refused, change) in changes {
+        let mut decision = decision.clone();
+        change(&mut decision, [other, last, third], none());
+        let request = Request::Decide { txn, begun, decision };
+        let why = stage.shards[usize::from(last)].refuses_request(
+            Sender::Coordinator(COORDINATOR),
+            &request,
+            SHARDS,
+        );
+        assert_eq!(why.is_some(), refused.is_some(), "{why:?}: {request:?}");
+        assert!(why.unwrap_or_default().contains(refused.unwrap_or_default()), "{why:?}");
+    }
+    let participants = [other, last].into();
+    let prepare = Request::Prepare { txn, begun, call: decision.call.clone(), participants };
+    for (shard, is_refused) in [(other, false), (last, true), (third, true)] {
+        let why = stage.shards[usize::from(shard)].refuses_request(
+            Sender::Coordinator(COORDINATOR),
+            &prepare,
+            SHARDS,
+        );
+        assert_eq!(why.is_some(), is_refused, "shard {shard}: {why:?}");
+    }
+}
+
+/// A shard that has no part in a transaction is not believed about it.
+#[test]
+fn a_stranger_does_not_end_a_transaction() {
+    for fate in [Fate::Refused, Fate::Committed { clock: 9 }] {
+        let mut stage = Stage::new(PlantedBugs::default());
+        let ([a, b], [other, last]) = stage.apart();
+        let third = (0..SHARDS).find(|shard| ![other, last].contains(shard)).unwrap();
+        let mut orders = Orders::default();
+        stage.begin(Begin::Call(call(1, &[a, b, 5])), &mut orders);
+        let decides = |request: &Request| matches!(request, Request::Decide { .. });
+        let Some((_, request)) = stage.carry(&mut orders, decides, |reply| reply) else {
+            panic!("nobody decides")
+        };
+        let (txn, shard) = (request.txn(), &mut stage.shards[usize::from(other)]);
+        for word in [Request::Tell { txn, fate }, Request::Ask { txn, fate }] {
+            for (peer, is_open) in [(third, true), (last, false)] {
+                if is_open || matches!(word, Request::Ask { .. }) {
+                    shard.step(NOW_MS, Sender::Shard(peer), word.clone(), &mut Effects::default());
+                    assert_eq!(shard.undecided_of(COORDINATOR) > 0, is_open, "{word:?} of {peer}");
+                }
+            }
+        }
+    }
+}
+
+type IsIt = fn(&Reply) -> bool;
+
+fn instead(reply: Reply, is_it: IsIt) -> Reply {
+    if is_it(&reply) { Node::instead_of(&reply).expect("there is something to say instead") } else { reply }
+}
+
+/// What is said instead of a large answer, message by message: whether it has happened, and what the client reads.
+#[test]
+fn an_answer_that_is_too_large_is_an_error_that_says_what_has_happened() {
+    let large: [(IsIt, bool); 3] = [
+        (|reply| matches!(reply, Reply::Prepared { .. }), false),
+        (|reply| matches!(reply, Reply::Decided { .. }), true),
+        (|reply| matches!(reply, Reply::ReadRows { .. }), true),
+    ];
+    for (is_it, happens) in large {
+        let mut stage = Stage::new(PlantedBugs::default());
+        let ([a, b], [other, _]) = stage.apart();
+        let told = stage.call_with(Begin::Call(call(1, &[a, b, 5])), |reply| instead(reply, is_it));
+        let is_read = told.is_ok();
+        let told = match is_read {
+            true => {
+                let read = stage.read("SELECT sum(balance) FROM account");
+                stage.call_with(read, |reply| instead(reply, is_it)).unwrap_err()
+            }
+            false => told.unwrap_err(),
+        };
+        assert!(told.contains("54000") && told.contains("more than a message carries"), "{told}");
+        assert_eq!(told.contains("is done"), happens && !is_read, "{told}");
+        // The next word of its coordinator says that it is over.
+        let progress = stage.coordinator.progress(other);
+        stage.shards[usize::from(other)].on_progress(NOW_MS, COORDINATOR, progress);
+        stage.shards[usize::from(other)].on_timer(NOW_MS, &mut Effects::default());
+        assert!(stage.coordinator.is_idle() && stage.shards.iter().all(Node::is_idle));
+        let expected = if happens { [-5, 5] } else { [0, 0] };
+        assert_eq!([a, b].map(|account| stage.balance_of(account)), expected.map(Value::Int), "{told}");
+    }
+}
+
+/// The only participant has run the call, whatever is said of its answer.
+#[test]
+fn a_call_on_one_shard_whose_answer_is_too_large_is_done() {
+    let mut stage = Stage::new(PlantedBugs::default());
+    let is_it: IsIt = |reply| matches!(reply, Reply::Executed { .. });
+    let told = stage.call_with(Begin::Call(call(0, &[77])), |reply| instead(reply, is_it)).unwrap_err();
+    assert!(told.contains("54000") && told.contains("is done"), "{told}");
+    assert_eq!(stage.balance_of(77), Value::Int(0));
+}
+
+/// S9: whoever's clock is far ahead, its calls are refused, and no other clock goes with it.
+#[test]
+fn a_clock_that_is_far_ahead_loses_its_calls() {
+    let far_ms = NOW_MS + 3 * MINUTE_MS;
+    for bug in [false, true] {
+        for which in 0..3 {
+            let mut stage = Stage::new(PlantedBugs { accepts_any_clock: bug, ..PlantedBugs::default() });
+            let ([a, b], [other, last]) = stage.apart();
+            match which {
+                0 => stage.now_ms[usize::from(other)] = far_ms,
+                1 => stage.now_ms[usize::from(last)] = far_ms,
+                // It is the coordinator's that is far ahead.
+                _ => stage.now_ms = [NOW_MS - 3 * MINUTE_MS; SHARDS as usize],
+            }
+            let told = stage.call(1, &[a, b, 5]);
+            assert_eq!(told.is_ok(), bug, "{told:?}");
+            let right_ms = stage.now_ms.into_iter().min().unwrap() + MINUTE_MS;
+            let carried = stage.shards.iter().any(|shard| {
+                stage.now_ms[usize::from(shard.shard)] != far_ms
+                    && weir_txn::clock::ms_of(shard.last_clock()) > right_ms.max(NOW_MS)
+            });
+            assert_eq!(carried, bug && which < 2, "the clock of {which} is wrong");
+            if !bug {
+                assert!(told.unwrap_err().contains("55000"));
+                // Reads go on.
+                assert_eq!(stage.balance_of(a), Value::Int(0));
+            }
+        }
+    }
+}
+
+/// What a late decision brings is looked at too.
+#[test]
+fn a_decision_above_a_clock_that_is_far_ahead_is_refused() {
+    let mut stage = Stage::new(PlantedBugs::default());
+    let ([a, b], [_, last]) = stage.apart();
+    let far = weir_txn::clock::clock_at(NOW_MS + 2 * MINUTE_MS);
+    let told = stage.call_with(Begin::Call(call(1, &[a, b, 5])), |mut reply| {
+        if let Reply::Prepared { timestamp, .. } = &mut reply {
+            timestamp.clock = far;
+        }
+        reply
+    });
+    assert!(told.unwrap_err().contains("55000"));
+    assert!(stage.shards[usize::from(last)].last_clock() < far);
+}
