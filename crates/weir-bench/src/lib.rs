@@ -10,6 +10,7 @@ pub mod figures;
 pub mod pace;
 pub mod plot;
 pub mod postgres;
+pub mod processes;
 pub mod run;
 pub mod scale;
 pub mod simulate;

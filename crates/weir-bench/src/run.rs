@@ -243,14 +243,10 @@ impl Population {
 pub type AuditKeys = BTreeMap<TableId, Vec<Vec<Value>>>;
 
 impl Loaded {
-    /// The shards as they are before anything has run.
-    pub fn into_snapshots(self) -> (Arc<Program>, Vec<weir_txn::ramp::Record>) {
-        (self.program, self.nodes.iter().map(Durable::snapshot).collect())
-    }
-
-    /// For whoever drives the shards otherwise.
-    pub fn into_parts(self) -> (Arc<Program>, Vec<Node>, AuditKeys) {
-        (self.program, self.nodes, self.audit_keys)
+    /// The shards as they are before anything has run, and the rows that audits may ask for: for whoever drives the
+    /// shards otherwise.
+    pub fn into_snapshots(self) -> (Arc<Program>, Vec<weir_txn::ramp::Record>, AuditKeys) {
+        (self.program, self.nodes.iter().map(Durable::snapshot).collect(), self.audit_keys)
     }
 
     /// Every invariant, with all shards at rest.

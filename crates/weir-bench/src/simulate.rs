@@ -11,8 +11,7 @@ use weir_sql::bound::{InsertSource, Procedure, Statement, Step, StepKind};
 use weir_sql::catalog::{ForeignKey, TableId};
 use weir_sql::walk::each_step;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::Durable as _;
-use weir_txn::ramp::{Call, Record};
+use weir_txn::ramp::Call;
 use weir_txn::storage::Rows;
 use weir_types::Value;
 
@@ -80,8 +79,7 @@ impl<'a> Simulated<'a> {
     fn job(&self, shards: u16) -> Result<Job, RunError> {
         let options = RunOptions::new(shards);
         let loaded = load(self.application, self.analysis, self.workload, &options, true, &mut |_| ())?;
-        let (program, nodes, keys) = loaded.into_parts();
-        let population: Vec<Record> = nodes.iter().map(|node| node.snapshot()).collect();
+        let (program, population, keys) = loaded.into_snapshots();
         let mut invariants = Invariants::compile(self.application, self.analysis, &program)?;
         let audit = |(name, table, gather)| {
             let mut keys: Vec<Vec<Value>> = keys.get(&table)?.clone();

@@ -40,7 +40,8 @@ fn time_passes_for_what_takes_time() {
     // To its server and back, and to the shards and back: the slowest of some.
     assert!((300.0..2_000.0).contains(&outcome.latency.p50) && load.busy < 0.2, "{outcome:?} {load:?}");
     assert_eq!(outcome.read_rounds, 1.0, "everybody is known, and nothing is written");
-    let far = Servers { network: Network::Wan, clients: 4, seconds: 3.0, ..FEW };
+    let far =
+        Servers { network: Network::by_name("wan").expect("it is one"), clients: 4, seconds: 3.0, ..FEW };
     let (outcome, _) = simulate(protocol, &reads, far);
     assert!((80_000.0..150_000.0).contains(&outcome.latency.p50), "California to Tokyo: {outcome:?}");
     let (_, load) = simulate(protocol, &reads, Servers { clients: 2_000, seconds: 0.02, ..FEW });

@@ -10,7 +10,8 @@ use comfy_table::Cell;
 use serde::Serialize;
 use serde_json::Value;
 use weir_bench::Workload;
-use weir_bench::scale::{self, Load, Prices, Servers};
+use weir_bench::processes::Processes;
+use weir_bench::scale::{self, Load, Network, Prices, Servers, World};
 use weir_bench::ycsb::{self as items, Ycsb};
 use weir_client::ClusterFile;
 use weir_server::report::{Latency, RunReport};
@@ -106,17 +107,20 @@ struct Variant {
     protocol: String,
     target: Option<ClusterFile>,
     settings: Vec<(String, String)>,
-    /// Simulated ones.
-    servers: Option<u16>,
+    /// Simulated ones, and what is between them.
+    servers: Option<(u16, Network)>,
+    /// Started for each run.
+    processes: Option<u16>,
 }
 
 pub fn execute(arguments: &BenchArguments) -> Result<(), Failure> {
     let variants = variants(arguments)?;
     let mut application = match arguments.workload.as_str() {
         "ycsb" => None,
-        other if arguments.simulate.is_some() => {
+        other if arguments.simulate.is_some() || arguments.processes.is_some() => {
+            let how = if arguments.simulate.is_some() { "--simulate" } else { "--processes" };
             return Err(Failure::input(format!(
-                "weir bench: error: `{other}` cannot be simulated\nhint: the workloads for --simulate are: ycsb"
+                "weir bench: error: {how} is not for `{other}`\nhint: the workloads for it are: ycsb"
             )));
         }
         _ => Some(Application::of(arguments)?),
@@ -211,8 +215,8 @@ fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
         Some((name, values)) => values.iter().map(|value| Some((name.clone(), value.clone()))).collect(),
         None => vec![None],
     };
-    let servers = match arguments.simulate {
-        Some(_) => arguments.servers.iter().copied().map(Some).collect(),
+    let servers = match network(arguments)? {
+        Some(network) => arguments.servers.iter().map(|count| Some((*count, network))).collect(),
         None => vec![None],
     };
     for (value, servers) in values.iter().flat_map(|value| servers.iter().map(move |count| (value, *count))) {
@@ -223,11 +227,15 @@ fn variants(arguments: &BenchArguments) -> Result<Vec<Variant>, Failure> {
                 label = format!("{label} {name}={value}");
                 settings.push((name.clone(), value.clone()));
             }
-            if let Some(servers) = servers {
-                label = format!("{label} servers={servers} (simulated)");
+            if let Some((count, _)) = servers {
+                label = format!("{label} servers={count} (simulated)");
             }
             let (protocol, target) = (protocol.clone(), target.clone());
-            variants.push(Variant { label, protocol, target, settings, servers });
+            if let Some(processes) = arguments.processes {
+                label = format!("{label} processes={processes}");
+            }
+            let processes = arguments.processes;
+            variants.push(Variant { label, protocol, target, settings, servers, processes });
         }
     }
     Ok(variants)
@@ -283,7 +291,19 @@ fn ycsb(arguments: &BenchArguments, variant: &Variant) -> Result<(Ycsb, items::P
         workload.set(name, value).map_err(ycsb_input)?;
     }
     workload.check().map_err(ycsb_input)?;
+    if variant.target.is_none() {
+        workload.check_memory(variant.processes.is_some()).map_err(ycsb_input)?;
+    }
     Ok((workload, items::Protocol::by_name(&variant.protocol).map_err(ycsb_input)?))
+}
+
+/// Of which nodes are processes.
+pub fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| {
+        Failure::input(format!(
+            "weir: error: this program does not know where it is: {error}\nhint: start the nodes with `weir serve`"
+        ))
+    })
 }
 
 /// Wrong, and what would be right.
@@ -293,8 +313,12 @@ fn ycsb_input((message, hint): (String, String)) -> Failure {
 
 fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result<BenchRun, Failure> {
     let (workload, protocol) = ycsb(arguments, variant)?;
-    let (outcome, simulated) = match (variant.servers, arguments.simulate, &variant.target) {
-        (Some(count), Some(network), _) => {
+    let (outcome, simulated) = match (variant.servers, variant.processes, &variant.target) {
+        (_, Some(shards), _) => {
+            let nodes = Processes::start(&this_program()?, shards, protocol).map_err(ycsb_input)?;
+            (workload.run_at(&nodes.cluster).map_err(ycsb_input)?, None)
+        }
+        (Some((count, network)), ..) => {
             let servers = servers(arguments, count, network);
             let prices = prices(arguments.prices.as_deref())?;
             let (outcome, load) = scale::ycsb(&workload, protocol, servers, &prices).map_err(ycsb_input)?;
@@ -329,10 +353,28 @@ fn ycsb_run(arguments: &BenchArguments, variant: &Variant, round: u32) -> Result
     })
 }
 
+/// What is between simulated servers.
+fn network(arguments: &BenchArguments) -> Result<Option<Network>, Failure> {
+    let Some(file) = &arguments.round_trips else { return Ok(arguments.simulate) };
+    let complain = |what: String| {
+        Failure::input(format!(
+            "{}: error: {what}\nhint: a line for each region: its name, then the milliseconds of a round trip to each region on \
+             the lines below",
+            file.display()
+        ))
+    };
+    if !matches!(arguments.simulate, Some(Network::Wan(_))) {
+        return Err(complain("round trips between regions are for --simulate wan".to_owned()));
+    }
+    // Once for the life of the program.
+    let world = World::parse(&input::read_text(file)?).map_err(complain)?;
+    Ok(Some(Network::Wan(Box::leak(Box::new(world)))))
+}
+
 /// By default as many clients as the paper has for each server (ramp.txt §5.1), and so long that each of them runs
 /// several transactions.
-fn servers(arguments: &BenchArguments, servers: u16, network: scale::Network) -> Servers {
-    let seconds = if network == scale::Network::Lan { 0.05 } else { 1.0 };
+fn servers(arguments: &BenchArguments, servers: u16, network: Network) -> Servers {
+    let seconds = if network == Network::Lan { 0.05 } else { 1.0 };
     Servers {
         servers,
         cores: arguments.cores,

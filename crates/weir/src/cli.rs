@@ -219,6 +219,7 @@ Examples:
   weir bench tpcc --protocol ramp-fast,none
   weir bench tpcc --sweep remote_lines=0,0.5,1 --seconds 5 --format json
   weir bench ycsb --protocol none,ramp-fast,ramp-small,ramp-hybrid,lwlr --sweep read_share=1,0.5,0
+  weir bench ycsb --processes 3 --clients 32 --protocol ramp-fast
   weir bench ycsb --simulate lan --servers 5,10,25,50,100 --set keys=uniform --protocol none,ramp-fast")]
 pub struct BenchArguments {
     /// A workload that Weir ships (tpcc), ycsb, or a directory with a workload.toml
@@ -232,6 +233,14 @@ pub struct BenchArguments {
     /// Clusters to compare instead, each in turn (ycsb): weir:FILE with its cluster file, which says the protocol
     #[arg(long, value_name = "URL,URL,…", value_delimiter = ',', conflicts_with = "protocol")]
     pub target: Vec<String>,
+    /// Run on so many nodes instead (ycsb): processes of one shard each, over loopback, without logs, started for each run
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = ["target", "simulate"],
+        value_parser = clap::value_parser!(u16).range(1..=64)
+    )]
+    pub processes: Option<u16>,
     /// Run once for each of these values of a setting
     #[arg(long, value_name = "NAME=V1,V2,…", value_parser = name_and_values)]
     pub sweep: Option<(String, Vec<String>)>,
@@ -267,6 +276,10 @@ pub struct BenchArguments {
         value_parser = clap::value_parser!(u16).range(1..=64)
     )]
     pub cores: u16,
+    /// The regions of --simulate wan: a line for each, its name and the milliseconds of a round trip to each region on the
+    /// lines below [default: eight of EC2's]
+    #[arg(long, value_name = "FILE", requires = "simulate")]
+    pub round_trips: Option<PathBuf>,
     /// What steps take on another machine, as `weir calibrate` wrote it
     #[arg(long, value_name = "FILE", requires = "simulate")]
     pub prices: Option<PathBuf>,
@@ -281,7 +294,8 @@ Examples:
   weir reproduce ramp-figure-4 new-order-figure-6 --quick
   weir reproduce all --out figures --format json
 
-Figures: ramp-figure-3 (five sweeps), ramp-figure-4 (servers, simulated), ramp-blocked-writes,
+Figures: ramp-figure-3 (five sweeps), ramp-figure-3-simulated (the same on five simulated servers),
+ramp-figure-4 (servers, simulated, and what this machine holds), ramp-blocked-writes,
 new-order-figure-6 (TPC-C's New-Order on many servers, simulated)")]
 pub struct ReproduceArguments {
     /// Which figures, or `all`

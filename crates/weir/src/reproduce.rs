@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use comfy_table::Cell;
 use serde::Serialize;
-use weir_bench::figures::{Effort, Figure, Point};
+use weir_bench::figures::{Effort, Figure, Point, Setting};
 use weir_bench::plot::{Axis, Panel, Series, svg};
 use weir_bench::scale::calls::Calls;
 use weir_bench::scale::{Network, Prices, Servers};
@@ -53,7 +53,13 @@ pub fn execute(arguments: &ReproduceArguments) -> Result<(), Failure> {
     for id in ids {
         let (title, points, panels) = match Figure::ALL.into_iter().find(|figure| figure.id() == id) {
             Some(figure) => {
-                let points = figure.measure(effort, arguments.seed, &prices, &mut listener);
+                let points = figure.measure(Setting {
+                    effort,
+                    seed: arguments.seed,
+                    prices: &prices,
+                    weir: &bench::this_program()?,
+                    listener: &mut listener,
+                });
                 let points = points.map_err(|(what, hint)| {
                     Failure::input(format!("weir reproduce {id}: error: {what}\nhint: {hint}"))
                 })?;
@@ -73,7 +79,10 @@ pub fn execute(arguments: &ReproduceArguments) -> Result<(), Failure> {
             print(&text(title, &points));
         }
         let simulated = points.iter().all(|point| point.simulated);
-        let prices_of = simulated.then(|| format!("{}, {}", prices.machine, prices.date));
+        let prices_of = points
+            .iter()
+            .any(|point| point.simulated)
+            .then(|| format!("{}, {}", prices.machine, prices.date));
         figures.push(Measured { id, title, simulated, prices_of, points });
     }
     if arguments.format == Format::Json {

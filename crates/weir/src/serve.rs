@@ -65,7 +65,7 @@ fn start_application(settings: Settings, named: &Application) -> Result<(Server,
     let started = Server::start_with(settings, terms, |shard, mut records, has_log| {
         if records.is_empty() {
             if rows.is_none() {
-                let (_, snapshots) = population().map_err(|error| {
+                let (_, snapshots, _) = population().map_err(|error| {
                     wrong = Some(error);
                     ServeError::Settings(String::new(), String::new())
                 })?;

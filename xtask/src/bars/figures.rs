@@ -18,17 +18,26 @@ pub const BARS: &[Bar] = &[
     Bar {
         id: "figure-3",
         issue: 4,
-        claim: "Figure 3 of ramp.txt, five sweeps: RAMP pays no more than half anywhere, lwlr is the slowest on hot items, \
-                and ramp-fast is not below ramp-small where most transactions read",
+        claim: "Figure 3 of ramp.txt, five sweeps beside lwnr, lwsr, lwlr and e-pci: RAMP pays no more than half anywhere, \
+                ramp-fast and ramp-hybrid typically less than 8%, and where most read no lock and no coordinator is faster",
         bar: "the shapes of the paper",
         kind: Kind::Real,
-        measure: figure_3,
+        measure: |weir, effort| figure_3(weir, effort, "ramp-figure-3"),
+    },
+    Bar {
+        id: "figure-3-simulated",
+        issue: 4,
+        claim: "the same sweeps on five simulated servers, with the network and the bytes of values in between",
+        bar: "the shapes of the paper",
+        kind: Kind::Simulated,
+        measure: |weir, effort| figure_3(weir, effort, "ramp-figure-3-simulated"),
     },
     Bar {
         id: "blocked-writes",
         issue: 4,
-        claim: "throughput with a thousandth, a quarter and half of the writes blocked, over none (ramp.txt par. 5.3)",
-        bar: "≥ 0.9986, 0.7753 and 0.6792, to 3%",
+        claim: "throughput with a ten-thousandth, a thousandth, a quarter and half of the writes blocked, over none (ramp.txt \
+                par. 5.3)",
+        bar: "≥ 1, 0.9986, 0.7753 and 0.6792, to 3%",
         kind: Kind::Real,
         measure: blocked_writes,
     },
@@ -36,9 +45,17 @@ pub const BARS: &[Bar] = &[
         id: "figure-4",
         issue: 4,
         claim: "Figure 4 of ramp.txt: ramp-fast on up to 100 servers of one core",
-        bar: "≥ 0.90 of none at every size, ≥ 7.1M operations a second at 100",
+        bar: "≥ 0.90 of none at every size, ≥ 7.1M operations a second at 100, ≥ 0.90 of linear from 10 on",
         kind: Kind::Simulated,
         measure: figure_4,
+    },
+    Bar {
+        id: "new-order-100",
+        issue: 4,
+        claim: "TPC-C's New-Order on 100 servers over 100 times one server, 1% remote lines",
+        bar: "≥ 0.895",
+        kind: Kind::Simulated,
+        measure: new_order_100,
     },
 ];
 
@@ -66,29 +83,78 @@ fn of_base<'a>(points: &'a [Value], series: &'a str) -> impl Iterator<Item = (&'
         .map(|point| (point["panel"].as_str().unwrap_or(""), number(point, "x"), number(point, "of_base")))
 }
 
-fn figure_3(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let points = points(weir, effort, "ramp-figure-3")?;
-    let least = |series| of_base(&points, series).map(|(.., ratio)| ratio).fold(f64::INFINITY, f64::min);
-    let (fast, small, hybrid) = (least("ramp-fast"), least("ramp-small"), least("ramp-hybrid"));
-    let at = |series, panel: &str, x: f64| {
-        of_base(&points, series).find(|one| one.0 == panel && one.1 == x).map_or(f64::NAN, |one| one.2)
+/// What §5.2 of ramp.txt says in words: the overhead of RAMP "is typically less than 8% compared to baseline throughput […]
+/// and is never greater than 50%. RAMP-F and RAMP-H always outperform the lock-based and E-PCI techniques, while RAMP-S
+/// outperforms lock-based techniques". Of RAMP-S the paper's 8% do not hold ("peaks at almost 60%").
+const TYPICAL: f64 = 0.92;
+const LEAST: f64 = 0.5;
+
+/// One run at each place: what disturbs a real one is larger than a tenth now and then, and so is what separates protocols
+/// that do the same where nothing is written or nobody meets.
+const NEAR: f64 = 0.85;
+
+fn figure_3(weir: &Weir, effort: Effort, id: &str) -> Result<Seen, String> {
+    let points = points(weir, effort, id)?;
+    let sorted = |series: &'static str| {
+        let mut ratios: Vec<f64> = of_base(&points, series).map(|(.., ratio)| ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios
     };
-    let hottest = |series| at(series, "database size", 100.0);
-    let others = ["none", "lwnr", "lwsr", "e-pci", "ramp-fast", "ramp-small", "ramp-hybrid"];
-    let locks_are_last = others.iter().all(|other| hottest("lwlr") < hottest(other));
-    // One run each: what disturbs it is larger than a tenth now and then.
-    let reading = of_base(&points, "ramp-fast").filter(|one| one.0 != "read proportion");
-    let small_is_below = reading.filter(|one| 0.9 * at("ramp-small", one.0, one.1) > one.2).count();
-    let met = fast.min(small).min(hybrid) >= 0.5 && locks_are_last && small_is_below <= 1;
+    let told = |series: &'static str| {
+        let ratios = sorted(series);
+        format!("{series} {:.2} (least {:.2})", middle(&ratios), ratios.first().unwrap_or(&f64::NAN))
+    };
+    let never_half = ["ramp-fast", "ramp-small", "ramp-hybrid"]
+        .into_iter()
+        .all(|series| sorted(series).first().is_some_and(|least| *least >= LEAST));
+    let typical = ["ramp-fast", "ramp-hybrid"].into_iter().all(|series| middle(&sorted(series)) >= TYPICAL);
+    let locks = ["lwnr", "lwsr", "lwlr"];
+    let above = [
+        ("ramp-fast", &["lwnr", "lwsr", "lwlr", "e-pci"][..]),
+        ("ramp-hybrid", &["lwnr", "lwsr", "lwlr", "e-pci"]),
+        ("ramp-small", &["lwlr"]),
+    ];
+    let beaten: Vec<String> = above
+        .into_iter()
+        .flat_map(|(ours, others)| {
+            others.iter().flat_map(|other| beaten(&points, ours, other)).collect::<Vec<_>>()
+        })
+        .collect();
+    let hottest = |series: &str| {
+        of_base(&points, series)
+            .find(|one| one.0 == "database size" && one.1 == 100.0)
+            .map_or(f64::NAN, |one| one.2)
+    };
+    let locks_suffer = locks.iter().all(|lock| hottest(lock) < hottest("ramp-fast"));
     Ok(Seen {
-        met,
-        figure: format!("least {fast:.2} (fast), {small:.2} (small), {hybrid:.2} (hybrid)"),
+        met: never_half && typical && locks_suffer && beaten.is_empty(),
+        figure: ["ramp-fast", "ramp-hybrid", "ramp-small"].map(told).join(", "),
         interval: format!(
-            "lwlr on 100 items {:.2}; {} points, ramp-small above ramp-fast at {small_is_below}",
+            "medians of {} places; lwnr {:.2}, lwsr {:.2}, lwlr {:.2}, e-pci {:.2}; on 100 items lwlr {:.2}; faster than RAMP: {}",
+            sorted("ramp-fast").len(),
+            middle(&sorted("lwnr")),
+            middle(&sorted("lwsr")),
+            middle(&sorted("lwlr")),
+            middle(&sorted("e-pci")),
             hottest("lwlr"),
-            points.len()
+            if beaten.is_empty() { "none".to_owned() } else { beaten.join(", ") }
         ),
     })
+}
+
+/// Of sorted numbers.
+fn middle(sorted: &[f64]) -> f64 {
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Where another protocol is clearly faster than ours.
+fn beaten(points: &[Value], ours: &str, other: &str) -> Vec<String> {
+    let others: Vec<(&str, f64, f64)> = of_base(points, other).collect();
+    of_base(points, ours)
+        .zip(others)
+        .filter(|((.., mine), (.., theirs))| *mine < NEAR * theirs)
+        .map(|((panel, x, _), _)| format!("{other} at {panel} {x}"))
+        .collect()
 }
 
 fn blocked_writes(weir: &Weir, effort: Effort) -> Result<Seen, String> {
@@ -102,26 +168,52 @@ fn blocked_writes(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     Ok(Seen { met, figure: told.join(", "), interval: "medians of interleaved runs".to_owned() })
 }
 
+/// §5.4: "RAMP-F throughput was always within 10% of NWNR", 7.1 million operations a second (71,635 a server) on 100
+/// servers, "scales linearly"; the paper gives no number for that, so a tenth is allowed, from 10 servers on: on one nothing
+/// travels.
 fn figure_4(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let points = points(weir, effort, "ramp-figure-4")?;
-    let least = of_base(&points, "ramp-fast").map(|(.., ratio)| ratio).fold(f64::INFINITY, f64::min);
-    let fast: Vec<&Value> = points.iter().filter(|point| point["series"] == "ramp-fast").collect();
+    let simulated: Vec<Value> = points.iter().filter(|point| point["simulated"] == true).cloned().collect();
+    let least = of_base(&simulated, "ramp-fast").map(|(.., ratio)| ratio).fold(f64::INFINITY, f64::min);
+    let fast: Vec<&Value> = simulated.iter().filter(|point| point["series"] == "ramp-fast").collect();
     let most = fast.iter().map(|point| number(point, "x")).fold(0.0, f64::max);
     let operations = |x: f64| {
         let at = fast.iter().find(|point| number(point, "x") == x);
         at.map_or(f64::NAN, |point| 4.0 * number(point, "throughput"))
     };
     let of_linear = |from: f64| operations(most) / operations(from) * from / most;
+    let real: Vec<String> = points
+        .iter()
+        .filter(|point| point["simulated"] == false)
+        .filter(|point| point["series"].as_str().is_some_and(|series| series.ends_with("processes")))
+        .map(|point| format!("{:.0}k", 4.0 * number(point, "throughput") / 1e3))
+        .collect();
     // A quick run has fewer servers, and the paper's figure for each of them counts.
-    let met = least >= 0.9 && operations(most) >= 71_000.0 * most;
+    let met = least >= 0.9 && operations(most) >= 71_000.0 * most && of_linear(10.0) >= 0.9;
     Ok(Seen {
         met,
         figure: format!(
-            "{:.1}M operations a second on {most} servers, {:.2} of linear from one, {:.2} from 10",
+            "{:.1}M operations a second on {most} servers, {:.2} of linear from 10, {:.2} from one",
             operations(most) / 1e6,
+            of_linear(10.0),
             of_linear(1.0),
-            of_linear(10.0)
         ),
-        interval: format!("ramp-fast over none at least {least:.3}"),
+        interval: format!(
+            "ramp-fast over none at least {least:.3}; real: 1 to {} processes on this machine {}",
+            real.len(),
+            real.join(", ")
+        ),
+    })
+}
+
+/// coordination-avoidance.txt §6.2: "we achieve 89.5% of perfect scaling from one to 100 machines".
+fn new_order_100(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let points = points(weir, effort, "new-order-figure-6")?;
+    let last = points.last().ok_or("there are no points")?;
+    let ratio = number(last, "of_base");
+    Ok(Seen {
+        met: ratio >= 0.895,
+        figure: format!("{ratio:.3} of linear on {} servers", number(last, "x")),
+        interval: format!("{:.2}M New-Orders a second, one core a server", number(last, "throughput") / 1e6),
     })
 }

@@ -8,7 +8,6 @@ mod issue_02;
 mod issue_03;
 mod issue_04;
 mod large_schema;
-mod nodes;
 mod record;
 mod weir;
 

@@ -14,6 +14,7 @@ use weir_txn::items::{Coordinator, Done, Options, Partition, Patience, Reply, Re
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Effects, Orders, Sender, Shard as _};
 use weir_txn::ramp::ShardId;
 
+use super::{Effort, Point, Setting};
 use crate::ycsb::{Generator, Keys, Ycsb};
 
 const SHARDS: ShardId = 5;
@@ -25,10 +26,45 @@ const DOOMED_MS: u64 = 100;
 /// What the shards bear: the second of a real cluster, and five until a coordinator is forgotten.
 const PATIENCE: Patience = Patience { terminate_ms: 1_000, retire_ms: 5_000 };
 
+/// The paper's shares, and nothing blocked first.
+const BLOCKED: [(f64, Option<f64>); 5] =
+    [(0.0, Some(1.0)), (0.0001, Some(1.0)), (0.001, Some(0.9986)), (0.25, Some(0.7753)), (0.5, Some(0.6792))];
+
+pub(super) fn table(setting: &mut Setting<'_>) -> Vec<Point> {
+    let (rounds, seconds, items) = match setting.effort {
+        Effort::Quick => (1, 1.0, 20_000),
+        Effort::Full => (5, 8.0, 1_000_000),
+    };
+    // By share, one throughput for each round; rounds are interleaved.
+    let mut seen: Vec<Vec<f64>> = vec![Vec::new(); BLOCKED.len()];
+    for round in 0..rounds {
+        for (seen, (share, _)) in seen.iter_mut().zip(BLOCKED) {
+            setting.tell(&format!("{}% blocked ({} of {rounds})", share * 100.0, round + 1));
+            seen.push(run(share, items, seconds, setting.seed).throughput);
+        }
+    }
+    let base = seen[0].clone();
+    let of = |((share, published), seen): ((f64, Option<f64>), Vec<f64>)| {
+        let mut ratios: Vec<f64> = seen.iter().zip(&base).map(|(one, base)| one / base).collect();
+        ratios.sort_by(f64::total_cmp);
+        Point {
+            panel: "blocked writes".to_owned(),
+            x: share,
+            series: "ramp-fast".to_owned(),
+            throughput: seen.iter().sum::<f64>() / seen.len() as f64,
+            latency_p50_us: 0.0,
+            of_base: ratios.get(ratios.len() / 2).copied(),
+            published,
+            simulated: false,
+        }
+    };
+    BLOCKED.into_iter().zip(seen.clone()).map(of).collect()
+}
+
 /// What one run gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
-    /// Transactions answered, a second.
+    /// Transactions answered, a second of the thread's own time: what else the machine does is not counted.
     pub throughput: f64,
     /// Of these, blocked.
     pub blocked: u64,
@@ -47,15 +83,23 @@ pub fn run(share: f64, items: u64, seconds: f64, seed: u64) -> Run {
     let two_time_outs = 2.2 * PATIENCE.terminate_ms as f64 / 1e3;
     stage.run(two_time_outs);
     let before = stage.seen();
-    let begun = Instant::now();
+    let (begun, begun_busy) = (Instant::now(), busy_seconds());
     stage.run(seconds);
-    let took = begun.elapsed().as_secs_f64();
+    let waited = begun.elapsed().as_secs_f64();
+    let took = busy_seconds().zip(begun_busy).map_or(waited, |(after, before)| after - before);
     let after = stage.seen();
     Run {
         throughput: (after.0 - before.0) as f64 / took,
         blocked: after.1 - before.1,
         terminated: after.2 - before.2,
     }
+}
+
+/// How long this thread has had a core; none where the system does not say.
+fn busy_seconds() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(nanoseconds as f64 / 1e9)
 }
 
 struct Stage {

@@ -7,7 +7,7 @@ pub mod prices;
 mod ycsb;
 
 pub use prices::Prices;
-pub use weir_sim::scale::Network;
+pub use weir_sim::scale::{Network, World};
 pub use ycsb::run as ycsb;
 
 use weir_sim::scale::Work;

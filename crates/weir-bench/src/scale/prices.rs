@@ -1,6 +1,6 @@
 //! What the steps of the real machines take, as it was measured once: what a simulation charges.
 //!
-//! `weir bench calibrate` measures it (`calibrate.rs`) and writes prices.json, which is a part of the program: the same
+//! `weir calibrate` measures it (`calibrate.rs`) and writes prices.json, which is a part of the program: the same
 //! simulation gives the same figures everywhere.
 
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ impl Prices {
     /// It has not been measured.
     pub fn of(&self, protocol: Protocol) -> Result<ItemTariff, String> {
         let prices = self.protocols.get(protocol.name()).ok_or_else(|| {
-            format!("`{}` has not been measured; `weir bench calibrate` does it", protocol.name())
+            format!("`{}` has not been measured; `weir calibrate` does it", protocol.name())
         })?;
         Ok(ItemTariff {
             begins: in_picoseconds(&prices.begins),

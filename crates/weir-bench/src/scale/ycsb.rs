@@ -24,6 +24,7 @@ pub fn run(
     prices: &Prices,
 ) -> Result<(Outcome, Load), (String, String)> {
     workload.check()?;
+    workload.check_memory(false)?;
     let recalibrate = |what| (what, "`weir calibrate` measures them anew".to_owned());
     let tariff = prices.of(protocol).map_err(recalibrate)?;
     let machines = Machines {

@@ -6,6 +6,7 @@
 
 mod clients;
 mod generator;
+mod memory;
 mod network;
 mod protocol;
 mod shape;
@@ -143,9 +144,10 @@ impl Ycsb {
     /// Loads the items and runs the workload.
     ///
     /// # Errors
-    /// Those of [`Ycsb::check`]; nothing has run then.
+    /// Those of [`Ycsb::check`] and [`Ycsb::check_memory`]; nothing has run then.
     pub fn run(&self, protocol: Protocol) -> Result<Outcome, (String, String)> {
         self.check()?;
+        self.check_memory(false)?;
         let machines = Machines {
             shards: self.shards,
             coordinators: COORDINATORS,

@@ -15,7 +15,7 @@ use weir_txn::machine::{Coordinator, CoordinatorId, CoordinatorOf, Effects, Orde
 use weir_txn::ramp::ShardId;
 
 use crate::chance::Chance;
-pub use latency::{Network, REGIONS};
+pub use latency::{Network, World};
 
 /// What a core takes for the steps of a protocol, in picoseconds, and what a message weighs.
 pub trait Tariff<S: Shard, C: Coordinator> {
