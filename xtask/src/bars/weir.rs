@@ -43,7 +43,8 @@ impl Weir {
 
     /// Runs `weir bench …` over interleaved pairs and takes its one ratio.
     pub fn ratio(&self, effort: Effort, least: f64, what: &[&str]) -> Result<Seen, String> {
-        let (seconds, pairs) = if effort == Effort::Quick { ("2", "3") } else { ("6", "10") };
+        // Many short pairs: what else the machine's host does changes its speed by a half within ten seconds.
+        let (seconds, pairs) = if effort == Effort::Quick { ("2", "3") } else { ("2", "30") };
         let mut arguments = vec!["bench"];
         arguments.extend(what);
         arguments.extend(["--format", "json", "--seconds", seconds, "--repeat", pairs]);
