@@ -244,6 +244,26 @@ fn an_answer_that_is_too_large_is_an_error_that_says_what_has_happened() {
     }
 }
 
+/// Answers of several shards that are each small enough may be too much for the message to who decides.
+#[test]
+fn answers_that_are_too_large_together_end_the_call() {
+    let mut stage = Stage::new(PlantedBugs::default());
+    let ([a, b], [other, _]) = stage.apart();
+    let told = stage.call_with(Begin::Call(call(1, &[a, b, 5])), |mut reply| {
+        if let Reply::Prepared { answers, .. } = &mut reply {
+            answers.values.push(Value::text("x".repeat(9 << 20)));
+        }
+        reply
+    });
+    let told = told.unwrap_err();
+    assert!(told.contains("54000") && told.contains("Nothing has happened"), "{told}");
+    let progress = stage.coordinator.progress(other);
+    stage.shards[usize::from(other)].on_progress(NOW_MS, COORDINATOR, progress);
+    stage.shards[usize::from(other)].on_timer(NOW_MS, &mut Effects::default());
+    assert!(stage.coordinator.is_idle() && stage.shards.iter().all(Node::is_idle));
+    assert_eq!([a, b].map(|account| stage.balance_of(account)), [Value::Int(0), Value::Int(0)]);
+}
+
 /// The only participant has run the call, whatever is said of its answer.
 #[test]
 fn a_call_on_one_shard_whose_answer_is_too_large_is_done() {

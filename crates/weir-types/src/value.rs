@@ -62,6 +62,19 @@ pub enum Json {
     Object(Vec<(String, Json)>),
 }
 
+impl Json {
+    /// About how many bytes it takes.
+    fn bytes(&self) -> usize {
+        let content = match self {
+            Json::String(text) => text.len(),
+            Json::Array(members) => members.iter().map(Json::bytes).sum(),
+            Json::Object(members) => members.iter().map(|(name, member)| name.len() + member.bytes()).sum(),
+            Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+        };
+        size_of::<Json>() + content
+    }
+}
+
 /// By hand, because a derived clone is not inlined into other crates and this is the executor's most
 /// frequent operation.
 impl Clone for Value {
@@ -159,6 +172,20 @@ impl Value {
 
     pub fn interval(interval: Interval) -> Value {
         Value::Interval(Arc::new(interval))
+    }
+
+    /// About how many bytes its text, members and so on take, beside the value itself.
+    pub fn content_bytes(&self) -> usize {
+        let all =
+            |values: &[Value]| values.iter().map(|value| size_of::<Value>() + value.content_bytes()).sum();
+        match self {
+            Value::Text(text) => text.len(),
+            Value::Bytea(bytes) => bytes.len(),
+            Value::Jsonb(json) => json.bytes(),
+            Value::Array(array) => all(&array.values),
+            Value::Record(values) => all(values),
+            _ => 0,
+        }
     }
 
     pub fn bytea(bytes: Vec<u8>) -> Value {

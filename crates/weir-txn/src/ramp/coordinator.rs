@@ -63,6 +63,14 @@ enum Phase {
 /// Who has not answered.
 type Shards = SmallVec<[ShardId; 8]>;
 
+/// All answers of a call's parts travel to who decides in one message, beside the call itself.
+const ANSWERS_BYTES_MAX: usize = 8 << 20;
+
+/// About how many bytes these take in a message.
+fn bytes_of(answers: &Answers) -> usize {
+    answers.values.iter().map(|value| 16 + value.content_bytes()).sum()
+}
+
 /// Takes a shard out; false if it has answered before.
 fn answers(waiting: &mut Shards, shard: ShardId) -> bool {
     let at = waiting.iter().position(|one| *one == shard);
@@ -234,6 +242,10 @@ impl Transaction {
         if let Some(failure) = failure.take() {
             let prepared: Vec<ShardId> = all.iter().map(|(shard, _)| *shard).collect();
             return self.abort(&prepared, failure, out);
+        }
+        if all.iter().map(|(_, answers)| bytes_of(answers)).sum::<usize>() > ANSWERS_BYTES_MAX {
+            let prepared: Vec<ShardId> = all.iter().map(|(shard, _)| *shard).collect();
+            return self.abort(&prepared, Failure::Error(too_large(false)), out);
         }
         let (answers, above) = (std::mem::take(all), *above);
         let last = *self.participants.last().expect("a transaction has a participant");
