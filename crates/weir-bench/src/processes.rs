@@ -102,5 +102,5 @@ fn new_file() -> PathBuf {
 fn cluster_text(variant: Variant, addresses: &[SocketAddr]) -> String {
     let of_node = |(node, address)| format!("[nodes.n{node}]\naddress = \"{address}\"\nshards = [{node}]\n");
     let nodes: String = addresses.iter().enumerate().map(of_node).collect();
-    format!("protocol = \"{}\"\n{nodes}", variant.name())
+    format!("protocol = \"{variant}\"\n{nodes}")
 }

@@ -13,7 +13,17 @@ fn run(workload: &Ycsb, protocol: &str) -> Outcome {
 
 #[test]
 fn every_protocol_runs_to_its_end() {
-    let names = ["ramp-fast", "ramp-small", "ramp-hybrid", "none", "lwnr", "lwsr", "lwlr", "e-pci"];
+    let names = [
+        "ramp-fast",
+        "ramp-small",
+        "ramp-hybrid",
+        "ramp-hybrid:64:1",
+        "none",
+        "lwnr",
+        "lwsr",
+        "lwlr",
+        "e-pci",
+    ];
     for name in names {
         for workload in [
             small(),

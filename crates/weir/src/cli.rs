@@ -227,7 +227,8 @@ pub struct BenchArguments {
     pub workload: String,
     #[command(flatten)]
     pub cluster: ClusterArguments,
-    /// Protocols to compare, each in turn; `none` keeps the counters and drops atomic visibility
+    /// Protocols to compare, each in turn; `none` keeps the counters and drops atomic visibility, ramp-hybrid:BITS:HASHES (ycsb) has
+    /// another Bloom filter than ramp-hybrid:256:4
     #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "ramp-fast,none")]
     pub protocol: Vec<String>,
     /// Clusters to compare instead, each in turn (ycsb): weir:FILE with its cluster file, which says the protocol
@@ -345,7 +346,7 @@ Examples:
   weir bench ycsb --target weir:cluster.toml
 
 A cluster file with two nodes:
-  protocol = \"ramp-fast\"                 # or ramp-small, ramp-hybrid
+  protocol = \"ramp-fast\"                 # or ramp-small, ramp-hybrid, ramp-hybrid:BITS:HASHES
   [nodes.a]
   address = \"127.0.0.1:7401\"
   shards = [0, 2]

@@ -141,7 +141,7 @@ fn variants(names: &[String]) -> Result<Vec<Variant>, Failure> {
         Variant::by_name(name).ok_or_else(|| {
             Failure::input(format!(
                 "weir sim: error: there is no protocol `{name}` over items\n\
-                 hint: the protocols are: ramp-fast, ramp-small, ramp-hybrid"
+                 hint: the protocols are: ramp-fast, ramp-small, ramp-hybrid (or ramp-hybrid:BITS:HASHES)"
             ))
         })
     };
@@ -163,7 +163,7 @@ fn failed(
     write_file(&path, &format!("{}{report}\n", logged.log))?;
     let faults = arguments.faults_text.as_ref().map(|text| format!(" --faults {text}")).unwrap_or_default();
     Ok(Failure::Check(Some(format!(
-        "weir: seed {seed}: {report}\nhint: weir sim {} --protocol {name} --seeds {seed}..{}{faults}\nlog: {}",
+        "weir: seed {seed}: {report}\nhint: weir sim {} --protocol {variant} --seeds {seed}..{}{faults}\nlog: {}",
         workload.name(),
         seed + 1,
         path.display()

@@ -64,10 +64,11 @@ impl Protocol {
     /// # Errors
     /// What is wrong, and the names that there are.
     pub fn by_name(name: &str) -> Result<Protocol, (String, String)> {
-        let found = Protocol::ALL.into_iter().find(|protocol| protocol.name() == name);
-        found.ok_or_else(|| {
+        let comparator = || weir_baselines::by_name(name).map(Protocol::Comparator);
+        Variant::by_name(name).map(Protocol::Ramp).or_else(comparator).ok_or_else(|| {
             let names = Protocol::ALL.map(Protocol::name).join(", ");
-            (format!("there is no protocol `{name}` over items"), format!("the protocols are: {names}"))
+            let hint = format!("the protocols are: {names} (or ramp-hybrid:BITS:HASHES)");
+            (format!("there is no protocol `{name}` over items"), hint)
         })
     }
 

@@ -1,5 +1,6 @@
 //! What a write carries so that readers can tell which other items its transaction wrote (ramp.txt, Table 1).
 
+use std::fmt;
 use std::sync::Arc;
 
 use fastbloom::BloomFilter;
@@ -22,12 +23,18 @@ impl Variant {
     /// 256 bits and four hashes, as in ramp.txt §5.1.
     pub const HYBRID: Variant = Variant::Hybrid { bits: 256, hashes: 4 };
 
+    /// `ramp-hybrid:BITS:HASHES` is RAMP-Hybrid with another filter than the paper's.
     pub fn by_name(name: &str) -> Option<Variant> {
         match name {
             "ramp-fast" => Some(Variant::Fast),
             "ramp-small" => Some(Variant::Small),
             "ramp-hybrid" => Some(Variant::HYBRID),
-            _ => None,
+            _ => {
+                let (bits, hashes) = name.strip_prefix("ramp-hybrid:")?.split_once(':')?;
+                let bits = bits.parse().ok().filter(|bits| (1..=FILTER_BITS_MAX).contains(bits))?;
+                let hashes = hashes.parse().ok().filter(|hashes| (1..=HASHES_MAX).contains(hashes))?;
+                Some(Variant::Hybrid { bits, hashes })
+            }
         }
     }
 
@@ -54,6 +61,21 @@ impl Variant {
         }
     }
 }
+
+/// As `by_name` reads it.
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Variant::Hybrid { bits, hashes } if *self != Variant::HYBRID => write!(f, ":{bits}:{hashes}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A filter travels with each write: eight kilobytes are more than anybody wants.
+const FILTER_BITS_MAX: u32 = 65_536;
+const HASHES_MAX: u32 = 64;
 
 /// Readers who race with a write of RAMP-Fast are told its keys, up to so many; of more, a filter that is wrong about one key
 /// in two thousand.
@@ -146,8 +168,6 @@ mod filter {
 
     use super::*;
 
-    const HASHES_MAX: u32 = 64;
-
     pub fn serialize<S: Serializer>(filter: &Arc<BloomFilter>, serializer: S) -> Result<S::Ok, S::Error> {
         (filter.num_hashes(), filter.as_slice()).serialize(serializer)
     }
@@ -173,6 +193,32 @@ mod tests {
         {
             let metadata = variant.metadata(keys.iter());
             assert!(keys.iter().all(|key| metadata.may_contain(key)), "{variant:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_as_large_as_it_was_asked_for() {
+        let keys: Vec<Key> = (0..64).map(|n| Key::from(format!("user{n}").as_str())).collect();
+        for (name, bytes) in [("ramp-hybrid", 32), ("ramp-hybrid:512:6", 64), ("ramp-hybrid:65536:64", 8_192)]
+        {
+            let variant = Variant::by_name(name).expect(name);
+            assert_eq!((variant.to_string().as_str(), variant.name()), (name, "ramp-hybrid"));
+            let Metadata::Filter(filter) = variant.metadata(keys.iter()) else { panic!("{name}") };
+            let Variant::Hybrid { hashes, .. } = variant else { panic!("{name}") };
+            assert_eq!((filter.num_bits() / 8, filter.num_hashes()), (bytes, hashes), "{name}");
+        }
+        for name in ["ramp-fast", "ramp-small"] {
+            assert_eq!(Variant::by_name(name).map(|variant| variant.to_string()).as_deref(), Some(name));
+        }
+        for wrong in [
+            "ramp-hybrid:",
+            "ramp-hybrid:512",
+            "ramp-hybrid:0:4",
+            "ramp-hybrid:64:65",
+            "ramp-hybrid:65537:4",
+            "ramp-small:64:4",
+        ] {
+            assert_eq!(Variant::by_name(wrong), None, "{wrong}");
         }
     }
 

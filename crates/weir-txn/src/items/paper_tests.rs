@@ -1,4 +1,4 @@
-//! The paper's claims, one test each, with messages delivered by hand (ramp.txt §4; soundness S5, S9, S10).
+//! The paper's claims, one test each, with messages delivered by hand (ramp.txt §3.3, §4; soundness S5, S9, S10).
 //!
 //! The scenarios of Figure 1, S5, S9 and S10 are also written down message by message, in
 //! testdata/scenarios; `WEIR_UPDATE=1 cargo test -p weir-txn paper_tests` writes them anew, to be reviewed as a
@@ -389,7 +389,7 @@ fn one_phase_writes() {
     }
 }
 
-/// §4.5, partition independence: only the shards of a transaction's items are asked.
+/// §3.3, partition independence: only the shards of a transaction's items are asked.
 #[test]
 fn partition_independence() {
     for variant in VARIANTS {
@@ -402,6 +402,43 @@ fn partition_independence() {
             ["write", "get"],
             "{variant:?}: a single participant commits in one message"
         );
+    }
+}
+
+/// §3.3, synchronization independence: a client that stops in the middle holds up nobody who writes and reads the same items.
+#[test]
+fn synchronization_independence() {
+    for variant in VARIANTS {
+        let mut stage = Stage::new(variant, 2);
+        stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
+        stage.deliver_to(0, &[0, 1]);
+        // All have prepared; nothing more is ever heard of it.
+        stage.sent.clear();
+        let write = stage.write(1, &[("x", put("x2")), ("y", put("y2"))]);
+        stage.deliver_to(1, &[0, 1, 0, 1]);
+        assert_eq!(stage.told(write).expect("nobody is waited for").1, (0, 2), "{variant:?}");
+        let read = stage.read(1, &["x", "y"]);
+        stage.deliver_to(1, &[0, 1, 0, 1]);
+        let (read, rounds) = stage.told(read).expect("nobody is waited for");
+        assert_eq!(values(&read), ["x2", "y2"], "{variant:?}");
+        assert!(rounds.0 <= 2 && !stage.shards[0].is_idle(), "{variant:?}: it is still undecided");
+    }
+}
+
+/// §4.5: a transaction reads what it has declared, in one round, and then writes what it has buffered, in two.
+#[test]
+fn read_write_transactions() {
+    for (variant, rounds) in VARIANTS.into_iter().zip([1, 2, 1]) {
+        let mut stage = Stage::new(variant, 1);
+        stage.write(0, &[("x", put("x1")), ("y", put("y1"))]);
+        stage.deliver_all();
+        stage.let_drain(&[0]);
+        let (reads, writes) = (vec![key("x"), key("y")], vec![(key("x"), put("x2")), (key("ya"), put("y2"))]);
+        let both = stage.begin(0, Transaction { reads, writes, ..Transaction::default() });
+        stage.deliver_all();
+        let (read, took) = stage.told(both).expect("everything has arrived");
+        assert_eq!((values(&read), took), (vec!["x1".into(), "y1".into()], (rounds, 2)), "{variant:?}");
+        assert_eq!(stage.read_now(0, &["x", "y", "ya"]).0, ["x2", "y1", "y2"], "{variant:?}");
     }
 }
 
@@ -529,7 +566,7 @@ fn s10_metadata_waits_for_readers() {
     assert_eq!(scenario(Variant::Fast, at_once), (vec!["x1".into(), "⊥".into()], 0), "fractured");
 }
 
-/// §4.6 with S10: a reader that is let go begins anew and never sees a null for a version that is gone.
+/// §4.5 with S10: a reader that is let go begins anew and never sees a null for a version that is gone.
 #[test]
 fn a_reader_that_is_let_go_begins_anew() {
     for variant in VARIANTS {
