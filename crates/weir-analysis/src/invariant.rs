@@ -9,7 +9,7 @@ use weir_sql::{Application, Span};
 use weir_types::SqlType;
 
 /// Index into [`crate::Analysis::invariants`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct InvariantId(pub u32);
 
 #[derive(Clone, Debug)]

@@ -2,12 +2,13 @@
 //!
 //! Only the vocabulary; [`crate::planner`] fills it in.
 
+use serde::{Deserialize, Serialize};
 use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, TableId};
 
 use crate::invariant::InvariantId;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// By [`TableId`].
     pub placement: Vec<Placement>,
@@ -16,7 +17,7 @@ pub struct Plan {
 }
 
 /// Where the rows of a table live.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
     /// On the shard that the values of these columns name. Never empty.
     Partitioned { columns: Vec<ColumnIndex> },
@@ -25,7 +26,7 @@ pub enum Placement {
 }
 
 /// Cheapest first: the ladder of design.md §4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Mechanism {
     /// One shard, one message, no waiting.
     Merge,
@@ -37,7 +38,7 @@ pub enum Mechanism {
     General,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Requirement {
     /// Keep the declared invariants.
     Invariants,
@@ -46,7 +47,7 @@ pub enum Requirement {
 }
 
 /// Operation Partitioning's class of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Class {
     Commutative,
     Local,
@@ -55,7 +56,7 @@ pub enum Class {
 }
 
 /// How one procedure runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionPlan {
     /// Index into the application's procedures.
     pub procedure: usize,
@@ -81,7 +82,7 @@ pub struct TransactionPlan {
 
 pub type RoundTrips = u32;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum GuardKind {
     /// A dense number, taken at the counter's owner at commit (soundness S4).
     Sequence,
@@ -92,7 +93,7 @@ pub enum GuardKind {
 }
 
 /// A test-and-set on one item at that item's owner, carried by a message of the same RAMP write.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     pub kind: GuardKind,
     /// Table of the counter (sequence, escrow), or of the row or value that is claimed.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weir_server::embedded::now_ms;
+use weir_net::clock::{now_ms, transaction_time};
 use weir_sql::catalog::TableId;
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
@@ -169,7 +169,7 @@ impl Callers {
                 let call = Call {
                     procedure: call.procedure,
                     args: call.args,
-                    transaction_time: microseconds_since_2000(self.now_ms),
+                    transaction_time: transaction_time(self.now_ms),
                 };
                 self.coordinator.begin(self.now_ms, client as u64, Begin::Call(call), orders);
             }
@@ -256,9 +256,4 @@ impl Callers {
         };
         self.tally.audit_violations.entry(name.clone()).or_insert(said);
     }
-}
-
-fn microseconds_since_2000(unix_ms: u64) -> i64 {
-    const UNIX_TO_2000_MS: i64 = 946_684_800_000;
-    (unix_ms as i64 - UNIX_TO_2000_MS) * 1000
 }

@@ -5,11 +5,12 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+pub use weir_net::clock::now_ms;
 use weir_net::frame::expect;
 use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
@@ -21,11 +22,6 @@ use weir_txn::ramp::ShardId;
 const TICK: Duration = Duration::from_millis(20);
 /// How often every shard hears from the coordinator, whether it wants something or not: silence is taken for death.
 const WORD: Duration = Duration::from_millis(200);
-
-/// Milliseconds since the Unix epoch.
-pub fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-}
 
 /// A new name for a coordinator, which nobody has had before (docs/items.md, termination).
 ///

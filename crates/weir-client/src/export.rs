@@ -1,4 +1,4 @@
-//! All that a shard has, fetched whole: for checks of a cluster at rest.
+//! What one node tells at length: all that a shard has, for checks of a cluster at rest, or what the cluster carries.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -23,22 +23,56 @@ pub fn export<R: DeserializeOwned>(
     shard: ShardId,
     patience: Duration,
 ) -> io::Result<R> {
-    let tls = cluster.load_tls().map_err(io::Error::other)?;
+    let bytes = fetch(cluster, terms, shard, What::Shard, patience).map_err(|why| match why {
+        NotFetched::Refused(why) | NotFetched::Failed(why) => io::Error::other(why),
+    })?;
+    postcard::from_bytes(&bytes).map_err(io::Error::other)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// All that the shard has. It is asked for.
+    Shard,
+    /// What the cluster carries. The terms ask for it.
+    Description,
+}
+
+pub(crate) enum NotFetched {
+    /// Trying again will not help.
+    Refused(String),
+    Failed(String),
+}
+
+/// # Errors
+/// It cannot be had within the patience.
+pub(crate) fn fetch(
+    cluster: &ClusterFile,
+    terms: &Terms,
+    shard: ShardId,
+    what: What,
+    patience: Duration,
+) -> Result<Vec<u8>, NotFetched> {
+    let failed = |error: io::Error| NotFetched::Failed(error.to_string());
+    let tls = cluster.load_tls().map_err(NotFetched::Refused)?;
     let until = Instant::now() + patience;
-    let mut poll = Poll::new()?;
-    let ends = (Sender::Coordinator(new_id()?), shard);
+    let mut poll = Poll::new().map_err(failed)?;
+    let ends = (Sender::Coordinator(new_id().map_err(failed)?), shard);
     let node = cluster.holder(shard).clone();
     let mut link = Link::new(node, ends, terms.clone(), tls, Token(0), Instant::now());
     let (mut events, mut bytes, mut asked) = (Events::with_capacity(8), Vec::new(), false);
     loop {
         let now = Instant::now();
-        if now > until || link.fault().is_some_and(Fault::is_refusal) {
+        let is_refused = link.fault().is_some_and(Fault::is_refusal);
+        if now > until || is_refused {
             let why = link.fault().map_or("no answer in time".to_owned(), Fault::to_string);
-            return Err(io::Error::other(format!("shard {shard} at {}: {why}", link.node().address)));
+            let why = format!("shard {shard} at {}: {why}", link.node().address);
+            return Err(if is_refused { NotFetched::Refused(why) } else { NotFetched::Failed(why) });
         }
         link.on_time(now, poll.registry());
-        poll.poll(&mut events, Some(Duration::from_millis(20)))?;
-        events.iter().for_each(|event| link.on_event(event));
+        match poll.poll(&mut events, Some(Duration::from_millis(20))) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(failed(error)),
+            _ => events.iter().for_each(|event| link.on_event(event)),
+        }
         loop {
             link.advance(now, poll.registry());
             let Some(open) = link.open() else {
@@ -46,27 +80,13 @@ pub fn export<R: DeserializeOwned>(
                 (asked, bytes) = (false, Vec::new());
                 break;
             };
-            if !asked {
-                frame::push(open.outgoing(), Kind::Export, |_| ()).map_err(io::Error::other)?;
-                asked = true;
+            if !asked && what == What::Shard {
+                let said = frame::push(open.outgoing(), Kind::Export, |_| ());
+                said.map_err(|fault| NotFetched::Failed(fault.to_string()))?;
             }
-            let mut take = || -> Result<bool, Fault> {
-                open.flush()?;
-                while let Some((kind, body)) = open.next_frame()? {
-                    // What the shard has to say to a coordinator that asks nothing is of no interest.
-                    if kind == Kind::Replies {
-                        continue;
-                    }
-                    expect(Kind::Exported, kind, body)?;
-                    if body.is_empty() {
-                        return Ok(true);
-                    }
-                    bytes.extend(body);
-                }
-                Ok(false)
-            };
-            match take() {
-                Ok(true) => return postcard::from_bytes(&bytes).map_err(io::Error::other),
+            asked = true;
+            match take_parts(open, &mut bytes) {
+                Ok(true) => return Ok(bytes),
                 Ok(false) if open.is_readable() => {}
                 Ok(false) => break,
                 Err(fault) => {
@@ -76,4 +96,21 @@ pub fn export<R: DeserializeOwned>(
             }
         }
     }
+}
+
+/// Says whether it was all.
+fn take_parts(open: &mut weir_net::Connection, bytes: &mut Vec<u8>) -> Result<bool, Fault> {
+    open.flush()?;
+    while let Some((kind, body)) = open.next_frame()? {
+        // What the shard has to say to a coordinator that asks nothing is of no interest.
+        if kind == Kind::Replies {
+            continue;
+        }
+        expect(Kind::Exported, kind, body)?;
+        if body.is_empty() {
+            return Ok(true);
+        }
+        bytes.extend(body);
+    }
+    Ok(false)
 }

@@ -1,4 +1,4 @@
-//! The client library: read-atomic transactions over the items of a cluster.
+//! The client library: read-atomic transactions over the items of a cluster, and calls of the SQL application that it carries.
 //!
 //! ```no_run
 //! use weir_client::{Client, ClusterFile};
@@ -10,37 +10,52 @@
 //! let both = client.get_all(["alice", "bob"]).unwrap();
 //! ```
 //!
+//! With `[application]` in the cluster file there are no items, but procedures ([`Client::call`]).
+//!
 //! A client contains the coordinator of its transactions (docs/network.md): a read takes one round trip to the
 //! shards of its items and rarely two, a write two. All methods may be called from any thread; what waits for the network is a
 //! [`Pending`], a future that can also be waited for without any runtime.
 
+mod calls;
 pub mod carrier;
+mod description;
 pub mod export;
+mod items;
 mod pending;
+mod relations;
 mod requests;
 mod statements;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use calls::CallResult;
+pub use description::Description;
 pub use pending::Pending;
+pub use relations::{Relations, RowTransaction};
 pub use statements::Statements;
 pub use weir_net::ClusterFile;
+use weir_net::body::VERSIONS;
 pub use weir_net::cluster_file::{Application, Complaint};
 pub use weir_net::handshake::Terms;
-use weir_txn::items::Partition;
+#[doc(hidden)]
+pub use weir_net::loopback;
+pub use weir_txn::items::relations as schema;
 pub use weir_txn::items::{Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write};
 
-use carrier::Carrier;
-use requests::{Requests, Shared, Wish};
+pub use weir_types::{SqlError, SqlState, Value};
+
+use calls::{Callable, Calls};
+use carrier::new_id;
+use items::{Items, Wish};
+use requests::Session;
 
 /// Of all keys and values that a transaction writes, and of the keys that it reads, with 16 bytes for each.
 pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
 
 /// How a client behaves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// How long a transaction may take, from `begin` on.
     pub deadline: Duration,
@@ -48,11 +63,18 @@ pub struct Settings {
     pub under_way_max: usize,
     /// A write is answered when all have prepared, one round trip earlier (docs/items.md says what that gives up).
     pub one_phase: bool,
+    /// It speaks these: fewer than it could, if it must not learn before the nodes.
+    pub versions: RangeInclusive<u16>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { deadline: Duration::from_secs(10), under_way_max: 4_096, one_phase: false }
+        Settings {
+            deadline: Duration::from_secs(10),
+            under_way_max: 4_096,
+            one_phase: false,
+            versions: VERSIONS,
+        }
     }
 }
 
@@ -79,8 +101,12 @@ pub enum Error {
     Deadline(String),
     /// It was on its way at the deadline, or its coordinator was lost: it may have happened, or may yet; what is in the way.
     Unknown(String),
-    /// It has more bytes than `TRANSACTION_BYTES_MAX`, or names an item twice.
+    /// No shard would take it: it has more bytes than `TRANSACTION_BYTES_MAX`, names an item twice, or is of another kind than what
+    /// the cluster carries.
     Unfit(String),
+    /// A call has ended without effect, or was none that could begin: with its SQLSTATE, as PostgreSQL has it, and where there is one
+    /// a remedy. Only where its answer is too large to be sent (54000) it may have run; then the message says so.
+    Sql(SqlError),
     /// A node does not speak with this client; why.
     Refused(String),
     /// The client has been closed, or could not be opened.
@@ -97,6 +123,10 @@ impl std::fmt::Display for Error {
             Error::Deadline(why) => write!(f, "nothing happened before the deadline: {why}"),
             Error::Unknown(why) => write!(f, "it may have happened or not: {why}"),
             Error::Unfit(why) => write!(f, "{why}"),
+            Error::Sql(error) => match &error.fields().hint {
+                Some(hint) => write!(f, "{error}; {hint}"),
+                None => write!(f, "{error}"),
+            },
             Error::Refused(why) => write!(f, "refused: {why}"),
             Error::Closed(why) => write!(f, "the client is closed: {why}"),
         }
@@ -107,16 +137,22 @@ impl std::error::Error for Error {}
 
 /// A client of a cluster. Dropping it ends what is under way with `Closed`; what has been answered stands.
 pub struct Client {
-    shared: Arc<Shared>,
-    alarm: carrier::Alarm,
-    thread: Option<JoinHandle<()>>,
+    carried: Carried,
+    cluster: ClusterFile,
+    settings: Settings,
+}
+
+enum Carried {
+    Items(Session<Items>),
+    Calls(Session<Calls>, Arc<Callable>),
 }
 
 impl Client {
-    /// Comes back at once; a shard that cannot be reached shows in the transactions that need it.
+    /// Comes back at once where the cluster carries items; a shard that cannot be reached shows in the transactions that need it.
+    /// Where it carries an application, a node is asked what that is.
     ///
     /// # Errors
-    /// A certificate that cannot be used, or the system's.
+    /// A certificate that cannot be used, or the system's. Of an application: no node describes it within the deadline.
     pub fn connect(cluster: &ClusterFile) -> Result<Client, Error> {
         Client::connect_with(cluster, Settings::default())
     }
@@ -124,22 +160,49 @@ impl Client {
     /// # Errors
     /// As `connect`.
     pub fn connect_with(cluster: &ClusterFile, settings: Settings) -> Result<Client, Error> {
-        let closed = |error: std::io::Error| Error::Closed(error.to_string());
-        let shared = Arc::new(Shared::new(settings.under_way_max));
-        let requests = Requests::new(cluster, settings, shared.clone()).map_err(closed)?;
-        let mut carrier = Carrier::<Partition, Requests>::new(cluster.clone(), requests).map_err(closed)?;
-        let (alarm, trouble) = (carrier.alarm(), carrier.trouble());
-        carrier.clients_mut().set_trouble(trouble);
-        let run = {
-            let shared = shared.clone();
-            move || {
-                // However it ends: nobody may wait for ever.
-                let _last = requests::Last(shared);
-                carrier.run();
-            }
+        let id = new_id().map_err(|error| Error::Closed(error.to_string()))?;
+        let carried = if cluster.application.is_none() {
+            let items = Items::new(id, items::options(cluster, settings.one_phase));
+            Carried::Items(Session::begin(cluster, cluster.terms(), items, &settings)?)
+        } else {
+            let description = Description::fetch(cluster, &settings.versions, settings.deadline)?;
+            let terms = description.terms(cluster);
+            let callable = Arc::new(description.compile(cluster.shards)?);
+            let calls = Calls::new(id, callable.clone());
+            Carried::Calls(Session::begin(cluster, terms, calls, &settings)?, callable)
         };
-        let thread = std::thread::Builder::new().name("weir-client".into()).spawn(run).map_err(closed)?;
-        Ok(Client { shared, alarm, thread: Some(thread) })
+        Ok(Client { carried, cluster: cluster.clone(), settings })
+    }
+
+    /// Rows with indexes, foreign keys and views over the cluster's items, on connections of their own.
+    ///
+    /// ```no_run
+    /// use weir_client::schema::{Index, Relation, Schema, View, ViewKind};
+    /// use weir_client::{Bytes, Client, ClusterFile, Key};
+    ///
+    /// fn town(_: &Key, value: &Bytes) -> Vec<Bytes> {
+    ///     vec![value.clone()]
+    /// }
+    /// fn one(key: &Key, value: &Bytes) -> Vec<(Bytes, i64)> {
+    ///     town(key, value).into_iter().map(|town| (town, 1)).collect()
+    /// }
+    ///
+    /// let people = Relation {
+    ///     indexes: vec![Index { name: "town", keys: town }],
+    ///     views: vec![View { name: "count", kind: ViewKind::Sum(one) }],
+    ///     ..Relation::plain("people")
+    /// };
+    /// let client = Client::connect(&ClusterFile::read("cluster.toml".as_ref()).unwrap()).unwrap();
+    /// let rows = client.relations(Schema::new(vec![people]).unwrap()).unwrap();
+    /// rows.put_row("people", "ann", "Ulm").unwrap();
+    /// let mut both = rows.begin();
+    /// assert_eq!(both.by_index("people", "town", "Ulm").unwrap().len() as i64, both.sum("people", "count", "Ulm").unwrap());
+    /// ```
+    ///
+    /// # Errors
+    /// The cluster carries an application; a certificate that cannot be used, or the system's.
+    pub fn relations(&self, schema: schema::Schema) -> Result<Relations, Error> {
+        Relations::open(&self.cluster, schema, &self.settings)
     }
 
     /// Begins a transaction: it reads, then writes, and all of its writes become visible together. Waits while as many as
@@ -147,15 +210,65 @@ impl Client {
     pub fn begin(&self, transaction: Transaction) -> Pending {
         match unfit(&transaction) {
             Some(why) => Pending::ended(Err(Error::Unfit(why))),
-            None => self.submit(self.shared.new_tag(), Wish::Transaction(transaction)),
+            None => self.submit(self.new_tag(), Wish::Transaction(transaction)),
+        }
+    }
+
+    /// A name that no other transaction of the client has.
+    fn new_tag(&self) -> u64 {
+        match &self.carried {
+            Carried::Items(session) => session.new_tag(),
+            Carried::Calls(session, _) => session.new_tag(),
         }
     }
 
     fn submit(&self, tag: u64, wish: Wish) -> Pending {
-        let pending = self.shared.submit(tag, wish);
-        // A loop that cannot be woken looks at the next tick.
-        let _ = self.alarm.wake();
-        pending
+        match &self.carried {
+            Carried::Items(session) => session.submit(tag, wish),
+            Carried::Calls(..) => Pending::ended(Err(Error::Unfit(
+                "the cluster carries an application, not items: call its procedures, with `Client::call`"
+                    .into(),
+            ))),
+        }
+    }
+
+    /// Calls a procedure or function of the application that the cluster carries, and waits for what it gives. It happens once or
+    /// not at all, whatever becomes of connections and nodes meanwhile. Arguments are its IN and INOUT parameters, in order; a
+    /// text is taken for a literal of the parameter's type.
+    ///
+    /// ```no_run
+    /// use weir_client::{Client, ClusterFile, Error};
+    ///
+    /// // With [application] path = "examples/smallbank".
+    /// let cluster = ClusterFile::read("cluster.toml".as_ref()).unwrap();
+    /// let client = Client::connect(&cluster).unwrap();
+    /// match client.call("send_payment", [7.into(), 8.into(), "12.50".into()]) {
+    ///     Ok(result) => println!("committed: {:?}", result.values),
+    ///     Err(Error::Sql(error)) => println!("nothing happened: {} {}", error.state(), error.message()),
+    ///     Err(Error::Unknown(why)) => println!("it may have happened: {why}"),
+    ///     Err(error) => println!("nothing happened: {error}"),
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Error`]. An `Unknown` call may yet happen, once; all others have not, and will not.
+    pub fn call(&self, name: &str, arguments: impl IntoIterator<Item = Value>) -> Result<CallResult, Error> {
+        self.begin_call(name, arguments).wait()
+    }
+
+    /// As `call`, without waiting for what it gives. Waits while as many as the settings allow are under way.
+    pub fn begin_call(&self, name: &str, arguments: impl IntoIterator<Item = Value>) -> Pending<CallResult> {
+        let Carried::Calls(session, callable) = &self.carried else {
+            return Pending::ended(Err(Error::Unfit(
+                "the cluster carries items, not an application: name one in [application] of the cluster file, and start \
+                 its nodes anew"
+                    .into(),
+            )));
+        };
+        match callable.prepare(name, arguments.into_iter().collect()) {
+            Ok(call) => session.submit(session.new_tag(), call),
+            Err(error) => Pending::ended(Err(Error::Sql(error))),
+        }
     }
 
     /// Begins a transaction of several statements, whose reads need not be known in advance.
@@ -208,17 +321,6 @@ impl Client {
         let range = KeyRange { from: Key::new(from.as_ref()), to: Key::new(to.as_ref()) };
         let done = self.begin(Transaction { ranges: vec![range], ..Transaction::default() }).wait()?;
         Ok(done.read.into_entries())
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        self.shared.is_closed.store(true, Ordering::Release);
-        let _ = self.alarm.wake();
-        if let Some(thread) = self.thread.take() {
-            // If it has panicked, it has said so.
-            let _ = thread.join();
-        }
     }
 }
 

@@ -7,65 +7,64 @@ use std::task::{Context, Poll, Waker};
 
 use crate::{Committed, Error};
 
-type Outcome = Result<Committed, Error>;
-
-#[derive(Debug, Default)]
-struct State {
-    outcome: Option<Outcome>,
+#[derive(Debug)]
+struct State<T> {
+    outcome: Option<Result<T, Error>>,
     /// There will be no other outcome.
     is_over: bool,
     waker: Option<Waker>,
 }
 
-impl State {
-    fn take(&mut self) -> Option<Outcome> {
+impl<T> State<T> {
+    fn take(&mut self) -> Option<Result<T, Error>> {
         let lost = || Err(Error::Closed("its thread has ended".into()));
         self.outcome.take().or_else(|| self.is_over.then(lost))
     }
 }
 
-#[derive(Debug, Default)]
-struct Place {
-    state: Mutex<State>,
+#[derive(Debug)]
+struct Place<T> {
+    state: Mutex<State<T>>,
     ended: Condvar,
 }
 
-impl Place {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl<T> Place<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Dropping it does not stop the transaction.
+/// What will be known of it: what it has done, or why it has not. Dropping it does not stop the transaction.
 #[derive(Debug)]
-pub struct Pending(Arc<Place>);
+pub struct Pending<T = Committed>(Arc<Place<T>>);
 
 /// The other end.
 #[derive(Debug)]
-pub(crate) struct Promise(Arc<Place>);
+pub(crate) struct Promise<T>(Arc<Place<T>>);
 
-impl Pending {
-    pub(crate) fn new() -> (Pending, Promise) {
-        let place = Arc::new(Place::default());
+impl<T> Pending<T> {
+    pub(crate) fn new() -> (Pending<T>, Promise<T>) {
+        let state = State { outcome: None, is_over: false, waker: None };
+        let place = Arc::new(Place { state: Mutex::new(state), ended: Condvar::new() });
         (Pending(place.clone()), Promise(place))
     }
 
     /// Of a client whose thread has ended.
-    pub(crate) fn broken() -> Pending {
+    pub(crate) fn broken() -> Pending<T> {
         Pending::new().0
     }
 
-    pub(crate) fn ended(outcome: Outcome) -> Pending {
+    pub(crate) fn ended(outcome: Result<T, Error>) -> Pending<T> {
         let (pending, promise) = Pending::new();
         promise.keep(outcome);
         pending
     }
 
-    /// Waits for it on this thread.
+    /// Waits until it has ended.
     ///
     /// # Errors
-    /// Why it has not committed, or may not have.
-    pub fn wait(self) -> Outcome {
+    /// It has not committed, or may not have.
+    pub fn wait(self) -> Result<T, Error> {
         let mut state = self.0.lock();
         loop {
             match state.take() {
@@ -76,10 +75,10 @@ impl Pending {
     }
 }
 
-impl Future for Pending {
-    type Output = Outcome;
+impl<T> Future for Pending<T> {
+    type Output = Result<T, Error>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
         let mut state = self.0.lock();
         match state.take() {
             Some(outcome) => Poll::Ready(outcome),
@@ -91,14 +90,14 @@ impl Future for Pending {
     }
 }
 
-impl Promise {
-    pub(crate) fn keep(self, outcome: Outcome) {
+impl<T> Promise<T> {
+    pub(crate) fn keep(self, outcome: Result<T, Error>) {
         self.0.lock().outcome = Some(outcome);
     }
 }
 
 /// Nobody may wait for ever: where a promise goes, it has been kept or never will be.
-impl Drop for Promise {
+impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         let waker = {
             let mut state = self.0.lock();
@@ -118,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_promise_that_is_not_kept_is_waited_for_by_nobody() {
-        let (pending, promise) = Pending::new();
+        let (pending, promise) = Pending::<Committed>::new();
         let waits = std::thread::spawn(move || pending.wait());
         drop(promise);
         assert!(matches!(waits.join().unwrap(), Err(Error::Closed(_))));

@@ -1,71 +1,75 @@
-//! The transactions of an application: they come from its threads and go back there, each with a deadline.
+//! What an application's threads wish goes to the loop, and what has come of it goes back there, each wish with a deadline.
+//!
+//! Knows neither items nor calls: what is wished for, and by which coordinator it is done, is a [`Dialect`]'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use weir_net::ClusterFile;
-use weir_txn::items::{
-    Coordinator, Done, GivenUp, Isolation, Key, KeyRange, Options, Partition, Request, Transaction, Write,
-};
-use weir_txn::machine::{Clients, Coordinator as _, Orders};
+use weir_net::handshake::Terms;
+use weir_txn::items::GivenUp;
+use weir_txn::machine::{ClientOrders, Clients, CoordinatorId, CoordinatorOf, Shard};
 
-use crate::carrier::{Trouble, new_id, now_ms};
+use crate::carrier::{Alarm, Carrier, Trouble, new_id};
 use crate::pending::{Pending, Promise};
-use crate::{Committed, Error, Settings};
+use crate::{Error, Settings};
 
-/// What an application wants.
-pub(crate) enum Wish {
-    Transaction(Transaction),
-    /// A transaction of several statements begins; the others are of one that has.
-    Open(Isolation),
-    Read(Vec<Key>, Vec<KeyRange>),
-    Write(Key, Write),
-    Commit,
-    RollBack,
+/// What clients of one kind wish for, and the coordinator that does it.
+pub(crate) trait Dialect: Sized + Send + 'static {
+    type Shard: Shard;
+    type Coordinator: CoordinatorOf<Self::Shard>;
+    type Wish: Send + 'static;
+    type Outcome: Send + 'static;
+
+    fn coordinator(&mut self) -> &mut Self::Coordinator;
+    /// Some shard has forgotten it.
+    fn is_retired(&self) -> bool;
+    /// Another coordinator, of that name, takes its place.
+    fn begin_anew(&mut self, id: CoordinatorId);
+    /// What needs no answer of a shard is answered at once.
+    fn grant(
+        &mut self,
+        tag: u64,
+        wish: Self::Wish,
+        orders: &mut ClientOrders<Self::Shard, Requests<Self>>,
+    ) -> Option<Result<Self::Outcome, Error>>;
+    fn outcome(&mut self, tag: u64, done: DoneOf<Self>) -> Result<Self::Outcome, Error>;
+    /// Nobody waits for it any more. What can still be kept from happening is.
+    fn give_up(&mut self, tag: u64, orders: &mut ClientOrders<Self::Shard, Requests<Self>>) -> GivenUp;
 }
+
+type DoneOf<D> = <<D as Dialect>::Coordinator as weir_txn::machine::Coordinator>::Done;
+type Out<D> = ClientOrders<<D as Dialect>::Shard, Requests<D>>;
 
 /// Between the application's threads and the loop's.
-pub(crate) struct Shared {
+pub(crate) struct Shared<D: Dialect> {
     next_tag: AtomicU64,
-    queue: Mutex<Queue>,
+    queue: Mutex<Queue<D>>,
     room: Condvar,
     under_way_max: usize,
-    pub(crate) is_closed: AtomicBool,
+    is_closed: AtomicBool,
 }
 
-#[derive(Default)]
-struct Queue {
-    submitted: Vec<(u64, Wish, Promise)>,
+struct Queue<D: Dialect> {
+    submitted: Vec<(u64, D::Wish, Promise<D::Outcome>)>,
     /// Submitted and not answered.
     under_way: usize,
     /// The loop has ended.
     has_ended: bool,
 }
 
-impl Shared {
-    pub(crate) fn new(under_way_max: usize) -> Shared {
-        Shared {
-            next_tag: AtomicU64::new(0),
-            queue: Mutex::default(),
-            room: Condvar::new(),
-            under_way_max: under_way_max.max(1),
-            is_closed: AtomicBool::new(false),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl<D: Dialect> Shared<D> {
+    fn lock(&self) -> MutexGuard<'_, Queue<D>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A name that no other transaction of the client has.
-    pub(crate) fn new_tag(&self) -> u64 {
-        self.next_tag.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(crate) fn submit(&self, tag: u64, wish: Wish) -> Pending {
+    fn submit(&self, tag: u64, wish: D::Wish) -> Pending<D::Outcome> {
         let mut queue = self.lock();
         while queue.under_way >= self.under_way_max && !queue.has_ended {
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -88,9 +92,9 @@ impl Shared {
 }
 
 /// Tells everyone that the loop has ended, however it has.
-pub(crate) struct Last(pub(crate) Arc<Shared>);
+struct Last<D: Dialect>(Arc<Shared<D>>);
 
-impl Drop for Last {
+impl<D: Dialect> Drop for Last<D> {
     fn drop(&mut self) {
         let mut queue = self.0.lock();
         queue.has_ended = true;
@@ -99,49 +103,96 @@ impl Drop for Last {
     }
 }
 
-/// The loop's side.
-pub(crate) struct Requests {
-    coordinator: Coordinator,
-    options: Options,
-    settings: Settings,
-    shared: Arc<Shared>,
-    trouble: Trouble,
-    waiting: BTreeMap<u64, (Promise, Instant)>,
-    deadlines: BTreeSet<(Instant, u64)>,
+/// The application's side: a loop on a thread of its own. Dropping it ends what is under way.
+pub(crate) struct Session<D: Dialect> {
+    shared: Arc<Shared<D>>,
+    alarm: Alarm,
+    thread: Option<JoinHandle<()>>,
 }
 
-type Out = Orders<Request, Done>;
-
-impl Requests {
-    pub(crate) fn new(
+impl<D: Dialect> Session<D>
+where
+    <D::Shard as Shard>::Request: Serialize,
+    <D::Shard as Shard>::Reply: DeserializeOwned,
+    <D::Shard as Shard>::Progress: Serialize,
+{
+    /// # Errors
+    /// A certificate that cannot be used, or the system's.
+    pub(crate) fn begin(
         cluster: &ClusterFile,
-        settings: Settings,
-        shared: Arc<Shared>,
-    ) -> io::Result<Requests> {
-        let options = Options {
-            variant: cluster.variant,
-            shards: cluster.shards,
-            // A shard may crash and start again.
-            links_keep_order: false,
-            one_phase: settings.one_phase,
-            bugs: Default::default(),
-        };
-        Ok(Requests {
-            coordinator: Coordinator::new(new_id()?, 0, options),
-            options,
-            settings,
-            shared,
+        terms: Terms,
+        dialect: D,
+        settings: &Settings,
+    ) -> Result<Session<D>, Error> {
+        let closed = |error: io::Error| Error::Closed(error.to_string());
+        let shared = Arc::new(Shared {
+            next_tag: AtomicU64::new(0),
+            queue: Mutex::new(Queue { submitted: Vec::new(), under_way: 0, has_ended: false }),
+            room: Condvar::new(),
+            under_way_max: settings.under_way_max.max(1),
+            is_closed: AtomicBool::new(false),
+        });
+        let requests = Requests {
+            dialect,
+            settings: settings.clone(),
+            shared: shared.clone(),
             trouble: Trouble::default(),
             waiting: BTreeMap::new(),
             deadlines: BTreeSet::new(),
-        })
+        };
+        let terms = Terms { versions: settings.versions.clone(), ..terms };
+        let mut carrier =
+            Carrier::<D::Shard, Requests<D>>::with_terms(cluster.clone(), terms, requests).map_err(closed)?;
+        let (alarm, trouble) = (carrier.alarm(), carrier.trouble());
+        carrier.clients_mut().trouble = trouble;
+        let run = {
+            let shared = shared.clone();
+            move || {
+                // However it ends: nobody may wait for ever.
+                let _last = Last(shared);
+                carrier.run();
+            }
+        };
+        let thread = std::thread::Builder::new().name("weir-client".into()).spawn(run).map_err(closed)?;
+        Ok(Session { shared, alarm, thread: Some(thread) })
     }
 
-    pub(crate) fn set_trouble(&mut self, trouble: Trouble) {
-        self.trouble = trouble;
+    /// A name that no other transaction of the session has.
+    pub(crate) fn new_tag(&self) -> u64 {
+        self.shared.next_tag.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn take_submitted(&mut self, orders: &mut Out) {
+    pub(crate) fn submit(&self, tag: u64, wish: D::Wish) -> Pending<D::Outcome> {
+        let pending = self.shared.submit(tag, wish);
+        // A loop that cannot be woken looks at the next tick.
+        let _ = self.alarm.wake();
+        pending
+    }
+}
+
+impl<D: Dialect> Drop for Session<D> {
+    fn drop(&mut self) {
+        self.shared.is_closed.store(true, Ordering::Release);
+        let _ = self.alarm.wake();
+        if let Some(thread) = self.thread.take() {
+            // If it has panicked, it has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The loop's side.
+pub(crate) struct Requests<D: Dialect> {
+    dialect: D,
+    settings: Settings,
+    shared: Arc<Shared<D>>,
+    trouble: Trouble,
+    waiting: BTreeMap<u64, (Promise<D::Outcome>, Instant)>,
+    deadlines: BTreeSet<(Instant, u64)>,
+}
+
+impl<D: Dialect> Requests<D> {
+    fn take_submitted(&mut self, orders: &mut Out<D>) {
         let submitted = std::mem::take(&mut self.shared.lock().submitted);
         if submitted.is_empty() {
             return;
@@ -150,37 +201,13 @@ impl Requests {
         for (tag, wish, promise) in submitted {
             self.waiting.insert(tag, (promise, until));
             self.deadlines.insert((until, tag));
-            if let Some(outcome) = self.grant(tag, wish, orders) {
+            if let Some(outcome) = self.dialect.grant(tag, wish, orders) {
                 self.answer(tag, outcome);
             }
         }
     }
 
-    /// What needs no answer of a shard is answered at once.
-    fn grant(&mut self, tag: u64, wish: Wish, orders: &mut Out) -> Option<Result<Committed, Error>> {
-        let coordinator = &mut self.coordinator;
-        match wish {
-            Wish::Transaction(transaction) => coordinator.begin(now_ms(), tag, transaction, orders),
-            Wish::Read(keys, ranges) => coordinator.read(now_ms(), tag, keys, ranges, orders),
-            Wish::Commit => coordinator.commit(now_ms(), tag, orders),
-            Wish::Open(isolation) => {
-                coordinator.open(tag, isolation);
-                return Some(Ok(Committed::default()));
-            }
-            Wish::Write(key, write) => {
-                let written =
-                    coordinator.write(tag, key, write).map_err(|error| Error::Unfit(error.to_string()));
-                return Some(written.map(|()| Committed::default()));
-            }
-            Wish::RollBack => {
-                coordinator.roll_back(tag);
-                return Some(Ok(Committed::default()));
-            }
-        }
-        None
-    }
-
-    fn answer(&mut self, tag: u64, outcome: Result<Committed, Error>) {
+    fn answer(&mut self, tag: u64, outcome: Result<D::Outcome, Error>) {
         // Of one that was given up nobody waits to hear.
         let Some((promise, until)) = self.waiting.remove(&tag) else { return };
         self.deadlines.remove(&(until, tag));
@@ -188,14 +215,14 @@ impl Requests {
         promise.keep(outcome);
     }
 
-    fn on_deadlines(&mut self, orders: &mut Out) {
+    fn on_deadlines(&mut self, orders: &mut Out<D>) {
         let now = Instant::now();
         while let Some((until, tag)) = self.deadlines.first().copied()
             && until <= now
         {
             let why =
                 self.trouble.in_words().unwrap_or_else(|| "the shards have not answered in time".into());
-            let error = match self.coordinator.give_up(tag, orders) {
+            let error = match self.dialect.give_up(tag, orders) {
                 GivenUp::NothingHappened => Error::Deadline(why),
                 GivenUp::Unknown => Error::Unknown(why),
             };
@@ -204,52 +231,44 @@ impl Requests {
     }
 
     /// Gives all that is under way up.
-    fn end_all(&mut self, orders: &mut Out, error: impl Fn(GivenUp) -> Error) {
+    fn end_all(&mut self, orders: &mut Out<D>, error: impl Fn(GivenUp) -> Error) {
         let tags: Vec<u64> = self.waiting.keys().copied().collect();
         for tag in tags {
-            let given_up = self.coordinator.give_up(tag, orders);
+            let given_up = self.dialect.give_up(tag, orders);
             self.answer(tag, Err(error(given_up)));
         }
     }
 
     /// Shards have forgotten the coordinator: a new one takes its place.
-    fn begin_anew(&mut self, orders: &mut Out) {
+    fn begin_anew(&mut self, orders: &mut Out<D>) {
         let why =
             || "the shards have not heard of this client for a minute, and have forgotten it".to_string();
         // What it could still give up it does not give up: nobody listens to it.
-        self.end_all(&mut Out::default(), |_| Error::Unknown(why()));
+        self.end_all(&mut Out::<D>::default(), |_| Error::Unknown(why()));
         if let Ok(id) = new_id() {
-            self.coordinator = Coordinator::new(id, 0, self.options);
+            self.dialect.begin_anew(id);
             orders.sends.clear();
         }
     }
 }
 
-impl Clients<Partition> for Requests {
-    type Coordinator = Coordinator;
+impl<D: Dialect> Clients<D::Shard> for Requests<D> {
+    type Coordinator = D::Coordinator;
 
-    fn coordinator(&mut self) -> &mut Coordinator {
-        &mut self.coordinator
+    fn coordinator(&mut self) -> &mut D::Coordinator {
+        self.dialect.coordinator()
     }
 
-    fn begin(&mut self, orders: &mut Out) {
+    fn begin(&mut self, orders: &mut Out<D>) {
         self.take_submitted(orders);
     }
 
-    fn go_on(&mut self, orders: &mut Out) {
+    fn go_on(&mut self, orders: &mut Out<D>) {
         for (tag, done) in std::mem::take(&mut orders.done) {
-            let outcome = match done {
-                Done::Committed { read, stamp, rounds } => Ok(Committed { read, stamp, rounds }),
-                Done::Read { read, rounds } => Ok(Committed { read, stamp: None, rounds: (rounds, 0) }),
-                Done::Aborted | Done::Conflict => Err(Error::Aborted),
-                Done::Restart => Err(Error::Restart),
-                Done::TooLarge => Err(Error::Unfit(
-                    "a read of more than 16 MiB from one shard: read in parts, or fewer items at once".into(),
-                )),
-            };
+            let outcome = self.dialect.outcome(tag, done);
             self.answer(tag, outcome);
         }
-        if self.coordinator.is_retired() {
+        if self.dialect.is_retired() {
             self.begin_anew(orders);
         }
         self.take_submitted(orders);

@@ -1,6 +1,6 @@
 //! A transaction of several statements.
 
-use crate::requests::Wish;
+use crate::items::Wish;
 use crate::{
     Bytes, Client, Committed, Error, Isolation, Key, KeyRange, ReadSet, Stamp, Write, bytes_of_reads,
     bytes_of_write, too_large,
@@ -19,7 +19,7 @@ pub struct Statements<'c> {
 
 impl<'c> Statements<'c> {
     pub(crate) fn open(client: &'c Client, isolation: Isolation) -> Result<Statements<'c>, Error> {
-        let tag = client.shared.new_tag();
+        let tag = client.new_tag();
         client.submit(tag, Wish::Open(isolation)).wait()?;
         Ok(Statements { client, tag, bytes: 0, is_open: true })
     }

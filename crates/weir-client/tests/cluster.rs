@@ -1,84 +1,16 @@
 //! Clients and nodes over loopback: real sockets, real logs, nodes that end and start again.
 
+mod servers;
+
 use std::io::{Read, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tempfile::TempDir;
+use servers::Cluster;
 use weir_client::export::export;
 use weir_client::{Client, ClusterFile, Error, Isolation, Key, Settings, Transaction, Write};
-use weir_server::serve::{self, Durability, ServeError, Server, Stop};
 use weir_txn::items::Record;
-
-/// A cluster whose nodes are threads of this process.
-struct Cluster {
-    place: TempDir,
-    file: ClusterFile,
-    durable: bool,
-    nodes: Vec<Option<Running>>,
-}
-
-type Running = (JoinHandle<Result<(), ServeError>>, Stop);
-
-/// Ports that were free a moment ago, below those that the system gives to connections: the port of a node that has ended must still
-/// be free when it starts again.
-fn free_ports(count: usize) -> Vec<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 20_000 + (std::process::id() * 61 % 10_000) as u16;
-    let candidates = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000);
-    candidates.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
-}
-
-impl Cluster {
-    /// `more`: what the cluster file says beside its nodes, each of which has two shards.
-    fn start(nodes: usize, durable: bool, more: impl Fn(&Path) -> String) -> Cluster {
-        let place = tempfile::tempdir().unwrap();
-        let mut text = more(place.path());
-        for (node, port) in free_ports(nodes).into_iter().enumerate() {
-            let shards = [2 * node, 2 * node + 1];
-            text.push_str(&format!("[nodes.n{node}]\naddress = \"127.0.0.1:{port}\"\nshards = {shards:?}\n"));
-        }
-        let file = ClusterFile::parse(&place.path().join("cluster.toml"), &text).unwrap();
-        let mut cluster = Cluster { place, file, durable, nodes: (0..nodes).map(|_| None).collect() };
-        (0..nodes).for_each(|node| cluster.start_node(node));
-        cluster
-    }
-
-    fn start_node(&mut self, node: usize) {
-        let data = self.place.path().join(format!("n{node}"));
-        let settings = serve::Settings {
-            cluster: self.file.clone(),
-            node: format!("n{node}"),
-            data: self.durable.then_some((data, Durability::Relaxed)),
-            insecure: false,
-        };
-        let (server, stop) = Server::start(settings).unwrap();
-        self.nodes[node] = Some((std::thread::spawn(move || server.wait()), stop));
-    }
-
-    fn stop_node(&mut self, node: usize) {
-        let (thread, stop) = self.nodes[node].take().unwrap();
-        stop.stop();
-        thread.join().unwrap().unwrap();
-    }
-
-    fn address(&self, node: usize) -> SocketAddr {
-        self.file.nodes[&format!("n{node}")].resolve().unwrap()
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for node in 0..self.nodes.len() {
-            if self.nodes[node].is_some() && !std::thread::panicking() {
-                self.stop_node(node);
-            }
-        }
-    }
-}
 
 fn keys(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("key{n}")).collect()

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -100,6 +101,21 @@ impl Node {
         all.next().ok_or_else(|| format!("`{}` has no address", self.address))
     }
 
+    /// The address, if no name has to be looked up for it.
+    pub(crate) fn literal(&self) -> Option<SocketAddr> {
+        self.address.parse().ok()
+    }
+
+    /// As `resolve`, on a thread of its own: to look a name up may take as long as it likes.
+    pub(crate) fn resolve_apart(&self) -> Result<Receiver<Result<SocketAddr, String>>, String> {
+        let (says, hears) = channel();
+        let node = self.clone();
+        let thread = std::thread::Builder::new().name("resolve".into());
+        // Who does not want to know any more has gone.
+        let started = thread.spawn(move || drop(says.send(node.resolve())));
+        started.map(|_| hears).map_err(|error| error.to_string())
+    }
+
     /// Only this machine can reach it.
     pub fn is_loopback(&self) -> bool {
         let host = self.host();
@@ -149,86 +165,36 @@ impl ClusterFile {
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn parse(file: &Path, text: &str) -> Result<ClusterFile, Complaint> {
-        let wrong = |at: Option<Range<usize>>, message: String, remedy: &str| Complaint {
-            file: file.into(),
-            place: at.as_ref().map(|at| place_of(text, at.start)),
-            at,
-            message,
-            remedy: remedy.into(),
-        };
+        let reader = Reader { file, text };
         let parsed: Text = toml::from_str(text)
-            .map_err(|error| wrong(error.span(), error.message().trim_end().to_string(), EXAMPLE))?;
+            .map_err(|error| reader.wrong(error.span(), error.message().trim_end().to_string(), EXAMPLE))?;
         let variant = match &parsed.protocol {
             None => Variant::Fast,
             Some(name) => Variant::by_name(name.get_ref()).ok_or_else(|| {
                 let message = format!("there is no protocol `{}` for a cluster", name.get_ref());
-                wrong(Some(name.span()), message, "one of ramp-fast, ramp-small, ramp-hybrid")
+                reader.wrong(Some(name.span()), message, "one of ramp-fast, ramp-small, ramp-hybrid")
             })?,
         };
-        let beside = |path: &Path| file.parent().unwrap_or(Path::new("")).join(path);
-        let secret = match &parsed.secret_file {
-            None => Vec::new(),
-            Some(path) => {
-                let unfit = |why: String| {
-                    let message = format!("{}: {why}", path.get_ref().display());
-                    wrong(
-                        Some(path.span()),
-                        message,
-                        "a file with the secret that all parties share, 16 bytes or more",
-                    )
-                };
-                let bytes =
-                    std::fs::read(beside(path.get_ref())).map_err(|error| unfit(error.to_string()))?;
-                let secret = bytes.trim_ascii().to_vec();
-                if secret.len() < 16 {
-                    return Err(unfit(format!("a secret of {} bytes", secret.len())));
-                }
-                secret
-            }
-        };
+        let secret = parsed.secret_file.as_ref().map(|path| reader.secret(path)).transpose()?;
         let tls = parsed.tls.map(|files| tls::Files {
-            authority: beside(&files.authority),
-            certificate: beside(&files.certificate),
-            key: beside(&files.key),
+            authority: reader.beside(&files.authority),
+            certificate: reader.beside(&files.certificate),
+            key: reader.beside(&files.key),
         });
-        let mut placed: BTreeMap<ShardId, &str> = BTreeMap::new();
-        let count: usize = parsed.nodes.values().map(|node| node.shards.get_ref().len()).sum();
-        if count == 0 || count > SHARDS_MAX {
-            let message = format!("the cluster has {count} shards");
-            return Err(wrong(None, message, &format!("1 to {SHARDS_MAX}; {EXAMPLE}")));
-        }
-        for (name, node) in &parsed.nodes {
-            let one = Node { address: node.address.get_ref().clone(), shards: Vec::new() };
-            let port = one.address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-            if one.host().is_empty() || port.is_none() {
-                let message = format!("`{}` is no address", one.address);
-                return Err(wrong(Some(node.address.span()), message, "host:port, such as 127.0.0.1:7401"));
-            }
-            for shard in node.shards.get_ref() {
-                let span = Some(node.shards.span());
-                if usize::from(*shard) >= count {
-                    let message = format!("shard {shard}, and the cluster has {count}");
-                    return Err(wrong(span, message, "shards count from 0 and none is left out"));
-                }
-                if let Some(other) = placed.insert(*shard, name.get_ref()) {
-                    let message = format!("shard {shard} is on `{other}` and on `{}`", name.get_ref());
-                    return Err(wrong(span, message, "each shard is on one node"));
-                }
-            }
-        }
+        let shards = reader.shards(&parsed.nodes)?;
         let nodes = parsed.nodes.into_iter().map(|(name, node)| {
             let node = Node { address: node.address.into_inner(), shards: node.shards.into_inner() };
             (name.into_inner(), node)
         });
         let application = parsed
             .application
-            .map(|application| Application { path: beside(&application.path), ..application });
+            .map(|application| Application { path: reader.beside(&application.path), ..application });
         Ok(ClusterFile {
             nodes: nodes.collect(),
-            shards: count as ShardId,
+            shards,
             variant,
             application,
-            secret,
+            secret: secret.unwrap_or_default(),
             tls,
         })
     }
@@ -264,6 +230,65 @@ impl ClusterFile {
     /// A file that is missing or does not hold what it should.
     pub fn load_tls(&self) -> Result<Option<Tls>, String> {
         self.tls.as_ref().map(Tls::load).transpose()
+    }
+}
+
+/// A file under way.
+struct Reader<'t> {
+    file: &'t Path,
+    text: &'t str,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, at: Option<Range<usize>>, message: String, remedy: &str) -> Complaint {
+        let place = at.as_ref().map(|at| place_of(self.text, at.start));
+        Complaint { file: self.file.into(), place, at, message, remedy: remedy.into() }
+    }
+
+    fn beside(&self, path: &Path) -> PathBuf {
+        self.file.parent().unwrap_or(Path::new("")).join(path)
+    }
+
+    fn secret(&self, path: &Spanned<PathBuf>) -> Result<Vec<u8>, Complaint> {
+        let unfit = |why: String| {
+            let message = format!("{}: {why}", path.get_ref().display());
+            let remedy = "a file with the secret that all parties share, 16 bytes or more";
+            self.wrong(Some(path.span()), message, remedy)
+        };
+        let bytes = std::fs::read(self.beside(path.get_ref())).map_err(|error| unfit(error.to_string()))?;
+        let secret = bytes.trim_ascii().to_vec();
+        if secret.len() < 16 { Err(unfit(format!("a secret of {} bytes", secret.len()))) } else { Ok(secret) }
+    }
+
+    /// How many there are: each of them on one node, and none left out.
+    fn shards(&self, nodes: &BTreeMap<Spanned<String>, NodeText>) -> Result<ShardId, Complaint> {
+        let mut placed: BTreeMap<ShardId, &str> = BTreeMap::new();
+        let count: usize = nodes.values().map(|node| node.shards.get_ref().len()).sum();
+        if count == 0 || count > SHARDS_MAX {
+            let message = format!("the cluster has {count} shards");
+            return Err(self.wrong(None, message, &format!("1 to {SHARDS_MAX}; {EXAMPLE}")));
+        }
+        for (name, node) in nodes {
+            let one = Node { address: node.address.get_ref().clone(), shards: Vec::new() };
+            let port = one.address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            if one.host().is_empty() || port.is_none() {
+                let message = format!("`{}` is no address", one.address);
+                let remedy = "host:port, such as 127.0.0.1:7401";
+                return Err(self.wrong(Some(node.address.span()), message, remedy));
+            }
+            for shard in node.shards.get_ref() {
+                let span = Some(node.shards.span());
+                if usize::from(*shard) >= count {
+                    let message = format!("shard {shard}, and the cluster has {count}");
+                    return Err(self.wrong(span, message, "shards count from 0 and none is left out"));
+                }
+                if let Some(other) = placed.insert(*shard, name.get_ref()) {
+                    let message = format!("shard {shard} is on `{other}` and on `{}`", name.get_ref());
+                    return Err(self.wrong(span, message, "each shard is on one node"));
+                }
+            }
+        }
+        Ok(count as ShardId)
     }
 }
 

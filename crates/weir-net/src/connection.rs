@@ -8,7 +8,7 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::frame::{self, Fault, Frame, Kind};
+use crate::frame::{self, FAREWELL_FROM, Fault, Frame, Kind};
 
 /// So much is read in one turn, that nobody is kept waiting by one who sends a lot.
 const READ_BYTES_MAX: usize = 1 << 20;
@@ -45,6 +45,8 @@ pub struct Connection {
     ended: bool,
     /// This side answers. Only one side may stop reading while it cannot send, or both may wait for each other for ever.
     answers: bool,
+    /// That both sides have agreed on; before, that of what all versions understand.
+    version: u16,
 }
 
 impl Connection {
@@ -65,6 +67,7 @@ impl Connection {
         watch_for_death(&stream);
         Connection {
             answers,
+            version: 0,
             stream,
             tls: tls.map(Box::new),
             incoming: Vec::new(),
@@ -227,6 +230,20 @@ impl Connection {
         Ok(())
     }
 
+    /// What is sent from now on is in this version.
+    pub fn set_version(&mut self, version: u16) {
+        self.version = version;
+    }
+
+    /// Tells the other side that this one ends and may come back, if it knows the word and the socket takes it.
+    pub fn say_farewell(&mut self, why: &str) {
+        if self.version >= FAREWELL_FROM {
+            let said = frame::push(&mut self.outgoing, Kind::Farewell, |out| out.extend(why.as_bytes()));
+            // It is closed either way.
+            let _ = said.and_then(|()| self.flush());
+        }
+    }
+
     /// Tells the other side why this is the end, if the socket takes it.
     pub fn say_goodbye(&mut self, why: &Fault) {
         if why.is_ours() {
@@ -344,6 +361,21 @@ mod tests {
             }
             assert_eq!((frames, dialled.unsent(), accepted.unsent()), (4, 0, 0), "TLS {over_tls}");
         }
+    }
+
+    #[test]
+    fn who_speaks_an_older_version_is_not_told_what_it_does_not_know() {
+        for (version, said) in [(0, false), (1, false), (2, true)] {
+            let (one, _other) = pair();
+            let mut ends = Connection::accepted(one, None);
+            ends.set_version(version);
+            ends.writable = false;
+            ends.say_farewell("for a while");
+            let frame = frame::first(&ends.outgoing).unwrap().map(|(frame, _)| frame);
+            assert_eq!(frame, said.then_some((Kind::Farewell, &b"for a while"[..])), "version {version}");
+        }
+        let fault = frame::expect(Kind::Replies, Kind::Farewell, b"for a while").unwrap_err();
+        assert!(!fault.is_refusal() && !fault.is_ours(), "{fault}");
     }
 
     #[test]

@@ -21,14 +21,22 @@ pub enum Kind {
     Goodbye = 7,
     /// A coordinator asks for all that the shard has.
     Export = 8,
-    /// A part of that; the last one is empty.
+    /// A part of that, or of a description; the last one is empty.
     Exported = 9,
+    /// The other side ends, and may come back: no reason to give anything up. From version [`FAREWELL_FROM`] on.
+    Farewell = 10,
 }
+
+/// Who speaks an older version would not know the word: to them the connection just ends.
+pub const FAREWELL_FROM: u16 = 2;
+
+/// Of a part of something long.
+const PART_BYTES: usize = 1 << 20;
 
 impl Kind {
     fn of(byte: u8) -> Option<Kind> {
-        use Kind::{Export, Exported, Goodbye, Hello, Peer, Proof, Replies, Requests, Welcome};
-        let all = [Hello, Welcome, Proof, Requests, Replies, Peer, Goodbye, Export, Exported];
+        use Kind::{Export, Exported, Farewell, Goodbye, Hello, Peer, Proof, Replies, Requests, Welcome};
+        let all = [Hello, Welcome, Proof, Requests, Replies, Peer, Goodbye, Export, Exported, Farewell];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
@@ -47,6 +55,8 @@ pub enum Fault {
     Sense(String),
     /// The other side has said why it ends.
     Goodbye(String),
+    /// The other side ends for a while; why.
+    Farewell(String),
     /// The connection broke, or the other side closed it.
     Io(String),
 }
@@ -63,7 +73,7 @@ impl Fault {
 
     /// Whether the other side should be told.
     pub fn is_ours(&self) -> bool {
-        !matches!(self, Fault::Goodbye(_) | Fault::Io(_))
+        !matches!(self, Fault::Goodbye(_) | Fault::Farewell(_) | Fault::Io(_))
     }
 }
 
@@ -81,7 +91,7 @@ impl fmt::Display for Fault {
             Fault::Body(kind, why) => write!(f, "a {kind:?} frame that cannot be read: {why}"),
             Fault::Sense(why) => write!(f, "{why}"),
             Fault::Goodbye(why) => write!(f, "the other side ends the connection: {why}"),
-            Fault::Io(why) => write!(f, "{why}"),
+            Fault::Farewell(why) | Fault::Io(why) => write!(f, "{why}"),
         }
     }
 }
@@ -117,6 +127,7 @@ pub fn first(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, Fault> {
 pub fn expect(awaited: Kind, kind: Kind, body: &[u8]) -> Result<(), Fault> {
     match kind {
         Kind::Goodbye => Err(Fault::Goodbye(String::from_utf8_lossy(body).into_owned())),
+        Kind::Farewell => Err(Fault::Farewell(String::from_utf8_lossy(body).into_owned())),
         kind if kind == awaited => Ok(()),
         kind => Err(Fault::sense(format_args!("a {kind:?} frame where {awaited:?} was due"))),
     }
@@ -137,6 +148,17 @@ pub fn push(bytes: &mut Vec<u8>, kind: Kind, write: impl FnOnce(&mut Vec<u8>)) -
         return Err(Fault::Length(length));
     }
     bytes[start..start + LENGTH_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
+    Ok(())
+}
+
+/// Adds something long, in parts and then an empty one.
+///
+/// # Errors
+/// None that could come of parts of that size.
+pub fn push_parts(bytes: &mut Vec<u8>, all: &[u8]) -> Result<(), Fault> {
+    for part in all.chunks(PART_BYTES).chain([&[][..]]) {
+        push(bytes, Kind::Exported, |out| out.extend(part))?;
+    }
     Ok(())
 }
 

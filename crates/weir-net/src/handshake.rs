@@ -16,6 +16,18 @@ use crate::frame::{self, Fault, Kind, expect};
 
 const MAGIC: [u8; 4] = *b"WEIR";
 
+/// The protocol in which a client asks what the cluster carries, before it can know where that places things. The node tells it and
+/// ends the connection.
+pub const DESCRIPTION: &str = "description";
+
+/// From this version on there is that protocol, and both sides name their builds.
+const DESCRIBES_FROM: u16 = 2;
+
+/// Of this source.
+const BUILD: &str = env!("CARGO_PKG_VERSION");
+/// Of the other side: for messages, so a long one is no use.
+const BUILD_BYTES_MAX: usize = 100;
+
 pub type Nonce = [u8; 16];
 type Proof = [u8; 32];
 
@@ -23,7 +35,7 @@ type Proof = [u8; 32];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     pub versions: RangeInclusive<u16>,
-    /// What is spoken: `items`.
+    /// What is spoken: `items`, `sql`, or [`DESCRIPTION`].
     pub protocol: String,
     pub shards: ShardId,
     /// Of what decides where things are.
@@ -65,6 +77,8 @@ pub struct Agreed {
     pub version: u16,
     pub from: Sender,
     pub to: ShardId,
+    /// Nothing but to be told what the cluster carries.
+    pub wants_description: bool,
 }
 
 fn proof(secret: &[u8], by: &str, hello: &[u8], nonce: &Nonce) -> Hmac<Sha256> {
@@ -103,8 +117,11 @@ impl Dialer {
         };
         let mut written = Vec::new();
         body::write(&hello, &mut written);
+        // Version 1 reads no further.
+        body::write(&BUILD, &mut written);
         frame::push(out, Kind::Hello, |out| out.extend(&written)).expect("it is short");
-        Dialer { terms, agreed: Agreed { version: 0, from, to }, hello: written }
+        let wants_description = terms.protocol == DESCRIPTION;
+        Dialer { terms, agreed: Agreed { version: 0, from, to, wants_description }, hello: written }
     }
 
     /// Takes the answer, and writes the last frame.
@@ -176,6 +193,9 @@ impl Listener {
     fn on_hello(&self, mut bytes: &[u8]) -> Result<Agreed, Fault> {
         // What later versions add to it is not read.
         let hello: Hello = body::read(Kind::Hello, &mut bytes)?;
+        // Version 1 says no more.
+        let build: String =
+            if bytes.is_empty() { String::new() } else { body::read(Kind::Hello, &mut bytes)? };
         let terms = &self.terms;
         if hello.magic != MAGIC {
             return Err(Fault::sense("a Hello that is not Weir's"));
@@ -187,7 +207,15 @@ impl Listener {
                 hello.from_version, hello.to_version
             )));
         }
-        if hello.protocol != terms.protocol {
+        let version = hello.to_version.min(to);
+        let wants_description = hello.protocol == DESCRIPTION && version >= DESCRIBES_FROM;
+        if hello.protocol == DESCRIPTION && !wants_description {
+            return Err(Fault::sense(format_args!(
+                "a node describes what it carries from version {DESCRIBES_FROM} on, and the two speak version {version}: \
+                 update the older one"
+            )));
+        }
+        if hello.protocol != terms.protocol && !wants_description {
             return Err(Fault::sense(format_args!(
                 "this node carries `{}`, the other side asks for `{}`",
                 terms.protocol, hello.protocol
@@ -199,17 +227,25 @@ impl Listener {
                 terms.shards, hello.shards, hello.to
             )));
         }
-        if hello.placement != terms.placement {
-            return Err(Fault::sense(
-                "the other side would place things elsewhere: it hashes keys in another way, or has another application",
-            ));
+        if hello.placement != terms.placement && !wants_description {
+            let build: String =
+                build.chars().take(BUILD_BYTES_MAX).filter(|char| !char.is_control()).collect();
+            let builds = if build.is_empty() || build == BUILD {
+                String::new()
+            } else {
+                format!(" (this node is Weir {BUILD}, the other side {build})")
+            };
+            return Err(Fault::sense(format_args!(
+                "the other side would place things elsewhere: it hashes keys in another way, or has another application, or another plan for it (is z3 installed here \
+                 and not there?){builds}"
+            )));
         }
         let from = match hello.from {
             Party::Coordinator(id) => Sender::Coordinator(id),
             Party::Shard(id) if id < terms.shards => Sender::Shard(id),
             Party::Shard(id) => return Err(Fault::sense(format_args!("there is no shard {id}"))),
         };
-        Ok(Agreed { version: hello.to_version.min(to), from, to: hello.to })
+        Ok(Agreed { version, from, to: hello.to, wants_description })
     }
 }
 
@@ -270,6 +306,14 @@ mod tests {
         for (dialer, to, why) in cases {
             let fault = shake(dialer, terms(), Sender::Coordinator(1), to).unwrap_err();
             assert!(fault.to_string().contains(why), "{fault}");
+        }
+        let asks = Terms { protocol: DESCRIPTION.into(), placement: 0, ..terms() };
+        assert!(shake(asks.clone(), terms(), Sender::Coordinator(1), 0).unwrap().wants_description);
+        for (dialer, listener) in [(1..=1, 1..=2), (1..=2, 1..=1)] {
+            let (asks, older) =
+                (Terms { versions: dialer, ..asks.clone() }, Terms { versions: listener, ..terms() });
+            let fault = shake(asks, older, Sender::Coordinator(1), 0).unwrap_err();
+            assert!(fault.to_string().contains("from version 2 on"), "{fault}");
         }
         assert!(shake(terms(), terms(), Sender::Shard(3), 0).is_err());
         assert_eq!(shake(terms(), terms(), Sender::Shard(2), 0).unwrap().from, Sender::Shard(2));

@@ -7,11 +7,13 @@
 //! The design is docs/network.md.
 
 pub mod body;
+pub mod clock;
 pub mod cluster_file;
 pub mod connection;
 pub mod frame;
 pub mod handshake;
 pub mod link;
+pub mod loopback;
 pub mod tls;
 
 pub use cluster_file::ClusterFile;

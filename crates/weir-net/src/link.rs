@@ -1,5 +1,7 @@
 //! A connection that is dialled, and dialled again whenever it breaks.
 
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
@@ -31,11 +33,18 @@ pub struct Link {
     pause: Duration,
     /// Why it is not open.
     fault: Option<Fault>,
+    /// Nobody has been told of that yet.
+    is_news: bool,
 }
+
+/// How often it is looked whether a name has become an address.
+const RESOLVING: Duration = Duration::from_millis(20);
 
 enum State {
     /// Until then.
     Pausing(Instant),
+    /// A thread of its own asks who has the name: that may take seconds, and nobody may wait so long.
+    Resolving(Receiver<Result<SocketAddr, String>>),
     /// Until then, or it has failed.
     Dialling(Box<Connection>, Dialer, Instant),
     Open(Box<Connection>),
@@ -60,6 +69,7 @@ impl Link {
             state: State::Pausing(now),
             pause: FIRST_PAUSE,
             fault: None,
+            is_news: false,
         }
     }
 
@@ -76,13 +86,18 @@ impl Link {
         self.fault.as_ref()
     }
 
+    /// The same, once for every new reason.
+    pub fn news(&mut self) -> Option<Fault> {
+        std::mem::take(&mut self.is_news).then(|| self.fault.clone()).flatten()
+    }
+
     pub fn node(&self) -> &Node {
         &self.node
     }
 
     pub fn on_event(&mut self, event: &Event) {
         match &mut self.state {
-            State::Pausing(_) => {}
+            State::Pausing(_) | State::Resolving(_) => {}
             State::Dialling(connection, ..) | State::Open(connection) => connection.on_event(event),
         }
     }
@@ -91,11 +106,20 @@ impl Link {
     pub fn on_time(&mut self, now: Instant, registry: &Registry) -> Option<Instant> {
         match &self.state {
             State::Pausing(until) if *until > now => return Some(*until),
-            State::Pausing(_) => match self.dial(registry) {
-                Ok((connection, dialer)) => {
-                    self.state = State::Dialling(Box::new(connection), dialer, now + HANDSHAKE_MAX);
+            State::Pausing(_) => match self.node.literal() {
+                Some(address) => self.dial(address, now, registry),
+                None => match self.node.resolve_apart() {
+                    Ok(resolving) => self.state = State::Resolving(resolving),
+                    Err(why) => self.fail(Fault::Io(why), now, registry),
+                },
+            },
+            State::Resolving(resolving) => match resolving.try_recv() {
+                Ok(Ok(address)) => self.dial(address, now, registry),
+                Ok(Err(why)) => self.fail(Fault::Io(why), now, registry),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => {
+                    self.fail(Fault::Io("its name was not looked up".into()), now, registry);
                 }
-                Err(fault) => self.fail(fault, now, registry),
             },
             State::Dialling(_, _, until) if *until <= now => {
                 self.fail(Fault::Io("no answer in time".into()), now, registry);
@@ -104,12 +128,21 @@ impl Link {
         }
         match &self.state {
             State::Pausing(until) | State::Dialling(_, _, until) => Some(*until),
+            State::Resolving(_) => Some(now + RESOLVING),
             State::Open(_) => None,
         }
     }
 
-    fn dial(&self, registry: &Registry) -> Result<(Connection, Dialer), Fault> {
-        let address = self.node.resolve().map_err(Fault::Io)?;
+    fn dial(&mut self, address: SocketAddr, now: Instant, registry: &Registry) {
+        match self.connect(address, registry) {
+            Ok((connection, dialer)) => {
+                self.state = State::Dialling(Box::new(connection), dialer, now + HANDSHAKE_MAX);
+            }
+            Err(fault) => self.fail(fault, now, registry),
+        }
+    }
+
+    fn connect(&self, address: SocketAddr, registry: &Registry) -> Result<(Connection, Dialer), Fault> {
         let tls = match &self.tls {
             Some(tls) => Some(tls.dial(self.node.host()).map_err(Fault::Io)?),
             None => None,
@@ -124,7 +157,7 @@ impl Link {
     /// Reads what has come, and goes on with the handshake.
     pub fn advance(&mut self, now: Instant, registry: &Registry) {
         let advanced = match &mut self.state {
-            State::Pausing(_) => return,
+            State::Pausing(_) | State::Resolving(_) => return,
             State::Open(connection) => connection.fill().map(|()| false),
             State::Dialling(connection, dialer, _) => shake(connection, dialer),
         };
@@ -152,6 +185,7 @@ impl Link {
             let _ = connection.deregister(registry);
         }
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.is_news |= self.fault.as_ref() != Some(&fault);
         self.fault = Some(fault);
     }
 }
@@ -164,12 +198,15 @@ fn shake(connection: &mut Connection, dialer: &Dialer) -> Result<bool, Fault> {
     connection.fill()?;
     let mut said = Vec::new();
     let agreed = match connection.next_frame()? {
-        Some((kind, body)) => dialer.on_frame(kind, body, &mut said).map(|_| true)?,
-        None => false,
+        Some((kind, body)) => Some(dialer.on_frame(kind, body, &mut said)?),
+        None => None,
     };
+    if let Some(agreed) = agreed {
+        connection.set_version(agreed.version);
+    }
     connection.outgoing().append(&mut said);
     connection.flush()?;
-    Ok(agreed)
+    Ok(agreed.is_some())
 }
 
 /// # Errors

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use weir_net::clock::now_ms;
 use weir_txn::machine::{ClientOrders, Clients, Coordinator, CoordinatorId, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::ShardId;
 
@@ -289,9 +289,4 @@ impl<S: Shard, C: Clients<S>> Carrier<S, C> {
             }
         }
     }
-}
-
-/// Milliseconds since the Unix epoch.
-pub fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

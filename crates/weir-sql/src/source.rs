@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use serde::{Deserialize, Serialize};
 use weir_types::SqlState;
 
 /// The texts of one application, in the order in which they are loaded.
@@ -32,7 +33,7 @@ impl SourceFile {
 }
 
 /// A byte range of one source file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Span {
     pub file: u32,
     pub start: u32,

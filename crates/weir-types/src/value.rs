@@ -201,6 +201,33 @@ impl Value {
     }
 }
 
+macro_rules! from {
+    ($($type:ty => $value:expr,)*) => {
+        $(impl From<$type> for Value {
+            fn from(value: $type) -> Value {
+                $value(value)
+            }
+        })*
+    };
+}
+
+from! {
+    bool => Value::Bool,
+    i32 => |value| Value::Int(i64::from(value)),
+    i64 => Value::Int,
+    f64 => Value::Float8,
+    Numeric => Value::Numeric,
+    &str => |value: &str| Value::Text(value.into()),
+    String => |value: String| Value::Text(value.into()),
+}
+
+/// None is NULL.
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Value {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

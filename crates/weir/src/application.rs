@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use weir_analysis::{Analysis, Proofs, TextStyle, Weights};
 use weir_bench::Workload;
 use weir_bench::run::RunOptions;
-use weir_client::{ClusterFile, Terms};
+use weir_client::{ClusterFile, Description, Terms};
 use weir_sql::{Application, Diagnostic, Reading, Sources};
 use weir_types::SqlState;
 
@@ -20,14 +20,18 @@ use crate::{diagnostic, input, output, settings, weights};
 pub struct Loaded {
     pub application: Application,
     pub analysis: Analysis,
+    /// So many of its sources, from the first on, are the SQL that was read.
+    files: usize,
 }
 
 impl Loaded {
     pub fn from_paths(paths: &[PathBuf], reading: Reading) -> Result<Loaded, Failure> {
-        let mut application = read(input::read_sources(paths)?, reading)?;
+        let sources = input::read_sources(paths)?;
+        let files = sources.files.len();
+        let mut application = read(sources, reading)?;
         settings::apply(&mut application, paths)?;
         let weights = weights::of(&mut application, paths, None, None)?;
-        Ok(Loaded::of(application, &weights))
+        Ok(Loaded { files, ..Loaded::of(application, &weights) })
     }
 
     pub fn from_sources(sources: Sources, reading: Reading) -> Result<Loaded, Failure> {
@@ -41,7 +45,7 @@ impl Loaded {
             Err(why) => Proofs::Missing(why),
         };
         let analysis = weir_analysis::analyze_with(&application, weights, proofs);
-        Loaded { application, analysis }
+        Loaded { files: application.sources.files.len(), application, analysis }
     }
 
     /// With a witness for every verdict that is not confluent, and an execution for every anomaly, where the search
@@ -83,6 +87,7 @@ pub struct Carried {
     pub workload: Workload,
     pub options: RunOptions,
     pub terms: Terms,
+    placement: u64,
 }
 
 impl Carried {
@@ -96,8 +101,15 @@ impl Carried {
         let (name, text) = workload_text(&loaded, path)?;
         let workload = loaded.workload(name, text, &named.settings())?;
         let options = RunOptions { seed: named.seed, ..RunOptions::new(cluster.shards) };
-        let terms = cluster.terms_of("sql", fingerprint(&loaded, named));
-        Ok(Carried { loaded, workload, options, terms })
+        let placement = fingerprint(&loaded, named);
+        let terms = cluster.terms_of("sql", placement);
+        Ok(Carried { loaded, workload, options, terms, placement })
+    }
+
+    /// What clients are told of it.
+    pub fn description(&self) -> Description {
+        let Loaded { application, analysis, files } = &self.loaded;
+        Description::new(application, *files, &analysis.plan, self.placement)
     }
 }
 
@@ -105,8 +117,10 @@ impl Carried {
 fn fingerprint(loaded: &Loaded, named: &weir_client::Application) -> u64 {
     let mut hash = Sha256::new();
     let settings = format!("{:?} {}", named.settings(), named.seed);
+    // Without a solver, or with another, it may be another one.
+    let plan = format!("{:?}", loaded.analysis.plan);
     let texts = loaded.application.sources.files.iter().map(|file| file.text.as_str());
-    for part in texts.chain([settings.as_str(), env!("CARGO_PKG_VERSION")]) {
+    for part in texts.chain([settings.as_str(), &plan, env!("CARGO_PKG_VERSION")]) {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

@@ -59,8 +59,15 @@ fn execute_at(arguments: &RunArguments, target: &str) -> Result<(), Failure> {
             "weir run: error: {target} carries items, not an application\nhint: name it in [application] of the cluster file"
         )));
     };
-    let Carried { loaded, workload, options, terms } = Carried::of(&arguments.path, &cluster, named)?;
+    let Carried { loaded, workload, options, terms, .. } = Carried::of(&arguments.path, &cluster, named)?;
     let protocol = protocol(&arguments.protocol)?;
+    if protocol == Protocol::None {
+        return Err(Failure::input(
+            "weir run: error: nodes of a cluster take no calls of the comparator `none`, which keeps nothing atomic\n\
+             hint: leave out --protocol, or leave out --target: within one process `none` runs too"
+                .to_owned(),
+        ));
+    }
     let clients = arguments.cluster.clients.unwrap_or(CLIENTS_DEFAULT);
     let limit = limit(&arguments.cluster);
     let options = RunOptions { protocol, clients, limit, audit_every: Some(AUDIT_EVERY), ..options };
@@ -77,11 +84,21 @@ fn execute_at(arguments: &RunArguments, target: &str) -> Result<(), Failure> {
 
 /// The cluster that a URL names.
 pub fn cluster_of(command: &str, target: &str) -> Result<ClusterFile, Failure> {
-    let Some(file) = target.strip_prefix("weir:") else {
-        return Err(Failure::input(format!(
-            "weir {command}: error: `{target}` is no target\nhint: weir: and a cluster file, as in weir:cluster.toml"
-        )));
+    let wrong = |what: &str| {
+        Failure::input(format!(
+            "weir {command}: error: `{target}` {what}\nhint: weir: and a cluster file, as in weir:cluster.toml"
+        ))
     };
+    let Some(file) = target.strip_prefix("weir:") else { return Err(wrong("is no target")) };
+    if file.is_empty() {
+        return Err(wrong("names no cluster file"));
+    }
+    if file.starts_with("//") && !std::path::Path::new(file).exists() {
+        return Err(wrong("is an address: a cluster is named by its file"));
+    }
+    if std::path::Path::new(file).is_dir() {
+        return Err(wrong("is a directory"));
+    }
     ClusterFile::read(file.as_ref()).map_err(|wrong| Failure::input(wrong.to_string()))
 }
 

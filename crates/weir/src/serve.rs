@@ -39,7 +39,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(colours).init();
     let application = cluster.application.clone();
-    let settings = Settings { cluster, node, data, insecure };
+    let settings = Settings { data, insecure, ..Settings::new(cluster, node) };
     let (server, stop) = match application {
         None => Server::start(settings).map_err(failure)?,
         Some(named) => start_application(settings, &named)?,
@@ -52,7 +52,9 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
 
 /// Shards of an SQL application. Those that start for the first time are filled with their share of its rows.
 fn start_application(settings: Settings, named: &Application) -> Result<(Server, Stop), Failure> {
-    let Carried { loaded, workload, options, terms } = Carried::of(&named.path, &settings.cluster, named)?;
+    let carried = Carried::of(&named.path, &settings.cluster, named)?;
+    let settings = Settings { description: Some(carried.description().to_bytes().into()), ..settings };
+    let Carried { loaded, workload, options, terms, .. } = carried;
     let (application, analysis) = (&loaded.application, &loaded.analysis);
     let population = || {
         print_remark("weir: filling the tables");

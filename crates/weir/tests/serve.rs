@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use weir_client::{Client, ClusterFile, Settings, loopback};
+
 const NODE: &str = "[nodes.a]\naddress = \"127.0.0.1:0\"\nshards = [0]\n";
 
 fn weir(place: &Path, arguments: &[&str]) -> Output {
@@ -36,7 +38,7 @@ fn what_is_wrong_is_said_with_a_remedy() {
     let serve = |file: &'static str, more: &[&'static str]| {
         [&["serve", "--cluster", file, "--node", "a"], more].concat()
     };
-    let cases: [(Vec<&str>, i32, &[&str]); 13] = [
+    let cases: [(Vec<&str>, i32, &[&str]); 19] = [
         (serve("none.toml", &[]), 2, &["none.toml: error:", "hint:"]),
         (serve("typo.toml", &[]), 2, &["typo.toml:3:1: error:", "hint:"]),
         (serve("gap.toml", &[]), 2, &["gap.toml:3:10: error:", "shard 1", "count from 0"]),
@@ -59,6 +61,12 @@ fn what_is_wrong_is_said_with_a_remedy() {
         ),
         (vec!["bench", "ycsb", "--target", "good.toml"], 2, &["weir:cluster.toml"]),
         (vec!["bench", "tpcc", "--target", "weir:good.toml"], 2, &["for ycsb"]),
+        (vec!["run", ".", "--target", "weir:"], 2, &["names no cluster file", "weir:cluster.toml"]),
+        (vec!["bench", "ycsb", "--target", "weir:"], 2, &["names no cluster file", "weir:cluster.toml"]),
+        (vec!["run", ".", "--target", "weir://host:7401"], 2, &["is an address", "weir:cluster.toml"]),
+        (vec!["run", ".", "--target", "weir:of-b"], 2, &["is a directory", "weir:cluster.toml"]),
+        (vec!["run", ".", "--target", "weir:none.toml"], 2, &["none.toml: error:", "hint:"]),
+        (vec!["run", ".", "--target", "weir:good.toml"], 2, &["carries items", "[application]"]),
     ];
     for (arguments, code, expected) in cases {
         let output = weir(place.path(), &arguments);
@@ -95,6 +103,48 @@ fn who_waits_while_there_are_no_descriptors_is_heard_when_there_are() {
     let _ = last.read_to_end(&mut answer);
     assert!(String::from_utf8_lossy(&answer).contains("no bytes"), "{answer:?}");
     node.kill().and_then(|()| node.wait()).unwrap();
+}
+
+/// The system's limit for files stands in for a disk that is full; who ignores the signal is told by an error.
+#[test]
+fn a_node_whose_disk_is_full_says_so_and_starts_again_with_all_that_it_acknowledged() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("cluster.toml");
+    std::fs::write(&file, loopback::nodes(1, 1)).unwrap();
+    let start = |before: &str| {
+        let mut node = Command::new("sh")
+            .current_dir(place.path())
+            .args(["-c", &format!("{before} exec \"$0\" serve --cluster cluster.toml --node n0 --data d")])
+            .arg(env!("CARGO_BIN_EXE_weir"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(node.stderr.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("listening on")));
+        (node, said)
+    };
+    let (mut node, said) = start("trap '' XFSZ; ulimit -f 400;");
+    let cluster = ClusterFile::read(&file).unwrap();
+    let settings = Settings { deadline: Duration::from_secs(5), ..Settings::default() };
+    let client = Client::connect_with(&cluster, settings).unwrap();
+    let value = vec![7; 8_000];
+    let acknowledged = (0..).take_while(|n| client.put_all([(format!("key{n:04}"), &value)]).is_ok()).count();
+    assert_eq!(node.wait().unwrap().code(), Some(1));
+    let said: Vec<String> = said.map(Result::unwrap).collect();
+    let said = said.join("\n");
+    for piece in ["d/shard-0/000001.log: File too large", "Make room and start it again"] {
+        assert!(said.contains(piece), "{piece:?} is not said:\n{said}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+    let (mut node, said) = start("");
+    // Nobody else reads what it says.
+    let listens = std::thread::spawn(move || said.count());
+    let found = Client::connect(&cluster).unwrap().scan("key", "kez").unwrap();
+    // What was on its way when the disk was full may have been written or not.
+    assert!((acknowledged..=acknowledged + 1).contains(&found.len()), "{} of {acknowledged}", found.len());
+    assert!(acknowledged > 5);
+    node.kill().and_then(|()| node.wait()).unwrap();
+    listens.join().unwrap();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 use weir_net::handshake::{Agreed, Listener, Terms};
 use weir_net::link::nonce;
 use weir_net::tls::Tls;
-use weir_net::{ClusterFile, Connection, Fault};
+use weir_net::{ClusterFile, Connection, Fault, frame};
 use weir_txn::ramp::ShardId;
 
 use super::shard_loop::{Arrival, Inbox};
@@ -39,6 +39,8 @@ pub(super) struct Acceptor {
     tls: Option<Tls>,
     /// Of the shards of this node.
     inboxes: BTreeMap<ShardId, Arc<Inbox>>,
+    /// What the cluster carries, for clients that know nothing but the cluster file.
+    description: Option<Arc<[u8]>>,
     poll: Poll,
     /// By token: who has not said enough yet, in the order in which they came.
     guests: BTreeMap<usize, Guest>,
@@ -52,6 +54,8 @@ struct Guest {
     address: SocketAddr,
     handshake: Listener,
     until: Instant,
+    /// It has all that it wanted, once that is sent.
+    is_told: bool,
 }
 
 impl Acceptor {
@@ -63,14 +67,25 @@ impl Acceptor {
         mut listener: TcpListener,
         tls: Option<Tls>,
         inboxes: BTreeMap<ShardId, Arc<Inbox>>,
+        description: Option<Arc<[u8]>>,
     ) -> io::Result<(Acceptor, Waker)> {
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         let next = WAKER.0 + 1;
         let guests = BTreeMap::new();
-        let acceptor =
-            Acceptor { cluster, terms, listener, tls, inboxes, poll, guests, next, is_behind: false };
+        let acceptor = Acceptor {
+            cluster,
+            terms,
+            listener,
+            tls,
+            inboxes,
+            description,
+            poll,
+            guests,
+            next,
+            is_behind: false,
+        };
         Ok((acceptor, waker))
     }
 
@@ -145,7 +160,8 @@ impl Acceptor {
         let mut connection = Box::new(Connection::accepted(stream, tls));
         connection.register(self.poll.registry(), Token(token))?;
         let handshake = Listener::new(self.terms.clone(), nonce()?);
-        let guest = Guest { connection, address, handshake, until: Instant::now() + HANDSHAKE_MAX };
+        let until = Instant::now() + HANDSHAKE_MAX;
+        let guest = Guest { connection, address, handshake, until, is_told: false };
         self.guests.insert(token, guest);
         Ok(())
     }
@@ -154,6 +170,16 @@ impl Acceptor {
         let Some(guest) = self.guests.get_mut(&token) else { return };
         match advance(guest) {
             Ok(None) => {}
+            Ok(Some(agreed)) if agreed.wants_description => {
+                let told = match &self.description {
+                    Some(description) => frame::push_parts(guest.connection.outgoing(), description),
+                    None => Err(Fault::sense("this node carries items: there is nothing to describe")),
+                };
+                guest.is_told = true;
+                if let Err(fault) = told.and_then(|()| guest.connection.flush()) {
+                    self.dismiss(token, &fault);
+                }
+            }
             Ok(Some(agreed)) => {
                 let Some(inbox) = self.inboxes.get(&agreed.to) else {
                     let node = self.cluster.holder(agreed.to);
@@ -186,6 +212,13 @@ impl Acceptor {
 
 fn advance(guest: &mut Guest) -> Result<Option<Agreed>, Fault> {
     guest.connection.fill()?;
+    if guest.is_told {
+        if let Some((kind, _)) = guest.connection.next_frame()? {
+            return Err(Fault::sense(format_args!("a {kind:?} frame after the description")));
+        }
+        guest.connection.flush()?;
+        return Ok(None);
+    }
     let mut said = Vec::new();
     let mut agreed = None;
     // What comes after the handshake is the shard's.
@@ -196,6 +229,9 @@ fn advance(guest: &mut Guest) -> Result<Option<Agreed>, Fault> {
     }
     if agreed.is_none() && guest.connection.untaken() > HANDSHAKE_BYTES_MAX {
         return Err(Fault::sense("more than a handshake needs"));
+    }
+    if let Some(agreed) = agreed {
+        guest.connection.set_version(agreed.version);
     }
     guest.connection.outgoing().append(&mut said);
     guest.connection.flush()?;

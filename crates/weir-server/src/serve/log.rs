@@ -4,15 +4,21 @@
 //! Knows nothing of what is in a record. A segment that is not the first begins with a snapshot, so the newest alone is enough.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weir_txn::ramp::ShardId;
 
-/// What a segment begins with: the name of the format, its version; a salt and the checksum of it all follow.
-const MAGIC: [u8; 8] = *b"WEIRLOG\x01";
-const PREAMBLE_BYTES: usize = 20;
+/// What a segment begins with. The version follows; a salt; from version 2 on the shard whose log it is; and the checksum of it all.
+const NAME: [u8; 7] = *b"WEIRLOG";
+/// Of the segments that are begun. What this version and the one before have written is read.
+const VERSION: u8 = 2;
+/// By version, from 1 on.
+const PREAMBLE_BYTES: [usize; 2] = [20, 22];
+/// What a newer version is believed to be, and not damage.
+const VERSION_MAX: u8 = 15;
 
 /// Of a batch: `MARK`, the length of its body, the checksum, up to where the segment was durable when it was written.
 const MARK: [u8; 4] = *b"wlb\x1e";
@@ -31,12 +37,39 @@ pub enum LogError {
         offset: u64,
         why: String,
     },
+    /// A later version of Weir has written it.
+    Newer(PathBuf, u8),
+    /// It is the log of that shard, and was taken for another's.
+    Misplaced(PathBuf, ShardId),
 }
 
 impl std::fmt::Display for LogError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            LogError::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            LogError::Io(path, error) => {
+                write!(f, "{}: {error}", path.display())?;
+                let is_full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
+                if is_full.contains(&error.kind()) {
+                    write!(
+                        f,
+                        ". The node ends, because it must not answer from what it cannot write down. Make room and start it \
+                         again: all that it has acknowledged is in its log"
+                    )?;
+                }
+                Ok(())
+            }
+            LogError::Newer(file, version) => write!(
+                f,
+                "{}: a later Weir has written it (log version {version}, and this one reads {} to {VERSION}). Start that one \
+                 again",
+                file.display(),
+                VERSION - 1
+            ),
+            LogError::Misplaced(file, shard) => write!(
+                f,
+                "{}: it is the log of shard {shard}. Put it back into shard-{shard}, and give this shard its own",
+                file.display()
+            ),
             LogError::Damaged { file, offset, why } => write!(
                 f,
                 "{}: damaged at byte {offset}: {why}. The node does not start, because it would forget what it has \
@@ -65,6 +98,7 @@ pub struct Log {
     path: PathBuf,
     file: File,
     number: u64,
+    shard: ShardId,
     salt: u64,
     length: u64,
     synced: u64,
@@ -84,70 +118,33 @@ pub struct Opened<R> {
 }
 
 impl Log {
-    /// Opens the log in this directory, which is made if there is none.
+    /// Opens the log of a shard in this directory, which is made if there is none.
     ///
     /// # Errors
-    /// The system's, or the log is damaged.
+    /// The system's, or the log is damaged or another's.
     pub fn open<R: DeserializeOwned>(
         directory: &Path,
+        shard: ShardId,
         durability: Durability,
     ) -> Result<Opened<R>, LogError> {
-        let at = |path: &Path| {
-            let path = path.to_path_buf();
-            move |error| LogError::Io(path, error)
-        };
         make_directory(directory).map_err(at(directory))?;
-        let mut numbers = Vec::new();
-        for entry in fs::read_dir(directory).map_err(at(directory))? {
-            let path = entry.map_err(at(directory))?.path();
-            match path.extension().and_then(|extension| extension.to_str()) {
-                // Of a node that was killed before it was whole.
-                Some("new") => fs::remove_file(&path).map_err(at(&path))?,
-                Some("log") => numbers.extend(number_of(&path)),
-                _ => {}
-            }
-        }
-        numbers.sort_unstable();
-        let Some(number) = numbers.last().copied() else {
-            let log = Log::begin_segment(directory, 1, durability, None::<&()>)?;
+        let Some(number) = newest_segment(directory)? else {
+            let log = Log::begin_segment(directory, (1, shard), durability, None::<&()>)?;
             return Ok(Opened { log, records: Vec::new(), torn: 0 });
         };
-        for old in &numbers[..numbers.len() - 1] {
-            let path = path_of(directory, *old);
-            fs::remove_file(&path).map_err(at(&path))?;
-        }
         let path = path_of(directory, number);
         let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(at(&path))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(at(&path))?;
-        let damaged = |offset, why: String| LogError::Damaged { file: path.clone(), offset, why };
-        let salt = salt_of(&bytes)
-            .ok_or_else(|| damaged(0, "it does not begin as a log of this version does".into()))?;
-        let (mut records, mut length, mut snapshot_length) = (Vec::new(), PREAMBLE_BYTES as u64, 0);
-        loop {
-            let rest = &bytes[length as usize..];
-            match batch_at(rest, length, salt) {
-                Some((body, taken, _)) => {
-                    let batch: Vec<R> = postcard::from_bytes(body)
-                        .map_err(|error| damaged(length, format!("its records cannot be read: {error}")))?;
-                    records.extend(batch);
-                    length += taken as u64;
-                    if number > 1 && snapshot_length == 0 {
-                        snapshot_length = taken as u64;
-                    }
-                }
-                None if rest.is_empty() => break,
-                None => {
-                    if let Some(later) = durable_after(&bytes, length, salt) {
-                        let why = format!("a later batch, at byte {later}, says that it was whole once");
-                        return Err(damaged(length, why));
-                    }
-                    break;
-                }
-            }
+        let preamble = Preamble::of(&bytes, &path)?;
+        if let Some(of) = preamble.shard.filter(|of| *of != shard) {
+            return Err(LogError::Misplaced(path, of));
         }
+        let Batches { records, length, first } = read_batches(&bytes, &preamble, &path)?;
+        let snapshot_length = if number > 1 { first } else { 0 };
         if number > 1 && snapshot_length == 0 {
-            return Err(damaged(length, "the snapshot that it begins with is not whole".into()));
+            let why = "the snapshot that it begins with is not whole".into();
+            return Err(LogError::Damaged { file: path, offset: length, why });
         }
         let torn = bytes.len() as u64 - length;
         if torn > 0 {
@@ -160,7 +157,8 @@ impl Log {
             path,
             file,
             number,
-            salt,
+            shard,
+            salt: preamble.salt,
             length,
             synced: length,
             snapshot_length,
@@ -173,7 +171,7 @@ impl Log {
     /// A segment with a snapshot, or the first. It bears its name only once it is whole and durable.
     fn begin_segment<R: Serialize>(
         directory: &Path,
-        number: u64,
+        (number, shard): (u64, ShardId),
         durability: Durability,
         snapshot: Option<&R>,
     ) -> Result<Log, LogError> {
@@ -183,16 +181,16 @@ impl Log {
         let mut salt = [0; 8];
         getrandom::fill(&mut salt).map_err(|error| failed(io::Error::other(error)))?;
         let mut file = File::create(&unfinished).map_err(failed)?;
-        let mut preamble = [MAGIC, salt].concat();
-        preamble.extend(crc32c::crc32c(&preamble).to_le_bytes());
+        let preamble = Preamble { salt: u64::from_le_bytes(salt), shard: Some(shard), length: 0 }.to_bytes();
         file.write_all(&preamble).map_err(failed)?;
         let mut log = Log {
             directory: directory.into(),
             path: unfinished.clone(),
             file,
             number,
+            shard,
             salt: u64::from_le_bytes(salt),
-            length: PREAMBLE_BYTES as u64,
+            length: preamble.len() as u64,
             synced: 0,
             snapshot_length: 0,
             durability,
@@ -246,7 +244,10 @@ impl Log {
     /// # Errors
     /// The system's. The old segment stands.
     pub fn begin_anew<R: Serialize>(&mut self, snapshot: &R) -> Result<(), LogError> {
-        let next = Log::begin_segment(&self.directory, self.number + 1, self.durability, Some(snapshot))?;
+        let next = {
+            let numbers = (self.number + 1, self.shard);
+            Log::begin_segment(&self.directory, numbers, self.durability, Some(snapshot))?
+        };
         let old = std::mem::replace(self, next);
         fs::remove_file(&old.path).map_err(|error| LogError::Io(old.path, error))
     }
@@ -279,10 +280,101 @@ fn number_of(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.parse().ok()
 }
 
-fn salt_of(segment: &[u8]) -> Option<u64> {
-    let (said, sum) = segment.first_chunk::<PREAMBLE_BYTES>()?.split_at(16);
-    let is_whole = said[..8] == MAGIC && crc32c::crc32c(said).to_le_bytes() == sum;
-    is_whole.then(|| u64::from_le_bytes(said[8..].try_into().expect("eight bytes")))
+fn at(path: &Path) -> impl FnOnce(io::Error) -> LogError {
+    let path = path.to_path_buf();
+    move |error| LogError::Io(path, error)
+}
+
+/// The number of the newest segment. Those before it are not needed any more, nor is what a node left half made.
+fn newest_segment(directory: &Path) -> Result<Option<u64>, LogError> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(directory).map_err(at(directory))? {
+        let path = entry.map_err(at(directory))?.path();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            // Of a node that was killed before it was whole.
+            Some("new") => fs::remove_file(&path).map_err(at(&path))?,
+            Some("log") => numbers.extend(number_of(&path)),
+            _ => {}
+        }
+    }
+    numbers.sort_unstable();
+    let Some((newest, old)) = numbers.split_last() else { return Ok(None) };
+    for old in old {
+        let path = path_of(directory, *old);
+        fs::remove_file(&path).map_err(at(&path))?;
+    }
+    Ok(Some(*newest))
+}
+
+/// What a segment begins with.
+struct Preamble {
+    salt: u64,
+    /// Version 1 does not say.
+    shard: Option<ShardId>,
+    length: usize,
+}
+
+impl Preamble {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = [&NAME[..], &[VERSION], &self.salt.to_le_bytes()].concat();
+        bytes.extend(self.shard.unwrap_or_default().to_le_bytes());
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        bytes
+    }
+
+    fn of(segment: &[u8], file: &Path) -> Result<Preamble, LogError> {
+        let version = segment.strip_prefix(&NAME).and_then(|rest| rest.first().copied());
+        if let Some(newer) = version.filter(|version| (VERSION + 1..=VERSION_MAX).contains(version)) {
+            return Err(LogError::Newer(file.into(), newer));
+        }
+        let read = || {
+            let length = *PREAMBLE_BYTES.get(usize::from(version?.checked_sub(1)?))?;
+            let (said, sum) = segment.get(..length)?.split_last_chunk::<4>()?;
+            let (salt, rest) = said[8..].split_first_chunk::<8>()?;
+            let shard = rest.first_chunk::<2>().map(|shard| ShardId::from_le_bytes(*shard));
+            let is_whole = crc32c::crc32c(said).to_le_bytes() == *sum;
+            is_whole.then(|| Preamble { salt: u64::from_le_bytes(*salt), shard, length })
+        };
+        let why = || "it does not begin as a log does".to_owned();
+        read().ok_or_else(|| LogError::Damaged { file: file.into(), offset: 0, why: why() })
+    }
+}
+
+/// What is whole in a segment.
+struct Batches<R> {
+    records: Vec<R>,
+    /// Up to where.
+    length: u64,
+    /// Bytes of the first batch.
+    first: u64,
+}
+
+fn read_batches<R: DeserializeOwned>(
+    bytes: &[u8],
+    preamble: &Preamble,
+    file: &Path,
+) -> Result<Batches<R>, LogError> {
+    let damaged = |offset, why: String| LogError::Damaged { file: file.into(), offset, why };
+    let mut found = Batches { records: Vec::new(), length: preamble.length as u64, first: 0 };
+    loop {
+        let rest = &bytes[found.length as usize..];
+        let Some((body, taken, _)) = batch_at(rest, found.length, preamble.salt) else {
+            if !rest.is_empty()
+                && let Some(later) = durable_after(bytes, found.length, preamble.salt)
+            {
+                let why = format!("a later batch, at byte {later}, says that it was whole once");
+                return Err(damaged(found.length, why));
+            }
+            return Ok(found);
+        };
+        let batch: Vec<R> = postcard::from_bytes(body)
+            .map_err(|error| damaged(found.length, format!("its records cannot be read: {error}")))?;
+        found.records.extend(batch);
+        found.length += taken as u64;
+        if found.first == 0 {
+            found.first = taken as u64;
+        }
+    }
 }
 
 /// Of all of the batch but the sum itself, at that place of that segment: what was copied from elsewhere, as a value of a user's
@@ -317,7 +409,7 @@ mod tests {
     use super::*;
 
     fn open(directory: &Path) -> Result<Opened<String>, LogError> {
-        Log::open(directory, Durability::Sync)
+        Log::open(directory, 3, Durability::Sync)
     }
 
     fn written(directory: &Path, batches: &[&[&str]]) -> PathBuf {
@@ -345,7 +437,7 @@ mod tests {
         log.begin_anew(&"all until now").unwrap();
         log.append(&["b"]).unwrap();
         // As if it had been killed before the old one was removed, or in the middle of a third.
-        fs::write(path_of(place.path(), 1), MAGIC).unwrap();
+        fs::write(path_of(place.path(), 1), NAME).unwrap();
         fs::write(place.path().join("000003.new"), "half").unwrap();
         drop(log);
         assert_eq!(open(place.path()).unwrap().records, ["all until now", "b"]);
@@ -357,7 +449,7 @@ mod tests {
         let whole = tempfile::tempdir().unwrap();
         let path = written(whole.path(), &[&["first"], &["second"]]);
         let bytes = fs::read(&path).unwrap();
-        let first = bytes.len() - (bytes.len() - PREAMBLE_BYTES) / 2 - 1;
+        let first = bytes.len() - (bytes.len() - PREAMBLE_BYTES[1]) / 2 - 1;
         for cut in first..bytes.len() {
             let place = tempfile::tempdir().unwrap();
             fs::write(path_of(place.path(), 1), &bytes[..cut]).unwrap();
@@ -382,5 +474,36 @@ mod tests {
             let said = open(place.path()).map(drop).unwrap_err().to_string();
             assert!(said.contains("000001.log: damaged at byte"), "byte {at}: {said}");
         }
+    }
+
+    #[test]
+    fn the_version_before_is_read_and_goes_on_and_a_newer_one_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let path = path_of(place.path(), 1);
+        // As version 1 wrote it: nothing of the shard, and one batch.
+        let mut bytes = [&NAME[..], &[1], &77_u64.to_le_bytes()].concat();
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        let body = postcard::to_extend(&["old"], Vec::new()).unwrap();
+        let mut batch =
+            [&MARK[..], &(body.len() as u32).to_le_bytes(), &[0; 4], &20_u64.to_le_bytes(), &body].concat();
+        let sum = checksum(&batch, 20, 77);
+        batch[8..12].copy_from_slice(&sum.to_le_bytes());
+        bytes.extend(batch);
+        fs::write(&path, &bytes).unwrap();
+        let mut opened = open(place.path()).unwrap();
+        assert_eq!(opened.records, ["old"]);
+        opened.log.append(&["new"]).unwrap();
+        assert_eq!(open(place.path()).unwrap().records, ["old", "new"]);
+        opened = open(place.path()).unwrap();
+        opened.log.begin_anew(&"all").unwrap();
+        let newest = path_of(place.path(), 2);
+        assert_eq!(fs::read(&newest).unwrap()[7], VERSION);
+        // Another shard's, and a later version's.
+        let said = Log::open::<String>(place.path(), 4, Durability::Sync).map(drop).unwrap_err().to_string();
+        assert!(said.contains("the log of shard 3"), "{said}");
+        bytes[7] = VERSION + 1;
+        fs::write(&newest, &bytes).unwrap();
+        let said = open(place.path()).map(drop).unwrap_err().to_string();
+        assert!(said.contains("a later Weir has written it (log version 3"), "{said}");
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use mio::net::TcpListener;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::{info, warn};
+use weir_net::body::VERSIONS;
+use weir_net::cluster_file::Node;
 use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Link};
@@ -46,6 +49,18 @@ pub struct Settings {
     pub data: Option<(PathBuf, Durability)>,
     /// Beyond loopback a node demands TLS and a secret. This lifts it.
     pub insecure: bool,
+    /// What the cluster carries if not items, as clients are told that ask.
+    pub description: Option<Arc<[u8]>>,
+    /// It speaks these: fewer than this build could, while an older one is in the cluster.
+    pub versions: RangeInclusive<u16>,
+}
+
+impl Settings {
+    /// Of a node of items that keeps nothing.
+    pub fn new(cluster: ClusterFile, node: impl Into<String>) -> Settings {
+        let (node, versions) = (node.into(), VERSIONS);
+        Settings { cluster, node, data: None, insecure: false, description: None, versions }
+    }
 }
 
 /// Why a node cannot start, or had to end.
@@ -148,24 +163,10 @@ impl Server {
         S::Progress: DeserializeOwned,
         S::Record: Serialize + DeserializeOwned,
     {
-        let Settings { cluster, node: name, data, insecure } = settings;
-        let Some(node) = cluster.nodes.get(&name) else {
-            let names: Vec<&str> = cluster.nodes.keys().map(String::as_str).collect();
-            let remedy = format!("its nodes are: {}", names.join(", "));
-            return Err(ServeError::Settings(format!("the cluster file has no node `{name}`"), remedy));
-        };
+        let Settings { cluster, node: name, data, insecure, description, versions } = settings;
+        let terms = Terms { versions, ..terms };
+        let node = named(&cluster, &name, insecure)?;
         let shards = node.shards.clone();
-        if !(node.is_loopback() || cluster.has_tls() && cluster.has_secret()) {
-            let message = format!(
-                "`{}` can be reached from other machines, and the cluster file has no TLS or no secret",
-                node.address
-            );
-            if !insecure {
-                let remedy = "give both, or --insecure on a network where nobody else is".to_string();
-                return Err(ServeError::Settings(message, remedy));
-            }
-            warn!("{message}");
-        }
         let tls = cluster
             .load_tls()
             .map_err(|why| ServeError::Settings(why, "see [tls] of the cluster file".into()))?;
@@ -187,7 +188,7 @@ impl Server {
         let address = listener.local_addr().map_err(listen)?;
         let inboxes: BTreeMap<ShardId, Arc<Inbox>> =
             loops.iter().map(|(shard, one)| (*shard, one.inbox())).collect();
-        let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, inboxes.clone())?;
+        let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, inboxes.clone(), description)?;
         let (says, ended) = channel();
         let mut server = Server {
             address,
@@ -247,6 +248,27 @@ impl Server {
     }
 }
 
+/// The node of that name, if it may listen where it says.
+fn named<'c>(cluster: &'c ClusterFile, name: &str, insecure: bool) -> Result<&'c Node, ServeError> {
+    let Some(node) = cluster.nodes.get(name) else {
+        let names: Vec<&str> = cluster.nodes.keys().map(String::as_str).collect();
+        let remedy = format!("its nodes are: {}", names.join(", "));
+        return Err(ServeError::Settings(format!("the cluster file has no node `{name}`"), remedy));
+    };
+    if !(node.is_loopback() || cluster.has_tls() && cluster.has_secret()) {
+        let message = format!(
+            "`{}` can be reached from other machines, and the cluster file has no TLS or no secret",
+            node.address
+        );
+        if !insecure {
+            let remedy = "give both, or --insecure on a network where nobody else is".to_string();
+            return Err(ServeError::Settings(message, remedy));
+        }
+        warn!("{message}");
+    }
+    Ok(node)
+}
+
 fn open_shard<S>(
     shard: ShardId,
     cluster: &ClusterFile,
@@ -266,7 +288,7 @@ where
         None => (recover(shard, Vec::new(), false)?, None),
         Some((directory, durability)) => {
             let directory = directory.join(format!("shard-{shard}"));
-            let Opened { mut log, records, torn } = Log::open(&directory, *durability)?;
+            let Opened { mut log, records, torn } = Log::open(&directory, shard, *durability)?;
             if torn > 0 {
                 warn!(shard, bytes = torn, log = %directory.display(), "cut off the end of the log, which was never durable");
             }
@@ -302,7 +324,8 @@ fn claim(directory: &Path, cluster: &ClusterFile, node: &str, terms: &Terms) -> 
     let own = format!("{whose}{carries}");
     let mut found = String::new();
     file.read_to_string(&mut found).map_err(failed)?;
-    if found.is_empty() {
+    // The build before did not say what it carries; where that is items, there is one thing only that it can be.
+    if found.is_empty() || found == whose && terms.protocol == "items" {
         file.rewind().map_err(failed)?;
         file.write_all(own.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
         log::sync_directory(directory).map_err(failed)?;

@@ -27,9 +27,6 @@ const TICK: Duration = Duration::from_millis(50);
 /// What waits for another shard that cannot be reached: what is asked is asked again.
 const WAITING_FOR_PEER_MAX: usize = 4_096;
 
-/// Of a part of an export.
-const EXPORTED_BYTES: usize = 1 << 20;
-
 const WAKER: Token = Token(0);
 
 /// What other threads of the node give to the shard's.
@@ -167,7 +164,10 @@ where
             }
             for arrival in self.inbox.take() {
                 match arrival {
-                    Arrival::Stop => return Ok(()),
+                    Arrival::Stop => {
+                        self.say_farewell();
+                        return Ok(());
+                    }
                     Arrival::Visitor { connection, from, address } => self.welcome(connection, from, address),
                 }
             }
@@ -182,6 +182,13 @@ where
         }
     }
 
+    /// Whoever is connected waits, instead of wondering.
+    fn say_farewell(&mut self) {
+        let links = self.links.iter_mut().flatten().filter_map(Link::open);
+        let visitors = self.visitors.iter_mut().flatten().map(|visitor| &mut *visitor.connection);
+        visitors.chain(links).for_each(|connection| connection.say_farewell("the node was told to end"));
+    }
+
     fn on_event(&mut self, event: &mio::event::Event, now: Instant) {
         let Token(token) = event.token();
         if token == 0 {
@@ -192,15 +199,17 @@ where
             link.on_event(event);
             link.advance(now, self.poll.registry());
             // Shards answer over links of their own; here only the end comes.
-            let Some(open) = link.open() else { return };
-            let said = open.next_frame().and_then(|frame| match frame {
-                Some((kind, body)) => expect(Kind::Goodbye, kind, body),
-                None => Ok(()),
+            let said = link.open().map_or(Ok(()), |open| {
+                let said = open.next_frame().and_then(|frame| match frame {
+                    Some((kind, body)) => expect(Kind::Goodbye, kind, body),
+                    None => Ok(()),
+                });
+                said.and_then(|()| open.flush())
             });
-            if let Err(fault) = said.and_then(|()| open.flush()) {
+            if let Err(fault) = said {
                 link.fail(fault, now, self.poll.registry());
             }
-            return;
+            return tell_news(self.shard.id(), (token - 1) as ShardId, link);
         }
         let slot = token - self.visitors_from;
         let Some(Some(visitor)) = self.visitors.get_mut(slot) else { return };
@@ -361,12 +370,13 @@ where
             }
         }
         let registry = self.poll.registry();
-        for (link, waiting) in self.links.iter_mut().zip(&mut self.to_peers) {
+        for (other, (link, waiting)) in self.links.iter_mut().zip(&mut self.to_peers).enumerate() {
             let Some(link) = link else { continue };
             if waiting.is_empty() {
                 continue;
             }
             link.on_time(now, registry);
+            tell_news(self.shard.id(), other as ShardId, link);
             let Some(open) = link.open().filter(|open| !open.is_clogged()) else { continue };
             let pushed = body::push_frames(open.outgoing(), Kind::Peer, &(), waiting, usize::MAX);
             let sent = pushed.map_err(|(_, fault)| fault).and_then(|_| open.flush());
@@ -375,6 +385,17 @@ where
                 link.fail(fault, now, registry);
             }
         }
+    }
+}
+
+/// A shard that cannot reach another says so, once for every new reason: what that one said, above all.
+fn tell_news(shard: ShardId, other: ShardId, link: &mut Link) {
+    let Some(fault) = link.news() else { return };
+    let address = &link.node().address;
+    if fault.is_refusal() || fault.is_ours() {
+        warn!(shard, other, address, reason = %fault, "another shard refuses this one");
+    } else {
+        debug!(shard, other, address, reason = %fault, "another shard cannot be reached");
     }
 }
 
@@ -402,20 +423,12 @@ where
             }
         }
         if replies.is_empty() && std::mem::take(wants_export) {
-            export(&shard.snapshot(), out)?;
+            let mut bytes = Vec::new();
+            body::write(&shard.snapshot(), &mut bytes);
+            frame::push_parts(out, &bytes)?;
         }
     }
     connection.flush()
-}
-
-/// In parts, then an empty one.
-fn export(snapshot: &impl Serialize, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let mut bytes = Vec::new();
-    body::write(snapshot, &mut bytes);
-    for part in bytes.chunks(EXPORTED_BYTES).chain([&[][..]]) {
-        frame::push(out, Kind::Exported, |out| out.extend(part))?;
-    }
-    Ok(())
 }
 
 fn hear_one<S>(

@@ -1,13 +1,13 @@
 //! Nodes as processes of their own, for tests that kill them.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use weir_client::loopback;
 
+#[allow(dead_code, reason = "each test uses its part")]
 pub struct Nodes {
     pub place: TempDir,
     /// Without, nodes keep nothing.
@@ -15,24 +15,12 @@ pub struct Nodes {
     processes: Vec<Child>,
 }
 
-/// Ports that were free a moment ago, below those that the system gives to connections: the port of a node that was killed must
-/// still be free when it starts again.
-fn free_ports(count: usize) -> Vec<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 20_000 + (std::process::id() * 61 % 10_000) as u16;
-    let candidates = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000);
-    candidates.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
-}
-
+#[allow(dead_code, reason = "each test uses its part")]
 impl Nodes {
     /// So many nodes with so many shards each. `more`: what the cluster file says beside them.
     pub fn start(nodes: usize, shards: usize, more: &str, has_logs: bool) -> Nodes {
         let place = tempfile::tempdir().unwrap();
-        let mut text = more.to_owned();
-        for (node, port) in free_ports(nodes).into_iter().enumerate() {
-            let own: Vec<usize> = (node * shards..(node + 1) * shards).collect();
-            text.push_str(&format!("[nodes.n{node}]\naddress = \"127.0.0.1:{port}\"\nshards = {own:?}\n"));
-        }
+        let text = format!("{more}{}", loopback::nodes(nodes, shards));
         std::fs::write(place.path().join("cluster.toml"), text).unwrap();
         let mut started = Nodes { place, has_logs, processes: Vec::new() };
         started.processes = (0..nodes).map(|node| started.spawn(node)).collect();
@@ -78,10 +66,18 @@ impl Nodes {
         }
     }
 
-    pub fn kill_and_start_again(&mut self, node: usize) {
+    pub fn kill(&mut self, node: usize) {
         self.processes[node].kill().unwrap();
         self.processes[node].wait().unwrap();
+    }
+
+    pub fn start_again(&mut self, node: usize) {
         self.processes[node] = self.spawn(node);
+    }
+
+    pub fn kill_and_start_again(&mut self, node: usize) {
+        self.kill(node);
+        self.start_again(node);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::schema::Schema;
 use super::work::{Order, PlantedBugs, Step, Told, Work};
-use crate::items::coordinator::{Coordinator, Done, Out};
+use crate::items::coordinator::{Coordinator, Done, GivenUp, Out};
 use crate::items::{Isolation, Progress, Reply, Request};
 use crate::machine::{self, CoordinatorId, Orders};
 use crate::ramp::{ShardId, TxnId};
@@ -35,6 +35,15 @@ impl Relations {
     /// The transaction that writes what was begun under the tag, if it is not answered.
     pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         self.items.txn_of(tag)
+    }
+
+    /// Nobody waits for what was begun under the tag any more; see [`Coordinator::give_up`].
+    pub fn give_up(&mut self, tag: u64, out: &mut Orders<Request, Told>) -> GivenUp {
+        self.works.remove(&tag);
+        let mut orders = Out::default();
+        let given_up = self.items.give_up(tag, &mut orders);
+        out.sends.append(&mut orders.sends);
+        given_up
     }
 
     /// Some shard has forgotten it; see [`Coordinator::is_retired`].

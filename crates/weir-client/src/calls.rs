@@ -1,0 +1,274 @@
+//! Calls of the SQL application that a cluster carries, as an application's threads wish for them.
+//!
+//! Arguments are judged here, before anything is sent: a shard ends the connection of whoever sends it what its program
+//! cannot run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_net::clock::transaction_time;
+use weir_sql::Application;
+use weir_sql::bound::{Procedure, ProcedureKind};
+use weir_txn::exec::program::{CompiledProcedure, Input, Program};
+use weir_txn::items::GivenUp;
+use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
+use weir_txn::node::Node;
+use weir_txn::ramp::{Begin, Call, Coordinator, Event, Output, Protocol, Reply, Request};
+use weir_types::cast::{CastContext, can_cast, cast};
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use crate::Error;
+use crate::carrier::now_ms;
+use crate::requests::Dialect;
+
+/// What a call has done.
+#[derive(Clone, Debug)]
+pub struct CallResult {
+    /// Names of `values`, OUT and INOUT parameters in order or the function itself; or of the columns of `rows`.
+    pub names: Arc<[String]>,
+    /// OUT and INOUT parameters, or a function's value.
+    pub values: Vec<Value>,
+    /// Rows of a set-returning function.
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl CallResult {
+    /// The OUT or INOUT parameter of that name, or the value of the function.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.values.get(self.names.iter().position(|one| one == name)?)
+    }
+}
+
+/// The procedures of an application, and how to call them.
+pub(crate) struct Callable {
+    pub(crate) program: Arc<Program>,
+    /// By procedure.
+    names: Vec<Arc<[String]>>,
+}
+
+/// So many names are told to whoever has typed one wrong.
+const NAMES_TOLD: usize = 12;
+
+impl Callable {
+    pub(crate) fn new(application: &Application, program: Program) -> Callable {
+        let names = |(procedure, compiled): (&Procedure, &CompiledProcedure)| match &procedure.kind {
+            ProcedureKind::SetReturningFunction { columns } => {
+                columns.iter().map(|(name, _)| name.clone()).collect()
+            }
+            _ if compiled.returns_value => [compiled.name.clone()].into(),
+            _ => compiled.outputs.iter().map(|(name, ..)| name.clone()).collect(),
+        };
+        let names = application.procedures.iter().zip(&program.procedures).map(names).collect();
+        Callable { program: Arc::new(program), names }
+    }
+
+    /// A call that every shard takes.
+    ///
+    /// # Errors
+    /// There is no such procedure, or it is not called like that.
+    pub(crate) fn prepare(&self, name: &str, arguments: Vec<Value>) -> Result<Call, SqlError> {
+        let all = &self.program.procedures;
+        let Some(procedure) = self.program.procedure_by_name(name) else {
+            let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).take(NAMES_TOLD).collect();
+            let more = if all.len() > NAMES_TOLD { ", …" } else { "" };
+            let message = format!("there is no procedure or function `{name}`");
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
+                .with_hint(format!("the application has {}{more}", names.join(", "))));
+        };
+        let inputs = &all[procedure].inputs;
+        if arguments.len() != inputs.len() {
+            let message =
+                format!("{name} takes {} arguments, and {} are given", inputs.len(), arguments.len());
+            return Err(
+                SqlError::new(SqlState::UNDEFINED_FUNCTION, message).with_hint(signature(&all[procedure]))
+            );
+        }
+        let mut args = Vec::with_capacity(arguments.len());
+        for (at, (value, input)) in arguments.iter().zip(inputs).enumerate() {
+            args.push(argument(value, &input.ty).map_err(|error| placed(error, name, at, input))?);
+        }
+        Ok(Call { procedure, args, transaction_time: transaction_time(now_ms()) })
+    }
+
+    fn result(&self, procedure: usize, output: Output) -> CallResult {
+        let Output { values, rows } = output;
+        CallResult { names: self.names[procedure].clone(), values, rows }
+    }
+}
+
+fn signature(procedure: &CompiledProcedure) -> String {
+    let inputs: Vec<String> =
+        procedure.inputs.iter().map(|input| format!("{} {}", input.name, input.ty)).collect();
+    format!("call it as {}({})", procedure.name, inputs.join(", "))
+}
+
+fn placed(error: SqlError, name: &str, at: usize, input: &Input) -> SqlError {
+    let message = format!("argument {} of {name}, {} {}: {}", at + 1, input.name, input.ty, error.message());
+    let hint = error.fields().hint.clone();
+    SqlError::new(error.state(), message)
+        .with_hint(hint.unwrap_or_else(|| format!("give {} or its text as PostgreSQL writes it", input.ty)))
+}
+
+/// The value as one of the parameter's type. Texts are literals; numbers are taken where nothing of them is lost.
+fn argument(value: &Value, ty: &SqlType) -> Result<Value, SqlError> {
+    let unfit =
+        |what: &str| Err(SqlError::new(SqlState::DATATYPE_MISMATCH, format!("{what} is no {}", ty.name())));
+    // Without its length, as PostgreSQL has it for parameters.
+    let ty = &ty.base();
+    let from = match value {
+        Value::Null => return Ok(Value::Null),
+        Value::Bool(_) => SqlType::Bool,
+        Value::Int(_) => SqlType::Int8,
+        Value::Float4(_) => SqlType::Float4,
+        Value::Float8(_) => SqlType::Float8,
+        Value::Numeric(_) => SqlType::Numeric(None),
+        Value::Text(text) if text.contains('\0') => return unfit("a text with a zero byte in it"),
+        Value::Text(_) => SqlType::Unknown,
+        Value::Date(_) => SqlType::Date,
+        // Both types have the same values.
+        Value::Timestamp(_) if *ty == SqlType::Timestamptz => SqlType::Timestamptz,
+        Value::Timestamp(_) => SqlType::Timestamp,
+        Value::Interval(_) => SqlType::Interval,
+        Value::Uuid(_) => SqlType::Uuid,
+        Value::Bytea(_) => SqlType::Bytea,
+        Value::Jsonb(_) => SqlType::Jsonb,
+        Value::Array(array) => {
+            let SqlType::Array(element) = ty else { return unfit("an array") };
+            let values: Result<_, SqlError> =
+                array.values.iter().map(|value| argument(value, element)).collect();
+            return Ok(Value::array((**element).clone(), values?));
+        }
+        Value::Record(_) | Value::Deferred => return unfit("a row"),
+    };
+    let is_literal = from == SqlType::Unknown;
+    let fits = match ty {
+        SqlType::Opaque(_) => return unfit("a value of any kind"),
+        _ if is_literal => true,
+        ty if ty.is_integer() => from.is_integer(),
+        ty if ty.is_number() => from.is_number(),
+        ty if ty.is_string() => false,
+        ty => can_cast(&from, ty, CastContext::Implicit),
+    };
+    if !fits {
+        return unfit(&format!("a value of type {}", from.name()));
+    }
+    match (value, ty) {
+        (Value::Text(text), SqlType::Array(_)) => {
+            cast(&Value::Text(text.clone()), &SqlType::Text, ty, CastContext::Explicit)
+        }
+        _ => cast(value, &from, ty, CastContext::Assignment),
+    }
+}
+
+pub(crate) struct Calls {
+    coordinator: Coordinator,
+    callable: Arc<Callable>,
+    under_way: BTreeMap<u64, Call>,
+}
+
+impl Calls {
+    pub(crate) fn new(id: CoordinatorId, callable: Arc<Callable>) -> Calls {
+        let coordinator = Coordinator::resending(id, callable.program.clone(), Protocol::RampFast);
+        Calls { coordinator, callable, under_way: BTreeMap::new() }
+    }
+}
+
+impl Dialect for Calls {
+    type Shard = Node;
+    type Coordinator = Coordinator;
+    type Wish = Call;
+    type Outcome = CallResult;
+
+    fn coordinator(&mut self) -> &mut Coordinator {
+        &mut self.coordinator
+    }
+
+    fn is_retired(&self) -> bool {
+        self.coordinator.is_retired()
+    }
+
+    fn begin_anew(&mut self, id: CoordinatorId) {
+        *self = Calls::new(id, self.callable.clone());
+    }
+
+    fn grant(
+        &mut self,
+        tag: u64,
+        call: Call,
+        orders: &mut Orders<Request, Event>,
+    ) -> Option<Result<CallResult, Error>> {
+        self.under_way.insert(tag, call.clone());
+        self.coordinator.begin(now_ms(), tag, Begin::Call(call), orders);
+        None
+    }
+
+    fn outcome(&mut self, tag: u64, done: Event) -> Result<CallResult, Error> {
+        // Of one that was given up nobody waits to hear.
+        let procedure = self.under_way.remove(&tag).map_or(0, |call| call.procedure);
+        match done {
+            Event::Answered(Ok(output)) => Ok(self.callable.result(procedure, output)),
+            Event::Answered(Err(error)) => Err(Error::Sql(error)),
+            Event::ReadDone { .. } => Err(Error::Unfit("a client of calls begins no reads".into())),
+        }
+    }
+
+    /// Before the last participant was asked to decide, those that were asked to prepare are as good as told to refuse: then
+    /// nobody commits. After, or where the only participant decides at once, nobody can know.
+    fn give_up(&mut self, tag: u64, orders: &mut Orders<Request, Event>) -> GivenUp {
+        let Some(call) = self.under_way.remove(&tag) else { return GivenUp::Unknown };
+        let participants = self.callable.program.participants(&call);
+        let (Some(txn), Ok(participants)) = (self.coordinator.txn_of(tag), participants) else {
+            return GivenUp::Unknown;
+        };
+        let prepare = &participants[..participants.len().saturating_sub(1)];
+        for &shard in prepare {
+            let error = SqlError::new(SqlState::QUERY_CANCELED, "the deadline has passed");
+            self.coordinator.on_reply(now_ms(), Reply::Refused { txn, shard, error }, orders);
+        }
+        if !orders.done.iter().any(|(of, _)| *of == tag) {
+            return GivenUp::Unknown;
+        }
+        orders.done.retain(|(of, _)| *of != tag);
+        orders.sends.extend(prepare.iter().map(|shard| (*shard, Request::Abort { txn })));
+        GivenUp::NothingHappened
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(value: Value, ty: SqlType, expect: &str) {
+        let found = match argument(&value, &ty) {
+            Ok(value) => format!("{value:?}"),
+            Err(error) => format!("{} {}", error.state(), error.message()),
+        };
+        assert!(found.starts_with(expect), "{found}, not {expect}");
+    }
+
+    #[test]
+    fn arguments_are_of_their_parameters_types_or_refused() {
+        check(Value::Int(7), SqlType::Int4, "Int(7)");
+        check(Value::Int(1 << 40), SqlType::Int4, "22003");
+        check(Value::Null, SqlType::Int4, "Null");
+        check(Value::text("7"), SqlType::Int8, "Int(7)");
+        check(Value::text("seven"), SqlType::Int8, "22P02");
+        check(Value::text("a\0b"), SqlType::Text, "42804");
+        check(Value::text("abc"), SqlType::Varchar(Some(2)), "Text(\"abc\")");
+        check(Value::Int(7), SqlType::Text, "42804 a value of type bigint is no text");
+        check(Value::Float8(7.5), SqlType::Int4, "42804");
+        check(Value::Int(7), SqlType::Numeric(Some((12, 2))), "Numeric");
+        check(Value::Float8(7.5), SqlType::Numeric(Some((12, 2))), "Numeric");
+        check(Value::Bool(true), SqlType::Int4, "42804");
+        check(Value::text("2026-11-22"), SqlType::Date, "Date(9822)");
+        check(Value::text("soon"), SqlType::Timestamptz, "22007");
+        check(Value::Deferred, SqlType::Int4, "42804");
+        check(Value::record(Vec::new()), SqlType::Int4, "42804");
+        let ints = SqlType::array_of(SqlType::Int4);
+        check(Value::array(SqlType::Text, vec![Value::text("1"), Value::Null]), ints.clone(), "Array");
+        check(Value::array(SqlType::Int4, vec![Value::Deferred]), ints.clone(), "42804");
+        check(Value::text("{1,2}"), ints.clone(), "Array");
+        check(Value::text("{1,x}"), ints, "22P02");
+        check(Value::Int(1), SqlType::array_of(SqlType::Int4), "42804");
+    }
+}

@@ -1,0 +1,180 @@
+//! `Client::call` against nodes that are processes: what comes back, what is refused with which words, and what becomes of calls while
+//! nodes are killed.
+
+mod nodes;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nodes::Nodes;
+use tempfile::TempDir;
+use weir_client::{Client, ClusterFile, Error, Settings, SqlState, Value};
+
+const SQL: &str = "
+CREATE TABLE account (id integer PRIMARY KEY, owner text NOT NULL, balance numeric NOT NULL DEFAULT 0);
+CREATE PROCEDURE open_account(a integer, who text) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO account (id, owner) VALUES (a, who); END $$;
+CREATE PROCEDURE deposit(a integer, amount numeric) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE account SET balance = balance + amount WHERE id = a;
+    IF NOT FOUND THEN RAISE EXCEPTION 'there is no account %', a USING ERRCODE = 'P0002'; END IF;
+END $$;
+CREATE PROCEDURE transfer(a integer, b integer, amount numeric) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE account SET balance = balance - amount WHERE id = a;
+    UPDATE account SET balance = balance + amount WHERE id = b;
+END $$;
+CREATE PROCEDURE look(a integer, OUT who text, OUT balance numeric) LANGUAGE plpgsql AS $$
+BEGIN SELECT account.owner, account.balance INTO who, balance FROM account WHERE id = a; END $$;
+CREATE FUNCTION balance_of(a integer) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE found_balance numeric;
+BEGIN SELECT balance INTO found_balance FROM account WHERE id = a; RETURN found_balance; END $$;
+CREATE FUNCTION accounts_of(a integer) RETURNS TABLE (who text, amount numeric) LANGUAGE plpgsql AS $$
+BEGIN RETURN QUERY SELECT owner, balance FROM account WHERE id = a; END $$;
+";
+
+const ACCOUNTS: i64 = 24;
+
+/// Nodes of two shards each, with `ACCOUNTS` empty accounts.
+fn bank(nodes: usize) -> (TempDir, Nodes) {
+    let application = tempfile::tempdir().unwrap();
+    std::fs::write(application.path().join("schema.sql"), SQL).unwrap();
+    let load = format!(
+        "[load.account]\nfor = [\"a in 1..{ACCOUNTS}\"]\nid = \"a\"\nowner = \"concat('account ', a)\"\nbalance = \"0\"\n\
+         [mix]\nbalance_of = 1\n[parameters.balance_of]\na = \"uniform(1, {ACCOUNTS})\"\n"
+    );
+    std::fs::write(application.path().join("workload.toml"), load).unwrap();
+    let more = format!("[application]\npath = \"{}\"\n", application.path().display());
+    let nodes = Nodes::start(nodes, 2, &more, true);
+    (application, nodes)
+}
+
+fn connect(nodes: &Nodes, settings: Settings) -> Client {
+    Client::connect_with(&ClusterFile::read(&nodes.file()).unwrap(), settings).unwrap()
+}
+
+fn balance(client: &Client, account: i64) -> i64 {
+    let result = client.call("balance_of", [account.into()]).unwrap();
+    let Value::Numeric(balance) = &result.values[0] else { panic!("{result:?}") };
+    balance.to_string().parse().unwrap()
+}
+
+#[test]
+fn a_call_gives_what_the_procedure_gives_or_says_why_not() {
+    let (_application, nodes) = bank(2);
+    let client = connect(&nodes, Settings::default());
+    client.call("open_account", [100.into(), "Ann".into()]).unwrap();
+    client.call("deposit", [100.into(), "12.50".into()]).unwrap();
+    client.call("transfer", [100.into(), 7.into(), Value::Float8(2.5)]).unwrap();
+    let look = client.call("look", [100.into()]).unwrap();
+    assert_eq!(format!("{:?}", look.get("who")), "Some(Text(\"Ann\"))");
+    let Some(Value::Numeric(balance)) = look.get("balance") else { panic!("{look:?}") };
+    assert_eq!(balance.to_string(), "10.00");
+    let rows = client.call("accounts_of", [100.into()]).unwrap();
+    assert_eq!((&rows.names[..], rows.rows.len()), (&["who".to_owned(), "amount".to_owned()][..], 1));
+    let none = client.call("accounts_of", [101.into()]).unwrap();
+    assert!(none.rows.is_empty());
+
+    let check = |name: &str, arguments: Vec<Value>, state: SqlState, expected: &str| {
+        let error = client.call(name, arguments).unwrap_err();
+        let Error::Sql(of) = &error else { panic!("{error:?}") };
+        assert!(of.state() == state && error.to_string().contains(expected), "{error}");
+    };
+    check("depose", vec![], SqlState::UNDEFINED_FUNCTION, "the application has open_account, deposit");
+    check("deposit", vec![1.into()], SqlState::UNDEFINED_FUNCTION, "deposit(a integer, amount numeric)");
+    check(
+        "deposit",
+        vec!["x".into(), 1.into()],
+        SqlState::INVALID_TEXT_REPRESENTATION,
+        "argument 1 of deposit",
+    );
+    check("deposit", vec![true.into(), 1.into()], SqlState::DATATYPE_MISMATCH, "give integer");
+    check("deposit", vec![(1_i64 << 40).into(), 1.into()], SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer");
+    check("open_account", vec![101.into(), Value::Null], SqlState::NOT_NULL_VIOLATION, "owner");
+    check("open_account", vec![Value::Null, "Bob".into()], SqlState::NOT_NULL_VIOLATION, "id");
+    check("open_account", vec![100.into(), "Eve".into()], SqlState::UNIQUE_VIOLATION, "account_pkey");
+    check("deposit", vec![999.into(), 1.into()], SqlState::NO_DATA_FOUND, "there is no account 999");
+    // Nothing of these has harmed anybody.
+    assert_eq!(client.call("accounts_of", [101.into()]).unwrap().rows.len(), 0);
+    let items = client.get_all(["a"]).unwrap_err().to_string();
+    assert!(items.contains("call its procedures"), "{items}");
+}
+
+#[test]
+fn without_an_application_there_is_nothing_to_call() {
+    let nodes = Nodes::start(1, 1, "", false);
+    let error = connect(&nodes, Settings::default()).call("deposit", []).unwrap_err();
+    assert!(error.to_string().contains("name one in [application] of the cluster file"), "{error}");
+    // A file that says that there is one.
+    let place = nodes.place.path();
+    let text = std::fs::read_to_string(nodes.file()).unwrap();
+    std::fs::write(place.join("other.toml"), format!("[application]\npath = \"nowhere\"\n{text}")).unwrap();
+    let other = ClusterFile::read(&place.join("other.toml")).unwrap();
+    let error = Client::connect(&other).map(drop).unwrap_err();
+    assert!(matches!(&error, Error::Refused(why) if why.contains("carries items")), "{error}");
+}
+
+#[test]
+fn what_a_node_that_is_down_keeps_from_happening_has_not_happened() {
+    let (_application, mut nodes) = bank(2);
+    let patient = connect(&nodes, Settings::default());
+    let hasty = connect(&nodes, Settings { deadline: Duration::from_millis(600), ..Settings::default() });
+    nodes.kill(1);
+    let mut unknown = 0;
+    for from in 1..=8 {
+        match hasty.call("transfer", [from.into(), (from % ACCOUNTS + 1).into(), 1.into()]) {
+            // Both accounts are on the other node, or the call may yet happen.
+            Ok(_) => {}
+            Err(Error::Deadline(why)) => assert!(why.contains("shard"), "{why}"),
+            Err(Error::Unknown(_)) => unknown += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(unknown < 8, "of all that nobody could prepare nothing is unknown");
+    nodes.start_again(1);
+    // What is unknown may happen now, while one account after the other is looked at; half of it would stay.
+    let total = || (1..=ACCOUNTS).map(|account| balance(&patient, account)).sum::<i64>();
+    assert!((0..50).any(|_| total() == 0), "half a transfer");
+}
+
+#[test]
+fn calls_of_many_threads_happen_once_while_nodes_are_killed() {
+    let (_application, mut nodes) = bank(2);
+    let client = connect(&nodes, Settings { deadline: Duration::from_secs(60), ..Settings::default() });
+    let (committed, unknown) = (AtomicU64::new(0), AtomicU64::new(0));
+    let threads = 6;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (client, committed, unknown) = (&client, &committed, &unknown);
+            scope.spawn(move || {
+                for round in 0..40 {
+                    // Several under way at once, each over one shard or two.
+                    let account = (thread * 5 + round) % ACCOUNTS + 1;
+                    let calls = [
+                        client.begin_call("deposit", [account.into(), 1.into()]),
+                        client.begin_call(
+                            "transfer",
+                            [account.into(), (account % ACCOUNTS + 1).into(), 3.into()],
+                        ),
+                    ];
+                    let [deposit, transfer] = calls.map(|call| call.wait());
+                    match deposit {
+                        Ok(_) => committed.fetch_add(1, Ordering::Relaxed),
+                        Err(Error::Unknown(_)) => unknown.fetch_add(1, Ordering::Relaxed),
+                        Err(error) => panic!("{error}"),
+                    };
+                    assert!(matches!(transfer, Ok(_) | Err(Error::Unknown(_))), "{transfer:?}");
+                    std::thread::sleep(Duration::from_millis(25));
+                }
+            });
+        }
+        for kill in 0..3 {
+            std::thread::sleep(Duration::from_millis(400));
+            nodes.kill_and_start_again(kill % 2);
+        }
+    });
+    let total: i64 = (1..=ACCOUNTS).map(|account| balance(&client, account)).sum();
+    let (committed, unknown) = (committed.into_inner() as i64, unknown.into_inner() as i64);
+    println!("{committed} deposits, {unknown} unknown, {total} in all accounts");
+    assert!(total >= committed && total <= committed + unknown, "{total}, {committed}, {unknown}");
+}
