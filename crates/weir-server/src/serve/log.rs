@@ -483,7 +483,7 @@ mod tests {
         // As version 1 wrote it: nothing of the shard, and one batch.
         let mut bytes = [&NAME[..], &[1], &77_u64.to_le_bytes()].concat();
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
-        let body = postcard::to_extend(&["old"], Vec::new()).unwrap();
+        let body = postcard::to_extend(&["old"][..], Vec::new()).unwrap();
         let mut batch =
             [&MARK[..], &(body.len() as u32).to_le_bytes(), &[0; 4], &20_u64.to_le_bytes(), &body].concat();
         let sum = checksum(&batch, 20, 77);
