@@ -36,6 +36,7 @@ fn write_log(setup: &Setup, report: &Report) -> String {
 fn check_seeds(variant: Variant) {
     let (mut second_rounds, mut committed_by_readers, mut readers_expired) = (0, 0, 0);
     let (mut statements, mut restarted) = (0, 0);
+    let (mut claimed, mut not_claimed, mut number_max) = (0, 0, 0);
     let (mut finished, mut aborted, mut dead, mut clocks_refused) = (0, 0, 0, 0);
     for seed in seeds() {
         let setup = Setup::new(variant, seed);
@@ -47,6 +48,10 @@ fn check_seeds(variant: Variant) {
         committed_by_readers += report.committed_by_readers;
         statements += report.statements.0;
         restarted += report.statements.1;
+        claimed += report.guarded.0;
+        not_claimed += report.guarded.1;
+        let numbers = report.history.records.iter().filter(|record| !record.aborted);
+        number_max = numbers.flat_map(|record| record.numbers.values().copied()).fold(number_max, u64::max);
         readers_expired += report.readers_expired;
         finished += report.terminated.0;
         aborted += report.terminated.1;
@@ -56,7 +61,8 @@ fn check_seeds(variant: Variant) {
     println!(
         "{second_rounds} second rounds, {committed_by_readers} committed by readers, {readers_expired} let go, \
          {finished} committed and {aborted} aborted by termination, {dead} coordinators dead, {clocks_refused} \
-         writes refused for their clocks, {statements} statements of transactions of several, {restarted} restarted"
+         writes refused for their clocks, {statements} statements of transactions of several, {restarted} restarted, \
+         {claimed} committed under guards, {not_claimed} aborted, {number_max} the highest number of a counter"
     );
     if seeds() == SEEDS {
         assert!(
@@ -67,7 +73,10 @@ fn check_seeds(variant: Variant) {
                 && aborted > 0
                 && clocks_refused > 0
                 && statements > 0
-                && restarted > 0,
+                && restarted > 0
+                && claimed > 0
+                && not_claimed > 0
+                && number_max > 2,
             "the seeds miss something"
         );
     }
@@ -158,6 +167,11 @@ fn needs_known_reads(setup: &Setup) -> bool {
     setup.shard_bugs.floor_ignores_prepared || setup.shard_bugs.tombstones_are_silent
 }
 
+/// Some bugs are what one of the checkers is for.
+fn claim_that_fails(setup: &Setup) -> &'static str {
+    if setup.shard_bugs.stale_delta { "guards hold" } else { "" }
+}
+
 /// Every planted bug is caught within so many seeds.
 const CAUGHT_WITHIN: u64 = 100;
 
@@ -177,6 +191,7 @@ fn check_caught(name: &str, variants: &[Variant], plant: impl Fn(&mut Setup)) {
                 // It is the bug that fails, not the faults.
                 let mut planted = Setup::new(*variant, seed);
                 plant(&mut planted);
+                assert!(failure.claim.starts_with(claim_that_fails(&planted)), "{name}: {failure:?}");
                 let faults = faults_for(&planted);
                 let statements = !needs_known_reads(&planted);
                 let sound = Setup { faults, statements, ..Setup::new(*variant, seed) };
@@ -231,4 +246,5 @@ planted! {
     recovery_forgets_prepared: shard, ALL;
     aborts_after_prepared: client, ALL;
     accepts_any_clock: shard, ALL;
+    stale_delta: shard, ALL;
 }

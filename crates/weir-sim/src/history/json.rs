@@ -1,10 +1,13 @@
 //! Histories as text: one transaction a line, in JSON.
 //!
-//! A byte is written as the character with its number (Latin-1), so any string of bytes survives.
+//! A byte is written as the character with its number (Latin-1), so any string of bytes survives. `guards` and `numbers` are left out where
+//! there are none.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use weir_txn::items::write::Write;
-use weir_txn::items::{Bytes, ItemRead, Key, KeyRange, Stamp};
+use weir_txn::items::{Bytes, Guard, ItemRead, Key, KeyRange, Stamp};
 use weir_txn::ramp::TxnId;
 
 use super::{History, Record};
@@ -27,7 +30,7 @@ fn record_to_json(record: &Record) -> Value {
         let items: Vec<Value> = items.iter().map(item).collect();
         json!({"from": bytes_to_json(&range.from), "to": bytes_to_json(&range.to), "items": items})
     };
-    json!({
+    let mut line = json!({
         "session": record.session,
         "begun_us": record.begun_us,
         "ended_us": record.ended_us,
@@ -36,11 +39,23 @@ fn record_to_json(record: &Record) -> Value {
         "reads": record.reads.iter().map(item).collect::<Vec<Value>>(),
         "ranges": record.ranges.iter().map(range).collect::<Vec<Value>>(),
         "writes": record.writes.iter().map(write_to_json).collect::<Vec<Value>>(),
-    })
+    });
+    if !record.guards.is_empty() {
+        let guard = |guard: &Guard| json!([text_of(&guard.key), stamp_to_json(guard.seen), guard.absent]);
+        line["guards"] = record.guards.iter().map(guard).collect();
+    }
+    if !record.numbers.is_empty() {
+        line["numbers"] = record.numbers.iter().map(|(key, number)| (text_of(key), *number)).collect();
+    }
+    line
+}
+
+fn text_of(bytes: &Bytes) -> String {
+    bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 
 fn bytes_to_json(bytes: &Bytes) -> Value {
-    Value::String(bytes.iter().map(|byte| char::from(*byte)).collect())
+    Value::String(text_of(bytes))
 }
 
 fn stamp_to_json(stamp: Stamp) -> Value {
@@ -94,12 +109,36 @@ fn record_from_json(value: &Value) -> Result<Record, &'static str> {
         reads: items_from_json(list("reads")?).ok_or("reads")?,
         ranges: list("ranges")?.iter().map(range_from_json).collect::<Option<_>>().ok_or("ranges")?,
         writes: list("writes")?.iter().map(write_from_json).collect::<Option<_>>().ok_or("writes")?,
+        guards: match &value["guards"] {
+            Value::Null => Vec::new(),
+            guards => guards_from_json(guards).ok_or("guards")?,
+        },
+        numbers: match &value["numbers"] {
+            Value::Null => BTreeMap::new(),
+            numbers => numbers_from_json(numbers).ok_or("numbers")?,
+        },
     })
 }
 
-fn bytes_from_json(value: &Value) -> Option<Bytes> {
-    let bytes = value.as_str()?.chars().map(|char| u8::try_from(char).ok()).collect::<Option<Vec<u8>>>()?;
+fn guards_from_json(guards: &Value) -> Option<Vec<Guard>> {
+    let guard = |guard: &Value| {
+        let (key, seen) = (bytes_from_json(&guard[0])?, stamp_from_json(&guard[1])?);
+        Some(Guard { key, seen, absent: guard[2].as_bool()? })
+    };
+    guards.as_array()?.iter().map(guard).collect()
+}
+
+fn numbers_from_json(numbers: &Value) -> Option<BTreeMap<Key, u64>> {
+    numbers.as_object()?.iter().map(|(key, number)| Some((bytes_of(key)?, number.as_u64()?))).collect()
+}
+
+fn bytes_of(text: &str) -> Option<Bytes> {
+    let bytes = text.chars().map(|char| u8::try_from(char).ok()).collect::<Option<Vec<u8>>>()?;
     Some(Bytes::new(&bytes))
+}
+
+fn bytes_from_json(value: &Value) -> Option<Bytes> {
+    bytes_of(value.as_str()?)
 }
 
 fn stamp_from_json(value: &Value) -> Option<Stamp> {
@@ -163,5 +202,9 @@ mod tests {
         let line = r#"{"session":0,"begun_us":1,"ended_us":2,"aborted":false,"stamp":null,"reads":[],"ranges":[],"writes":[["x","pat"]]}"#;
         check(line, "line 1: writes");
         check(&line.replace("null", "[1]"), "line 1: stamp");
+        let with = |more: &str| line.replace("\"pat\"]]", &format!("\"delete\"]],{more}"));
+        check(&with(r#""guards":[["x",[1,1,1]]]"#), "line 1: guards");
+        check(&with(r#""numbers":[1]"#), "line 1: numbers");
+        check(&with(r#""numbers":{"x":-1}"#), "line 1: numbers");
     }
 }

@@ -7,6 +7,7 @@
 
 mod explain;
 mod export;
+mod guards;
 mod json;
 mod linear;
 #[cfg(test)]
@@ -17,7 +18,7 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_txn::items::write::{Content, Write};
-use weir_txn::items::{Bytes, ItemRead, Key, KeyRange, Stamp};
+use weir_txn::items::{Bytes, Guard, ItemRead, Key, KeyRange, Stamp};
 use weir_txn::ramp::TxnId;
 
 pub use export::{elle_edn, operations_text};
@@ -34,6 +35,10 @@ pub struct Record {
     pub reads: Vec<(Key, ItemRead)>,
     pub ranges: Vec<(KeyRange, Vec<(Key, ItemRead)>)>,
     pub writes: Vec<(Key, Write)>,
+    /// Under which it wrote.
+    pub guards: Vec<Guard>,
+    /// By counter, an item that it advanced under a guard: the number that it took.
+    pub numbers: BTreeMap<Key, u64>,
     /// Of its writes; none for one that has written nothing, or has not been answered.
     pub stamp: Option<Stamp>,
     /// Nothing of it will ever be visible. The client was told so, or its coordinator is dead and the shards' logs
@@ -90,6 +95,7 @@ impl History {
     pub fn check(&self) -> Result<(), Violation> {
         self.check_read_atomicity()?;
         self.check_sessions()?;
+        self.check_guards()?;
         self.check_single_items()
     }
 

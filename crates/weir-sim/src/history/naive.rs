@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_txn::items::write::{Content, Write};
-use weir_txn::items::{Bytes, ItemRead, Key, Stamp};
+use weir_txn::items::{Bytes, Guard, ItemRead, Key, Stamp};
 use weir_txn::ramp::TxnId;
 
-use super::{History, Operation, Record, Seen, is_linearizable};
+use super::{History, Operation, Record, Seen, guards, is_linearizable};
 use crate::chance::Chance;
 
 fn stamp(clock: u64) -> Stamp {
@@ -271,4 +271,112 @@ fn explains_all(operations: &[Operation], order: &[usize]) -> bool {
         operation.read.as_ref().is_none_or(|read| *read == value)
     });
     in_time && right
+}
+
+/// Writers of two items who say what they have seen: mostly as it could be, sometimes as guards would not let it be.
+fn random_claims(chance: &mut Chance) -> Vec<Record> {
+    let count = chance.between(1, 6);
+    let mut records = Vec::new();
+    let mut given = [0; 2];
+    for clock in 1..=count {
+        let mut record = Record { stamp: Some(stamp(clock)), ..Record::default() };
+        record.aborted = chance.per_mille(150);
+        // Never answered.
+        if !record.aborted && chance.per_mille(200) {
+            record.stamp = None;
+        }
+        for (given, key) in given.iter_mut().zip(["x", "y"]) {
+            if chance.per_mille(300) {
+                continue;
+            }
+            let (key, writes) = (Key::from(key), chance.per_mille(960));
+            if writes {
+                let write = if chance.per_mille(150) { Write::Delete } else { put(&clock.to_string()) };
+                record.writes.push((key.clone(), write));
+            }
+            if chance.per_mille(960) {
+                let seen = stamp(if chance.per_mille(800) { clock - 1 } else { chance.below(3) });
+                record.guards.push(Guard { key: key.clone(), seen, absent: chance.per_mille(250) });
+            }
+            if chance.per_mille(960) {
+                let next = if chance.per_mille(850) { *given + 1 } else { chance.below(4) };
+                *given += u64::from(!record.aborted && chance.per_mille(900));
+                record.numbers.insert(key, next);
+            }
+        }
+        records.push(record);
+    }
+    for at in (1..records.len()).rev() {
+        records.swap(at, chance.below(at as u64 + 1) as usize);
+    }
+    records
+}
+
+#[test]
+fn guards_as_the_definitions_say() {
+    let mut chance = Chance::from_seed(6);
+    let mut claims: BTreeMap<&str, usize> = BTreeMap::new();
+    for _ in 0..3_000 {
+        let records = random_claims(&mut chance);
+        let expected = naive_guards(&records);
+        let found = History::new(records.clone()).check_guards();
+        assert_eq!(found.clone().map_err(|violation| violation.claim), expected, "{found:?}\n{records:#?}");
+        *claims.entry(found.err().map_or("holds", |violation| violation.claim)).or_default() += 1;
+    }
+    assert!(claims.len() == 3 && claims.values().all(|count| *count > 200), "{claims:?}");
+}
+
+/// Every two transactions; every counter with every set of those who may have committed.
+fn naive_guards(records: &[Record]) -> Result<(), &'static str> {
+    let committed: Vec<&Record> =
+        records.iter().filter(|record| !record.aborted && record.stamp.is_some()).collect();
+    let wrote = |record: &Record, key: &Key| record.writes.iter().any(|(one, _)| one == key);
+    for (at, one) in committed.iter().enumerate() {
+        for other in &committed[at + 1..] {
+            for (mine, yours) in
+                one.guards.iter().flat_map(|mine| other.guards.iter().map(move |yours| (mine, yours)))
+            {
+                let same = mine.key == yours.key && wrote(one, &mine.key) && wrote(other, &mine.key);
+                let (first, second) = (one.stamp.min(other.stamp), one.stamp.max(other.stamp));
+                let deletes = |record: &&Record| record.writes.contains(&(mine.key.clone(), Write::Delete));
+                let mut deleters = committed.iter().copied().filter(deletes);
+                let wrong = match (mine.absent, yours.absent) {
+                    (false, false) => mine.seen == yours.seen,
+                    (true, true) => !deleters.any(|record| first <= record.stamp && record.stamp < second),
+                    _ => false,
+                };
+                if same && wrong {
+                    return Err(guards::CLAIMS);
+                }
+            }
+        }
+    }
+    let living: Vec<&Record> = records.iter().filter(|record| !record.aborted).collect();
+    let keys: BTreeSet<&Key> = living.iter().flat_map(|record| record.numbers.keys()).collect();
+    let is_dense = |key: &Key| {
+        let concerned =
+            || living.iter().filter(|record| wrote(record, key) || record.numbers.contains_key(key));
+        let guarded = |record: &Record| record.guards.iter().any(|guard| guard.key == *key);
+        let is_counter = concerned()
+            .all(|record| wrote(record, key) && guarded(record) && record.numbers.contains_key(key));
+        let numbers = |known: bool| -> Vec<u64> {
+            concerned()
+                .filter(|record| record.stamp.is_some() == known)
+                .map(|record| record.numbers[key])
+                .collect()
+        };
+        is_counter.then(|| (numbers(true), numbers(false))).is_none_or(|(given, perhaps)| {
+            (0..1_u32 << perhaps.len()).any(|subset| {
+                let more = perhaps
+                    .iter()
+                    .enumerate()
+                    .filter(|(at, _)| subset >> at & 1 == 1)
+                    .map(|(_, number)| *number);
+                let mut all: Vec<u64> = given.iter().copied().chain(more).collect();
+                all.sort_unstable();
+                all.iter().copied().eq(1..=all.len() as u64)
+            })
+        })
+    };
+    if keys.into_iter().all(is_dense) { Ok(()) } else { Err(guards::SEQUENCES) }
 }

@@ -169,7 +169,7 @@ impl Load {
         let opens = opens.then_some(Isolation::ReadAtomic);
         let writes = if last { self.writes(chance) } else { Vec::new() };
         let read = (!last).then(|| (self.keys(chance), Vec::new()));
-        Call::Statement(Statement { opens, writes, read })
+        Call::Statement(Statement { opens, writes, read, guards: Vec::new() })
     }
 }
 

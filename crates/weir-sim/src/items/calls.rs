@@ -1,7 +1,9 @@
 //! What a session asks of its coordinator: a whole transaction at once, or one of several statements.
 
 use weir_txn::items::coordinator::Done;
-use weir_txn::items::{Coordinator, Isolation, Key, KeyRange, Progress, Reply, Request, Transaction, Write};
+use weir_txn::items::{
+    Coordinator, Guard, Isolation, Key, KeyRange, Progress, Reply, Request, Transaction, Write,
+};
 use weir_txn::machine::{self, CoordinatorId, Orders};
 use weir_txn::ramp::{ShardId, TxnId};
 
@@ -21,6 +23,8 @@ pub struct Statement {
     pub writes: Vec<(Key, Write)>,
     /// None: it commits.
     pub read: Option<(Vec<Key>, Vec<KeyRange>)>,
+    /// Of the commit.
+    pub guards: Vec<Guard>,
 }
 
 /// A coordinator that takes both.
@@ -38,7 +42,7 @@ impl machine::Coordinator for Caller {
     }
 
     fn begin(&mut self, now_ms: u64, tag: u64, call: Call, out: &mut Orders<Request, Done>) {
-        let Statement { opens, writes, read } = match call {
+        let Statement { opens, writes, read, guards } = match call {
             Call::Whole(transaction) => return self.0.begin(now_ms, tag, transaction, out),
             Call::Statement(statement) => statement,
         };
@@ -50,7 +54,7 @@ impl machine::Coordinator for Caller {
         }
         match read {
             Some((keys, ranges)) => self.0.read(now_ms, tag, keys, ranges, out),
-            None => self.0.commit(now_ms, tag, out),
+            None => self.0.commit_guarded(now_ms, tag, guards, out),
         }
     }
 

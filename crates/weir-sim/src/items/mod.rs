@@ -85,6 +85,8 @@ pub struct Report {
     pub second_rounds: usize,
     /// Statements of transactions of several, and how many of these were told to restart.
     pub statements: (usize, usize),
+    /// Transactions that wrote under guards: committed, and aborted.
+    pub guarded: (usize, usize),
     pub committed_by_readers: u64,
     pub readers_expired: u64,
     /// Transactions committed, and aborted, by termination; of shards as they are in the end.
@@ -103,8 +105,8 @@ impl fmt::Display for Report {
             None => write!(
                 f,
                 "{transactions} transactions, {second} reads with a second round, {readers} committed by readers, \
-                 {:?} committed and aborted by termination, {} coordinators dead",
-                self.terminated, self.dead
+                 {:?} committed and aborted by termination, {:?} under guards, {} coordinators dead",
+                self.terminated, self.guarded, self.dead
             ),
             Some(Violation { claim, seen }) => {
                 write!(f, "violated: {claim}: {seen}\nfaults: {:?}", self.faults)
@@ -146,6 +148,9 @@ pub fn run(setup: &Setup) -> Report {
     let history = History::new(clients.records);
     let failure =
         outcome.and_then(|last| history.check().and_then(|()| history.check_nothing_lost(&last))).err();
+    let guarded = || history.records.iter().filter(|record| !record.guards.is_empty());
+    let guarded_aborted = guarded().filter(|record| record.aborted).count();
+    let guarded = (guarded().count() - guarded_aborted, guarded_aborted);
     let counts = cluster.shards.iter().flatten().map(|shard| shard.counts);
     let mut hash = FxHasher::default();
     cluster.hash().hash(&mut hash);
@@ -156,6 +161,7 @@ pub fn run(setup: &Setup) -> Report {
         failure,
         second_rounds: clients.second_rounds,
         statements: clients.statements,
+        guarded,
         committed_by_readers: counts.clone().map(|counts| counts.committed_by_readers).sum(),
         readers_expired: counts.clone().map(|counts| counts.readers_expired).sum(),
         terminated: counts

@@ -2,11 +2,12 @@
 //!
 //! Read atomic: one record has all that its statements saw, so the checkers hold it against one set of
 //! transactions. Read committed: each statement has a record of its own. What it has itself written is
-//! compared here, since other transactions say nothing of it.
+//! compared here, since other transactions say nothing of it. Some read counters and items to be claimed first, and write them
+//! under guards that these are still as they were seen (soundness S17).
 
 use std::collections::BTreeMap;
 
-use weir_txn::items::{Done, Isolation, ItemRead, Key, KeyRange, Write};
+use weir_txn::items::{Bytes, Done, Guard, Isolation, ItemRead, Key, KeyRange, Write};
 use weir_txn::ramp::TxnId;
 
 use super::calls::{Call, Statement};
@@ -23,19 +24,23 @@ pub struct Several {
     writes: bool,
     /// What it has buffered.
     written: BTreeMap<Key, Write>,
+    /// What it is going to write under guards.
+    claims: Vec<Key>,
     /// What the statement under way reads; none: it commits.
     asked: Option<(Vec<Key>, Vec<KeyRange>)>,
 }
 
 impl Several {
-    pub fn draw(chance: &mut Chance) -> Several {
+    pub fn draw(of: &Sessions, chance: &mut Chance) -> Several {
         let read_committed = chance.per_mille(150);
+        let claims = !read_committed && chance.per_mille(400);
         Several {
             isolation: if read_committed { Isolation::ReadCommitted } else { Isolation::ReadAtomic },
             record: None,
             reads_left: chance.between(1, 4),
             writes: chance.per_mille(500),
             written: BTreeMap::new(),
+            claims: if claims { of.some_to_claim(chance) } else { Vec::new() },
             asked: None,
         }
     }
@@ -58,6 +63,9 @@ impl Several {
             let own = self.written.keys().filter(|key| !keys.contains(key)).cloned();
             keys = own.chain(keys.iter().cloned()).collect();
         }
+        if opens.is_some() {
+            keys.extend(self.claims.iter().cloned());
+        }
         // A range must not show what is its own, or the history would have to know it.
         let mut ranges = Vec::new();
         if chance.per_mille(300) {
@@ -68,20 +76,59 @@ impl Several {
             self.record = Some(of.begin_record(session, now_us, Vec::new()));
         }
         self.asked = Some((keys.clone(), ranges.clone()));
-        Call::Statement(Statement { opens, writes, read: Some((keys, ranges)) })
+        Call::Statement(Statement { opens, writes, read: Some((keys, ranges)), guards: Vec::new() })
     }
 
     fn commit(&mut self, of: &mut Sessions, session: usize, now_us: u64, chance: &mut Chance) -> Statement {
         self.asked = None;
         let mut writes = if self.writes { of.some_writes(session, chance) } else { Vec::new() };
         writes.retain(|(key, _)| !self.written.contains_key(key));
+        let mut guards = Vec::new();
+        if let (Isolation::ReadAtomic, Some(record)) = (self.isolation, self.record) {
+            let numbers;
+            (guards, numbers) = self.claim(of, (record, session), &mut writes, chance);
+            of.records[record].guards = guards.clone();
+            of.records[record].numbers = numbers;
+        }
         self.written.extend(writes.iter().cloned());
         let all = self.written.clone().into_iter().collect();
         match (self.isolation, self.record) {
-            (Isolation::ReadAtomic, Some(record)) => of.set_writes(record, all),
+            (Isolation::ReadAtomic, Some(record)) => of.records[record].writes = all,
             _ => self.record = Some(of.begin_record(session, now_us, all)),
         }
-        Statement { opens: None, writes, read: None }
+        Statement { opens: None, writes, read: None, guards }
+    }
+
+    /// Takes the next numbers of its counters, and replaces or deletes its other claims, as its first statement has seen them.
+    fn claim(
+        &self,
+        of: &mut Sessions,
+        (record, session): (usize, usize),
+        writes: &mut Vec<(Key, Write)>,
+        chance: &mut Chance,
+    ) -> (Vec<Guard>, BTreeMap<Key, u64>) {
+        let (mut guards, mut numbers) = (Vec::new(), BTreeMap::new());
+        for key in &self.claims {
+            let mut reads = of.records[record].reads.iter();
+            let Some((_, item)) = reads.find(|(one, _)| one == key) else { continue };
+            let (seen, absent, value) = (item.stamp, item.value.is_none(), item.value.clone());
+            let mark = of.mark(session);
+            let write = if is_counter(key) {
+                let next = value.map_or(0, |value| number_in(&value)) + 1;
+                numbers.insert(key.clone(), next);
+                Write::Put(Bytes::from(format!("{next}:{mark}").as_str()))
+            } else if !absent && chance.per_mille(400) {
+                Write::Delete
+            } else {
+                Write::Put(Bytes::from(mark.as_str()))
+            };
+            // Whoever only gives an item up needs no guard.
+            if write != Write::Delete || chance.per_mille(500) {
+                guards.push(Guard { key: key.clone(), seen, absent });
+            }
+            writes.push((key.clone(), write));
+        }
+        (guards, numbers)
     }
 
     /// What is left of it; nothing once it has ended.
@@ -136,4 +183,14 @@ impl Several {
             Some(_) => of.records[record].aborted = true,
         }
     }
+}
+
+fn is_counter(key: &Key) -> bool {
+    key[0] == b'n'
+}
+
+/// A counter's value is its number and who took it, with a colon between.
+fn number_in(value: &Bytes) -> u64 {
+    let digits = value.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
 }

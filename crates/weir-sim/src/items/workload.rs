@@ -45,6 +45,8 @@ pub struct Sessions {
     begun_max: usize,
     stopped: bool,
     shapes: Vec<Shape>,
+    /// There may be transactions of several statements.
+    several: bool,
     /// How many items of each kind there are.
     hot: u64,
     cold: u64,
@@ -91,6 +93,7 @@ impl Sessions {
             begun_max: chance.pick(&[10, 30, 40, 40, 90]),
             stopped: false,
             shapes: chance.pick(&mixes).to_vec(),
+            several: statements,
             hot: chance.between(1, 3),
             cold: chance.between(5, 40),
             hot_per_mille: chance.pick(&[300, 700, 950]),
@@ -122,8 +125,15 @@ impl Sessions {
 
     /// All items that anybody could have touched.
     pub fn keys(&self) -> Vec<Key> {
-        let kinds =
-            [("c", self.hot), ("m", self.hot), ("r", self.hot + self.cold), ("s", self.hot), ("t", self.hot)];
+        let kinds = [
+            ("c", self.hot),
+            ("m", self.hot),
+            ("n", self.hot),
+            ("r", self.hot + self.cold),
+            ("s", self.hot),
+            ("t", self.hot),
+            ("u", self.hot),
+        ];
         let of_kind = |(kind, count): (&'static str, u64)| (0..count).map(move |at| key(kind, at));
         kinds.into_iter().flat_map(of_kind).collect()
     }
@@ -157,7 +167,7 @@ impl Sessions {
         if chance.per_mille(self.delete_per_mille / rarely) {
             return Some(Write::Delete);
         }
-        let mark = Bytes::from(format!("{:05}.{session}", self.written).as_str());
+        let mark = Bytes::from(self.mark_of(session).as_str());
         Some(match key[0] {
             b'c' => {
                 let bit = self.bits.entry(key).or_default();
@@ -173,8 +183,29 @@ impl Sessions {
         })
     }
 
+    /// Told from all other values.
+    pub(super) fn mark(&mut self, session: usize) -> String {
+        self.written += 1;
+        self.mark_of(session)
+    }
+
+    fn mark_of(&self, session: usize) -> String {
+        format!("{:05}.{session}", self.written)
+    }
+
+    /// Counters, and items that are taken and given up; written under guards.
+    pub(super) fn some_to_claim(&self, chance: &mut Chance) -> Vec<Key> {
+        let kinds = chance.pick(&[&["n"][..], &["u"], &["n", "u"]]);
+        kinds.iter().map(|kind| key(kind, chance.below(self.hot))).collect()
+    }
+
     pub(super) fn some_range(&self, chance: &mut Chance) -> KeyRange {
-        let kind = chance.pick(&["c", "m", "r", "r", "r", "t"]);
+        // Nobody claims anything where there are no transactions of several statements.
+        let kind = if self.several {
+            chance.pick(&["c", "m", "n", "r", "r", "r", "t", "u"])
+        } else {
+            chance.pick(&["c", "m", "r", "r", "r", "t"])
+        };
         let from = chance.below(self.hot + self.cold);
         let to = if chance.per_mille(300) { 1_000 } else { from + chance.below(8) };
         KeyRange { from: key(kind, from / 2), to: key(kind, to) }
@@ -216,10 +247,6 @@ fn key(kind: &str, at: u64) -> Key {
 }
 
 impl Sessions {
-    pub(super) fn set_writes(&mut self, record: usize, writes: Vec<(Key, Write)>) {
-        self.records[record].writes = writes;
-    }
-
     /// The number of the record.
     pub(super) fn begin_record(&mut self, session: usize, now_us: u64, writes: Vec<(Key, Write)>) -> usize {
         let session = self.numbers[session];
@@ -241,7 +268,7 @@ impl Clients<Call, Done> for Sessions {
         self.begun[session] += 1;
         let shape = chance.pick(&self.shapes);
         if let Shape::Statements = shape {
-            let mut several = Several::draw(chance);
+            let mut several = Several::draw(self, chance);
             let call = several.next(self, session, now_us, chance);
             self.under_way[session] = Some(UnderWay::Several(several));
             return Some(call);

@@ -122,10 +122,15 @@ impl Coordinator {
     /// Ends the transaction and writes what it has buffered. The answer is that of any other transaction, or
     /// `Done::Restart` for one that is not open.
     pub fn commit(&mut self, now_ms: u64, tag: u64, out: &mut Out) {
+        self.commit_guarded(now_ms, tag, Vec::new(), out);
+    }
+
+    /// The same, if the guards hold; else the answer is `Done::Conflict`.
+    pub fn commit_guarded(&mut self, now_ms: u64, tag: u64, guards: Vec<Guard>, out: &mut Out) {
         let Some(transaction) = self.end_interactive(tag) else {
             return out.done.push((tag, Done::Restart));
         };
-        self.write_all(now_ms, tag, (transaction.buffer.into_writes(), Vec::new()), out);
+        self.write_all(now_ms, tag, (transaction.buffer.into_writes(), guards), out);
     }
 
     /// Ends the transaction and writes this, if the guards hold.
