@@ -427,8 +427,8 @@ fn a_history_that_is_none() {
     let half = format!("{line}\n{}", &line[..70]);
     let cases: [(&str, &[u8], &str); 7] = [
         ("empty", b"", "there is no transaction in it"),
-        ("half", half.as_bytes(), "line 2: "),
-        ("text", b"hello\n", "line 1: "),
+        ("half", half.as_bytes(), "line 2, column 70: "),
+        ("text", b"hello\n", "line 1, column 1: "),
         ("other", b"{\"a\":1}\n", "line 1: session"),
         ("negative", b"{\"session\":-1}\n", "line 1: session"),
         ("large", b"{\"session\":99999999999999999999}\n", "line 1: session"),
