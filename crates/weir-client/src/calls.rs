@@ -183,10 +183,6 @@ impl Dialect for Calls {
         &mut self.coordinator
     }
 
-    fn is_retired(&self) -> bool {
-        self.coordinator.is_retired()
-    }
-
     fn begin_anew(&mut self, id: CoordinatorId) {
         *self = Calls::new(id, self.callable.clone());
     }

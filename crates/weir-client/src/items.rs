@@ -54,10 +54,6 @@ impl Dialect for Items {
         &mut self.coordinator
     }
 
-    fn is_retired(&self) -> bool {
-        self.coordinator.is_retired()
-    }
-
     fn begin_anew(&mut self, id: CoordinatorId) {
         *self = Items::new(id, self.options);
     }

@@ -46,10 +46,6 @@ impl Dialect for Rows {
         &mut self.coordinator
     }
 
-    fn is_retired(&self) -> bool {
-        self.coordinator.is_retired()
-    }
-
     fn begin_anew(&mut self, id: CoordinatorId) {
         *self = Rows::new(id, self.schema.clone(), self.options);
     }

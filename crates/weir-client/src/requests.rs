@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use weir_net::ClusterFile;
 use weir_net::handshake::Terms;
 use weir_txn::items::GivenUp;
-use weir_txn::machine::{ClientOrders, Clients, CoordinatorId, CoordinatorOf, Shard};
+use weir_txn::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorId, CoordinatorOf, Shard};
 
 use crate::carrier::{Alarm, Carrier, Trouble, new_id};
 use crate::pending::{Pending, Promise};
@@ -28,8 +28,6 @@ pub(crate) trait Dialect: Sized + Send + 'static {
     type Outcome: Send + 'static;
 
     fn coordinator(&mut self) -> &mut Self::Coordinator;
-    /// Some shard has forgotten it.
-    fn is_retired(&self) -> bool;
     /// Another coordinator, of that name, takes its place.
     fn begin_anew(&mut self, id: CoordinatorId);
     /// What needs no answer of a shard is answered at once.
@@ -268,7 +266,7 @@ impl<D: Dialect> Clients<D::Shard> for Requests<D> {
             let outcome = self.dialect.outcome(tag, done);
             self.answer(tag, outcome);
         }
-        if self.dialect.is_retired() {
+        if self.dialect.coordinator().is_retired() {
             self.begin_anew(orders);
         }
         self.take_submitted(orders);

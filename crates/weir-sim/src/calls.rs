@@ -127,10 +127,6 @@ impl Mortal for Coordinator {
     fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         Coordinator::txn_of(self, tag)
     }
-
-    fn is_retired(&self) -> bool {
-        Coordinator::is_retired(self)
-    }
 }
 
 /// Runs the setup to its end. A panic of a node is a failure like any other. `next_call`: of that session.

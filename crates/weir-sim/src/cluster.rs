@@ -39,8 +39,6 @@ pub trait Clients<T, D> {
 pub trait Mortal: Coordinator {
     /// The transaction that writes what was begun under the tag.
     fn txn_of(&mut self, tag: u64) -> Option<TxnId>;
-    /// Shards have forgotten it: a new one takes its place.
-    fn is_retired(&self) -> bool;
 }
 
 /// How nodes start.

@@ -162,6 +162,11 @@ pub trait Coordinator: Send + 'static {
     fn on_epoch(&mut self, shard: ShardId, epoch: u64);
     /// Nothing is under way.
     fn is_idle(&self) -> bool;
+    /// Some shard has forgotten it. Whoever drives it begins a new one, under a new id, and does not know what
+    /// has become of what this one has under way.
+    fn is_retired(&self) -> bool {
+        false
+    }
 }
 
 /// A coordinator that speaks with these shards.

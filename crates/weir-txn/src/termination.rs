@@ -59,6 +59,31 @@ pub trait Says: Sized {
     fn word(&self) -> Option<Word>;
 }
 
+/// For requests that have both words among their variants.
+macro_rules! says_words {
+    ($request:ident) => {
+        impl $crate::termination::Says for $request {
+            fn saying(word: $crate::termination::Word) -> $request {
+                use $crate::termination::Word;
+                match word {
+                    Word::Ask { txn, fate } => $request::Ask { txn, fate },
+                    Word::Tell { txn, fate } => $request::Tell { txn, fate },
+                }
+            }
+
+            fn word(&self) -> Option<$crate::termination::Word> {
+                use $crate::termination::Word;
+                match *self {
+                    $request::Ask { txn, fate } => Some(Word::Ask { txn, fate }),
+                    $request::Tell { txn, fate } => Some(Word::Tell { txn, fate }),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+pub(crate) use says_words;
+
 /// What the other participants have said of transactions whose coordinators are silent.
 #[derive(Debug, Default)]
 pub struct Inquiries(BTreeMap<TxnId, Inquiry>);

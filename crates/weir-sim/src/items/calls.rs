@@ -77,14 +77,14 @@ impl machine::Coordinator for Caller {
     fn is_idle(&self) -> bool {
         self.0.is_idle()
     }
+
+    fn is_retired(&self) -> bool {
+        self.0.is_retired()
+    }
 }
 
 impl Mortal for Caller {
     fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         self.0.txn_of(tag)
-    }
-
-    fn is_retired(&self) -> bool {
-        self.0.is_retired()
     }
 }

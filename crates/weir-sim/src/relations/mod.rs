@@ -88,10 +88,6 @@ impl Mortal for Relations {
     fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         Relations::txn_of(self, tag)
     }
-
-    fn is_retired(&self) -> bool {
-        Relations::is_retired(self)
-    }
 }
 
 type Rows = Cluster<Partition, Relations>;

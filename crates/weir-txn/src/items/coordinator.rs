@@ -182,12 +182,6 @@ impl Coordinator {
         }
     }
 
-    /// Some shard has forgotten it. Whoever drives it begins a new one, under a new id, and does not know what
-    /// has become of what this one has under way.
-    pub fn is_retired(&self) -> bool {
-        self.is_retired
-    }
-
     /// For reports: from its oldest transactions and reads under way to its newest, and how many transactions it has not told
     /// to be settled.
     pub fn kept(&self) -> (usize, usize) {
@@ -551,6 +545,10 @@ impl machine::Coordinator for Coordinator {
 
     fn is_idle(&self) -> bool {
         self.writes.is_empty() && self.reads.is_empty()
+    }
+
+    fn is_retired(&self) -> bool {
+        self.is_retired
     }
 }
 

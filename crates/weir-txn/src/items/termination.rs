@@ -9,7 +9,7 @@ use crate::machine::CoordinatorId;
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
 pub use crate::termination::Patience;
-use crate::termination::{Inquiries, Says, Terminates, Word};
+use crate::termination::{Inquiries, Terminates, says_words};
 
 impl Terminates for Partition {
     fn readers(&self) -> &Readers {
@@ -124,22 +124,7 @@ impl Partition {
     }
 }
 
-impl Says for Request {
-    fn saying(word: Word) -> Request {
-        match word {
-            Word::Ask { txn, fate } => Request::Ask { txn, fate },
-            Word::Tell { txn, fate } => Request::Tell { txn, fate },
-        }
-    }
-
-    fn word(&self) -> Option<Word> {
-        match *self {
-            Request::Ask { txn, fate } => Some(Word::Ask { txn, fate }),
-            Request::Tell { txn, fate } => Some(Word::Tell { txn, fate }),
-            _ => None,
-        }
-    }
-}
+says_words!(Request);
 
 /// How much a shard still holds of one coordinator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

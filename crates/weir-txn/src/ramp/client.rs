@@ -111,12 +111,6 @@ impl Coordinator {
         Coordinator { resends: true, ..Coordinator::new(id, program, protocol) }
     }
 
-    /// Some shard has forgotten it. Whoever drives it begins a new one, under a new id, and does not know what
-    /// has become of what this one has under way.
-    pub fn is_retired(&self) -> bool {
-        self.is_retired
-    }
-
     /// The call that was begun under the tag, if it is not answered.
     pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         self.flights.iter_mut().find_map(|(_, flight)| match flight {
@@ -341,5 +335,9 @@ impl machine::Coordinator for Coordinator {
 
     fn is_idle(&self) -> bool {
         self.flights.is_empty()
+    }
+
+    fn is_retired(&self) -> bool {
+        self.is_retired
     }
 }

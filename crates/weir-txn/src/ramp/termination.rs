@@ -8,7 +8,7 @@ use crate::machine::CoordinatorId;
 use crate::node::Node;
 use crate::readers::Readers;
 use crate::storage::Timestamp;
-use crate::termination::{Fate, Inquiries, Patience, Says, Terminates, Word};
+use crate::termination::{Fate, Inquiries, Patience, Terminates, says_words};
 
 impl Terminates for Node {
     fn readers(&self) -> &Readers {
@@ -141,19 +141,4 @@ pub struct Left {
     pub over: usize,
 }
 
-impl Says for Request {
-    fn saying(word: Word) -> Request {
-        match word {
-            Word::Ask { txn, fate } => Request::Ask { txn, fate },
-            Word::Tell { txn, fate } => Request::Tell { txn, fate },
-        }
-    }
-
-    fn word(&self) -> Option<Word> {
-        match *self {
-            Request::Ask { txn, fate } => Some(Word::Ask { txn, fate }),
-            Request::Tell { txn, fate } => Some(Word::Tell { txn, fate }),
-            _ => None,
-        }
-    }
-}
+says_words!(Request);

@@ -46,11 +46,6 @@ impl Relations {
         given_up
     }
 
-    /// Some shard has forgotten it; see [`Coordinator::is_retired`].
-    pub fn is_retired(&self) -> bool {
-        self.items.is_retired()
-    }
-
     /// Ends a transaction as if it had done nothing, if it is open. There is no answer.
     pub fn roll_back(&mut self, tag: u64) {
         self.works.remove(&tag);
@@ -161,5 +156,9 @@ impl machine::Coordinator for Relations {
 
     fn is_idle(&self) -> bool {
         self.items.is_idle()
+    }
+
+    fn is_retired(&self) -> bool {
+        self.items.is_retired()
     }
 }
