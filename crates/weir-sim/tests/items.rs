@@ -224,6 +224,8 @@ macro_rules! planted {
 planted! {
     metadata_goes_at_once: shard, [Variant::Fast, Variant::HYBRID];
     versions_go_at_once: shard, ALL;
+    folds_while_read: shard, ALL;
+    fresh_is_silent: shard, ALL;
     prepared_is_hidden: shard, ALL;
     takes_effect_twice: shard, ALL;
     tombstones_are_silent: shard, [Variant::Fast, Variant::HYBRID];

@@ -480,7 +480,7 @@ impl Node {
 
     /// Whether the reader is registered as it says; else it is told how to begin anew.
     fn knows_reader(&mut self, read: TxnId, session: u64, out: &mut Effects) -> bool {
-        let is_known = self.participant.readers.is_registered(read.coordinator, session);
+        let is_known = self.participant.readers.begin_read(read.coordinator, session);
         if !is_known {
             self.read_again(read, out);
         }

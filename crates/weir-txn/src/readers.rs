@@ -25,6 +25,8 @@ pub struct Readers {
     /// for a shard of a large cluster has thousands.
     registered: usize,
     behind: usize,
+    /// The epoch in which a registered reader last asked for something.
+    read_in: u64,
     /// For how long the timer has run, whatever the clock has done meanwhile.
     age_ms: u64,
     /// What the clock showed at the last tick.
@@ -204,9 +206,24 @@ impl Readers {
         self.epoch = incarnation << 32;
     }
 
-    /// A read may go on only if it began under the coordinator's present registration.
-    pub fn is_registered(&self, coordinator: CoordinatorId, session: u64) -> bool {
-        session != 0 && self.coordinators.get(&coordinator).is_some_and(|known| known.session == session)
+    /// A read asks for something. It may go on only if it began under the coordinator's present registration.
+    pub fn begin_read(&mut self, coordinator: CoordinatorId, session: u64) -> bool {
+        let registered =
+            session != 0 && self.coordinators.get(&coordinator).is_some_and(|known| known.session == session);
+        if registered {
+            self.read_in = self.epoch;
+        }
+        registered
+    }
+
+    /// Nobody is registered: whoever comes will see all that is everywhere by now.
+    pub fn is_empty(&self) -> bool {
+        self.registered == 0
+    }
+
+    /// No read is under way that has asked for anything here: all who did have ended since, or are let go.
+    pub fn nobody_reads(&self) -> bool {
+        self.drained() > self.read_in
     }
 
     /// Registers a reader, or tells it how it is registered. Whatever is drained before its next read begins
@@ -289,6 +306,26 @@ mod tests {
     }
 
     #[test]
+    fn nobody_reads_once_all_have_drained_an_epoch_after_the_last_read() {
+        let mut readers = Readers::default();
+        assert!(readers.nobody_reads());
+        let session = readers.register(1);
+        assert!(readers.begin_read(1, session));
+        assert!(!readers.nobody_reads());
+        readers.advance(1_000);
+        assert!(!readers.nobody_reads(), "the epoch has not come back");
+        readers.on_progress(1, 0, 1, |_| ());
+        assert!(readers.nobody_reads());
+        assert!(readers.begin_read(1, session));
+        assert!(!readers.nobody_reads());
+        readers.expire(10_000, 1_000);
+        assert!(!readers.nobody_reads(), "it has drained all epochs that there were: nobody is late");
+        readers.advance(10_001);
+        readers.expire(20_000, 1_000);
+        assert!(readers.nobody_reads(), "it has been let go");
+    }
+
+    #[test]
     fn an_epoch_waits_for_every_reader_and_not_for_ever() {
         let mut readers = Readers::default();
         assert_eq!(readers.drained(), u64::MAX);
@@ -300,8 +337,8 @@ mod tests {
         assert_eq!((readers.epoch(), readers.drained()), (1, 0), "the second reader has not been heard of");
         assert_eq!(readers.expire(1_500, 1_000), 0);
         assert_eq!(readers.expire(2_500, 1_000), 1);
-        assert!(readers.is_registered(1, one) && !readers.is_registered(2, two));
+        assert!(readers.begin_read(1, one) && !readers.begin_read(2, two));
         let again = readers.register(2);
-        assert!(again != two && readers.is_registered(2, again));
+        assert!(again != two && readers.begin_read(2, again));
     }
 }

@@ -34,7 +34,7 @@ pub fn measure(setting: &mut Setting<'_>) -> Result<Vec<Point>, (String, String)
 fn simulated(setting: &mut Setting<'_>, workload: &Ycsb) -> Result<Vec<Point>, (String, String)> {
     let (counts, seconds): (&[u16], f64) = match setting.effort {
         Effort::Quick => (&[1, 2, 3, 4, 10, 25], 0.05),
-        Effort::Full => (&[1, 2, 3, 4, 10, 25, 50, 75, 100], 0.15),
+        Effort::Full => (&[1, 2, 3, 4, 10, 25, 50, 100], 0.1),
     };
     let mut all = Vec::new();
     for count in counts {

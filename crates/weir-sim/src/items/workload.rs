@@ -68,8 +68,10 @@ impl Sessions {
     /// How many of which transactions is drawn too.
     pub fn new(sessions: usize, statements: bool, chance: &mut Chance) -> Sessions {
         use Shape::*;
-        let known: [&[Shape]; 5] = [
+        let known: [&[Shape]; 6] = [
             &[Reads, Writes],
+            // So rarely read that old versions go at once.
+            &[Reads, Writes, Writes, Writes, Writes, Writes, Writes, Writes, Writes, Writes, Writes, Writes],
             &[Reads, Reads, Reads, Writes, ReadsAndWrites, Range, Single],
             &[Reads, Writes, Writes, ReadsAndWrites, Single, Single],
             &[Range, Writes, Range, Writes, ReadsAndWrites],

@@ -1,11 +1,13 @@
 //! The versions of one item.
 //!
 //! What every reader sees is folded into the base; above it are the writes that some reader may still have
-//! to tell apart.
+//! to tell apart. Where nobody reads, an overwrite becomes the base at once: a *fresh* base, of which readers to come
+//! are told what else its transaction wrote until it is drained.
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::bytes::Bytes;
 use super::message::{ItemRead, Position, Stamp};
 use super::metadata::Sketch;
 use super::write::{Content, Write};
@@ -22,9 +24,44 @@ pub struct Version {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Chain {
     base: Content,
-    base_stamp: Stamp,
+    base_stamp: BaseStamp,
     /// Committed, by stamp. Few items have any, hence a thin pointer; and of those few have more than one.
     versions: Option<Box<SmallVec<[Version; 1]>>>,
+}
+
+/// The stamp of a base, and whether it is fresh, in one bit of its clock, for items are many and their size is their speed.
+/// Written down without that bit, which [`Chain::refresh`] puts back.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(from = "Stamp", into = "Stamp")]
+struct BaseStamp(Stamp);
+
+impl BaseStamp {
+    /// No clock comes so far: it counts milliseconds above this many bits.
+    const FRESH: u64 = 1 << 63;
+
+    fn fresh(stamp: Stamp) -> BaseStamp {
+        BaseStamp(Stamp { clock: stamp.clock | BaseStamp::FRESH, ..stamp })
+    }
+
+    fn is_fresh(self) -> bool {
+        self.0.clock & BaseStamp::FRESH != 0
+    }
+
+    fn stamp(self) -> Stamp {
+        Stamp { clock: self.0.clock & !BaseStamp::FRESH, ..self.0 }
+    }
+}
+
+impl From<Stamp> for BaseStamp {
+    fn from(stamp: Stamp) -> BaseStamp {
+        BaseStamp(stamp)
+    }
+}
+
+impl From<BaseStamp> for Stamp {
+    fn from(base: BaseStamp) -> Stamp {
+        base.stamp()
+    }
 }
 
 /// Which committed versions a read sees.
@@ -55,11 +92,13 @@ pub struct Seen<'a> {
     /// It is made of several writes.
     pub merged: bool,
     pub contained: Contained<'a>,
+    /// Of a fresh base that it contains, too.
+    pub fresh: Option<Stamp>,
 }
 
 impl Default for Chain {
     fn default() -> Chain {
-        Chain { base: Content::Absent, base_stamp: Stamp::NONE, versions: None }
+        Chain { base: Content::Absent, base_stamp: Stamp::NONE.into(), versions: None }
     }
 }
 
@@ -72,7 +111,7 @@ impl Chain {
     /// it could have changed has been overwritten for every reader.
     pub fn commit(&mut self, version: Version) {
         let stamp = version.stamp;
-        if stamp <= self.base_stamp {
+        if stamp <= self.base_stamp() {
             return;
         }
         let versions = self.versions.get_or_insert_default();
@@ -81,28 +120,62 @@ impl Chain {
         versions.insert(at, version);
     }
 
+    /// Shows an overwrite while nobody reads, who could need what was there before: it becomes the base at once.
+    /// `fresh`: other shards may not have it yet. False if it is not the newest: then it has to be committed.
+    pub fn commit_to_base(&mut self, stamp: Stamp, value: &Bytes, fresh: bool) -> bool {
+        let newest = self.above().last().map_or(self.base_stamp(), |version| version.stamp);
+        if stamp <= newest {
+            return false;
+        }
+        self.base = Content::Value(value.clone());
+        self.base_stamp = if fresh { BaseStamp::fresh(stamp) } else { stamp.into() };
+        self.versions = None;
+        true
+    }
+
+    /// The stamp of a fresh base.
+    #[inline]
+    pub fn fresh(&self) -> Option<Stamp> {
+        self.base_stamp.is_fresh().then(|| self.base_stamp())
+    }
+
+    /// The base is drained: of that it was fresh nobody has to know any more.
+    pub fn age(&mut self) {
+        self.base_stamp = self.base_stamp().into();
+    }
+
+    /// The base is fresh if it is of this transaction, which is not drained.
+    pub fn refresh(&mut self, stamp: Stamp) {
+        if self.base_stamp() == stamp {
+            self.base_stamp = BaseStamp::fresh(stamp);
+        }
+    }
+
     #[inline]
     pub fn read(&self, sight: Sight<'_>) -> Seen<'_> {
         if self.versions.is_none() {
-            let item = ItemRead { value: self.base.value(), stamp: self.base_stamp };
-            return Seen { item, merged: false, contained: Contained::new() };
+            return self.read_base();
         }
         self.read_above(sight)
     }
 
+    #[inline]
+    fn read_base(&self) -> Seen<'_> {
+        let item = ItemRead { value: self.base.value(), stamp: self.base_stamp() };
+        Seen { item, merged: false, contained: Contained::new(), fresh: self.fresh() }
+    }
+
     fn read_above(&self, sight: Sight<'_>) -> Seen<'_> {
         let contained = self.contained(sight);
-        let Some(newest) = contained.last() else {
-            let item = ItemRead { value: self.base.value(), stamp: self.base_stamp };
-            return Seen { item, merged: false, contained };
-        };
+        let Some(newest) = contained.last() else { return self.read_base() };
         let merged = contained.iter().any(|version| !version.write.overwrites());
         let value = match &newest.write {
             Write::Put(value) => Some(value.clone()),
             Write::Delete => None,
             _ => self.merge(&contained).value(),
         };
-        Seen { item: ItemRead { value, stamp: newest.stamp }, merged, contained }
+        let fresh = if contained[0].write.overwrites() { None } else { self.fresh() };
+        Seen { item: ItemRead { value, stamp: newest.stamp }, merged, contained, fresh }
     }
 
     /// Nearly always there is nothing above the base, or the newest is an overwrite that the read sees.
@@ -139,6 +212,10 @@ impl Chain {
 
     /// Folds the oldest versions into the base, as far as they may be.
     pub fn fold_while(&mut self, foldable: impl Fn(Stamp) -> bool) {
+        // Who reads what is merged into a fresh base must be told of both.
+        if self.fresh().is_some_and(|stamp| !foldable(stamp)) {
+            return;
+        }
         let oldest = self.above().iter().take_while(|version| foldable(version.stamp)).count();
         self.fold(oldest);
     }
@@ -146,7 +223,7 @@ impl Chain {
     fn fold(&mut self, oldest: usize) {
         let Some(versions) = self.versions.as_mut().filter(|_| oldest > 0) else { return };
         let newest = &mut versions[oldest - 1];
-        self.base_stamp = newest.stamp;
+        self.base_stamp = newest.stamp.into();
         if let Write::Put(value) = &mut newest.write {
             self.base = Content::Value(std::mem::take(value));
         } else {
@@ -160,13 +237,14 @@ impl Chain {
     }
 
     /// Of the newest write in the base; what is older has no effect any more.
+    #[inline]
     pub fn base_stamp(&self) -> Stamp {
-        self.base_stamp
+        self.base_stamp.stamp()
     }
 
     /// Nothing is left of the item but the stamp of its deletion.
     pub fn is_tombstone(&self) -> Option<Stamp> {
-        (self.versions.is_none() && self.base == Content::Absent).then_some(self.base_stamp)
+        (self.versions.is_none() && self.base == Content::Absent).then_some(self.base_stamp())
     }
 
     /// How many versions are kept above the base.

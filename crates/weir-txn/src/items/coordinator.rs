@@ -69,7 +69,7 @@ pub struct Options {
     pub variant: Variant,
     pub shards: ShardId,
     /// Requests to a shard arrive in the order in which they are sent, and all of them: not so where a shard may crash
-    /// and start again.
+    /// and start again. Then no write is sent twice, and none is kept to be sent again.
     pub links_keep_order: bool,
     /// Clients are answered once all have prepared: one round trip less, at the price that docs/items.md states.
     pub one_phase: bool,
@@ -117,7 +117,8 @@ pub struct Coordinator {
 
 struct Put {
     tag: u64,
-    /// In order of keys as they were given. Participants get copies: what two threads share costs both.
+    /// In order of keys as they were given, to be sent again; none where links lose nothing. Participants get copies: what two
+    /// threads share costs both.
     writes: Vec<(Key, Write)>,
     guards: Vec<Guard>,
     parts: SmallVec<[PutPart; 4]>,
@@ -126,7 +127,7 @@ struct Put {
     /// Bound when all have prepared.
     stamp: Option<Stamp>,
     prepared_clock: u64,
-    /// None: there is one participant.
+    /// None: there is one participant, or nothing will be sent again.
     siblings: Option<Arc<Siblings>>,
     read: ReadSet,
     read_rounds: u32,
@@ -294,7 +295,7 @@ impl Coordinator {
         });
         let part = |(shard, slots)| PutPart { shard, slots, answered: false };
         let sequence = self.writes.next();
-        let put = Put {
+        let mut put = Put {
             tag,
             writes,
             guards,
@@ -307,7 +308,12 @@ impl Coordinator {
             read_rounds,
             sent: Sent::at(now_ms),
         };
-        put.send(TxnId { coordinator: self.id, sequence }, self.options.shards, &mut out.sends);
+        let txn = TxnId { coordinator: self.id, sequence };
+        if self.options.links_keep_order && !self.options.bugs.resends_are_new {
+            put.send_away(txn, self.options.shards, &mut out.sends);
+        } else {
+            put.send(txn, self.options.shards, &mut out.sends);
+        }
         self.writes.begin(put);
     }
 
@@ -339,14 +345,14 @@ impl Coordinator {
         if put.stamp.is_none() || !put.answer(shard) || put.is_waiting() {
             return;
         }
-        let put = self.writes.end(txn.sequence).expect("it is under way");
         for part in &put.parts {
             self.settled[usize::from(part.shard)].push(txn.sequence);
         }
         if !self.options.one_phase {
-            let rounds = (put.read_rounds, 2);
-            out.done.push((put.tag, Done::Committed { read: put.read, stamp: put.stamp, rounds }));
+            let (read, rounds) = (std::mem::take(&mut put.read), (put.read_rounds, 2));
+            out.done.push((put.tag, Done::Committed { read, stamp: put.stamp, rounds }));
         }
+        self.writes.drop(txn.sequence);
     }
 
     fn on_written(&mut self, stamp: Stamp, out: &mut Out) {
@@ -506,8 +512,9 @@ impl machine::Coordinator for Coordinator {
         if self.options.bugs.aborts_after_prepared {
             self.abort_late_commits(now_ms, out);
         }
+        let lossy = !self.options.links_keep_order;
         for (sequence, put) in self.writes.iter_mut() {
-            if put.sent.repeats(now_ms) {
+            if lossy && put.sent.repeats(now_ms) {
                 put.send(TxnId { coordinator, sequence }, self.options.shards, &mut out.sends);
             }
         }
@@ -569,15 +576,30 @@ impl Put {
         for part in self.parts.iter().filter(|part| !part.answered) {
             let request = match self.stamp {
                 Some(stamp) => Request::Commit { stamp },
-                None => self.first(txn, part, shards),
+                None => {
+                    let copies = part.slots.iter().map(|slot| self.writes[*slot as usize].clone());
+                    self.first(txn, part, shards, copies.collect())
+                }
             };
             out.push((part.shard, request));
         }
     }
 
+    /// Sends the first round, and keeps nothing to send it again.
+    fn send_away(&mut self, txn: TxnId, shards: ShardId, out: &mut Vec<(ShardId, Request)>) {
+        let mut writes = std::mem::take(&mut self.writes);
+        let mut take =
+            |slot: &u32| std::mem::replace(&mut writes[*slot as usize], (Key::default(), Write::Delete));
+        for part in &self.parts {
+            let theirs = part.slots.iter().map(&mut take).collect();
+            out.push((part.shard, self.first(txn, part, shards, theirs)));
+        }
+        // Its count is the participants', who may be other threads.
+        self.siblings = None;
+    }
+
     /// What a participant is asked first.
-    fn first(&self, txn: TxnId, part: &PutPart, shards: ShardId) -> Request {
-        let writes: Writes = part.slots.iter().map(|slot| self.writes[*slot as usize].clone()).collect();
+    fn first(&self, txn: TxnId, part: &PutPart, shards: ShardId, writes: Writes) -> Request {
         let here = |guard: &&Guard| shard_of(&guard.key, shards) == part.shard;
         let guards = self.guards.iter().filter(here).cloned().collect();
         let begun_ms = self.begun_ms;

@@ -17,7 +17,8 @@ impl Partition {
             Some(chain) => {
                 let same =
                     chain.base_stamp() == guard.seen || (guard.absent && chain.is_tombstone().is_some());
-                chain.versions() == 0 && same
+                let drained = chain.fresh().is_none_or(|stamp| !self.committed.contains_key(&stamp.txn));
+                chain.versions() == 0 && drained && same
             }
         };
         is_as_seen && !self.guarded.contains(&guard.key)

@@ -124,7 +124,7 @@ impl Partition {
             Record::Started { incarnation } => self.incarnation = incarnation,
             Record::Written { stamp, writes } => {
                 self.clock.observe_clock(stamp.clock);
-                self.show(stamp, writes, None);
+                self.on_write(stamp, writes);
             }
             Record::Prepared { txn, prepared } => {
                 self.clock.observe_clock(prepared.clock);
@@ -167,6 +167,13 @@ impl Partition {
             self.guarded.extend(one.guarded.iter().cloned());
         }
         self.prepared.extend(prepared);
+        for (_, one) in committed.iter().filter(|(_, one)| one.siblings.is_some()) {
+            for (key, _) in one.writes.iter() {
+                if let Some(chain) = self.table.get_mut(key) {
+                    chain.refresh(one.stamp);
+                }
+            }
+        }
         self.committed.extend(committed);
         self.promises.extend(snapshot.promises);
         self.outcomes.extend(snapshot.outcomes);

@@ -3,6 +3,7 @@
 //! Never waits: a reader that names a transaction which is only prepared here commits it (faster commit
 //! detection, ramp.txt §4.7), because whoever names it has seen it committed elsewhere.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use super::message::{
 use super::metadata::Sketch;
 use super::table::Table;
 use super::undecided::Undecided;
+use super::write::Write;
 use crate::clock::{CLOCK_AHEAD_MS_MAX, HybridClock, ms_of};
 use crate::machine::{CoordinatorId, Effects, Sender, Shard};
 use crate::ramp::{ShardId, TxnId};
@@ -37,6 +39,10 @@ pub struct PlantedBugs {
     pub metadata_goes_at_once: bool,
     /// Old versions go as soon as they are overwritten.
     pub versions_go_at_once: bool,
+    /// Overwrites become the bases of their items although somebody reads.
+    pub folds_while_read: bool,
+    /// Of a fresh base readers are told nothing.
+    pub fresh_is_silent: bool,
     /// A named transaction that is only prepared here is not found.
     pub prepared_is_hidden: bool,
     /// A repeated request takes effect again.
@@ -117,6 +123,8 @@ pub struct Counts {
     pub terminated: (u64, u64),
     /// Writes refused because what they were computed from has changed, or is not everywhere yet.
     pub guards_failed: u64,
+    /// Transactions whose writes needed no versions, because nobody read.
+    pub folded_at_once: u64,
     /// Writes refused because some clock was too far ahead.
     pub clocks_refused: u64,
 }
@@ -140,6 +148,9 @@ pub(super) struct Committed {
     pub(super) siblings: Option<Arc<Siblings>>,
     /// All participants have committed it.
     pub(super) settled: bool,
+    /// What it wrote is in the bases of its items: nothing of it has to be folded.
+    #[serde(skip)]
+    pub(super) folded: bool,
 }
 
 /// The clock of a write or a prepare, which may have been prepared or committed before.
@@ -163,12 +174,14 @@ impl Shard for Partition {
 
     fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         let epoch = self.readers.epoch();
+        let unread = self.readers.is_empty();
         let (committed, draining) = (&mut self.committed, &mut self.draining);
         let mut settle = |sequence| {
-            let txn = TxnId { coordinator, sequence };
-            if let Some(committed) = committed.get_mut(&txn).filter(|committed| !committed.settled) {
-                committed.settled = true;
-                draining.push_back((epoch, txn));
+            let Entry::Occupied(mut found) = committed.entry(TxnId { coordinator, sequence }) else { return };
+            if unread && found.get().folded {
+                found.remove();
+            } else if !std::mem::replace(&mut found.get_mut().settled, true) {
+                draining.push_back((epoch, *found.key()));
             }
         };
         progress.settled.into_iter().for_each(&mut settle);
@@ -231,7 +244,7 @@ impl Shard for Partition {
             Request::Get { read, session, .. }
             | Request::GetAt { read, session, .. }
             | Request::Open { read, session, .. }
-                if !self.readers.is_registered(coordinator, session) =>
+                if !self.readers.begin_read(coordinator, session) =>
             {
                 let session = self.readers.register(coordinator);
                 out.replies.push((coordinator, Reply::Again { read, shard: self.id, session }));
@@ -351,10 +364,11 @@ impl Partition {
         near || self.bugs.accepts_any_clock
     }
 
-    fn on_write(&mut self, stamp: Stamp, writes: Writes) {
+    pub(super) fn on_write(&mut self, stamp: Stamp, writes: Writes) {
         if let Some(log) = &mut self.log {
             log.push(Record::Written { stamp, writes: writes.clone() });
         }
+        self.readers.set_over(stamp.txn.coordinator, stamp.txn.sequence);
         self.show(stamp, writes, None);
     }
 
@@ -390,8 +404,7 @@ impl Partition {
         if !self.bugs.clock_ignores_commits {
             self.clock.observe_clock(stamp.clock);
         }
-        let siblings = Some(prepared.siblings).filter(|siblings| siblings.participants.len() > 1);
-        self.show(stamp, prepared.writes, siblings);
+        self.show(stamp, prepared.writes, Some(prepared.siblings));
         true
     }
 
@@ -433,16 +446,24 @@ impl Partition {
 
     pub(super) fn show(&mut self, stamp: Stamp, writes: Writes, siblings: Option<Arc<Siblings>>) {
         self.position += 1;
-        let written = siblings.as_ref().map_or(Sketch::NONE, |siblings| siblings.written);
+        let at_once = self.readers.nobody_reads() || self.bugs.folds_while_read;
+        let mut folded = at_once;
         for (key, write) in writes.iter() {
             let chain = self.table.at(key);
+            if let (true, Write::Put(value)) = (at_once, write)
+                && chain.commit_to_base(stamp, value, siblings.is_some() && !self.bugs.fresh_is_silent)
+            {
+                continue;
+            }
+            folded = false;
+            let written = siblings.as_ref().map_or(Sketch::NONE, |siblings| siblings.written);
             chain.commit(Version { stamp, write: write.clone(), committed_at: self.position, written });
             if self.bugs.versions_go_at_once {
                 chain.collect(stamp, u64::MAX, |_| true);
             }
         }
-        self.readers.set_over(stamp.txn.coordinator, stamp.txn.sequence);
-        self.committed.insert(stamp.txn, Committed { stamp, writes, siblings, settled: false });
+        self.counts.folded_at_once += u64::from(folded);
+        self.committed.insert(stamp.txn, Committed { stamp, writes, siblings, settled: false, folded });
     }
 
     fn let_drain(&mut self, now_ms: u64) {
@@ -477,7 +498,7 @@ impl Partition {
 
     /// Every reader sees the transaction: its metadata goes, and what it overwrote.
     fn collect(&mut self, txn: TxnId) {
-        let Some(done) = self.committed.remove(&txn) else { return };
+        let Some(done) = self.committed.remove(&txn).filter(|done| !done.folded) else { return };
         let floor = self.floor();
         for (key, _) in done.writes.iter() {
             let committed = &self.committed;
@@ -504,12 +525,10 @@ impl Partition {
         let keys = wanted.keys.iter().filter_map(|key| self.table.get(key));
         let ranges = wanted.ranges.iter().flat_map(|range| self.table.range(range).map(|(_, chain)| chain));
         for chain in keys.chain(ranges) {
-            for version in chain.contained(Sight::NEWEST) {
-                let stamp = version.stamp;
-                if version.written != Sketch::NONE
-                    && self.committed.contains_key(&stamp.txn)
-                    && !stamps.contains(&stamp)
-                {
+            let seen = chain.read(Sight::NEWEST);
+            let over_several = seen.contained.iter().filter(|version| version.written != Sketch::NONE);
+            for stamp in over_several.map(|version| version.stamp).chain(seen.fresh) {
+                if self.committed.contains_key(&stamp.txn) && !stamps.contains(&stamp) {
                     stamps.push(stamp);
                 }
             }
@@ -543,21 +562,36 @@ impl Partition {
         elsewhere: Sketch,
     ) -> (ThinVec<ItemRead>, ThinVec<(u32, Note)>) {
         let (mut items, mut notes) = (ThinVec::with_capacity(keys.len()), ThinVec::new());
+        let mut fresh: SmallVec<[usize; 4]> = SmallVec::new();
         for key in keys {
             let Some(chain) = self.table.get(key) else {
                 items.push(ItemRead::ABSENT);
                 continue;
             };
             let seen = chain.read(sight);
-            if !seen.contained.is_empty() {
-                let note = note(&self.committed, &seen, elsewhere, &mut self.counts);
-                if !note.is_empty() {
-                    notes.push((items.len() as u32, note));
-                }
+            if seen.contained.is_empty() && seen.fresh.is_none() {
+                items.push(seen.item);
+                continue;
+            }
+            let note = note(&self.committed, &seen, elsewhere, &mut self.counts);
+            if !note.is_empty() {
+                notes.push((items.len() as u32, note));
+            } else if seen.fresh.is_some() {
+                fresh.push(items.len());
             }
             items.push(seen.item);
         }
+        fresh.into_iter().for_each(|at| self.age(&keys[at]));
         (items, notes)
+    }
+
+    /// Looks whether a base is still fresh, so that the next read does not have to.
+    fn age(&mut self, key: &Key) {
+        if let Some(chain) = self.table.get_mut(key)
+            && chain.fresh().is_some_and(|stamp| !self.committed.contains_key(&stamp.txn))
+        {
+            chain.age();
+        }
     }
 
     fn answer_ranges(&mut self, ranges: &[KeyRange], sight: Sight<'_>) -> ThinVec<Vec<(Key, Answer)>> {
@@ -586,13 +620,14 @@ fn note(
     counts: &mut Counts,
 ) -> Note {
     let mut note = Note { merged: seen.merged, unsettled: SmallVec::new() };
-    for version in seen.contained.iter().filter(|version| version.written.meets(elsewhere)) {
-        let siblings = committed.get(&version.stamp.txn).and_then(|committed| committed.siblings.as_ref());
-        if let Some(siblings) = siblings {
-            counts.metadata_bytes += siblings.metadata.bytes() as u64;
-            let metadata = siblings.metadata.clone();
-            note.unsettled.push(Unsettled { stamp: version.stamp, metadata });
-        }
+    let of = |stamp: Stamp| committed.get(&stamp.txn)?.siblings.as_ref();
+    let met = seen.contained.iter().filter(|version| version.written.meets(elsewhere));
+    let met = met.filter_map(|version| Some((version.stamp, of(version.stamp)?)));
+    let fresh = seen.fresh.and_then(|stamp| Some((stamp, of(stamp)?)));
+    let fresh = fresh.filter(|(_, siblings)| siblings.written.meets(elsewhere));
+    for (stamp, siblings) in fresh.into_iter().chain(met) {
+        counts.metadata_bytes += siblings.metadata.bytes() as u64;
+        note.unsettled.push(Unsettled { stamp, metadata: siblings.metadata.clone() });
     }
     note
 }

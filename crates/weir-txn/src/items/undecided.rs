@@ -36,6 +36,10 @@ impl Undecided {
     }
 
     fn at(&self, clock: u64) -> usize {
+        // Most leave in the order in which they came.
+        if self.queue.front().is_some_and(|(first, _)| *first >= clock) {
+            return 0;
+        }
         self.queue.partition_point(|(one, _)| *one < clock)
     }
 
