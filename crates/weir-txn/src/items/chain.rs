@@ -123,6 +123,7 @@ impl Chain {
     /// Shows an overwrite while nobody reads, who could need what was there before: it becomes the base at once.
     /// `fresh`: other shards may not have it yet. False if it is not the newest: then it has to be committed.
     pub fn commit_to_base(&mut self, stamp: Stamp, value: &Bytes, fresh: bool) -> bool {
+        debug_assert!(self.base_stamp() != stamp, "committed twice");
         let newest = self.above().last().map_or(self.base_stamp(), |version| version.stamp);
         if stamp <= newest {
             return false;
