@@ -96,8 +96,8 @@ impl Dialect for Items {
         }
     }
 
-    fn give_up(&mut self, tag: u64, orders: &mut Orders<Request, Done>) -> GivenUp {
-        self.coordinator.give_up(tag, orders)
+    fn give_up(&mut self, tag: u64, _: &mut Orders<Request, Done>) -> GivenUp {
+        self.coordinator.give_up(tag)
     }
 }
 

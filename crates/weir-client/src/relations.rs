@@ -89,8 +89,8 @@ impl Dialect for Rows {
         }
     }
 
-    fn give_up(&mut self, tag: u64, orders: &mut Orders<Request, Told>) -> GivenUp {
-        self.coordinator.give_up(tag, orders)
+    fn give_up(&mut self, tag: u64, _: &mut Orders<Request, Told>) -> GivenUp {
+        self.coordinator.give_up(tag)
     }
 }
 

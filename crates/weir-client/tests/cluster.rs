@@ -87,20 +87,23 @@ fn a_node_that_starts_again_has_what_was_acknowledged() {
 }
 
 #[test]
-fn a_deadline_says_what_is_in_the_way_and_leaves_nothing_behind() {
+fn a_deadline_says_what_is_in_the_way_and_leaves_no_half_behind() {
     let mut cluster = Cluster::start(2, true, |_| String::new());
     let settings = Settings { deadline: Duration::from_millis(300), ..Settings::default() };
     let client = Client::connect_with(&cluster.file, settings).unwrap();
     let keys = keys(12);
     client.put_all(keys.iter().map(|key| (key, "before"))).unwrap();
     cluster.stop_node(1);
-    let error = client.put_all(keys.iter().map(|key| (key, "never"))).unwrap_err();
-    let Error::Deadline(why) = error else { panic!("{error:?}") };
+    let error = client.put_all(keys.iter().map(|key| (key, "after"))).unwrap_err();
+    let Error::Unknown(why) = error else { panic!("{error:?}") };
     assert!(why.contains(&cluster.address(1).to_string()), "{why}");
     assert!(matches!(client.get_all(&keys), Err(Error::Deadline(_))));
     cluster.start_node(1);
     let patient = Client::connect(&cluster.file).unwrap();
-    assert_eq!(values(&patient, &keys), vec![Some("before".to_string()); 12]);
+    for _ in 0..5 {
+        let read = values(&patient, &keys);
+        assert!(read.windows(2).all(|pair| pair[0] == pair[1]), "{read:?}");
+    }
 }
 
 #[test]

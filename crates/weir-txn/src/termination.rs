@@ -6,6 +6,7 @@
 //! nothing of this one. The same for every protocol that prepares.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -96,6 +97,20 @@ impl Inquiries {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// Drops from a map in order of transactions what lies below its coordinator's watermark, without a look at what stays.
+pub(crate) fn forget_below<V>(of: &mut BTreeMap<TxnId, V>, readers: &Readers) {
+    let mut next = of.keys().next().map(|txn| txn.coordinator);
+    while let Some(coordinator) = next {
+        let first = TxnId { coordinator, sequence: 0 };
+        let below = TxnId { coordinator, sequence: readers.below(coordinator) };
+        while let Some((&txn, _)) = of.range(first..below).next() {
+            of.remove(&txn);
+        }
+        let last = TxnId { coordinator, sequence: u64::MAX };
+        next = of.range((Bound::Excluded(last), Bound::Unbounded)).next().map(|(txn, _)| txn.coordinator);
     }
 }
 

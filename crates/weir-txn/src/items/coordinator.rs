@@ -202,9 +202,9 @@ impl Coordinator {
         Some(TxnId { coordinator, sequence })
     }
 
-    /// Its client waits no longer. What has not been decided is aborted, and nothing of it will be visible; a write on one
-    /// shard, or one that all have prepared, goes on, and who gave it up does not know what becomes of it.
-    pub fn give_up(&mut self, tag: u64, out: &mut Orders<Request, Done>) -> GivenUp {
+    /// Its client waits no longer. What has only read has had no effect, and will have none; a write goes on, and who gave it up
+    /// does not know what becomes of it.
+    pub fn give_up(&mut self, tag: u64) -> GivenUp {
         if self.is_open(tag) {
             self.roll_back(tag);
             return GivenUp::NothingHappened;
@@ -216,13 +216,8 @@ impl Coordinator {
             self.drains.on_ended(self.reads.base());
             return GivenUp::NothingHappened;
         }
-        let is_open = |put: &Put| put.stamp.is_none() && put.parts.len() > 1;
-        let found = self.writes.iter_mut().find(|(_, put)| put.tag == tag && is_open(put));
-        let Some((sequence, _)) = found else { return GivenUp::Unknown };
-        let put = self.writes.end(sequence).expect("it is under way");
-        let txn = TxnId { coordinator: self.id, sequence };
-        put.send_aborts(txn, &mut out.sends);
-        GivenUp::NothingHappened
+        // A write goes on: its participants may find out among themselves that all have prepared, and commit it (S3).
+        GivenUp::Unknown
     }
 
     /// Gives the number of the read.
@@ -429,7 +424,7 @@ impl Coordinator {
             Some(ReadFlight::Opening(flight)) => flight.tag,
             Some(ReadFlight::Held) | None => return,
         };
-        self.give_up(tag, out);
+        self.give_up(tag);
         out.done.push((tag, Done::TooLarge));
     }
 

@@ -9,7 +9,7 @@ use crate::machine::CoordinatorId;
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
 pub use crate::termination::Patience;
-use crate::termination::{Inquiries, Terminates, says_words};
+use crate::termination::{Inquiries, Terminates, forget_below, says_words};
 
 impl Terminates for Partition {
     fn readers(&self) -> &Readers {
@@ -85,7 +85,7 @@ impl Terminates for Partition {
     fn forget_what_is_below(&mut self) {
         let readers = &self.readers;
         self.promises.retain(|txn| !readers.is_below(txn.coordinator, txn.sequence));
-        self.outcomes.retain(|txn, _| !readers.is_below(txn.coordinator, txn.sequence));
+        forget_below(&mut self.outcomes, readers);
     }
 
     fn has_left(&self, coordinator: CoordinatorId) -> bool {

@@ -38,12 +38,9 @@ impl Relations {
     }
 
     /// Nobody waits for what was begun under the tag any more; see [`Coordinator::give_up`].
-    pub fn give_up(&mut self, tag: u64, out: &mut Orders<Request, Told>) -> GivenUp {
+    pub fn give_up(&mut self, tag: u64) -> GivenUp {
         self.works.remove(&tag);
-        let mut orders = Out::default();
-        let given_up = self.items.give_up(tag, &mut orders);
-        out.sends.append(&mut orders.sends);
-        given_up
+        self.items.give_up(tag)
     }
 
     /// Ends a transaction as if it had done nothing, if it is open. There is no answer.
