@@ -8,7 +8,7 @@ use crate::readers::Readers;
 
 /// So far may the transactions of a coordinator be apart that are not over. A shard keeps a bit for each.
 const SPREAD_MAX: u64 = 1 << 22;
-/// Sequences that a coordinator can use up in no time.
+/// Sequences that a coordinator can use up in no time. The bit above them is free for whoever keeps them (`items::chain`).
 const SEQUENCE_MAX: u64 = u64::MAX / 2;
 /// Sixteen bits below are the counter's: the year 10,889.
 const CLOCK_MAX: u64 = u64::MAX / 4 * 3;

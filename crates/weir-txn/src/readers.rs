@@ -216,11 +216,6 @@ impl Readers {
         registered
     }
 
-    /// Nobody is registered: whoever comes will see all that is everywhere by now.
-    pub fn is_empty(&self) -> bool {
-        self.registered == 0
-    }
-
     /// No read is under way that has asked for anything here: all who did have ended since, or are let go.
     pub fn nobody_reads(&self) -> bool {
         self.drained() > self.read_in

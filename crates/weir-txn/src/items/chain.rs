@@ -11,6 +11,7 @@ use super::bytes::Bytes;
 use super::message::{ItemRead, Position, Stamp};
 use super::metadata::Sketch;
 use super::write::{Content, Write};
+use crate::ramp::TxnId;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Version {
@@ -29,26 +30,28 @@ pub struct Chain {
     versions: Option<Box<SmallVec<[Version; 1]>>>,
 }
 
-/// The stamp of a base, and whether it is fresh, in one bit of its clock, for items are many and their size is their speed.
+/// The stamp of a base, and whether it is fresh, in one bit of its sequence, for items are many and their size is their speed.
 /// Written down without that bit, which [`Chain::refresh`] puts back.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(from = "Stamp", into = "Stamp")]
 struct BaseStamp(Stamp);
 
 impl BaseStamp {
-    /// No clock comes so far: it counts milliseconds above this many bits.
+    /// No sequence comes so far: one that does is refused (`crate::exposed`).
     const FRESH: u64 = 1 << 63;
 
     fn fresh(stamp: Stamp) -> BaseStamp {
-        BaseStamp(Stamp { clock: stamp.clock | BaseStamp::FRESH, ..stamp })
+        let sequence = stamp.txn.sequence | BaseStamp::FRESH;
+        BaseStamp(Stamp { txn: TxnId { sequence, ..stamp.txn }, ..stamp })
     }
 
     fn is_fresh(self) -> bool {
-        self.0.clock & BaseStamp::FRESH != 0
+        self.0.txn.sequence & BaseStamp::FRESH != 0
     }
 
     fn stamp(self) -> Stamp {
-        Stamp { clock: self.0.clock & !BaseStamp::FRESH, ..self.0 }
+        let sequence = self.0.txn.sequence & !BaseStamp::FRESH;
+        Stamp { txn: TxnId { sequence, ..self.0.txn }, ..self.0 }
     }
 }
 
@@ -251,5 +254,29 @@ impl Chain {
     /// How many versions are kept above the base.
     pub fn versions(&self) -> usize {
         self.above().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// That a base is fresh leaves its stamp as it is, up to the last clock and sequence that are taken.
+    #[test]
+    fn a_fresh_base_has_its_stamp() {
+        for (clock, sequence) in [(1, 1), (u64::MAX / 4 * 3, u64::MAX / 2)] {
+            let stamp = Stamp { clock, txn: TxnId { coordinator: 7, sequence } };
+            let mut chain = Chain::default();
+            assert!(chain.commit_to_base(stamp, &"x".into(), true));
+            assert_eq!((chain.base_stamp(), chain.fresh()), (stamp, Some(stamp)));
+            let earlier = Stamp { clock: clock - 1, ..stamp };
+            assert!(!chain.commit_to_base(earlier, &"buried".into(), true));
+            chain.age();
+            assert_eq!((chain.base_stamp(), chain.fresh()), (stamp, None));
+            chain.refresh(earlier);
+            assert_eq!(chain.fresh(), None);
+            chain.refresh(stamp);
+            assert_eq!(chain.read(Sight::NEWEST).fresh, Some(stamp));
+        }
     }
 }

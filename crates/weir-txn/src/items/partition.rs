@@ -3,7 +3,6 @@
 //! Never waits: a reader that names a transaction which is only prepared here commits it (faster commit
 //! detection, ramp.txt §4.7), because whoever names it has seen it committed elsewhere.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -174,14 +173,12 @@ impl Shard for Partition {
 
     fn on_progress(&mut self, now_ms: u64, coordinator: CoordinatorId, progress: Progress) {
         let epoch = self.readers.epoch();
-        let unread = self.readers.is_empty();
         let (committed, draining) = (&mut self.committed, &mut self.draining);
         let mut settle = |sequence| {
-            let Entry::Occupied(mut found) = committed.entry(TxnId { coordinator, sequence }) else { return };
-            if unread && found.get().folded {
-                found.remove();
-            } else if !std::mem::replace(&mut found.get_mut().settled, true) {
-                draining.push_back((epoch, *found.key()));
+            let txn = TxnId { coordinator, sequence };
+            if let Some(committed) = committed.get_mut(&txn).filter(|committed| !committed.settled) {
+                committed.settled = true;
+                draining.push_back((epoch, txn));
             }
         };
         progress.settled.into_iter().for_each(&mut settle);
