@@ -53,8 +53,11 @@ pub fn fuzz(arguments: &[String]) -> ExitCode {
     if cargo(&workspace_root(), &all) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Of the checkout that `cargo xtask` is run in: checkouts may share their build folder, and so this program.
 pub fn workspace_root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
+    let run_in = std::env::var_os("CARGO_MANIFEST_DIR");
+    let xtask = run_in.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    xtask.parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
 fn cargo_has(component: &str) -> bool {

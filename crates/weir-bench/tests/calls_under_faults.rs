@@ -255,7 +255,7 @@ fn planted_bugs_are_caught() {
 fn claims_and_refusals_survive_crashes() {
     let smallbank = smallbank();
     let mut simulated = smallbank.simulated().with_check(no_money_is_lost(&smallbank.application));
-    for seed in 0..8 {
+    for seed in 0..40 {
         let report = run(&mut simulated, &Setup { faults: Some(hard()), ..Setup::new(seed) });
         assert!(report.failure.is_none(), "seed {seed}: {report}");
     }

@@ -10,6 +10,7 @@ use std::fmt::{Debug, Write as _};
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
+use weir_txn::items::GivenUp;
 use weir_txn::machine::{Coordinator, CoordinatorId, CoordinatorOf, Durable, Effects, Orders, Sender, Shard};
 use weir_txn::ramp::{ShardId, TxnId};
 
@@ -28,17 +29,25 @@ pub trait Clients<T, D> {
     /// The next transaction of a session that has nothing under way; none: it stays idle for a while.
     fn next(&mut self, session: usize, now_us: u64, chance: &mut Chance) -> Option<T>;
     fn done(&mut self, session: usize, now_us: u64, done: D);
-    /// The session's coordinator is dead, and nobody will tell what has become of what it had under way: perhaps
-    /// this transaction, if it has written.
+    /// The session's coordinator is dead, or the client has given up: nobody will tell what has become of what it had under
+    /// way. Perhaps this transaction, if it has written.
     fn lost(&mut self, session: usize, txn: Option<TxnId>);
     /// The session's coordinator is dead, and another one serves it from now on; it had nothing under way.
     fn moved(&mut self, _session: usize) {}
+    /// The client gives up what it has just begun if it is not answered within so long; none: it waits for ever.
+    fn patience_us(&mut self, _chance: &mut Chance) -> Option<u64> {
+        None
+    }
 }
 
 /// A coordinator that can die.
 pub trait Mortal: Coordinator {
     /// The transaction that writes what was begun under the tag.
     fn txn_of(&mut self, tag: u64) -> Option<TxnId>;
+    /// Nobody waits any more for what was begun under the tag.
+    fn give_up(&mut self, _tag: u64) -> GivenUp {
+        unreachable!("its clients have patience")
+    }
 }
 
 /// How nodes start.
@@ -76,6 +85,11 @@ pub struct Cluster<S: Durable, C> {
     numbered: u64,
     /// By session: something is under way.
     busy: Vec<bool>,
+    /// By session: how often it has begun something, and how often it has given up. What it begins is tagged with the second,
+    /// for what was given up may be answered yet.
+    begun: Vec<(u64, u64)>,
+    /// How often any has given up.
+    pub given_up: u64,
     hash: FxHasher,
     /// What has happened, a line each, if it is to be written down.
     log: Option<String>,
@@ -122,6 +136,11 @@ enum Happening<S: Shard> {
     Restart(ShardId),
     /// A session may begin its next transaction.
     Turn(usize),
+    /// A session gives up what it began then, unless it has been answered.
+    GiveUp {
+        session: usize,
+        begun: u64,
+    },
     Mishap,
 }
 
@@ -168,6 +187,8 @@ where
             waiting: BTreeMap::new(),
             numbered: 0,
             busy: vec![false; sessions],
+            begun: vec![(0, 0); sessions],
+            given_up: 0,
             hash: FxHasher::default(),
             log: logged.then(String::new),
         };
@@ -340,6 +361,7 @@ where
                 }
             }
             Happening::Turn(session) => self.on_turn(session, clients),
+            Happening::GiveUp { session, begun } => self.on_give_up(session, begun, clients),
             Happening::Mishap => {
                 let faults = &self.network.faults;
                 let (down_us_max, coordinators_die) = (faults.shard_down_us_max, faults.coordinators_die);
@@ -413,7 +435,7 @@ where
         self.start_coordinator();
         for session in (seat..self.busy.len()).step_by(self.seats.len()) {
             if std::mem::take(&mut self.busy[session]) {
-                clients.lost(session, dead.txn_of(session as u64));
+                clients.lost(session, dead.txn_of(self.tag(session)));
                 self.plan(self.now_us, Happening::Turn(session));
             } else {
                 clients.moved(session);
@@ -427,12 +449,49 @@ where
             return;
         };
         self.busy[session] = true;
-        let coordinator = self.seats[session % self.seats.len()];
+        self.begun[session].0 += 1;
+        if let Some(patience_us) = clients.patience_us(&mut self.chance) {
+            let begun = self.begun[session].0;
+            self.plan(self.now_us + patience_us, Happening::GiveUp { session, begun });
+        }
+        let (coordinator, tag) = (self.coordinator_of(session), self.tag(session));
         let now_ms = self.network.clock_ms(Node::Coordinator(coordinator), self.now_us);
         let mut out = Orders::default();
         let at = self.coordinators[coordinator as usize].as_mut().expect("no seat is empty");
-        at.begin(now_ms, session as u64, transaction, &mut out);
+        at.begin(now_ms, tag, transaction, &mut out);
         self.send_orders(coordinator, out, false, clients);
+    }
+
+    fn coordinator_of(&self, session: usize) -> CoordinatorId {
+        self.seats[session % self.seats.len()]
+    }
+
+    fn tag(&self, session: usize) -> u64 {
+        self.begun[session].1 * self.busy.len() as u64 + session as u64
+    }
+
+    fn on_give_up(
+        &mut self,
+        session: usize,
+        begun: u64,
+        clients: &mut impl Clients<C::Transaction, C::Done>,
+    ) {
+        if !self.busy[session] || self.begun[session].0 != begun {
+            return;
+        }
+        let (coordinator, tag) = (self.coordinator_of(session), self.tag(session));
+        let at = self.coordinators[coordinator as usize].as_mut().expect("no seat is empty");
+        let txn = at.txn_of(tag);
+        let given_up = at.give_up(tag);
+        let txn = txn.filter(|_| given_up == GivenUp::Unknown);
+        (self.now_us, 8, session).hash(&mut self.hash);
+        let now_us = self.now_us;
+        self.note(|| format!("{now_us} session {session} gives up {txn:?}"));
+        self.busy[session] = false;
+        self.begun[session].1 += 1;
+        self.given_up += 1;
+        clients.lost(session, txn);
+        self.plan(now_us, Happening::Turn(session));
     }
 
     fn on_requests(
@@ -542,7 +601,11 @@ where
             }
         }
         for (tag, done) in out.done {
-            let session = tag as usize;
+            let session = (tag % self.busy.len() as u64) as usize;
+            if tag != self.tag(session) {
+                // It has given that up.
+                continue;
+            }
             assert!(std::mem::take(&mut self.busy[session]), "session {session} has been answered twice");
             clients.done(session, self.now_us, done);
             let thinks_us = if self.chance.per_mille(500) { 0 } else { self.chance.below(5_000) };

@@ -147,7 +147,7 @@ fn faults_for(setup: &Setup) -> Option<Faults> {
     // Clocks must differ, and coordinators die when all have prepared and none has committed.
     if shard.own_stamp_at_termination {
         let faults = Faults { clock_offset_ms_max: 2_000, coordinators_die: true, ..lossy };
-        return Some(Faults { mishap_every_us: 50_000, loss_per_mille: 300, ..faults });
+        return Some(Faults { mishap_every_us: 50_000, loss_per_mille: 600, ..faults });
     }
     // Coordinators must be silent for long, with some of their prepares lost, and shards must forget what they can.
     let silent = Faults {
@@ -167,6 +167,11 @@ fn needs_known_reads(setup: &Setup) -> bool {
     setup.shard_bugs.floor_ignores_prepared || setup.shard_bugs.tombstones_are_silent
 }
 
+/// Some bugs show only to clients that give up.
+fn is_of_the_impatient(setup: &Setup) -> bool {
+    setup.client_bugs.denies_what_goes_on
+}
+
 /// Some bugs are what one of the checkers is for.
 fn claim_that_fails(setup: &Setup) -> &'static str {
     if setup.shard_bugs.stale_delta { "guards hold" } else { "" }
@@ -182,6 +187,7 @@ fn check_caught(name: &str, variants: &[Variant], plant: impl Fn(&mut Setup)) {
             plant(&mut setup);
             setup.faults = faults_for(&setup);
             setup.statements = !needs_known_reads(&setup);
+            setup.impatient = is_of_the_impatient(&setup);
             Some((seed, run(&setup).failure?))
         });
         match caught {
@@ -194,7 +200,8 @@ fn check_caught(name: &str, variants: &[Variant], plant: impl Fn(&mut Setup)) {
                 assert!(failure.claim.starts_with(claim_that_fails(&planted)), "{name}: {failure:?}");
                 let faults = faults_for(&planted);
                 let statements = !needs_known_reads(&planted);
-                let sound = Setup { faults, statements, ..Setup::new(*variant, seed) };
+                let impatient = is_of_the_impatient(&planted);
+                let sound = Setup { faults, statements, impatient, ..Setup::new(*variant, seed) };
                 assert_eq!(run(&sound).failure, None, "seed {seed} without {name}");
             }
         }
@@ -219,6 +226,22 @@ macro_rules! planted {
     (@driver $name:ident, $variants:expr) => {
         check_caught(stringify!($name), &$variants, |setup| setup.$name = true);
     };
+}
+
+/// Clients that give up: what they are told of it is true (S3).
+#[test]
+fn clients_may_give_up() {
+    let mut given_up = 0;
+    for (variant, seed) in ALL.into_iter().flat_map(|variant| (0..40).map(move |seed| (variant, seed))) {
+        let setup = Setup { impatient: true, ..Setup::new(variant, seed) };
+        let report = run(&setup);
+        if report.failure.is_some() {
+            panic!("seed {seed}: {report}\n{}", write_log(&setup, &report));
+        }
+        given_up += report.given_up;
+    }
+    println!("{given_up} given up");
+    assert!(given_up > 0);
 }
 
 planted! {
@@ -247,6 +270,7 @@ planted! {
     recovery_forgets_promises: shard, ALL;
     recovery_forgets_prepared: shard, ALL;
     aborts_after_prepared: client, ALL;
+    denies_what_goes_on: client, ALL;
     accepts_any_clock: shard, ALL;
     stale_delta: shard, ALL;
 }

@@ -130,9 +130,11 @@ impl Shard for Node {
         let Some(ledger) = &self.ledger else { return };
         let terminate_ms = ledger.patience.terminate_ms;
         self.participant.readers.on_timer(now_ms);
-        for silent in self.participant.readers.silent_for(terminate_ms) {
+        let silent: Vec<CoordinatorId> = self.participant.readers.silent_for(terminate_ms).collect();
+        for silent in silent {
             // It is answered to begin anew, should it live.
             self.readers.retain(|read, _| read.coordinator != silent);
+            self.withdraw_what_waits_of(silent, out);
         }
         self.participant.expire(now_ms);
         self.finish_the_silent(&mut out.peers);
@@ -422,6 +424,18 @@ impl Node {
         if older {
             self.waiting.entry(holder).or_default().push(request);
         } else {
+            self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
+        }
+    }
+
+    /// What a silent coordinator asked for while others held its claims must not be prepared when nobody waits for it any more.
+    fn withdraw_what_waits_of(&mut self, coordinator: CoordinatorId, out: &mut Effects) {
+        let of_it = |request: &mut Request| request.txn().coordinator == coordinator;
+        let withdrawn: Vec<Request> =
+            self.waiting.values_mut().flat_map(|requests| requests.extract_if(.., of_it)).collect();
+        self.waiting.retain(|_, requests| !requests.is_empty());
+        for request in withdrawn {
+            let txn = request.txn();
             self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
         }
     }

@@ -5,13 +5,14 @@
 //! that all have prepared is the protocol's to say. Nothing else decides: that a participant holds a newer version says
 //! nothing of this one. The same for every protocol that prepares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::machine::{CoordinatorId, RESEND_MS};
+use crate::machine::CoordinatorId;
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
 
@@ -85,18 +86,78 @@ macro_rules! says_words {
 }
 pub(crate) use says_words;
 
-/// What the other participants have said of transactions whose coordinators are silent.
+/// A shard looks no more often for what silent coordinators have left: it looks at all that is prepared or unsettled.
+const LOOK_MS: u64 = 100;
+
+/// Without an answer for so long, a participant is asked again.
+const ASK_MS: u64 = 100;
+
+/// Of so many transactions a shard asks at one tick of its timer: a coordinator that falls silent may have left a hundred
+/// thousand, and whatever else the shard has to do waits for their words.
+const ASKED_AT_ONCE_MAX: usize = 4_096;
+
+/// What the other participants have said of transactions whose coordinators are silent, and when they are asked next.
 #[derive(Debug, Default)]
-pub struct Inquiries(BTreeMap<TxnId, Inquiry>);
+pub struct Inquiries {
+    of: FxHashMap<TxnId, Inquiry>,
+    /// To be asked as soon as there is time.
+    ready: VecDeque<(u64, TxnId)>,
+    /// To be asked again, or at last, at that age of the shard; in this order, for all wait equally long.
+    waiting: VecDeque<(u64, TxnId)>,
+    /// The shard's age when it looked last for what the silent have left.
+    looked_ms: Option<u64>,
+    /// Coordinators that were silent then: what they have left is asked for.
+    silent: FxHashSet<CoordinatorId>,
+}
 
 impl Inquiries {
     /// How many transactions are asked for.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.of.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.of.is_empty()
+    }
+
+    fn begin(&mut self, txn: TxnId, others: &[ShardId], own: ShardId, age_ms: u64) {
+        // All participants miss the coordinator at about the same time: the first asks, the others will be told.
+        let is_first = others.iter().all(|other| *other > own);
+        let due_ms = if is_first { age_ms } else { age_ms + ASK_MS };
+        self.of.insert(
+            txn,
+            Inquiry {
+                told: others.iter().map(|other| (*other, None)).collect(),
+                due_ms,
+                has_committed: false,
+            },
+        );
+        let queue = if is_first { &mut self.ready } else { &mut self.waiting };
+        queue.push_back((due_ms, txn));
+    }
+
+    /// The next transaction whose participants are to be asked (again).
+    fn next_due(&mut self, age_ms: u64) -> Option<TxnId> {
+        loop {
+            let (due_ms, txn) = match self.ready.pop_front() {
+                Some(next) => next,
+                None if self.waiting.front().is_some_and(|(due_ms, _)| *due_ms <= age_ms) => {
+                    self.waiting.pop_front()?
+                }
+                None => return None,
+            };
+            // Most have been decided meanwhile.
+            if self.of.get(&txn).is_some_and(|inquiry| inquiry.due_ms == due_ms) {
+                return Some(txn);
+            }
+        }
+    }
+
+    /// Its participants have been asked: who does not answer is asked again.
+    fn wait(&mut self, txn: TxnId, age_ms: u64) {
+        let Some(inquiry) = self.of.get_mut(&txn) else { return };
+        inquiry.due_ms = age_ms + ASK_MS;
+        self.waiting.push_back((inquiry.due_ms, txn));
     }
 }
 
@@ -104,41 +165,68 @@ impl Inquiries {
 pub(crate) fn forget_below<V>(of: &mut BTreeMap<TxnId, V>, readers: &Readers) {
     let mut next = of.keys().next().map(|txn| txn.coordinator);
     while let Some(coordinator) = next {
-        let first = TxnId { coordinator, sequence: 0 };
-        let below = TxnId { coordinator, sequence: readers.below(coordinator) };
-        while let Some((&txn, _)) = of.range(first..below).next() {
-            of.remove(&txn);
-        }
+        forget_of(of, coordinator, readers.below(coordinator));
         let last = TxnId { coordinator, sequence: u64::MAX };
         next = of.range((Bound::Excluded(last), Bound::Unbounded)).next().map(|(txn, _)| txn.coordinator);
     }
 }
 
+/// The same for one coordinator.
+pub(crate) fn forget_of<V>(of: &mut BTreeMap<TxnId, V>, coordinator: CoordinatorId, below: u64) {
+    let of_it = TxnId { coordinator, sequence: 0 }..TxnId { coordinator, sequence: below };
+    while let Some((&txn, _)) = of.range(of_it.clone()).next() {
+        of.remove(&txn);
+    }
+}
+
 /// What is known of the other participants of a transaction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inquiry {
-    told: SmallVec<[(ShardId, Fate); 4]>,
-    /// The shard's age when it asked last.
-    asked_ms: Option<u64>,
+    told: SmallVec<[(ShardId, Option<Fate>); 4]>,
+    /// The shard's age when they are asked next.
+    due_ms: u64,
+    /// The word of another has committed it here.
+    has_committed: bool,
 }
 
 impl Inquiry {
-    fn of(&self, shard: ShardId) -> Option<Fate> {
-        self.told.iter().find(|(one, _)| *one == shard).map(|(_, fate)| *fate)
+    /// Says whether that shard takes part.
+    fn note(&mut self, shard: ShardId, fate: Fate) -> bool {
+        let Some((_, known)) = self.told.iter_mut().find(|(one, _)| *one == shard) else { return false };
+        // A word that was held up must not undo a newer one.
+        if !matches!(known, Some(Fate::Committed { .. })) {
+            *known = Some(fate);
+        }
+        true
     }
 
-    fn note(&mut self, shard: ShardId, fate: Fate) {
-        match self.told.iter_mut().find(|(one, _)| *one == shard) {
-            // A word that was held up must not undo a newer one.
-            Some((_, Fate::Committed { .. })) => {}
-            Some((_, known)) => *known = fate,
-            None => self.told.push((shard, fate)),
-        }
+    /// Whom there is something to ask, for a participant that has prepared, or committed.
+    fn to_ask(&self, has_prepared: bool) -> impl Iterator<Item = ShardId> {
+        let is_enough = move |fate: &Option<Fate>| match fate {
+            Some(Fate::Committed { .. }) => true,
+            Some(Fate::Prepared { .. }) => has_prepared,
+            Some(Fate::Refused) | None => false,
+        };
+        self.told.iter().filter(move |(_, fate)| !is_enough(fate)).map(|(shard, _)| *shard)
+    }
+
+    /// The clocks of the prepares, if all others have prepared and none is known to have committed.
+    fn prepared(&self) -> Option<SmallVec<[u64; 4]>> {
+        let clock = |fate: &Option<Fate>| match fate {
+            Some(Fate::Prepared { clock }) => Some(*clock),
+            _ => None,
+        };
+        self.told.iter().map(|(_, fate)| clock(fate)).collect()
+    }
+
+    fn all_have_committed(&self) -> bool {
+        self.told.iter().all(|(_, fate)| matches!(fate, Some(Fate::Committed { .. })))
     }
 }
 
 /// A shard that finishes what silent coordinators have left. Provided methods are the protocol.
 pub trait Terminates {
+    fn own_id(&self) -> ShardId;
     fn readers(&self) -> &Readers;
     fn patience(&self) -> Patience;
     fn inquiries(&mut self) -> &mut Inquiries;
@@ -195,25 +283,18 @@ pub trait Terminates {
 
     /// The same, as words.
     fn terminate(&mut self, out: &mut Words) {
-        self.abort_what_is_over();
-        let patience = self.patience();
-        let silent: Vec<CoordinatorId> = self.readers().silent_for(patience.terminate_ms).collect();
-        if !silent.is_empty() {
-            let all = self.prepared().chain(self.unsettled());
-            let mut left: Vec<TxnId> = all.filter(|txn| silent.contains(&txn.coordinator)).collect();
-            left.sort_unstable();
-            left.into_iter().for_each(|txn| self.inquire(txn, out));
-            let silent: Vec<CoordinatorId> = self.readers().silent_for(patience.retire_ms).collect();
-            for coordinator in
-                silent.into_iter().filter(|coordinator| !self.has_left(*coordinator)).collect::<Vec<_>>()
-            {
-                self.retire(coordinator);
-            }
+        let age_ms = self.readers().age_ms();
+        if self.inquiries().looked_ms.is_none_or(|looked_ms| age_ms - looked_ms >= LOOK_MS) {
+            self.inquiries().looked_ms = Some(age_ms);
+            self.abort_what_is_over();
+            self.look(age_ms);
+            self.retire_the_silent();
+            self.forget_what_is_below();
         }
-        let mut inquiries = std::mem::take(self.inquiries());
-        inquiries.0.retain(|txn, _| self.is_unsettled(*txn));
-        *self.inquiries() = inquiries;
-        self.forget_what_is_below();
+        for _ in 0..ASKED_AT_ONCE_MAX {
+            let Some(txn) = self.inquiries().next_due(age_ms) else { break };
+            self.ask(txn, age_ms, out);
+        }
     }
 
     /// A coordinator says of a transaction that it is over everywhere, and it has not committed here: it has
@@ -228,80 +309,81 @@ pub trait Terminates {
         });
     }
 
-    fn inquire(&mut self, txn: TxnId, out: &mut Words) {
-        self.decide(txn);
-        if !self.is_unsettled(txn) {
+    /// Begins to ask for all that silent coordinators have left.
+    fn look(&mut self, age_ms: u64) {
+        let silent: FxHashSet<CoordinatorId> =
+            self.readers().silent_for(self.patience().terminate_ms).collect();
+        if silent.is_empty() {
+            self.inquiries().silent = silent;
             return;
         }
-        let (others, age_ms) = (self.others(txn), self.readers().age_ms());
-        let fate = self.fate(txn).expect("it is prepared or committed here");
-        let inquiry = self.inquiries().0.entry(txn).or_default();
-        if inquiry.asked_ms.is_some_and(|asked_ms| age_ms - asked_ms < RESEND_MS) {
-            return;
-        }
-        inquiry.asked_ms = Some(age_ms);
-        let is_prepared = matches!(fate, Fate::Prepared { .. });
-        for other in others {
-            let is_enough = match inquiry.of(other) {
-                Some(Fate::Committed { .. }) => true,
-                Some(Fate::Prepared { .. }) => is_prepared,
-                Some(Fate::Refused) | None => false,
-            };
-            if !is_enough {
-                out.push((other, Word::Ask { txn, fate }));
+        let all = self.prepared().chain(self.unsettled());
+        let mut left: Vec<TxnId> = all.filter(|txn| silent.contains(&txn.coordinator)).collect();
+        self.inquiries().silent = silent;
+        left.sort_unstable();
+        for txn in left {
+            let (others, own) = (self.others(txn), self.own_id());
+            if others.is_empty() {
+                self.decide_alone(txn);
+            } else if !self.inquiries().of.contains_key(&txn) {
+                self.inquiries().begin(txn, &others, own, age_ms);
             }
         }
     }
 
-    /// Commits what all participants have prepared, if that decides it, and settles what all have committed.
-    fn decide(&mut self, txn: TxnId) {
-        let others = self.others(txn);
-        let fates: SmallVec<[Option<Fate>; 4]> = {
-            let inquiry = self.inquiries().0.get(&txn);
-            others.iter().map(|shard| inquiry.and_then(|inquiry| inquiry.of(*shard))).collect()
+    fn retire_the_silent(&mut self) {
+        let silent: Vec<CoordinatorId> = self.readers().silent_for(self.patience().retire_ms).collect();
+        for coordinator in silent {
+            if !self.has_left(coordinator) {
+                self.retire(coordinator);
+            }
+        }
+    }
+
+    fn ask(&mut self, txn: TxnId, age_ms: u64, out: &mut Words) {
+        // Its coordinator may have come back, and will finish it.
+        let fate = self.fate(txn).filter(|_| self.is_unsettled(txn));
+        let inquiries = self.inquiries();
+        let (Some(fate), true) = (fate, inquiries.silent.contains(&txn.coordinator)) else {
+            inquiries.of.remove(&txn);
+            return;
         };
-        if let Some(Fate::Prepared { .. }) = self.fate(txn) {
-            let clock = |fate: &Option<Fate>| match fate {
-                Some(Fate::Prepared { clock }) => Some(*clock),
-                _ => None,
-            };
-            let clocks: Option<SmallVec<[u64; 4]>> = fates.iter().map(clock).collect();
-            if let Some(clock) = clocks.and_then(|clocks| self.clock_of_all_prepared(txn, &clocks)) {
-                self.finish(txn, clock);
-            }
-        } else if fates.iter().all(|fate| matches!(fate, Some(Fate::Committed { .. }))) {
-            self.settle(txn);
-        }
+        let Some(inquiry) = inquiries.of.get(&txn) else { return };
+        let to_ask = inquiry.to_ask(matches!(fate, Fate::Prepared { .. }));
+        out.extend(to_ask.map(|other| (other, Word::Ask { txn, fate })));
+        inquiries.wait(txn, age_ms);
     }
 
-    fn finish(&mut self, txn: TxnId, clock: u64) {
-        if self.commit_at(txn, clock) {
-            self.terminated().0 += 1;
-            // The others are told at once.
-            if let Some(inquiry) = self.inquiries().0.get_mut(&txn) {
-                inquiry.asked_ms = None;
-            }
+    /// Nobody else has a part in it.
+    fn decide_alone(&mut self, txn: TxnId) {
+        if let Some(clock) = self.clock_of_all_prepared(txn, &[]) {
+            let was = self.commit_at(txn, clock);
+            self.terminated().0 += u64::from(was);
         }
+        self.settle(txn);
     }
 
     fn on_word(&mut self, peer: ShardId, word: Word, out: &mut Words) {
         let (Word::Ask { txn, fate } | Word::Tell { txn, fate }) = word;
-        // Whoever has no part in it cannot know what becomes of it.
-        let takes_part = !self.is_unsettled(txn) || self.others(txn).contains(&peer);
-        if let Word::Ask { .. } = word {
-            let asked = if takes_part { fate } else { Fate::Refused };
-            let own = self.answer(txn, asked);
-            out.push((peer, Word::Tell { txn, fate: own }));
+        // What has prepared here may have prepared everywhere, and the word may decide it.
+        if !self.inquiries().of.contains_key(&txn) && self.is_unsettled(txn) {
+            let (others, own, age_ms) = (self.others(txn), self.own_id(), self.readers().age_ms());
+            self.inquiries().begin(txn, &others, own, age_ms);
         }
-        if takes_part {
-            self.hear(peer, txn, fate);
+        let inquiry = self.inquiries().of.get_mut(&txn);
+        // Whoever has no part in it cannot know what becomes of it.
+        let takes_part = inquiry.is_none_or(|inquiry| inquiry.note(peer, fate));
+        let fate = if takes_part { fate } else { Fate::Refused };
+        let has_told_all = takes_part && self.hear(txn, fate, out);
+        if matches!(word, Word::Ask { .. }) && !has_told_all {
+            let fate = self.answer(txn, fate);
+            out.push((peer, Word::Tell { txn, fate }));
         }
     }
 
     fn answer(&mut self, txn: TxnId, asked: Fate) -> Fate {
-        if let Fate::Committed { clock } = asked {
-            // Then all had prepared, so this shard has committed it or does so now.
-            self.finish(txn, clock);
+        if let Fate::Committed { .. } = asked {
+            // Then all had prepared, so this shard has committed it.
             return asked;
         }
         self.fate_for(txn, asked).unwrap_or_else(|| {
@@ -310,21 +392,43 @@ pub trait Terminates {
         })
     }
 
-    /// Another participant has said what it knows.
-    fn hear(&mut self, peer: ShardId, txn: TxnId, fate: Fate) {
-        match fate {
-            Fate::Committed { clock } => self.finish(txn, clock),
-            Fate::Refused => {
-                let was = self.abort(txn);
-                self.terminated().1 += u64::from(was);
-            }
-            Fate::Prepared { .. } => {}
+    /// Another participant has said what it knows, which may decide what is prepared here. Says whether all others have
+    /// been told so.
+    fn hear(&mut self, txn: TxnId, fate: Fate, out: &mut Words) -> bool {
+        let Some(inquiry) = self.inquiries().of.get(&txn) else { return false };
+        let decided = match fate {
+            Fate::Committed { .. } if inquiry.has_committed => None,
+            Fate::Committed { clock } => self.commit_at(txn, clock).then_some(fate),
+            Fate::Refused => self.abort(txn).then_some(fate),
+            Fate::Prepared { .. } => self.commit_if_all_have_prepared(txn),
+        };
+        if let Some(fate) = decided {
+            self.finish(txn, fate, out);
         }
-        if let Some(inquiry) = self.inquiries().0.get_mut(&txn) {
-            inquiry.note(peer, fate);
-            if self.is_unsettled(txn) {
-                self.decide(txn);
-            }
+        if self.inquiries().of.get(&txn).is_some_and(Inquiry::all_have_committed) {
+            self.settle(txn);
+            self.inquiries().of.remove(&txn);
+        }
+        decided.is_some()
+    }
+
+    fn commit_if_all_have_prepared(&mut self, txn: TxnId) -> Option<Fate> {
+        let others = self.inquiries().of.get(&txn)?.prepared()?;
+        let clock = self.clock_of_all_prepared(txn, &others)?;
+        self.commit_at(txn, clock).then_some(Fate::Committed { clock })
+    }
+
+    /// It has been decided here: nobody else has to ask.
+    fn finish(&mut self, txn: TxnId, fate: Fate, out: &mut Words) {
+        let has_committed = matches!(fate, Fate::Committed { .. });
+        let Some(inquiry) = self.inquiries().of.get_mut(&txn) else { return };
+        inquiry.has_committed = has_committed;
+        out.extend(inquiry.told.iter().map(|(other, _)| (*other, Word::Tell { txn, fate })));
+        if has_committed {
+            self.terminated().0 += 1;
+        } else {
+            self.inquiries().of.remove(&txn);
+            self.terminated().1 += 1;
         }
     }
 }

@@ -205,6 +205,7 @@ fn new_order(
             throughput: called.throughput,
             latency_p50_us: called.latency.p50,
             of_base: Some(called.throughput / f64::from(*count) / first),
+            of_base_range: None,
             published: (*count == 100).then_some(0.895),
             simulated: true,
         });

@@ -35,6 +35,8 @@ pub struct Point {
     pub latency_p50_us: f64,
     /// Its throughput over that of the panel's base at the same x (no concurrency control, nothing blocked).
     pub of_base: Option<f64>,
+    /// The lowest and the highest of the pairs that the ratio is the median of, where it is one of pairs.
+    pub of_base_range: Option<[f64; 2]>,
     /// What the paper's text says of that ratio.
     pub published: Option<f64>,
     pub simulated: bool,
@@ -149,6 +151,7 @@ fn point(panel: &str, x: f64, protocol: Protocol, outcome: &Outcome, simulated: 
         throughput: outcome.throughput,
         latency_p50_us: outcome.latency.p50,
         of_base: None,
+        of_base_range: None,
         published: None,
         simulated,
     }

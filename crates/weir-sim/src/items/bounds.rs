@@ -106,9 +106,10 @@ pub fn run_for(pace: &Pace) -> Vec<Sample> {
     samples
 }
 
-/// A slow or dead reader holds an epoch up for five seconds; what is settled while one is held up waits for the next one too. And
-/// there are words of it to be said: two seconds.
-pub const KEPT_S_MAX: u64 = 12;
+/// What a dead coordinator has left is settled within two time-outs: two seconds. A slow or dead reader holds an epoch up for
+/// five seconds; what is settled while one is held up waits for the next one too. And there are words of it to be said: two
+/// seconds.
+pub const KEPT_S_MAX: u64 = 14;
 
 /// The first moment at which more was kept than the writes of [`KEPT_S_MAX`] leave, or more items than there are.
 pub fn first_excess(pace: &Pace, samples: &[Sample]) -> Option<Sample> {

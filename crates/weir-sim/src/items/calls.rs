@@ -2,7 +2,7 @@
 
 use weir_txn::items::coordinator::Done;
 use weir_txn::items::{
-    Coordinator, Guard, Isolation, Key, KeyRange, Progress, Reply, Request, Transaction, Write,
+    Coordinator, GivenUp, Guard, Isolation, Key, KeyRange, Progress, Reply, Request, Transaction, Write,
 };
 use weir_txn::machine::{self, CoordinatorId, Orders};
 use weir_txn::ramp::{ShardId, TxnId};
@@ -86,5 +86,9 @@ impl machine::Coordinator for Caller {
 impl Mortal for Caller {
     fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
         self.0.txn_of(tag)
+    }
+
+    fn give_up(&mut self, tag: u64) -> GivenUp {
+        self.0.give_up(tag)
     }
 }

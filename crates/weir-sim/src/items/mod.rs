@@ -55,6 +55,8 @@ pub struct Setup {
     pub answers_early: bool,
     /// Some clients run transactions of several statements; else all know beforehand what they read.
     pub statements: bool,
+    /// Clients give up what is not answered soon.
+    pub impatient: bool,
     /// Keep a line for everything that happens.
     pub logged: bool,
 }
@@ -69,6 +71,7 @@ impl Setup {
             client_bugs: items::coordinator::PlantedBugs::default(),
             answers_early: false,
             statements: true,
+            impatient: seed % 4 == 3,
             logged: false,
         }
     }
@@ -93,6 +96,8 @@ pub struct Report {
     pub terminated: (u64, u64),
     /// Coordinators that have died or were retired.
     pub dead: usize,
+    /// How often clients have given up.
+    pub given_up: u64,
     pub clocks_refused: u64,
     pub log: String,
 }
@@ -142,6 +147,7 @@ pub fn run(setup: &Setup) -> Report {
     let mut cluster = Items::new(starts, nodes, sessions, faults.clone(), setup.seed, setup.logged);
     cluster.answers_early = setup.answers_early;
     let mut clients = Sessions::new(sessions, setup.statements, &mut chance);
+    clients.impatient = setup.impatient;
     let outcome = catch_panic(|| live(&mut cluster, &mut clients, patience));
     clients.learn(&stamps(&cluster));
     let outcome = outcome.and_then(|last| clients.wrong.take().map_or(Ok(last), Err));
@@ -170,6 +176,7 @@ pub fn run(setup: &Setup) -> Report {
             .fold((0, 0), |(commits, aborts), one| (commits + one.0, aborts + one.1)),
         clocks_refused: counts.map(|counts| counts.clocks_refused).sum(),
         dead: dead(&cluster).count(),
+        given_up: cluster.given_up,
         log: cluster.log().to_owned(),
         history,
     }

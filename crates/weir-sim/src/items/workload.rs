@@ -35,6 +35,8 @@ pub struct Sessions {
     pub statements: (usize, usize),
     /// What a transaction of several statements was told wrongly of its own writes.
     pub wrong: Option<Violation>,
+    /// Clients give up what is not answered soon.
+    pub impatient: bool,
     /// By session: the transaction under way.
     under_way: Vec<Option<UnderWay>>,
     begun: Vec<usize>,
@@ -88,6 +90,7 @@ impl Sessions {
             second_rounds: 0,
             statements: (0, 0),
             wrong: None,
+            impatient: false,
             under_way: (0..sessions).map(|_| None).collect(),
             begun: vec![0; sessions],
             numbers: (0..sessions).collect(),
@@ -309,6 +312,12 @@ impl Clients<Call, Done> for Sessions {
             UnderWay::Several(several) => several.lost(self, txn),
         }
         self.moved(session);
+    }
+
+    fn patience_us(&mut self, chance: &mut Chance) -> Option<u64> {
+        // As long as a message takes, as a second try takes, and until after shards have asked each other.
+        let up_to = |chance: &mut Chance| chance.pick(&[5_000, 50_000, 500_000, 5_000_000]);
+        self.impatient.then(|| up_to(chance)).map(|up_to| chance.below(up_to))
     }
 
     /// Between two statements it will be told to restart.

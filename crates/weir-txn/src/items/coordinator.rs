@@ -97,6 +97,8 @@ pub struct PlantedBugs {
     pub cut_names_nothing: bool,
     /// A transaction that all have prepared is aborted if its COMMIT is not answered in time (S3).
     pub aborts_after_prepared: bool,
+    /// Who gives up a write is told that nothing has happened (S3).
+    pub denies_what_goes_on: bool,
 }
 
 pub struct Coordinator {
@@ -214,6 +216,9 @@ impl Coordinator {
         if let Some(read) = read {
             self.reads.end(read);
             self.drains.on_ended(self.reads.base());
+            return GivenUp::NothingHappened;
+        }
+        if self.options.bugs.denies_what_goes_on {
             return GivenUp::NothingHappened;
         }
         // A write goes on: its participants may find out among themselves that all have prepared, and commit it (S3).

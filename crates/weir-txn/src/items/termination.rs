@@ -9,9 +9,13 @@ use crate::machine::CoordinatorId;
 use crate::ramp::{ShardId, TxnId};
 use crate::readers::Readers;
 pub use crate::termination::Patience;
-use crate::termination::{Inquiries, Terminates, forget_below, says_words};
+use crate::termination::{Inquiries, Terminates, forget_below, forget_of, says_words};
 
 impl Terminates for Partition {
+    fn own_id(&self) -> ShardId {
+        self.id
+    }
+
     fn readers(&self) -> &Readers {
         &self.readers
     }
@@ -109,7 +113,7 @@ impl Partition {
     pub(super) fn forget_coordinator(&mut self, coordinator: CoordinatorId) {
         self.readers.forget(coordinator);
         self.promises.retain(|txn| txn.coordinator != coordinator);
-        self.outcomes.retain(|txn, _| txn.coordinator != coordinator);
+        forget_of(&mut self.outcomes, coordinator, u64::MAX);
         self.retired.insert(coordinator);
     }
 

@@ -36,11 +36,28 @@ impl Undecided {
     }
 
     fn at(&self, clock: u64) -> usize {
-        // Most leave in the order in which they came.
+        // Most leave in the order in which they came, and if one holds up the front, soon after they came.
         if self.queue.front().is_some_and(|(first, _)| *first >= clock) {
             return 0;
         }
-        self.queue.partition_point(|(one, _)| *one < clock)
+        let (mut from, mut to) = (0, self.queue.len());
+        let mut back = 1;
+        while let Some(at) = self.queue.len().checked_sub(back) {
+            if self.queue[at].0 < clock {
+                from = at + 1;
+                break;
+            }
+            (to, back) = (at, back * 2);
+        }
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            if self.queue[middle].0 < clock {
+                from = middle + 1;
+            } else {
+                to = middle;
+            }
+        }
+        from
     }
 
     /// The lowest clock.
@@ -74,5 +91,17 @@ mod tests {
         assert_eq!(undecided.first(), None);
         undecided.insert(2, txn(2));
         assert_eq!(undecided.iter().collect::<Vec<_>>(), [(2, txn(2))]);
+    }
+
+    #[test]
+    fn the_place_of_a_clock_is_found_from_both_ends() {
+        let mut undecided = Undecided::default();
+        for clock in 1..=100 {
+            undecided.insert(2 * clock, TxnId { coordinator: 0, sequence: clock });
+        }
+        for clock in 0..=202 {
+            let by_looking = (1..=100).filter(|one| 2 * one < clock).count();
+            assert_eq!(undecided.at(clock), by_looking, "{clock}");
+        }
     }
 }

@@ -11,6 +11,10 @@ use crate::storage::Timestamp;
 use crate::termination::{Fate, Inquiries, Patience, Terminates, says_words};
 
 impl Terminates for Node {
+    fn own_id(&self) -> ShardId {
+        self.shard
+    }
+
     fn readers(&self) -> &Readers {
         &self.participant.readers
     }
