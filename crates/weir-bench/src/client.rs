@@ -206,7 +206,7 @@ impl Callers {
                 self.begin_call(client, now, orders);
                 self.maybe_audit(orders);
             }
-            Event::ReadDone { result, rows, examined, .. } => self.on_audit(result, rows, examined),
+            Event::ReadDone { result, fetched, examined, .. } => self.on_audit(result, fetched, examined),
         }
     }
 
@@ -241,17 +241,19 @@ impl Callers {
         self.coordinator.begin(self.now_ms, AUDIT, read, orders);
     }
 
-    fn on_audit(&mut self, result: Result<Option<Vec<Value>>, SqlError>, rows: usize, examined: usize) {
+    fn on_audit(&mut self, result: Result<Vec<Vec<Value>>, SqlError>, fetched: usize, examined: usize) {
         let (which, key) = self.audit.take().expect("an audit is under way");
-        if rows > AUDIT_ROWS_MAX {
+        if fetched > AUDIT_ROWS_MAX {
             self.too_large.insert(which);
         }
         self.until_audit = self.until_audit.max(examined as u64 / AUDIT_ROWS_PER_CALL);
         self.tally.audits += 1;
         let name = &self.audits.assertions[which].0;
         let said = match result {
-            Ok(None) => return,
-            Ok(Some(row)) => format!("a concurrent reader saw it violated for key {key:?}: {row:?}"),
+            Ok(rows) => match rows.first() {
+                Some(row) => format!("a concurrent reader saw it violated for key {key:?}: {row:?}"),
+                None => return,
+            },
             Err(error) => format!("a concurrent reader failed for key {key:?}: {error}"),
         };
         self.tally.audit_violations.entry(name.clone()).or_insert(said);

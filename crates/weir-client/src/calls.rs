@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_net::clock::transaction_time;
 use weir_sql::Application;
 use weir_sql::bound::{Procedure, ProcedureKind};
+use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::{CompiledProcedure, Input, Program};
 use weir_txn::items::GivenUp;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
@@ -19,6 +20,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::Error;
 use crate::carrier::now_ms;
+use crate::prepared::{Prepared, What};
 use crate::requests::Dialect;
 
 /// What a call has done.
@@ -41,6 +43,7 @@ impl CallResult {
 
 /// The procedures of an application, and how to call them.
 pub(crate) struct Callable {
+    pub(crate) application: Application,
     pub(crate) program: Arc<Program>,
     /// By procedure.
     names: Vec<Arc<[String]>>,
@@ -50,7 +53,7 @@ pub(crate) struct Callable {
 const NAMES_TOLD: usize = 12;
 
 impl Callable {
-    pub(crate) fn new(application: &Application, program: Program) -> Callable {
+    pub(crate) fn new(application: Application, program: Program) -> Callable {
         let names = |(procedure, compiled): (&Procedure, &CompiledProcedure)| match &procedure.kind {
             ProcedureKind::SetReturningFunction { columns } => {
                 columns.iter().map(|(name, _)| name.clone()).collect()
@@ -59,7 +62,7 @@ impl Callable {
             _ => compiled.outputs.iter().map(|(name, ..)| name.clone()).collect(),
         };
         let names = application.procedures.iter().zip(&program.procedures).map(names).collect();
-        Callable { program: Arc::new(program), names }
+        Callable { application, program: Arc::new(program), names }
     }
 
     /// A call that every shard takes.
@@ -88,6 +91,29 @@ impl Callable {
             args.push(argument(value, &input.ty).map_err(|error| placed(error, name, at, input))?);
         }
         Ok(Call { procedure, args, transaction_time: transaction_time(now_ms()) })
+    }
+
+    /// What a prepared text is to do with these values of its parameters.
+    ///
+    /// # Errors
+    /// Their number or types do not fit; an argument of the call cannot be computed.
+    pub(crate) fn wish(&self, prepared: &Prepared, values: &[Value]) -> Result<Wish, SqlError> {
+        let types = prepared.parameters();
+        if values.len() != types.len() {
+            let message = format!("{} values for {} parameters", values.len(), types.len());
+            return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
+        }
+        let values: Vec<Value> =
+            values.iter().zip(types).map(|(value, ty)| argument(value, ty)).collect::<Result<_, _>>()?;
+        let now = transaction_time(now_ms());
+        match &prepared.what {
+            What::Query(gather) => Ok(Wish::Read(gather.clone(), values, prepared.names.clone())),
+            What::Call { procedure, arguments } => {
+                let mut rows = arguments.rows(&values, &BTreeMap::new(), Vec::new(), (&self.program, now))?;
+                let args = rows.pop().unwrap_or_default();
+                Ok(Wish::Call(Call { procedure: *procedure, args, transaction_time: now }))
+            }
+        }
     }
 
     fn result(&self, procedure: usize, output: Output) -> CallResult {
@@ -160,10 +186,21 @@ fn argument(value: &Value, ty: &SqlType) -> Result<Value, SqlError> {
     }
 }
 
+pub(crate) enum Wish {
+    Call(Call),
+    /// With the names of its columns.
+    Read(Arc<Gather>, Vec<Value>, Arc<[String]>),
+}
+
+enum UnderWay {
+    Call(Call),
+    Read(Arc<[String]>),
+}
+
 pub(crate) struct Calls {
     coordinator: Coordinator,
     callable: Arc<Callable>,
-    under_way: BTreeMap<u64, Call>,
+    under_way: BTreeMap<u64, UnderWay>,
 }
 
 impl Calls {
@@ -176,7 +213,7 @@ impl Calls {
 impl Dialect for Calls {
     type Shard = Node;
     type Coordinator = Coordinator;
-    type Wish = Call;
+    type Wish = Wish;
     type Outcome = CallResult;
 
     fn coordinator(&mut self) -> &mut Coordinator {
@@ -190,28 +227,43 @@ impl Dialect for Calls {
     fn grant(
         &mut self,
         tag: u64,
-        call: Call,
+        wish: Wish,
         orders: &mut Orders<Request, Event>,
     ) -> Option<Result<CallResult, Error>> {
-        self.under_way.insert(tag, call.clone());
-        self.coordinator.begin(now_ms(), tag, Begin::Call(call), orders);
+        let (begin, under_way) = match wish {
+            Wish::Call(call) => (Begin::Call(call.clone()), UnderWay::Call(call)),
+            Wish::Read(gather, values, names) => (Begin::Read(gather, values), UnderWay::Read(names)),
+        };
+        self.under_way.insert(tag, under_way);
+        self.coordinator.begin(now_ms(), tag, begin, orders);
         None
     }
 
     fn outcome(&mut self, tag: u64, done: Event) -> Result<CallResult, Error> {
-        // Of one that was given up nobody waits to hear.
-        let procedure = self.under_way.remove(&tag).map_or(0, |call| call.procedure);
-        match done {
-            Event::Answered(Ok(output)) => Ok(self.callable.result(procedure, output)),
-            Event::Answered(Err(error)) => Err(Error::Sql(error)),
-            Event::ReadDone { .. } => Err(Error::Unfit("a client of calls begins no reads".into())),
+        let under_way = self.under_way.remove(&tag);
+        match (done, under_way) {
+            (Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. }, _) => {
+                Err(Error::Sql(error))
+            }
+            (Event::Answered(Ok(output)), Some(UnderWay::Call(call))) => {
+                Ok(self.callable.result(call.procedure, output))
+            }
+            (Event::ReadDone { result: Ok(rows), .. }, Some(UnderWay::Read(names))) => {
+                Ok(CallResult { names, values: Vec::new(), rows })
+            }
+            // It was given up, and nobody waits to hear.
+            _ => Err(Error::Closed("it was given up".into())),
         }
     }
 
     /// Before the last participant was asked to decide, those that were asked to prepare are as good as told to refuse: then
     /// nobody commits. After, or where the only participant decides at once, nobody can know.
     fn give_up(&mut self, tag: u64, orders: &mut Orders<Request, Event>) -> GivenUp {
-        let Some(call) = self.under_way.remove(&tag) else { return GivenUp::Unknown };
+        let call = match self.under_way.remove(&tag) {
+            Some(UnderWay::Call(call)) => call,
+            Some(UnderWay::Read(_)) => return GivenUp::NothingHappened,
+            None => return GivenUp::Unknown,
+        };
         let participants = self.callable.program.participants(&call);
         let (Some(txn), Ok(participants)) = (self.coordinator.txn_of(tag), participants) else {
             return GivenUp::Unknown;

@@ -80,7 +80,7 @@ impl Description {
         }
         let program = Program::compile(&application, &self.plan, shards);
         let program = program.map_err(|error| unfit(error.error.to_string()))?;
-        Ok(Callable::new(&application, program))
+        Ok(Callable::new(application, program))
     }
 
     /// Asks the nodes, one after the other, until one answers.

@@ -22,6 +22,7 @@ mod description;
 pub mod export;
 mod items;
 mod pending;
+mod prepared;
 mod relations;
 mod requests;
 mod statements;
@@ -33,6 +34,7 @@ use std::time::Duration;
 pub use calls::CallResult;
 pub use description::Description;
 pub use pending::Pending;
+pub use prepared::{Prepared, Unprepared};
 pub use relations::{Relations, RowTransaction};
 pub use statements::Statements;
 pub use weir_net::ClusterFile;
@@ -44,7 +46,7 @@ pub use weir_net::loopback;
 pub use weir_txn::items::relations as schema;
 pub use weir_txn::items::{Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write};
 
-pub use weir_types::{SqlError, SqlState, Value};
+pub use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use calls::{Callable, Calls};
 use carrier::new_id;
@@ -266,9 +268,50 @@ impl Client {
             )));
         };
         match callable.prepare(name, arguments.into_iter().collect()) {
-            Ok(call) => session.submit(session.new_tag(), call),
+            Ok(call) => session.submit(session.new_tag(), calls::Wish::Call(call)),
             Err(error) => Pending::ended(Err(Error::Sql(error))),
         }
+    }
+
+    /// Binds a SELECT over the tables of the application, or a CALL, with parameters `$1`, `$2` … `types`: theirs, `Unknown` for those
+    /// that the text says; there may be more in the text.
+    ///
+    /// # Errors
+    /// What is wrong with it and where, or what is not supported.
+    pub fn prepare(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
+        match &self.carried {
+            Carried::Calls(_, callable) => {
+                prepared::prepare(&callable.application, &callable.program, text, types)
+            }
+            Carried::Items(_) => Err(Unprepared {
+                error: SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "the cluster carries items, not tables",
+                )
+                .with_hint("name an application in [application] of the cluster file"),
+                position: 1,
+            }),
+        }
+    }
+
+    /// Begins what was prepared on this client. A SELECT sees of each transaction all or nothing, over all shards.
+    pub fn begin_prepared(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
+        let Carried::Calls(session, callable) = &self.carried else {
+            return Pending::ended(Err(Error::Unfit("it was prepared on another client".into())));
+        };
+        match callable.wish(prepared, values) {
+            Ok(wish) => session.submit(session.new_tag(), wish),
+            Err(error) => Pending::ended(Err(Error::Sql(error))),
+        }
+    }
+
+    /// Runs one SELECT or CALL without parameters, and waits for what it gives.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn query(&self, text: &str) -> Result<CallResult, Error> {
+        let prepared = self.prepare(text, &[]).map_err(|wrong| Error::Sql(wrong.error))?;
+        self.begin_prepared(&prepared, &[]).wait()
     }
 
     /// Begins a transaction of several statements, whose reads need not be known in advance.

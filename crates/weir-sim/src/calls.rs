@@ -372,8 +372,10 @@ impl Clients<Begin, Event> for Sessions<'_> {
                 self.told.audits += 1;
                 self.told.second_rounds += usize::from(rounds > 1);
                 let saw = match result {
-                    Ok(None) => return,
-                    Ok(Some(row)) => format!("{row:?}"),
+                    Ok(rows) => match rows.first() {
+                        Some(row) => format!("{row:?}"),
+                        None => return,
+                    },
                     Err(error) => error.to_string(),
                 };
                 self.violated.get_or_insert(format!("{}: {saw}", self.audits[which].name));

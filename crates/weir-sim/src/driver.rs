@@ -128,8 +128,7 @@ impl Simulation {
                         outcome.second_rounds += u64::from(rounds > 1);
                         let which = auditing[coordinator].take().expect("an audit is under way");
                         let saw = match result {
-                            Ok(None) => None,
-                            Ok(Some(row)) => Some(format!("{row:?}")),
+                            Ok(rows) => rows.first().map(|row| format!("{row:?}")),
                             Err(error) => Some(error.to_string()),
                         };
                         if let Some(saw) = saw {

@@ -18,6 +18,7 @@ pub mod plpgsql;
 pub mod print;
 mod remedy;
 pub mod routine;
+pub mod session;
 pub mod source;
 mod statement;
 mod synthesise;
@@ -29,7 +30,7 @@ pub use catalog::Catalog;
 pub use load::{ACCEPTED, load, load_with};
 pub use notes::Reading;
 pub use source::{Diagnostic, Severity, Sources, Span};
-pub use statement::{bind_call, bind_statement};
+pub use statement::{bind_call, bind_statement, is_call};
 pub use synthesise::synthesise;
 
 /// Everything that an application's SQL files say.

@@ -9,7 +9,7 @@ use crate::parse::{self, Piece};
 use crate::routine::{self, BoundCall, Signature, SignatureParameter};
 use crate::source::Diagnostic;
 
-use pg_query::protobuf::node;
+use pg_query::protobuf::{FuncCall, node};
 
 /// Binds one SELECT, VALUES, INSERT, UPDATE or DELETE; places are bytes of `text`, in file 0.
 ///
@@ -32,7 +32,49 @@ pub fn bind_statement(
     Ok((statement, types))
 }
 
-/// Binds `CALL p(…)`; the result's `procedure` is an index into `procedures`.
+/// Is it `CALL p(…)`, or `SELECT f(…)` or `SELECT … FROM f(…)` of one of these procedures and of nothing else?
+///
+/// # Errors
+/// It is no statement of PostgreSQL's grammar.
+pub fn is_call(procedures: &[Procedure], text: &str) -> Result<bool, Diagnostic> {
+    let parsed = parse::parse_statement(Piece::new(0, 0, text))?;
+    let name = match &parsed.node {
+        node::Node::CallStmt(_) => return Ok(true),
+        node => called_alone(node).and_then(|call| call.funcname.last()).and_then(|name| name.node.as_ref()),
+    };
+    let Some(node::Node::String(name)) = name else { return Ok(false) };
+    Ok(procedures.iter().any(|procedure| procedure.name == name.sval))
+}
+
+/// The function of `SELECT f(…)`, or of `SELECT * FROM f(…)`.
+fn called_alone(statement: &node::Node) -> Option<&FuncCall> {
+    let node::Node::SelectStmt(select) = statement else { return None };
+    let plain = select.where_clause.is_none()
+        && select.group_clause.is_empty()
+        && select.sort_clause.is_empty()
+        && select.limit_count.is_none()
+        && select.with_clause.is_none();
+    let [target] = &select.target_list[..] else { return None };
+    let Some(node::Node::ResTarget(target)) = &target.node else { return None };
+    let value = target.val.as_ref()?.node.as_ref()?;
+    match (value, &select.from_clause[..]) {
+        (node::Node::FuncCall(call), []) if plain => Some(call),
+        (node::Node::ColumnRef(column), [from]) if plain => {
+            let is_star =
+                matches!(&column.fields[..], [one] if matches!(one.node, Some(node::Node::AStar(_))));
+            let Some(node::Node::RangeFunction(function)) = &from.node else { return None };
+            let [item] = &function.functions[..] else { return None };
+            let Some(node::Node::List(list)) = &item.node else { return None };
+            match list.items.first()?.node.as_ref()? {
+                node::Node::FuncCall(call) if is_star => Some(call),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Binds what [`is_call`] says is one; the result's `procedure` is an index into `procedures`.
 ///
 /// # Errors
 /// As [`bind_statement`], and 42883 where no procedure fits.
@@ -44,11 +86,12 @@ pub fn bind_call(
 ) -> Result<(BoundCall, Vec<SqlType>), Diagnostic> {
     let piece = Piece::new(0, 0, text);
     let parsed = parse::parse_statement(piece)?;
-    let node::Node::CallStmt(call) = &parsed.node else {
-        return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, piece.token(0), "this is not a CALL"));
+    let call = match &parsed.node {
+        node::Node::CallStmt(call) => call.funccall.as_deref(),
+        node => called_alone(node),
     };
-    let Some(call) = &call.funccall else {
-        return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, piece.token(0), "CALL of nothing"));
+    let Some(call) = call else {
+        return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, piece.token(0), "this is not a CALL"));
     };
     let signatures: Vec<Signature> = procedures.iter().map(signature_of).collect();
     let context = Context { infer_parameters: true, signatures: &signatures, ..Context::new(catalog) };

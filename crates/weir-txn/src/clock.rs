@@ -7,6 +7,13 @@ use crate::storage::Timestamp;
 
 const COUNTER_BITS: u32 = 16;
 
+const UNIX_TO_2000_MS: i64 = 946_684_800_000;
+
+/// What `now()` says in a call that begins then: microseconds since 2000.
+pub fn transaction_time(unix_ms: u64) -> i64 {
+    (unix_ms as i64).saturating_sub(UNIX_TO_2000_MS).saturating_mul(1_000)
+}
+
 /// The first clock of that millisecond, of which the low 48 bits count.
 pub fn clock_at(now_ms: u64) -> u64 {
     now_ms << COUNTER_BITS

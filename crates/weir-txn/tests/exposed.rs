@@ -107,7 +107,7 @@ impl Stage {
         let (_, event) = orders.done.pop().expect("it is answered");
         let told = match event {
             Event::Answered(result) => result.map(|_| None),
-            Event::ReadDone { result, .. } => result,
+            Event::ReadDone { result, .. } => result.map(|rows| rows.into_iter().next()),
         };
         told.map_err(|error| format!("{error:?} {:?}", error.fields().hint))
     }

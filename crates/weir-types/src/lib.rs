@@ -4,6 +4,7 @@
 //! Pure: no clock, no randomness, no IO. `now()` and friends take the transaction's time as an input.
 
 pub mod arrays;
+pub mod binary;
 pub mod cast;
 pub mod compare;
 pub mod datetime;

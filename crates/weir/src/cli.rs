@@ -2,6 +2,7 @@
 //!
 //! Only what works today is listed: an option that does nothing is worse than none.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -376,6 +377,15 @@ pub struct ServeArguments {
     /// When a write counts as written down [default: sync with --data, else memory]
     #[arg(long, value_enum)]
     pub durability: Option<ServeDurability>,
+    /// Speak PostgreSQL's protocol there too: queries and calls of the application that the cluster file names
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// What clients of PostgreSQL's protocol call the database
+    #[arg(long, value_name = "NAME", default_value = "weir", requires = "listen")]
+    pub database: String,
+    /// The password of clients of PostgreSQL's protocol is the first line of it; without it everybody may come in
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub password_file: Option<PathBuf>,
     /// Listen beyond loopback without TLS or without a secret
     #[arg(long)]
     pub insecure: bool,

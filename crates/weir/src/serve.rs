@@ -3,10 +3,12 @@
 //! Serves nothing itself: weir-server does.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use weir_bench::run::{Loaded, load};
-use weir_client::{Application, ClusterFile};
+use weir_client::{Application, Client, ClusterFile};
 use weir_server::embedded::now_ms;
 use weir_server::serve::{Durability, ServeError, Server, Settings, Stop};
 use weir_txn::exec::program::Program;
@@ -19,7 +21,8 @@ use crate::output::{Failure, print_remark};
 use crate::run;
 
 pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
-    let ServeArguments { cluster, node, data, durability, insecure } = arguments;
+    let ServeArguments { cluster, node, data, durability, insecure, listen, database, password_file } =
+        arguments;
     let cluster = ClusterFile::read(&cluster).map_err(|complaint| Failure::input(complaint.to_string()))?;
     let data = match (data, durability) {
         (Some(data), None | Some(ServeDurability::Sync)) => Some((data, Durability::Sync)),
@@ -36,9 +39,10 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     if data.is_none() {
         print_remark("weir: without --data everything is gone when this process ends");
     }
+    let door = listen.map(|listen| door(&cluster, listen, database, password_file, insecure)).transpose()?;
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(colours).init();
-    let application = cluster.application.clone();
+    let (application, file) = (cluster.application.clone(), cluster.clone());
     let settings = Settings { data, insecure, ..Settings::new(cluster, node) };
     let (server, stop) = match application {
         None => Server::start(settings).map_err(failure)?,
@@ -47,8 +51,55 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     ctrlc::set_handler(move || stop.stop())
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
     print_remark(&format!("weir: listening on {}; ^C ends it", server.address()));
+    // It ends before the node does.
+    let _door = door.map(|door| open(door, &file)).transpose()?;
     server.wait().map_err(failure)
 }
+
+/// For clients of PostgreSQL's protocol.
+fn door(
+    cluster: &ClusterFile,
+    listen: SocketAddr,
+    database: String,
+    password_file: Option<PathBuf>,
+    insecure: bool,
+) -> Result<weir_pg::Settings, Failure> {
+    if cluster.application.is_none() {
+        return Err(usage(
+            "--listen is for the tables of an application, and the cluster file names none",
+            "add [application] with the path of its directory",
+        ));
+    }
+    let password = password_file
+        .map(|file| {
+            let text = std::fs::read_to_string(&file).map_err(|error| {
+                usage(&format!("{}: {error}", file.display()), "name a file with the password")
+            })?;
+            match text.lines().next() {
+                Some(line) if !line.is_empty() => Ok(line.to_owned()),
+                _ => Err(usage(
+                    &format!("{}: its first line is empty", file.display()),
+                    "write the password there",
+                )),
+            }
+        })
+        .transpose()?;
+    Ok(weir_pg::Settings { database, password, insecure, ..weir_pg::Settings::new(listen) })
+}
+
+fn open(door: weir_pg::Settings, cluster: &ClusterFile) -> Result<weir_pg::Server, Failure> {
+    let settings = weir_client::Settings { under_way_max: UNDER_WAY_MAX, ..Default::default() };
+    let client = Client::connect_with(cluster, settings)
+        .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
+    let database = door.database.clone();
+    let door = weir_pg::Server::start(door, client)
+        .map_err(|weir_pg::NotStarted(what, hint)| usage(&what, &hint))?;
+    print_remark(&format!("weir: PostgreSQL's protocol on {}, database {database}", door.address()));
+    Ok(door)
+}
+
+/// No more than one for each connection, and there are fewer of these.
+const UNDER_WAY_MAX: usize = 100_000;
 
 /// Shards of an SQL application. Those that start for the first time are filled with their share of its rows.
 fn start_application(settings: Settings, named: &Application) -> Result<(Server, Stop), Failure> {

@@ -101,6 +101,86 @@ fn a_call_gives_what_the_procedure_gives_or_says_why_not() {
 }
 
 #[test]
+fn a_text_is_bound_once_and_run_with_values_or_refused_with_its_place() {
+    let (_application, nodes) = bank(2);
+    let client = connect(&nodes, Settings::default());
+    let run = |text: &str, values: &[Value]| {
+        let prepared = client.prepare(text, &[]).map_err(|wrong| (wrong.position, wrong.error.to_string()));
+        prepared.and_then(|prepared| {
+            let done =
+                client.begin_prepared(&prepared, values).wait().map_err(|error| (0, error.to_string()))?;
+            Ok(format!("{:?} {:?} {:?}", done.names, done.values, done.rows))
+        })
+    };
+    let check = |text: &str, values: &[Value], expected: &str| match run(text, values) {
+        Ok(seen) => assert_eq!(seen, expected, "{text}"),
+        Err(why) => panic!("{text}: {why:?}"),
+    };
+    let refused = |text: &str, values: &[Value], position: usize, expected: &str| {
+        let (at, why) = run(text, values).unwrap_err();
+        assert!(at == position && why.contains(expected), "{text}: {at} {why}");
+    };
+    check("CALL deposit($1, $2 * 2.0)", &[3.into(), "6.25".into()], "[] [] []");
+    check(
+        "CALL look(3, NULL, NULL)",
+        &[],
+        "[\"who\", \"balance\"] [Text(\"account 3\"), Numeric(Small { scale: 3, mantissa: 12500 })] []",
+    );
+    check(
+        "SELECT balance_of($1 + 1)",
+        &[2.into()],
+        "[\"balance_of\"] [Numeric(Small { scale: 3, mantissa: 12500 })] []",
+    );
+    check(
+        "SELECT * FROM accounts_of(3)",
+        &[],
+        "[\"who\", \"amount\"] [] [[Text(\"account 3\"), Numeric(Small { scale: 3, mantissa: 12500 })]]",
+    );
+    check("SELECT 1 AS one, $1::text", &["x".into()], "[\"one\", \"text\"] [] [[Int(1), Text(\"x\")]]");
+    check(
+        "SELECT id, owner FROM account WHERE id IN ($1, 4) ORDER BY id DESC",
+        &[3.into()],
+        "[\"id\", \"owner\"] [] [[Int(4), Text(\"account 4\")], [Int(3), Text(\"account 3\")]]",
+    );
+    check(
+        "SELECT a.id FROM account a JOIN account b ON b.balance = a.balance AND b.id <> a.id WHERE a.id < 3 GROUP BY a.id ORDER BY 1",
+        &[],
+        "[\"id\"] [] [[Int(1)], [Int(2)]]",
+    );
+    refused("SELECT balanse FROM account", &[], 8, "42703");
+    refused("SELECT 'ä', nowhere.x FROM account", &[], 13, "42P01");
+    refused("SELECT * FORM account", &[], 10, "42601");
+    refused("SELECT id FROM account WHERE id = $1", &[], 0, "0 values for 1 parameters");
+    refused("SELECT id FROM account WHERE id = $1", &["x".into()], 0, "22P02");
+    refused("SELECT 1 / (id - 3) FROM account", &[], 0, "22012");
+    refused("INSERT INTO account (id, owner) VALUES (1, 'x')", &[], 1, "not supported yet");
+    refused("CALL depose(1)", &[], 6, "42883");
+    refused("CALL open_account(1)", &[], 6, "who");
+}
+
+#[test]
+fn a_query_sees_of_each_call_all_or_nothing() {
+    let (_application, nodes) = bank(2);
+    let client = connect(&nodes, Settings::default());
+    let sums = client.prepare("SELECT count(*), sum(balance), max(abs(balance)) FROM account", &[]).unwrap();
+    std::thread::scope(|scope| {
+        let transfers = scope.spawn(|| {
+            for round in 0..300 {
+                let (from, to) = (round % ACCOUNTS + 1, (round * 7 + 3) % ACCOUNTS + 1);
+                client.call("transfer", [from.into(), to.into(), 5.into()]).unwrap();
+            }
+        });
+        while !transfers.is_finished() {
+            let seen = client.begin_prepared(&sums, &[]).wait().unwrap();
+            let [Value::Int(ACCOUNTS), Value::Numeric(sum), _] = &seen.rows[0][..] else {
+                panic!("{seen:?}")
+            };
+            assert!(sum.is_zero(), "half a transfer: {sum}");
+        }
+    });
+}
+
+#[test]
 fn without_an_application_there_is_nothing_to_call() {
     let nodes = Nodes::start(1, 1, "", false);
     let error = connect(&nodes, Settings::default()).call("deposit", []).unwrap_err();

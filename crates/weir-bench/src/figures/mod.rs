@@ -86,7 +86,9 @@ impl Figure {
             Figure::Sweeps => "Figure 3 of ramp.txt: five sweeps of YCSB, real runs on one machine",
             Figure::SimulatedSweeps => "Figure 3 of ramp.txt: five sweeps of YCSB on five servers, simulated",
             Figure::Servers => "Figure 4 of ramp.txt: servers; uniform keys, 95% reads, 4 operations",
-            Figure::Blocked => "The table of ramp.txt par. 5.3: blocked writes, real runs on one thread",
+            Figure::Blocked => {
+                "The table of ramp.txt par. 5.3: blocked writes, on five processes and on one thread"
+            }
         }
     }
 
@@ -99,7 +101,7 @@ impl Figure {
             Figure::Sweeps => sweeps::real(&mut setting),
             Figure::SimulatedSweeps => sweeps::simulated(&mut setting),
             Figure::Servers => servers::measure(&mut setting),
-            Figure::Blocked => Ok(blocked::table(&mut setting)),
+            Figure::Blocked => blocked::table(&mut setting),
         }
     }
 
@@ -122,7 +124,7 @@ impl Figure {
             Figure::Servers => servers::panels(points),
             Figure::Blocked => {
                 let y = Axis::linear("of the throughput without any");
-                vec![panel("blocked writes", Axis::log("share of the writes"), y, &|one| {
+                vec![panel(blocked::PANEL, Axis::log("share of the writes"), y, &|one| {
                     one.of_base.unwrap_or(0.0)
                 })]
             }

@@ -21,13 +21,24 @@ impl Ycsb {
     /// # Errors
     /// The cluster cannot be reached, or what [`Ycsb::check`] finds: what is wrong, what would be right.
     pub fn run_at(&self, cluster: &ClusterFile) -> Result<Outcome, Failure> {
+        let (coordinator, generator) = self.load_at(cluster)?;
+        let pace = Arc::new(Pace::new(self.limit));
+        let loops = ClosedLoops::new(coordinator, generator, pace.clone(), self.seed, self.clients.into());
+        let cluster = cluster.clone();
+        let carried = std::thread::spawn(move || carry(&cluster, loops));
+        pace.watch(&mut progress::silent, || carried.is_finished());
+        let seconds = pace.begun.elapsed().as_secs_f64();
+        let mut tally = Tally::default();
+        tally.add(carried.join().expect("an assertion failed; see above").map_err(unreachable)?.into_tally());
+        Ok(Outcome::of(&tally, seconds))
+    }
+
+    /// Loads the items, and gives the coordinator that did.
+    ///
+    /// # Errors
+    /// As [`Ycsb::run_at`].
+    pub fn load_at(&self, cluster: &ClusterFile) -> Result<(Coordinator, Arc<Generator>), Failure> {
         self.check()?;
-        let unreachable = |why: String| {
-            (
-                why,
-                "start its nodes: weir serve --cluster FILE --node NAME, one for each in the file".to_owned(),
-            )
-        };
         // A range is on all shards.
         let probe = Client::connect(cluster).and_then(|client| client.scan("", ""));
         probe.map_err(|error| unreachable(error.to_string()))?;
@@ -42,16 +53,12 @@ impl Ycsb {
         let generator = Arc::new(Generator::new(self));
         let loader = Loader::new(Coordinator::new(id, 0, options), generator.clone(), 0..self.items);
         let coordinator = carry(cluster, loader).map_err(unreachable)?.into_coordinator();
-        let pace = Arc::new(Pace::new(self.limit));
-        let loops = ClosedLoops::new(coordinator, generator, pace.clone(), self.seed, self.clients.into());
-        let cluster = cluster.clone();
-        let carried = std::thread::spawn(move || carry(&cluster, loops));
-        pace.watch(&mut progress::silent, || carried.is_finished());
-        let seconds = pace.begun.elapsed().as_secs_f64();
-        let mut tally = Tally::default();
-        tally.add(carried.join().expect("an assertion failed; see above").map_err(unreachable)?.into_tally());
-        Ok(Outcome::of(&tally, seconds))
+        Ok((coordinator, generator))
     }
+}
+
+fn unreachable(why: String) -> Failure {
+    (why, "start its nodes: weir serve --cluster FILE --node NAME, one for each in the file".to_owned())
 }
 
 fn carry<C: Clients<Partition>>(cluster: &ClusterFile, clients: C) -> Result<C, String> {

@@ -80,7 +80,7 @@ impl CompiledAssertion {
         let audit = match &catalog.table(table).primary_key {
             Some(key) => {
                 let narrowed = narrowed(&shown, relation, table, &key.columns, catalog);
-                let gather = Gather::compile(&narrowed, key.columns.len(), program)?;
+                let gather = Gather::compile(&narrowed, key.columns.len(), program)?.at_most(1);
                 Some(Audit { table, key: key.columns.clone(), gather })
             }
             None => None,

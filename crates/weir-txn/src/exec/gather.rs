@@ -4,6 +4,7 @@
 //! equalities fix. Where they fix the partition column one shard is asked, else all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use weir_sql::bound::{Expr, ExprKind, Query, VariableId};
@@ -26,6 +27,7 @@ pub struct Gather {
     slots: usize,
     cells: usize,
     tables: Vec<GatherTable>,
+    rows_max: usize,
 }
 
 #[derive(Debug)]
@@ -68,7 +70,13 @@ impl Gather {
                 joined: of.joined,
             })
             .collect();
-        Ok(Gather { compiled, slots: slots.slots_max(), cells: slots.cells_max(), tables })
+        let (slots, cells) = (slots.slots_max(), slots.cells_max());
+        Ok(Gather { compiled, slots, cells, tables, rows_max: usize::MAX })
+    }
+
+    /// Whoever asks wants no more rows than these.
+    pub fn at_most(self, rows_max: usize) -> Gather {
+        Gather { rows_max, ..self }
     }
 
     /// What to ask of each shard.
@@ -117,14 +125,14 @@ impl Gather {
         by_shard.into_iter().map(|(shard, tables)| (shard, Arc::new(ReadQuery { tables }))).collect()
     }
 
-    /// Runs the query on what was fetched; its first row, if it has one.
-    pub fn first_row(
+    /// Runs the query on what was fetched. `transaction_time`: what `now()` is, in microseconds since 2000.
+    pub fn rows(
         &self,
         values: &[Value],
         queries: &BTreeMap<ShardId, Arc<ReadQuery>>,
         fetched: Fetched,
-        program: &Program,
-    ) -> Result<Option<Vec<Value>>, SqlError> {
+        (program, transaction_time): (&Program, i64),
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
         let mut storage = Storage::new(program.schema.clone());
         let mut seen = BTreeSet::new();
         for (shard, tables) in fetched {
@@ -142,14 +150,14 @@ impl Gather {
         let mut frame = Frame::default();
         frame.grow(self.slots, self.cells);
         frame.values[..values.len()].clone_from_slice(values);
-        let mut found = None;
+        let mut found = Vec::new();
         let mut sequences = Sequences::default();
         let mut environment = sequences.environment(program, 0, 0);
         let mut cx =
-            Cx { frame: &mut frame, rows: &storage, transaction_time: 0, environment: &mut environment };
+            Cx { frame: &mut frame, rows: &storage, transaction_time, environment: &mut environment };
         self.compiled.run(&mut cx, &mut |_, row| {
-            found = Some(row.to_vec());
-            Ok(std::ops::ControlFlow::Break(()))
+            found.push(row.to_vec());
+            Ok(if found.len() < self.rows_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         Ok(found)
     }

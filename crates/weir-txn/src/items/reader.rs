@@ -57,7 +57,7 @@ impl ReadSet {
 }
 
 /// Of so few keys, each is compared with each.
-const FEW: usize = 16;
+const FEW: usize = 4;
 
 #[derive(Debug)]
 pub struct Read {
@@ -104,6 +104,61 @@ struct Part {
     /// Which of the read's keys are on the shard.
     slots: Slots,
     keys: Sketch,
+}
+
+/// How what many keys are asked for again and again is found, each made when it is first wanted: a read of a hundred items may
+/// meet a hundred transactions that have written a hundred items each.
+#[derive(Debug, Default)]
+struct Ways {
+    /// By slot: one more than the place of its note.
+    noted: Vec<u32>,
+    /// By hash, with gaps: some bits of the hash, and one more than the slot.
+    places: Vec<(u32, u32)>,
+    /// By slot: what filters make of the key.
+    hashes: Vec<u64>,
+}
+
+impl Ways {
+    fn note(&mut self, keys: usize, notes: &[(u32, Note)]) {
+        self.noted.resize(keys, 0);
+        for (at, (slot, _)) in notes.iter().enumerate() {
+            self.noted[*slot as usize] = at as u32 + 1;
+        }
+    }
+
+    /// The slots of keys that have that hash, and of a few others.
+    fn slots_of(&mut self, hash: u64, keys: &[Key]) -> impl Iterator<Item = u32> {
+        if self.places.is_empty() {
+            // So many that a key which is not there is nearly always seen not to be at its first place.
+            self.places.resize((4 * keys.len()).next_power_of_two(), (0, 0));
+            for (slot, key) in keys.iter().enumerate() {
+                let (at, mark) = self.place_of(hash_of(key));
+                let free = self.from(at).find(|at| self.places[*at].1 == 0).expect("three of four are free");
+                self.places[free] = (mark, slot as u32 + 1);
+            }
+        }
+        let (at, mark) = self.place_of(hash);
+        let taken = self.from(at).map(|at| self.places[at]).take_while(|(_, slot)| *slot != 0);
+        taken.filter(move |(one, _)| *one == mark).map(|(_, slot)| slot - 1)
+    }
+
+    /// Where it is looked for first, and what marks it there.
+    fn place_of(&self, hash: u64) -> (usize, u32) {
+        (hash as usize & (self.places.len() - 1), (hash >> 32) as u32)
+    }
+
+    fn from(&self, at: usize) -> impl Iterator<Item = usize> {
+        (at..self.places.len()).chain(0..at)
+    }
+
+    fn may_contain(&mut self, metadata: &Metadata, slot: usize, keys: &[Key]) -> bool {
+        let Metadata::Filter(filter) = metadata else { return metadata.may_contain(&keys[slot]) };
+        if self.hashes.is_empty() {
+            // All filters hash alike.
+            self.hashes = keys.iter().map(|key| filter.source_hash(&**key)).collect();
+        }
+        filter.contains_hash(self.hashes[slot])
+    }
 }
 
 /// What round two asks of one shard.
@@ -359,11 +414,16 @@ impl Read {
         named.sort_unstable_by_key(|unsettled| unsettled.stamp);
         named.dedup_by_key(|unsettled| unsettled.stamp);
         let mut lacking = ByShard::new();
-        let by_key = if named.is_empty() { Vec::new() } else { self.slots_by_key() };
+        let mut ways = Ways::default();
+        if self.keys.len() > FEW && !named.is_empty() {
+            ways.note(self.keys.len(), &self.notes);
+        }
         for Unsettled { stamp, metadata } in named {
             match metadata {
-                Metadata::Items(items) => self.look_for_items(*stamp, items, &by_key, &mut lacking),
-                Metadata::Filter(_) | Metadata::Stamp => self.look_for_filter(*stamp, metadata, &mut lacking),
+                Metadata::Items(items) => self.look_for_items(*stamp, items, &mut ways, &mut lacking),
+                Metadata::Filter(_) | Metadata::Stamp => {
+                    self.look_for_filter(*stamp, metadata, &mut ways, &mut lacking)
+                }
             }
         }
         for part in &mut self.parts {
@@ -380,23 +440,16 @@ impl Read {
     }
 
     /// The item was read without the write of that transaction, or may have been.
-    fn lacks(&self, slot: usize, stamp: Stamp) -> bool {
+    fn lacks(&self, slot: usize, stamp: Stamp, ways: &Ways) -> bool {
         let item = &self.items[slot];
         if self.notes.is_empty() {
             return item.stamp < stamp;
         }
-        let noted = self.notes.binary_search_by_key(&slot, |(noted, _)| *noted as usize);
-        lacks(item, noted.ok().map(|at| &self.notes[at].1), stamp)
-    }
-
-    /// The slots of many keys in the order of these; of few, nothing: there it is as fast to look at each.
-    fn slots_by_key(&self) -> Vec<u32> {
-        if self.keys.len() <= FEW {
-            return Vec::new();
-        }
-        let mut slots: Vec<u32> = (0..self.keys.len() as u32).collect();
-        slots.sort_unstable_by(|one, other| self.key(*one).cmp(self.key(*other)));
-        slots
+        let noted = match ways.noted.get(slot) {
+            Some(at) => at.checked_sub(1).map(|at| at as usize),
+            None => self.notes.binary_search_by_key(&slot, |(noted, _)| *noted as usize).ok(),
+        };
+        lacks(item, noted.map(|at| &self.notes[at].1), stamp)
     }
 
     fn key(&self, slot: u32) -> &Key {
@@ -404,20 +457,19 @@ impl Read {
         &self.keys[slot as usize]
     }
 
-    /// Where the read wants that item. `by_key`: of [`Self::slots_by_key`].
-    fn slots_of(&self, item: &Key, by_key: &[u32]) -> Slots {
+    /// Where the read wants that item. Of few keys it is as fast to look at each.
+    fn slots_of(&self, item: &Key, ways: &mut Ways) -> Slots {
         if self.keys.len() <= FEW {
             return (0..self.keys.len() as u32).filter(|slot| self.key(*slot) == item).collect();
         }
-        let from = by_key.partition_point(|slot| self.key(*slot) < item);
-        by_key[from..].iter().copied().take_while(|slot| self.key(*slot) == item).collect()
+        ways.slots_of(hash_of(item), &self.keys).filter(|slot| self.key(*slot) == item).collect()
     }
 
     /// RAMP-Fast knows the items by name, those of a range included that are missing from its answer.
-    fn look_for_items(&self, stamp: Stamp, items: &[Key], by_key: &[u32], lacking: &mut ByShard<Lack>) {
+    fn look_for_items(&self, stamp: Stamp, items: &[Key], ways: &mut Ways, lacking: &mut ByShard<Lack>) {
         for item in items {
-            for slot in self.slots_of(item, by_key) {
-                if self.lacks(slot as usize, stamp) {
+            for slot in self.slots_of(item, ways) {
+                if self.lacks(slot as usize, stamp, ways) {
                     let lack = part_at(lacking, shard_of(item, self.shards), Lack::default);
                     lack.stamps.insert(stamp);
                     lack.slots.insert(slot);
@@ -437,9 +489,15 @@ impl Read {
 
     /// RAMP-Hybrid asks the filter about every item, and cannot ask it about items of a range that it does not
     /// know: the name goes to all shards of the range (S5).
-    fn look_for_filter(&self, stamp: Stamp, metadata: &Metadata, lacking: &mut ByShard<Lack>) {
+    fn look_for_filter(
+        &self,
+        stamp: Stamp,
+        metadata: &Metadata,
+        ways: &mut Ways,
+        lacking: &mut ByShard<Lack>,
+    ) {
         for (slot, key) in self.keys.iter().enumerate() {
-            if self.lacks(slot, stamp) && metadata.may_contain(key) {
+            if self.lacks(slot, stamp, ways) && ways.may_contain(metadata, slot, &self.keys) {
                 let lack = part_at(lacking, shard_of(key, self.shards), Lack::default);
                 lack.stamps.insert(stamp);
                 lack.slots.insert(slot as u32);

@@ -13,6 +13,7 @@ use super::coordinator::{Action, Transaction, gave_up};
 use super::exposed::too_large;
 use super::message::{Age, Begun, Call, Output, Progress, Reply, Request, ShardId, TxnId};
 use super::reader::{Read, ReadAction};
+use crate::clock::transaction_time;
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
 use crate::flights::{Drains, Flights};
@@ -60,8 +61,8 @@ pub enum Begin {
 pub enum Event {
     /// A call has its answer.
     Answered(Result<Output, SqlError>),
-    /// A read has ended: the first row of its query, and how many rows were fetched and looked at for it.
-    ReadDone { result: Result<Option<Vec<Value>>, SqlError>, rounds: u32, rows: usize, examined: usize },
+    /// A read has ended: the rows of its query, and how many were fetched and looked at for it.
+    ReadDone { result: Result<Vec<Vec<Value>>, SqlError>, rounds: u32, fetched: usize, examined: usize },
 }
 
 /// One coordinator of SQL calls and of the reads that audit them.
@@ -211,12 +212,12 @@ impl Coordinator {
         for action in std::mem::take(&mut self.read_actions) {
             match action {
                 ReadAction::Send(shard, request) => out.sends.push((shard, request)),
-                ReadAction::Done(fetched) => self.finish_read(sequence, fetched, out),
+                ReadAction::Done(fetched) => self.finish_read(now_ms, sequence, fetched, out),
                 ReadAction::TooLarge => {
                     let (tag, machine, ..) = self.end_read(sequence);
                     let (result, rounds, examined) =
                         (Err(too_large(false)), machine.rounds, machine.examined);
-                    out.done.push((tag, Event::ReadDone { result, rounds, rows: 0, examined }));
+                    out.done.push((tag, Event::ReadDone { result, rounds, fetched: 0, examined }));
                 }
                 ReadAction::Again => {
                     let (tag, _, gather, values) = self.end_read(sequence);
@@ -227,13 +228,13 @@ impl Coordinator {
         }
     }
 
-    fn finish_read(&mut self, sequence: u64, fetched: Fetched, out: &mut Orders<Request, Event>) {
+    fn finish_read(&mut self, now_ms: u64, sequence: u64, found: Fetched, out: &mut Orders<Request, Event>) {
         let (tag, machine, gather, values) = self.end_read(sequence);
         let queries = gather.queries(&values, &self.program);
-        let rows = fetched.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
-        let result = gather.first_row(&values, &queries, fetched, &self.program);
+        let fetched = found.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
+        let result = gather.rows(&values, &queries, found, (&self.program, transaction_time(now_ms)));
         let (rounds, examined) = (machine.rounds, machine.examined);
-        out.done.push((tag, Event::ReadDone { result, rounds, rows, examined }));
+        out.done.push((tag, Event::ReadDone { result, rounds, fetched, examined }));
     }
 
     fn end_read(&mut self, sequence: u64) -> (u64, Read, Arc<Gather>, Vec<Value>) {

@@ -55,8 +55,12 @@ impl Read {
         let queries: BTreeMap<ShardId, (Arc<ReadQuery>, u64)> =
             queries.into_iter().map(|(shard, query)| (shard, (query, session(shard)))).collect();
         let pending = queries.keys().map(|shard| (*shard, Vec::new())).collect();
-        let begun = Read { read, queries, answers: BTreeMap::new(), pending, rounds: 1, examined: 0 };
+        let mut begun = Read { read, queries, answers: BTreeMap::new(), pending, rounds: 1, examined: 0 };
         begun.send(out);
+        if begun.pending.is_empty() {
+            // It reads no table.
+            begun.on_round(out);
+        }
         begun
     }
 

@@ -1,9 +1,5 @@
-//! What blocked writes cost (ramp.txt §5.3): some clients stop after all have prepared, and the shards find out by
-//! themselves what has become of their transactions.
-//!
-//! Real machines, the real clock, all on one thread. A share of the writes goes through *doomed* coordinators: their
-//! clients are answered when all have prepared, their COMMITs are never sent, and after a while nothing more is heard of
-//! them. As in the paper that is worse than a death, for their clients go on.
+//! Blocked writes without a network: the machines, their clients and the messages between them on one thread, so that
+//! nothing is measured but what they compute.
 
 use std::time::Instant;
 
@@ -14,10 +10,9 @@ use weir_txn::items::{Coordinator, Done, Options, Partition, Patience, Reply, Re
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Effects, Orders, Sender, Shard as _};
 use weir_txn::ramp::ShardId;
 
-use super::{Effort, Point, Setting};
-use crate::ycsb::{Generator, Keys, Ycsb};
+use crate::ycsb::{Generator, Ycsb};
 
-const SHARDS: ShardId = 5;
+use super::SHARDS;
 const CLIENTS: u64 = 256;
 /// How often late messages are looked for.
 const TIMER_MS: u64 = 40;
@@ -26,93 +21,22 @@ const DOOMED_MS: u64 = 100;
 /// What the shards bear: the second of a real cluster, and five until a coordinator is forgotten.
 const PATIENCE: Patience = Patience { terminate_ms: 1_000, retire_ms: 5_000 };
 
-/// The paper's shares, and nothing blocked first.
-const BLOCKED: [(f64, Option<f64>); 5] =
-    [(0.0, Some(1.0)), (0.0001, Some(1.0)), (0.001, Some(0.9986)), (0.25, Some(0.7753)), (0.5, Some(0.6792))];
-
-/// Each share in pairs with nothing blocked, one right after the other: from minute to minute the machine changes by more
-/// than a tenth.
-pub(super) fn table(setting: &mut Setting<'_>) -> Vec<Point> {
-    let (pairs, seconds, items) = match setting.effort {
-        Effort::Quick => (1, 1.0, 20_000),
-        Effort::Full => (10, 3.0, 1_000_000),
-    };
-    let mut seen: Vec<Vec<[f64; 2]>> = vec![Vec::new(); BLOCKED.len()];
-    for pair in 0..pairs {
-        for (seen, (share, _)) in seen.iter_mut().zip(BLOCKED).skip(1) {
-            setting.tell(&format!("{}% blocked ({} of {pairs})", share * 100.0, pair + 1));
-            let one = |share| run(share, items, seconds, setting.seed).throughput;
-            seen.push(if pair % 2 == 0 {
-                let with = one(share);
-                [with, one(0.0)]
-            } else {
-                let without = one(0.0);
-                [one(share), without]
-            });
-        }
-    }
-    seen[0] = seen[1..].concat().into_iter().map(|[_, without]| [without; 2]).collect();
-    BLOCKED
-        .into_iter()
-        .zip(&seen)
-        .map(|((share, published), pairs)| of_pairs(share, published, pairs))
-        .collect()
-}
-
-fn of_pairs(share: f64, published: Option<f64>, pairs: &[[f64; 2]]) -> Point {
-    let mut ratios: Vec<f64> = pairs.iter().map(|[with, without]| with / without).collect();
-    ratios.sort_by(f64::total_cmp);
-    let middle = ratios.len() / 2;
-    let median = if ratios.len() % 2 == 1 {
-        ratios[middle]
-    } else {
-        f64::midpoint(ratios[middle - 1], ratios[middle])
-    };
-    Point {
-        panel: "blocked writes".to_owned(),
-        x: share,
-        series: "ramp-fast".to_owned(),
-        throughput: pairs.iter().map(|[with, _]| with).sum::<f64>() / pairs.len() as f64,
-        latency_p50_us: 0.0,
-        of_base: Some(median),
-        of_base_range: Some([ratios[0], ratios[ratios.len() - 1]]),
-        published,
-        simulated: false,
-    }
-}
-
-/// What one run gave.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
-    /// Transactions answered, a second of the thread's own time: what else the machine does is not counted.
-    pub throughput: f64,
-    /// Of these, blocked.
-    pub blocked: u64,
-    /// Committed by the shards among themselves, by participant.
-    pub terminated: u64,
-}
-
-/// Writes only, of which such a share is blocked. Two time-outs go by first.
-pub fn run(share: f64, items: u64, seconds: f64, seed: u64) -> Run {
-    let workload = Ycsb { items, read_share: 0.0, keys: Keys::Zipf(0.99), ..Ycsb::default() };
-    let mut stage = Stage::new(&workload, share, seed);
-    stage.load(items);
+/// Transactions answered, a second of the thread's own time: what else the machine does is not counted. Two time-outs go by
+/// first.
+pub fn throughput(workload: &Ycsb, share: f64, seconds: f64) -> f64 {
+    let mut stage = Stage::new(workload, share);
+    stage.load(workload.items);
     for client in 0..CLIENTS {
         stage.begin(client);
     }
     let two_time_outs = 2.2 * PATIENCE.terminate_ms as f64 / 1e3;
     stage.run(two_time_outs);
-    let before = stage.seen();
+    let before = stage.answered;
     let (begun, begun_busy) = (Instant::now(), busy_seconds());
     stage.run(seconds);
     let waited = begun.elapsed().as_secs_f64();
     let took = busy_seconds().zip(begun_busy).map_or(waited, |(after, before)| after - before);
-    let after = stage.seen();
-    Run {
-        throughput: (after.0 - before.0) as f64 / took,
-        blocked: after.1 - before.1,
-        terminated: after.2 - before.2,
-    }
+    (stage.answered - before) as f64 / took
 }
 
 /// How long this thread has had a core; none where the system does not say.
@@ -135,24 +59,22 @@ struct Stage {
     doomed_since_ms: u64,
     timer_ms: u64,
     answered: u64,
-    blocked: u64,
 }
 
 impl Stage {
-    fn new(workload: &Ycsb, share: f64, seed: u64) -> Stage {
+    fn new(workload: &Ycsb, share: f64) -> Stage {
         let shard = |id| Partition::recover(id, Default::default(), PATIENCE, Vec::new()).without_log();
         let mut stage = Stage {
             shards: (0..SHARDS).map(shard).collect(),
             coordinators: Vec::new(),
             peers: Vec::new(),
             generator: Generator::new(workload),
-            chance: Xoshiro256PlusPlus::seed_from_u64(seed),
+            chance: Xoshiro256PlusPlus::seed_from_u64(workload.seed),
             blocked_below: (share * 2f64.powi(64)) as u64,
             next_id: 0,
             doomed_since_ms: 0,
             timer_ms: now_ms(),
             answered: 0,
-            blocked: 0,
         };
         stage.start(false);
         stage
@@ -182,11 +104,6 @@ impl Stage {
         self.answered = 0;
     }
 
-    fn seen(&self) -> (u64, u64, u64) {
-        let terminated = self.shards.iter().map(|shard| shard.counts.terminated.0).sum();
-        (self.answered, self.blocked, terminated)
-    }
-
     fn begin(&mut self, client: u64) {
         let now_ms = now_ms();
         let transaction = self.generator.next(&mut self.chance);
@@ -195,7 +112,6 @@ impl Stage {
             self.doomed_since_ms = now_ms;
             self.start(true);
         }
-        self.blocked += u64::from(is_blocked);
         let at = if is_blocked { self.coordinators.len() - 1 } else { 0 };
         let (_, coordinator, orders) = &mut self.coordinators[at];
         coordinator.begin(now_ms, client, transaction, orders);

@@ -1,0 +1,166 @@
+//! Texts of SQL: bound once against the catalog of the application, run as often as one likes.
+
+use std::sync::Arc;
+
+use weir_sql::Application;
+use weir_sql::bound::{
+    Distinct, Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, QueryBody,
+    Select, Statement,
+};
+use weir_sql::walk::each_expr_of_query;
+use weir_sql::{Diagnostic, Span, bind_call, bind_statement, is_call};
+use weir_txn::exec::gather::Gather;
+use weir_txn::exec::program::Program;
+use weir_types::{SqlError, SqlState, SqlType};
+
+/// A SELECT over the application's tables, or a call of one of its procedures, with parameters `$1`, `$2` …
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub(crate) what: What,
+    pub(crate) parameters: Arc<[SqlType]>,
+    columns: Arc<[OutputColumn]>,
+    pub(crate) names: Arc<[String]>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Query(Arc<Gather>),
+    /// `arguments` gives one row.
+    Call {
+        procedure: usize,
+        arguments: Arc<Gather>,
+    },
+}
+
+impl Prepared {
+    pub fn parameters(&self) -> &[SqlType] {
+        &self.parameters
+    }
+
+    /// What comes back; empty for a call without OUT parameters.
+    pub fn columns(&self) -> &[OutputColumn] {
+        &self.columns
+    }
+
+    /// It is a call of a procedure or a function.
+    pub fn is_call(&self) -> bool {
+        matches!(self.what, What::Call { .. })
+    }
+}
+
+/// Why a text cannot be run.
+#[derive(Clone, Debug)]
+pub struct Unprepared {
+    pub error: SqlError,
+    /// Where it stands, in characters of the text from 1.
+    pub position: usize,
+}
+
+impl Unprepared {
+    fn new(text: &str, span: Span, error: SqlError) -> Unprepared {
+        let before = text.get(..span.start as usize).unwrap_or(text);
+        Unprepared { error, position: before.chars().count() + 1 }
+    }
+
+    fn of(text: &str, wrong: Diagnostic) -> Unprepared {
+        let mut error = SqlError::new(wrong.state, wrong.message);
+        if let Some(hint) = wrong.hint {
+            error = error.with_hint(hint);
+        }
+        Unprepared::new(text, wrong.span, error)
+    }
+}
+
+/// `types`: of `$1`, `$2` …, Unknown for those to infer; there may be more in the text.
+///
+/// # Errors
+/// What is wrong with the text, or not supported.
+pub(crate) fn prepare(
+    application: &Application,
+    program: &Program,
+    text: &str,
+    types: &[SqlType],
+) -> Result<Prepared, Unprepared> {
+    let wrong = |diagnostic| Unprepared::of(text, diagnostic);
+    if is_call(&application.procedures, text).map_err(wrong)? {
+        let (call, parameters) =
+            bind_call(&application.catalog, &application.procedures, text, Some(types)).map_err(wrong)?;
+        let columns = columns_of(&application.procedures[call.procedure]);
+        let arguments = Arc::new(compile(text, &row_of(call.args), parameters.len(), program)?);
+        return Ok(Prepared::new(What::Call { procedure: call.procedure, arguments }, parameters, columns));
+    }
+    let (statement, parameters) = bind_statement(&application.catalog, text, Some(types)).map_err(wrong)?;
+    let Statement::Query(query) = statement else {
+        let error = SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "INSERT, UPDATE and DELETE outside of a procedure are not supported yet",
+        )
+        .with_hint("write a procedure, and CALL it");
+        return Err(Unprepared { error, position: 1 });
+    };
+    let columns = query.columns.clone();
+    let gather = compile(text, &query, parameters.len(), program)?;
+    Ok(Prepared::new(What::Query(Arc::new(gather)), parameters, columns))
+}
+
+impl Prepared {
+    fn new(what: What, parameters: Vec<SqlType>, columns: Vec<OutputColumn>) -> Prepared {
+        let names = columns.iter().map(|column| column.name.clone()).collect();
+        Prepared { what, parameters: parameters.into(), columns: columns.into(), names }
+    }
+}
+
+fn compile(text: &str, query: &Query, parameters: usize, program: &Program) -> Result<Gather, Unprepared> {
+    let mut number = None;
+    each_expr_of_query(query, &mut |expr| {
+        if let ExprKind::NextValue(_) | ExprKind::CurrentValue(_) = expr.kind {
+            number.get_or_insert(expr.span);
+        }
+    });
+    if let Some(span) = number {
+        let what = "nextval and currval outside of a procedure are not supported yet";
+        let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what);
+        return Err(Unprepared::new(text, span, error.with_hint("call a function that returns it")));
+    }
+    Gather::compile(query, parameters, program).map_err(|error| Unprepared::new(text, query.span, error))
+}
+
+/// `SELECT a, b, …`, which gives the arguments of a call.
+fn row_of(outputs: Vec<Expr>) -> Query {
+    let columns =
+        outputs.iter().map(|output| OutputColumn { name: String::new(), ty: output.ty.clone() }).collect();
+    let span = outputs.first().map_or(Span::default(), |output| output.span);
+    let select = Select {
+        distinct: Distinct::All,
+        outputs,
+        from: Vec::new(),
+        filter: None,
+        group_by: Vec::new(),
+        having: None,
+        aggregates: false,
+    };
+    Query {
+        ctes: Vec::new(),
+        body: QueryBody::Select(Box::new(select)),
+        order_by: Vec::new(),
+        limit: None,
+        offset: None,
+        lock_rows: false,
+        columns,
+        span,
+    }
+}
+
+/// What a call gives: OUT and INOUT parameters, a function's value, or the columns of its rows.
+fn columns_of(procedure: &Procedure) -> Vec<OutputColumn> {
+    let column = |name: &String, ty: &SqlType| OutputColumn { name: name.clone(), ty: ty.clone() };
+    if let ProcedureKind::SetReturningFunction { columns } = &procedure.kind {
+        return columns.iter().map(|(name, ty)| column(name, ty)).collect();
+    }
+    let outs = procedure.parameters.iter().filter(|one| one.mode != ParameterMode::In);
+    let outs: Vec<OutputColumn> = outs.map(|one| column(&one.name, &one.ty)).collect();
+    match &procedure.kind {
+        ProcedureKind::Function { returns } if outs.is_empty() => vec![column(&procedure.name, returns)],
+        _ => outs,
+    }
+}

@@ -1,0 +1,125 @@
+//! Who may come in, and what they are told first.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::Sink;
+use pgwire::api::auth::sasl::SASLAuthStartupHandler;
+use pgwire::api::auth::sasl::scram::{ScramAuth, gen_salted_password};
+use pgwire::api::auth::{
+    AuthSource, LoginInfo, Password, ServerParameterProvider, StartupHandler, finish_authentication,
+    protocol_negotiation, save_startup_parameters_to_metadata,
+};
+use pgwire::api::{ClientInfo, METADATA_DATABASE, METADATA_USER, PgWireConnectionState};
+use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
+use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
+
+use crate::Settings;
+use crate::settings::{PARAMETER_STATUS, Values};
+
+/// As often as PostgreSQL hashes.
+const ITERATIONS: usize = 4_096;
+
+/// The same for all connections.
+pub struct Doors {
+    database: String,
+    scram: Option<SASLAuthStartupHandler<Parameters>>,
+}
+
+impl Doors {
+    pub fn new(settings: &Settings) -> Doors {
+        let scram = settings.password.as_deref().map(|password| {
+            let mut salt = vec![0; 16];
+            getrandom::fill(&mut salt).expect("the system has randomness");
+            let hashed = gen_salted_password(password, &salt, ITERATIONS);
+            let mut scram = ScramAuth::new(Arc::new(Secret { salt, hashed }));
+            scram.set_iterations(ITERATIONS);
+            SASLAuthStartupHandler::new(Arc::new(Parameters)).with_scram(scram)
+        });
+        Doors { database: settings.database.clone(), scram }
+    }
+}
+
+/// One password for all users.
+struct Secret {
+    salt: Vec<u8>,
+    hashed: Vec<u8>,
+}
+
+impl Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+#[async_trait]
+impl AuthSource for Secret {
+    async fn get_password(&self, _login: &LoginInfo) -> PgWireResult<Password> {
+        Ok(Password::new(Some(self.salt.clone()), self.hashed.clone()))
+    }
+}
+
+#[derive(Debug)]
+struct Parameters;
+
+impl ServerParameterProvider for Parameters {
+    fn server_parameters<C: ClientInfo>(&self, client: &C) -> Option<HashMap<String, String>> {
+        let values = Values::of(client.metadata());
+        let told = PARAMETER_STATUS.iter().filter_map(|name| {
+            let value = values.get(&name.to_ascii_lowercase())?;
+            Some(((*name).to_owned(), value))
+        });
+        Some(told.collect())
+    }
+}
+
+pub fn fatal(code: &str, message: String) -> PgWireError {
+    PgWireError::UserError(Box::new(ErrorInfo::new("FATAL".to_owned(), code.to_owned(), message)))
+}
+
+/// One connection at the door.
+pub struct AtTheDoor {
+    pub doors: Arc<Doors>,
+    /// There are as many connections as there may be.
+    pub is_full: bool,
+}
+
+#[async_trait]
+impl StartupHandler for AtTheDoor {
+    async fn on_startup<C>(&self, client: &mut C, message: PgWireFrontendMessage) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        if let PgWireFrontendMessage::Startup(startup) = &message {
+            if self.is_full {
+                return Err(fatal("53300", "sorry, too many clients already".to_owned()));
+            }
+            let parameter = |name: &str| startup.parameters.get(name).filter(|value| !value.is_empty());
+            let Some(user) = parameter(METADATA_USER) else {
+                return Err(fatal("28000", "no PostgreSQL user name specified in startup packet".to_owned()));
+            };
+            // As PostgreSQL has it, the database is by default the user's.
+            let database = parameter(METADATA_DATABASE).unwrap_or(user);
+            if *database != self.doors.database {
+                let message = format!("database \"{database}\" does not exist");
+                let mut info = ErrorInfo::new("FATAL".to_owned(), "3D000".to_owned(), message);
+                info.hint = Some(format!("the database here is \"{}\"", self.doors.database));
+                return Err(PgWireError::UserError(Box::new(info)));
+            }
+        }
+        match (&self.doors.scram, &message) {
+            (Some(scram), _) => scram.on_startup(client, message).await,
+            (None, PgWireFrontendMessage::Startup(startup)) => {
+                protocol_negotiation(client, startup).await?;
+                save_startup_parameters_to_metadata(client, startup);
+                client.set_state(PgWireConnectionState::AuthenticationInProgress);
+                finish_authentication(client, &Parameters).await
+            }
+            _ => Ok(()),
+        }
+    }
+}

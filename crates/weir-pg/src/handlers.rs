@@ -1,0 +1,222 @@
+//! A connection, as `pgwire` wants its handlers.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::{Sink, SinkExt};
+use pgwire::api::auth::StartupHandler;
+use pgwire::api::portal::{Format, Portal};
+use pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
+use pgwire::api::results::{FieldInfo, Response};
+use pgwire::api::stmt::QueryParser;
+use pgwire::api::store::PortalStore;
+use pgwire::api::{ClientInfo, ClientPortalStore, PgWireServerHandlers, Type};
+use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::messages::PgWireBackendMessage;
+use weir_client::Client;
+use weir_sql::session::Command;
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use crate::answer;
+use crate::doors::{AtTheDoor, Doors};
+use crate::session::{Done, Session, Statement};
+use crate::settings::Values;
+
+pub struct Connection {
+    door: Arc<AtTheDoor>,
+    talk: Arc<Talk>,
+}
+
+impl Connection {
+    pub fn new(client: Arc<Client>, doors: Arc<Doors>, is_full: bool) -> Connection {
+        Connection {
+            door: Arc::new(AtTheDoor { doors, is_full }),
+            talk: Arc::new(Talk { session: Arc::new(Session::new(client)) }),
+        }
+    }
+}
+
+impl PgWireServerHandlers for Connection {
+    fn simple_query_handler(&self) -> Arc<impl SimpleQueryHandler> {
+        self.talk.clone()
+    }
+
+    fn extended_query_handler(&self) -> Arc<impl ExtendedQueryHandler> {
+        self.talk.clone()
+    }
+
+    fn startup_handler(&self) -> Arc<impl StartupHandler> {
+        self.door.clone()
+    }
+}
+
+struct Talk {
+    session: Arc<Session>,
+}
+
+impl Talk {
+    /// The first time that something is said, the session has the settings of the startup packet.
+    fn greet<C: ClientInfo>(&self, client: &C) {
+        let mut values = self.session.values();
+        if values.get("session_authorization").is_none_or(|user| user.is_empty()) {
+            *values = Values::of(client.metadata());
+        }
+    }
+}
+
+async fn warn<C>(client: &mut C, done: &Done) -> PgWireResult<()>
+where
+    C: Sink<PgWireBackendMessage> + Unpin,
+    C::Error: Debug,
+    PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+{
+    if let Some(warning) = &done.warning {
+        client.feed(PgWireBackendMessage::NoticeResponse(answer::notice(warning))).await?;
+    }
+    Ok(())
+}
+
+/// Several statements of one text are one transaction: of those that can be undone, none, and those of a single call there
+/// may be.
+fn check_together(runs: usize, calls: usize) -> Result<(), SqlError> {
+    if runs > 1 && calls > 0 {
+        let message = "not supported yet: a call together with other statements in one text";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+            .with_hint("send them one by one: each is a transaction by itself"));
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl SimpleQueryHandler for Talk {
+    async fn do_query<C>(&self, client: &mut C, query: &str) -> PgWireResult<Vec<Response>>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        self.greet(client);
+        let session = &self.session;
+        let said = session.read(query).map_err(answer::wire_error)?;
+        if said.is_empty() {
+            return Ok(vec![Response::EmptyQuery]);
+        }
+        let runs = said.iter().filter(|one| one.what == Command::Run).count();
+        let mut responses = Vec::with_capacity(said.len());
+        for one in &said {
+            let done = async {
+                let statement = session.prepare(query, one, &[])?;
+                check_together(runs, usize::from(statement.is_call()))?;
+                let done = session.run(&statement, &[]).await?;
+                Ok((statement, done))
+            };
+            match done.await {
+                Ok((statement, done)) => {
+                    warn(client, &done).await?;
+                    responses.push(answer::response(&statement, done, &Format::UnifiedText)?);
+                }
+                Err(failure) => {
+                    responses.push(Response::Error(Box::new(answer::failed(&failure))));
+                    break;
+                }
+            }
+        }
+        Ok(responses)
+    }
+}
+
+/// Binds texts for a session.
+struct Parser {
+    session: Arc<Session>,
+}
+
+#[async_trait]
+impl QueryParser for Parser {
+    type Statement = Option<Statement>;
+
+    async fn parse_sql<C>(
+        &self,
+        _client: &C,
+        sql: &str,
+        types: &[Option<Type>],
+    ) -> PgWireResult<Option<Self::Statement>>
+    where
+        C: ClientInfo + Unpin + Send + Sync,
+    {
+        let said = self.session.read(sql).map_err(answer::wire_error)?;
+        let one = match &said[..] {
+            [] => return Ok(None),
+            [one] => one,
+            _ => {
+                let message = "cannot insert multiple commands into a prepared statement";
+                return Err(answer::wire_error(SqlError::new(SqlState::SYNTAX_ERROR, message).into()));
+            }
+        };
+        let types: Vec<SqlType> = answer::parameter_types(types);
+        self.session.prepare(sql, one, &types).map(Some).map(Some).map_err(answer::wire_error)
+    }
+
+    fn get_parameter_types(&self, statement: &Self::Statement) -> PgWireResult<Vec<Type>> {
+        let types = statement.iter().flat_map(|statement| statement.parameters.iter());
+        Ok(types.map(answer::wire_type).collect())
+    }
+
+    fn get_result_schema(
+        &self,
+        statement: &Self::Statement,
+        format: Option<&Format>,
+    ) -> PgWireResult<Vec<FieldInfo>> {
+        let columns = statement.as_ref().map(|statement| &statement.columns[..]).unwrap_or_default();
+        Ok(answer::fields(columns, format.unwrap_or(&Format::UnifiedText)))
+    }
+}
+
+#[async_trait]
+impl ExtendedQueryHandler for Talk {
+    type Statement = Option<Statement>;
+    type QueryParser = Parser;
+
+    fn query_parser(&self) -> Arc<Parser> {
+        Arc::new(Parser { session: self.session.clone() })
+    }
+
+    async fn do_query<C>(
+        &self,
+        client: &mut C,
+        portal: &Portal<Self::Statement>,
+        _max_rows: usize,
+    ) -> PgWireResult<Response>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        self.greet(client);
+        let Some(statement) = &portal.statement.statement else { return Ok(Response::EmptyQuery) };
+        let values = values(portal, statement)?;
+        let done = self.session.run(statement, &values).await.map_err(answer::wire_error)?;
+        warn(client, &done).await?;
+        answer::response(statement, done, &portal.result_column_format)
+    }
+}
+
+fn values(portal: &Portal<Option<Statement>>, statement: &Statement) -> PgWireResult<Vec<Value>> {
+    let (given, types) = (&portal.parameters, &statement.parameters);
+    if given.len() != types.len() {
+        let message = format!(
+            "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
+            given.len(),
+            portal.statement.id,
+            types.len()
+        );
+        return Err(answer::wire_error(SqlError::new(SqlState::PROTOCOL_VIOLATION, message).into()));
+    }
+    let of = |(at, (bytes, ty)): (usize, (&Option<bytes::Bytes>, &SqlType))| {
+        let format = answer::format_at(&portal.parameter_format, at);
+        answer::parameter(bytes.as_deref(), format, ty).map_err(answer::wire_error)
+    };
+    given.iter().zip(types.iter()).enumerate().map(of).collect()
+}

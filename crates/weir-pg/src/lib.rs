@@ -1,0 +1,138 @@
+//! A server of PostgreSQL's protocol in front of a cluster: any client of PostgreSQL may ask.
+//!
+//! The wire is `pgwire`'s; here are what a session may say, the formats of values, and who may come in. What is asked of tables goes
+//! through a [`weir_client::Client`]. docs/server.md has the design, and what is not built yet.
+
+mod answer;
+mod doors;
+mod handlers;
+mod session;
+mod settings;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use pgwire::tokio::process_socket;
+use tokio::sync::oneshot;
+use weir_client::Client;
+
+use doors::Doors;
+use handlers::Connection;
+
+/// How a server lets in.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub listen: SocketAddr,
+    /// The one database that there is.
+    pub database: String,
+    /// None: whoever can reach it may come in.
+    pub password: Option<String>,
+    pub connections_max: usize,
+    /// Listens beyond loopback although what is said can be overheard.
+    pub insecure: bool,
+}
+
+impl Settings {
+    pub fn new(listen: SocketAddr) -> Settings {
+        let database = "weir".to_owned();
+        Settings { listen, database, password: None, connections_max: 10_000, insecure: false }
+    }
+}
+
+/// Why a server has not started: what is wrong, what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotStarted(pub String, pub String);
+
+/// A server under way. Dropping it ends its connections.
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// # Errors
+    /// The address cannot be listened on, or would let strangers in.
+    pub fn start(settings: Settings, client: Client) -> Result<Server, NotStarted> {
+        let Settings { listen, insecure, .. } = settings;
+        if !listen.ip().is_loopback() && !insecure {
+            return Err(NotStarted(
+                format!(
+                    "{listen} can be reached from other machines, and there is no TLS for this protocol yet"
+                ),
+                "listen on 127.0.0.1, or say --insecure if the network is safe".to_owned(),
+            ));
+        }
+        let failed = |error: std::io::Error| {
+            NotStarted(
+                format!("cannot listen on {listen}: {error}"),
+                "give another address or port".to_owned(),
+            )
+        };
+        let listener = TcpListener::bind(listen).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("weir-pg")
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("weir-pg".to_owned()).spawn(move || {
+            runtime.block_on(async move {
+                tokio::select! {
+                    () = accept(listener, settings, Arc::new(client)) => {}
+                    _ = stopped => {}
+                }
+            });
+            // What is said at this moment is not waited for.
+            runtime.shutdown_background();
+        });
+        Ok(Server { address, stop: Some(stop), thread: Some(thread.map_err(failed)?) })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, settings: Settings, client: Arc<Client>) {
+    let listener =
+        tokio::net::TcpListener::from_std(listener).expect("it is a listener, and there is a runtime");
+    let doors = Arc::new(Doors::new(&settings));
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        let socket = match listener.accept().await {
+            Ok((socket, _)) => socket,
+            Err(error) => {
+                // Too many files, for instance: those that are open will end.
+                tracing::warn!("a connection of PostgreSQL's protocol was not accepted: {error}");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let is_full = open.fetch_add(1, Ordering::Relaxed) >= settings.connections_max;
+        let connection = Connection::new(client.clone(), doors.clone(), is_full);
+        let open = open.clone();
+        tokio::spawn(async move {
+            if let Err(error) = process_socket(socket, None, connection).await {
+                tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}");
+            }
+            open.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}

@@ -1,0 +1,240 @@
+//! What one client may say, and what comes of it. Knows nothing of the wire.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_client::{Client, Error, Prepared, Unprepared};
+use weir_sql::bound::OutputColumn;
+use weir_sql::session::{Characteristics, Command, Isolation, Said, statements};
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use crate::settings::Values;
+
+const NO_TRANSACTION: SqlState = SqlState(*b"25P01");
+
+pub struct Session {
+    client: Arc<Client>,
+    values: Mutex<Values>,
+}
+
+/// One statement, bound.
+#[derive(Clone)]
+pub struct Statement {
+    kind: Kind,
+    pub parameters: Arc<[SqlType]>,
+    pub columns: Arc<[OutputColumn]>,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Run(Prepared, &'static str),
+    Command(Command),
+}
+
+impl Statement {
+    pub fn is_call(&self) -> bool {
+        matches!(&self.kind, Kind::Run(prepared, _) if prepared.is_call())
+    }
+}
+
+/// What a statement has given.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// What clients are told that it was, without a count.
+    pub tag: String,
+    pub rows: Vec<Vec<Value>>,
+    pub warning: Option<SqlError>,
+}
+
+impl Done {
+    fn tag(tag: impl Into<String>) -> Done {
+        Done { tag: tag.into(), rows: Vec::new(), warning: None }
+    }
+}
+
+/// Why there is no such statement, or it has failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub error: SqlError,
+    /// Where in the text, in characters from 1.
+    pub position: Option<usize>,
+}
+
+impl From<SqlError> for Failure {
+    fn from(error: SqlError) -> Failure {
+        Failure { error, position: None }
+    }
+}
+
+impl Session {
+    pub fn new(client: Arc<Client>) -> Session {
+        Session { client, values: Mutex::default() }
+    }
+
+    pub fn values(&self) -> MutexGuard<'_, Values> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The statements of a text.
+    ///
+    /// # Errors
+    /// It is no SQL.
+    pub fn read(&self, text: &str) -> Result<Vec<Said>, Failure> {
+        statements(text).map_err(|wrong| {
+            let before = text.get(..wrong.span.start as usize).unwrap_or(text);
+            let mut error = SqlError::new(wrong.state, wrong.message);
+            if let Some(hint) = wrong.hint {
+                error = error.with_hint(hint);
+            }
+            Failure { error, position: Some(before.chars().count() + 1) }
+        })
+    }
+
+    /// Binds one of them.
+    ///
+    /// # Errors
+    /// What is wrong with it, or not supported.
+    pub fn prepare(&self, text: &str, said: &Said, types: &[SqlType]) -> Result<Statement, Failure> {
+        let (start, end) = (said.span.start as usize, said.span.end as usize);
+        let own = text.get(start..end).unwrap_or_default();
+        if said.what == Command::Run {
+            let prepared = self.client.prepare(own, types).map_err(|Unprepared { error, position }| {
+                let before = text.get(..start).map_or(0, |before| before.chars().count());
+                Failure { error, position: Some(before + position) }
+            })?;
+            let is_call = own.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("call"));
+            return Ok(Statement {
+                parameters: prepared.parameters().into(),
+                columns: prepared.columns().into(),
+                kind: Kind::Run(prepared, if is_call { "CALL" } else { "SELECT" }),
+            });
+        }
+        let column = |name: &str| OutputColumn { name: name.to_owned(), ty: SqlType::Text };
+        let columns = match &said.what {
+            Command::Show(Some(name)) => {
+                let shown =
+                    self.values().all().map(|(name, _)| name).find(|one| one.eq_ignore_ascii_case(name));
+                vec![column(shown.unwrap_or(name))]
+            }
+            Command::Show(None) => vec![column("name"), column("setting"), column("description")],
+            _ => Vec::new(),
+        };
+        Ok(Statement {
+            kind: Kind::Command(said.what.clone()),
+            parameters: [].into(),
+            columns: columns.into(),
+        })
+    }
+
+    /// # Errors
+    /// What PostgreSQL would say, or that it is not supported.
+    pub async fn run(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
+        match &statement.kind {
+            Kind::Command(command) => Ok(self.obey(command)?),
+            Kind::Run(prepared, tag) => {
+                let result = self.client.begin_prepared(prepared, values).await.map_err(sql_error)?;
+                let mut rows = result.rows;
+                if !result.values.is_empty() {
+                    rows.push(result.values);
+                }
+                Ok(Done { tag: (*tag).to_owned(), rows, warning: None })
+            }
+        }
+    }
+
+    fn obey(&self, command: &Command) -> Result<Done, SqlError> {
+        match command {
+            Command::Begin(_) => Err(not_yet("transactions of several statements").with_hint(
+                "each statement is a transaction by itself; put those that belong together into a procedure, and CALL it",
+            )),
+            Command::Commit => Ok(Done { warning: Some(no_transaction()), ..Done::tag("COMMIT") }),
+            Command::RollBack => Ok(Done { warning: Some(no_transaction()), ..Done::tag("ROLLBACK") }),
+            Command::Savepoint(_) => Err(only_in_transactions("SAVEPOINT")),
+            Command::Release(_) => Err(only_in_transactions("RELEASE SAVEPOINT")),
+            Command::RollBackTo(_) => Err(only_in_transactions("ROLLBACK TO SAVEPOINT")),
+            Command::SetTransaction(wished) | Command::SetSession(wished) => {
+                check(*wished)?;
+                Ok(Done::tag("SET"))
+            }
+            Command::Set { name, value, local } => {
+                let mut values = self.values();
+                let mut changed = values.clone();
+                changed.set(name, value.as_deref())?;
+                // SET LOCAL is of the transaction, which is over with this statement.
+                if !local {
+                    *values = changed;
+                }
+                Ok(Done::tag(if value.is_some() { "SET" } else { "RESET" }))
+            }
+            Command::ResetAll => {
+                self.values().reset();
+                Ok(Done::tag("RESET"))
+            }
+            Command::Show(Some(name)) => {
+                let value = self.values().get(name).ok_or_else(|| {
+                    let message = format!("unrecognized configuration parameter \"{name}\"");
+                    SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+                })?;
+                Ok(Done { rows: vec![vec![Value::text(value)]], ..Done::tag("SHOW") })
+            }
+            Command::Show(None) => {
+                let row = |(name, value): (&str, String)| [name.into(), value.as_str().into(), "".into()].to_vec();
+                Ok(Done { rows: self.values().all().map(row).collect(), ..Done::tag("SHOW") })
+            }
+            Command::Discard { all } => {
+                if *all {
+                    self.values().reset();
+                }
+                Ok(Done::tag(if *all { "DISCARD ALL" } else { "DISCARD" }))
+            }
+            Command::Deallocate(None) => Ok(Done::tag("DEALLOCATE ALL")),
+            Command::Deallocate(Some(name)) => {
+                let message = format!("prepared statement \"{name}\" does not exist");
+                Err(SqlError::new(SqlState(*b"26000"), message))
+            }
+            Command::Copy => Err(not_yet("COPY")),
+            Command::Define => Err(not_yet("changing the schema while nodes run")
+                .with_hint("change schema.sql of the application, and start its nodes anew")),
+            Command::Nothing(what) => Ok(Done::tag(*what)),
+            Command::Unsupported(what) => Err(not_yet(what)),
+            Command::Run => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that was not bound")),
+        }
+    }
+}
+
+fn check(wished: Characteristics) -> Result<(), SqlError> {
+    let level = wished.isolation.unwrap_or(Isolation::ReadCommitted);
+    if !matches!(level, Isolation::ReadCommitted | Isolation::ReadUncommitted) {
+        return Err(
+            not_yet(&format!("isolation level {}", level.name())).with_hint("it may be read committed")
+        );
+    }
+    if wished.read_only == Some(true) {
+        return Err(not_yet("read-only transactions"));
+    }
+    Ok(())
+}
+
+fn not_yet(what: &str) -> SqlError {
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported yet: {what}"))
+}
+
+fn no_transaction() -> SqlError {
+    SqlError::new(NO_TRANSACTION, "there is no transaction in progress")
+}
+
+fn only_in_transactions(what: &str) -> SqlError {
+    SqlError::new(NO_TRANSACTION, format!("{what} can only be used in transaction blocks"))
+}
+
+/// Whether it has happened is in the SQLSTATE: 08007 may have.
+fn sql_error(error: Error) -> Failure {
+    let (state, hint) = match &error {
+        Error::Sql(error) => return error.clone().into(),
+        Error::Aborted | Error::Restart => (SqlState::SERIALIZATION_FAILURE, "try again"),
+        Error::Deadline(_) => (SqlState::QUERY_CANCELED, "nothing has happened; see whether all nodes run"),
+        Error::Unknown(_) => (SqlState(*b"08007"), "look whether it has happened before it is tried again"),
+        Error::Unfit(_) => (SqlState::PROGRAM_LIMIT_EXCEEDED, "ask for less at once"),
+        Error::Refused(_) | Error::Closed(_) => (SqlState::CANNOT_CONNECT_NOW, "connect again"),
+    };
+    SqlError::new(state, error.to_string()).with_hint(hint).into()
+}

@@ -1,0 +1,180 @@
+//! A session's settings: what may be set, and what SHOW tells.
+
+use std::collections::{BTreeMap, HashMap};
+
+use weir_types::{SqlError, SqlState};
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug)]
+enum May {
+    /// Anything: it changes nothing that Weir does.
+    BeAnything,
+    /// Nothing else: what clients are sent does not follow it.
+    Only(&'static [&'static str]),
+    /// It cannot be set.
+    NotBeSet,
+}
+
+/// Name as SHOW ALL has it, what it is at first, what it may be.
+const KNOWN: &[(&str, &str, May)] = &[
+    ("application_name", "", May::BeAnything),
+    ("bytea_output", "hex", May::Only(&["hex"])),
+    ("client_encoding", "UTF8", May::Only(&["utf8", "utf-8", "unicode"])),
+    ("client_min_messages", "notice", May::BeAnything),
+    ("DateStyle", "ISO, MDY", May::Only(&["iso", "iso, mdy", "iso, ymd", "iso, dmy"])),
+    ("default_transaction_isolation", "read committed", May::Only(&["read committed", "read uncommitted"])),
+    ("default_transaction_read_only", "off", May::Only(&["off", "false", "0", "no"])),
+    ("extra_float_digits", "1", May::BeAnything),
+    ("idle_in_transaction_session_timeout", "0", May::BeAnything),
+    ("in_hot_standby", "off", May::NotBeSet),
+    ("integer_datetimes", "on", May::NotBeSet),
+    ("IntervalStyle", "postgres", May::Only(&["postgres"])),
+    ("is_superuser", "on", May::NotBeSet),
+    ("lock_timeout", "0", May::BeAnything),
+    ("max_identifier_length", "63", May::NotBeSet),
+    ("row_security", "on", May::BeAnything),
+    ("search_path", "\"$user\", public", May::BeAnything),
+    ("server_encoding", "UTF8", May::NotBeSet),
+    ("server_version", "15.0 (Weir)", May::NotBeSet),
+    ("server_version_num", "150000", May::NotBeSet),
+    ("session_authorization", "", May::NotBeSet),
+    ("standard_conforming_strings", "on", May::Only(&["on", "true", "1", "yes"])),
+    ("statement_timeout", "0", May::BeAnything),
+    ("TimeZone", "UTC", May::Only(&["utc", "etc/utc", "gmt", "z", "0", "+00:00"])),
+    ("transaction_isolation", "read committed", May::Only(&["read committed", "read uncommitted"])),
+    ("transaction_read_only", "off", May::Only(&["off", "false", "0", "no"])),
+];
+
+/// Clients are told these when they come in.
+pub const PARAMETER_STATUS: [&str; 14] = [
+    "application_name",
+    "client_encoding",
+    "DateStyle",
+    "default_transaction_read_only",
+    "in_hot_standby",
+    "integer_datetimes",
+    "IntervalStyle",
+    "is_superuser",
+    "search_path",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "standard_conforming_strings",
+    "TimeZone",
+];
+
+fn known(name: &str) -> Option<&'static (&'static str, &'static str, May)> {
+    KNOWN.iter().find(|(one, ..)| one.eq_ignore_ascii_case(name))
+}
+
+/// The settings of one session.
+#[derive(Clone, Debug, Default)]
+pub struct Values(BTreeMap<String, String>);
+
+impl Values {
+    /// As the startup packet has them; what it says of settings that may not be so is passed over.
+    pub fn of(parameters: &HashMap<String, String>) -> Values {
+        let mut values = Values::default();
+        for (name, value) in parameters {
+            let _ = values.set(name, Some(value));
+        }
+        if let Some(user) = parameters.get("user") {
+            values.0.insert("session_authorization".to_owned(), user.clone());
+        }
+        values
+    }
+
+    pub fn get(&self, name: &str) -> Option<String> {
+        let given = self.0.get(&name.to_ascii_lowercase()).cloned();
+        given.or_else(|| known(name).map(|(_, first, _)| (*first).to_owned()))
+    }
+
+    /// All that there are, by name.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, String)> {
+        KNOWN.iter().map(|(name, ..)| (*name, self.get(name).unwrap_or_default()))
+    }
+
+    /// # Errors
+    /// There is no such setting (42704), it cannot be set (55P02), or not to this (0A000).
+    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), SqlError> {
+        let key = name.to_ascii_lowercase();
+        // Settings with a point are the application's own.
+        let Some((name, _, may)) = known(name) else {
+            if !key.contains('.') {
+                let message = format!("unrecognized configuration parameter \"{name}\"");
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+            }
+            match value {
+                Some(value) => self.0.insert(key, value.to_owned()),
+                None => self.0.remove(&key),
+            };
+            return Ok(());
+        };
+        let Some(value) = value else {
+            self.0.remove(&key);
+            return Ok(());
+        };
+        match may {
+            May::NotBeSet => {
+                let message = format!("parameter \"{name}\" cannot be changed");
+                Err(SqlError::new(SqlState(*b"55P02"), message))
+            }
+            May::Only(these)
+                if !these.iter().any(|one| one.eq_ignore_ascii_case(value.trim_matches('\''))) =>
+            {
+                let message = format!("{name} \"{value}\" is not supported");
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint(format!("it may be {}", these.join(" or "))))
+            }
+            // What it means is the same, and clients are told what they know.
+            May::Only(_) => Ok(()),
+            May::BeAnything => {
+                self.0.insert(key, value.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    pub fn reset(&mut self) {
+        self.0.retain(|name, _| name == "session_authorization");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_shown_and_what_cannot_be_is_refused() {
+        let mut values = Values::of(&HashMap::from([
+            ("user".to_owned(), "ann".to_owned()),
+            ("application_name".to_owned(), "psql".to_owned()),
+            ("client_encoding".to_owned(), "LATIN1".to_owned()),
+        ]));
+        let check = |values: &Values, name: &str, expected: &str| {
+            assert_eq!(values.get(name).as_deref(), Some(expected), "{name}");
+        };
+        check(&values, "application_name", "psql");
+        check(&values, "session_authorization", "ann");
+        check(&values, "client_encoding", "UTF8");
+        check(&values, "datestyle", "ISO, MDY");
+        values.set("Extra_Float_Digits", Some("3")).unwrap();
+        values.set("my.own", Some("x")).unwrap();
+        values.set("timezone", Some("Etc/UTC")).unwrap();
+        check(&values, "extra_float_digits", "3");
+        check(&values, "my.own", "x");
+        let refused = |values: &mut Values, name: &str, value: &str, state: &str| {
+            assert_eq!(values.set(name, Some(value)).unwrap_err().state().as_str(), state, "{name}");
+        };
+        refused(&mut values, "nothing", "1", "42704");
+        refused(&mut values, "server_version", "16", "55P02");
+        refused(&mut values, "TimeZone", "Europe/Berlin", "0A000");
+        refused(&mut values, "transaction_isolation", "serializable", "0A000");
+        values.set("extra_float_digits", None).unwrap();
+        check(&values, "extra_float_digits", "1");
+        values.reset();
+        check(&values, "application_name", "");
+        assert_eq!(values.all().count(), KNOWN.len());
+        assert!(PARAMETER_STATUS.iter().all(|name| known(name).is_some()));
+    }
+}

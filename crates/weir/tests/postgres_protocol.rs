@@ -1,0 +1,212 @@
+//! PostgreSQL's protocol in front of a cluster: what a driver is told, and who is turned away.
+
+mod nodes;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use nodes::Nodes;
+use postgres::error::SqlState;
+use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
+use tempfile::TempDir;
+use weir_client::{Client, ClusterFile};
+use weir_pg::{Server, Settings};
+
+const SQL: &str = "
+CREATE TABLE account (id integer PRIMARY KEY, owner varchar(20) NOT NULL, balance numeric(12,2) NOT NULL DEFAULT 0,
+    opened timestamptz, tags text[], CHECK (balance >= -1000));
+CREATE PROCEDURE deposit(a integer, amount numeric) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE account SET balance = balance + amount WHERE id = a;
+    IF NOT FOUND THEN RAISE EXCEPTION 'there is no account %', a USING ERRCODE = 'P0002', HINT = 'open one'; END IF;
+END $$;
+CREATE PROCEDURE look(a integer, OUT who text, OUT balance numeric) LANGUAGE plpgsql AS $$
+BEGIN SELECT account.owner, account.balance INTO who, balance FROM account WHERE id = a; END $$;
+CREATE FUNCTION balance_of(a integer) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE found_balance numeric;
+BEGIN SELECT balance INTO found_balance FROM account WHERE id = a; RETURN found_balance; END $$;
+";
+
+struct Bank {
+    // It ends first.
+    server: Server,
+    _nodes: Nodes,
+    _application: TempDir,
+}
+
+impl Bank {
+    fn open(settings: impl FnOnce(&mut Settings)) -> Bank {
+        let application = tempfile::tempdir().unwrap();
+        std::fs::write(application.path().join("schema.sql"), SQL).unwrap();
+        let load = "[load.account]\nfor = [\"a in 1..9\"]\nid = \"a\"\nowner = \"concat('owner ', a)\"\nbalance = \"10\"\n\
+                    [mix]\nbalance_of = 1\n[parameters.balance_of]\na = \"uniform(1, 9)\"\n";
+        std::fs::write(application.path().join("workload.toml"), load).unwrap();
+        let more = format!("[application]\npath = \"{}\"\n", application.path().display());
+        let nodes = Nodes::start(1, 3, &more, false);
+        let client = Client::connect(&ClusterFile::read(&nodes.file()).unwrap()).unwrap();
+        let mut door = Settings::new("127.0.0.1:0".parse().unwrap());
+        settings(&mut door);
+        let server = Server::start(door, client).unwrap();
+        Bank { server, _nodes: nodes, _application: application }
+    }
+
+    fn port(&self) -> u16 {
+        self.server.address().port()
+    }
+
+    fn url(&self, more: &str) -> String {
+        format!("host=127.0.0.1 port={} user=ann dbname=weir {more}", self.port())
+    }
+
+    fn driver(&self) -> Driver {
+        Driver::connect(&self.url(""), NoTls).unwrap()
+    }
+}
+
+#[test]
+fn a_driver_queries_and_calls() {
+    let bank = Bank::open(|_| ());
+    let mut driver = bank.driver();
+    let row = driver
+        .query_one("SELECT id, owner, balance::float8, opened, tags FROM account WHERE id = $1", &[&7])
+        .unwrap();
+    assert_eq!((row.get::<_, i32>(0), row.get::<_, &str>(1), row.get::<_, f64>(2)), (7, "owner 7", 10.0));
+    assert!(row.get::<_, Option<Vec<String>>>(4).is_none());
+    assert_eq!(row.columns()[2].type_().name(), "float8");
+    let count: i64 = driver.query_one("SELECT count(*) FROM account", &[]).unwrap().get(0);
+    assert_eq!(count, 9);
+    driver.execute("CALL deposit($1, $2::text::numeric)", &[&7, &"2.50"]).unwrap();
+    let prepared = driver.prepare("SELECT balance_of($1)::text").err();
+    assert!(prepared.is_some(), "a call within an expression is none");
+    let said = driver.simple_query("CALL look(7, NULL, NULL); ").unwrap();
+    let SimpleQueryMessage::Row(row) = &said[1] else { panic!("{said:?}") };
+    assert_eq!((row.get("who"), row.get("balance")), (Some("owner 7"), Some("12.50")));
+    // Several statements of one text, a portal that is asked for some rows at a time, arrays to and fro.
+    let said = driver
+        .simple_query("SET application_name = 'x'; SHOW application_name; SELECT 1 AS one, NULL AS none;")
+        .unwrap();
+    let rows: Vec<Option<&str>> = said
+        .iter()
+        .filter_map(|one| if let SimpleQueryMessage::Row(row) = one { Some(row.get(0)) } else { None })
+        .collect();
+    assert_eq!(rows, [Some("x"), Some("1")]);
+    let found =
+        driver.query("SELECT id FROM account WHERE id = ANY($1) ORDER BY id", &[&vec![3, 1]]).unwrap();
+    assert_eq!(found.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [1, 3]);
+    assert!(driver.simple_query(";").unwrap().len() <= 1);
+}
+
+#[test]
+fn errors_have_their_state_and_place_and_the_session_goes_on() {
+    let bank = Bank::open(|_| ());
+    let mut driver = bank.driver();
+    let check = |driver: &mut Driver, text: &str, state: &str, position: Option<u32>, words: &str| {
+        for simple in [false, true] {
+            let error = match simple {
+                true => driver.simple_query(text).map(drop).unwrap_err(),
+                false => driver.query(text, &[]).map(drop).unwrap_err(),
+            };
+            let error = error.as_db_error().unwrap_or_else(|| panic!("{text}: {error:?}"));
+            let place = error.position().map(|place| match place {
+                postgres::error::ErrorPosition::Original(at) => *at,
+                other => panic!("{other:?}"),
+            });
+            assert_eq!((error.code().code(), place), (state, position), "{text}: {error:?}");
+            let told = format!("{} {}", error.message(), error.hint().unwrap_or_default());
+            assert!(told.contains(words), "{text}: {told}");
+        }
+        let one: i32 = driver.query_one("SELECT 1", &[]).unwrap().get(0);
+        assert_eq!(one, 1);
+    };
+    check(&mut driver, "SELECT balanse FROM account", "42703", Some(8), "balance");
+    check(&mut driver, "SELEC 1", "42601", Some(1), "SELEC");
+    check(&mut driver, "SELECT * FROM nowhere", "42P01", Some(15), "nowhere");
+    check(&mut driver, "CALL deposit(99, 1)", "P0002", None, "open one");
+    check(&mut driver, "CALL deposit(1, -2000)", "23514", None, "account_balance_check");
+    check(&mut driver, "SELECT 1 / (id - id) FROM account", "22012", None, "division by zero");
+    check(&mut driver, "BEGIN", "0A000", None, "CALL it");
+    check(&mut driver, "INSERT INTO account VALUES (1, 'x')", "0A000", Some(1), "procedure");
+    check(&mut driver, "CREATE TABLE t (a int)", "0A000", None, "schema.sql");
+    check(&mut driver, "SET TimeZone = 'Europe/Berlin'", "0A000", None, "utc");
+    check(&mut driver, "SHOW nothing", "42704", None, "nothing");
+    check(&mut driver, "LISTEN x", "0A000", None, "LISTEN");
+    let balance: f64 =
+        driver.query_one("SELECT balance::float8 FROM account WHERE id = 1", &[]).unwrap().get(0);
+    assert_eq!(balance, 10.0, "none of these has had an effect");
+}
+
+#[test]
+fn who_may_not_come_in_is_told_why() {
+    let bank = Bank::open(|settings| settings.password = Some("sesame".to_owned()));
+    let refused = |url: &str| {
+        let error = Driver::connect(url, NoTls).map(drop).unwrap_err();
+        error.code().cloned().unwrap_or_else(|| panic!("{url}: {error:?}"))
+    };
+    assert!(Driver::connect(&bank.url("password=sesame"), NoTls).is_ok());
+    assert_eq!(refused(&bank.url("password=wrong")), SqlState::INVALID_PASSWORD);
+    let elsewhere = bank.url("password=sesame").replace("dbname=weir", "dbname=postgres");
+    assert_eq!(refused(&elsewhere), SqlState::INVALID_CATALOG_NAME);
+    // Garbage, half a packet, a packet that says it is huge, and nothing at all.
+    for bytes in
+        [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0, 0, 0, 9, 0], &[0x7f, 0xff, 0xff, 0xff, 0, 3, 0, 0], b""]
+    {
+        let mut socket = TcpStream::connect(bank.server.address()).unwrap();
+        socket.write_all(bytes).unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        let _ = socket.read_to_end(&mut Vec::new());
+    }
+    assert!(Driver::connect(&bank.url("password=sesame"), NoTls).is_ok(), "nobody else has noticed");
+}
+
+#[test]
+fn there_are_no_more_connections_than_there_may_be() {
+    let bank = Bank::open(|settings| settings.connections_max = 40);
+    let mut idle: Vec<Driver> = (0..40).map(|_| bank.driver()).collect();
+    let error = Driver::connect(&bank.url(""), NoTls).map(drop).unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::TOO_MANY_CONNECTIONS));
+    idle.pop();
+    let one = (0..100).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        Driver::connect(&bank.url(""), NoTls).ok()
+    });
+    assert!(one.is_some(), "one has gone, so one may come");
+    assert_eq!(idle[0].query_one("SELECT 1", &[]).unwrap().get::<_, i32>(0), 1);
+}
+
+#[test]
+fn strangers_are_kept_out() {
+    let settings = Settings::new("0.0.0.0:0".parse().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("cluster.toml");
+    std::fs::write(&file, weir_client::loopback::nodes(1, 1)).unwrap();
+    let client = Client::connect(&ClusterFile::read(&file).unwrap()).unwrap();
+    let why = Server::start(settings, client).map(drop).unwrap_err();
+    assert!(why.0.contains("can be reached from other machines") && why.1.contains("--insecure"), "{why:?}");
+}
+
+/// Where psql is installed.
+#[test]
+fn psql_prints_what_it_prints_of_postgresql() {
+    let bank = Bank::open(|_| ());
+    let psql = |text: &str| {
+        let port = bank.port().to_string();
+        let arguments = ["-X", "-h", "127.0.0.1", "-p", &port, "-U", "ann", "-d", "weir", "-c", text];
+        let output = Command::new("psql").args(arguments).output().ok()?;
+        Some(format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ))
+    };
+    let Some(told) = psql("SELECT id, owner, balance FROM account WHERE id < 3 ORDER BY id DESC") else {
+        return println!("there is no psql here");
+    };
+    assert_eq!(
+        told,
+        " id |  owner  | balance \n----+---------+---------\n  2 | owner 2 |   10.00\n  1 | owner 1 |   10.00\n(2 rows)\n\n"
+    );
+    let told = psql("SELECT balanse\nFROM account").unwrap();
+    assert!(told.contains("LINE 1: SELECT balanse\n               ^"), "{told}");
+    assert_eq!(psql("CALL deposit(1, 5)").unwrap(), "CALL\n");
+}
