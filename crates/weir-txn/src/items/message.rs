@@ -153,7 +153,8 @@ impl ItemRead {
 pub struct Note {
     /// The value is made of several writes, so a newer stamp does not mean that it contains an older one.
     pub merged: bool,
-    /// Writes that it contains, that may not be everywhere yet, and that may be in what is read elsewhere.
+    /// Writes that it contains, that may not be everywhere yet, and that may be in what is read elsewhere. An answer has the
+    /// metadata of each transaction once; where else it is named, only its stamp.
     pub unsettled: SmallVec<[Unsettled; 1]>,
 }
 

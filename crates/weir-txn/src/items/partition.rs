@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thin_vec::ThinVec;
@@ -18,7 +18,7 @@ use super::message::{
     Answer, Fate, Guard, ItemRead, KeyRange, Note, Position, Progress, Reply, Request, Siblings, Stamp,
     Unsettled, Wanted, Writes,
 };
-use super::metadata::Sketch;
+use super::metadata::{Metadata, Sketch};
 use super::table::Table;
 use super::undecided::Undecided;
 use super::write::Write;
@@ -560,6 +560,7 @@ impl Partition {
     ) -> (ThinVec<ItemRead>, ThinVec<(u32, Note)>) {
         let (mut items, mut notes) = (ThinVec::with_capacity(keys.len()), ThinVec::new());
         let mut fresh: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut told = Told::for_many(keys.len());
         for key in keys {
             let Some(chain) = self.table.get(key) else {
                 items.push(ItemRead::ABSENT);
@@ -570,7 +571,7 @@ impl Partition {
                 items.push(seen.item);
                 continue;
             }
-            let note = note(&self.committed, &seen, elsewhere, &mut self.counts);
+            let note = note(&self.committed, &seen, elsewhere, &mut told, &mut self.counts);
             if !note.is_empty() {
                 notes.push((items.len() as u32, note));
             } else if seen.fresh.is_some() {
@@ -593,11 +594,12 @@ impl Partition {
 
     fn answer_ranges(&mut self, ranges: &[KeyRange], sight: Sight<'_>) -> ThinVec<Vec<(Key, Answer)>> {
         let mut answers = ThinVec::with_capacity(ranges.len());
+        let mut told = Told::for_many(usize::MAX);
         for range in ranges {
             let mut entries = Vec::new();
             for (key, chain) in self.table.range(range) {
                 let seen = chain.read(sight);
-                let note = note(&self.committed, &seen, Sketch::ALL, &mut self.counts);
+                let note = note(&self.committed, &seen, Sketch::ALL, &mut told, &mut self.counts);
                 let told = !note.unsettled.is_empty() && !self.bugs.tombstones_are_silent;
                 if seen.item.value.is_some() || told {
                     entries.push((key.clone(), Answer { item: seen.item, note }));
@@ -609,22 +611,48 @@ impl Partition {
     }
 }
 
-/// What the reader has to know of what it sees, if it reads that elsewhere.
+/// The transactions whose metadata an answer has already: of an answer with many items hot ones would have it many times.
+/// None where there are so few items that nothing comes twice.
+struct Told(Option<FxHashSet<TxnId>>);
+
+impl Told {
+    fn for_many(items: usize) -> Told {
+        Told((items > 2).then(FxHashSet::default))
+    }
+
+    fn has(&self, txn: TxnId) -> bool {
+        self.0.as_ref().is_some_and(|told| told.contains(&txn))
+    }
+
+    fn note(&mut self, txn: TxnId) {
+        if let Some(told) = &mut self.0 {
+            told.insert(txn);
+        }
+    }
+}
+
+/// What the reader has to know of what it sees, if it reads that elsewhere. What the answer has told already is named by its
+/// stamp alone.
 fn note(
     committed: &FxHashMap<TxnId, Committed>,
     seen: &Seen<'_>,
     elsewhere: Sketch,
+    told: &mut Told,
     counts: &mut Counts,
 ) -> Note {
     let mut note = Note { merged: seen.merged, unsettled: SmallVec::new() };
-    let of = |stamp: Stamp| committed.get(&stamp.txn)?.siblings.as_ref();
     let met = seen.contained.iter().filter(|version| version.written.meets(elsewhere));
-    let met = met.filter_map(|version| Some((version.stamp, of(version.stamp)?)));
-    let fresh = seen.fresh.and_then(|stamp| Some((stamp, of(stamp)?)));
-    let fresh = fresh.filter(|(_, siblings)| siblings.written.meets(elsewhere));
-    for (stamp, siblings) in fresh.into_iter().chain(met) {
+    for stamp in seen.fresh.into_iter().chain(met.map(|version| version.stamp)) {
+        if told.has(stamp.txn) {
+            note.unsettled.push(Unsettled { stamp, metadata: Metadata::Stamp });
+            continue;
+        }
+        let siblings = committed.get(&stamp.txn).and_then(|committed| committed.siblings.as_ref());
+        // Of a fresh base it is not said with the base what else was written.
+        let Some(siblings) = siblings.filter(|siblings| siblings.written.meets(elsewhere)) else { continue };
         counts.metadata_bytes += siblings.metadata.bytes() as u64;
         note.unsettled.push(Unsettled { stamp, metadata: siblings.metadata.clone() });
+        told.note(stamp.txn);
     }
     note
 }

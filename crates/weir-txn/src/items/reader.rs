@@ -408,11 +408,16 @@ impl Read {
         self.notes.sort_unstable_by_key(|(slot, _)| *slot);
         let of_items = self.notes.iter().map(|(_, note)| note);
         let of_ranges = self.entries().iter().flat_map(BTreeMap::values).map(|answer| &answer.note);
-        // Each transaction once, with its metadata.
-        let mut named: SmallVec<[&Unsettled; 4]> =
-            of_items.chain(of_ranges).flat_map(|note| &note.unsettled).collect();
+        // Each transaction once, with its metadata: an answer has that once, and then the stamp alone.
+        let all = || of_items.clone().chain(of_ranges.clone()).flat_map(|note| &note.unsettled);
+        let is_bare = |unsettled: &&Unsettled| matches!(unsettled.metadata, Metadata::Stamp);
+        let mut named: SmallVec<[&Unsettled; 4]> = all().filter(|unsettled| !is_bare(unsettled)).collect();
         named.sort_unstable_by_key(|unsettled| unsettled.stamp);
         named.dedup_by_key(|unsettled| unsettled.stamp);
+        let known = |stamp: Stamp| named.binary_search_by_key(&stamp, |unsettled| unsettled.stamp).is_ok();
+        let bare: SmallVec<[&Unsettled; 4]> =
+            all().filter(is_bare).filter(|unsettled| !known(unsettled.stamp)).collect();
+        named.extend(bare);
         let mut lacking = ByShard::new();
         let mut ways = Ways::default();
         if self.keys.len() > FEW && !named.is_empty() {
@@ -578,8 +583,11 @@ mod tests {
         for (shard, request) in std::mem::take(&mut sends) {
             let Request::Get { wanted, .. } = request else { panic!("{request:?}") };
             let item = if shard == 0 { ItemRead { value: None, stamp } } else { ItemRead::ABSENT };
-            let unsettled = Unsettled { stamp, metadata: metadata.clone() };
-            let note = Note { merged: false, unsettled: [unsettled].into_iter().collect() };
+            // An answer has the metadata once.
+            let note = |at: u32| {
+                let metadata = if at == 0 { metadata.clone() } else { Metadata::Stamp };
+                Note { merged: false, unsettled: [Unsettled { stamp, metadata }].into_iter().collect() }
+            };
             let noted = if shard == 0 { wanted.keys.len() as u32 } else { 0 };
             let reply = Reply::Got {
                 read: 0,
@@ -587,7 +595,7 @@ mod tests {
                 round: 1,
                 position: 1,
                 items: vec![item; wanted.keys.len()].into(),
-                notes: (0..noted).map(|at| (at, note.clone())).collect(),
+                notes: (0..noted).map(|at| (at, note(at))).collect(),
                 ranges: ThinVec::new(),
             };
             read.on_reply(0, reply, &mut sends);
