@@ -207,8 +207,13 @@ impl Chain {
     /// below the floor, under which no write can come any more (S6).
     pub fn collect(&mut self, drained: Stamp, floor: u64, is_drained: impl Fn(Stamp) -> bool) {
         let above = self.above();
-        let written = above.iter().position(|version| version.stamp == drained);
-        if let Some(at) = written.filter(|at| above[*at].write.overwrites()) {
+        let written = above.binary_search_by(|version| version.stamp.cmp(&drained)).ok();
+        if let Some(mut at) = written.filter(|at| above[*at].write.overwrites()) {
+            // A hot item may have thousands, if a reader was silent: those that have drained together go together.
+            let goes = |version: &Version| version.write.overwrites() && is_drained(version.stamp);
+            while above.get(at + 1).is_some_and(goes) {
+                at += 1;
+            }
             self.fold(at + 1);
         }
         self.fold_while(|stamp| stamp.clock < floor && is_drained(stamp));

@@ -475,12 +475,14 @@ impl Partition {
 
     fn drain(&mut self) {
         let drained = if self.bugs.metadata_goes_at_once { u64::MAX } else { self.readers.drained() };
+        let mut done = Vec::new();
         while let Some(&(epoch, txn)) = self.draining.front()
             && epoch < drained
         {
             self.draining.pop_front();
-            self.collect(txn);
+            done.extend(self.committed.remove(&txn).filter(|done| !done.folded));
         }
+        done.into_iter().for_each(|done| self.collect(done));
         let floor = self.floor();
         while let Some((stamp, _)) = self.tombstones.front()
             && stamp.clock < floor
@@ -494,8 +496,7 @@ impl Partition {
     }
 
     /// Every reader sees the transaction: its metadata goes, and what it overwrote.
-    fn collect(&mut self, txn: TxnId) {
-        let Some(done) = self.committed.remove(&txn).filter(|done| !done.folded) else { return };
+    fn collect(&mut self, done: Committed) {
         let floor = self.floor();
         for (key, _) in done.writes.iter() {
             let committed = &self.committed;
