@@ -14,8 +14,10 @@ pub mod processes;
 pub mod run;
 pub mod scale;
 pub mod simulate;
+mod spread;
 mod tally;
 pub mod workload;
 pub mod ycsb;
 
+pub use spread::Spread;
 pub use workload::{Call, CallGenerator, Workload};

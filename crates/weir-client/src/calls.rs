@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use weir_net::clock::transaction_time;
 use weir_sql::Application;
-use weir_sql::bound::{Procedure, ProcedureKind};
+use weir_sql::bound::{OutputColumn, Procedure};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::{CompiledProcedure, Input, Program};
 use weir_txn::items::GivenUp;
@@ -20,7 +20,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::Error;
 use crate::carrier::now_ms;
-use crate::prepared::{Prepared, What};
+use crate::prepared::{Prepared, What, columns_of};
 use crate::requests::Dialect;
 
 /// What a call has done.
@@ -54,14 +54,11 @@ const NAMES_TOLD: usize = 12;
 
 impl Callable {
     pub(crate) fn new(application: Application, program: Program) -> Callable {
-        let names = |(procedure, compiled): (&Procedure, &CompiledProcedure)| match &procedure.kind {
-            ProcedureKind::SetReturningFunction { columns } => {
-                columns.iter().map(|(name, _)| name.clone()).collect()
-            }
-            _ if compiled.returns_value => [compiled.name.clone()].into(),
-            _ => compiled.outputs.iter().map(|(name, ..)| name.clone()).collect(),
+        let has_value = |column: &OutputColumn| column.ty != SqlType::Void;
+        let names = |procedure: &Procedure| {
+            columns_of(procedure).into_iter().filter(has_value).map(|column| column.name).collect()
         };
-        let names = application.procedures.iter().zip(&program.procedures).map(names).collect();
+        let names = application.procedures.iter().map(names).collect();
         Callable { application, program: Arc::new(program), names }
     }
 
@@ -108,7 +105,7 @@ impl Callable {
         let now = transaction_time(now_ms());
         match &prepared.what {
             What::Query(gather) => Ok(Wish::Read(gather.clone(), values, prepared.names.clone())),
-            What::Call { procedure, arguments } => {
+            What::Call { procedure, arguments, .. } => {
                 let mut rows = arguments.rows(&values, &BTreeMap::new(), Vec::new(), (&self.program, now))?;
                 let args = rows.pop().unwrap_or_default();
                 Ok(Wish::Call(Call { procedure: *procedure, args, transaction_time: now }))

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use weir_sql::Application;
 use weir_sql::bound::{
-    Distinct, Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, QueryBody,
-    Select, Statement,
+    Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
 use weir_sql::walk::each_expr_of_query;
-use weir_sql::{Diagnostic, Span, bind_call, bind_statement, is_call};
+use weir_sql::{BoundText, Diagnostic, Span, bind_text};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_types::{SqlError, SqlState, SqlType};
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use crate::CallResult;
 
 /// A SELECT over the application's tables, or a call of one of its procedures, with parameters `$1`, `$2` …
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub(crate) enum What {
     Call {
         procedure: usize,
         arguments: Arc<Gather>,
+        /// It gives a set of rows; any other call gives one.
+        gives_rows: bool,
     },
 }
 
@@ -46,6 +49,18 @@ impl Prepared {
     pub fn is_call(&self) -> bool {
         matches!(self.what, What::Call { .. })
     }
+
+    /// What it has given as rows: OUT parameters and the value of a function are one, of a function without value too.
+    pub fn rows(&self, result: CallResult) -> Vec<Vec<Value>> {
+        let CallResult { mut values, rows, .. } = result;
+        match self.what {
+            What::Call { gives_rows: false, .. } if !self.columns.is_empty() => {
+                values.resize(self.columns.len(), Value::Null);
+                vec![values]
+            }
+            _ => rows,
+        }
+    }
 }
 
 /// Why a text cannot be run.
@@ -62,7 +77,8 @@ impl Unprepared {
         Unprepared { error, position: before.chars().count() + 1 }
     }
 
-    fn of(text: &str, wrong: Diagnostic) -> Unprepared {
+    /// As whoever sent the text wants it: the place counted, the remedy with it.
+    pub fn of(text: &str, wrong: Diagnostic) -> Unprepared {
         let mut error = SqlError::new(wrong.state, wrong.message);
         if let Some(hint) = wrong.hint {
             error = error.with_hint(hint);
@@ -81,15 +97,22 @@ pub(crate) fn prepare(
     text: &str,
     types: &[SqlType],
 ) -> Result<Prepared, Unprepared> {
-    let wrong = |diagnostic| Unprepared::of(text, diagnostic);
-    if is_call(&application.procedures, text).map_err(wrong)? {
-        let (call, parameters) =
-            bind_call(&application.catalog, &application.procedures, text, Some(types)).map_err(wrong)?;
-        let columns = columns_of(&application.procedures[call.procedure]);
-        let arguments = Arc::new(compile(text, &row_of(call.args), parameters.len(), program)?);
-        return Ok(Prepared::new(What::Call { procedure: call.procedure, arguments }, parameters, columns));
-    }
-    let (statement, parameters) = bind_statement(&application.catalog, text, Some(types)).map_err(wrong)?;
+    let bound = bind_text(&application.catalog, &application.procedures, text, types);
+    let (bound, parameters) = bound.map_err(|wrong| Unprepared::of(text, wrong))?;
+    let statement = match bound {
+        BoundText::Statement(statement) => statement,
+        BoundText::Call { call, name } => {
+            let procedure = &application.procedures[call.procedure];
+            let mut columns = columns_of(procedure);
+            if let (Some(name), [column]) = (name, &mut columns[..]) {
+                column.name = name;
+            }
+            let gives_rows = matches!(procedure.kind, ProcedureKind::SetReturningFunction { .. });
+            let arguments = Arc::new(compile(text, &row_of(call.args), parameters.len(), program)?);
+            let what = What::Call { procedure: call.procedure, arguments, gives_rows };
+            return Ok(Prepared::new(what, parameters, columns));
+        }
+    };
     let Statement::Query(query) = statement else {
         let error = SqlError::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -130,29 +153,11 @@ fn row_of(outputs: Vec<Expr>) -> Query {
     let columns =
         outputs.iter().map(|output| OutputColumn { name: String::new(), ty: output.ty.clone() }).collect();
     let span = outputs.first().map_or(Span::default(), |output| output.span);
-    let select = Select {
-        distinct: Distinct::All,
-        outputs,
-        from: Vec::new(),
-        filter: None,
-        group_by: Vec::new(),
-        having: None,
-        aggregates: false,
-    };
-    Query {
-        ctes: Vec::new(),
-        body: QueryBody::Select(Box::new(select)),
-        order_by: Vec::new(),
-        limit: None,
-        offset: None,
-        lock_rows: false,
-        columns,
-        span,
-    }
+    Query::of_select(Select::plain(outputs, Vec::new(), None), columns, span)
 }
 
 /// What a call gives: OUT and INOUT parameters, a function's value, or the columns of its rows.
-fn columns_of(procedure: &Procedure) -> Vec<OutputColumn> {
+pub(crate) fn columns_of(procedure: &Procedure) -> Vec<OutputColumn> {
     let column = |name: &String, ty: &SqlType| OutputColumn { name: name.clone(), ty: ty.clone() };
     if let ProcedureKind::SetReturningFunction { columns } = &procedure.kind {
         return columns.iter().map(|(name, ty)| column(name, ty)).collect();

@@ -17,6 +17,7 @@ use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 
 use crate::Settings;
+use crate::session::Session;
 use crate::settings::{PARAMETER_STATUS, Values};
 
 /// As often as PostgreSQL hashes.
@@ -82,6 +83,8 @@ pub fn fatal(code: &str, message: String) -> PgWireError {
 /// One connection at the door.
 pub struct AtTheDoor {
     pub doors: Arc<Doors>,
+    /// It has the settings of the startup packet once that is read.
+    pub session: Arc<Session>,
     /// There are as many connections as there may be.
     pub is_full: bool,
 }
@@ -110,6 +113,7 @@ impl StartupHandler for AtTheDoor {
                 info.hint = Some(format!("the database here is \"{}\"", self.doors.database));
                 return Err(PgWireError::UserError(Box::new(info)));
             }
+            *self.session.values() = Values::of(&startup.parameters);
         }
         match (&self.doors.scram, &message) {
             (Some(scram), _) => scram.on_startup(client, message).await,

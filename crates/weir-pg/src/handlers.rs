@@ -21,7 +21,6 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 use crate::answer;
 use crate::doors::{AtTheDoor, Doors};
 use crate::session::{Done, Session, Statement};
-use crate::settings::Values;
 
 pub struct Connection {
     door: Arc<AtTheDoor>,
@@ -30,9 +29,10 @@ pub struct Connection {
 
 impl Connection {
     pub fn new(client: Arc<Client>, doors: Arc<Doors>, is_full: bool) -> Connection {
+        let session = Arc::new(Session::new(client));
         Connection {
-            door: Arc::new(AtTheDoor { doors, is_full }),
-            talk: Arc::new(Talk { session: Arc::new(Session::new(client)) }),
+            door: Arc::new(AtTheDoor { doors, session: session.clone(), is_full }),
+            talk: Arc::new(Talk { session }),
         }
     }
 }
@@ -55,16 +55,6 @@ struct Talk {
     session: Arc<Session>,
 }
 
-impl Talk {
-    /// The first time that something is said, the session has the settings of the startup packet.
-    fn greet<C: ClientInfo>(&self, client: &C) {
-        let mut values = self.session.values();
-        if values.get("session_authorization").is_none_or(|user| user.is_empty()) {
-            *values = Values::of(client.metadata());
-        }
-    }
-}
-
 async fn warn<C>(client: &mut C, done: &Done) -> PgWireResult<()>
 where
     C: Sink<PgWireBackendMessage> + Unpin,
@@ -77,8 +67,8 @@ where
     Ok(())
 }
 
-/// Several statements of one text are one transaction: of those that can be undone, none, and those of a single call there
-/// may be.
+/// Several statements of one text are one transaction to PostgreSQL. Queries by themselves are as good; a call has effects
+/// that would have to go when a later statement fails, and cannot yet.
 fn check_together(runs: usize, calls: usize) -> Result<(), SqlError> {
     if runs > 1 && calls > 0 {
         let message = "not supported yet: a call together with other statements in one text";
@@ -97,7 +87,6 @@ impl SimpleQueryHandler for Talk {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        self.greet(client);
         let session = &self.session;
         let said = session.read(query).map_err(answer::wire_error)?;
         if said.is_empty() {
@@ -194,7 +183,6 @@ impl ExtendedQueryHandler for Talk {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        self.greet(client);
         let Some(statement) = &portal.statement.statement else { return Ok(Response::EmptyQuery) };
         let values = values(portal, statement)?;
         let done = self.session.run(statement, &values).await.map_err(answer::wire_error)?;

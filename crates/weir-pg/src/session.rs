@@ -65,6 +65,13 @@ impl From<SqlError> for Failure {
     }
 }
 
+impl Failure {
+    /// `before`: what stands before its text in the client's.
+    fn of(Unprepared { error, position }: Unprepared, before: &str) -> Failure {
+        Failure { error, position: Some(before.chars().count() + position) }
+    }
+}
+
 impl Session {
     pub fn new(client: Arc<Client>) -> Session {
         Session { client, values: Mutex::default() }
@@ -79,14 +86,7 @@ impl Session {
     /// # Errors
     /// It is no SQL.
     pub fn read(&self, text: &str) -> Result<Vec<Said>, Failure> {
-        statements(text).map_err(|wrong| {
-            let before = text.get(..wrong.span.start as usize).unwrap_or(text);
-            let mut error = SqlError::new(wrong.state, wrong.message);
-            if let Some(hint) = wrong.hint {
-                error = error.with_hint(hint);
-            }
-            Failure { error, position: Some(before.chars().count() + 1) }
-        })
+        statements(text).map_err(|wrong| Failure::of(Unprepared::of(text, wrong), ""))
     }
 
     /// Binds one of them.
@@ -97,10 +97,8 @@ impl Session {
         let (start, end) = (said.span.start as usize, said.span.end as usize);
         let own = text.get(start..end).unwrap_or_default();
         if said.what == Command::Run {
-            let prepared = self.client.prepare(own, types).map_err(|Unprepared { error, position }| {
-                let before = text.get(..start).map_or(0, |before| before.chars().count());
-                Failure { error, position: Some(before + position) }
-            })?;
+            let before = text.get(..start).unwrap_or_default();
+            let prepared = self.client.prepare(own, types).map_err(|wrong| Failure::of(wrong, before))?;
             let is_call = own.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("call"));
             return Ok(Statement {
                 parameters: prepared.parameters().into(),
@@ -132,11 +130,7 @@ impl Session {
             Kind::Command(command) => Ok(self.obey(command)?),
             Kind::Run(prepared, tag) => {
                 let result = self.client.begin_prepared(prepared, values).await.map_err(sql_error)?;
-                let mut rows = result.rows;
-                if !result.values.is_empty() {
-                    rows.push(result.values);
-                }
-                Ok(Done { tag: (*tag).to_owned(), rows, warning: None })
+                Ok(Done { rows: prepared.rows(result), ..Done::tag(*tag) })
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A session's settings: what may be set, and what SHOW tells.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use weir_types::{SqlError, SqlState};
 
@@ -73,13 +73,13 @@ pub struct Values(BTreeMap<String, String>);
 
 impl Values {
     /// As the startup packet has them; what it says of settings that may not be so is passed over.
-    pub fn of(parameters: &HashMap<String, String>) -> Values {
+    pub fn of<'a>(parameters: impl IntoIterator<Item = (&'a String, &'a String)>) -> Values {
         let mut values = Values::default();
         for (name, value) in parameters {
             let _ = values.set(name, Some(value));
-        }
-        if let Some(user) = parameters.get("user") {
-            values.0.insert("session_authorization".to_owned(), user.clone());
+            if name == "user" {
+                values.0.insert("session_authorization".to_owned(), value.clone());
+            }
         }
         values
     }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_shown_and_what_cannot_be_is_refused() {
-        let mut values = Values::of(&HashMap::from([
+        let mut values = Values::of(&BTreeMap::from([
             ("user".to_owned(), "ann".to_owned()),
             ("application_name".to_owned(), "psql".to_owned()),
             ("client_encoding".to_owned(), "LATIN1".to_owned()),

@@ -3,8 +3,8 @@
 
 use weir_sql::Span;
 use weir_sql::bound::{
-    Aggregate, AggregateFunction, Distinct, Expr, ExprKind, FromItem, OutputColumn, Query, QueryBody,
-    RelationId, Select,
+    Aggregate, AggregateFunction, Expr, ExprKind, FromItem, OutputColumn, Query, QueryBody, RelationId,
+    Select,
 };
 use weir_sql::catalog::{Assertion, Index, Table};
 use weir_sql::walk::{each_expr, renumber};
@@ -73,31 +73,11 @@ fn select(table: &Table, relation: RelationId, filter: Option<Vec<Expr>>, output
         1 => all.remove(0),
         _ => boolean(ExprKind::And(all)),
     });
-    let columns =
-        outputs.iter().map(|output| OutputColumn { name: "?column?".to_owned(), ty: output.ty.clone() });
-    Query {
-        ctes: Vec::new(),
-        columns: columns.collect(),
-        body: QueryBody::Select(Box::new(Select {
-            distinct: Distinct::All,
-            outputs,
-            from: vec![FromItem::Table {
-                relation,
-                table: table.id,
-                alias: table.name.clone(),
-                span: Span::default(),
-            }],
-            filter,
-            group_by: Vec::new(),
-            having: None,
-            aggregates: false,
-        })),
-        order_by: Vec::new(),
-        limit: None,
-        offset: None,
-        lock_rows: false,
-        span: Span::default(),
-    }
+    let column = |output: &Expr| OutputColumn { name: "?column?".to_owned(), ty: output.ty.clone() };
+    let columns = outputs.iter().map(column).collect();
+    let span = Span::default();
+    let from = FromItem::Table { relation, table: table.id, alias: table.name.clone(), span };
+    Query::of_select(Select::plain(outputs, vec![from], filter), columns, span)
 }
 
 fn boolean(kind: ExprKind) -> Expr {

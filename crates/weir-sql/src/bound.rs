@@ -243,6 +243,37 @@ pub struct Select {
     pub aggregates: bool,
 }
 
+impl Select {
+    /// `SELECT outputs FROM from WHERE filter`.
+    pub fn plain(outputs: Vec<Expr>, from: Vec<FromItem>, filter: Option<Expr>) -> Select {
+        Select {
+            distinct: Distinct::All,
+            outputs,
+            from,
+            filter,
+            group_by: Vec::new(),
+            having: None,
+            aggregates: false,
+        }
+    }
+}
+
+impl Query {
+    /// That SELECT and nothing else.
+    pub fn of_select(select: Select, columns: Vec<OutputColumn>, span: Span) -> Query {
+        Query {
+            ctes: Vec::new(),
+            body: QueryBody::Select(Box::new(select)),
+            order_by: Vec::new(),
+            limit: None,
+            offset: None,
+            lock_rows: false,
+            columns,
+            span,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum Distinct {
     All,

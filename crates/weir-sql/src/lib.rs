@@ -30,7 +30,7 @@ pub use catalog::Catalog;
 pub use load::{ACCEPTED, load, load_with};
 pub use notes::Reading;
 pub use source::{Diagnostic, Severity, Sources, Span};
-pub use statement::{bind_call, bind_statement, is_call};
+pub use statement::{BoundText, bind_statement, bind_text};
 pub use synthesise::synthesise;
 
 /// Everything that an application's SQL files say.

@@ -32,73 +32,79 @@ pub fn bind_statement(
     Ok((statement, types))
 }
 
-/// Is it `CALL p(…)`, or `SELECT f(…)` or `SELECT … FROM f(…)` of one of these procedures and of nothing else?
-///
-/// # Errors
-/// It is no statement of PostgreSQL's grammar.
-pub fn is_call(procedures: &[Procedure], text: &str) -> Result<bool, Diagnostic> {
-    let parsed = parse::parse_statement(Piece::new(0, 0, text))?;
-    let name = match &parsed.node {
-        node::Node::CallStmt(_) => return Ok(true),
-        node => called_alone(node).and_then(|call| call.funcname.last()).and_then(|name| name.node.as_ref()),
-    };
-    let Some(node::Node::String(name)) = name else { return Ok(false) };
-    Ok(procedures.iter().any(|procedure| procedure.name == name.sval))
+/// What a client's text is.
+#[derive(Clone, Debug)]
+pub enum BoundText {
+    /// `CALL p(…)`, `SELECT f(…)` or `SELECT * FROM f(…)` of a procedure, by its index. `name`: what the one column is called
+    /// instead.
+    Call {
+        call: BoundCall,
+        name: Option<String>,
+    },
+    Statement(Statement),
 }
 
-/// The function of `SELECT f(…)`, or of `SELECT * FROM f(…)`.
-fn called_alone(statement: &node::Node) -> Option<&FuncCall> {
-    let node::Node::SelectStmt(select) = statement else { return None };
-    let plain = select.where_clause.is_none()
-        && select.group_clause.is_empty()
-        && select.sort_clause.is_empty()
-        && select.limit_count.is_none()
-        && select.with_clause.is_none();
-    let [target] = &select.target_list[..] else { return None };
-    let Some(node::Node::ResTarget(target)) = &target.node else { return None };
-    let value = target.val.as_ref()?.node.as_ref()?;
-    match (value, &select.from_clause[..]) {
-        (node::Node::FuncCall(call), []) if plain => Some(call),
-        (node::Node::ColumnRef(column), [from]) if plain => {
-            let is_star =
-                matches!(&column.fields[..], [one] if matches!(one.node, Some(node::Node::AStar(_))));
-            let Some(node::Node::RangeFunction(function)) = &from.node else { return None };
-            let [item] = &function.functions[..] else { return None };
-            let Some(node::Node::List(list)) = &item.node else { return None };
-            match list.items.first()?.node.as_ref()? {
-                node::Node::FuncCall(call) if is_star => Some(call),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
-}
-
-/// Binds what [`is_call`] says is one; the result's `procedure` is an index into `procedures`.
+/// Binds a text as [`bind_statement`] does, or as a call of one of these procedures if it is that and nothing else.
 ///
 /// # Errors
 /// As [`bind_statement`], and 42883 where no procedure fits.
-pub fn bind_call(
+pub fn bind_text(
     catalog: &Catalog,
     procedures: &[Procedure],
     text: &str,
-    parameters: Option<&[SqlType]>,
-) -> Result<(BoundCall, Vec<SqlType>), Diagnostic> {
+    parameters: &[SqlType],
+) -> Result<(BoundText, Vec<SqlType>), Diagnostic> {
     let piece = Piece::new(0, 0, text);
     let parsed = parse::parse_statement(piece)?;
-    let call = match &parsed.node {
-        node::Node::CallStmt(call) => call.funccall.as_deref(),
-        node => called_alone(node),
+    let called = called(&parsed.node, procedures);
+    let signatures: Vec<Signature> = match called {
+        Some(_) => procedures.iter().map(signature_of).collect(),
+        None => Vec::new(),
     };
-    let Some(call) = call else {
-        return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, piece.token(0), "this is not a CALL"));
-    };
-    let signatures: Vec<Signature> = procedures.iter().map(signature_of).collect();
     let context = Context { infer_parameters: true, signatures: &signatures, ..Context::new(catalog) };
-    let mut binder = Binder::new(&context, piece).with_parameters(parameters.unwrap_or(&[]));
-    let bound = routine::bind_call(&mut binder, call)?;
+    let mut binder = Binder::new(&context, piece).with_parameters(parameters);
+    let bound = match called {
+        Some((call, name)) => BoundText::Call { call: routine::bind_call(&mut binder, call)?, name },
+        None => BoundText::Statement(binder.bind_statement(&parsed.node)?),
+    };
     let types = known_types(piece, binder.parameters())?;
     Ok((bound, types))
+}
+
+/// What the statement calls, with another name for its column; none if it does anything else, too.
+fn called<'a>(statement: &'a node::Node, procedures: &[Procedure]) -> Option<(&'a FuncCall, Option<String>)> {
+    let select = match statement {
+        node::Node::CallStmt(call) => return Some((call.funccall.as_deref()?, None)),
+        node::Node::SelectStmt(select) => select,
+        _ => return None,
+    };
+    let call = routine::only_call(statement)?;
+    let has_more = !select.distinct_clause.is_empty()
+        || !select.window_clause.is_empty()
+        || !select.sort_clause.is_empty()
+        || select.limit_offset.is_some()
+        || select.limit_count.is_some()
+        || !select.locking_clause.is_empty();
+    let Some(node::Node::ResTarget(target)) = select.target_list.first().and_then(|one| one.node.as_ref())
+    else {
+        return None;
+    };
+    let takes_all = match select.from_clause.first().and_then(|from| from.node.as_ref()) {
+        None => true,
+        Some(node::Node::RangeFunction(range)) => {
+            let value = target.val.as_deref().and_then(|value| value.node.as_ref());
+            let is_star = matches!(value, Some(node::Node::ColumnRef(column))
+                if matches!(&column.fields[..], [one] if matches!(one.node, Some(node::Node::AStar(_)))));
+            is_star && select.target_list.len() == 1 && range.alias.is_none() && !range.ordinality
+        }
+        Some(_) => false,
+    };
+    let Some(node::Node::String(name)) = call.funcname.last().and_then(|name| name.node.as_ref()) else {
+        return None;
+    };
+    let is_ours = procedures.iter().any(|procedure| procedure.name == name.sval);
+    let renamed = (!target.name.is_empty()).then(|| target.name.clone());
+    (is_ours && takes_all && !has_more).then_some((call, renamed))
 }
 
 fn signature_of(procedure: &Procedure) -> Signature {

@@ -131,10 +131,10 @@ impl Shard for Node {
         let terminate_ms = ledger.patience.terminate_ms;
         self.participant.readers.on_timer(now_ms);
         let silent: Vec<CoordinatorId> = self.participant.readers.silent_for(terminate_ms).collect();
-        for silent in silent {
-            // It is answered to begin anew, should it live.
-            self.readers.retain(|read, _| read.coordinator != silent);
-            self.withdraw_what_waits_of(silent, out);
+        if !silent.is_empty() {
+            // They are answered to begin anew, should they live.
+            self.readers.retain(|read, _| !silent.contains(&read.coordinator));
+            self.withdraw_what_waits_of(&silent, out);
         }
         self.participant.expire(now_ms);
         self.finish_the_silent(&mut out.peers);
@@ -428,11 +428,11 @@ impl Node {
         }
     }
 
-    /// What a silent coordinator asked for while others held its claims must not be prepared when nobody waits for it any more.
-    fn withdraw_what_waits_of(&mut self, coordinator: CoordinatorId, out: &mut Effects) {
-        let of_it = |request: &mut Request| request.txn().coordinator == coordinator;
+    /// What silent coordinators asked for while others held its claims must not be prepared when nobody waits for it any more.
+    fn withdraw_what_waits_of(&mut self, silent: &[CoordinatorId], out: &mut Effects) {
+        let of_them = |request: &mut Request| silent.contains(&request.txn().coordinator);
         let withdrawn: Vec<Request> =
-            self.waiting.values_mut().flat_map(|requests| requests.extract_if(.., of_it)).collect();
+            self.waiting.values_mut().flat_map(|requests| requests.extract_if(.., of_them)).collect();
         self.waiting.retain(|_, requests| !requests.is_empty());
         for request in withdrawn {
             let txn = request.txn();

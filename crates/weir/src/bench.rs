@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use comfy_table::Cell;
 use serde::Serialize;
 use serde_json::Value;
-use weir_bench::Workload;
 use weir_bench::processes::Processes;
 use weir_bench::scale::{self, Load, Network, Prices, Servers, World};
 use weir_bench::ycsb::{self as items, Ycsb};
+use weir_bench::{Spread, Workload};
 use weir_client::ClusterFile;
 use weir_server::report::{Latency, RunReport};
 
@@ -435,40 +435,23 @@ fn ratios(variants: &[Variant], runs: &[BenchRun]) -> Vec<Ratio> {
         runs.iter().filter(|run| run.label == label).map(|run| run.throughput).collect()
     };
     let denominators = throughputs(&base.label);
-    let pairs_with = |variant: &Variant| {
-        let mut pairs: Vec<f64> = throughputs(&variant.label)
+    let pairs_with = |variant: &Variant| -> Vec<f64> {
+        throughputs(&variant.label)
             .into_iter()
             .zip(&denominators)
             .filter(|(_, below)| **below > 0.0)
             .map(|(above, below)| above / below)
-            .collect();
-        pairs.sort_by(f64::total_cmp);
-        pairs
+            .collect()
     };
     variants[1..]
         .iter()
         .filter_map(|variant| {
-            let pairs = pairs_with(variant);
-            Some(Ratio {
-                of: variant.label.clone(),
-                to: base.label.clone(),
-                value: median(&pairs)?,
-                min: *pairs.first()?,
-                max: *pairs.last()?,
-                pairs: pairs.len(),
-            })
+            let ratios = pairs_with(variant);
+            let pairs = ratios.len();
+            let Spread { median: value, least: min, most: max } = Spread::of(ratios)?;
+            Some(Ratio { of: variant.label.clone(), to: base.label.clone(), value, min, max, pairs })
         })
         .collect()
-}
-
-/// Of sorted numbers.
-fn median(sorted: &[f64]) -> Option<f64> {
-    let upper = *sorted.get(sorted.len() / 2)?;
-    if sorted.len().is_multiple_of(2) {
-        Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)
-    } else {
-        Some(upper)
-    }
 }
 
 fn text(report: &BenchReport) -> String {
@@ -517,18 +500,4 @@ fn text(report: &BenchReport) -> String {
         ));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn a_median_of_none_one_two_three() {
-        for (numbers, expect) in
-            [(&[][..], None), (&[2.0], Some(2.0)), (&[2.0, 4.0], Some(3.0)), (&[1.0, 2.0, 9.0], Some(2.0))]
-        {
-            assert_eq!(median(numbers), expect);
-        }
-    }
 }

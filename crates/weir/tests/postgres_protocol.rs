@@ -94,7 +94,11 @@ fn a_driver_queries_and_calls() {
     let found =
         driver.query("SELECT id FROM account WHERE id = ANY($1) ORDER BY id", &[&vec![3, 1]]).unwrap();
     assert_eq!(found.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [1, 3]);
-    assert!(driver.simple_query(";").unwrap().len() <= 1);
+    let row = driver.query_one("SELECT balance_of(7)::text AS b FROM account WHERE id = 7", &[]);
+    assert!(row.is_err(), "a call within a query is none");
+    let row = driver.query_one("SELECT balance_of(7) AS b", &[]).unwrap();
+    assert_eq!(row.columns()[0].name(), "b");
+    assert!(matches!(driver.simple_query(";").unwrap()[..], [SimpleQueryMessage::CommandComplete(0)]));
 }
 
 #[test]
@@ -130,6 +134,7 @@ fn errors_have_their_state_and_place_and_the_session_goes_on() {
     check(&mut driver, "CREATE TABLE t (a int)", "0A000", None, "schema.sql");
     check(&mut driver, "SET TimeZone = 'Europe/Berlin'", "0A000", None, "utc");
     check(&mut driver, "SHOW nothing", "42704", None, "nothing");
+    check(&mut driver, "SELECT * FROM balance_of(1) OFFSET 1", "0A000", Some(15), "balance_of");
     check(&mut driver, "LISTEN x", "0A000", None, "LISTEN");
     let balance: f64 =
         driver.query_one("SELECT balance::float8 FROM account WHERE id = 1", &[]).unwrap().get(0);

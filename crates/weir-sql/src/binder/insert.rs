@@ -410,25 +410,7 @@ fn around(query: Query, relation: RelationId, outputs: Vec<Expr>) -> Query {
     let columns =
         names.zip(&outputs).map(|(name, output)| OutputColumn { name, ty: output.ty.clone() }).collect();
     let from = vec![FromItem::Subquery { relation, query: Box::new(query), lateral: false }];
-    let select = Select {
-        distinct: Distinct::All,
-        outputs,
-        from,
-        filter: None,
-        group_by: Vec::new(),
-        having: None,
-        aggregates: false,
-    };
-    Query {
-        ctes: Vec::new(),
-        body: QueryBody::Select(Box::new(select)),
-        order_by: Vec::new(),
-        limit: None,
-        offset: None,
-        lock_rows: false,
-        columns,
-        span,
-    }
+    Query::of_select(Select::plain(outputs, from, None), columns, span)
 }
 
 /// NULL where the column has no default.

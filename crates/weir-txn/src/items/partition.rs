@@ -526,11 +526,13 @@ impl Partition {
             let seen = chain.read(Sight::NEWEST);
             let over_several = seen.contained.iter().filter(|version| version.written != Sketch::NONE);
             for stamp in over_several.map(|version| version.stamp).chain(seen.fresh) {
-                if self.committed.contains_key(&stamp.txn) && !stamps.contains(&stamp) {
+                if self.committed.contains_key(&stamp.txn) {
                     stamps.push(stamp);
                 }
             }
         }
+        stamps.sort_unstable();
+        stamps.dedup();
         Reply::Told { read, shard: self.id, position: self.position, stamps }
     }
 
@@ -546,7 +548,10 @@ impl Partition {
                 self.counts.committed_by_readers += u64::from(self.commit(*stamp));
             }
         }
-        let sight = if self.bugs.round_two_reads_newest { Sight::NEWEST } else { Sight { position, naming } };
+        let mut naming: SmallVec<[TxnId; 8]> = naming.iter().map(|stamp| stamp.txn).collect();
+        naming.sort_unstable();
+        let at_cut = Sight { position, naming: &naming };
+        let sight = if self.bugs.round_two_reads_newest { Sight::NEWEST } else { at_cut };
         // There is no third round that siblings would have to be known for.
         let (items, notes) = self.answer_keys(&wanted.keys, sight, Sketch::NONE);
         let ranges = self.answer_ranges(&wanted.ranges, sight);

@@ -11,6 +11,7 @@ mod one_thread;
 use weir_txn::ramp::ShardId;
 
 use super::{Effort, Point, Setting};
+use crate::Spread;
 use crate::ycsb::{Keys, Ycsb};
 
 const SHARDS: ShardId = 5;
@@ -57,22 +58,15 @@ fn in_pairs(
 }
 
 fn of_pairs(series: &str, (share, published): (f64, f64), pairs: &[[f64; 2]]) -> Point {
-    let mut ratios: Vec<f64> = pairs.iter().map(|[with, without]| with / without).collect();
-    ratios.sort_by(f64::total_cmp);
-    let middle = ratios.len() / 2;
-    let median = if ratios.len() % 2 == 1 {
-        ratios[middle]
-    } else {
-        f64::midpoint(ratios[middle - 1], ratios[middle])
-    };
+    let ratio = Spread::of(pairs.iter().map(|[with, without]| with / without).collect());
     Point {
         panel: PANEL.to_owned(),
         x: share,
         series: series.to_owned(),
         throughput: pairs.iter().map(|[with, _]| with).sum::<f64>() / pairs.len() as f64,
         latency_p50_us: 0.0,
-        of_base: Some(median),
-        of_base_range: Some([ratios[0], ratios[ratios.len() - 1]]),
+        of_base: ratio.map(|ratio| ratio.median),
+        of_base_range: ratio.map(|ratio| [ratio.least, ratio.most]),
         published: Some(published),
         simulated: false,
     }

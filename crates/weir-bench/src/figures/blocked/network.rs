@@ -39,8 +39,8 @@ impl Stage {
     /// The nodes cannot be started, or loaded.
     pub fn start(weir: &Path, workload: &Ycsb) -> Result<Stage, Failure> {
         let nodes = Processes::start(weir, workload.shards, Protocol::Ramp(Variant::Fast))?;
-        workload.load_at(&nodes.cluster)?;
-        Ok(Stage { nodes, generator: Arc::new(Generator::new(workload)), seed: workload.seed })
+        let (_, generator) = workload.load_at(&nodes.cluster)?;
+        Ok(Stage { nodes, generator, seed: workload.seed })
     }
 
     /// Transactions answered a second, once two time-outs have gone by, and with them what was blocked before.

@@ -15,8 +15,8 @@ use crate::exec::write::{
 use std::sync::Arc;
 use weir_sql::Span;
 use weir_sql::bound::{
-    Delete, Expr, ExprKind, FromItem, Insert, InsertSource, OutputColumn, Query, QueryBody, RelationId,
-    Select, Statement, Update,
+    Delete, Expr, ExprKind, FromItem, Insert, InsertSource, OutputColumn, Query, RelationId, Select,
+    Statement, Update,
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, SqlType, Value};
@@ -219,25 +219,9 @@ impl<'a> ProcedureCompiler<'a> {
         let alias = self.router.catalog.table(table).name.clone();
         let mut from = vec![FromItem::Table { relation, table, alias, span }];
         from.extend_from_slice(others);
-        let select = Select {
-            distinct: weir_sql::bound::Distinct::All,
-            outputs: vec![identity],
-            from,
-            filter: filter.cloned(),
-            group_by: Vec::new(),
-            having: None,
-            aggregates: false,
-        };
-        let query = Query {
-            ctes: Vec::new(),
-            body: QueryBody::Select(Box::new(select)),
-            order_by: Vec::new(),
-            limit: None,
-            offset: None,
-            lock_rows: false,
-            columns: vec![OutputColumn { name: "row".to_string(), ty: SqlType::Int8 }],
-            span,
-        };
+        let select = Select::plain(vec![identity], from, filter.cloned());
+        let columns = vec![OutputColumn { name: "row".to_string(), ty: SqlType::Int8 }];
+        let query = Query::of_select(select, columns, span);
         Ok(Matches::Join(CompiledQuery::compile_in(&query, &mut self.compiler())?))
     }
 

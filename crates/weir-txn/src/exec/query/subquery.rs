@@ -179,31 +179,14 @@ fn select_query(select: Select, like: &Query) -> Query {
         .iter()
         .map(|output| OutputColumn { name: String::new(), ty: output.ty.clone() })
         .collect();
-    Query {
-        ctes: Vec::new(),
-        body: QueryBody::Select(Box::new(select)),
-        order_by: Vec::new(),
-        limit: None,
-        offset: None,
-        lock_rows: false,
-        columns,
-        span: like.span,
-    }
+    Query::of_select(select, columns, like.span)
 }
 
 /// The outputs over no rows at all: `count(*)` is 0, `sum(x)` NULL.
 fn empty_query(query: &Query, select: &Select) -> Query {
     let never = Expr { kind: ExprKind::Literal(Value::Bool(false)), ty: SqlType::Bool, span: query.span };
-    let empty = Select {
-        distinct: Distinct::All,
-        outputs: select.outputs.clone(),
-        from: Vec::new(),
-        filter: Some(never),
-        group_by: Vec::new(),
-        having: None,
-        aggregates: true,
-    };
-    select_query(empty, query)
+    let select = Select::plain(select.outputs.clone(), Vec::new(), Some(never));
+    select_query(Select { aggregates: true, ..select }, query)
 }
 
 impl Decorrelated {
