@@ -1,4 +1,5 @@
-//! TLS between the parties of a cluster: each has a certificate of the cluster's own authority, and trusts nobody else's.
+//! TLS between the parties of a cluster: each has a certificate of the cluster's own authority, and trusts nobody else's. And
+//! [`server`], for clients that have no certificate.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,37 @@ pub struct Files {
     pub key: PathBuf,
 }
 
+fn not_in(path: &Path, what: &str, error: impl std::fmt::Display) -> String {
+    format!("{}: no {what} in PEM: {error}", path.display())
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let said = |error| not_in(path, "certificate", error);
+    let all = CertificateDer::pem_file_iter(path).map_err(said)?;
+    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(said)?;
+    if all.is_empty() { Err(not_in(path, "certificate", "the file has none")) } else { Ok(all) }
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| not_in(path, "private key", error))
+}
+
+/// For a server to which anybody may speak: files in PEM, the certificate with what leads to its authority.
+///
+/// # Errors
+/// As [`Tls::load`].
+pub fn server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, String> {
+    let unfit = |error: rustls::Error| format!("{}: {error}", certificate.display());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let server = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(rustls::DEFAULT_VERSIONS)
+        .map_err(unfit)?
+        .with_no_client_auth()
+        .with_single_cert(certificates(certificate)?, private_key(key)?)
+        .map_err(unfit)?;
+    Ok(Arc::new(server))
+}
+
 /// What a party needs to dial and to accept.
 #[derive(Clone)]
 pub struct Tls {
@@ -38,24 +70,12 @@ impl Tls {
     /// A file that is missing or does not hold what it should: which, and why.
     pub fn load(files: &Files) -> Result<Tls, String> {
         let Files { authority, certificate, key } = files;
-        let named = |path: &Path, what: &str| {
-            let path = path.display().to_string();
-            let what = what.to_string();
-            move |error: &dyn std::fmt::Display| format!("{path}: no {what} in PEM: {error}")
-        };
-        let certificates = |path: &Path| -> Result<Vec<CertificateDer<'static>>, String> {
-            let said = named(path, "certificate");
-            let all = CertificateDer::pem_file_iter(path).map_err(|error| said(&error))?;
-            let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|error| said(&error))?;
-            if all.is_empty() { Err(said(&"the file has none")) } else { Ok(all) }
-        };
         let mut roots = RootCertStore::empty();
         for one in certificates(authority)? {
-            roots.add(one).map_err(|error| named(authority, "certificate")(&error))?;
+            roots.add(one).map_err(|error| not_in(authority, "certificate", error))?;
         }
         let roots = Arc::new(roots);
-        let chain = certificates(certificate)?;
-        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| named(key, "private key")(&error))?;
+        let (chain, private) = (certificates(certificate)?, private_key(key)?);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let unfit = |error: rustls::Error| format!("{}: {error}", certificate.display());
         let client = ClientConfig::builder_with_provider(provider.clone())

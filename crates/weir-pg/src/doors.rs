@@ -27,6 +27,8 @@ const ITERATIONS: usize = 4_096;
 pub struct Doors {
     database: String,
     scram: Option<SASLAuthStartupHandler<Parameters>>,
+    /// Whoever comes from another machine must speak TLS.
+    wants_tls: bool,
 }
 
 impl Doors {
@@ -39,7 +41,8 @@ impl Doors {
             scram.set_iterations(ITERATIONS);
             SASLAuthStartupHandler::new(Arc::new(Parameters)).with_scram(scram)
         });
-        Doors { database: settings.database.clone(), scram }
+        let wants_tls = settings.certificate.is_some() && !settings.insecure;
+        Doors { database: settings.database.clone(), scram, wants_tls }
     }
 }
 
@@ -100,6 +103,15 @@ impl StartupHandler for AtTheDoor {
         if let PgWireFrontendMessage::Startup(startup) = &message {
             if self.is_full {
                 return Err(fatal("53300", "sorry, too many clients already".to_owned()));
+            }
+            if self.doors.wants_tls && !client.is_secure() && !client.socket_addr().ip().is_loopback() {
+                let mut info = ErrorInfo::new(
+                    "FATAL".to_owned(),
+                    "28000".to_owned(),
+                    "connections from other machines must be encrypted".to_owned(),
+                );
+                info.hint = Some("connect with sslmode=require".to_owned());
+                return Err(PgWireError::UserError(Box::new(info)));
             }
             let parameter = |name: &str| startup.parameters.get(name).filter(|value| !value.is_empty());
             let Some(user) = parameter(METADATA_USER) else {

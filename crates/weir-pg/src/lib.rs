@@ -10,13 +10,15 @@ mod session;
 mod settings;
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use pgwire::tokio::process_socket;
+use pgwire::tokio::{TlsAcceptor, process_socket};
 use tokio::sync::oneshot;
 use weir_client::Client;
+use weir_net::tls;
 
 use doors::Doors;
 use handlers::Connection;
@@ -29,15 +31,24 @@ pub struct Settings {
     pub database: String,
     /// None: whoever can reach it may come in.
     pub password: Option<String>,
+    /// In PEM: a certificate with what leads to its authority, and its private key. None: nobody can speak TLS.
+    pub certificate: Option<(PathBuf, PathBuf)>,
     pub connections_max: usize,
-    /// Listens beyond loopback although what is said can be overheard.
+    /// Listens beyond loopback although what is said can be overheard, or anybody may come in.
     pub insecure: bool,
 }
 
 impl Settings {
     pub fn new(listen: SocketAddr) -> Settings {
         let database = "weir".to_owned();
-        Settings { listen, database, password: None, connections_max: 10_000, insecure: false }
+        Settings {
+            listen,
+            database,
+            password: None,
+            certificate: None,
+            connections_max: 10_000,
+            insecure: false,
+        }
     }
 }
 
@@ -57,14 +68,28 @@ impl Server {
     /// The address cannot be listened on, or would let strangers in.
     pub fn start(settings: Settings, client: Client) -> Result<Server, NotStarted> {
         let Settings { listen, insecure, .. } = settings;
-        if !listen.ip().is_loopback() && !insecure {
+        let lacking = match (&settings.certificate, &settings.password) {
+            (None, None) => Some("TLS and a password"),
+            (None, _) => Some("TLS"),
+            (_, None) => Some("a password"),
+            _ => None,
+        };
+        if let Some(lacking) = lacking.filter(|_| !listen.ip().is_loopback() && !insecure) {
             return Err(NotStarted(
-                format!(
-                    "{listen} can be reached from other machines, and there is no TLS for this protocol yet"
-                ),
-                "listen on 127.0.0.1, or say --insecure if the network is safe".to_owned(),
+                format!("{listen} can be reached from other machines, and clients come in without {lacking}"),
+                "add --tls-certificate FILE --tls-key FILE and --password-file FILE, listen on 127.0.0.1, or say \
+                 --insecure if the network is safe"
+                    .to_owned(),
             ));
         }
+        let tls = settings.certificate.as_ref().map(|(certificate, key)| tls::server(certificate, key));
+        let tls = tls.transpose().map_err(|why| {
+            NotStarted(
+                why,
+                "give FILEs in PEM: a certificate with what leads to its authority, and its private key"
+                    .to_owned(),
+            )
+        })?;
         let failed = |error: std::io::Error| {
             NotStarted(
                 format!("cannot listen on {listen}: {error}"),
@@ -84,7 +109,7 @@ impl Server {
         let thread = std::thread::Builder::new().name("weir-pg".to_owned()).spawn(move || {
             runtime.block_on(async move {
                 tokio::select! {
-                    () = accept(listener, settings, Arc::new(client)) => {}
+                    () = accept(listener, settings, tls.map(TlsAcceptor::from), Arc::new(client)) => {}
                     _ = stopped => {}
                 }
             });
@@ -110,7 +135,7 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: TcpListener, settings: Settings, client: Arc<Client>) {
+async fn accept(listener: TcpListener, settings: Settings, tls: Option<TlsAcceptor>, client: Arc<Client>) {
     let listener =
         tokio::net::TcpListener::from_std(listener).expect("it is a listener, and there is a runtime");
     let doors = Arc::new(Doors::new(&settings));
@@ -127,9 +152,9 @@ async fn accept(listener: TcpListener, settings: Settings, client: Arc<Client>) 
         };
         let is_full = open.fetch_add(1, Ordering::Relaxed) >= settings.connections_max;
         let connection = Connection::new(client.clone(), doors.clone(), is_full);
-        let open = open.clone();
+        let (open, tls) = (open.clone(), tls.clone());
         tokio::spawn(async move {
-            if let Err(error) = process_socket(socket, None, connection).await {
+            if let Err(error) = process_socket(socket, tls, connection).await {
                 tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}");
             }
             open.fetch_sub(1, Ordering::Relaxed);

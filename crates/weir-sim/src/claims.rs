@@ -74,7 +74,7 @@ pub fn check_dead_are_resolved<S: Exposed, C>(
             continue;
         }
         for shard in cluster.shards.iter().flatten() {
-            let left = shard.undecided_of(coordinator);
+            let left = shard.undecided().filter(|of| *of == coordinator).count();
             if left > 0 {
                 let seen = format!("shard {} has {left} prepared of coordinator {coordinator}", shard.id());
                 return Err(Violation { claim: "what the dead have prepared is resolved in time", seen });

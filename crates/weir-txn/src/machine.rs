@@ -79,8 +79,8 @@ pub trait Exposed: Durable {
     fn instead_of(_reply: &Self::Reply) -> Option<Self::Reply> {
         None
     }
-    /// How many of its transactions are prepared here and not decided.
-    fn undecided_of(&self, coordinator: CoordinatorId) -> usize;
+    /// Whose transactions are prepared here and not decided, for each of them.
+    fn undecided(&self) -> impl Iterator<Item = CoordinatorId>;
 }
 
 /// What a coordinator wants done after a step.

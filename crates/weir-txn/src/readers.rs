@@ -170,11 +170,16 @@ impl Readers {
 
     /// The coordinators that have not been heard of for so long.
     pub fn silent_for(&self, silence_ms: u64) -> impl Iterator<Item = CoordinatorId> {
+        self.silent_since(silence_ms).map(|(coordinator, _)| coordinator)
+    }
+
+    /// The same with the age at which each was heard last.
+    pub fn silent_since(&self, silence_ms: u64) -> impl Iterator<Item = (CoordinatorId, u64)> {
         let is_silent = move |known: &Coordinator| self.age_ms - known.heard_ms >= silence_ms;
         self.coordinators
             .iter()
             .filter(move |(_, known)| is_silent(known))
-            .map(|(coordinator, _)| *coordinator)
+            .map(|(coordinator, known)| (*coordinator, known.heard_ms))
     }
 
     /// How many coordinators it knows, and how many words say which of their transactions are over.

@@ -86,7 +86,8 @@ macro_rules! says_words {
 }
 pub(crate) use says_words;
 
-/// A shard looks no more often for what silent coordinators have left: it looks at all that is prepared or unsettled.
+/// A shard looks no more often for what silent coordinators have left: when one has fallen silent, it goes through all that is
+/// prepared or unsettled.
 const LOOK_MS: u64 = 100;
 
 /// Without an answer for so long, a participant is asked again.
@@ -106,8 +107,8 @@ pub struct Inquiries {
     waiting: VecDeque<(u64, TxnId)>,
     /// The shard's age when it looked last for what the silent have left.
     looked_ms: Option<u64>,
-    /// Coordinators that were silent then: what they have left is asked for.
-    silent: FxHashSet<CoordinatorId>,
+    /// Coordinators that were silent then, and the shard's age when each was heard last: what they have left is asked for.
+    silent: FxHashMap<CoordinatorId, u64>,
 }
 
 impl Inquiries {
@@ -311,15 +312,20 @@ pub trait Terminates {
 
     /// Begins to ask for all that silent coordinators have left.
     fn look(&mut self, age_ms: u64) {
-        let silent: FxHashSet<CoordinatorId> =
-            self.readers().silent_for(self.patience().terminate_ms).collect();
-        if silent.is_empty() {
-            self.inquiries().silent = silent;
+        let silent: FxHashMap<CoordinatorId, u64> =
+            self.readers().silent_since(self.patience().terminate_ms).collect();
+        let before = std::mem::take(&mut self.inquiries().silent);
+        // Who has said nothing since the last look has left nothing since.
+        let is_new =
+            |(coordinator, heard_ms): (&CoordinatorId, &u64)| before.get(coordinator) != Some(heard_ms);
+        let new: FxHashSet<CoordinatorId> =
+            silent.iter().filter(|one| is_new(*one)).map(|(coordinator, _)| *coordinator).collect();
+        self.inquiries().silent = silent;
+        if new.is_empty() {
             return;
         }
         let all = self.prepared().chain(self.unsettled());
-        let mut left: Vec<TxnId> = all.filter(|txn| silent.contains(&txn.coordinator)).collect();
-        self.inquiries().silent = silent;
+        let mut left: Vec<TxnId> = all.filter(|txn| new.contains(&txn.coordinator)).collect();
         left.sort_unstable();
         for txn in left {
             let (others, own) = (self.others(txn), self.own_id());
@@ -344,7 +350,7 @@ pub trait Terminates {
         // Its coordinator may have come back, and will finish it.
         let fate = self.fate(txn).filter(|_| self.is_unsettled(txn));
         let inquiries = self.inquiries();
-        let (Some(fate), true) = (fate, inquiries.silent.contains(&txn.coordinator)) else {
+        let (Some(fate), true) = (fate, inquiries.silent.contains_key(&txn.coordinator)) else {
             inquiries.of.remove(&txn);
             return;
         };

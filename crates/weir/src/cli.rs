@@ -386,6 +386,12 @@ pub struct ServeArguments {
     /// The password of clients of PostgreSQL's protocol is the first line of it; without it everybody may come in
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub password_file: Option<PathBuf>,
+    /// Clients of PostgreSQL's protocol may speak TLS: the server's certificate, with what leads to its authority, in PEM
+    #[arg(long, value_name = "FILE", requires = "listen", requires = "tls_key")]
+    pub tls_certificate: Option<PathBuf>,
+    /// The private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
     /// Listen beyond loopback without TLS or without a secret
     #[arg(long)]
     pub insecure: bool,

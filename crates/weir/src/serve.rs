@@ -3,7 +3,6 @@
 //! Serves nothing itself: weir-server does.
 
 use std::io::IsTerminal;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,8 +20,8 @@ use crate::output::{Failure, print_remark};
 use crate::run;
 
 pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
-    let ServeArguments { cluster, node, data, durability, insecure, listen, database, password_file } =
-        arguments;
+    let ServeArguments { cluster, node, data, durability, insecure, listen, database, .. } = arguments;
+    let ServeArguments { password_file, tls_certificate, tls_key, .. } = arguments;
     let cluster = ClusterFile::read(&cluster).map_err(|complaint| Failure::input(complaint.to_string()))?;
     let data = match (data, durability) {
         (Some(data), None | Some(ServeDurability::Sync)) => Some((data, Durability::Sync)),
@@ -39,7 +38,13 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     if data.is_none() {
         print_remark("weir: without --data everything is gone when this process ends");
     }
-    let door = listen.map(|listen| door(&cluster, listen, database, password_file, insecure)).transpose()?;
+    let door = listen.map(|listen| -> Result<_, Failure> {
+        let password = password(&cluster, password_file)?;
+        let certificate = tls_certificate.zip(tls_key);
+        let door = weir_pg::Settings::new(listen);
+        Ok(weir_pg::Settings { database, password, certificate, insecure, ..door })
+    });
+    let door = door.transpose()?;
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(colours).init();
     let (application, file) = (cluster.application.clone(), cluster.clone());
@@ -56,35 +61,21 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     server.wait().map_err(failure)
 }
 
-/// For clients of PostgreSQL's protocol.
-fn door(
-    cluster: &ClusterFile,
-    listen: SocketAddr,
-    database: String,
-    password_file: Option<PathBuf>,
-    insecure: bool,
-) -> Result<weir_pg::Settings, Failure> {
+/// Of clients of PostgreSQL's protocol.
+fn password(cluster: &ClusterFile, file: Option<PathBuf>) -> Result<Option<String>, Failure> {
     if cluster.application.is_none() {
         return Err(usage(
             "--listen is for the tables of an application, and the cluster file names none",
             "add [application] with the path of its directory",
         ));
     }
-    let password = password_file
-        .map(|file| {
-            let text = std::fs::read_to_string(&file).map_err(|error| {
-                usage(&format!("{}: {error}", file.display()), "name a file with the password")
-            })?;
-            match text.lines().next() {
-                Some(line) if !line.is_empty() => Ok(line.to_owned()),
-                _ => Err(usage(
-                    &format!("{}: its first line is empty", file.display()),
-                    "write the password there",
-                )),
-            }
-        })
-        .transpose()?;
-    Ok(weir_pg::Settings { database, password, insecure, ..weir_pg::Settings::new(listen) })
+    let Some(file) = file else { return Ok(None) };
+    let text = std::fs::read_to_string(&file)
+        .map_err(|error| usage(&format!("{}: {error}", file.display()), "name a file with the password"))?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(Some(line.to_owned())),
+        _ => Err(usage(&format!("{}: its first line is empty", file.display()), "write the password there")),
+    }
 }
 
 fn open(door: weir_pg::Settings, cluster: &ClusterFile) -> Result<weir_pg::Server, Failure> {

@@ -4,12 +4,17 @@ mod nodes;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use nodes::Nodes;
 use postgres::error::SqlState;
 use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use tempfile::TempDir;
+use tokio_postgres_rustls::MakeRustlsConnect;
 use weir_client::{Client, ClusterFile};
 use weir_pg::{Server, Settings};
 
@@ -179,15 +184,72 @@ fn there_are_no_more_connections_than_there_may_be() {
     assert_eq!(idle[0].query_one("SELECT 1", &[]).unwrap().get::<_, i32>(0), 1);
 }
 
+/// A certificate of its own for `localhost`, as files.
+fn certificate(place: &Path) -> (PathBuf, PathBuf) {
+    let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (place.join("certificate.pem"), place.join("key.pem"));
+    std::fs::write(&certificate, signed.cert.pem()).unwrap();
+    std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    (certificate, key)
+}
+
+/// Trusts the authority in that file and nobody else.
+fn trusting(authority: &Path) -> MakeRustlsConnect {
+    let mut roots = rustls::RootCertStore::empty();
+    for one in CertificateDer::pem_file_iter(authority).unwrap() {
+        roots.add(one.unwrap()).unwrap();
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    MakeRustlsConnect::new(config.unwrap().with_root_certificates(roots).with_no_client_auth())
+}
+
+#[test]
+fn a_driver_speaks_tls_with_the_server_that_it_means() {
+    let (place, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let files = certificate(place.path());
+    let authority = files.0.clone();
+    let bank = Bank::open(|settings| {
+        settings.certificate = Some(files);
+        settings.password = Some("sesame".to_owned());
+    });
+    let url = bank.url("password=sesame hostaddr=127.0.0.1 sslmode=require");
+    let url = url.replace("host=127.0.0.1", "host=localhost");
+    let mut driver = Driver::connect(&url, trusting(&authority)).unwrap();
+    assert_eq!(driver.query_one("SELECT count(*) FROM account", &[]).unwrap().get::<_, i64>(0), 9);
+    let other = certificate(elsewhere.path()).0;
+    assert!(Driver::connect(&url, trusting(&other)).is_err(), "another server's certificate");
+    // From this machine the password may come in the clear.
+    assert!(Driver::connect(&bank.url("password=sesame"), NoTls).is_ok());
+    let refused =
+        Driver::connect(&url.replace("sesame", "wrong"), trusting(&authority)).map(drop).unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::INVALID_PASSWORD));
+}
+
 #[test]
 fn strangers_are_kept_out() {
-    let settings = Settings::new("0.0.0.0:0".parse().unwrap());
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("cluster.toml");
     std::fs::write(&file, weir_client::loopback::nodes(1, 1)).unwrap();
-    let client = Client::connect(&ClusterFile::read(&file).unwrap()).unwrap();
-    let why = Server::start(settings, client).map(drop).unwrap_err();
-    assert!(why.0.contains("can be reached from other machines") && why.1.contains("--insecure"), "{why:?}");
+    let check = |password: Option<&str>, certificate: Option<(PathBuf, PathBuf)>, words: &str| {
+        let client = Client::connect(&ClusterFile::read(&file).unwrap()).unwrap();
+        let settings = Settings {
+            password: password.map(str::to_owned),
+            certificate,
+            ..Settings::new("0.0.0.0:0".parse().unwrap())
+        };
+        match Server::start(settings, client) {
+            Ok(_) => assert_eq!(words, ""),
+            Err(why) => assert!(why.0.contains(words) && why.1.contains("FILE"), "{why:?}"),
+        }
+    };
+    let files = certificate(place.path());
+    check(None, None, "without TLS and a password");
+    check(Some("sesame"), None, "without TLS");
+    check(None, Some(files.clone()), "without a password");
+    check(Some("sesame"), Some((files.1.clone(), files.0.clone())), "key.pem: no certificate in PEM");
+    check(Some("sesame"), Some((files.0.clone(), files.0.clone())), "certificate.pem: no private key in PEM");
+    check(Some("sesame"), Some(files), "");
 }
 
 /// Where psql is installed.

@@ -2,6 +2,7 @@
 //!
 //! Adds sockets, a log and the wall clock to the state machine. It decides nothing that the machine could decide.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -257,7 +258,7 @@ where
             && self.by_coordinator.get(&coordinator) == Some(&slot)
         {
             self.by_coordinator.remove(&coordinator);
-            if self.shard.undecided_of(coordinator) > 0 {
+            if self.shard.undecided().any(|of| of == coordinator) {
                 self.lost.push((coordinator, Instant::now()));
             }
         }
@@ -275,20 +276,19 @@ where
     /// Says when nothing is undecided any more of those who went in the middle; who came back is none of them.
     fn look_for_lost(&mut self, now: Instant) {
         let ShardLoop { shard, lost, by_coordinator, .. } = self;
-        lost.retain(|(coordinator, since)| {
-            if by_coordinator.contains_key(coordinator) {
-                return false;
+        lost.retain(|(coordinator, _)| !by_coordinator.contains_key(coordinator));
+        // What they have left may be a hundred thousand transactions: it is gone through once.
+        let mut decided: BTreeSet<CoordinatorId> = lost.iter().map(|(coordinator, _)| *coordinator).collect();
+        for coordinator in shard.undecided() {
+            if decided.is_empty() {
+                break;
             }
-            let is_open = shard.undecided_of(*coordinator) > 0;
-            if !is_open {
-                let after_ms = now.duration_since(*since).as_millis() as u64;
-                info!(
-                    shard = shard.id(),
-                    coordinator, after_ms, "what a lost client had prepared is decided"
-                );
-            }
-            is_open
-        });
+            decided.remove(&coordinator);
+        }
+        for (coordinator, since) in lost.extract_if(.., |(coordinator, _)| decided.contains(coordinator)) {
+            let after_ms = now.duration_since(since).as_millis() as u64;
+            info!(shard = shard.id(), coordinator, after_ms, "what a lost client had prepared is decided");
+        }
     }
 
     /// Takes what has come from everyone who may have said something.

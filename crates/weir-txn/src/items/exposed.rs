@@ -60,8 +60,8 @@ impl Exposed for Partition {
         }
     }
 
-    fn undecided_of(&self, coordinator: CoordinatorId) -> usize {
-        self.left_of(coordinator).prepared
+    fn undecided(&self) -> impl Iterator<Item = CoordinatorId> {
+        self.prepared.keys().map(|txn| txn.coordinator)
     }
 }
 

@@ -1,12 +1,14 @@
 //! What a write carries so that readers can tell which other items its transaction wrote (ramp.txt, Table 1).
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fastbloom::BloomFilter;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use triomphe::ThinArc;
 
 use super::bytes::Key;
+use super::place::hash_of;
 
 /// Which of the paper's three algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,16 +49,13 @@ impl Variant {
     }
 
     /// What a transaction with this write set attaches to each of its writes.
-    pub fn metadata<'a>(self, keys: impl Iterator<Item = &'a Key>) -> Metadata {
+    pub fn metadata<'a>(self, keys: impl ExactSizeIterator<Item = &'a Key>) -> Metadata {
         match self {
             Variant::Small => Metadata::Stamp,
-            Variant::Fast => {
-                let keys: Arc<[Key]> = keys.cloned().collect();
-                match keys.len() {
-                    ..=LISTED_MAX => Metadata::Items(keys),
-                    many => filter_of(keys.iter(), (many * BITS_OF_A_KEY) as u32, HASHES_OF_A_KEY),
-                }
-            }
+            Variant::Fast => match keys.len() {
+                ..=LISTED_MAX => Metadata::Items(Names::new(keys.cloned())),
+                many => filter_of(keys, (many * BITS_OF_A_KEY) as u32, HASHES_OF_A_KEY),
+            },
             Variant::Hybrid { bits, hashes } => filter_of(keys, bits, hashes),
         }
     }
@@ -86,7 +85,7 @@ const HASHES_OF_A_KEY: u32 = 11;
 fn filter_of<'a>(keys: impl Iterator<Item = &'a Key>, bits: u32, hashes: u32) -> Metadata {
     let mut filter = empty_filter(bits, hashes);
     keys.for_each(|key| {
-        filter.insert(&**key);
+        filter.insert_hash(hash_of(key));
     });
     Metadata::Filter(Arc::new(filter))
 }
@@ -113,7 +112,7 @@ impl Sketch {
 
     #[cfg(test)]
     pub fn of<'a>(keys: impl Iterator<Item = &'a Key>) -> Sketch {
-        keys.fold(Sketch::NONE, |sketch, key| sketch.and(Sketch::of_hash(super::place::hash_of(key))))
+        keys.fold(Sketch::NONE, |sketch, key| sketch.and(Sketch::of_hash(hash_of(key))))
     }
 
     /// Of one key, by the low bits of its hash: the high ones are alike for the keys of a shard.
@@ -136,7 +135,7 @@ impl Sketch {
 pub enum Metadata {
     /// The stamp alone, which every version has.
     Stamp,
-    Items(Arc<[Key]>),
+    Items(Names),
     #[serde(with = "filter")]
     Filter(Arc<BloomFilter>),
 }
@@ -146,8 +145,8 @@ impl Metadata {
     pub fn may_contain(&self, key: &Key) -> bool {
         match self {
             Metadata::Stamp => true,
-            Metadata::Items(keys) => keys.contains(key),
-            Metadata::Filter(filter) => filter.contains(&**key),
+            Metadata::Items(names) => names.keys().contains(key),
+            Metadata::Filter(filter) => filter.contains_hash(hash_of(key)),
         }
     }
 
@@ -155,16 +154,52 @@ impl Metadata {
     pub fn bytes(&self) -> usize {
         match self {
             Metadata::Stamp => 0,
-            Metadata::Items(keys) => keys.iter().map(|key| key.len()).sum(),
+            Metadata::Items(names) => names.keys().iter().map(|key| key.len()).sum(),
             Metadata::Filter(filter) => filter.num_bits() / 8,
         }
+    }
+}
+
+/// The keys of a write set, shared by all who tell or are told of it.
+#[derive(Clone)]
+pub struct Names(ThinArc<OnceLock<Box<[u64]>>, Key>);
+
+impl Names {
+    fn new(keys: impl ExactSizeIterator<Item = Key>) -> Names {
+        Names(ThinArc::from_header_and_iter(OnceLock::new(), keys))
+    }
+
+    pub fn keys(&self) -> &[Key] {
+        &self.0.slice
+    }
+
+    /// The hashes of the keys. They are computed once: where many long reads meet many long writes, that is most of the work.
+    pub fn hashes(&self) -> &[u64] {
+        self.0.header.header.get_or_init(|| self.keys().iter().map(hash_of).collect())
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.keys().fmt(f)
+    }
+}
+
+impl Serialize for Names {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.keys().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> {
+        Ok(Names::new(Vec::<Key>::deserialize(deserializer)?.into_iter()))
     }
 }
 
 /// A filter on its way: how many hashes, and its bits. What does not come from `metadata` is refused.
 mod filter {
     use serde::de::Error;
-    use serde::{Deserializer, Serializer};
 
     use super::*;
 
@@ -183,6 +218,7 @@ mod filter {
 
 #[cfg(test)]
 mod tests {
+    use super::super::place::shard_of;
     use super::*;
 
     #[test]
@@ -251,11 +287,16 @@ mod tests {
 
     #[test]
     fn a_filter_for_four_keys_is_rarely_wrong() {
-        let keys: Vec<Key> = (0..4).map(|n| Key::from(format!("user{n}").as_str())).collect();
-        let metadata = Variant::HYBRID.metadata(keys.iter());
-        let wrong = (100..10_100).filter(|n| metadata.may_contain(&Key::from(format!("user{n}").as_str())));
-        // Four keys set at most 16 of 256 bits: (16/256)^4 is one in 65,536.
-        assert!(wrong.count() <= 3);
-        assert_eq!(metadata.bytes(), 32);
+        // The hash says on which shard a key is, too: those of one shard of a hundred have its high bits in common.
+        for shards in [1, 100] {
+            let keys = (0..).map(|n| Key::from(format!("user{n}").as_str()));
+            let mut keys = keys.filter(|key| shard_of(key, shards) == 0);
+            let written: Vec<Key> = keys.by_ref().take(4).collect();
+            let metadata = Variant::HYBRID.metadata(written.iter());
+            let wrong = keys.take(10_000).filter(|key| metadata.may_contain(key));
+            // Four keys set at most 16 of 256 bits: (16/256)^4 is one in 65,536.
+            assert!(wrong.count() <= 3, "{shards} shards");
+            assert_eq!(metadata.bytes(), 32);
+        }
     }
 }

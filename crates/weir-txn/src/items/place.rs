@@ -19,9 +19,9 @@ pub(super) fn hash_of(key: &Key) -> u64 {
     FxBuildHasher.hash_one((0x9E37_79B9_u32, key))
 }
 
-/// Two parties with the same fingerprint place items alike: it changes with the hash.
+/// Two parties with the same fingerprint place items alike, and set the same bits of filters for them: it changes with the hash.
 pub fn fingerprint() -> u64 {
-    hash_of(&Key::from("where an item lives"))
+    hash_of(&Key::from("where an item lives, and which bits it sets"))
 }
 
 /// By its high bits.

@@ -12,7 +12,7 @@ use thin_vec::ThinVec;
 use super::bytes::{Bytes, Key};
 use super::cut::Cut;
 use super::message::{Answer, ItemRead, KeyRange, Note, Position, Reply, Request, Stamp, Unsettled, Wanted};
-use super::metadata::{Metadata, Sketch, Variant};
+use super::metadata::{Metadata, Names, Sketch, Variant};
 use super::place::{ByShard, Slots, hash_of, part_at, shard_of, shard_of_hash};
 use crate::ramp::ShardId;
 
@@ -114,7 +114,7 @@ struct Ways {
     noted: Vec<u32>,
     /// By hash, with gaps: some bits of the hash, and one more than the slot.
     places: Vec<(u32, u32)>,
-    /// By slot: what filters make of the key.
+    /// By slot, as filters want them.
     hashes: Vec<u64>,
 }
 
@@ -155,8 +155,7 @@ impl Ways {
         steps::count();
         let Metadata::Filter(filter) = metadata else { return metadata.may_contain(&keys[slot]) };
         if self.hashes.is_empty() {
-            // All filters hash alike.
-            self.hashes = keys.iter().map(|key| filter.source_hash(&**key)).collect();
+            self.hashes = keys.iter().map(hash_of).collect();
         }
         filter.contains_hash(self.hashes[slot])
     }
@@ -429,7 +428,7 @@ impl Read {
         }
         for Unsettled { stamp, metadata } in named {
             match metadata {
-                Metadata::Items(items) => self.look_for_items(*stamp, items, &mut ways, &mut lacking),
+                Metadata::Items(names) => self.look_for_items(*stamp, names, &mut ways, &mut lacking),
                 Metadata::Filter(_) | Metadata::Stamp => {
                     self.look_for_filter(*stamp, metadata, &mut ways, &mut lacking)
                 }
@@ -468,17 +467,18 @@ impl Read {
     }
 
     /// Where the read wants that item. Of few keys it is as fast to look at each.
-    fn slots_of(&self, item: &Key, ways: &mut Ways) -> Slots {
+    fn slots_of(&self, names: &Names, at: usize, ways: &mut Ways) -> Slots {
+        let item = &names.keys()[at];
         if self.keys.len() <= FEW {
             return (0..self.keys.len() as u32).filter(|slot| self.key(*slot) == item).collect();
         }
-        ways.slots_of(hash_of(item), &self.keys).filter(|slot| self.key(*slot) == item).collect()
+        ways.slots_of(names.hashes()[at], &self.keys).filter(|slot| self.key(*slot) == item).collect()
     }
 
     /// RAMP-Fast knows the items by name, those of a range included that are missing from its answer.
-    fn look_for_items(&self, stamp: Stamp, items: &[Key], ways: &mut Ways, lacking: &mut ByShard<Lack>) {
-        for item in items {
-            for slot in self.slots_of(item, ways) {
+    fn look_for_items(&self, stamp: Stamp, names: &Names, ways: &mut Ways, lacking: &mut ByShard<Lack>) {
+        for (at, item) in names.keys().iter().enumerate() {
+            for slot in self.slots_of(names, at, ways) {
                 if self.lacks(slot as usize, stamp, ways) {
                     let lack = part_at(lacking, shard_of(item, self.shards), Lack::default);
                     lack.stamps.insert(stamp);

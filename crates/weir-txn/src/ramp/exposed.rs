@@ -61,8 +61,8 @@ impl Exposed for Node {
         }
     }
 
-    fn undecided_of(&self, coordinator: CoordinatorId) -> usize {
-        self.participant.prepared.keys().filter(|txn| txn.coordinator == coordinator).count()
+    fn undecided(&self) -> impl Iterator<Item = CoordinatorId> {
+        self.participant.prepared.keys().map(|txn| txn.coordinator)
     }
 }
 

@@ -79,8 +79,8 @@ impl Exposed for Credulous {
         self.0.refuses_request(from, request, shards).filter(|why| !why.contains("item"))
     }
 
-    fn undecided_of(&self, coordinator: u64) -> usize {
-        self.0.undecided_of(coordinator)
+    fn undecided(&self) -> impl Iterator<Item = u64> {
+        self.0.undecided()
     }
 }
 
