@@ -12,8 +12,8 @@ use pgwire::messages::data::DataRow;
 use pgwire::messages::response::NoticeResponse;
 use weir_sql::bound::OutputColumn;
 use weir_types::binary::{parse_binary, type_number, type_of_number, write_field};
-use weir_types::text::{parse_text, to_text};
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::text::{parse_text, text_of, to_text};
+use weir_types::{SqlError, SqlType, Value};
 
 use crate::session::{Done, Failure, Statement};
 
@@ -137,10 +137,5 @@ pub fn parameter(bytes: Option<&[u8]>, format: FieldFormat, ty: &SqlType) -> Res
     if format == FieldFormat::Binary {
         return Ok(parse_binary(bytes, ty)?);
     }
-    let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
-    let Some(text) = text else {
-        let message = "invalid byte sequence for encoding \"UTF8\"";
-        return Err(SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message).into());
-    };
-    Ok(parse_text(text, ty)?)
+    Ok(parse_text(text_of(bytes)?, ty)?)
 }

@@ -79,8 +79,10 @@ impl ServerParameterProvider for Parameters {
     }
 }
 
-pub fn fatal(code: &str, message: String) -> PgWireError {
-    PgWireError::UserError(Box::new(ErrorInfo::new("FATAL".to_owned(), code.to_owned(), message)))
+fn fatal(code: &str, message: &str, hint: Option<String>) -> PgWireError {
+    let mut info = ErrorInfo::new("FATAL".to_owned(), code.to_owned(), message.to_owned());
+    info.hint = hint;
+    PgWireError::UserError(Box::new(info))
 }
 
 /// One connection at the door.
@@ -102,28 +104,22 @@ impl StartupHandler for AtTheDoor {
     {
         if let PgWireFrontendMessage::Startup(startup) = &message {
             if self.is_full {
-                return Err(fatal("53300", "sorry, too many clients already".to_owned()));
+                return Err(fatal("53300", "sorry, too many clients already", None));
             }
             if self.doors.wants_tls && !client.is_secure() && !client.socket_addr().ip().is_loopback() {
-                let mut info = ErrorInfo::new(
-                    "FATAL".to_owned(),
-                    "28000".to_owned(),
-                    "connections from other machines must be encrypted".to_owned(),
-                );
-                info.hint = Some("connect with sslmode=require".to_owned());
-                return Err(PgWireError::UserError(Box::new(info)));
+                let hint = "connect with sslmode=require".to_owned();
+                return Err(fatal("28000", "connections from other machines must be encrypted", Some(hint)));
             }
             let parameter = |name: &str| startup.parameters.get(name).filter(|value| !value.is_empty());
             let Some(user) = parameter(METADATA_USER) else {
-                return Err(fatal("28000", "no PostgreSQL user name specified in startup packet".to_owned()));
+                return Err(fatal("28000", "no PostgreSQL user name specified in startup packet", None));
             };
             // As PostgreSQL has it, the database is by default the user's.
             let database = parameter(METADATA_DATABASE).unwrap_or(user);
             if *database != self.doors.database {
                 let message = format!("database \"{database}\" does not exist");
-                let mut info = ErrorInfo::new("FATAL".to_owned(), "3D000".to_owned(), message);
-                info.hint = Some(format!("the database here is \"{}\"", self.doors.database));
-                return Err(PgWireError::UserError(Box::new(info)));
+                let hint = format!("the database here is \"{}\"", self.doors.database);
+                return Err(fatal("3D000", &message, Some(hint)));
             }
             *self.session.values() = Values::of(&startup.parameters);
         }

@@ -56,17 +56,16 @@ impl Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotStarted(pub String, pub String);
 
-/// A server under way. Dropping it ends its connections.
-pub struct Server {
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+/// What a server is started with, once it is known to let nobody in who should not come in.
+pub struct Door {
+    settings: Settings,
+    tls: Option<TlsAcceptor>,
 }
 
-impl Server {
+impl Door {
     /// # Errors
-    /// The address cannot be listened on, or would let strangers in.
-    pub fn start(settings: Settings, client: Client) -> Result<Server, NotStarted> {
+    /// It would let strangers in, or the certificate cannot be read.
+    pub fn new(settings: Settings) -> Result<Door, NotStarted> {
         let Settings { listen, insecure, .. } = settings;
         let lacking = match (&settings.certificate, &settings.password) {
             (None, None) => Some("TLS and a password"),
@@ -90,6 +89,15 @@ impl Server {
                     .to_owned(),
             )
         })?;
+        Ok(Door { settings, tls: tls.map(TlsAcceptor::from) })
+    }
+
+    /// Starts the server. `client`: of the cluster whose application it serves.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub fn open(self, client: Client) -> Result<Server, NotStarted> {
+        let listen = self.settings.listen;
         let failed = |error: std::io::Error| {
             NotStarted(
                 format!("cannot listen on {listen}: {error}"),
@@ -109,7 +117,7 @@ impl Server {
         let thread = std::thread::Builder::new().name("weir-pg".to_owned()).spawn(move || {
             runtime.block_on(async move {
                 tokio::select! {
-                    () = accept(listener, settings, tls.map(TlsAcceptor::from), Arc::new(client)) => {}
+                    () = accept(listener, self, Arc::new(client)) => {}
                     _ = stopped => {}
                 }
             });
@@ -118,7 +126,16 @@ impl Server {
         });
         Ok(Server { address, stop: Some(stop), thread: Some(thread.map_err(failed)?) })
     }
+}
 
+/// A server under way. Dropping it ends its connections.
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -135,7 +152,7 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: TcpListener, settings: Settings, tls: Option<TlsAcceptor>, client: Arc<Client>) {
+async fn accept(listener: TcpListener, Door { settings, tls }: Door, client: Arc<Client>) {
     let listener =
         tokio::net::TcpListener::from_std(listener).expect("it is a listener, and there is a runtime");
     let doors = Arc::new(Doors::new(&settings));

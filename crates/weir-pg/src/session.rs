@@ -9,8 +9,6 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::settings::Values;
 
-const NO_TRANSACTION: SqlState = SqlState(*b"25P01");
-
 pub struct Session {
     client: Arc<Client>,
     values: Mutex<Values>,
@@ -183,7 +181,7 @@ impl Session {
             Command::Deallocate(None) => Ok(Done::tag("DEALLOCATE ALL")),
             Command::Deallocate(Some(name)) => {
                 let message = format!("prepared statement \"{name}\" does not exist");
-                Err(SqlError::new(SqlState(*b"26000"), message))
+                Err(SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message))
             }
             Command::Copy => Err(not_yet("COPY")),
             Command::Define => Err(not_yet("changing the schema while nodes run")
@@ -213,11 +211,14 @@ fn not_yet(what: &str) -> SqlError {
 }
 
 fn no_transaction() -> SqlError {
-    SqlError::new(NO_TRANSACTION, "there is no transaction in progress")
+    SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress")
 }
 
 fn only_in_transactions(what: &str) -> SqlError {
-    SqlError::new(NO_TRANSACTION, format!("{what} can only be used in transaction blocks"))
+    SqlError::new(
+        SqlState::NO_ACTIVE_SQL_TRANSACTION,
+        format!("{what} can only be used in transaction blocks"),
+    )
 }
 
 /// Whether it has happened is in the SQLSTATE: 08007 may have.
@@ -226,7 +227,10 @@ fn sql_error(error: Error) -> Failure {
         Error::Sql(error) => return error.clone().into(),
         Error::Aborted | Error::Restart => (SqlState::SERIALIZATION_FAILURE, "try again"),
         Error::Deadline(_) => (SqlState::QUERY_CANCELED, "nothing has happened; see whether all nodes run"),
-        Error::Unknown(_) => (SqlState(*b"08007"), "look whether it has happened before it is tried again"),
+        Error::Unknown(_) => (
+            SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+            "look whether it has happened before it is tried again",
+        ),
         Error::Unfit(_) => (SqlState::PROGRAM_LIMIT_EXCEEDED, "ask for less at once"),
         Error::Refused(_) | Error::Closed(_) => (SqlState::CANNOT_CONNECT_NOW, "connect again"),
     };

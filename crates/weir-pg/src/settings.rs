@@ -117,7 +117,7 @@ impl Values {
         match may {
             May::NotBeSet => {
                 let message = format!("parameter \"{name}\" cannot be changed");
-                Err(SqlError::new(SqlState(*b"55P02"), message))
+                Err(SqlError::new(SqlState::CANT_CHANGE_RUNTIME_PARAM, message))
             }
             May::Only(these)
                 if !these.iter().any(|one| one.eq_ignore_ascii_case(value.trim_matches('\''))) =>

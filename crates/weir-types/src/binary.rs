@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{SqlError, SqlState};
 use crate::sql_type::SqlType;
-use crate::text::{parse_text, to_text};
+use crate::text::{parse_text, text_of, to_text};
 use crate::value::{Array, Interval, Value};
 
 /// The types with the numbers that PostgreSQL gives them and their arrays in every database.
@@ -212,17 +212,7 @@ impl<'a> Input<'a> {
     }
 
     fn text(&mut self) -> Result<&'a str, SqlError> {
-        let text = std::str::from_utf8(self.all()).map_err(|_| {
-            SqlError::new(
-                SqlState::CHARACTER_NOT_IN_REPERTOIRE,
-                "invalid byte sequence for encoding \"UTF8\"",
-            )
-        })?;
-        if text.contains('\0') {
-            let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
-            return Err(SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message));
-        }
-        Ok(text)
+        text_of(self.all())
     }
 
     fn int16(&mut self) -> Result<i16, SqlError> {

@@ -65,6 +65,19 @@ pub fn parse_text(text: &str, ty: &SqlType) -> Result<Value, SqlError> {
     })
 }
 
+/// The bytes that a client has sent, as a text that a value may have.
+///
+/// # Errors
+/// They are no UTF-8, or there is a zero among them (22021).
+pub fn text_of(bytes: &[u8]) -> Result<&str, SqlError> {
+    let wrong = |message: &str| SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message);
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.contains('\0') => Err(wrong("invalid byte sequence for encoding \"UTF8\": 0x00")),
+        Ok(text) => Ok(text),
+        Err(_) => Err(wrong("invalid byte sequence for encoding \"UTF8\"")),
+    }
+}
+
 /// Prints as PostgreSQL does: ISO dates at UTC, intervals in the postgres style, shortest floats,
 /// `char(n)` padded. NULL prints as nothing; callers treat it before.
 pub fn to_text(value: &Value, ty: &SqlType) -> String {

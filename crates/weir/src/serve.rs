@@ -42,7 +42,8 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         let password = password(&cluster, password_file)?;
         let certificate = tls_certificate.zip(tls_key);
         let door = weir_pg::Settings::new(listen);
-        Ok(weir_pg::Settings { database, password, certificate, insecure, ..door })
+        let door = weir_pg::Settings { database: database.clone(), password, certificate, insecure, ..door };
+        weir_pg::Door::new(door).map_err(closed)
     });
     let door = door.transpose()?;
     let colours = std::io::stderr().is_terminal();
@@ -57,7 +58,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
     print_remark(&format!("weir: listening on {}; ^C ends it", server.address()));
     // It ends before the node does.
-    let _door = door.map(|door| open(door, &file)).transpose()?;
+    let _door = door.map(|door| open(door, &file, &database)).transpose()?;
     server.wait().map_err(failure)
 }
 
@@ -78,13 +79,15 @@ fn password(cluster: &ClusterFile, file: Option<PathBuf>) -> Result<Option<Strin
     }
 }
 
-fn open(door: weir_pg::Settings, cluster: &ClusterFile) -> Result<weir_pg::Server, Failure> {
+fn closed(weir_pg::NotStarted(what, hint): weir_pg::NotStarted) -> Failure {
+    usage(&what, &hint)
+}
+
+fn open(door: weir_pg::Door, cluster: &ClusterFile, database: &str) -> Result<weir_pg::Server, Failure> {
     let settings = weir_client::Settings { under_way_max: UNDER_WAY_MAX, ..Default::default() };
     let client = Client::connect_with(cluster, settings)
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
-    let database = door.database.clone();
-    let door = weir_pg::Server::start(door, client)
-        .map_err(|weir_pg::NotStarted(what, hint)| usage(&what, &hint))?;
+    let door = door.open(client).map_err(closed)?;
     print_remark(&format!("weir: PostgreSQL's protocol on {}, database {database}", door.address()));
     Ok(door)
 }

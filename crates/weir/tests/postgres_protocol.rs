@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use tempfile::TempDir;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use weir_client::{Client, ClusterFile};
-use weir_pg::{Server, Settings};
+use weir_pg::{Door, Server, Settings};
 
 const SQL: &str = "
 CREATE TABLE account (id integer PRIMARY KEY, owner varchar(20) NOT NULL, balance numeric(12,2) NOT NULL DEFAULT 0,
@@ -52,7 +52,7 @@ impl Bank {
         let client = Client::connect(&ClusterFile::read(&nodes.file()).unwrap()).unwrap();
         let mut door = Settings::new("127.0.0.1:0".parse().unwrap());
         settings(&mut door);
-        let server = Server::start(door, client).unwrap();
+        let server = Door::new(door).unwrap().open(client).unwrap();
         Bank { server, _nodes: nodes, _application: application }
     }
 
@@ -229,16 +229,13 @@ fn a_driver_speaks_tls_with_the_server_that_it_means() {
 #[test]
 fn strangers_are_kept_out() {
     let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("cluster.toml");
-    std::fs::write(&file, weir_client::loopback::nodes(1, 1)).unwrap();
     let check = |password: Option<&str>, certificate: Option<(PathBuf, PathBuf)>, words: &str| {
-        let client = Client::connect(&ClusterFile::read(&file).unwrap()).unwrap();
         let settings = Settings {
             password: password.map(str::to_owned),
             certificate,
             ..Settings::new("0.0.0.0:0".parse().unwrap())
         };
-        match Server::start(settings, client) {
+        match Door::new(settings) {
             Ok(_) => assert_eq!(words, ""),
             Err(why) => assert!(why.0.contains(words) && why.1.contains("FILE"), "{why:?}"),
         }

@@ -620,7 +620,7 @@ mod tests {
         (steps::taken(), asked.sum())
     }
 
-    /// Sorting takes a few steps a key, and so does looking each of the writer's keys up.
+    /// Looking each of the writer's keys up takes a few.
     #[test]
     fn many_keys_take_a_few_steps_each() {
         for variant in [Variant::Fast, Variant::HYBRID] {
