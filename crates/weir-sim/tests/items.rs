@@ -156,7 +156,7 @@ fn faults_for(setup: &Setup) -> Option<Faults> {
         mishap_every_us: 200_000,
         ..lossy.clone()
     };
-    if shard.promise_is_not_recorded || shard.recovery_forgets_promises {
+    if shard.promise_is_not_recorded || shard.recovery_forgets_promises || shard.looks_for_the_silent_once {
         return Some(silent);
     }
     None
@@ -266,6 +266,7 @@ planted! {
     answers_early: driver, ALL;
     promise_is_not_recorded: shard, ALL;
     newer_means_committed: shard, ALL;
+    looks_for_the_silent_once: shard, ALL;
     own_stamp_at_termination: shard, ALL;
     recovery_forgets_promises: shard, ALL;
     recovery_forgets_prepared: shard, ALL;

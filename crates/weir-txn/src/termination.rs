@@ -267,6 +267,12 @@ pub trait Terminates {
         self.fate(txn)
     }
 
+    /// A coordinator is silent that was heard last at that age, and was so before or not. Who has said nothing since the last
+    /// look has left nothing since. Overridden by planted bugs alone.
+    fn is_newly_silent(&self, heard_before_ms: Option<u64>, heard_ms: u64) -> bool {
+        heard_before_ms != Some(heard_ms)
+    }
+
     /// What is left of silent coordinators.
     fn finish_the_silent<R: Says>(&mut self, out: &mut Vec<(ShardId, R)>) {
         let mut words = Words::new();
@@ -315,9 +321,9 @@ pub trait Terminates {
         let silent: FxHashMap<CoordinatorId, u64> =
             self.readers().silent_since(self.patience().terminate_ms).collect();
         let before = std::mem::take(&mut self.inquiries().silent);
-        // Who has said nothing since the last look has left nothing since.
-        let is_new =
-            |(coordinator, heard_ms): (&CoordinatorId, &u64)| before.get(coordinator) != Some(heard_ms);
+        let is_new = |(coordinator, heard_ms): (&CoordinatorId, &u64)| {
+            self.is_newly_silent(before.get(coordinator).copied(), *heard_ms)
+        };
         let new: FxHashSet<CoordinatorId> =
             silent.iter().filter(|one| is_new(*one)).map(|(coordinator, _)| *coordinator).collect();
         self.inquiries().silent = silent;

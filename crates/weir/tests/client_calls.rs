@@ -6,8 +6,7 @@ mod nodes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nodes::Nodes;
-use tempfile::TempDir;
+use nodes::{LOOKS, Nodes};
 use weir_client::{Client, ClusterFile, Error, Settings, SqlState, Value};
 
 const SQL: &str = "
@@ -24,11 +23,6 @@ BEGIN
     UPDATE account SET balance = balance - amount WHERE id = a;
     UPDATE account SET balance = balance + amount WHERE id = b;
 END $$;
-CREATE PROCEDURE look(a integer, OUT who text, OUT balance numeric) LANGUAGE plpgsql AS $$
-BEGIN SELECT account.owner, account.balance INTO who, balance FROM account WHERE id = a; END $$;
-CREATE FUNCTION balance_of(a integer) RETURNS numeric LANGUAGE plpgsql AS $$
-DECLARE found_balance numeric;
-BEGIN SELECT balance INTO found_balance FROM account WHERE id = a; RETURN found_balance; END $$;
 CREATE FUNCTION accounts_of(a integer) RETURNS TABLE (who text, amount numeric) LANGUAGE plpgsql AS $$
 BEGIN RETURN QUERY SELECT owner, balance FROM account WHERE id = a; END $$;
 ";
@@ -36,17 +30,12 @@ BEGIN RETURN QUERY SELECT owner, balance FROM account WHERE id = a; END $$;
 const ACCOUNTS: i64 = 24;
 
 /// Nodes of two shards each, with `ACCOUNTS` empty accounts.
-fn bank(nodes: usize) -> (TempDir, Nodes) {
-    let application = tempfile::tempdir().unwrap();
-    std::fs::write(application.path().join("schema.sql"), SQL).unwrap();
+fn bank(nodes: usize) -> Nodes {
     let load = format!(
         "[load.account]\nfor = [\"a in 1..{ACCOUNTS}\"]\nid = \"a\"\nowner = \"concat('account ', a)\"\nbalance = \"0\"\n\
          [mix]\nbalance_of = 1\n[parameters.balance_of]\na = \"uniform(1, {ACCOUNTS})\"\n"
     );
-    std::fs::write(application.path().join("workload.toml"), load).unwrap();
-    let more = format!("[application]\npath = \"{}\"\n", application.path().display());
-    let nodes = Nodes::start(nodes, 2, &more, true);
-    (application, nodes)
+    Nodes::of(&format!("{SQL}{LOOKS}"), &load, nodes, 2, true)
 }
 
 fn connect(nodes: &Nodes, settings: Settings) -> Client {
@@ -61,7 +50,7 @@ fn balance(client: &Client, account: i64) -> i64 {
 
 #[test]
 fn a_call_gives_what_the_procedure_gives_or_says_why_not() {
-    let (_application, nodes) = bank(2);
+    let nodes = bank(2);
     let client = connect(&nodes, Settings::default());
     client.call("open_account", [100.into(), "Ann".into()]).unwrap();
     client.call("deposit", [100.into(), "12.50".into()]).unwrap();
@@ -102,7 +91,7 @@ fn a_call_gives_what_the_procedure_gives_or_says_why_not() {
 
 #[test]
 fn a_text_is_bound_once_and_run_with_values_or_refused_with_its_place() {
-    let (_application, nodes) = bank(2);
+    let nodes = bank(2);
     let client = connect(&nodes, Settings::default());
     let run = |text: &str, values: &[Value]| {
         let prepared = client.prepare(text, &[]).map_err(|wrong| (wrong.position, wrong.error.to_string()));
@@ -160,7 +149,7 @@ fn a_text_is_bound_once_and_run_with_values_or_refused_with_its_place() {
 
 #[test]
 fn a_query_sees_of_each_call_all_or_nothing() {
-    let (_application, nodes) = bank(2);
+    let nodes = bank(2);
     let client = connect(&nodes, Settings::default());
     let sums = client.prepare("SELECT count(*), sum(balance), max(abs(balance)) FROM account", &[]).unwrap();
     std::thread::scope(|scope| {
@@ -196,7 +185,7 @@ fn without_an_application_there_is_nothing_to_call() {
 
 #[test]
 fn what_a_node_that_is_down_keeps_from_happening_has_not_happened() {
-    let (_application, mut nodes) = bank(2);
+    let mut nodes = bank(2);
     let patient = connect(&nodes, Settings::default());
     let hasty = connect(&nodes, Settings { deadline: Duration::from_millis(600), ..Settings::default() });
     nodes.kill(1);
@@ -219,7 +208,7 @@ fn what_a_node_that_is_down_keeps_from_happening_has_not_happened() {
 
 #[test]
 fn calls_of_many_threads_happen_once_while_nodes_are_killed() {
-    let (_application, mut nodes) = bank(2);
+    let mut nodes = bank(2);
     let client = connect(&nodes, Settings { deadline: Duration::from_secs(60), ..Settings::default() });
     let (committed, unknown) = (AtomicU64::new(0), AtomicU64::new(0));
     let threads = 6;

@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use nodes::Nodes;
+use nodes::{LOOKS, Nodes};
 use postgres::error::SqlState;
 use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use tempfile::TempDir;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use weir_client::{Client, ClusterFile};
 use weir_pg::{Door, Server, Settings};
@@ -26,34 +25,24 @@ BEGIN
     UPDATE account SET balance = balance + amount WHERE id = a;
     IF NOT FOUND THEN RAISE EXCEPTION 'there is no account %', a USING ERRCODE = 'P0002', HINT = 'open one'; END IF;
 END $$;
-CREATE PROCEDURE look(a integer, OUT who text, OUT balance numeric) LANGUAGE plpgsql AS $$
-BEGIN SELECT account.owner, account.balance INTO who, balance FROM account WHERE id = a; END $$;
-CREATE FUNCTION balance_of(a integer) RETURNS numeric LANGUAGE plpgsql AS $$
-DECLARE found_balance numeric;
-BEGIN SELECT balance INTO found_balance FROM account WHERE id = a; RETURN found_balance; END $$;
 ";
 
 struct Bank {
     // It ends first.
     server: Server,
     _nodes: Nodes,
-    _application: TempDir,
 }
 
 impl Bank {
     fn open(settings: impl FnOnce(&mut Settings)) -> Bank {
-        let application = tempfile::tempdir().unwrap();
-        std::fs::write(application.path().join("schema.sql"), SQL).unwrap();
         let load = "[load.account]\nfor = [\"a in 1..9\"]\nid = \"a\"\nowner = \"concat('owner ', a)\"\nbalance = \"10\"\n\
                     [mix]\nbalance_of = 1\n[parameters.balance_of]\na = \"uniform(1, 9)\"\n";
-        std::fs::write(application.path().join("workload.toml"), load).unwrap();
-        let more = format!("[application]\npath = \"{}\"\n", application.path().display());
-        let nodes = Nodes::start(1, 3, &more, false);
+        let nodes = Nodes::of(&format!("{SQL}{LOOKS}"), load, 1, 3, false);
         let client = Client::connect(&ClusterFile::read(&nodes.file()).unwrap()).unwrap();
         let mut door = Settings::new("127.0.0.1:0".parse().unwrap());
         settings(&mut door);
         let server = Door::new(door).unwrap().open(client).unwrap();
-        Bank { server, _nodes: nodes, _application: application }
+        Bank { server, _nodes: nodes }
     }
 
     fn port(&self) -> u16 {

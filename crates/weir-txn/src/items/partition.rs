@@ -60,6 +60,8 @@ pub struct PlantedBugs {
     pub promise_is_not_recorded: bool,
     /// Whoever holds something newer says that a transaction which it does not know has committed.
     pub newer_means_committed: bool,
+    /// A shard that has finished what a coordinator left does not look when one falls silent again.
+    pub looks_for_the_silent_once: bool,
     /// Termination stamps a transaction with the shard's own prepare clock (S9).
     pub own_stamp_at_termination: bool,
     /// A shard that starts again has no abort promises.

@@ -61,6 +61,11 @@ impl Terminates for Partition {
         }
     }
 
+    fn is_newly_silent(&self, heard_before_ms: Option<u64>, heard_ms: u64) -> bool {
+        heard_before_ms != Some(heard_ms)
+            && !(self.bugs.looks_for_the_silent_once && self.counts.terminated != (0, 0))
+    }
+
     fn clock_of_all_prepared(&self, txn: TxnId, others: &[u64]) -> Option<u64> {
         let own = self.prepared.get(&txn)?.clock;
         let others = if self.bugs.own_stamp_at_termination { &[] } else { others };
@@ -169,11 +174,15 @@ mod tests {
         }
 
         fn prepare(&mut self, shard: usize) -> Vec<Reply> {
+            self.prepare_of(TXN, shard)
+        }
+
+        fn prepare_of(&mut self, txn: TxnId, shard: usize) -> Vec<Reply> {
             let writes = vec![(Key::from("x"), Write::Add(1))].into();
             let participants = SmallVec::from_slice(&[0, 1]);
             let siblings = Siblings { metadata: Metadata::Stamp, written: Sketch::NONE, participants }.into();
             let (begun_ms, guards) = (1_000, [].into());
-            self.ask(shard, Request::Prepare { txn: TXN, writes, siblings, begun_ms, guards })
+            self.ask(shard, Request::Prepare { txn, writes, siblings, begun_ms, guards })
         }
 
         /// The coordinator is silent for so long; what the shards say to each other arrives.
@@ -214,7 +223,11 @@ mod tests {
         }
 
         fn fates(&self) -> [Option<Fate>; 2] {
-            [0, 1].map(|shard: usize| self.shards[shard].fate(TXN))
+            self.fates_of(TXN)
+        }
+
+        fn fates_of(&self, txn: TxnId) -> [Option<Fate>; 2] {
+            [0, 1].map(|shard: usize| self.shards[shard].fate(txn))
         }
     }
 
@@ -260,6 +273,19 @@ mod tests {
                 assert!(matches!(&replies[..], [Reply::Refused { .. }]), "{replies:?}");
             }
             assert!(pair.shards.iter().all(Partition::is_idle));
+        }
+    }
+
+    /// One that has come back and falls silent again has left something new.
+    #[test]
+    fn a_second_silence_is_seen() {
+        let mut pair = Pair::new();
+        for sequence in 1..4 {
+            let txn = TxnId { sequence, ..TXN };
+            let clocks = [0, 1].map(|shard| clock_of(&pair.prepare_of(txn, shard)));
+            let clock = clocks[0].max(clocks[1]);
+            pair.let_pass(Patience::default().terminate_ms + 500);
+            assert_eq!(pair.fates_of(txn), [Some(Fate::Committed { clock }); 2], "silence {sequence}");
         }
     }
 

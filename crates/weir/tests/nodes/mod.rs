@@ -7,9 +7,21 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_client::loopback;
 
+/// What tests of calls look at accounts with: a procedure with OUT parameters, and a function.
+#[allow(dead_code, reason = "each test uses its part")]
+pub const LOOKS: &str = "
+CREATE PROCEDURE look(a integer, OUT who text, OUT balance numeric) LANGUAGE plpgsql AS $$
+BEGIN SELECT account.owner, account.balance INTO who, balance FROM account WHERE id = a; END $$;
+CREATE FUNCTION balance_of(a integer) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE found_balance numeric;
+BEGIN SELECT balance INTO found_balance FROM account WHERE id = a; RETURN found_balance; END $$;
+";
+
 #[allow(dead_code, reason = "each test uses its part")]
 pub struct Nodes {
     pub place: TempDir,
+    /// What they run, if it is written here: it goes with them.
+    _application: Option<TempDir>,
     /// Without, nodes keep nothing.
     has_logs: bool,
     processes: Vec<Child>,
@@ -19,10 +31,29 @@ pub struct Nodes {
 impl Nodes {
     /// So many nodes with so many shards each. `more`: what the cluster file says beside them.
     pub fn start(nodes: usize, shards: usize, more: &str, has_logs: bool) -> Nodes {
+        Nodes::start_with(None, nodes, shards, more, has_logs)
+    }
+
+    /// Nodes of an application that is written here: its SQL, and its workload.
+    pub fn of(schema: &str, workload: &str, nodes: usize, shards: usize, has_logs: bool) -> Nodes {
+        let application = tempfile::tempdir().unwrap();
+        std::fs::write(application.path().join("schema.sql"), schema).unwrap();
+        std::fs::write(application.path().join("workload.toml"), workload).unwrap();
+        let more = format!("[application]\npath = \"{}\"\n", application.path().display());
+        Nodes::start_with(Some(application), nodes, shards, &more, has_logs)
+    }
+
+    fn start_with(
+        application: Option<TempDir>,
+        nodes: usize,
+        shards: usize,
+        more: &str,
+        has_logs: bool,
+    ) -> Nodes {
         let place = tempfile::tempdir().unwrap();
         let text = format!("{more}{}", loopback::nodes(nodes, shards));
         std::fs::write(place.path().join("cluster.toml"), text).unwrap();
-        let mut started = Nodes { place, has_logs, processes: Vec::new() };
+        let mut started = Nodes { place, _application: application, has_logs, processes: Vec::new() };
         started.processes = (0..nodes).map(|node| started.spawn(node)).collect();
         (0..nodes).for_each(|node| started.wait_for(node, 1));
         started
