@@ -19,6 +19,7 @@ pub mod finding;
 pub mod invariant;
 mod json;
 mod locks;
+pub mod open_world;
 pub mod partitioning;
 mod placement;
 pub mod plan;

@@ -1,6 +1,7 @@
 //! Verdicts to plan: for each transaction the cheapest mechanism that is enough (design.md §4).
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use weir_sql::Application;
 
@@ -10,7 +11,7 @@ use crate::invariant::InvariantId;
 use crate::locks;
 use crate::partitioning::{Partitioning, Routing};
 use crate::placement::{self, Reach};
-use crate::plan::{Guard, GuardKind, Mechanism, Placement, Plan, Requirement, TransactionPlan};
+use crate::plan::{Class, Guard, GuardKind, Mechanism, Placement, Plan, Requirement, TransactionPlan};
 use crate::rules::{GuardDraft, Outcomes};
 use crate::world::World;
 
@@ -37,23 +38,36 @@ pub fn plan(
 ) -> Plan {
     let placement = placement::placement(world, partitioning, findings);
     findings.extend(gap(app, partitioning));
+    let transactions = transactions(world, names, &placement, Some(partitioning), 0..0, outcomes, findings);
+    Plan { placement, transactions }
+}
+
+/// The transactions where rows live as they do. Without a partitioning nothing is said of how calls are routed. `strangers`: for
+/// their sake nobody is ordered; they would be refused.
+pub fn transactions(
+    world: &World<'_>,
+    names: &[String],
+    placement: &[Placement],
+    partitioning: Option<&Partitioning>,
+    strangers: Range<usize>,
+    outcomes: &[Outcomes],
+    findings: &mut Vec<Finding>,
+) -> Vec<TransactionPlan> {
     let mut candidates: Vec<Candidate> = outcomes
         .iter()
         .enumerate()
-        .map(|(procedure, list)| candidate(world, &placement, procedure, list))
+        .map(|(procedure, list)| candidate(world, placement, procedure, list))
         .collect();
     locks::honour(world, &mut candidates, findings);
-    let families = family::close(world, &placement, &candidates);
-    let transactions = (0..app.procedures.len())
-        .map(|procedure| {
-            let confluent = outcomes[procedure].iter().all(|(_, outcome)| outcome.confluent);
-            let member = &families[procedure];
-            let candidate = &candidates[procedure];
-            let routing = &partitioning.transactions[procedure];
-            transaction(app, world, names, candidate, routing, member, procedure, confluent)
-        })
-        .collect();
-    Plan { placement, transactions }
+    candidates[strangers].iter_mut().for_each(|stranger| stranger.unguarded.clear());
+    let families = family::close(world, placement, &candidates);
+    let transaction = |procedure: usize| {
+        let confluent = outcomes[procedure].iter().all(|(_, outcome)| outcome.confluent);
+        let routing = partitioning.map(|partitioning| &partitioning.transactions[procedure]);
+        let (candidate, member) = (&candidates[procedure], &families[procedure]);
+        transaction(world, names, candidate, routing, member, procedure, confluent)
+    };
+    (0..outcomes.len()).map(transaction).collect()
 }
 
 /// The search for the partitioning array has run out of steps.
@@ -117,18 +131,16 @@ fn add_guard(guards: &mut Vec<Guard>, draft: &GuardDraft, invariant: InvariantId
     }
 }
 
-#[allow(clippy::too_many_arguments)]
 fn transaction(
-    app: &Application,
     world: &World<'_>,
     names: &[String],
     candidate: &Candidate,
-    routing: &Routing,
+    routing: Option<&Routing>,
     member: &family::Member,
     procedure: usize,
     confluent: bool,
 ) -> TransactionPlan {
-    let serializable = app.procedures[procedure].serializable;
+    let serializable = world.app.procedures[procedure].serializable;
     let mechanism = match member {
         family::Member::Merge if candidate.reach.single && candidate.guards.is_empty() => Mechanism::Merge,
         family::Member::Merge => Mechanism::Ramp,
@@ -150,8 +162,8 @@ fn transaction(
         why: why(world, names, procedure, candidate, member, mechanism),
         promoted_by,
         single_partition: candidate.reach.single,
-        partitioning_parameters: routing.parameters(),
-        class: routing.class,
+        partitioning_parameters: routing.map(Routing::parameters).unwrap_or_default(),
+        class: routing.map_or(Class::Global, |routing| routing.class),
         guards,
     }
 }

@@ -13,7 +13,7 @@ use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::machine::{Clients, Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
-use weir_txn::ramp::{Begin, Call, Coordinator, Event, Protocol, Request};
+use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Request};
 use weir_types::{SqlError, Value};
 
 use crate::pace::{Pace, latencies, note_latency};
@@ -167,7 +167,7 @@ impl Callers {
                 one.procedure = call.procedure;
                 one.begun = now;
                 let call = Call {
-                    procedure: call.procedure,
+                    callee: Callee::Procedure(call.procedure),
                     args: call.args,
                     transaction_time: transaction_time(self.now_ms),
                 };

@@ -109,7 +109,8 @@ pub fn load(
     check_initial: bool,
     listener: &mut Listener<'_>,
 ) -> Result<Loaded, RunError> {
-    let program = Arc::new(Program::compile(application, &analysis.plan, options.shards)?);
+    let program = Program::compile(application, &analysis.plan, options.shards)?;
+    let program = Arc::new(program.with_texts_and_bugs(application, &analysis.plan, options.bugs));
     let invariants = Invariants::compile(application, analysis, &program)?;
     let begin = Instant::now();
     let audited = invariants.audited();

@@ -11,7 +11,8 @@ use weir_sql::bound::{InsertSource, Procedure, Statement, Step, StepKind};
 use weir_sql::catalog::{ForeignKey, TableId};
 use weir_sql::walk::each_step;
 use weir_txn::exec::program::Program;
-use weir_txn::ramp::Call;
+use weir_txn::node::PlantedBugs;
+use weir_txn::ramp::{Call, Callee};
 use weir_txn::storage::Rows;
 use weir_types::Value;
 
@@ -31,8 +32,8 @@ pub struct Simulated<'a> {
     analysis: &'a Analysis,
     workload: &'a Arc<Workload>,
     check: Option<Check>,
-    /// By the number of shards.
-    jobs: BTreeMap<u16, Arc<Job>>,
+    /// By the number of shards, by whether statements are trusted, and by whether calls are the workload's.
+    jobs: BTreeMap<(u16, bool, bool), Arc<Job>>,
 }
 
 impl<'a> Simulated<'a> {
@@ -51,33 +52,57 @@ impl<'a> Simulated<'a> {
 
     /// One run. The error is one of the application or its workload.
     pub fn run(&mut self, setup: &Setup) -> Result<Report, RunError> {
-        let shards = setup.shards.unwrap_or(1 + (setup.seed % 4) as u16);
-        if !self.jobs.contains_key(&shards) {
-            let job = self.job(shards)?;
-            self.jobs.insert(shards, Arc::new(job));
-        }
+        let workload = self.workload;
         let mut generators: BTreeMap<usize, CallGenerator> = BTreeMap::new();
         let mut wrong = None;
         let mut next_call = |session: usize| {
             let generator = generators
                 .entry(session)
-                .or_insert_with(|| CallGenerator::new(self.workload, setup.seed, session as u64));
+                .or_insert_with(|| CallGenerator::new(workload, setup.seed, session as u64));
             let call = generator.next_call().unwrap_or_else(|error| {
                 let call = crate::workload::Call { procedure: 0, args: Vec::new() };
                 wrong.get_or_insert(error);
                 call
             });
-            Call { procedure: call.procedure, args: call.args, transaction_time: 0 }
+            Call { callee: Callee::Procedure(call.procedure), args: call.args, transaction_time: 0 }
         };
-        let report = run(&self.jobs[&shards], setup, &mut next_call);
+        let report = self.run_counted(setup, true, &mut next_call)?;
         match wrong {
             None => Ok(report),
             Some(error) => Err(RunError::Sql("making a call".to_string(), error)),
         }
     }
 
-    fn job(&self, shards: u16) -> Result<Job, RunError> {
-        let options = RunOptions::new(shards);
+    /// One run of other calls than the workload's: the next one of a session, which is told its number.
+    pub fn run_calls(
+        &mut self,
+        setup: &Setup,
+        next_call: &mut dyn FnMut(usize) -> Call,
+    ) -> Result<Report, RunError> {
+        self.run_counted(setup, false, next_call)
+    }
+
+    /// `counts`: nothing else than the workload's calls adds rows.
+    fn run_counted(
+        &mut self,
+        setup: &Setup,
+        counts: bool,
+        next_call: &mut dyn FnMut(usize) -> Call,
+    ) -> Result<Report, RunError> {
+        let shards = setup.shards.unwrap_or(1 + (setup.seed % 4) as u16);
+        let which = (shards, setup.bugs.trusts_statements, counts);
+        if !self.jobs.contains_key(&which) {
+            let mut job = self.job(shards, setup.bugs)?;
+            if !counts {
+                job.counted.clear();
+            }
+            self.jobs.insert(which, Arc::new(job));
+        }
+        Ok(run(&self.jobs[&which], setup, next_call))
+    }
+
+    fn job(&self, shards: u16, bugs: PlantedBugs) -> Result<Job, RunError> {
+        let options = RunOptions { bugs, ..RunOptions::new(shards) };
         let loaded = load(self.application, self.analysis, self.workload, &options, true, &mut |_| ())?;
         let (program, population, keys) = loaded.into_snapshots();
         let mut invariants = Invariants::compile(self.application, self.analysis, &program)?;
@@ -118,7 +143,7 @@ fn counted(application: &Application) -> Vec<Counted> {
 }
 
 fn count_by(application: &Application, table: TableId) -> Option<Counted> {
-    let mut procedures = Vec::new();
+    let mut callees = Vec::new();
     for (at, procedure) in application.procedures.iter().enumerate() {
         let (mut writes, mut deletes, mut calls) = (0, false, false);
         each_step(&procedure.body, &mut |step| match &step.kind {
@@ -140,11 +165,11 @@ fn count_by(application: &Application, table: TableId) -> Option<Counted> {
         }
         match writes {
             0 => {}
-            1 if inserts_once(procedure, table) => procedures.push(at),
+            1 if inserts_once(procedure, table) => callees.push(Callee::Procedure(at)),
             _ => return None,
         }
     }
-    (!procedures.is_empty()).then_some(Counted { table, procedures })
+    (!callees.is_empty()).then_some(Counted { table, callees })
 }
 
 /// At the top level, one row, unconditionally, and not behind a RETURN.

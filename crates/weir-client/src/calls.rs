@@ -14,7 +14,7 @@ use weir_txn::exec::program::{CompiledProcedure, Input, Program};
 use weir_txn::items::GivenUp;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
-use weir_txn::ramp::{Begin, Call, Coordinator, Event, Output, Protocol, Reply, Request};
+use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request};
 use weir_types::cast::{CastContext, can_cast, cast};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -66,7 +66,7 @@ impl Callable {
     ///
     /// # Errors
     /// There is no such procedure, or it is not called like that.
-    pub(crate) fn prepare(&self, name: &str, arguments: Vec<Value>) -> Result<Call, SqlError> {
+    pub(crate) fn prepare(&self, name: &str, arguments: Vec<Value>) -> Result<Wish, SqlError> {
         let all = &self.program.procedures;
         let Some(procedure) = self.program.procedure_by_name(name) else {
             let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).take(NAMES_TOLD).collect();
@@ -87,7 +87,9 @@ impl Callable {
         for (at, (value, input)) in arguments.iter().zip(inputs).enumerate() {
             args.push(argument(value, &input.ty).map_err(|error| placed(error, name, at, input))?);
         }
-        Ok(Call { procedure, args, transaction_time: transaction_time(now_ms()) })
+        let call =
+            Call { callee: Callee::Procedure(procedure), args, transaction_time: transaction_time(now_ms()) };
+        Ok(Wish::Call(call, self.names[procedure].clone()))
     }
 
     /// What a prepared text is to do with these values of its parameters.
@@ -100,7 +102,7 @@ impl Callable {
             let message = format!("{} values for {} parameters", values.len(), types.len());
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
         }
-        let values: Vec<Value> =
+        let mut values: Vec<Value> =
             values.iter().zip(types).map(|(value, ty)| argument(value, ty)).collect::<Result<_, _>>()?;
         let now = transaction_time(now_ms());
         match &prepared.what {
@@ -108,14 +110,15 @@ impl Callable {
             What::Call { procedure, arguments, .. } => {
                 let mut rows = arguments.rows(&values, &BTreeMap::new(), Vec::new(), (&self.program, now))?;
                 let args = rows.pop().unwrap_or_default();
-                Ok(Wish::Call(Call { procedure: *procedure, args, transaction_time: now }))
+                let call = Call { callee: Callee::Procedure(*procedure), args, transaction_time: now };
+                Ok(Wish::Call(call, self.names[*procedure].clone()))
+            }
+            What::Write { text, constants, .. } => {
+                values.extend(constants.iter().cloned());
+                let call = Call { callee: Callee::Text(text.clone()), args: values, transaction_time: now };
+                Ok(Wish::Call(call, prepared.names.clone()))
             }
         }
-    }
-
-    fn result(&self, procedure: usize, output: Output) -> CallResult {
-        let Output { values, rows } = output;
-        CallResult { names: self.names[procedure].clone(), values, rows }
     }
 }
 
@@ -184,13 +187,14 @@ fn argument(value: &Value, ty: &SqlType) -> Result<Value, SqlError> {
 }
 
 pub(crate) enum Wish {
-    Call(Call),
+    /// With the names of what it gives.
+    Call(Call, Arc<[String]>),
     /// With the names of its columns.
     Read(Arc<Gather>, Vec<Value>, Arc<[String]>),
 }
 
 enum UnderWay {
-    Call(Call),
+    Call(Arc<[String]>),
     Read(Arc<[String]>),
 }
 
@@ -228,7 +232,7 @@ impl Dialect for Calls {
         orders: &mut Orders<Request, Event>,
     ) -> Option<Result<CallResult, Error>> {
         let (begin, under_way) = match wish {
-            Wish::Call(call) => (Begin::Call(call.clone()), UnderWay::Call(call)),
+            Wish::Call(call, names) => (Begin::Call(call), UnderWay::Call(names)),
             Wish::Read(gather, values, names) => (Begin::Read(gather, values), UnderWay::Read(names)),
         };
         self.under_way.insert(tag, under_way);
@@ -242,8 +246,8 @@ impl Dialect for Calls {
             (Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. }, _) => {
                 Err(Error::Sql(error))
             }
-            (Event::Answered(Ok(output)), Some(UnderWay::Call(call))) => {
-                Ok(self.callable.result(call.procedure, output))
+            (Event::Answered(Ok(Output { values, rows })), Some(UnderWay::Call(names))) => {
+                Ok(CallResult { names, values, rows })
             }
             (Event::ReadDone { result: Ok(rows), .. }, Some(UnderWay::Read(names))) => {
                 Ok(CallResult { names, values: Vec::new(), rows })
@@ -253,29 +257,14 @@ impl Dialect for Calls {
         }
     }
 
-    /// Before the last participant was asked to decide, those that were asked to prepare are as good as told to refuse: then
-    /// nobody commits. After, or where the only participant decides at once, nobody can know.
     fn give_up(&mut self, tag: u64, orders: &mut Orders<Request, Event>) -> GivenUp {
-        let call = match self.under_way.remove(&tag) {
-            Some(UnderWay::Call(call)) => call,
-            Some(UnderWay::Read(_)) => return GivenUp::NothingHappened,
-            None => return GivenUp::Unknown,
-        };
-        let participants = self.callable.program.participants(&call);
-        let (Some(txn), Ok(participants)) = (self.coordinator.txn_of(tag), participants) else {
-            return GivenUp::Unknown;
-        };
-        let prepare = &participants[..participants.len().saturating_sub(1)];
-        for &shard in prepare {
-            let error = SqlError::new(SqlState::QUERY_CANCELED, "the deadline has passed");
-            self.coordinator.on_reply(now_ms(), Reply::Refused { txn, shard, error }, orders);
+        match self.under_way.remove(&tag) {
+            Some(UnderWay::Read(_)) => GivenUp::NothingHappened,
+            Some(UnderWay::Call(_)) if self.coordinator.give_up(now_ms(), tag, orders) => {
+                GivenUp::NothingHappened
+            }
+            Some(UnderWay::Call(_)) | None => GivenUp::Unknown,
         }
-        if !orders.done.iter().any(|(of, _)| *of == tag) {
-            return GivenUp::Unknown;
-        }
-        orders.done.retain(|(of, _)| *of != tag);
-        orders.sends.extend(prepare.iter().map(|shard| (*shard, Request::Abort { txn })));
-        GivenUp::NothingHappened
     }
 }
 

@@ -18,6 +18,10 @@ use crate::Error;
 use crate::calls::Callable;
 use crate::export::{NotFetched, What, fetch};
 
+/// What is said between parties that carry an application's calls, and written into their logs. Statements by themselves came with the
+/// second, which does not understand the first.
+pub const SQL: &str = "sql-2";
+
 /// One node may take so long, then the next is asked.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -49,7 +53,7 @@ impl Description {
     }
 
     pub(crate) fn terms(&self, cluster: &ClusterFile) -> Terms {
-        cluster.terms_of("sql", self.placement)
+        cluster.terms_of(SQL, self.placement)
     }
 
     /// What all coordinators and shards of it have.
@@ -80,6 +84,7 @@ impl Description {
         }
         let program = Program::compile(&application, &self.plan, shards);
         let program = program.map_err(|error| unfit(error.error.to_string()))?;
+        let program = program.with_texts(&application, &self.plan);
         Ok(Callable::new(application, program))
     }
 

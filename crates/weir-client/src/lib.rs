@@ -32,9 +32,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use calls::CallResult;
-pub use description::Description;
+pub use description::{Description, SQL};
 pub use pending::Pending;
-pub use prepared::{Prepared, Unprepared};
+pub use prepared::{Prepared, Unprepared, Verb};
 pub use relations::{Relations, RowTransaction};
 pub use statements::Statements;
 pub use weir_net::ClusterFile;
@@ -268,16 +268,17 @@ impl Client {
             )));
         };
         match callable.prepare(name, arguments.into_iter().collect()) {
-            Ok(call) => session.submit(session.new_tag(), calls::Wish::Call(call)),
+            Ok(wish) => session.submit(session.new_tag(), wish),
             Err(error) => Pending::ended(Err(Error::Sql(error))),
         }
     }
 
-    /// Binds a SELECT over the tables of the application, or a CALL, with parameters `$1`, `$2` … `types`: theirs, `Unknown` for those
-    /// that the text says; there may be more in the text.
+    /// Binds a SELECT, INSERT, UPDATE or DELETE over the tables of the application, or a CALL, with parameters `$1`, `$2` … `types`:
+    /// theirs, `Unknown` for those that the text says; there may be more in the text. What writes is judged as a procedure
+    /// of its own (docs/server.md); the first of a text takes as long as that.
     ///
     /// # Errors
-    /// What is wrong with it and where, or what is not supported.
+    /// What is wrong with it and where, what is not supported, or which procedure it would endanger.
     pub fn prepare(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
         match &self.carried {
             Carried::Calls(_, callable) => {
@@ -305,7 +306,7 @@ impl Client {
         }
     }
 
-    /// Runs one SELECT or CALL without parameters, and waits for what it gives.
+    /// Runs one statement or CALL without parameters, and waits for what it gives.
     ///
     /// # Errors
     /// See [`Error`].

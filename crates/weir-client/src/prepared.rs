@@ -7,14 +7,14 @@ use weir_sql::bound::{
     Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
 use weir_sql::walk::each_expr_of_query;
-use weir_sql::{BoundText, Diagnostic, Span, bind_text};
+use weir_sql::{BoundText, Diagnostic, Span, Text, bind_text, lift_constants};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::CallResult;
 
-/// A SELECT over the application's tables, or a call of one of its procedures, with parameters `$1`, `$2` …
+/// A SELECT, INSERT, UPDATE or DELETE over the application's tables, or a call of one of its procedures, with parameters `$1`, `$2` …
 #[derive(Clone, Debug)]
 pub struct Prepared {
     pub(crate) what: What,
@@ -33,6 +33,20 @@ pub(crate) enum What {
         /// It gives a set of rows; any other call gives one.
         gives_rows: bool,
     },
+    Write {
+        text: Arc<Text>,
+        /// Values of its parameters behind the client's.
+        constants: Arc<[Value]>,
+        verb: Verb,
+    },
+}
+
+/// What a statement does that writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Insert,
+    Update,
+    Delete,
 }
 
 impl Prepared {
@@ -48,6 +62,22 @@ impl Prepared {
     /// It is a call of a procedure or a function.
     pub fn is_call(&self) -> bool {
         matches!(self.what, What::Call { .. })
+    }
+
+    /// What it does if it is a statement that writes.
+    pub fn verb(&self) -> Option<Verb> {
+        match self.what {
+            What::Write { verb, .. } => Some(verb),
+            What::Query(_) | What::Call { .. } => None,
+        }
+    }
+
+    /// How many rows it has written, or given.
+    pub fn count(&self, result: &CallResult) -> u64 {
+        match (&self.what, &result.values[..]) {
+            (What::Write { .. }, [Value::Int(count), ..]) => *count as u64,
+            _ => result.rows.len() as u64,
+        }
     }
 
     /// What it has given as rows: OUT parameters and the value of a function are one, of a function without value too.
@@ -113,17 +143,28 @@ pub(crate) fn prepare(
             return Ok(Prepared::new(what, parameters, columns));
         }
     };
-    let Statement::Query(query) = statement else {
-        let error = SqlError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            "INSERT, UPDATE and DELETE outside of a procedure are not supported yet",
-        )
-        .with_hint("write a procedure, and CALL it");
-        return Err(Unprepared { error, position: 1 });
+    let columns = statement.columns();
+    let verb = match statement {
+        Statement::Query(query) => {
+            let gather = compile(text, &query, parameters.len(), program)?;
+            return Ok(Prepared::new(What::Query(Arc::new(gather)), parameters, columns));
+        }
+        Statement::Insert(_) => Verb::Insert,
+        Statement::Update(_) => Verb::Update,
+        Statement::Delete(_) => Verb::Delete,
     };
-    let columns = query.columns.clone();
-    let gather = compile(text, &query, parameters.len(), program)?;
-    Ok(Prepared::new(What::Query(Arc::new(gather)), parameters, columns))
+    let lifted = lift_constants(&application.catalog, text, &statement, &parameters);
+    if let Some((lifted, constants)) = lifted
+        && program.text(&lifted).is_ok()
+    {
+        let what = What::Write { text: Arc::new(lifted), constants: constants.into(), verb };
+        return Ok(Prepared::new(what, parameters, columns));
+    }
+    // With its constants it may do less than with any others.
+    let own = Text { sql: text.to_owned(), types: parameters.clone() };
+    program.text(&own).map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
+    let what = What::Write { text: Arc::new(own), constants: [].into(), verb };
+    Ok(Prepared::new(what, parameters, columns))
 }
 
 impl Prepared {

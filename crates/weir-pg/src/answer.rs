@@ -116,7 +116,9 @@ fn data_row(row: &[Value], columns: &[OutputColumn], format: &Format) -> Result<
 /// What goes to the client; none of rows where the statement gives none.
 pub fn response(statement: &Statement, done: Done, format: &Format) -> PgWireResult<Response> {
     if statement.columns.is_empty() {
-        return Ok(Response::Execution(Tag::new(&done.tag)));
+        let tag = Tag::new(&done.tag);
+        let count = done.count.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        return Ok(Response::Execution(count.into_iter().fold(tag, Tag::with_rows)));
     }
     let rows: Vec<PgWireResult<DataRow>> = done
         .rows

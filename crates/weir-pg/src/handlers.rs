@@ -67,11 +67,11 @@ where
     Ok(())
 }
 
-/// Several statements of one text are one transaction to PostgreSQL. Queries by themselves are as good; a call has effects
-/// that would have to go when a later statement fails, and cannot yet.
-fn check_together(runs: usize, calls: usize) -> Result<(), SqlError> {
-    if runs > 1 && calls > 0 {
-        let message = "not supported yet: a call together with other statements in one text";
+/// Several statements of one text are one transaction to PostgreSQL. Queries by themselves are as good; what others did would
+/// have to go when a later statement fails, and cannot yet.
+fn check_together(runs: usize, has_effects: bool) -> Result<(), SqlError> {
+    if runs > 1 && has_effects {
+        let message = "not supported yet: a call or a write together with other statements in one text";
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
             .with_hint("send them one by one: each is a transaction by itself"));
     }
@@ -97,7 +97,7 @@ impl SimpleQueryHandler for Talk {
         for one in &said {
             let done = async {
                 let statement = session.prepare(query, one, &[])?;
-                check_together(runs, usize::from(statement.is_call()))?;
+                check_together(runs, statement.has_effects())?;
                 let done = session.run(&statement, &[]).await?;
                 Ok((statement, done))
             };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_client::{Client, Error, Prepared, Unprepared};
+use weir_client::{Client, Error, Prepared, Unprepared, Verb};
 use weir_sql::bound::OutputColumn;
 use weir_sql::session::{Characteristics, Command, Isolation, Said, statements};
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -29,8 +29,9 @@ enum Kind {
 }
 
 impl Statement {
-    pub fn is_call(&self) -> bool {
-        matches!(&self.kind, Kind::Run(prepared, _) if prepared.is_call())
+    /// It may change something.
+    pub fn has_effects(&self) -> bool {
+        matches!(&self.kind, Kind::Run(prepared, _) if prepared.is_call() || prepared.verb().is_some())
     }
 }
 
@@ -39,13 +40,15 @@ impl Statement {
 pub struct Done {
     /// What clients are told that it was, without a count.
     pub tag: String,
+    /// How many rows it has written; none: it is not told.
+    pub count: Option<u64>,
     pub rows: Vec<Vec<Value>>,
     pub warning: Option<SqlError>,
 }
 
 impl Done {
     fn tag(tag: impl Into<String>) -> Done {
-        Done { tag: tag.into(), rows: Vec::new(), warning: None }
+        Done { tag: tag.into(), count: None, rows: Vec::new(), warning: None }
     }
 }
 
@@ -98,10 +101,18 @@ impl Session {
             let before = text.get(..start).unwrap_or_default();
             let prepared = self.client.prepare(own, types).map_err(|wrong| Failure::of(wrong, before))?;
             let is_call = own.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("call"));
+            let tag = match prepared.verb() {
+                // Of the rows that PostgreSQL once numbered.
+                Some(Verb::Insert) => "INSERT 0",
+                Some(Verb::Update) => "UPDATE",
+                Some(Verb::Delete) => "DELETE",
+                None if is_call => "CALL",
+                None => "SELECT",
+            };
             return Ok(Statement {
                 parameters: prepared.parameters().into(),
                 columns: prepared.columns().into(),
-                kind: Kind::Run(prepared, if is_call { "CALL" } else { "SELECT" }),
+                kind: Kind::Run(prepared, tag),
             });
         }
         let column = |name: &str| OutputColumn { name: name.to_owned(), ty: SqlType::Text };
@@ -128,7 +139,8 @@ impl Session {
             Kind::Command(command) => Ok(self.obey(command)?),
             Kind::Run(prepared, tag) => {
                 let result = self.client.begin_prepared(prepared, values).await.map_err(sql_error)?;
-                Ok(Done { rows: prepared.rows(result), ..Done::tag(*tag) })
+                let count = prepared.verb().map(|_| prepared.count(&result));
+                Ok(Done { count, rows: prepared.rows(result), ..Done::tag(*tag) })
             }
         }
     }

@@ -16,7 +16,7 @@ use weir_txn::exec::sequences::Sequences;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::message::Output;
 use weir_txn::ramp::participant::{Claim, Write};
-use weir_txn::ramp::{Call, TxnId};
+use weir_txn::ramp::{Call, Callee, TxnId};
 use weir_txn::storage::{Operation, Position, Rows, Schema, Storage, Timestamp};
 use weir_types::{SqlError, Value};
 
@@ -243,6 +243,7 @@ impl<'l> Replica<'l> {
         let nobody: BTreeMap<Claim, TxnId> = BTreeMap::new();
         let fragment = Fragment {
             program,
+            procedure: &program.procedures[invocation.procedure],
             storage: &mut self.storage,
             environment: sequences.environment(program, who.share(), NOW),
             claims: &nobody,
@@ -255,7 +256,7 @@ impl<'l> Replica<'l> {
             bugs: PlantedBugs::default(),
         };
         let call = Call {
-            procedure: invocation.procedure,
+            callee: Callee::Procedure(invocation.procedure),
             args: invocation.arguments.clone(),
             transaction_time: NOW,
         };

@@ -4,7 +4,7 @@
 //! invariant holds of the shards together, what a client was told to be done is done once, and readers that audit
 //! assertions all the while see no violation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use weir_sql::catalog::TableId;
 use weir_txn::exec::program::Program;
 use weir_txn::machine::{CoordinatorId, Durable as _, Shard as _};
 use weir_txn::node::{Node, PlantedBugs};
-use weir_txn::ramp::{Begin, Call, Coordinator, Event, Protocol, Record, ShardId, TxnId};
+use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Record, ShardId, TxnId};
 use weir_txn::storage::Rows;
 use weir_txn::storage::view::WholeView;
 use weir_txn::termination::Patience;
@@ -46,11 +46,11 @@ pub struct Job {
 /// Says by name which invariants do not hold of all rows, and what violates them.
 pub type Violated = Box<dyn Fn(&dyn Rows) -> Vec<(String, String)> + Send + Sync>;
 
-/// A table that nobody deletes from, and the procedures that put exactly one row into it at each call.
+/// A table that nobody deletes from, and what puts exactly one row into it at each call.
 #[derive(Clone, Debug)]
 pub struct Counted {
     pub table: TableId,
-    pub procedures: Vec<usize>,
+    pub callees: Vec<Callee>,
 }
 
 /// What one run is about.
@@ -279,8 +279,8 @@ fn check_end(job: &Job, cluster: &Calls, told: &Told) -> Result<(), Violation> {
     }
     let started = population_counts(job);
     for counted in &job.counted {
-        let of = |by: &BTreeMap<usize, usize>| -> usize {
-            counted.procedures.iter().filter_map(|procedure| by.get(procedure)).sum()
+        let of = |by: &HashMap<Callee, usize>| -> usize {
+            counted.callees.iter().filter_map(|callee| by.get(callee)).sum()
         };
         let at = counted.table.0 as usize;
         let added = view.row_count(counted.table) as i64 - started[at] as i64;
@@ -308,17 +308,16 @@ fn population_counts(job: &Job) -> Vec<usize> {
 /// What clients were told.
 #[derive(Debug, Default)]
 struct Told {
-    /// By procedure.
-    committed: BTreeMap<usize, usize>,
-    unknown: BTreeMap<usize, usize>,
+    committed: HashMap<Callee, usize>,
+    unknown: HashMap<Callee, usize>,
     aborted: BTreeMap<String, usize>,
     audits: usize,
     second_rounds: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum UnderWay {
-    Call { procedure: usize },
+    Call { callee: Callee },
     Audit(usize),
 }
 
@@ -354,15 +353,15 @@ impl Clients<Begin, Event> for Sessions<'_> {
             return Some(Begin::Read(gather.clone(), key));
         }
         let call = (self.next_call)(session);
-        self.under_way[session] = Some(UnderWay::Call { procedure: call.procedure });
+        self.under_way[session] = Some(UnderWay::Call { callee: call.callee.clone() });
         Some(Begin::Call(call))
     }
 
     fn done(&mut self, session: usize, _now_us: u64, event: Event) {
         let what = self.under_way[session].take().expect("it was begun");
         match (what, event) {
-            (UnderWay::Call { procedure }, Event::Answered(Ok(_))) => {
-                *self.told.committed.entry(procedure).or_default() += 1;
+            (UnderWay::Call { callee }, Event::Answered(Ok(_))) => {
+                *self.told.committed.entry(callee).or_default() += 1;
             }
             (UnderWay::Call { .. }, Event::Answered(Err(error))) => {
                 let reason = format!("{} {}", error.state(), error.message());
@@ -385,8 +384,8 @@ impl Clients<Begin, Event> for Sessions<'_> {
     }
 
     fn lost(&mut self, session: usize, _txn: Option<TxnId>) {
-        if let Some(UnderWay::Call { procedure }) = self.under_way[session].take() {
-            *self.told.unknown.entry(procedure).or_default() += 1;
+        if let Some(UnderWay::Call { callee }) = self.under_way[session].take() {
+            *self.told.unknown.entry(callee).or_default() += 1;
         }
     }
 }

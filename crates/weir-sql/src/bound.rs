@@ -196,7 +196,7 @@ pub struct Query {
     pub span: Span,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputColumn {
     pub name: String,
     pub ty: SqlType,

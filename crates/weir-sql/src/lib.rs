@@ -4,10 +4,12 @@
 //! (`pg_query`); names are resolved and types are inferred here, once, so that nothing to the right
 //! ever sees SQL text. Pure: files are handed in as strings.
 
+mod anonymous;
 mod assertion;
 pub mod binder;
 pub mod bound;
 pub mod catalog;
+mod constants;
 mod ddl;
 mod lexer;
 mod load;
@@ -26,11 +28,13 @@ mod type_name;
 pub mod walk;
 pub mod ways;
 
+pub use anonymous::anonymous;
 pub use catalog::Catalog;
+pub use constants::lift_constants;
 pub use load::{ACCEPTED, load, load_with};
 pub use notes::Reading;
 pub use source::{Diagnostic, Severity, Sources, Span};
-pub use statement::{BoundText, bind_statement, bind_text};
+pub use statement::{BoundText, Text, bind_statement, bind_text};
 pub use synthesise::synthesise;
 
 /// Everything that an application's SQL files say.

@@ -1,5 +1,6 @@
 //! Ad-hoc statements: one text, with `$n` parameters whose types are inferred where they are not given.
 
+use serde::{Deserialize, Serialize};
 use weir_types::{SqlState, SqlType};
 
 use crate::binder::{Binder, Context};
@@ -10,6 +11,9 @@ use crate::routine::{self, BoundCall, Signature, SignatureParameter};
 use crate::source::Diagnostic;
 
 use pg_query::protobuf::{FuncCall, node};
+
+/// The file of a text that stands in none.
+pub(crate) const CLIENT: u32 = u32::MAX;
 
 /// Binds one SELECT, VALUES, INSERT, UPDATE or DELETE; places are bytes of `text`, in file 0.
 ///
@@ -30,6 +34,13 @@ pub fn bind_statement(
     let statement = binder.bind_statement(&parsed.node)?;
     let types = known_types(piece, binder.parameters())?;
     Ok((statement, types))
+}
+
+/// One statement as it was written, and the types of its parameters `$1`, `$2` …: all that it takes to bind it again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Text {
+    pub sql: String,
+    pub types: Vec<SqlType>,
 }
 
 /// What a client's text is.
@@ -54,7 +65,7 @@ pub fn bind_text(
     text: &str,
     parameters: &[SqlType],
 ) -> Result<(BoundText, Vec<SqlType>), Diagnostic> {
-    let piece = Piece::new(0, 0, text);
+    let piece = Piece::new(CLIENT, 0, text);
     let parsed = parse::parse_statement(piece)?;
     let called = called(&parsed.node, procedures);
     let signatures: Vec<Signature> = match called {

@@ -47,6 +47,8 @@ pub struct PlantedBugs {
     pub recovery_forgets_answers: bool,
     /// A clock that is far ahead is taken over (S9).
     pub accepts_any_clock: bool,
+    /// Statements by themselves are not judged by what they would do to the procedures (S1).
+    pub trusts_statements: bool,
 }
 
 /// What a step wants sent.
@@ -171,6 +173,9 @@ impl Node {
                     // Its prepare may arrive later than this.
                     self.note_refusal(txn, None);
                 }
+                if self.ledger.is_some() {
+                    out.replies.push((txn.coordinator, Reply::Aborted { txn, shard: self.shard }));
+                }
             }
             Request::Read { read, session, query } => self.on_read(read, session, &query, out),
             Request::ReadAt { read, session, query, position, including } => {
@@ -232,10 +237,13 @@ impl Node {
     }
 
     fn on_execute(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Box<Call>, out: &mut Effects) {
-        if self.bugs.no_guards && self.program.procedures[call.procedure].guarded {
+        let (read_only, guarded) = match self.program.callee(&call.callee) {
+            Ok(callee) => (callee.read_only, callee.guarded),
+            Err(error) => return self.answer(txn, Reply::Executed { txn, result: Err(error) }, out),
+        };
+        if self.bugs.no_guards && guarded {
             return self.on_prepare(now_ms, txn, begun, Arc::new(*call), Arc::new([self.shard]), out);
         }
-        let read_only = self.program.procedures[call.procedure].read_only;
         // A read stamps nothing, whatever the time is said to be.
         let timestamp = self.clock.tick(if read_only { 0 } else { now_ms });
         let begin = self.storage.position();
@@ -403,8 +411,10 @@ impl Node {
         timestamp: Timestamp,
         keep_writes: bool,
     ) -> Result<call::Ran, Stop> {
+        let callee = self.program.callee(&call.callee)?;
         let fragment = Fragment {
             program: &self.program,
+            procedure: &callee,
             storage: &mut self.storage,
             environment: self.sequences.environment(&self.program, self.shard, call.transaction_time),
             claims: &self.participant.claims,

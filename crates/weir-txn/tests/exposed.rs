@@ -9,7 +9,7 @@ use weir_txn::exec::program::Program;
 use weir_txn::machine::{Coordinator as _, Effects, Exposed, Orders, Sender, Shard};
 use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::message::Decision;
-use weir_txn::ramp::{Answers, Begin, Call, Coordinator, Event, Protocol, Reply, Request, ShardId};
+use weir_txn::ramp::{Answers, Begin, Call, Callee, Coordinator, Event, Protocol, Reply, Request, ShardId};
 use weir_txn::termination::{Fate, Patience};
 use weir_types::Value;
 
@@ -129,7 +129,11 @@ impl Stage {
 }
 
 fn call(procedure: usize, args: &[i64]) -> Call {
-    Call { procedure, args: args.iter().map(|arg| Value::Int(*arg)).collect(), transaction_time: 0 }
+    Call {
+        callee: Callee::Procedure(procedure),
+        args: args.iter().map(|arg| Value::Int(*arg)).collect(),
+        transaction_time: 0,
+    }
 }
 
 /// Who decides is told one answer of each other participant, and nothing else.

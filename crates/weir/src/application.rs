@@ -102,7 +102,7 @@ impl Carried {
         let workload = loaded.workload(name, text, &named.settings())?;
         let options = RunOptions { seed: named.seed, ..RunOptions::new(cluster.shards) };
         let placement = fingerprint(&loaded, named);
-        let terms = cluster.terms_of("sql", placement);
+        let terms = cluster.terms_of(weir_client::SQL, placement);
         Ok(Carried { loaded, workload, options, terms, placement })
     }
 

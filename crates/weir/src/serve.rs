@@ -106,7 +106,8 @@ fn start_application(settings: Settings, named: &Application) -> Result<(Server,
         load(application, analysis, &workload, &options, true, &mut |_| ()).map(Loaded::into_snapshots)
     };
     let program = Program::compile(application, &analysis.plan, options.shards);
-    let program = Arc::new(program.map_err(|error| run::failure(&loaded, error.into()))?);
+    let program = program.map_err(|error| run::failure(&loaded, error.into()))?;
+    let program = Arc::new(program.with_texts(application, &analysis.plan));
     let mut rows = None;
     let mut wrong = None;
     let started = Server::start_with(settings, terms, |shard, mut records, has_log| {

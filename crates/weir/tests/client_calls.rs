@@ -136,13 +136,26 @@ fn a_text_is_bound_once_and_run_with_values_or_refused_with_its_place() {
         &[],
         "[\"id\"] [] [[Int(1)], [Int(2)]]",
     );
+    // What holds within a query that must find nothing says nothing of the rows around it.
+    check(
+        "SELECT id FROM account a WHERE id < 4 AND NOT EXISTS (SELECT 1 FROM account b WHERE b.id = a.id AND b.id = $1) ORDER BY id",
+        &[2.into()],
+        "[\"id\"] [] [[Int(1)], [Int(3)]]",
+    );
+    check(
+        "SELECT id FROM account a WHERE id < 4 AND (id = 1 OR EXISTS (SELECT 1 FROM account b WHERE b.id = a.id AND b.id = $1)) ORDER BY id",
+        &[2.into()],
+        "[\"id\"] [] [[Int(1)], [Int(2)]]",
+    );
+    check("UPDATE account SET owner = 'x' WHERE id = $1", &[24.into()], "[] [Int(1)] []");
+    check("DELETE FROM account WHERE id > $1 RETURNING id", &[23.into()], "[\"id\"] [Int(1)] [[Int(24)]]");
     refused("SELECT balanse FROM account", &[], 8, "42703");
     refused("SELECT 'ä', nowhere.x FROM account", &[], 13, "42P01");
     refused("SELECT * FORM account", &[], 10, "42601");
     refused("SELECT id FROM account WHERE id = $1", &[], 0, "0 values for 1 parameters");
     refused("SELECT id FROM account WHERE id = $1", &["x".into()], 0, "22P02");
     refused("SELECT 1 / (id - 3) FROM account", &[], 0, "22012");
-    refused("INSERT INTO account (id, owner) VALUES (1, 'x')", &[], 1, "not supported yet");
+    refused("INSERT INTO account (id, owner) VALUES (1, 'x')", &[], 0, "23505");
     refused("CALL depose(1)", &[], 6, "42883");
     refused("CALL open_account(1)", &[], 6, "who");
 }

@@ -96,6 +96,59 @@ fn a_driver_queries_and_calls() {
 }
 
 #[test]
+fn a_driver_writes() {
+    let bank = Bank::open(|_| ());
+    let mut driver = bank.driver();
+    let text =
+        "INSERT INTO account (id, owner, opened) VALUES ($1, $2, now()) RETURNING owner, id, balance::text";
+    let row = driver.query_one(text, &[&50, &"Eve"]).unwrap();
+    assert_eq!((row.get(0), row.get(1), row.get(2)), ("Eve", 50, "0.00"));
+    // Rows on three shards, in one transaction; constants of all kinds.
+    let text = "INSERT INTO account (id, owner, balance, tags) VALUES (51, 'it''s', 1.5, '{x,y}'), (52, 'b', -2, NULL), (53, 'c', 0, '{}')";
+    assert_eq!(driver.execute(text, &[]).unwrap(), 3);
+    let rows =
+        driver.query("SELECT owner, balance::float8, tags FROM account WHERE id > 50 ORDER BY id", &[]);
+    let rows: Vec<(String, f64, Option<Vec<String>>)> =
+        rows.unwrap().iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    let (x, y) = ("x".to_owned(), "y".to_owned());
+    assert_eq!(rows[0], ("it's".to_owned(), 1.5, Some(vec![x, y])));
+    assert_eq!((rows[1].1, &rows[2].2), (-2.0, &Some(Vec::new())));
+    assert_eq!(
+        driver
+            .execute("UPDATE account SET balance = balance + $1::integer WHERE id IN (51, 52, 99)", &[&10])
+            .unwrap(),
+        2
+    );
+    let mut changed: Vec<i32> = driver
+        .query("UPDATE account SET owner = upper(owner) WHERE id > $1 RETURNING id", &[&49])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    changed.sort_unstable();
+    assert_eq!(changed, [50, 51, 52, 53]);
+    let upsert = "INSERT INTO account (id, owner) VALUES ($1, 'new') ON CONFLICT (id) DO UPDATE SET owner = EXCLUDED.owner || '!'";
+    assert_eq!([60, 53].map(|id: i32| driver.execute(upsert, &[&id]).unwrap()), [1, 1]);
+    let nothing = "INSERT INTO account (id, owner) VALUES (53, 'x') ON CONFLICT DO NOTHING";
+    assert_eq!(driver.execute(nothing, &[]).unwrap(), 0);
+    let said = driver.simple_query("DELETE FROM account WHERE id >= 52 RETURNING owner").unwrap();
+    let mut gone: Vec<&str> = said
+        .iter()
+        .filter_map(|one| if let SimpleQueryMessage::Row(row) = one { row.get(0) } else { None })
+        .collect();
+    gone.sort_unstable();
+    assert_eq!(gone, ["B", "new", "new!"]);
+    assert!(matches!(
+        driver.simple_query("DELETE FROM account WHERE id = 77").unwrap()[..],
+        [SimpleQueryMessage::CommandComplete(0)]
+    ));
+    assert!(matches!(
+        driver.simple_query("DELETE FROM account WHERE id = 51").unwrap()[..],
+        [SimpleQueryMessage::CommandComplete(1)]
+    ));
+}
+
+#[test]
 fn errors_have_their_state_and_place_and_the_session_goes_on() {
     let bank = Bank::open(|_| ());
     let mut driver = bank.driver();
@@ -124,7 +177,13 @@ fn errors_have_their_state_and_place_and_the_session_goes_on() {
     check(&mut driver, "CALL deposit(1, -2000)", "23514", None, "account_balance_check");
     check(&mut driver, "SELECT 1 / (id - id) FROM account", "22012", None, "division by zero");
     check(&mut driver, "BEGIN", "0A000", None, "CALL it");
-    check(&mut driver, "INSERT INTO account VALUES (1, 'x')", "0A000", Some(1), "procedure");
+    check(&mut driver, "INSERT INTO account VALUES (1, 'x')", "23505", None, "account_pkey");
+    check(&mut driver, "INSERT INTO account (id) VALUES (100)", "23502", None, "owner");
+    check(&mut driver, "UPDATE account SET balance = balance - 5000 WHERE id = 1", "23514", None, "check");
+    check(&mut driver, "UPDATE account SET balanse = 1", "42703", Some(20), "balanse");
+    check(&mut driver, "DELETE FROM account WHERE id = 'x'", "22P02", Some(32), "integer");
+    let together = driver.simple_query("SELECT 1; DELETE FROM account").map(drop).unwrap_err();
+    assert_eq!(together.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED));
     check(&mut driver, "CREATE TABLE t (a int)", "0A000", None, "schema.sql");
     check(&mut driver, "SET TimeZone = 'Europe/Berlin'", "0A000", None, "utc");
     check(&mut driver, "SHOW nothing", "42704", None, "nothing");

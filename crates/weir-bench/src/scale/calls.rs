@@ -16,7 +16,7 @@ use weir_sql::Application;
 use weir_txn::exec::program::Program;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Effects, Orders, Sender, Shard as _};
 use weir_txn::node::{Node, PlantedBugs};
-use weir_txn::ramp::{Begin, Call, Coordinator, Event, Protocol, Reply, Request, ShardId};
+use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Reply, Request, ShardId};
 
 use super::{Load, Prices, Servers};
 use crate::pace::{Limit, latencies};
@@ -88,7 +88,7 @@ impl Calls<'_> {
         const DRAWS_MAX: usize = 10_000;
         let mut drawn = std::iter::repeat_with(|| generator.next_call().ok()).take(DRAWS_MAX).flatten();
         let call = drawn.find(|call| call.procedure == self.procedure)?;
-        Some(Call { procedure: call.procedure, args: call.args, transaction_time: 0 })
+        Some(Call { callee: Callee::Procedure(call.procedure), args: call.args, transaction_time: 0 })
     }
 
     /// Nanoseconds, by kind of message: one shard after the other in a loop, on one thread.

@@ -19,7 +19,9 @@ use self::loops::after_body;
 use self::values::assign_element;
 use super::context::{Cx, Frame};
 use super::expr::{CompiledExpr, Truth};
-use super::program::{CompiledProcedure, CompiledStep, CompiledStepKind, Effects, Program, Target};
+use super::program::{
+    CompiledProcedure, CompiledStep, CompiledStepKind, Destination, Effects, Program, Target,
+};
 use super::returned::Returned;
 use super::sequences::Environs;
 use crate::node::PlantedBugs;
@@ -50,6 +52,8 @@ impl Role<'_> {
 /// One shard's share of one transaction, about to run.
 pub struct Fragment<'a> {
     pub program: &'a Program,
+    /// What is called.
+    pub procedure: &'a CompiledProcedure,
     pub storage: &'a mut Storage,
     pub environment: Environs<'a>,
     pub claims: &'a BTreeMap<Claim, TxnId>,
@@ -110,7 +114,7 @@ pub struct Scratch {
 
 /// Runs the call. On `Err` the caller rolls storage back to where it was.
 pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result<Ran, Stop> {
-    let procedure = &fragment.program.procedures[call.procedure];
+    let procedure = fragment.procedure;
     let mut run = Run {
         transaction_time: call.transaction_time,
         frame: scratch.frames.pop().unwrap_or_default(),
@@ -286,30 +290,31 @@ impl<'a> Run<'a> {
                 let value = self.eval(value)?;
                 assign_element(&mut self.frame.values[*slot as usize], element, index, value)?;
             }
-            CompiledStepKind::Query { query, into, route } => {
+            CompiledStepKind::Query { query, to, route } => {
                 let place = self.place(route)?;
-                self.statement(place, route, into.as_ref(), |run| {
-                    let wanted = match into {
-                        Some(into) => 1 + usize::from(into.strict),
-                        None => usize::MAX,
+                self.statement(place, route, to, |run| {
+                    let (wanted, keep) = match to {
+                        Destination::Variables(into) => (1 + usize::from(into.strict), true),
+                        Destination::Caller { .. } => (usize::MAX, true),
+                        Destination::Nowhere => (usize::MAX, false),
                     };
-                    run.select(query, wanted, into.is_some())
+                    run.select(query, wanted, keep)
                 })?;
             }
-            CompiledStepKind::Insert { insert, into, route } => {
+            CompiledStepKind::Insert { insert, to, route } => {
                 let place = self.place(route)?;
                 if let Place::Elsewhere(_) = place {
                     self.check_parents_for_others(insert)?;
                 }
-                self.statement(place, route, into.as_ref(), |run| run.insert(insert))?;
+                self.statement(place, route, to, |run| run.insert(insert))?;
             }
-            CompiledStepKind::Update { update, into, route } => {
+            CompiledStepKind::Update { update, to, route } => {
                 let place = self.place(route)?;
-                self.statement(place, route, into.as_ref(), |run| run.update(update))?;
+                self.statement(place, route, to, |run| run.update(update))?;
             }
-            CompiledStepKind::Delete { delete, into, route } => {
+            CompiledStepKind::Delete { delete, to, route } => {
                 let place = self.place(route)?;
-                self.statement(place, route, into.as_ref(), |run| run.delete(delete))?;
+                self.statement(place, route, to, |run| run.delete(delete))?;
             }
             CompiledStepKind::If { branches, otherwise, effects } => {
                 for (condition, body) in branches {

@@ -1,12 +1,14 @@
 //! From bound procedures to a [`Program`]: slots, routes, operations, rules.
 
+mod closed;
 mod modify;
 pub(super) mod proven;
 mod rules;
 
+pub use self::closed::Closed;
 use self::modify::same_representation;
 use self::proven::Proven;
-use self::rules::{check_homes, check_indexes, check_unique_keys, table_rules, tables_deleted_from};
+use self::rules::{check_homes, check_indexes, check_unique_keys, table_rules};
 use super::ahead;
 use super::call::join_effects;
 use super::compiler::Compiler;
@@ -14,12 +16,14 @@ use super::expr::CompiledExpr;
 use super::flow::Participation;
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
-    CompiledStepKind, Effects, Homes, Input, Program, Target, VariableRules, guarded_statements, partitions,
+    CompiledStepKind, Destination, Effects, Homes, Input, Program, Target, VariableRules, guarded_statements,
+    partitions,
 };
 use super::query::CompiledQuery;
 use super::routing::{Origins, Route, Router};
 use super::slice;
 use super::slots::{Slot, SlotAllocator};
+use super::walk;
 use super::write::{CompiledUpdate, TableRules};
 use crate::storage::{IndexId, Schema};
 use std::cell::RefCell;
@@ -27,11 +31,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weir_analysis::plan::{GuardKind, Plan};
 use weir_sql::bound::{
-    Expr, IntoTarget, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Statement, Step,
-    StepKind, VariableId,
+    BinaryOp, Expr, ExprKind, IntoTarget, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query,
+    Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::TableId;
-use weir_sql::{Application, Span};
+use weir_sql::{Application, Span, Text};
 use weir_types::{SqlError, SqlState, SqlType};
 
 /// Indexes whose whole keys are looked up one at a time.
@@ -41,36 +45,85 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
     let catalog = &application.catalog;
     let mut schema = Schema::new(catalog);
     let partitions = partitions(plan);
+    let closed = Closed::of(application);
     if shards > 1 {
-        check_unique_keys(application, &partitions)?;
+        check_unique_keys(catalog, &partitions, &closed)?;
         check_homes(catalog, &partitions, shards)?;
     }
     check_indexes(catalog)?;
-    let deleted = tables_deleted_from(application);
     let mut rules = Vec::new();
     for table in &catalog.tables {
-        rules.push(table_rules(catalog, &schema, &partitions, &deleted, table.id)?);
+        rules.push(table_rules(catalog, &schema, &partitions, &closed.deleted, table.id)?);
     }
     let parents = rules.iter().flat_map(|rules| &rules.foreign_keys);
     let mut looked_up: LookedUp = parents.map(|key| (key.parent, key.parent_index)).collect();
     let mut procedures = Vec::new();
+    let within = Within { application, plan, schema: &schema, rules: &rules, shards, text: None };
     let updates = RefCell::default();
     for (index, procedure) in application.procedures.iter().enumerate() {
-        let router = Router { catalog, plan, proven: &Proven::of(catalog, procedure, &deleted) };
+        let (compiled, keys) = within.procedure(index, procedure, &closed.deleted, &updates)?;
+        looked_up.extend(keys);
+        procedures.push(compiled);
+    }
+    schema.look_up(looked_up);
+    let schema = Arc::new(schema);
+    let is_uuid = |table: &weir_sql::catalog::Table| match partitions[table.id.0 as usize].as_deref() {
+        Some(&[column]) => table.columns[column].ty == SqlType::Uuid,
+        _ => false,
+    };
+    let placed_by_uuids = shards > 1 && catalog.tables.iter().any(is_uuid);
+    let sequences = catalog.sequences.clone();
+    let (updates, texts) = (updates.into_inner(), None);
+    Ok(Program { schema, shards, partitions, rules, procedures, updates, sequences, placed_by_uuids, texts })
+}
+
+/// A procedure that stands by itself, for a program that stays as it is. `plan` has that of its transaction.
+pub fn text(
+    application: &Application,
+    plan: &Plan,
+    program: &Program,
+    (index, procedure): (usize, &Procedure),
+    text: &Text,
+) -> Result<(CompiledProcedure, Vec<Arc<CompiledUpdate>>), CompileError> {
+    let (schema, rules, shards) = (&*program.schema, program.rules.as_slice(), program.shards);
+    let text = Arc::new(text.clone());
+    let within = Within { application, plan, schema, rules, shards, text: Some(&text) };
+    let updates = RefCell::default();
+    // Nobody knows what others delete.
+    let all = application.catalog.tables.iter().map(|table| table.id).collect();
+    let (compiled, _) = within.procedure(index, procedure, &all, &updates)?;
+    Ok((compiled, updates.into_inner()))
+}
+
+type Updates = RefCell<Vec<Arc<CompiledUpdate>>>;
+
+/// What procedures are compiled against.
+#[derive(Clone, Copy)]
+struct Within<'a> {
+    application: &'a Application,
+    plan: &'a Plan,
+    schema: &'a Schema,
+    rules: &'a [TableRules],
+    shards: u16,
+    /// Of a procedure that is none of the program's.
+    text: Option<&'a Arc<Text>>,
+}
+
+impl Within<'_> {
+    fn procedure(
+        &self,
+        index: usize,
+        procedure: &Procedure,
+        deleted: &BTreeSet<TableId>,
+        updates: &Updates,
+    ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
+        let catalog = &self.application.catalog;
+        let router = Router { catalog, plan: self.plan, proven: &Proven::of(catalog, procedure, deleted) };
         let compile = |procedure: &Procedure, read: Option<&BTreeSet<VariableId>>| {
-            ProcedureCompiler::compile(
-                application,
-                router,
-                &schema,
-                &rules,
-                (index, procedure),
-                read,
-                &updates,
-            )
+            ProcedureCompiler::compile(*self, router, (index, procedure), read, updates)
         };
         let (mut compiled, keys) = compile(procedure, None)?;
-        looked_up.extend(keys);
-        if shards > 1 {
+        if self.shards > 1 {
             let (part, read) = slice::of(&router, procedure, &compiled.participants);
             let (part, _) = compile(&part, Some(&read))?;
             compiled.slots = compiled.slots.max(part.slots);
@@ -82,18 +135,8 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
                 inputs: (0..part.inputs.len()).filter(|&at| is_read(&part.inputs[at])).collect(),
             };
         }
-        procedures.push(compiled);
+        Ok((compiled, keys))
     }
-    schema.look_up(looked_up);
-    let schema = Arc::new(schema);
-    let is_uuid = |table: &weir_sql::catalog::Table| match partitions[table.id.0 as usize].as_deref() {
-        Some(&[column]) => table.columns[column].ty == SqlType::Uuid,
-        _ => false,
-    };
-    let placed_by_uuids = shards > 1 && catalog.tables.iter().any(is_uuid);
-    let sequences = catalog.sequences.clone();
-    let updates = updates.into_inner();
-    Ok(Program { schema, shards, partitions, rules, procedures, updates, sequences, placed_by_uuids })
 }
 
 fn unsupported(span: Span, what: impl std::fmt::Display, instead: &str) -> CompileError {
@@ -128,13 +171,16 @@ struct ProcedureCompiler<'a> {
     router: Router<'a>,
     procedure: &'a Procedure,
     application: &'a Application,
+    shards: u16,
+    /// Of a procedure that is none of the program's.
+    text: Option<&'a Arc<Text>>,
     slots: SlotAllocator,
     guards: BTreeMap<Span, GuardKind>,
     origins: Origins,
     /// What a slice reads; `None` for a whole procedure.
     read: Option<&'a BTreeSet<VariableId>>,
     /// Of all procedures.
-    updates: &'a RefCell<Vec<Arc<CompiledUpdate>>>,
+    updates: &'a Updates,
 }
 
 /// A relation that no statement has: a join's target query is put together here.
@@ -144,13 +190,11 @@ fn place<T>(result: Result<T, SqlError>, span: Span) -> Result<T, CompileError> 
 
 impl<'a> ProcedureCompiler<'a> {
     fn compile(
-        application: &'a Application,
+        Within { application, schema, rules, shards, text, .. }: Within<'a>,
         router: Router<'a>,
-        schema: &'a Schema,
-        rules: &'a [TableRules],
         (index, procedure): (usize, &'a Procedure),
         read: Option<&'a BTreeSet<VariableId>>,
-        updates: &'a RefCell<Vec<Arc<CompiledUpdate>>>,
+        updates: &'a Updates,
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let guards = guarded_statements(router.plan, index);
         let participants = Participation::of(&router, application, procedure);
@@ -160,6 +204,8 @@ impl<'a> ProcedureCompiler<'a> {
             router,
             procedure,
             application,
+            shards,
+            text,
             slots: SlotAllocator::new(procedure.variables.len()),
             guards,
             origins: Origins::of(procedure),
@@ -205,7 +251,7 @@ impl<'a> ProcedureCompiler<'a> {
             returns_value,
             participants,
             read_only: transaction.is_some_and(|transaction| transaction.read_only),
-            guarded: transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
+            guarded: text.is_some() || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
         };
         Ok((compiled, compiler.slots.looked_up))
     }
@@ -405,39 +451,72 @@ impl<'a> ProcedureCompiler<'a> {
             let needed = assigned.chain([self.procedure.found]).filter(|variable| read.contains(variable));
             unknown.extend(needed.map(|variable| variable.0));
         }
-        let into = into.map(|into| CompiledInto {
-            targets: self.targets(&into.targets, &statement.columns()),
-            strict: into.strict,
-            unread: self
-                .read
-                .is_some_and(|read| !into.targets.iter().any(|target| read.contains(&target.variable))),
-            writes: !matches!(statement, Statement::Query(_)),
-        });
+        let (columns, writes) = (statement.columns(), !matches!(statement, Statement::Query(_)));
+        let to = match into {
+            Some(into) => Destination::Variables(CompiledInto {
+                targets: self.targets(&into.targets, &columns),
+                strict: into.strict,
+                unread: self
+                    .read
+                    .is_some_and(|read| !into.targets.iter().any(|target| read.contains(&target.variable))),
+                writes,
+            }),
+            None if self.text.is_some() && !columns.is_empty() => {
+                Destination::Caller { width: columns.len() }
+            }
+            None => Destination::Nowhere,
+        };
         Ok(match statement {
             Statement::Query(query) => {
-                CompiledStepKind::Query { query: Box::new(self.query(query, span)?), into, route }
+                CompiledStepKind::Query { query: Box::new(self.query(query, span)?), to, route }
             }
             Statement::Insert(insert) => CompiledStepKind::Insert {
                 insert: Box::new(place(self.insert(insert, statement), insert.span)?),
-                into,
+                to,
                 route,
             },
             Statement::Update(update) => {
-                let guarded = self.guards.contains_key(&span) || self.guards.contains_key(&update.span);
+                let guarded = self.guards.contains_key(&span)
+                    || self.guards.contains_key(&update.span)
+                    || self.text.is_some() && !is_blind(self.router.catalog, update);
                 let update = Arc::new(place(self.update(update, statement, guarded), update.span)?);
                 self.updates.borrow_mut().push(update.clone());
-                CompiledStepKind::Update { update, into, route }
+                CompiledStepKind::Update { update, to, route }
             }
             Statement::Delete(delete) => {
-                let guarded = self.guards.contains_key(&span) || self.guards.contains_key(&delete.span);
+                let guarded = self.guards.contains_key(&span)
+                    || self.guards.contains_key(&delete.span)
+                    || self.text.is_some();
                 CompiledStepKind::Delete {
                     delete: Box::new(place(self.delete(delete, statement, guarded), delete.span)?),
-                    into,
+                    to,
                     route,
                 }
             }
         })
     }
+}
+
+/// It does the same whatever others do meanwhile to the rows that it finds by their keys. Any other statement by itself holds its rows:
+/// what it was told of them is so when it commits, as in PostgreSQL.
+fn is_blind(catalog: &weir_sql::Catalog, update: &Update) -> bool {
+    let table = catalog.table(update.table);
+    let key: &[usize] = table.primary_key.as_ref().map_or(&[], |key| &key.columns);
+    let mut of_keys = true;
+    update.filter.iter().for_each(|filter| {
+        walk::each_expr(filter, &mut |expr| match expr.kind {
+            ExprKind::Column { column, .. } => of_keys &= key.contains(&column),
+            _ => of_keys &= walk::subquery(expr).is_none(),
+        });
+    });
+    let adds = |(column, expr): &(usize, Expr)| match &walk::uncast(expr).kind {
+        ExprKind::Binary { op: BinaryOp::Add | BinaryOp::Subtract, left, right } => {
+            let own = |expr: &Expr| matches!(walk::uncast(expr).kind, ExprKind::Column { column: of, .. } if of == *column);
+            own(left) && walk::relations_read(right).is_empty()
+        }
+        _ => walk::relations_read(expr).is_empty(),
+    };
+    of_keys && update.from.is_empty() && update.returning.is_empty() && update.assignments.iter().all(adds)
 }
 
 /// What the steps may change, if nobody knows whether they run.

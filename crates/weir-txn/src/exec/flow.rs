@@ -250,6 +250,9 @@ impl<'a> Participation<'a> {
             (Route::Everywhere, _) if !targets.is_empty() || matches!(statement, Statement::Query(_)) => {
                 self.refuse("a query over the rows of all shards");
             }
+            (Route::Everywhere, _) if self.router.asks_elsewhere(statement) => {
+                self.refuse("a write on all shards that asks for other rows than those that it writes");
+            }
             (Route::Everywhere, _) if !reads.is_empty() => {
                 self.refuse("a write on all shards depends on one shard's data")
             }

@@ -22,6 +22,7 @@ mod routing;
 pub mod sequences;
 mod slice;
 pub mod slots;
+pub mod texts;
 pub mod walk;
 pub mod write;
 

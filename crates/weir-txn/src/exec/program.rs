@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_analysis::plan::{GuardKind, Placement, Plan};
 use weir_sql::bound::{LoopLabel, RaiseLevel};
 use weir_sql::catalog::{ColumnIndex, TableId};
-use weir_sql::{Application, Span};
+use weir_sql::{Application, Span, Text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::ahead::Ahead;
@@ -14,8 +14,10 @@ use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::routing::{Source, shard_of, shard_of_arguments};
 use super::slots::Slot;
+use super::texts::{CompiledText, Runs, Texts};
 use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, TableRules};
-use crate::ramp::message::{Call, ShardId};
+use crate::node::PlantedBugs;
+use crate::ramp::message::{Call, Callee, ShardId};
 use crate::storage::Schema;
 
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub struct Program {
     pub sequences: Vec<weir_sql::catalog::Sequence>,
     /// Some table's rows live where a UUID says.
     pub placed_by_uuids: bool,
+    /// Statements that are none of the procedures'; none: they are not taken.
+    pub(super) texts: Option<Box<Texts>>,
 }
 
 #[derive(Debug)]
@@ -196,22 +200,22 @@ pub enum CompiledStepKind {
     },
     Query {
         query: Box<CompiledQuery>,
-        into: Option<CompiledInto>,
+        to: Destination,
         route: CompiledRoute,
     },
     Insert {
         insert: Box<CompiledInsert>,
-        into: Option<CompiledInto>,
+        to: Destination,
         route: CompiledRoute,
     },
     Update {
         update: Arc<CompiledUpdate>,
-        into: Option<CompiledInto>,
+        to: Destination,
         route: CompiledRoute,
     },
     Delete {
         delete: Box<CompiledDelete>,
-        into: Option<CompiledInto>,
+        to: Destination,
         route: CompiledRoute,
     },
     /// `effects` of each arm tell what to do where the condition is not known here.
@@ -315,6 +319,17 @@ pub struct Target {
     pub from: Option<SqlType>,
 }
 
+/// Where the rows of a statement go.
+#[derive(Debug)]
+pub enum Destination {
+    /// Nowhere: it is of interest only how many there are.
+    Nowhere,
+    /// The first into variables.
+    Variables(CompiledInto),
+    /// To the caller, all of them, of so many columns: RETURNING without INTO.
+    Caller { width: usize },
+}
+
 #[derive(Debug)]
 pub struct CompiledInto {
     pub targets: Vec<Target>,
@@ -357,6 +372,60 @@ impl Program {
         self.partitions[table.0 as usize].as_deref()
     }
 
+    /// Takes statements by themselves, too: those of the application under whose plan it was compiled.
+    pub fn with_texts(self, application: &Application, plan: &Plan) -> Program {
+        self.with_texts_and_bugs(application, plan, PlantedBugs::default())
+    }
+
+    /// The same with deliberate bugs.
+    pub fn with_texts_and_bugs(
+        mut self,
+        application: &Application,
+        plan: &Plan,
+        bugs: PlantedBugs,
+    ) -> Program {
+        self.texts = Some(Box::new(Texts::new(application, plan, bugs)));
+        self
+    }
+
+    /// A statement by itself.
+    ///
+    /// # Errors
+    /// What is wrong with it, what is not supported, or whom it would endanger.
+    pub fn text(&self, text: &Text) -> Result<Arc<CompiledText>, CompileError> {
+        match &self.texts {
+            Some(texts) => texts.get(self, text),
+            None => {
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "only procedures are run here");
+                Err(CompileError { span: Span::default(), error })
+            }
+        }
+    }
+
+    /// A statement that has been run.
+    pub(super) fn text_again(&self, text: &Text) -> Result<Arc<CompiledText>, CompileError> {
+        match &self.texts {
+            Some(texts) => texts.again(self, text),
+            None => self.text(text),
+        }
+    }
+
+    /// What a call runs.
+    ///
+    /// # Errors
+    /// As [`Program::text`], and that there is no such procedure.
+    pub fn callee(&self, callee: &Callee) -> Result<Runs<'_>, SqlError> {
+        match callee {
+            Callee::Procedure(procedure) => {
+                let procedure = self.procedures.get(*procedure);
+                procedure.map(Runs::Procedure).ok_or_else(|| {
+                    SqlError::new(SqlState::UNDEFINED_FUNCTION, "there is no procedure of that number")
+                })
+            }
+            Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
+        }
+    }
+
     /// Where a row lives; `None` is everywhere.
     pub fn home(&self, table: TableId, value: &dyn Fn(ColumnIndex) -> Value) -> Option<ShardId> {
         let columns = self.partition(table)?;
@@ -369,7 +438,7 @@ impl Program {
 
     /// The shards of a call, the one that decides last; or why it cannot run on several.
     pub fn participants(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
-        let procedure = &self.procedures[call.procedure];
+        let procedure = self.callee(&call.callee)?;
         let shards = procedure.participants.of(&call.args, self.shards);
         match &procedure.participants.unsupported {
             Some(why) if shards.len() > 1 => {

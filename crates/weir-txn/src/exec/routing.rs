@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::Catalog;
 use weir_sql::bound::{
-    BinaryOp, Expr, ExprKind, FromItem, Insert, InsertSource, Procedure, Query, QueryBody, RelationId,
-    Select, Statement, Step, StepKind, Update, VariableId,
+    BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, Procedure, Query, QueryBody,
+    RelationId, Select, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
 use weir_types::Value;
@@ -31,6 +31,21 @@ pub enum Route {
     Own,
     /// On every shard, each over its own rows.
     Everywhere,
+}
+
+/// Each of its rows comes from one row of one table.
+fn is_row_by_row(query: &Query) -> bool {
+    let QueryBody::Select(select) = &query.body else { return false };
+    let mut has_subquery = false;
+    walk::each_expr_of_query(query, &mut |expr| has_subquery |= walk::subquery(expr).is_some());
+    let one_table = matches!(&select.from[..], [] | [FromItem::Table { .. }]);
+    one_table
+        && !has_subquery
+        && query.ctes.is_empty()
+        && query.limit.is_none()
+        && query.offset.is_none()
+        && !select.aggregates
+        && matches!(select.distinct, Distinct::All)
 }
 
 /// Where the value of a partition column comes from.
@@ -84,13 +99,15 @@ pub struct Router<'a> {
 }
 
 /// Union-find over columns and the expressions that no row decides.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Equalities<'a> {
     classes: BTreeMap<(RelationId, ColumnIndex), usize>,
     /// By class: the class it was merged into, and an expression that it equals.
     parents: Vec<usize>,
     known: Vec<Option<&'a Expr>>,
     tables: Vec<(RelationId, TableId)>,
+    /// Queries that rows need not satisfy: what holds within says nothing of the rows around.
+    within: Vec<&'a Query>,
 }
 
 impl<'a> Equalities<'a> {
@@ -155,13 +172,9 @@ impl<'a> Equalities<'a> {
                 select.from.iter().for_each(|item| self.from(item));
                 if let Some(filter) = &select.filter {
                     self.filter(filter);
+                    self.required(filter);
                 }
-                select
-                    .outputs
-                    .iter()
-                    .chain(&select.filter)
-                    .chain(&select.having)
-                    .for_each(|expr| self.subqueries(expr));
+                select.outputs.iter().chain(&select.having).for_each(|expr| self.subqueries(expr));
             }
             QueryBody::SetOperation { left, right, .. } => {
                 self.query(left);
@@ -193,16 +206,31 @@ impl<'a> Equalities<'a> {
                 self.from(right);
                 if let Some(on) = on {
                     self.filter(on);
-                    self.subqueries(on);
+                    self.required(on);
                 }
             }
             FromItem::Cte { .. } | FromItem::Function { .. } | FromItem::Values { .. } => {}
         }
     }
 
+    /// The queries of a condition that every row satisfies.
+    fn required(&mut self, filter: &'a Expr) {
+        for conjunct in walk::conjuncts(filter) {
+            match &conjunct.kind {
+                ExprKind::Exists { query, negated: false } => self.query(query),
+                ExprKind::QuantifiedSubquery { op: BinaryOp::Equal, left, query, all: false } => {
+                    left.iter().for_each(|part| self.subqueries(part));
+                    self.query(query);
+                }
+                _ => self.subqueries(conjunct),
+            }
+        }
+    }
+
+    /// The queries of an expression that rows need not satisfy.
     fn subqueries(&mut self, expr: &'a Expr) {
         walk::parts(expr).into_iter().for_each(|part| self.subqueries(part));
-        walk::subquery(expr).into_iter().for_each(|query| self.query(query));
+        self.within.extend(walk::subquery(expr));
     }
 }
 
@@ -231,21 +259,21 @@ impl Router<'_> {
             Statement::Update(update) => {
                 equalities.tables.push((update.relation, update.table));
                 update.from.iter().for_each(|item| equalities.from(item));
-                update.filter.iter().for_each(|filter| equalities.filter(filter));
-                update
-                    .assignments
-                    .iter()
-                    .map(|(_, expr)| expr)
-                    .chain(&update.filter)
-                    .for_each(|expr| equalities.subqueries(expr));
+                if let Some(filter) = &update.filter {
+                    equalities.filter(filter);
+                    equalities.required(filter);
+                }
+                update.assignments.iter().for_each(|(_, expr)| equalities.subqueries(expr));
+                update.returning.iter().for_each(|(_, expr)| equalities.subqueries(expr));
             }
             Statement::Delete(delete) => {
                 equalities.tables.push((delete.relation, delete.table));
                 delete.using.iter().for_each(|item| equalities.from(item));
                 if let Some(filter) = &delete.filter {
                     equalities.filter(filter);
-                    equalities.subqueries(filter);
+                    equalities.required(filter);
                 }
+                delete.returning.iter().for_each(|(_, expr)| equalities.subqueries(expr));
             }
         }
         self.resolve(&equalities)
@@ -266,6 +294,12 @@ impl Router<'_> {
 
     fn resolve(&self, equalities: &Equalities<'_>) -> Route {
         let mut route = Route::Anywhere;
+        self.add_to(&mut route, equalities);
+        route
+    }
+
+    /// Where all of this and the route can be done together.
+    fn add_to(&self, route: &mut Route, equalities: &Equalities<'_>) {
         for &(relation, table) in &equalities.tables {
             let Some(columns) = self.partition(table) else { continue };
             let known: Option<Vec<Expr>> = columns
@@ -275,16 +309,38 @@ impl Router<'_> {
                     equalities.known[class].cloned()
                 })
                 .collect();
-            match (known, &route) {
-                (Some(keys), Route::Anywhere) => route = Route::By(keys),
+            match (known, &*route) {
+                (Some(keys), Route::Anywhere) => *route = Route::By(keys),
                 (Some(keys), Route::By(others)) if same(&keys, others) => {}
-                _ => return Route::Everywhere,
+                _ => *route = Route::Everywhere,
             }
         }
-        route
+        for query in &equalities.within {
+            let mut inner = Equalities { tables: Vec::new(), within: Vec::new(), ..equalities.clone() };
+            inner.query(query);
+            self.add_to(route, &inner);
+        }
     }
 
     fn insert(&self, insert: &Insert) -> Route {
+        let route = self.inserted(insert);
+        let conflict = insert.on_conflict.iter().filter_map(|conflict| conflict.update.as_ref());
+        let updated =
+            conflict.flat_map(|(assignments, filter)| assignments.iter().map(|(_, expr)| expr).chain(filter));
+        let mut asked = Equalities::default();
+        insert.returning.iter().map(|(_, expr)| expr).chain(updated).for_each(|expr| asked.subqueries(expr));
+        if let InsertSource::Values(rows) = &insert.source {
+            rows.iter().flatten().for_each(|expr| asked.subqueries(expr));
+        }
+        match (route, self.resolve(&asked)) {
+            (route, Route::Anywhere) => route,
+            (Route::By(keys), Route::By(others)) if same(&keys, &others) => Route::By(keys),
+            _ => Route::Everywhere,
+        }
+    }
+
+    /// Where its rows come to live.
+    fn inserted(&self, insert: &Insert) -> Route {
         let Some(columns) = self.partition(insert.table) else {
             // A replicated table is written on all copies.
             return Route::Everywhere;
@@ -308,9 +364,47 @@ impl Router<'_> {
             InsertSource::Query(query) => {
                 let mut equalities = Equalities::default();
                 equalities.query(query);
-                self.resolve(&equalities)
+                let of_one_row = match &query.body {
+                    QueryBody::Select(select) if select.from.is_empty() => key(&select.outputs),
+                    _ => None,
+                };
+                match (of_one_row, self.resolve(&equalities)) {
+                    (Some(keys), Route::Anywhere) => Route::By(keys),
+                    (Some(keys), Route::By(others)) if !same(&keys, &others) => Route::Everywhere,
+                    (_, route) => route,
+                }
             }
         }
+    }
+
+    /// It asks for rows of a partitioned table beside those that it writes, or has a source that is not worked out row by row: no shard
+    /// alone can answer that for rows of all shards.
+    pub fn asks_elsewhere(&self, statement: &Statement) -> bool {
+        let is_partitioned = |table: &TableId| self.partition(*table).is_some();
+        let mut asked = Equalities::default();
+        match statement {
+            Statement::Query(_) => return false,
+            Statement::Insert(insert) => {
+                if let InsertSource::Query(query) = &insert.source {
+                    return !is_row_by_row(query);
+                }
+                walk::each_statement_expr(statement, &mut |expr| asked.within.extend(walk::subquery(expr)));
+            }
+            Statement::Update(update) => {
+                update.from.iter().for_each(|item| asked.from(item));
+                walk::each_statement_expr(statement, &mut |expr| asked.within.extend(walk::subquery(expr)));
+            }
+            Statement::Delete(delete) => {
+                delete.using.iter().for_each(|item| asked.from(item));
+                walk::each_statement_expr(statement, &mut |expr| asked.within.extend(walk::subquery(expr)));
+            }
+        }
+        let mut todo = std::mem::take(&mut asked.within);
+        while let Some(query) = todo.pop() {
+            asked.query(query);
+            todo.append(&mut asked.within);
+        }
+        asked.tables.iter().any(|(_, table)| is_partitioned(table))
     }
 
     /// The row's shard is named by an id that is generated with it.
@@ -356,27 +450,43 @@ pub struct KnownTable<'a> {
 pub fn known_columns(query: &Query) -> Vec<KnownTable<'_>> {
     let mut equalities = Equalities::default();
     equalities.query(query);
+    let mut known = Vec::new();
+    let mut tables = Vec::new();
+    add_known(equalities, &mut tables, &mut known);
+    known
+}
+
+/// `tables`: those of `known`, at the same places; a query within may refer to all of them.
+fn add_known<'a>(
+    equalities: Equalities<'a>,
+    tables: &mut Vec<(RelationId, TableId)>,
+    known: &mut Vec<KnownTable<'a>>,
+) {
     let columns_of = |relation: RelationId| {
         let own = equalities.classes.iter().filter(move |((of, _), _)| *of == relation);
         own.map(|((_, column), class)| (*column, equalities.find(*class)))
     };
-    let mut tables = Vec::new();
-    for (position, &(relation, table)) in equalities.tables.iter().enumerate() {
-        let mut known = KnownTable { table, fixed: Vec::new(), joined: Vec::new() };
+    for &(relation, table) in &equalities.tables[tables.len()..] {
+        let mut one = KnownTable { table, fixed: Vec::new(), joined: Vec::new() };
         for (column, class) in columns_of(relation) {
             if let Some(expr) = equalities.known[class] {
-                known.fixed.push((column, expr));
+                one.fixed.push((column, expr));
                 continue;
             }
-            for (earlier, (other, _)) in equalities.tables[..position].iter().enumerate() {
+            for (earlier, (other, _)) in tables.iter().enumerate() {
                 if let Some((theirs, _)) = columns_of(*other).find(|(_, of)| *of == class) {
-                    known.joined.push((column, earlier, theirs));
+                    one.joined.push((column, earlier, theirs));
                 }
             }
         }
-        tables.push(known);
+        tables.push((relation, table));
+        known.push(one);
     }
-    tables
+    for query in &equalities.within {
+        let mut inner = Equalities { tables: tables.clone(), within: Vec::new(), ..equalities.clone() };
+        inner.query(query);
+        add_known(inner, tables, known);
+    }
 }
 
 /// What a plain UPDATE or SELECT of one table fixes of the rows that it is about.

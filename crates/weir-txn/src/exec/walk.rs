@@ -4,12 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_sql::bound::{
-    Delete, Expr, ExprKind, FromItem, Insert, InsertSource, Query, QueryBody, RelationId, Statement, Update,
-};
+use weir_sql::bound::{Expr, ExprKind, FromItem, Query, QueryBody, RelationId};
 use weir_sql::catalog::ColumnIndex;
-use weir_sql::walk::{Part, each_part};
-pub use weir_sql::walk::{conjuncts, each_expr, each_expr_of_query, parts, subquery};
+pub use weir_sql::walk::{
+    conjuncts, each_expr, each_expr_of_query, each_from_expr, each_statement_expr, parts, subquery, uncast,
+};
 
 /// Relations of a statement.
 pub type Relations = BTreeSet<RelationId>;
@@ -19,49 +18,6 @@ pub fn has_subquery(expr: &Expr) -> bool {
     let mut found = false;
     each_expr(expr, &mut |expr| found |= subquery(expr).is_some());
     found
-}
-
-/// Every expression of a FROM item, derived tables included.
-pub fn each_from_expr<'a>(item: &'a FromItem, visit: &mut dyn FnMut(&'a Expr)) {
-    each_part(Part::From(item), &mut |part| {
-        if let Part::Expr(expr) = part {
-            visit(expr);
-        }
-    });
-}
-
-/// Every expression of a statement, wherever it stands.
-pub fn each_statement_expr<'a>(statement: &'a Statement, visit: &mut dyn FnMut(&'a Expr)) {
-    match statement {
-        Statement::Query(query) => each_expr_of_query(query, visit),
-        Statement::Insert(insert) => each_insert_expr(insert, visit),
-        Statement::Update(Update { assignments, from, filter, returning, .. }) => {
-            assignments.iter().for_each(|(_, expr)| each_expr(expr, visit));
-            from.iter().for_each(|item| each_from_expr(item, visit));
-            filter.iter().for_each(|expr| each_expr(expr, visit));
-            returning.iter().for_each(|(_, expr)| each_expr(expr, visit));
-        }
-        Statement::Delete(Delete { using, filter, returning, .. }) => {
-            using.iter().for_each(|item| each_from_expr(item, visit));
-            filter.iter().for_each(|expr| each_expr(expr, visit));
-            returning.iter().for_each(|(_, expr)| each_expr(expr, visit));
-        }
-    }
-}
-
-fn each_insert_expr<'a>(insert: &'a Insert, visit: &mut dyn FnMut(&'a Expr)) {
-    match &insert.source {
-        InsertSource::Values(rows) => rows.iter().flatten().for_each(|expr| each_expr(expr, visit)),
-        InsertSource::Query(query) => each_expr_of_query(query, visit),
-    }
-    insert.defaults.iter().for_each(|(_, expr)| each_expr(expr, visit));
-    if let Some((assignments, filter)) =
-        insert.on_conflict.as_ref().and_then(|conflict| conflict.update.as_ref())
-    {
-        assignments.iter().for_each(|(_, expr)| each_expr(expr, visit));
-        filter.iter().for_each(|expr| each_expr(expr, visit));
-    }
-    insert.returning.iter().for_each(|(_, expr)| each_expr(expr, visit));
 }
 
 /// The columns that a walk meets, by relation.

@@ -20,7 +20,7 @@ use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::slots::{Slot, SlotAllocator};
 use crate::ramp::participant::Write;
-use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows};
+use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName};
 
 /// What every row of a table must satisfy.
 #[derive(Debug, Default)]
@@ -116,8 +116,7 @@ pub struct ConflictUpdate {
 
 #[derive(Debug)]
 pub struct CompiledUpdate {
-    /// Its place in [`super::program::Program::updates`].
-    pub number: u32,
+    pub name: UpdateName,
     pub table: TableId,
     pub rows: Matches,
     pub assignments: Vec<Assignment>,
@@ -312,6 +311,8 @@ impl Run<'_> {
         values: &[Value],
         update: &ConflictUpdate,
     ) -> Result<u64, Stop> {
+        // Its new values are worked out from what it is now.
+        self.claim_row(insert.table, row)?;
         for &(column, slot) in &insert.row_slots {
             let old = self.fragment.storage.value(insert.table, RowRef { shard: 0, row }, column);
             self.frame.set(slot, old);
@@ -444,6 +445,7 @@ impl Run<'_> {
             self.check_row(table, &new, &touched, &[])?;
             self.on_parent_change(table, row, Some(&new))?;
         }
+        self.claim_changed_keys(table, row, changes)?;
         if self.fragment.keep_writes
             && !self.inserted.iter().any(|&(of, at, _)| of == table && at == row)
             && let Some(operation) = &operation
@@ -486,6 +488,15 @@ impl Run<'_> {
             }
             Matches::Join(query) => self.join_matches(query)?.into_iter().map(|(row, _)| row).collect(),
         };
+        if !delete.returning.is_empty() {
+            for &row in &rows {
+                for &(column, slot) in &delete.row_slots {
+                    let value = self.fragment.storage.value(delete.table, RowRef { shard: 0, row }, column);
+                    self.frame.set(slot, value);
+                }
+                self.return_row(&delete.returning)?;
+            }
+        }
         for &row in &rows {
             // A cascade of an earlier row of this statement may have taken it along.
             if self.fragment.storage.packed(delete.table, row).is_none() {
@@ -493,13 +504,6 @@ impl Run<'_> {
             }
             if delete.guarded {
                 self.claim_row(delete.table, row)?;
-            }
-            if !delete.returning.is_empty() {
-                for &(column, slot) in &delete.row_slots {
-                    let value = self.fragment.storage.value(delete.table, RowRef { shard: 0, row }, column);
-                    self.frame.set(slot, value);
-                }
-                self.return_row(&delete.returning)?;
             }
             self.delete_row(delete.table, row)?;
         }

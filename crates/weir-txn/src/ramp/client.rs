@@ -114,12 +114,26 @@ impl Coordinator {
 
     /// The call that was begun under the tag, if it is not answered.
     pub fn txn_of(&mut self, tag: u64) -> Option<TxnId> {
+        self.machine_of(tag).map(|machine| machine.txn())
+    }
+
+    fn machine_of(&mut self, tag: u64) -> Option<&mut Transaction> {
         self.flights.iter_mut().find_map(|(_, flight)| match flight {
             Flight::Transaction { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
-                Some(machine.txn())
+                Some(machine)
             }
             _ => None,
         })
+    }
+
+    /// Nobody waits any longer for the call that was begun under the tag. Says whether it is sure that nothing happens; else it may.
+    pub fn give_up(&mut self, now_ms: u64, tag: u64, out: &mut Orders<Request, Event>) -> bool {
+        let mut actions = Vec::new();
+        let Some(machine) = self.machine_of(tag) else { return false };
+        let (sequence, is_over) = (machine.txn().sequence, machine.give_up(&mut actions));
+        self.actions = actions;
+        self.perform(now_ms, sequence, out);
+        is_over
     }
 
     /// Begins a call; its answer comes under `tag`.
@@ -145,7 +159,9 @@ impl Coordinator {
         let txn = TxnId { coordinator: self.id, sequence };
         // Only guards make a call come back.
         let kept = Some(call.clone()).filter(|_| {
-            self.resends || participants.len() > 1 || self.program.procedures[call.procedure].guarded
+            self.resends
+                || participants.len() > 1
+                || self.program.callee(&call.callee).is_ok_and(|callee| callee.guarded)
         });
         let atomic = self.protocol == Protocol::RampFast;
         let begun = Begun { age, at_ms: now_ms };

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use weir_types::{SqlError, SqlState};
 
 use super::exposed::too_large;
-use super::message::{Answers, Begun, Call, Decision, Output, Reply, Request, ShardId, TxnId};
+use super::message::{Answers, Begun, Call, Callee, Decision, Output, Reply, Request, ShardId, TxnId};
 use crate::storage::Timestamp;
 
 /// What the coordinator wants done.
@@ -57,6 +57,10 @@ enum Phase {
         waiting: Shards,
         timestamp: Timestamp,
     },
+    /// The client has its answer, or has begun anew. Until they know it, who has prepared holds claims that others wait for.
+    Aborting {
+        waiting: Shards,
+    },
     Over,
 }
 
@@ -100,7 +104,7 @@ impl Transaction {
             // The call is not needed again unless a guard asks for a retry, which the client repeats.
             let kept = resends.then(|| Box::new(call.clone()));
             out.push(Action::Send(last, Request::Execute { txn, begun, call: Box::new(call) }));
-            let call = Arc::new(Call { procedure: 0, args: Vec::new(), transaction_time: 0 });
+            let call = Arc::new(Call { callee: Callee::Procedure(0), args: Vec::new(), transaction_time: 0 });
             return Transaction {
                 txn,
                 begun,
@@ -129,7 +133,7 @@ impl Transaction {
 
     /// The client waits for it.
     pub fn is_unanswered(&self) -> bool {
-        !matches!(self.phase, Phase::Committing { .. } | Phase::Over)
+        !matches!(self.phase, Phase::Committing { .. } | Phase::Aborting { .. } | Phase::Over)
     }
 
     /// Sends (again) what is not answered.
@@ -159,6 +163,9 @@ impl Transaction {
                 for &shard in waiting {
                     out.push(Action::Send(shard, Request::Commit { txn, timestamp: *timestamp }));
                 }
+            }
+            Phase::Aborting { waiting } => {
+                out.extend(waiting.iter().map(|&shard| Action::Send(shard, Request::Abort { txn })));
             }
             Phase::Executing(None) | Phase::Deciding(None) | Phase::Over => {}
         }
@@ -191,6 +198,15 @@ impl Transaction {
             }
             Reply::Committed { shard, .. } => {
                 if let Phase::Committing { waiting, .. } = &mut self.phase
+                    && answers(waiting, shard)
+                    && waiting.is_empty()
+                {
+                    self.phase = Phase::Over;
+                    out.push(Action::Settled);
+                }
+            }
+            Reply::Aborted { shard, .. } => {
+                if let Phase::Aborting { waiting } = &mut self.phase
                     && answers(waiting, shard)
                     && waiting.is_empty()
                 {
@@ -266,15 +282,17 @@ impl Transaction {
     fn abort(&mut self, prepared: &[ShardId], failure: Failure, out: &mut Vec<Action>) {
         // What `none` has applied stays applied.
         let prepared = if self.atomic { prepared } else { &[] };
-        for &shard in prepared {
-            out.push(Action::Send(shard, Request::Abort { txn: self.txn }));
-        }
-        self.phase = Phase::Over;
+        self.phase = Phase::Aborting { waiting: prepared.into() };
+        self.send(out);
         match failure {
             Failure::Error(error) => out.push(Action::Answer(Err(error))),
             Failure::Busy => out.push(Action::Retry),
         }
-        out.push(Action::Settled);
+        // Nothing is lost where nothing is sent again.
+        if prepared.is_empty() || !self.resends {
+            self.phase = Phase::Over;
+            out.push(Action::Settled);
+        }
     }
 
     fn on_decided(&mut self, result: Result<Output, SqlError>, timestamp: Timestamp, out: &mut Vec<Action>) {
@@ -286,6 +304,18 @@ impl Transaction {
         } else {
             self.finish(result, out);
         }
+    }
+
+    /// Whoever began it waits no longer. Before the last participant is asked to decide, those that were asked to prepare are told to
+    /// abort: then nobody commits, and it says so. After that, or where the only participant decides at once, nobody can know.
+    pub fn give_up(&mut self, out: &mut Vec<Action>) -> bool {
+        if !matches!(self.phase, Phase::Preparing { .. }) {
+            return false;
+        }
+        let asked = &self.participants[..self.participants.len() - 1];
+        self.phase = Phase::Aborting { waiting: asked.into() };
+        self.send(out);
+        true
     }
 
     fn finish(&mut self, result: Result<Output, SqlError>, out: &mut Vec<Action>) {

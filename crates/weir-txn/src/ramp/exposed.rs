@@ -83,7 +83,9 @@ impl Node {
         let begun_ms =
             request.begun_ms().filter(|_| self.ledger.is_some() && !self.bugs.accepts_any_clock)?;
         let above = match request {
-            Request::Execute { call, .. } if self.program.procedures[call.procedure].read_only => {
+            Request::Execute { call, .. }
+                if self.program.callee(&call.callee).is_ok_and(|callee| callee.read_only) =>
+            {
                 return None;
             }
             Request::Decide { decision, .. } => decision.above.clock,
@@ -135,8 +137,8 @@ impl Node {
     }
 
     fn refuses_call(&self, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
-        let Some(procedure) = self.program.procedures.get(call.procedure) else {
-            return Some("a call of a procedure that there is not");
+        let Ok(procedure) = self.program.callee(&call.callee) else {
+            return Some("a call of what cannot be run");
         };
         let fit = |(value, input): (&Value, &crate::exec::program::Input)| is_of(value, &input.ty);
         if call.args.len() != procedure.inputs.len() || !call.args.iter().zip(&procedure.inputs).all(fit) {

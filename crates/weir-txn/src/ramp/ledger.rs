@@ -61,7 +61,8 @@ impl Ledger {
         let over = self.over.get(&txn)?;
         Some(match (request, over) {
             (Request::Commit { .. }, Over { clock: Some(_), .. }) => Some(Reply::Committed { txn, shard }),
-            (Request::Commit { .. } | Request::Abort { .. }, _) => None,
+            (Request::Abort { .. }, _) => Some(Reply::Aborted { txn, shard }),
+            (Request::Commit { .. }, _) => None,
             (_, Over { reply: Some(reply), .. }) => Some((**reply).clone()),
             // What was committed had all answers that it needs.
             (_, Over { clock: Some(_), .. }) => None,

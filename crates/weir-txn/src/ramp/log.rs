@@ -215,7 +215,10 @@ impl Node {
             Record::Refused { txn, reply } => {
                 self.participant.readers.know(txn.coordinator);
                 self.release(txn);
-                self.ledger_mut().over.insert(txn, Over { clock: None, reply });
+                // The snapshot before may have been written when its coordinator had said that it was over.
+                if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
+                    self.ledger_mut().over.insert(txn, Over { clock: None, reply });
+                }
             }
             Record::Retired { coordinator } => {
                 // Nothing of it was left, so what it committed was settled.

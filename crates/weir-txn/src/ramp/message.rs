@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use weir_sql::Text;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
@@ -37,11 +38,29 @@ pub struct Begun {
     pub at_ms: u64,
 }
 
-/// One call of a procedure.
+/// What a call runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Callee {
+    /// A procedure of the program, by its index.
+    Procedure(usize),
+    /// A statement by itself.
+    Text(Arc<Text>),
+}
+
+impl Callee {
+    /// None: it is no procedure.
+    pub fn procedure(&self) -> Option<usize> {
+        match self {
+            Callee::Procedure(procedure) => Some(*procedure),
+            Callee::Text(_) => None,
+        }
+    }
+}
+
+/// One call of a procedure, or of a statement by itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
-    /// Index of the procedure in the program.
-    pub procedure: usize,
+    pub callee: Callee,
     pub args: Vec<Value>,
     /// What `now()` says: microseconds since 2000-01-01.
     pub transaction_time: i64,
@@ -269,6 +288,11 @@ pub enum Reply {
         shard: ShardId,
         committed: Option<Timestamp>,
     },
+    /// The word of the abort has come. Said where it may be lost.
+    Aborted {
+        txn: TxnId,
+        shard: ShardId,
+    },
 }
 
 impl Reply {
@@ -283,6 +307,7 @@ impl Reply {
             | Reply::Committed { txn, .. }
             | Reply::Retired { txn, .. }
             | Reply::TooLarge { txn, .. }
+            | Reply::Aborted { txn, .. }
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
         }

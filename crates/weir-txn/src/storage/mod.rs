@@ -34,6 +34,7 @@ use layout::{Layout, Packed};
 pub use logged::{Image, LoggedOperation, LoggedRow};
 pub use operation::{
     ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, Timestamp,
+    UpdateName,
 };
 pub use rows::{NoRows, RowRef, Rows, Visit};
 pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use weir_sql::Text;
 use weir_sql::catalog::ColumnIndex;
 use weir_types::compare::compare;
 use weir_types::operator::{BinaryOp, binary};
@@ -49,11 +50,19 @@ pub enum ColumnChange {
     Apply(Arc<dyn RowFunction>),
 }
 
-/// An UPDATE of a program, with what an execution captured: all that it takes to have its functions again.
+/// Which UPDATE: all that it takes to compile it again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum UpdateName {
+    /// By its number in the program.
+    Program(u32),
+    /// Of a statement that is none of the program's, by its number there.
+    Text(Arc<Text>, u32),
+}
+
+/// An UPDATE with what an execution captured: all that it takes to have its functions again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RowName {
-    /// Its number in the program.
-    pub update: u32,
+    pub update: UpdateName,
     pub captured: Vec<Value>,
     /// Microseconds since 2000-01-01.
     pub transaction_time: i64,

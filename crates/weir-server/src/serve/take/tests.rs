@@ -15,7 +15,7 @@ use weir_txn::items::{
 };
 use weir_txn::machine::{Coordinator as _, CoordinatorOf, Durable, Orders, Shard};
 use weir_txn::node::Node;
-use weir_txn::ramp::{Begin, Call, Coordinator as Calls, Protocol};
+use weir_txn::ramp::{Begin, Call, Callee, Coordinator as Calls, Protocol};
 use weir_types::Value;
 
 use super::*;
@@ -183,7 +183,7 @@ fn calls() -> (Arc<Program>, Vec<Vec<u8>>) {
             0 | 1 => (0, vec![int(n), Value::Text("a note".into())]),
             _ => (1, vec![int(n / 4), int(n / 2), int(5)]),
         };
-        let call = Call { procedure, args, transaction_time: 0 };
+        let call = Call { callee: Callee::Procedure(procedure), args, transaction_time: 0 };
         coordinator.begin(NOW_MS, n, Begin::Call(call), orders);
     });
     (program, said)

@@ -8,7 +8,7 @@ use weir_types::{SqlError, SqlState, Value};
 use super::values::assigned;
 use super::{Place, Role, Run, Stop, internal, needs_general};
 use crate::exec::expr::CompiledExpr;
-use crate::exec::program::{CompiledInto, CompiledRoute};
+use crate::exec::program::{CompiledInto, CompiledRoute, Destination};
 use crate::exec::query::CompiledQuery;
 use crate::exec::routing::{shard_of, shard_of_integer};
 use crate::ramp::message::ShardId;
@@ -52,22 +52,22 @@ impl<'a> Run<'a> {
         &mut self,
         place: Place,
         route: &CompiledRoute,
-        into: Option<&CompiledInto>,
+        to: &Destination,
         execute: impl FnOnce(&mut Self) -> Result<u64, Stop>,
     ) -> Result<(), Stop> {
         if let Place::Elsewhere(shard) = place {
-            return self.take_result(shard, route, into);
+            return self.take_result(shard, route, to);
         }
         self.returned.clear();
         let mut count = execute(self)?;
         if place == Place::Everywhere {
-            if into.is_some() {
+            if matches!(to, Destination::Variables(_)) {
                 return Err(needs_general("a result gathered from every shard"));
             }
-            count += self.counts_of_others()?;
+            count += self.results_of_others(to)?;
         }
         let part = self.fragment.role.is_prepared() && place != Place::Anywhere;
-        if let Some(into) = into {
+        if let Destination::Variables(into) = to {
             count = self.rows_for(into)?;
         }
         let found = count > 0;
@@ -76,7 +76,22 @@ impl<'a> Run<'a> {
         if part {
             self.ran.answers.values.extend([Value::Bool(found), self.row_count.clone()]);
         }
-        let Some(into) = into else { return Ok(()) };
+        match to {
+            Destination::Nowhere => Ok(()),
+            Destination::Variables(into) => self.assign_first(into, part),
+            Destination::Caller { .. } if matches!(self.fragment.role, Role::Part) => {
+                self.ran.answers.values.append(&mut self.returned.values);
+                Ok(())
+            }
+            Destination::Caller { .. } => {
+                let rows = self.returned.take_rows();
+                self.ran.output.rows.extend(rows);
+                Ok(())
+            }
+        }
+    }
+
+    fn assign_first(&mut self, into: &CompiledInto, part: bool) -> Result<(), Stop> {
         for (at, target) in into.targets.iter().enumerate() {
             let value = self.returned.values.get_mut(at).map(std::mem::take).unwrap_or_default();
             let value = assigned(target, value)?;
@@ -96,7 +111,7 @@ impl<'a> Run<'a> {
         &mut self,
         shard: ShardId,
         route: &CompiledRoute,
-        into: Option<&CompiledInto>,
+        to: &Destination,
     ) -> Result<(), Stop> {
         if let (Role::Part, CompiledRoute::By { unknown, .. } | CompiledRoute::Own { unknown }) =
             (self.fragment.role, route)
@@ -107,13 +122,28 @@ impl<'a> Run<'a> {
             self.row_count.put(Value::Deferred);
             return Ok(());
         }
-        let width = 2 + into.map_or(0, |into| into.targets.len());
-        let answer = self.answer_of(shard, width)?;
+        let targets = match to {
+            Destination::Variables(into) => into.targets.as_slice(),
+            Destination::Nowhere | Destination::Caller { .. } => &[],
+        };
+        let answer = self.answer_of(shard, 2 + targets.len())?;
         let value = |at: usize| answer.map_or(Value::Deferred, |answer| answer[at].clone());
         self.frame.set(self.procedure.found, value(0));
         self.row_count = value(1);
-        for (at, target) in into.iter().flat_map(|into| &into.targets).enumerate() {
+        for (at, target) in targets.iter().enumerate() {
             self.frame.set(target.slot, value(2 + at));
+        }
+        self.take_rows(shard, answer, to)
+    }
+
+    /// The rows behind that answer of the shard, if they are the caller's.
+    fn take_rows(&mut self, shard: ShardId, answer: Option<&[Value]>, to: &Destination) -> Result<(), Stop> {
+        let (Destination::Caller { width }, Some([_, Value::Int(count), ..])) = (to, answer) else {
+            return Ok(());
+        };
+        for _ in 0..*count {
+            let row = self.answer_of(shard, *width)?.unwrap_or_default().to_vec();
+            self.ran.output.rows.push(row);
         }
         Ok(())
     }
@@ -157,15 +187,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn counts_of_others(&mut self) -> Result<u64, Stop> {
+    /// How many rows the other shards have, whose rows are taken.
+    fn results_of_others(&mut self, to: &Destination) -> Result<u64, Stop> {
         let Role::Last(answers) = self.fragment.role else { return Ok(0) };
         let mut count = 0;
         for (shard, _) in answers {
-            if let Some(answer) = self.answer_of(*shard, 2)?
-                && let Some(Value::Int(rows)) = answer.get(1)
-            {
+            let answer = self.answer_of(*shard, 2)?;
+            if let Some([_, Value::Int(rows)]) = answer {
                 count += *rows as u64;
             }
+            self.take_rows(*shard, answer, to)?;
         }
         Ok(count)
     }

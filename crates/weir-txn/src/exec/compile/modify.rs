@@ -12,6 +12,7 @@ use crate::exec::write::{
     Assignment, AssignmentKind, CompiledConflict, CompiledDelete, CompiledInsert, CompiledSource,
     CompiledUpdate, ConflictUpdate, DistantParent, Matches,
 };
+use crate::storage::UpdateName;
 use std::sync::Arc;
 use weir_sql::Span;
 use weir_sql::bound::{
@@ -19,7 +20,7 @@ use weir_sql::bound::{
     Statement, Update,
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
-use weir_types::{SqlError, SqlType, Value};
+use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::ProcedureCompiler;
 
@@ -29,6 +30,15 @@ impl<'a> ProcedureCompiler<'a> {
         insert: &Insert,
         statement: &Statement,
     ) -> Result<CompiledInsert, SqlError> {
+        if let InsertSource::Query(_) = &insert.source {
+            self.check_parents_are_near(insert.table, &|column| insert.columns.contains(&column))?;
+        }
+        let updated = insert.on_conflict.iter().filter_map(|conflict| conflict.update.as_ref());
+        for (assignments, _) in updated {
+            self.check_parents_are_near(insert.table, &|column| {
+                assignments.iter().any(|(of, _)| *of == column)
+            })?;
+        }
         self.slots.begin_statement(statement);
         // DO UPDATE and RETURNING may read any column of the row.
         let mut compiler = Compiler::new(self.schema, &mut self.slots);
@@ -132,6 +142,9 @@ impl<'a> ProcedureCompiler<'a> {
         statement: &Statement,
         guarded: bool,
     ) -> Result<CompiledUpdate, SqlError> {
+        self.check_parents_are_near(update.table, &|column| {
+            update.assignments.iter().any(|(of, _)| *of == column)
+        })?;
         self.slots.begin_statement(statement);
         let mut rows = self.matches(update.table, update.relation, &update.from, update.filter.as_ref())?;
         let mut assignments = Vec::new();
@@ -166,7 +179,7 @@ impl<'a> ProcedureCompiler<'a> {
             || rules.foreign_keys.iter().any(|key| key.key_columns.iter().any(assigned))
             || rules.referenced_by.iter().any(|key| key.parent_columns.iter().any(assigned));
         Ok(CompiledUpdate {
-            number: self.updates.borrow().len() as u32,
+            name: self.update_name(),
             table: update.table,
             rows,
             assignments,
@@ -178,6 +191,37 @@ impl<'a> ProcedureCompiler<'a> {
             slots: self.slots.slots_max(),
             cells: self.slots.cells_max(),
         })
+    }
+
+    /// A parent that may live on another shard is looked up there for the rows of VALUES, and for nothing else.
+    fn check_parents_are_near(
+        &self,
+        table: TableId,
+        is_set: &dyn Fn(ColumnIndex) -> bool,
+    ) -> Result<(), SqlError> {
+        let keys = &self.router.catalog.table(table).foreign_keys;
+        for (rule, key) in self.rules[table.0 as usize].foreign_keys.iter().zip(keys) {
+            let is_distant = self.shards > 1 && !rule.together && rule.parent_partition.is_some();
+            if is_distant && key.columns.iter().any(|&column| is_set(column)) {
+                let parent = &self.router.catalog.table(key.parent).name;
+                let message = format!(
+                    "not supported: setting the columns of foreign key \"{}\", whose rows of {parent} may live on other shards, but \
+                     by INSERT … VALUES",
+                    rule.name
+                );
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint(format!("delete the row and insert it anew, or partition both tables alike, by what {parent} is found by")));
+            }
+        }
+        Ok(())
+    }
+
+    fn update_name(&self) -> UpdateName {
+        let number = self.updates.borrow().len() as u32;
+        match self.text {
+            None => UpdateName::Program(number),
+            Some(text) => UpdateName::Text(text.clone(), number),
+        }
     }
 
     pub(super) fn delete(

@@ -6,7 +6,7 @@
 //! does, and the variables that name the row keep their values between them. Saves the look-up; and over several
 //! shards the whole statement at every shard but its own, since nobody else has a parent to look for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::bound::{
     Expr, ExprKind, Insert, InsertSource, Procedure, Statement, Step, StepKind, VariableId,
@@ -38,7 +38,7 @@ struct Witness<'a> {
 
 impl Proven {
     /// `may_go`: the tables whose rows some procedure removes or gives other keys.
-    pub fn of(catalog: &Catalog, procedure: &Procedure, may_go: &[TableId]) -> Proven {
+    pub fn of(catalog: &Catalog, procedure: &Procedure, may_go: &BTreeSet<TableId>) -> Proven {
         let mut proven = Proven::default();
         let mut witnesses = Vec::new();
         for (at, step) in procedure.body.iter().enumerate() {
@@ -191,7 +191,7 @@ fn same_value(seen: &Expr, given: &Expr, renamed: Option<(VariableId, VariableId
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::compile::rules::tables_deleted_from;
+    use crate::exec::compile::Closed;
 
     const TABLES: &str = "
         CREATE TABLE city (id integer PRIMARY KEY);
@@ -218,7 +218,7 @@ mod tests {
         sources.add("tables.sql", TABLES);
         sources.add("procedures.sql", &procedure);
         let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{body}: {errors:?}"));
-        let may_go = tables_deleted_from(&application);
+        let may_go = Closed::of(&application).deleted;
         let proven = Proven::of(&application.catalog, &application.procedures[0], &may_go);
         let mut last = None;
         each_statement(&application.procedures[0].body, &mut |statement, _| {

@@ -3,27 +3,24 @@
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
 use crate::exec::program::CompileError;
-use crate::exec::routing::inserted;
 use crate::exec::sequences::{generates_id, has_a_share_for_each};
 use crate::exec::slots::SlotAllocator;
 use crate::exec::write::{CheckRule, ForeignKeyRule, Reference, TableRules};
 use crate::storage::Schema;
-use weir_sql::Application;
-use weir_sql::bound::{Expr, ExprKind, InsertSource, RelationId, Statement};
-use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, TableId};
+use weir_sql::bound::{ExprKind, RelationId};
+use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, TableId};
 use weir_types::SqlType;
 
-use super::{each_statement, unsupported};
+use super::{Closed, unsupported};
 use std::collections::BTreeSet;
 
 /// A key is unique in the whole database only if rows with the same key meet on one shard, or if all values are
 /// generated, of which no two shards have the same (coordination-avoidance.txt §5.1, "choose some value").
 pub(super) fn check_unique_keys(
-    application: &Application,
+    catalog: &Catalog,
     partitions: &[Option<Vec<ColumnIndex>>],
+    closed: &Closed,
 ) -> Result<(), CompileError> {
-    let catalog = &application.catalog;
-    let chosen = chosen_columns(application);
     for table in &catalog.tables {
         let Some(partition) = &partitions[table.id.0 as usize] else { continue };
         let keys = table
@@ -41,7 +38,7 @@ pub(super) fn check_unique_keys(
         for (name, columns, span) in keys.chain(indexes) {
             let is_generated = |column: &ColumnIndex| {
                 table.columns[*column].default.as_ref().is_some_and(generates_id)
-                    && !chosen.contains(&(table.id, *column))
+                    && !closed.chosen.contains(&(table.id, *column))
             };
             if !partition.iter().all(|column| columns.contains(column)) && !columns.iter().any(is_generated) {
                 let names: Vec<&str> =
@@ -58,35 +55,6 @@ pub(super) fn check_unique_keys(
         }
     }
     Ok(())
-}
-
-/// Columns that some statement sets to something else than a new id.
-fn chosen_columns(application: &Application) -> BTreeSet<(TableId, ColumnIndex)> {
-    let mut chosen = BTreeSet::new();
-    for procedure in &application.procedures {
-        each_statement(&procedure.body, &mut |statement, _| match statement {
-            Statement::Insert(insert) => {
-                for column in 0..application.catalog.table(insert.table).columns.len() {
-                    let is_new = |row: &Vec<Expr>| inserted(insert, row, column).is_some_and(generates_id);
-                    let all_new = match &insert.source {
-                        InsertSource::Values(rows) => rows.iter().all(is_new),
-                        InsertSource::Query(_) => !insert.columns.contains(&column),
-                    };
-                    if !all_new {
-                        chosen.insert((insert.table, column));
-                    }
-                }
-                let update = insert.on_conflict.iter().flat_map(|conflict| &conflict.update);
-                let updated = update.flat_map(|(assignments, _)| assignments);
-                chosen.extend(updated.map(|(column, _)| (insert.table, *column)));
-            }
-            Statement::Update(update) => {
-                chosen.extend(update.assignments.iter().map(|(column, _)| (update.table, *column)));
-            }
-            _ => {}
-        });
-    }
-    chosen
 }
 
 /// A parent must be found from its child's columns, and every shard must have ids that live on it.
@@ -167,47 +135,11 @@ pub(super) fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Tables that some procedure deletes from, or changes the keys of, be it by a foreign key's action.
-pub(super) fn tables_deleted_from(application: &Application) -> Vec<TableId> {
-    let mut tables = Vec::new();
-    for procedure in &application.procedures {
-        each_statement(&procedure.body, &mut |statement, _| match statement {
-            Statement::Delete(delete) => tables.push(delete.table),
-            Statement::Update(update) => {
-                let keys = application.catalog.tables.iter().flat_map(|table| &table.foreign_keys);
-                let referenced = |column: &ColumnIndex| {
-                    keys.clone().any(|key| key.parent == update.table && key.parent_columns.contains(column))
-                };
-                if update.assignments.iter().any(|(column, _)| referenced(column)) {
-                    tables.push(update.table);
-                }
-            }
-            _ => {}
-        });
-    }
-    let mut reached = 0;
-    while let Some(&parent) = tables.get(reached) {
-        reached += 1;
-        for child in &application.catalog.tables {
-            let acts = |key: &ForeignKey| {
-                key.parent == parent
-                    && [key.on_delete, key.on_update]
-                        .iter()
-                        .any(|action| *action != ForeignKeyAction::Restrict)
-            };
-            if !tables.contains(&child.id) && child.foreign_keys.iter().any(acts) {
-                tables.push(child.id);
-            }
-        }
-    }
-    tables
-}
-
 pub(super) fn table_rules(
     catalog: &Catalog,
     schema: &Schema,
     partitions: &[Option<Vec<ColumnIndex>>],
-    deleted: &[TableId],
+    deleted: &BTreeSet<TableId>,
     table: TableId,
 ) -> Result<TableRules, CompileError> {
     let mut rules = TableRules::default();
@@ -251,7 +183,7 @@ pub(super) fn table_rules(
 pub(super) fn foreign_key(
     schema: &Schema,
     partitions: &[Option<Vec<ColumnIndex>>],
-    deleted: &[TableId],
+    deleted: &BTreeSet<TableId>,
     table: TableId,
     key: &ForeignKey,
 ) -> ForeignKeyRule {

@@ -1,12 +1,13 @@
 //! What a write may not do to other shards and other transactions: rows stay at home, and guarded rows and
 //! new keys are taken by one transaction at a time (S7).
 
+use smallvec::SmallVec;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::exec::call::{Role, Run, Stop};
 use crate::ramp::participant::Claim;
-use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, key::push_key};
+use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, Storage, key::push_key};
 
 impl Run<'_> {
     /// An inserted row must live here: its route said so before its values were known.
@@ -55,18 +56,43 @@ impl Run<'_> {
 
     /// The unique keys of a row that is about to be inserted.
     pub(super) fn claim_keys(&mut self, table: TableId, values: &[Value]) -> Result<(), Stop> {
+        let claims = self.keys_where(table, &|_| true, &|column| values[column].clone());
+        claims.into_iter().try_for_each(|claim| self.claim(|| claim))
+    }
+
+    /// The unique keys that a row is about to get instead of others.
+    pub(super) fn claim_changed_keys(
+        &mut self,
+        table: TableId,
+        row: u32,
+        changes: &[(ColumnIndex, Value)],
+    ) -> Result<(), Stop> {
+        let is_changed = |schema: &IndexSchema| {
+            let changed = |column| changes.iter().any(|(changed, _)| *changed == column);
+            schema.columns.iter().any(|column| column.column.is_some_and(changed))
+        };
+        let storage: &Storage = self.fragment.storage;
+        let new = |column| match changes.iter().find(|(changed, _)| *changed == column) {
+            Some((_, value)) => value.clone(),
+            None => storage.value(table, RowRef { shard: 0, row }, column),
+        };
+        let claims = self.keys_where(table, &is_changed, &new);
+        claims.into_iter().try_for_each(|claim| self.claim(|| claim))
+    }
+
+    fn keys_where(
+        &self,
+        table: TableId,
+        is_meant: &dyn Fn(&IndexSchema) -> bool,
+        value: &dyn Fn(ColumnIndex) -> Value,
+    ) -> SmallVec<[Claim; 2]> {
         let holds = self.fragment.keep_writes && !matches!(self.fragment.role, Role::Last(_));
         if !holds && self.fragment.claims.is_empty() {
-            return Ok(());
+            return SmallVec::new();
         }
-        for (index, schema) in self.fragment.program.schema.table(table).indexes.iter().enumerate() {
-            if schema.unique
-                && let Some(key) = key_of(schema, &|column| values[column].clone())
-            {
-                self.claim(|| Claim::Key(table, index, key))?;
-            }
-        }
-        Ok(())
+        let indexes = self.fragment.program.schema.table(table).indexes.iter().enumerate();
+        let meant = indexes.filter(|(_, schema)| schema.unique && is_meant(schema));
+        meant.filter_map(|(index, schema)| Some(Claim::Key(table, index, key_of(schema, value)?))).collect()
     }
 
     pub(super) fn claim(&mut self, claim: impl FnOnce() -> Claim) -> Result<(), Stop> {

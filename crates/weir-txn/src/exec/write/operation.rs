@@ -13,13 +13,13 @@ use crate::exec::expr::CompiledExpr;
 use crate::exec::program::Program;
 use crate::exec::slots::Slot;
 use crate::storage::{
-    ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement,
+    ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, UpdateName,
 };
 
 /// An `Apply` with what it captured.
 #[derive(Debug)]
 struct RowApply {
-    update: u32,
+    update: UpdateName,
     assignment: u32,
     value: Arc<CompiledExpr>,
     columns: Arc<[(ColumnIndex, Slot)]>,
@@ -41,7 +41,7 @@ struct CapturedUpdate {
 impl RowStatement for CapturedUpdate {
     fn name(&self) -> RowName {
         let (captured, transaction_time) = (self.values.to_vec(), self.transaction_time);
-        RowName { update: self.update.number, captured, transaction_time }
+        RowName { update: self.update.name.clone(), captured, transaction_time }
     }
 
     fn columns(&self) -> Result<Vec<ColumnOperation>, SqlError> {
@@ -92,7 +92,7 @@ impl CompiledUpdate {
         transaction_time: i64,
     ) -> RowApply {
         RowApply {
-            update: self.number,
+            update: self.name.clone(),
             assignment: at as u32,
             value: self.assignments[at].value.clone(),
             columns: columns.clone(),
@@ -104,15 +104,27 @@ impl CompiledUpdate {
     }
 }
 
+impl Program {
+    fn update(&self, name: &UpdateName) -> Arc<CompiledUpdate> {
+        match name {
+            UpdateName::Program(number) => self.updates[*number as usize].clone(),
+            UpdateName::Text(text, number) => {
+                let text = self.text_again(text).expect("what has been run can be run again");
+                text.updates[*number as usize].clone()
+            }
+        }
+    }
+}
+
 impl Functions for Program {
     fn statement(&self, name: &RowName) -> Arc<dyn RowStatement> {
-        let update = self.updates[name.update as usize].clone();
+        let update = self.update(&name.update);
         let values = name.captured.iter().cloned().collect();
         Arc::new(CapturedUpdate { update, values, transaction_time: name.transaction_time })
     }
 
     fn function(&self, assignment: u32, name: &RowName) -> Arc<dyn RowFunction> {
-        let update = &self.updates[name.update as usize];
+        let update = self.update(&name.update);
         let at = assignment as usize;
         let AssignmentKind::Apply { columns, variables } = &update.assignments[at].kind else {
             unreachable!("only an Apply is a function")
@@ -156,7 +168,7 @@ pub(in crate::exec) fn eval_alone(
 impl RowFunction for RowApply {
     fn name(&self) -> (u32, RowName) {
         let captured = self.captured.iter().map(|(_, value)| value.clone()).collect();
-        let (update, transaction_time) = (self.update, self.transaction_time);
+        let (update, transaction_time) = (self.update.clone(), self.transaction_time);
         (self.assignment, RowName { update, captured, transaction_time })
     }
 

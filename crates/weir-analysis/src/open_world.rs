@@ -1,0 +1,148 @@
+//! Statements that are none of the application's procedures (design.md §4, "the world is never assumed closed"; soundness S1).
+//!
+//! A plan is right for the procedures that it was made of. A statement beside them is judged twice: among the procedures,
+//! whether any of them would need another plan because of it, and among all that a stranger could do to any table, for
+//! what it needs itself. The second answer does not depend on which other statements come, today or later: each of them takes
+//! the guards that it needs against every other.
+
+use std::collections::BTreeSet;
+
+use weir_sql::bound::Procedure;
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::{Application, Span};
+
+use crate::assertion::Shape;
+use crate::effects::{ProcedureEffects, effects};
+use crate::invariant::{self, InvariantId, InvariantKind};
+use crate::plan::{Mechanism, Placement, TransactionPlan};
+use crate::proof::Prover;
+use crate::verdict::Alone;
+use crate::world::World;
+use crate::{planner, rules};
+
+/// Why a statement may not run beside the application's procedures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// This procedure has been planned for a world without it.
+    Endangers { procedure: String, why: String },
+    /// Nothing that runs at once keeps what it may break.
+    Unkept { why: String },
+}
+
+/// What strangers may do to the tables of an application that has been placed.
+#[derive(Clone, Debug)]
+pub struct OpenWorld {
+    /// With the application's procedures alone.
+    closed: Application,
+    placement: Vec<Placement>,
+    /// Of each procedure, by its index.
+    plans: Vec<TransactionPlan>,
+    /// What anybody does to a row of any table; also what is refused: a statement that meets nothing else of its kind is no
+    /// stranger to one that does half of it.
+    strangers: Vec<Procedure>,
+}
+
+impl OpenWorld {
+    /// Those procedures of the application that nobody wrote are strangers.
+    pub fn new(application: &Application, placement: &[Placement]) -> OpenWorld {
+        let mut closed = application.clone();
+        closed.procedures.retain(|procedure| !procedure.synthesised);
+        let mut all = Application { procedures: Vec::new(), ..closed.clone() };
+        weir_sql::synthesise(&mut all);
+        let plans = judge(&closed, placement, 0).plans;
+        OpenWorld { closed, placement: placement.to_vec(), plans, strangers: all.procedures }
+    }
+
+    /// The plan of a statement, as a procedure behind the application's.
+    ///
+    /// # Errors
+    /// Whom it would endanger, or that nothing keeps what it may break.
+    pub fn admit(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
+        let after = judge(&self.with(std::slice::from_ref(&statement)), &self.placement, 0).plans;
+        let changed =
+            |(before, after): &(&TransactionPlan, TransactionPlan)| Obeyed::of(before) != Obeyed::of(after);
+        if let Some((_, after)) = self.plans.iter().zip(after).find(changed) {
+            let procedure = self.closed.procedures[after.procedure].name.clone();
+            return Err(Refusal::Endangers { procedure, why: after.why });
+        }
+        self.plan(statement)
+    }
+
+    /// The same, whomever it would endanger.
+    ///
+    /// # Errors
+    /// Nothing keeps what it may break.
+    pub fn plan(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
+        let mut others = self.strangers.clone();
+        others.push(statement);
+        let Judged { mut plans, broken_alone } =
+            judge(&self.with(&others), &self.placement, self.strangers.len());
+        let Some(mut plan) = plans.pop() else { unreachable!("as many plans as procedures") };
+        if plan.mechanism.is_ordered_family() {
+            return Err(Refusal::Unkept { why: plan.why });
+        }
+        if let Some(assertion) = broken_alone {
+            return Err(Refusal::Unkept {
+                why: format!("{assertion} may not hold after it, and nothing checks that"),
+            });
+        }
+        plan.procedure = self.closed.procedures.len();
+        Ok(plan)
+    }
+
+    fn with(&self, others: &[Procedure]) -> Application {
+        let mut application = self.closed.clone();
+        application.procedures.extend_from_slice(others);
+        application
+    }
+}
+
+/// What is executed of a plan; the rest is words.
+#[derive(PartialEq, Eq)]
+struct Obeyed {
+    mechanism: Mechanism,
+    read_only: bool,
+    single_partition: bool,
+    guards: BTreeSet<(Span, &'static str, TableId, Vec<ColumnIndex>, bool)>,
+}
+
+impl Obeyed {
+    fn of(plan: &TransactionPlan) -> Obeyed {
+        let guards = plan.guards.iter().map(|guard| {
+            (guard.statement, guard.kind.name(), guard.table, guard.columns.clone(), guard.shared)
+        });
+        Obeyed {
+            mechanism: plan.mechanism,
+            read_only: plan.read_only,
+            single_partition: plan.single_partition,
+            guards: guards.collect(),
+        }
+    }
+}
+
+struct Judged {
+    plans: Vec<TransactionPlan>,
+    /// An assertion that the last procedure may break by itself: nobody checks one before a commit.
+    broken_alone: Option<String>,
+}
+
+/// All procedures where rows live as they do. So many before the last are strangers: what they need themselves does not matter.
+fn judge(application: &Application, placement: &[Placement], strangers: usize) -> Judged {
+    let all: Vec<ProcedureEffects> =
+        (0..application.procedures.len()).map(|procedure| effects(application, procedure)).collect();
+    let invariants = invariant::invariants(application);
+    let world = World::new(application, &all);
+    let shapes: Vec<Shape<'_>> =
+        application.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect();
+    let outcomes = rules::judge_all(&world, &shapes, &invariants, &mut Prover::new(None));
+    let names: Vec<String> = invariants.iter().map(|invariant| invariant.name.clone()).collect();
+    let last = all.len().saturating_sub(1);
+    let strangers = last.saturating_sub(strangers)..last;
+    let plans = planner::transactions(&world, &names, placement, None, strangers, &outcomes, &mut Vec::new());
+    let is_unproved = |(id, outcome): &&(InvariantId, rules::Outcome)| {
+        let kind = invariants[id.0 as usize].kind;
+        matches!(kind, InvariantKind::Assertion(_)) && outcome.alone != Alone::Proved
+    };
+    let broken = outcomes.last().and_then(|outcomes| outcomes.iter().find(is_unproved));
+    Judged { plans, broken_alone: broken.map(|(id, _)| names[id.0 as usize].clone()) }
+}

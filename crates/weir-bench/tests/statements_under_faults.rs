@@ -1,0 +1,267 @@
+//! Statements that are none of the application's procedures, beside them and by themselves, while messages are lost and shards
+//! and coordinators die: every invariant holds in the end (soundness S1); and where statements are trusted, it does not.
+
+use std::sync::Arc;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_analysis::Analysis;
+use weir_bench::Workload;
+use weir_bench::simulate::Simulated;
+use weir_sim::calls::Setup;
+use weir_sql::{Application, Sources, Text};
+use weir_txn::exec::program::Program;
+use weir_txn::node::PlantedBugs;
+use weir_txn::ramp::{Call, Callee};
+use weir_types::{SqlType, Value};
+
+const SCHEMA: &str = "
+CREATE TABLE department (id integer PRIMARY KEY, budget integer NOT NULL CHECK (budget >= 0));
+CREATE TABLE employee (
+    id integer NOT NULL,
+    department integer NOT NULL REFERENCES department (id),
+    salary integer NOT NULL CHECK (salary BETWEEN 0 AND 1000),
+    seat integer,
+    PRIMARY KEY (department, id),
+    UNIQUE (department, seat)
+);
+COMMENT ON TABLE employee IS 'weir: partition by (department)';
+CREATE PROCEDURE hire(e integer, d integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO employee VALUES (e, d, 10); END $$;
+CREATE PROCEDURE hire_for_two(e integer, d integer, f integer) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO employee VALUES (e, d, 10);
+    INSERT INTO employee VALUES (e, f, 10);
+END $$;
+CREATE PROCEDURE rise(e integer, d integer) LANGUAGE plpgsql AS $$
+BEGIN UPDATE employee SET salary = salary + 1 WHERE id = e AND department = d; END $$;
+CREATE PROCEDURE spend(d integer, amount integer) LANGUAGE plpgsql AS $$
+BEGIN UPDATE department SET budget = budget - amount WHERE id = d; END $$;
+CREATE PROCEDURE found(d integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO department VALUES (d, 100); END $$;
+";
+
+/// With parents on other shards.
+const BADGES: &str = "
+CREATE TABLE badge (id integer PRIMARY KEY, department integer NOT NULL REFERENCES department (id));
+COMMENT ON TABLE badge IS 'weir: partition by (id)';
+CREATE PROCEDURE give(b integer, d integer) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO badge VALUES (b, d); END $$;
+";
+
+/// With this one, others reckon with departments that go.
+const CLOSE: &str = "
+CREATE PROCEDURE close(d integer) LANGUAGE plpgsql AS $$
+BEGIN DELETE FROM department WHERE id = d; END $$;
+";
+
+const WORKLOAD: &str = "
+[load.department]
+for = [\"d in 1..6\"]
+id = \"d\"
+budget = \"100\"
+[load.employee]
+for = [\"e in 1..6\"]
+id = \"e\"
+department = \"e\"
+salary = \"10\"
+[mix]
+hire = 1
+[parameters.hire]
+e = \"uniform(1, 12)\"
+d = \"uniform(1, 6)\"
+";
+
+/// All take two small numbers.
+const STATEMENTS: [&str; 14] = [
+    "DELETE FROM department WHERE id = $1 AND $2 > 0",
+    "INSERT INTO department VALUES ($1, $2)",
+    "INSERT INTO employee VALUES ($1, $2, 5)",
+    "INSERT INTO employee VALUES ($1, $2, 5), ($1 + 1, $2 + 1, 7), ($1 + 2, 1, 7) ON CONFLICT DO NOTHING",
+    "UPDATE department SET budget = budget - $2 WHERE id = $1 RETURNING budget",
+    "UPDATE employee SET salary = salary + $2 WHERE salary > $1",
+    "UPDATE employee SET department = $2 WHERE id = $1",
+    "DELETE FROM employee WHERE department = $1 AND id > $2",
+    "DELETE FROM employee WHERE id = $1 OR id = $2 RETURNING id, salary",
+    "UPDATE employee SET salary = salary * 2 WHERE id = $1 AND department = $2",
+    "INSERT INTO employee SELECT $1, $2, 9 WHERE NOT EXISTS (SELECT 1 FROM employee WHERE department = $2 AND id = $1)",
+    "UPDATE department SET budget = budget - $2 WHERE budget > $1",
+    "UPDATE employee SET seat = $1 WHERE id = $2",
+    "INSERT INTO department VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET budget = EXCLUDED.budget RETURNING budget",
+];
+
+struct World {
+    application: Application,
+    analysis: Analysis,
+    workload: Arc<Workload>,
+    statements: Vec<Arc<Text>>,
+}
+
+fn text(sql: &str) -> Arc<Text> {
+    Arc::new(Text { sql: sql.to_owned(), types: vec![SqlType::Int4; 2] })
+}
+
+impl World {
+    fn of(schema: &str) -> World {
+        let mut sources = Sources::default();
+        sources.add("schema.sql", schema);
+        let mut application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+        let analysis = weir_analysis::analyze(&application);
+        let file = application.sources.add("workload.toml", WORKLOAD);
+        let workload = Workload::parse(&application, file, &[]).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let statements = STATEMENTS.map(text).into();
+        World { application, analysis, workload: Arc::new(workload), statements }
+    }
+
+    fn program(&self, shards: u16) -> Program {
+        let plan = &self.analysis.plan;
+        let program = Program::compile(&self.application, plan, shards).unwrap();
+        program.with_texts(&self.application, plan)
+    }
+
+    /// The first failure of these seeds, whose sessions call procedures and send these statements.
+    fn failure(
+        &self,
+        statements: &[Arc<Text>],
+        seeds: std::ops::Range<u64>,
+        bugs: PlantedBugs,
+    ) -> Option<String> {
+        let is_planted = bugs != PlantedBugs::default();
+        let mut simulated = Simulated::new(&self.application, &self.analysis, &self.workload);
+        for seed in seeds {
+            let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let procedures = self.application.procedures.len();
+            let mut next_call = |_: usize| {
+                let mut small = |most: u64| (chance.next_u64() % most) as i64;
+                let which = small((procedures + 2 * statements.len()) as u64) as usize;
+                let callee = match which.checked_sub(procedures) {
+                    None => Callee::Procedure(which),
+                    Some(at) => Callee::Text(statements[at % statements.len()].clone()),
+                };
+                let arguments = match &callee {
+                    Callee::Procedure(at) => self.application.procedures[*at].parameters.len(),
+                    Callee::Text(_) => 2,
+                };
+                let args = (0..arguments).map(|_| Value::Int(1 + small(9))).collect();
+                Call { callee, args, transaction_time: 0 }
+            };
+            let setup = Setup { bugs, ..Setup::new(seed) };
+            let report =
+                simulated.run_calls(&setup, &mut next_call).unwrap_or_else(|error| panic!("{error:?}"));
+            println!("seed {seed}: {report}");
+            // Planted bugs break other claims, too.
+            let failure =
+                report.failure.as_ref().filter(|one| !is_planted || one.claim.contains("invariant"));
+            if let Some(failure) = failure {
+                return Some(format!("seed {seed}: {failure:?}"));
+            }
+        }
+        None
+    }
+}
+
+/// S1's example: procedures only hire, so hiring has no guard.
+#[test]
+fn a_statement_that_endangers_a_procedure_is_refused_by_name() {
+    let world = World::of(SCHEMA);
+    let program = world.program(4);
+    let refused = program.text(&world.statements[0]).expect_err("it endangers hire").error;
+    let told = format!("{} {}", refused.message(), refused.fields().hint.as_deref().unwrap_or_default());
+    assert!(told.contains("department"), "{told}");
+    let with_close = World::of(&format!("{SCHEMA}{CLOSE}"));
+    let admitted = with_close.program(4).text(&with_close.statements[0]).expect("hire reckons with it");
+    assert!(!admitted.plan.guards.is_empty(), "{:?}", admitted.plan);
+}
+
+/// What would be wrong, or break what nobody checks, is refused with the reason.
+#[test]
+fn what_cannot_be_kept_is_refused() {
+    let assertions = "
+CREATE TABLE fine (id integer PRIMARY KEY, amount integer NOT NULL);
+CREATE ASSERTION fines_are_small CHECK (NOT EXISTS (SELECT 1 FROM fine WHERE amount > 500));
+CREATE PROCEDURE fines(f integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fine VALUES (f, 100); END $$;";
+    let world = World::of(&format!("{SCHEMA}{BADGES}{assertions}"));
+    let program = world.program(4);
+    let check = |sql: &str, words: &str| {
+        // Both when it is judged, and, where one shard could run it, when it needs several.
+        let call = Call {
+            callee: Callee::Text(text(sql)),
+            args: vec![Value::Int(7), Value::Int(5)],
+            transaction_time: 0,
+        };
+        let told = match program.text(&text(sql)) {
+            Err(wrong) => wrong.error,
+            Ok(_) => program.participants(&call).expect_err(sql),
+        };
+        assert!(told.message().contains(words), "{sql}: {}", told.message());
+    };
+    check("INSERT INTO fine VALUES ($1, $2 * 100)", "fines_are_small");
+    check("INSERT INTO badge SELECT $1, $2", "INSERT … VALUES");
+    check("UPDATE badge SET department = $2 WHERE id = $1", "INSERT … VALUES");
+    check(
+        "DELETE FROM badge WHERE id > $1 + $2 AND id NOT IN (SELECT seat FROM employee)",
+        "asks for other rows",
+    );
+    check(
+        "DELETE FROM badge WHERE NOT EXISTS (SELECT 1 FROM employee e WHERE e.department = badge.id AND e.department = $1 + $2)",
+        "asks for other rows",
+    );
+    check(
+        "UPDATE department SET budget = (SELECT count(*) FROM badge WHERE department < $2) WHERE id = $1",
+        "asks for other rows",
+    );
+    check("INSERT INTO department SELECT $1 + $2, count(*) FROM badge", "asks for other rows");
+    let long = format!("DELETE FROM badge WHERE id = $1 + $2 AND '{}' = ''", "x".repeat(100_000));
+    check(&long, "bytes");
+}
+
+/// Those of the usual ones that are taken.
+fn taken(world: &World) -> Vec<Arc<Text>> {
+    let program = world.program(4);
+    let taken = |text: &&Arc<Text>| match program.text(text) {
+        Ok(_) => true,
+        Err(wrong) => {
+            println!("{}: {}", text.sql, wrong.error.message());
+            false
+        }
+    };
+    world.statements.iter().filter(taken).cloned().collect()
+}
+
+#[test]
+fn invariants_hold_whatever_is_sent() {
+    let mut closed = World::of(&format!("{SCHEMA}{BADGES}"));
+    closed.statements.extend(
+        ["INSERT INTO badge VALUES ($1, $2)", "DELETE FROM badge WHERE id <> $1 AND id < $2"].map(text),
+    );
+    assert_eq!(taken(&closed).len(), 13, "all but three");
+    assert_eq!(closed.failure(&taken(&closed), 0..12, PlantedBugs::default()), None);
+    let with_close = World::of(&format!("{SCHEMA}{CLOSE}"));
+    assert_eq!(taken(&with_close).len(), 13, "all but one, which only order keeps");
+    assert_eq!(with_close.failure(&taken(&with_close), 0..12, PlantedBugs::default()), None);
+}
+
+/// Every planted bug is caught within so many seeds.
+const CAUGHT_WITHIN: u64 = 100;
+
+#[test]
+fn trusted_statements_break_what_procedures_keep() {
+    let world = World::of(SCHEMA);
+    let trusting = PlantedBugs { trusts_statements: true, ..PlantedBugs::default() };
+    // Departments that have been emptied go while people are hired for two.
+    let statements = [
+        "DELETE FROM department WHERE id = $1 AND $2 > 0",
+        "DELETE FROM employee WHERE department = $1 AND id > 0 * $2",
+    ];
+    let failure = world.failure(&statements.map(text), 0..CAUGHT_WITHIN, trusting).expect("it is caught");
+    println!("{failure}");
+    assert!(failure.contains("fkey"), "{failure}");
+}
+
+#[test]
+fn statements_without_guards_break_each_others() {
+    let world = World::of(&format!("{SCHEMA}{CLOSE}"));
+    let careless = PlantedBugs { no_guards: true, ..PlantedBugs::default() };
+    let failure = world.failure(&world.statements, 0..CAUGHT_WITHIN, careless).expect("it is caught");
+    println!("{failure}");
+}

@@ -1,0 +1,96 @@
+//! What no statement of a set does: what is compiled is right as long as nobody else does it either.
+
+use std::collections::BTreeSet;
+
+use weir_sql::Application;
+use weir_sql::bound::{Expr, InsertSource, Statement};
+use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, TableId};
+
+use super::each_statement;
+use crate::exec::routing::inserted;
+use crate::exec::sequences::generates_id;
+
+/// What some statements do that others must reckon with.
+#[derive(Clone, Debug, Default)]
+pub struct Closed {
+    /// Tables that they delete from, or change the keys of, be it by a foreign key's action.
+    pub deleted: BTreeSet<TableId>,
+    /// Columns that they set to something else than a new id.
+    pub chosen: BTreeSet<(TableId, ColumnIndex)>,
+}
+
+impl Closed {
+    /// Of all procedures.
+    pub fn of(application: &Application) -> Closed {
+        let mut closed = Closed::default();
+        for procedure in &application.procedures {
+            each_statement(&procedure.body, &mut |statement, _| {
+                closed.note(&application.catalog, statement);
+            });
+        }
+        closed.follow(&application.catalog);
+        closed
+    }
+
+    pub fn of_statement(catalog: &Catalog, statement: &Statement) -> Closed {
+        let mut closed = Closed::default();
+        closed.note(catalog, statement);
+        closed.follow(catalog);
+        closed
+    }
+
+    fn note(&mut self, catalog: &Catalog, statement: &Statement) {
+        match statement {
+            Statement::Insert(insert) => {
+                for column in 0..catalog.table(insert.table).columns.len() {
+                    let is_new = |row: &Vec<Expr>| inserted(insert, row, column).is_some_and(generates_id);
+                    let all_new = match &insert.source {
+                        InsertSource::Values(rows) => rows.iter().all(is_new),
+                        InsertSource::Query(_) => !insert.columns.contains(&column),
+                    };
+                    if !all_new {
+                        self.chosen.insert((insert.table, column));
+                    }
+                }
+                let update = insert.on_conflict.iter().flat_map(|conflict| &conflict.update);
+                update.for_each(|(assignments, _)| self.note_assigned(catalog, insert.table, assignments));
+            }
+            Statement::Update(update) => {
+                self.note_assigned(catalog, update.table, &update.assignments);
+            }
+            Statement::Delete(delete) => {
+                self.deleted.insert(delete.table);
+            }
+            Statement::Query(_) => {}
+        }
+    }
+
+    fn note_assigned(&mut self, catalog: &Catalog, table: TableId, assignments: &[(ColumnIndex, Expr)]) {
+        self.chosen.extend(assignments.iter().map(|(column, _)| (table, *column)));
+        let keys = catalog.tables.iter().flat_map(|table| &table.foreign_keys);
+        let referenced = |column: &ColumnIndex| {
+            keys.clone().any(|key| key.parent == table && key.parent_columns.contains(column))
+        };
+        if assignments.iter().any(|(column, _)| referenced(column)) {
+            self.deleted.insert(table);
+        }
+    }
+
+    /// Children of what goes may go with it.
+    fn follow(&mut self, catalog: &Catalog) {
+        let mut reached: Vec<TableId> = self.deleted.iter().copied().collect();
+        while let Some(parent) = reached.pop() {
+            for child in &catalog.tables {
+                let acts = |key: &ForeignKey| {
+                    key.parent == parent
+                        && [key.on_delete, key.on_update]
+                            .iter()
+                            .any(|action| *action != ForeignKeyAction::Restrict)
+                };
+                if child.foreign_keys.iter().any(acts) && self.deleted.insert(child.id) {
+                    reached.push(child.id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Statements that are none of the program's procedures: each is judged and compiled when it comes first (design.md §4, "the world
+//! is never assumed closed"; soundness S1).
+//!
+//! What comes of a text follows from the text, the application and its plan alone, so every process finds the same, and
+//! what is kept here is a cache.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustc_hash::FxBuildHasher;
+use weir_analysis::open_world::{OpenWorld, Refusal};
+use weir_analysis::plan::{Placement, Plan, TransactionPlan};
+use weir_sql::bound::{Procedure, Statement};
+use weir_sql::catalog::TableId;
+use weir_sql::{Application, Span, Text, anonymous, bind_statement};
+use weir_types::{SqlError, SqlState};
+
+use super::compile::{self, Closed};
+use super::program::{CompileError, CompiledProcedure, Program};
+use super::write::CompiledUpdate;
+use crate::node::PlantedBugs;
+
+/// A statement that shards run.
+#[derive(Debug)]
+pub struct CompiledText {
+    pub procedure: CompiledProcedure,
+    pub plan: TransactionPlan,
+    /// By number: every UPDATE of it and of its part.
+    pub updates: Vec<Arc<CompiledUpdate>>,
+}
+
+/// What a call runs.
+#[derive(Debug)]
+pub enum Runs<'p> {
+    Procedure(&'p CompiledProcedure),
+    Text(Arc<CompiledText>),
+}
+
+impl Deref for Runs<'_> {
+    type Target = CompiledProcedure;
+
+    fn deref(&self) -> &CompiledProcedure {
+        match self {
+            Runs::Procedure(procedure) => procedure,
+            Runs::Text(text) => &text.procedure,
+        }
+    }
+}
+
+/// No longer text is taken: it is judged by a shard that has others waiting.
+const TEXT_BYTES_MAX: usize = 1 << 16;
+
+/// So many texts are kept at least once they have been met, and twice as many at most: those met last.
+const KEPT: usize = 1_024;
+
+#[derive(Debug)]
+pub struct Texts {
+    application: Application,
+    plan: Plan,
+    /// What the program was compiled upon.
+    closed: Closed,
+    world: OnceLock<OpenWorld>,
+    bugs: PlantedBugs,
+    known: Mutex<Known>,
+}
+
+type Judged = Result<Arc<CompiledText>, CompileError>;
+
+/// Those met lately, and those met before them.
+#[derive(Debug, Default)]
+struct Known {
+    young: HashMap<Text, Judged, FxBuildHasher>,
+    old: HashMap<Text, Judged, FxBuildHasher>,
+}
+
+impl Known {
+    fn get(&mut self, text: &Text) -> Option<Judged> {
+        if let Some(judged) = self.young.get(text) {
+            return Some(judged.clone());
+        }
+        let (text, judged) = self.old.remove_entry(text)?;
+        self.put(text, judged.clone());
+        Some(judged)
+    }
+
+    fn put(&mut self, text: Text, judged: Judged) {
+        if self.young.len() >= KEPT {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(text, judged);
+    }
+}
+
+impl Texts {
+    pub(super) fn new(application: &Application, plan: &Plan, bugs: PlantedBugs) -> Texts {
+        Texts {
+            application: application.clone(),
+            plan: plan.clone(),
+            closed: Closed::of(application),
+            world: OnceLock::new(),
+            bugs,
+            known: Mutex::default(),
+        }
+    }
+
+    /// # Errors
+    /// What is wrong with the text, what is not supported, or whom it would endanger.
+    pub(super) fn get(&self, program: &Program, text: &Text) -> Judged {
+        if let Some(judged) = self.known().get(text) {
+            return judged;
+        }
+        // Others may do the same meanwhile, and find the same.
+        let judged = self.judge(program, text, self.bugs).map(Arc::new);
+        self.known().put(text.clone(), judged.clone());
+        judged
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What has been run: judged no more, for operations need no guard.
+    pub(super) fn again(&self, program: &Program, text: &Text) -> Judged {
+        if let Some(Ok(judged)) = self.known().get(text) {
+            return Ok(judged);
+        }
+        let trusting = PlantedBugs { trusts_statements: true, ..self.bugs };
+        self.judge(program, text, trusting).map(Arc::new)
+    }
+
+    fn judge(&self, program: &Program, text: &Text, bugs: PlantedBugs) -> Result<CompiledText, CompileError> {
+        if text.sql.len() > TEXT_BYTES_MAX {
+            let message =
+                format!("a statement of {} bytes, and {TEXT_BYTES_MAX} is the most", text.sql.len());
+            let error = SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message);
+            let error = error.with_hint("send its rows in several statements");
+            return Err(CompileError { span: Span::default(), error });
+        }
+        let catalog = &self.application.catalog;
+        let bound = bind_statement(catalog, &text.sql, Some(&text.types));
+        let (statement, types) = bound.map_err(|wrong| {
+            let error = SqlError::new(wrong.state, wrong.message);
+            let error = wrong.hint.into_iter().fold(error, SqlError::with_hint);
+            CompileError { span: wrong.span, error }
+        })?;
+        if types != text.types {
+            return Err(refused(Span::default(), "parameters of other types than the text has", ""));
+        }
+        if !bugs.trusts_statements {
+            self.refuse_what_was_excluded(&statement)?;
+        }
+        let Some(procedure) = anonymous(catalog, statement, &types) else {
+            return Err(refused(Span::default(), "a query as a statement that writes", ""));
+        };
+        self.compile(program, text, procedure, bugs)
+    }
+
+    fn compile(
+        &self,
+        program: &Program,
+        text: &Text,
+        procedure: Procedure,
+        bugs: PlantedBugs,
+    ) -> Result<CompiledText, CompileError> {
+        let world = self.world.get_or_init(|| OpenWorld::new(&self.application, &self.plan.placement));
+        let span = procedure.span;
+        let judged = match bugs.trusts_statements {
+            true => world.plan(procedure.clone()),
+            false => world.admit(procedure.clone()),
+        };
+        let plan = judged.map_err(|refusal| match refusal {
+            Refusal::Endangers { procedure: whom, why } => refused(
+                span,
+                format!("this {} would endanger {whom}, which was planned without it: {why}", procedure.name),
+                "write a procedure that does it, so that the application is planned with it",
+            ),
+            Refusal::Unkept { why } => refused(
+                span,
+                format!("{} by itself: {why}", procedure.name),
+                "write a procedure that does all that belongs together, and CALL it",
+            ),
+        })?;
+        let alone = Plan { placement: self.plan.placement.clone(), transactions: vec![plan.clone()] };
+        let (procedure, updates) =
+            compile::text(&self.application, &alone, program, (plan.procedure, &procedure), text)?;
+        Ok(CompiledText { procedure, plan, updates })
+    }
+
+    /// What the program does not expect, for no procedure of the application does it.
+    fn refuse_what_was_excluded(&self, statement: &Statement) -> Result<(), CompileError> {
+        let catalog = &self.application.catalog;
+        let (table, span) = match statement {
+            Statement::Query(_) => return Ok(()),
+            Statement::Insert(insert) => (insert.table, insert.span),
+            Statement::Update(update) => (update.table, update.span),
+            Statement::Delete(delete) => (delete.table, delete.span),
+        };
+        let name = &catalog.table(table).name;
+        if *self.plan.placement(table) == Placement::Replicated {
+            return Err(refused(
+                span,
+                format!("a write to {name}, of which every shard has a copy because no procedure writes it"),
+                "write a procedure that does it, so that the table is placed on one shard or another",
+            ));
+        }
+        let now = Closed::of_statement(catalog, statement);
+        let is_parent = |table: &&TableId| {
+            catalog.tables.iter().flat_map(|child| &child.foreign_keys).any(|key| key.parent == **table)
+        };
+        if let Some(&parent) = now.deleted.difference(&self.closed.deleted).find(is_parent) {
+            let parent = &catalog.table(parent).name;
+            return Err(refused(
+                span,
+                format!(
+                    "a row of {parent} that goes, or gets another key: no procedure does so, and others refer to it"
+                ),
+                "write a procedure that does it, so that those who refer to it are planned with it",
+            ));
+        }
+        if let Some(&(table, column)) = now.chosen.difference(&self.closed.chosen).next() {
+            let table = catalog.table(table);
+            if table.columns[column].default.as_ref().is_some_and(super::sequences::generates_id) {
+                return Err(refused(
+                    span,
+                    format!(
+                        "a chosen value of {}.{}, which is always generated",
+                        table.name, table.columns[column].name
+                    ),
+                    "leave the column out: the database generates its values, of which no two are the same",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refused(span: Span, what: impl Into<String>, hint: &str) -> CompileError {
+    let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {}", what.into()));
+    let error = if hint.is_empty() { error } else { error.with_hint(hint) };
+    CompileError { span, error }
+}
