@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_analysis::Analysis;
 use weir_sim::Audit;
-use weir_sim::calls::{Counted, Job, Report, Setup, Violated, run};
+use weir_sim::calls::{Counted, Job, Report, Script, Setup, Violated, run, run_script};
 use weir_sql::Application;
 use weir_sql::bound::{InsertSource, Procedure, Statement, Step, StepKind};
 use weir_sql::catalog::{ForeignKey, TableId};
@@ -99,6 +99,14 @@ impl<'a> Simulated<'a> {
             self.jobs.insert(which, Arc::new(job));
         }
         Ok(run(&self.jobs[&which], setup, next_call))
+    }
+
+    /// One run of sessions that do what a script says.
+    pub fn run_script(&mut self, setup: &Setup, script: impl Script) -> Result<Report, RunError> {
+        let shards = setup.shards.unwrap_or(1 + (setup.seed % 4) as u16);
+        let mut job = self.job(shards, setup.bugs)?;
+        job.counted.clear();
+        Ok(run_script(&Arc::new(job), setup, script))
     }
 
     fn job(&self, shards: u16, bugs: PlantedBugs) -> Result<Job, RunError> {

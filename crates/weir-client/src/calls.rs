@@ -14,6 +14,7 @@ use weir_txn::exec::program::{CompiledProcedure, Input, Program};
 use weir_txn::items::GivenUp;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
+use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request};
 use weir_types::cast::{CastContext, can_cast, cast};
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -191,6 +192,21 @@ pub(crate) enum Wish {
     Call(Call, Arc<[String]>),
     /// With the names of its columns.
     Read(Arc<Gather>, Vec<Value>, Arc<[String]>),
+    /// Of the open transaction of that name, with the names of what it gives.
+    Within(u64, Order, Arc<[String]>),
+}
+
+impl Wish {
+    /// The same as a statement of an open transaction.
+    pub(crate) fn within(self, transaction: u64) -> Wish {
+        match self {
+            Wish::Call(call, names) => Wish::Within(transaction, Order::Call(call), names),
+            Wish::Read(gather, values, names) => {
+                Wish::Within(transaction, Order::Read(gather, values), names)
+            }
+            within @ Wish::Within(..) => within,
+        }
+    }
 }
 
 enum UnderWay {
@@ -234,6 +250,10 @@ impl Dialect for Calls {
         let (begin, under_way) = match wish {
             Wish::Call(call, names) => (Begin::Call(call), UnderWay::Call(names)),
             Wish::Read(gather, values, names) => (Begin::Read(gather, values), UnderWay::Read(names)),
+            Wish::Within(name, order @ Order::Read(..), names) => {
+                (Begin::Within(name, order), UnderWay::Read(names))
+            }
+            Wish::Within(name, order, names) => (Begin::Within(name, order), UnderWay::Call(names)),
         };
         self.under_way.insert(tag, under_way);
         self.coordinator.begin(now_ms(), tag, begin, orders);

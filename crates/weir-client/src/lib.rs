@@ -306,6 +306,42 @@ impl Client {
         }
     }
 
+    /// Names a transaction of several statements over tables, READ COMMITTED as PostgreSQL's: nothing happens until its first statement.
+    /// Rows that it writes are held until its end; of transactions that wait for each other one ends with 40P01. After an error
+    /// nothing of it will happen, and it must be rolled back.
+    pub fn new_transaction(&self) -> u64 {
+        self.new_tag()
+    }
+
+    /// Begins what was prepared on this client, as a statement of the transaction of that name, whose statements before have ended.
+    pub fn begin_within(
+        &self,
+        transaction: u64,
+        prepared: &Prepared,
+        values: &[Value],
+    ) -> Pending<CallResult> {
+        let Carried::Calls(session, callable) = &self.carried else {
+            return Pending::ended(Err(Error::Unfit("it was prepared on another client".into())));
+        };
+        match callable.wish(prepared, values) {
+            Ok(wish) => session.submit(session.new_tag(), wish.within(transaction)),
+            Err(error) => Pending::ended(Err(Error::Sql(error))),
+        }
+    }
+
+    /// Begins to commit it, or to roll it back. What it has done becomes visible together, or not at all.
+    pub fn end_transaction(&self, transaction: u64, commit: bool) -> Pending<CallResult> {
+        let Carried::Calls(session, _) = &self.carried else {
+            return Pending::ended(Err(Error::Unfit("the cluster carries items, not tables".into())));
+        };
+        let order = if commit {
+            weir_txn::ramp::client::Order::Commit
+        } else {
+            weir_txn::ramp::client::Order::RollBack
+        };
+        session.submit(session.new_tag(), calls::Wish::Within(transaction, order, [].into()))
+    }
+
     /// Runs one statement or CALL without parameters, and waits for what it gives.
     ///
     /// # Errors

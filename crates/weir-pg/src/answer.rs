@@ -15,7 +15,7 @@ use weir_types::binary::{parse_binary, type_number, type_of_number, write_field}
 use weir_types::text::{parse_text, text_of, to_text};
 use weir_types::{SqlError, SqlType, Value};
 
-use crate::session::{Done, Failure, Statement};
+use crate::session::{Done, Failure, Statement, Turn};
 
 fn info(severity: &str, error: &SqlError, position: Option<usize>) -> ErrorInfo {
     let fields = error.fields();
@@ -118,7 +118,12 @@ pub fn response(statement: &Statement, done: Done, format: &Format) -> PgWireRes
     if statement.columns.is_empty() {
         let tag = Tag::new(&done.tag);
         let count = done.count.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-        return Ok(Response::Execution(count.into_iter().fold(tag, Tag::with_rows)));
+        let tag = count.into_iter().fold(tag, Tag::with_rows);
+        return Ok(match done.turn {
+            Turn::Stays => Response::Execution(tag),
+            Turn::Begins => Response::TransactionStart(tag),
+            Turn::Ends => Response::TransactionEnd(tag),
+        });
     }
     let rows: Vec<PgWireResult<DataRow>> = done
         .rows

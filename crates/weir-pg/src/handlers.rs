@@ -15,12 +15,12 @@ use pgwire::api::{ClientInfo, ClientPortalStore, PgWireServerHandlers, Type};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
 use weir_client::Client;
-use weir_sql::session::Command;
+use weir_sql::session::{Command, Said};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::answer;
 use crate::doors::{AtTheDoor, Doors};
-use crate::session::{Done, Session, Statement};
+use crate::session::{Done, Failure, Session, Statement};
 
 pub struct Connection {
     door: Arc<AtTheDoor>,
@@ -67,17 +67,6 @@ where
     Ok(())
 }
 
-/// Several statements of one text are one transaction to PostgreSQL. Queries by themselves are as good; what others did would
-/// have to go when a later statement fails, and cannot yet.
-fn check_together(runs: usize, has_effects: bool) -> Result<(), SqlError> {
-    if runs > 1 && has_effects {
-        let message = "not supported yet: a call or a write together with other statements in one text";
-        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-            .with_hint("send them one by one: each is a transaction by itself"));
-    }
-    Ok(())
-}
-
 #[async_trait]
 impl SimpleQueryHandler for Talk {
     async fn do_query<C>(&self, client: &mut C, query: &str) -> PgWireResult<Vec<Response>>
@@ -93,11 +82,16 @@ impl SimpleQueryHandler for Talk {
             return Ok(vec![Response::EmptyQuery]);
         }
         let runs = said.iter().filter(|one| one.what == Command::Run).count();
+        let ends = |one: &Said| matches!(one.what, Command::Begin(_) | Command::Commit | Command::RollBack);
+        // Statements of one text are one transaction, unless they say themselves where it begins and ends.
+        if runs > 1 && !said.iter().any(ends) {
+            session.begin_together();
+        }
+        let mut failed = None;
         let mut responses = Vec::with_capacity(said.len());
         for one in &said {
             let done = async {
                 let statement = session.prepare(query, one, &[])?;
-                check_together(runs, statement.has_effects())?;
                 let done = session.run(&statement, &[]).await?;
                 Ok((statement, done))
             };
@@ -107,10 +101,15 @@ impl SimpleQueryHandler for Talk {
                     responses.push(answer::response(&statement, done, &Format::UnifiedText)?);
                 }
                 Err(failure) => {
-                    responses.push(Response::Error(Box::new(answer::failed(&failure))));
+                    session.fail();
+                    failed = Some(failure);
                     break;
                 }
             }
+        }
+        let ended = session.end_together(failed.is_some()).await;
+        if let Some(failure) = failed.or(ended.err()) {
+            responses.push(Response::Error(Box::new(answer::failed(&failure))));
         }
         Ok(responses)
     }
@@ -119,6 +118,13 @@ impl SimpleQueryHandler for Talk {
 /// Binds texts for a session.
 struct Parser {
     session: Arc<Session>,
+}
+
+impl Parser {
+    fn failed(&self, failure: Failure) -> PgWireError {
+        self.session.fail();
+        answer::wire_error(failure)
+    }
 }
 
 #[async_trait]
@@ -134,7 +140,7 @@ impl QueryParser for Parser {
     where
         C: ClientInfo + Unpin + Send + Sync,
     {
-        let said = self.session.read(sql).map_err(answer::wire_error)?;
+        let said = self.session.read(sql).map_err(|failure| self.failed(failure))?;
         let one = match &said[..] {
             [] => return Ok(None),
             [one] => one,
@@ -144,7 +150,7 @@ impl QueryParser for Parser {
             }
         };
         let types: Vec<SqlType> = answer::parameter_types(types);
-        self.session.prepare(sql, one, &types).map(Some).map(Some).map_err(answer::wire_error)
+        self.session.prepare(sql, one, &types).map(Some).map(Some).map_err(|failure| self.failed(failure))
     }
 
     fn get_parameter_types(&self, statement: &Self::Statement) -> PgWireResult<Vec<Type>> {
@@ -185,7 +191,13 @@ impl ExtendedQueryHandler for Talk {
     {
         let Some(statement) = &portal.statement.statement else { return Ok(Response::EmptyQuery) };
         let values = values(portal, statement)?;
-        let done = self.session.run(statement, &values).await.map_err(answer::wire_error)?;
+        let done = match self.session.run(statement, &values).await {
+            Ok(done) => done,
+            Err(failure) => {
+                self.session.fail();
+                return Err(answer::wire_error(failure));
+            }
+        };
         warn(client, &done).await?;
         answer::response(statement, done, &portal.result_column_format)
     }

@@ -12,6 +12,27 @@ use crate::settings::Values;
 pub struct Session {
     client: Arc<Client>,
     values: Mutex<Values>,
+    transaction: Mutex<Transaction>,
+}
+
+/// What PostgreSQL calls the status of a transaction: I, T and E.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Transaction {
+    #[default]
+    None,
+    /// By its name. `is_implicit`: of the statements of one text.
+    Open { name: u64, is_implicit: bool },
+    /// Nothing but its end is to come.
+    Failed { name: u64 },
+}
+
+/// What a statement has done to the transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turn {
+    #[default]
+    Stays,
+    Begins,
+    Ends,
 }
 
 /// One statement, bound.
@@ -28,18 +49,12 @@ enum Kind {
     Command(Command),
 }
 
-impl Statement {
-    /// It may change something.
-    pub fn has_effects(&self) -> bool {
-        matches!(&self.kind, Kind::Run(prepared, _) if prepared.is_call() || prepared.verb().is_some())
-    }
-}
-
 /// What a statement has given.
 #[derive(Clone, Debug)]
 pub struct Done {
     /// What clients are told that it was, without a count.
     pub tag: String,
+    pub turn: Turn,
     /// How many rows it has written; none: it is not told.
     pub count: Option<u64>,
     pub rows: Vec<Vec<Value>>,
@@ -48,7 +63,7 @@ pub struct Done {
 
 impl Done {
     fn tag(tag: impl Into<String>) -> Done {
-        Done { tag: tag.into(), count: None, rows: Vec::new(), warning: None }
+        Done { tag: tag.into(), turn: Turn::Stays, count: None, rows: Vec::new(), warning: None }
     }
 }
 
@@ -75,11 +90,44 @@ impl Failure {
 
 impl Session {
     pub fn new(client: Arc<Client>) -> Session {
-        Session { client, values: Mutex::default() }
+        Session { client, values: Mutex::default(), transaction: Mutex::default() }
     }
 
     pub fn values(&self) -> MutexGuard<'_, Values> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn transaction(&self) -> MutexGuard<'_, Transaction> {
+        self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The statements of a text are one transaction, if none is open.
+    pub fn begin_together(&self) {
+        let mut transaction = self.transaction();
+        if *transaction == Transaction::None {
+            *transaction = Transaction::Open { name: self.client.new_transaction(), is_implicit: true };
+        }
+    }
+
+    /// They have been run, up to the first that failed.
+    ///
+    /// # Errors
+    /// Their transaction cannot commit.
+    pub async fn end_together(&self, has_failed: bool) -> Result<(), Failure> {
+        let transaction = *self.transaction();
+        if let Transaction::Open { name, is_implicit: true } = transaction {
+            *self.transaction() = Transaction::None;
+            self.client.end_transaction(name, !has_failed).await.map_err(sql_error)?;
+        }
+        Ok(())
+    }
+
+    /// A statement has failed, be it before it ran.
+    pub fn fail(&self) {
+        let mut transaction = self.transaction();
+        if let Transaction::Open { name, is_implicit: false } = *transaction {
+            *transaction = Transaction::Failed { name };
+        }
     }
 
     /// The statements of a text.
@@ -135,26 +183,75 @@ impl Session {
     /// # Errors
     /// What PostgreSQL would say, or that it is not supported.
     pub async fn run(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
+        let transaction = *self.transaction();
         match &statement.kind {
+            Kind::Command(Command::Commit) => self.end(true).await,
+            Kind::Command(Command::RollBack) => self.end(false).await,
+            _ if matches!(transaction, Transaction::Failed { .. }) => {
+                let message =
+                    "current transaction is aborted, commands ignored until end of transaction block";
+                Err(SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message).into())
+            }
+            Kind::Command(Command::Begin(wished)) => {
+                check(*wished)?;
+                let mut transaction = self.transaction();
+                let warning =
+                    matches!(*transaction, Transaction::Open { is_implicit: false, .. }).then(|| {
+                        SqlError::new(
+                            SqlState::ACTIVE_SQL_TRANSACTION,
+                            "there is already a transaction in progress",
+                        )
+                    });
+                let name = match *transaction {
+                    Transaction::Open { name, .. } => name,
+                    _ => self.client.new_transaction(),
+                };
+                *transaction = Transaction::Open { name, is_implicit: false };
+                Ok(Done { turn: Turn::Begins, warning, ..Done::tag("BEGIN") })
+            }
             Kind::Command(command) => Ok(self.obey(command)?),
             Kind::Run(prepared, tag) => {
-                let result = self.client.begin_prepared(prepared, values).await.map_err(sql_error)?;
+                let under_way = match transaction {
+                    Transaction::Open { name, .. } => self.client.begin_within(name, prepared, values),
+                    _ => self.client.begin_prepared(prepared, values),
+                };
+                let result = under_way.await.map_err(sql_error)?;
                 let count = prepared.verb().map(|_| prepared.count(&result));
                 Ok(Done { count, rows: prepared.rows(result), ..Done::tag(*tag) })
             }
         }
     }
 
+    /// Ends the transaction that is open. One that has failed is rolled back, whatever is wished.
+    async fn end(&self, commit: bool) -> Result<Done, Failure> {
+        let transaction = std::mem::take(&mut *self.transaction());
+        let (name, commits) = match transaction {
+            Transaction::None => {
+                let tag = if commit { "COMMIT" } else { "ROLLBACK" };
+                return Ok(Done { turn: Turn::Ends, warning: Some(no_transaction()), ..Done::tag(tag) });
+            }
+            Transaction::Open { name, .. } => (name, commit),
+            Transaction::Failed { name } => (name, false),
+        };
+        self.client.end_transaction(name, commits).await.map_err(sql_error)?;
+        Ok(Done { turn: Turn::Ends, ..Done::tag(if commits { "COMMIT" } else { "ROLLBACK" }) })
+    }
+
+    fn in_transaction(&self, what: &str) -> SqlError {
+        match *self.transaction() {
+            Transaction::Open { is_implicit: false, .. } => not_yet(what),
+            _ => only_in_transactions(what),
+        }
+    }
+
     fn obey(&self, command: &Command) -> Result<Done, SqlError> {
         match command {
-            Command::Begin(_) => Err(not_yet("transactions of several statements").with_hint(
-                "each statement is a transaction by itself; put those that belong together into a procedure, and CALL it",
-            )),
-            Command::Commit => Ok(Done { warning: Some(no_transaction()), ..Done::tag("COMMIT") }),
-            Command::RollBack => Ok(Done { warning: Some(no_transaction()), ..Done::tag("ROLLBACK") }),
-            Command::Savepoint(_) => Err(only_in_transactions("SAVEPOINT")),
-            Command::Release(_) => Err(only_in_transactions("RELEASE SAVEPOINT")),
-            Command::RollBackTo(_) => Err(only_in_transactions("ROLLBACK TO SAVEPOINT")),
+            Command::Begin(_) | Command::Commit | Command::RollBack => {
+                Err(SqlError::new(SqlState::INTERNAL_ERROR, "it is obeyed elsewhere"))
+            }
+            Command::Savepoint(_) => Err(self.in_transaction("SAVEPOINT")),
+            Command::Release(_) => Err(self.in_transaction("RELEASE SAVEPOINT")),
+            Command::RollBackTo(_) => Err(self.in_transaction("ROLLBACK TO SAVEPOINT")),
             Command::SetTransaction(wished) | Command::SetSession(wished) => {
                 check(*wished)?;
                 Ok(Done::tag("SET"))
@@ -181,7 +278,8 @@ impl Session {
                 Ok(Done { rows: vec![vec![Value::text(value)]], ..Done::tag("SHOW") })
             }
             Command::Show(None) => {
-                let row = |(name, value): (&str, String)| [name.into(), value.as_str().into(), "".into()].to_vec();
+                let row =
+                    |(name, value): (&str, String)| [name.into(), value.as_str().into(), "".into()].to_vec();
                 Ok(Done { rows: self.values().all().map(row).collect(), ..Done::tag("SHOW") })
             }
             Command::Discard { all } => {
@@ -201,6 +299,17 @@ impl Session {
             Command::Nothing(what) => Ok(Done::tag(*what)),
             Command::Unsupported(what) => Err(not_yet(what)),
             Command::Run => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that was not bound")),
+        }
+    }
+}
+
+impl Drop for Session {
+    /// A connection that ends rolls back.
+    fn drop(&mut self) {
+        let transaction = std::mem::take(&mut *self.transaction());
+        if let Transaction::Open { name, .. } | Transaction::Failed { name } = transaction {
+            // Nobody waits for it.
+            drop(self.client.end_transaction(name, false));
         }
     }
 }

@@ -253,6 +253,8 @@ impl<'l> Replica<'l> {
             role: if self.lab.guards.is_empty() { Role::Whole } else { Role::Unguarded },
             timestamp,
             keep_writes: true,
+            open: None,
+            has_locks: false,
             bugs: PlantedBugs::default(),
         };
         let call = Call {
@@ -262,7 +264,7 @@ impl<'l> Replica<'l> {
         };
         call::run(fragment, &call, &mut self.scratch).map_err(|stop| match stop {
             Stop::Error(error) => error.message().to_owned(),
-            Stop::Held { .. } => "it waits for another transaction".to_owned(),
+            Stop::Held { .. } | Stop::Pinned { .. } => "it waits for another transaction".to_owned(),
         })
     }
 

@@ -14,10 +14,11 @@ use weir_sql::catalog::TableId;
 use weir_txn::exec::program::Program;
 use weir_txn::machine::{CoordinatorId, Durable as _, Shard as _};
 use weir_txn::node::{Node, PlantedBugs};
-use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Record, ShardId, TxnId};
+use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Output, Protocol, Record, ShardId, TxnId};
 use weir_txn::storage::Rows;
 use weir_txn::storage::view::WholeView;
 use weir_txn::termination::Patience;
+use weir_types::{SqlError, Value};
 
 use crate::Audit;
 use crate::chance::Chance;
@@ -131,6 +132,27 @@ impl Mortal for Coordinator {
 
 /// Runs the setup to its end. A panic of a node is a failure like any other. `next_call`: of that session.
 pub fn run(job: &Arc<Job>, setup: &Setup, next_call: &mut dyn FnMut(usize) -> Call) -> Report {
+    run_script(job, setup, next_call)
+}
+
+/// What sessions do.
+pub trait Script {
+    /// The next thing of a session that has nothing under way. `is_last`: it must end what it has open; none: it has nothing.
+    fn next(&mut self, session: usize, is_last: bool) -> Option<Begin>;
+    /// It has its answer.
+    fn told(&mut self, _session: usize, _result: &Result<Output, SqlError>) {}
+    /// Nobody will tell what has become of what the session had under way and open.
+    fn lost(&mut self, _session: usize) {}
+}
+
+impl Script for &mut dyn FnMut(usize) -> Call {
+    fn next(&mut self, session: usize, is_last: bool) -> Option<Begin> {
+        (!is_last).then(|| Begin::Call(self(session)))
+    }
+}
+
+/// One run of sessions that do other things than calls.
+pub fn run_script(job: &Arc<Job>, setup: &Setup, mut script: impl Script) -> Report {
     let mut chance = Chance::from_seed(setup.seed);
     let faults = setup.faults.clone().unwrap_or_else(|| Faults::draw(&mut chance));
     let coordinators: CoordinatorId = chance.between(2, 4);
@@ -141,7 +163,7 @@ pub fn run(job: &Arc<Job>, setup: &Setup, next_call: &mut dyn FnMut(usize) -> Ca
     let mut cluster = Calls::new(starts, nodes, sessions, faults.clone(), setup.seed, setup.logged);
     cluster.answers_early = setup.answers_early;
     let mut clients = Sessions {
-        next_call,
+        script: &mut script,
         audits: &job.audits,
         under_way: vec![None; sessions],
         left: setup.calls,
@@ -317,13 +339,17 @@ struct Told {
 
 #[derive(Clone, Debug)]
 enum UnderWay {
-    Call { callee: Callee },
+    Call {
+        callee: Callee,
+    },
+    /// Something of an open transaction.
+    Order,
     Audit(usize),
 }
 
 /// Closed loops of calls, with an audit now and then.
 struct Sessions<'a> {
-    next_call: &'a mut dyn FnMut(usize) -> Call,
+    script: &'a mut dyn Script,
     audits: &'a [Audit],
     under_way: Vec<Option<UnderWay>>,
     /// Calls to be begun.
@@ -344,7 +370,12 @@ impl Sessions<'_> {
 
 impl Clients<Begin, Event> for Sessions<'_> {
     fn next(&mut self, session: usize, _now_us: u64, chance: &mut Chance) -> Option<Begin> {
-        self.left = self.left.checked_sub(1)?;
+        let Some(left) = self.left.checked_sub(1) else {
+            let begin = self.script.next(session, true)?;
+            self.under_way[session] = Some(UnderWay::Order);
+            return Some(begin);
+        };
+        self.left = left;
         if !self.audits.is_empty() && chance.per_mille(200) {
             let which = chance.below(self.audits.len() as u64) as usize;
             self.under_way[session] = Some(UnderWay::Audit(which));
@@ -352,14 +383,29 @@ impl Clients<Begin, Event> for Sessions<'_> {
             let key = keys[chance.below(keys.len() as u64) as usize].clone();
             return Some(Begin::Read(gather.clone(), key));
         }
-        let call = (self.next_call)(session);
-        self.under_way[session] = Some(UnderWay::Call { callee: call.callee.clone() });
-        Some(Begin::Call(call))
+        let begin = self.script.next(session, false)?;
+        self.under_way[session] = Some(match &begin {
+            Begin::Call(call) => UnderWay::Call { callee: call.callee.clone() },
+            Begin::Read(..) | Begin::Within(..) => UnderWay::Order,
+        });
+        Some(begin)
     }
 
     fn done(&mut self, session: usize, _now_us: u64, event: Event) {
         let what = self.under_way[session].take().expect("it was begun");
+        match &event {
+            Event::Answered(result) => self.script.told(session, result),
+            Event::ReadDone { result, .. } if matches!(what, UnderWay::Order) => {
+                let rows = |rows: &Vec<Vec<Value>>| Output { values: Vec::new(), rows: rows.clone() };
+                self.script.told(session, &result.as_ref().map(rows).map_err(Clone::clone));
+            }
+            Event::ReadDone { .. } => {}
+        }
         match (what, event) {
+            (UnderWay::Order, Event::Answered(Err(error))) => {
+                *self.told.aborted.entry(format!("{} {}", error.state(), error.message())).or_default() += 1;
+            }
+            (UnderWay::Order, _) => {}
             (UnderWay::Call { callee }, Event::Answered(Ok(_))) => {
                 *self.told.committed.entry(callee).or_default() += 1;
             }
@@ -383,7 +429,13 @@ impl Clients<Begin, Event> for Sessions<'_> {
         }
     }
 
+    fn moved(&mut self, session: usize) {
+        // What it had open is gone with its coordinator.
+        self.script.lost(session);
+    }
+
     fn lost(&mut self, session: usize, _txn: Option<TxnId>) {
+        self.script.lost(session);
         if let Some(UnderWay::Call { callee }) = self.under_way[session].take() {
             *self.told.unknown.entry(callee).or_default() += 1;
         }

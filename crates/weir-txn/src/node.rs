@@ -18,6 +18,7 @@ use crate::ramp::ledger::Ledger;
 use crate::ramp::message::{
     Age, Begun, Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
 };
+use crate::ramp::open::{Open, forgotten};
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
 use crate::storage::{Position, Storage, Timestamp};
 use crate::termination::Terminates as _;
@@ -49,6 +50,10 @@ pub struct PlantedBugs {
     pub accepts_any_clock: bool,
     /// Statements by themselves are not judged by what they would do to the procedures (S1).
     pub trusts_statements: bool,
+    /// Calls write rows that open transactions hold (S14).
+    pub ignores_open: bool,
+    /// What an open transaction has done before its shard started again need not be there.
+    pub opens_again: bool,
 }
 
 /// What a step wants sent.
@@ -63,13 +68,15 @@ pub struct Node {
     pub(crate) participant: Participant,
     /// Readers that have been answered here, and how far back in history they may need to go: to their
     /// position, and to the prepare of any transaction that was undecided when they came.
-    readers: BTreeMap<TxnId, Position>,
+    pub(crate) readers: BTreeMap<TxnId, Position>,
     /// Where messages are lost and processes die.
     pub(crate) ledger: Option<Box<Ledger>>,
     /// Transactions that have ended and that requests may wait for.
-    ended: Vec<TxnId>,
+    pub(crate) ended: Vec<TxnId>,
+    /// Transactions of several statements that have worked here.
+    pub(crate) open: BTreeMap<TxnId, Open>,
     /// Requests that wait for the outcome of a transaction that holds their claim.
-    waiting: BTreeMap<TxnId, Vec<Request>>,
+    pub(crate) waiting: BTreeMap<TxnId, Vec<Request>>,
     scratch: call::Scratch,
     pub(crate) sequences: Sequences,
     pub(crate) bugs: PlantedBugs,
@@ -85,6 +92,7 @@ impl Node {
             readers: BTreeMap::new(),
             ledger: None,
             ended: Vec::new(),
+            open: BTreeMap::new(),
             waiting: BTreeMap::new(),
             scratch: call::Scratch::default(),
             sequences: Sequences::default(),
@@ -137,6 +145,7 @@ impl Shard for Node {
             // They are answered to begin anew, should they live.
             self.readers.retain(|read, _| !silent.contains(&read.coordinator));
             self.withdraw_what_waits_of(&silent, out);
+            self.drop_open_of(&silent);
         }
         self.participant.expire(now_ms);
         self.finish_the_silent(&mut out.peers);
@@ -145,7 +154,7 @@ impl Shard for Node {
     }
 
     fn is_idle(&self) -> bool {
-        self.participant.prepared.is_empty() && self.waiting.is_empty()
+        self.participant.prepared.is_empty() && self.waiting.is_empty() && self.open.is_empty()
     }
 }
 
@@ -169,6 +178,8 @@ impl Node {
                 out.replies.push((txn.coordinator, Reply::Committed { txn, shard: self.shard }));
             }
             Request::Abort { txn } => {
+                // What it waits with must not begin it anew.
+                self.waiting.values_mut().for_each(|requests| requests.retain(|one| one.txn() != txn));
                 if !self.abort(txn) {
                     // Its prepare may arrive later than this.
                     self.note_refusal(txn, None);
@@ -177,9 +188,18 @@ impl Node {
                     out.replies.push((txn.coordinator, Reply::Aborted { txn, shard: self.shard }));
                 }
             }
-            Request::Read { read, session, query } => self.on_read(read, session, &query, out),
-            Request::ReadAt { read, session, query, position, including } => {
-                self.on_read_at(read, session, &query, position, including, out)
+            Request::Read { read, session, query, within } => {
+                self.on_read((read, within), session, &query, out)
+            }
+            Request::ReadAt { read, session, query, position, including, within } => {
+                self.on_read_at((read, within), session, &query, position, including, out)
+            }
+            Request::Work { txn, begun, work } => self.on_work(now_ms, txn, begun, work, out),
+            Request::Bind { txn, participants, opened, .. } => {
+                self.on_bind(now_ms, txn, (participants, opened), out)
+            }
+            Request::Finish { txn, participants, above, opened, .. } => {
+                self.on_finish(now_ms, txn, (participants, opened), above, out)
             }
             Request::EndRead { read } => {
                 self.readers.remove(&read);
@@ -219,8 +239,9 @@ impl Node {
         } else if let Some(prepared) = self.participant.prepared.get(&txn) {
             let answer = prepared.answer.as_deref().cloned();
             answer.map(|(answers, timestamp)| Reply::Prepared { txn, shard, answers, timestamp })
-        } else if self.waiting.values().flatten().any(|waiting| waiting.txn() == txn) {
-            None
+        } else if let Some(holder) = self.waits_for(txn) {
+            // Whoever has others wait must know; anybody else will be answered.
+            matches!(request, Request::Work { .. }).then_some(Reply::Waits { txn, shard, holder })
         } else {
             return false;
         };
@@ -228,8 +249,14 @@ impl Node {
         true
     }
 
+    /// Whose end a request of the transaction waits for.
+    fn waits_for(&self, txn: TxnId) -> Option<TxnId> {
+        let has = |requests: &[Request]| requests.iter().any(|request| request.txn() == txn);
+        self.waiting.iter().find(|(_, requests)| has(requests)).map(|(holder, _)| *holder)
+    }
+
     /// Answers the client's side, and remembers that it did.
-    fn answer(&mut self, txn: TxnId, reply: Reply, out: &mut Effects) {
+    pub(crate) fn answer(&mut self, txn: TxnId, reply: Reply, out: &mut Effects) {
         if self.ledger.is_some() {
             self.note_refusal(txn, Some(&reply));
         }
@@ -260,7 +287,8 @@ impl Node {
                 self.storage.rollback(begin);
                 self.answer(txn, Reply::Executed { txn, result: Err(error) }, out);
             }
-            Err(Stop::Held { holder }) => {
+            Err(stop @ (Stop::Held { .. } | Stop::Pinned { .. })) => {
+                let holder = self.holder(&stop);
                 self.storage.rollback(begin);
                 self.wait_or_withdraw(holder, txn, begun.age, Request::Execute { txn, begun, call }, out);
             }
@@ -295,8 +323,17 @@ impl Node {
                 let writes: Arc<[Write]> = ran.writes.into();
                 let (pins, at) = (self.pin(&writes), self.storage.position());
                 let (undone, claims) = (Some(undone), ran.claims);
-                let prepared =
-                    Prepared { age: begun.age, writes, undone, pins, claims, participants, at, answer };
+                let prepared = Prepared {
+                    age: begun.age,
+                    writes,
+                    undone,
+                    pins,
+                    claims,
+                    participants,
+                    at,
+                    answer,
+                    holds_rows: false,
+                };
                 self.participant.hold(txn, prepared);
                 self.note_prepared(txn);
                 out.replies.push((txn.coordinator, reply));
@@ -305,7 +342,8 @@ impl Node {
                 self.storage.discard(undone);
                 self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out)
             }
-            Err(Stop::Held { holder }) => {
+            Err(stop @ (Stop::Held { .. } | Stop::Pinned { .. })) => {
+                let holder = self.holder(&stop);
                 self.storage.discard(undone);
                 self.wait_or_withdraw(
                     holder,
@@ -334,7 +372,8 @@ impl Node {
                 self.storage.rollback(begin);
                 self.answer(txn, Reply::Refused { txn, shard, error }, out);
             }
-            Err(Stop::Held { holder }) => {
+            Err(stop @ (Stop::Held { .. } | Stop::Pinned { .. })) => {
+                let holder = self.holder(&stop);
                 self.storage.rollback(begin);
                 self.wait_or_withdraw(holder, txn, begun.age, Request::Apply { txn, begun, call }, out);
             }
@@ -359,7 +398,13 @@ impl Node {
 
     /// Forgets what is prepared here, for good; says whether something was.
     pub(crate) fn abort(&mut self, txn: TxnId) -> bool {
-        let Some(prepared) = self.release(txn) else { return false };
+        let Some(prepared) = self.release(txn) else {
+            let was_open = self.open.contains_key(&txn);
+            if was_open {
+                self.note_refusal(txn, None);
+            }
+            return was_open;
+        };
         self.storage.discard(prepared.undone.unwrap_or_default());
         self.note_refusal(txn, None);
         self.ended.push(txn);
@@ -396,7 +441,8 @@ impl Node {
                 self.storage.rollback(begin);
                 self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out);
             }
-            Err(Stop::Held { holder }) => {
+            Err(stop @ (Stop::Held { .. } | Stop::Pinned { .. })) => {
+                let holder = self.holder(&stop);
                 self.storage.rollback(begin);
                 self.wait_or_withdraw(holder, txn, begun.age, Request::Decide { txn, begun, decision }, out);
             }
@@ -411,6 +457,30 @@ impl Node {
         timestamp: Timestamp,
         keep_writes: bool,
     ) -> Result<call::Ran, Stop> {
+        self.run_in(txn, call, role, timestamp, keep_writes, None)
+    }
+
+    /// A statement of an open transaction, which has inserted these rows.
+    pub(crate) fn run_within(
+        &mut self,
+        txn: TxnId,
+        call: &Call,
+        role: Role<'_>,
+        timestamp: Timestamp,
+        before: &[(TableId, u32)],
+    ) -> Result<call::Ran, Stop> {
+        self.run_in(txn, call, role, timestamp, true, Some(before))
+    }
+
+    fn run_in(
+        &mut self,
+        txn: TxnId,
+        call: &Call,
+        role: Role<'_>,
+        timestamp: Timestamp,
+        keep_writes: bool,
+        open: Option<&[(TableId, u32)]>,
+    ) -> Result<call::Ran, Stop> {
         let callee = self.program.callee(&call.callee)?;
         let fragment = Fragment {
             program: &self.program,
@@ -423,14 +493,20 @@ impl Node {
             role,
             timestamp,
             keep_writes,
+            open,
+            has_locks: (!self.open.is_empty() || self.participant.hold_rows > 0) && !self.bugs.ignores_open,
             bugs: self.bugs,
         };
         call::run(fragment, call, &mut self.scratch)
     }
 
-    /// S7: only an older transaction waits, so nobody waits in a circle.
+    /// S7: only an older transaction waits, so nobody waits in a circle. For an open one, which may take its time, waits only what holds
+    /// nothing elsewhere.
     fn wait_or_withdraw(&mut self, holder: TxnId, txn: TxnId, age: Age, request: Request, out: &mut Effects) {
-        let older = self.participant.age_of(holder).is_some_and(|holder| age < holder);
+        let older = match self.open.contains_key(&holder) {
+            true => matches!(request, Request::Execute { .. }),
+            false => self.participant.age_of(holder).is_some_and(|holder| age < holder),
+        };
         if older {
             self.waiting.entry(holder).or_default().push(request);
         } else {
@@ -511,20 +587,36 @@ impl Node {
         is_known
     }
 
+    /// Whether what the open transaction has written is here; else it is told that it is over.
+    fn knows_open(&mut self, within: Option<(TxnId, u64)>, out: &mut Effects) -> bool {
+        let Some((txn, _)) = within.filter(|(txn, opened)| !self.has_open(*txn, *opened)) else {
+            return true;
+        };
+        out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error: forgotten() }));
+        false
+    }
+
     fn read_again(&mut self, read: TxnId, out: &mut Effects) {
         let session = self.participant.readers.register(read.coordinator);
         out.replies.push((read.coordinator, Reply::ReadAgain { read, shard: self.shard, session }));
     }
 
-    fn on_read(&mut self, read: TxnId, session: u64, query: &Arc<ReadQuery>, out: &mut Effects) {
-        if !self.knows_reader(read, session, out) {
+    fn on_read(
+        &mut self,
+        (read, within): (TxnId, Option<(TxnId, u64)>),
+        session: u64,
+        query: &Arc<ReadQuery>,
+        out: &mut Effects,
+    ) {
+        if !self.knows_reader(read, session, out) || !self.knows_open(within, out) {
             return;
         }
         let position = self.storage.position();
         let undecided = self.participant.oldest_prepare().unwrap_or(position);
         // A repetition may be answered anew, but the reader may stand where the first answer said.
         self.readers.entry(read).or_insert(position.min(undecided));
-        let (rows, examined) = crate::exec::fetch::fetch(&self.storage, query);
+        let (rows, examined) =
+            self.within(within.map(|(txn, _)| txn), |node| crate::exec::fetch::fetch(&node.storage, query));
         let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
         out.replies.push((
             read.coordinator,
@@ -536,14 +628,14 @@ impl Node {
     /// committed first.
     fn on_read_at(
         &mut self,
-        read: TxnId,
+        (read, within): (TxnId, Option<(TxnId, u64)>),
         session: u64,
         query: &Arc<ReadQuery>,
         position: Position,
         including: Vec<Sibling>,
         out: &mut Effects,
     ) {
-        if !self.knows_reader(read, session, out) {
+        if !self.knows_reader(read, session, out) || !self.knows_open(within, out) {
             return;
         }
         let reachable = self.storage.history_begins()..=self.storage.position();
@@ -567,7 +659,8 @@ impl Node {
         for (writes, timestamp, prepared_at) in &missing {
             self.apply(writes, *timestamp, (*prepared_at).min(position));
         }
-        let (rows, examined) = crate::exec::fetch::fetch(&self.storage, query);
+        let (rows, examined) =
+            self.within(within.map(|(txn, _)| txn), |node| crate::exec::fetch::fetch(&node.storage, query));
         self.storage.rollback(position);
         self.storage.replay(undone);
         out.replies.push((

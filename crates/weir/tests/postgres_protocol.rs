@@ -148,6 +148,92 @@ fn a_driver_writes() {
     ));
 }
 
+/// The balance of an account as that session sees it.
+fn balance(driver: &mut Driver, id: i32) -> f64 {
+    driver.query_one("SELECT balance::float8 FROM account WHERE id = $1", &[&id]).unwrap().get(0)
+}
+
+#[test]
+fn a_transaction_is_seen_by_itself_alone_until_it_ends() {
+    let bank = Bank::open(|_| ());
+    let (mut ann, mut bob) = (bank.driver(), bank.driver());
+    // Over several shards; the driver's own BEGIN and COMMIT.
+    let mut transaction = ann.transaction().unwrap();
+    assert_eq!(transaction.execute("UPDATE account SET balance = balance - 4 WHERE id = 1", &[]).unwrap(), 1);
+    assert_eq!(transaction.execute("UPDATE account SET balance = balance + 4 WHERE id = 2", &[]).unwrap(), 1);
+    let text =
+        "INSERT INTO account (id, owner, balance) VALUES (70, 'new', 1), (71, 'too', 2), (72, 'also', 3)";
+    assert_eq!(transaction.execute(text, &[]).unwrap(), 3);
+    assert_eq!(
+        transaction.execute("UPDATE account SET balance = balance + 18 WHERE id >= 71", &[]).unwrap(),
+        2
+    );
+    assert_eq!(transaction.execute("DELETE FROM account WHERE id = 72", &[]).unwrap(), 1);
+    transaction.execute("CALL deposit(2, 1)", &[]).unwrap();
+    let row = transaction
+        .query_one("SELECT sum(balance)::float8, count(*) FROM account WHERE id IN (1, 2) OR id >= 70", &[]);
+    let row = row.unwrap();
+    assert_eq!((row.get::<_, f64>(0), row.get::<_, i64>(1)), (42.0, 4), "it sees what it has written");
+    assert_eq!((balance(&mut bob, 1), balance(&mut bob, 2)), (10.0, 10.0), "nobody else does");
+    transaction.commit().unwrap();
+    assert_eq!((balance(&mut bob, 1), balance(&mut bob, 2), balance(&mut bob, 71)), (6.0, 15.0, 20.0));
+    // Rolled back by word, by an error, and by the end of the connection.
+    let mut transaction = bob.transaction().unwrap();
+    transaction.execute("DELETE FROM account WHERE id < 5", &[]).unwrap();
+    transaction.rollback().unwrap();
+    let mut transaction = bob.transaction().unwrap();
+    transaction.execute("UPDATE account SET balance = 0 WHERE id < 5", &[]).unwrap();
+    let wrong = transaction.execute("INSERT INTO account (id, owner) VALUES (1, 'again')", &[]).unwrap_err();
+    assert_eq!(wrong.code(), Some(&SqlState::UNIQUE_VIOLATION));
+    let after = transaction.query("SELECT 1", &[]).unwrap_err();
+    assert_eq!(after.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
+    transaction.commit().unwrap();
+    let mut gone = bank.driver();
+    gone.simple_query("BEGIN; UPDATE account SET balance = 0 WHERE id < 9").unwrap();
+    drop(gone);
+    bob.execute("UPDATE account SET balance = balance + 1 WHERE id = 1", &[]).unwrap();
+    assert_eq!((balance(&mut ann, 1), balance(&mut ann, 2)), (7.0, 15.0));
+    // Several statements of one text are one transaction.
+    assert!(ann.simple_query("UPDATE account SET balance = 0 WHERE id = 1; SELECT 1 / 0; SELECT 2").is_err());
+    assert_eq!(balance(&mut bob, 1), 7.0);
+    ann.simple_query(
+        "UPDATE account SET balance = 8 WHERE id = 1; UPDATE account SET balance = 9 WHERE id = 2",
+    )
+    .unwrap();
+    assert_eq!((balance(&mut bob, 1), balance(&mut bob, 2)), (8.0, 9.0));
+}
+
+#[test]
+fn writers_of_a_row_wait_and_one_of_a_circle_ends() {
+    let bank = Bank::open(|_| ());
+    let (mut ann, mut bob, mut eve) = (bank.driver(), bank.driver(), bank.driver());
+    ann.simple_query("BEGIN; UPDATE account SET balance = balance + 1 WHERE id = 1").unwrap();
+    bob.simple_query("BEGIN; UPDATE account SET balance = balance + 1 WHERE id = 2").unwrap();
+    // A call and a statement by itself wait; a reader does not.
+    let waiting = std::thread::spawn(move || {
+        eve.execute("UPDATE account SET balance = balance + 100 WHERE id = 1", &[])
+    });
+    let reader = balance(&mut bank.driver(), 1);
+    assert_eq!(reader, 10.0);
+    let crossed = std::thread::spawn(move || {
+        let result = ann.execute("UPDATE account SET balance = balance + 1 WHERE id = 2", &[]);
+        ann.simple_query("COMMIT").unwrap();
+        result.map_err(|error| error.code().cloned())
+    });
+    let own = bob.execute("UPDATE account SET balance = balance + 1 WHERE id = 1", &[]);
+    bob.simple_query("COMMIT").unwrap();
+    let ended = [own.map_err(|error| error.code().cloned()), crossed.join().unwrap()];
+    let deadlock = Err(Some(SqlState::T_R_DEADLOCK_DETECTED));
+    assert!(ended.contains(&Ok(1)) && ended.contains(&deadlock), "{ended:?}");
+    assert_eq!(waiting.join().unwrap().unwrap(), 1);
+    let mut driver = bank.driver();
+    assert_eq!(
+        (balance(&mut driver, 1), balance(&mut driver, 2)),
+        (111.0, 11.0),
+        "one of them, and who waited"
+    );
+}
+
 #[test]
 fn errors_have_their_state_and_place_and_the_session_goes_on() {
     let bank = Bank::open(|_| ());
@@ -176,14 +262,13 @@ fn errors_have_their_state_and_place_and_the_session_goes_on() {
     check(&mut driver, "CALL deposit(99, 1)", "P0002", None, "open one");
     check(&mut driver, "CALL deposit(1, -2000)", "23514", None, "account_balance_check");
     check(&mut driver, "SELECT 1 / (id - id) FROM account", "22012", None, "division by zero");
-    check(&mut driver, "BEGIN", "0A000", None, "CALL it");
+    check(&mut driver, "SAVEPOINT s", "25P01", None, "transaction blocks");
+    check(&mut driver, "BEGIN ISOLATION LEVEL SERIALIZABLE", "0A000", None, "read committed");
     check(&mut driver, "INSERT INTO account VALUES (1, 'x')", "23505", None, "account_pkey");
     check(&mut driver, "INSERT INTO account (id) VALUES (100)", "23502", None, "owner");
     check(&mut driver, "UPDATE account SET balance = balance - 5000 WHERE id = 1", "23514", None, "check");
     check(&mut driver, "UPDATE account SET balanse = 1", "42703", Some(20), "balanse");
     check(&mut driver, "DELETE FROM account WHERE id = 'x'", "22P02", Some(32), "integer");
-    let together = driver.simple_query("SELECT 1; DELETE FROM account").map(drop).unwrap_err();
-    assert_eq!(together.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED));
     check(&mut driver, "CREATE TABLE t (a int)", "0A000", None, "schema.sql");
     check(&mut driver, "SET TimeZone = 'Europe/Berlin'", "0A000", None, "utc");
     check(&mut driver, "SHOW nothing", "42704", None, "nothing");

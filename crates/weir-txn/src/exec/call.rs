@@ -63,6 +63,10 @@ pub struct Fragment<'a> {
     pub timestamp: Timestamp,
     /// Say what was written, for COMMIT or for readers.
     pub keep_writes: bool,
+    /// It is a statement of a transaction that stays open, which has inserted these rows before: what it writes is held until the end.
+    pub open: Option<&'a [(weir_sql::catalog::TableId, u32)]>,
+    /// Open transactions hold rows here, so whoever writes one asks (S14).
+    pub has_locks: bool,
     pub bugs: PlantedBugs,
 }
 
@@ -73,6 +77,8 @@ pub struct Ran {
     pub answers: Answers,
     pub writes: Vec<Write>,
     pub claims: Vec<Claim>,
+    /// Of an open transaction: the rows that it has inserted, and which of the writes each is.
+    pub inserted: Vec<(weir_sql::catalog::TableId, u32, usize)>,
 }
 
 impl Ran {
@@ -94,6 +100,11 @@ pub enum Stop {
     /// Another transaction holds a claim on the same value or row.
     Held {
         holder: TxnId,
+    },
+    /// Another transaction has prepared a write of this row, and holds no claim on it.
+    Pinned {
+        table: weir_sql::catalog::TableId,
+        row: u32,
     },
 }
 
@@ -123,7 +134,12 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         row_count: Value::Int(0),
         returned: std::mem::take(&mut scratch.returned),
         taken: Vec::new(),
-        inserted: Vec::new(),
+        inserted: fragment
+            .open
+            .unwrap_or_default()
+            .iter()
+            .map(|(table, row)| (*table, *row, usize::MAX))
+            .collect(),
         parent_seen: None,
         foreseen: Vec::new(),
         ran: Ran::new(fragment.role),
@@ -134,7 +150,11 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
     let result = run.procedure(procedure, &call.args);
     let result = run.keep_error(result).map(|values| {
         run.ran.output.values = values;
-        run.final_inserts();
+        match run.fragment.open {
+            // Its later statements may change them.
+            Some(before) => run.ran.inserted = run.inserted.split_off(before.len()),
+            None => run.final_inserts(),
+        }
         std::mem::take(&mut run.ran)
     });
     let (frame, returned, new_row) =

@@ -401,7 +401,7 @@ impl Run<'_> {
 
     /// The row's columns are in the frame.
     fn update_row(&mut self, update: &Arc<CompiledUpdate>, row: u32) -> Result<(), Stop> {
-        if update.guarded {
+        if update.guarded || self.holds_rows() {
             self.claim_row(update.table, row)?;
         }
         let mut changes: SmallVec<[(ColumnIndex, Value); 6]> = SmallVec::new();
@@ -502,7 +502,7 @@ impl Run<'_> {
             if self.fragment.storage.packed(delete.table, row).is_none() {
                 continue;
             }
-            if delete.guarded {
+            if delete.guarded || self.holds_rows() {
                 self.claim_row(delete.table, row)?;
             }
             self.delete_row(delete.table, row)?;

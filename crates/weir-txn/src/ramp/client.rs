@@ -4,15 +4,17 @@
 //! Keeps what the shards need to know of it: below which sequence everything is settled, and up to which
 //! drain epoch its reads have ended (S10).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
 use super::exposed::too_large;
+use super::interactive::{Interactive, deadlock};
 use super::message::{Age, Begun, Call, Output, Progress, Reply, Request, ShardId, TxnId};
-use super::reader::{Read, ReadAction};
+use super::reader::{Read, ReadAction, Within};
+use super::waits::Waits;
 use crate::clock::transaction_time;
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
@@ -54,6 +56,18 @@ pub enum Begin {
     Call(Call),
     /// The query for these values.
     Read(Arc<Gather>, Vec<Value>),
+    /// Something of the open transaction of that name, which the first statement begins. The end of a statement that failed leaves it
+    /// open, and nothing of the statement is in it only after a roll-back: nothing else may follow.
+    Within(u64, Order),
+}
+
+/// What is wanted of an open transaction.
+#[derive(Debug)]
+pub enum Order {
+    Call(Call),
+    Read(Arc<Gather>, Vec<Value>),
+    Commit,
+    RollBack,
 }
 
 /// What whoever began it is told.
@@ -79,14 +93,58 @@ pub struct Coordinator {
     /// Sequences of reads, in order; the first is active.
     reads: VecDeque<u64>,
     drains: Drains,
+    /// Sequences of open transactions, by name.
+    open: BTreeMap<u64, u64>,
+    waits: Waits,
+    /// Calls that have met a guard again and again, and when they begin anew.
+    resting: Vec<(u64, Resting)>,
     actions: Vec<Action>,
     read_actions: Vec<ReadAction>,
 }
 
 enum Flight {
-    Transaction { tag: u64, machine: Transaction, age: Age, call: Option<Call>, retries: u32, sent: Sent },
-    Read { tag: u64, machine: Read, gather: Arc<Gather>, values: Vec<Value>, sent: Sent },
+    Transaction {
+        tag: u64,
+        machine: Transaction,
+        age: Age,
+        call: Option<Call>,
+        retries: u32,
+        sent: Sent,
+    },
+    Read {
+        tag: u64,
+        machine: Read,
+        gather: Arc<Gather>,
+        values: Vec<Value>,
+        within: Option<Within>,
+        sent: Sent,
+    },
+    /// `tag`: of what is under way of it.
+    Open {
+        tag: u64,
+        name: u64,
+        machine: Interactive,
+        sent: Sent,
+    },
 }
+
+/// A call that is begun again after a pause.
+#[derive(Debug)]
+struct Resting {
+    tag: u64,
+    call: Call,
+    age: Age,
+    retries: u32,
+}
+
+/// So often a call that meets a guard begins again at once; then it lets whoever holds it have a pause.
+const RETRIES_AT_ONCE: u32 = 8;
+
+/// A transaction that waits for one of another coordinator may be on a circle after so long.
+const DEADLOCK_MS: u64 = 1_000;
+
+/// The first pause, and the longest.
+const PAUSE_MS: [u64; 2] = [2, 64];
 
 impl Coordinator {
     /// For links that lose nothing, to shards that never end.
@@ -101,6 +159,9 @@ impl Coordinator {
             is_retired: false,
             reads: VecDeque::new(),
             drains: Drains::default(),
+            open: BTreeMap::new(),
+            waits: Waits::default(),
+            resting: Vec::new(),
             actions: Vec::new(),
             read_actions: Vec::new(),
         }
@@ -128,6 +189,19 @@ impl Coordinator {
 
     /// Nobody waits any longer for the call that was begun under the tag. Says whether it is sure that nothing happens; else it may.
     pub fn give_up(&mut self, now_ms: u64, tag: u64, out: &mut Orders<Request, Event>) -> bool {
+        if let Some(at) = self.resting.iter().position(|(_, resting)| resting.tag == tag) {
+            self.resting.remove(at);
+            return true;
+        }
+        let of = |flight: &Flight| matches!(flight, Flight::Open { tag: of, .. } if *of == tag);
+        let open = self.flights.iter_mut().find(|(_, flight)| of(flight)).map(|(sequence, _)| sequence);
+        if let Some(sequence) = open
+            && let Some(Flight::Open { machine, .. }) = self.flights.get_mut(sequence)
+        {
+            let is_over = machine.give_up(&mut self.actions);
+            self.perform_open(now_ms, sequence, out);
+            return is_over;
+        }
         let mut actions = Vec::new();
         let Some(machine) = self.machine_of(tag) else { return false };
         let (sequence, is_over) = (machine.txn().sequence, machine.give_up(&mut actions));
@@ -187,12 +261,22 @@ impl Coordinator {
         values: Vec<Value>,
         out: &mut Orders<Request, Event>,
     ) {
+        self.begin_read_within(now_ms, tag, (gather, values, None), out);
+    }
+
+    fn begin_read_within(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        (gather, values, within): (Arc<Gather>, Vec<Value>, Option<Within>),
+        out: &mut Orders<Request, Event>,
+    ) {
         let sequence = self.flights.next();
         let queries = gather.queries(&values, &self.program);
         let session = |shard: ShardId| self.sessions[usize::from(shard)];
         let read = TxnId { coordinator: self.id, sequence };
-        let machine = Read::begin(read, queries, session, &mut self.read_actions);
-        self.flights.begin(Flight::Read { tag, machine, gather, values, sent: Sent::at(now_ms) });
+        let machine = Read::begin(read, within.clone(), queries, session, &mut self.read_actions);
+        self.flights.begin(Flight::Read { tag, machine, gather, values, within, sent: Sent::at(now_ms) });
         self.reads.push_back(sequence);
         self.perform_read(now_ms, sequence, out);
     }
@@ -220,7 +304,88 @@ impl Coordinator {
             }
         }
         if let Some((tag, call, age, retries)) = again {
-            self.begin_aged(now_ms, tag, call, (age, retries), out);
+            match retries.checked_sub(RETRIES_AT_ONCE) {
+                Some(more) if self.resends => {
+                    let pause_ms = (PAUSE_MS[0] << more.min(8)).min(PAUSE_MS[1]);
+                    self.resting.push((now_ms + pause_ms, Resting { tag, call, age, retries }));
+                }
+                _ => self.begin_aged(now_ms, tag, call, (age, retries), out),
+            }
+        }
+    }
+
+    /// Something of an open transaction.
+    fn within(&mut self, now_ms: u64, tag: u64, name: u64, order: Order, out: &mut Orders<Request, Event>) {
+        let sequence = match self.open.get(&name) {
+            Some(&sequence) => sequence,
+            None => {
+                let sequence = self.flights.next();
+                let txn = TxnId { coordinator: self.id, sequence };
+                let begun = Begun { age: Age { sequence, coordinator: self.id }, at_ms: now_ms };
+                let machine = Interactive::begin(txn, begun);
+                self.flights.begin(Flight::Open { tag, name, machine, sent: Sent::at(now_ms) });
+                self.open.insert(name, sequence);
+                sequence
+            }
+        };
+        let Some(Flight::Open { tag: of, machine, sent, .. }) = self.flights.get_mut(sequence) else {
+            unreachable!("an open transaction is under way")
+        };
+        (*of, *sent) = (tag, Sent::at(now_ms));
+        machine.set_time(now_ms);
+        if let (Some(error), Order::Call(_) | Order::Read(..)) = (machine.failed(), &order) {
+            return out.done.push((tag, Event::Answered(Err(error.clone()))));
+        }
+        match order {
+            Order::Call(call) => match self.program.participants(&call) {
+                Ok(participants) => machine.statement(call, participants, &mut self.actions),
+                Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
+            },
+            Order::Read(gather, values) => {
+                let within = Some((machine.txn(), machine.open().to_vec()));
+                return self.begin_read_within(now_ms, tag, (gather, values, within), out);
+            }
+            Order::Commit => machine.commit(&mut self.actions),
+            Order::RollBack => {
+                machine.roll_back(&mut self.actions);
+                out.done.push((tag, Event::Answered(Ok(Output::default()))));
+            }
+        }
+        self.perform_open(now_ms, sequence, out);
+    }
+
+    fn perform_open(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
+        let txn = TxnId { coordinator: self.id, sequence };
+        self.waits.end(txn);
+        for action in std::mem::take(&mut self.actions) {
+            let Some(Flight::Open { tag, name, sent, .. }) = self.flights.get_mut(sequence) else { return };
+            match action {
+                Action::Send(shard, request) => {
+                    *sent = Sent::at(now_ms);
+                    out.sends.push((shard, request));
+                }
+                Action::Answer(result) => out.done.push((*tag, Event::Answered(result))),
+                Action::Retry => unreachable!("statements wait"),
+                Action::Settled => {
+                    self.open.remove(name);
+                    self.flights.end(sequence);
+                }
+            }
+        }
+    }
+
+    /// Circles over several coordinators are seen by nobody. In each of them somebody waits for one that is older, and, in the end, for
+    /// one of another coordinator: it ends after so long.
+    fn end_who_waits_for_others(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
+        for txn in self.waits.may_be_on_circles(now_ms.saturating_sub(DEADLOCK_MS)) {
+            self.interrupt(now_ms, txn, out);
+        }
+    }
+
+    fn interrupt(&mut self, now_ms: u64, txn: TxnId, out: &mut Orders<Request, Event>) {
+        if let Some(Flight::Open { machine, .. }) = self.flights.get_mut(txn.sequence) {
+            machine.interrupt(deadlock(), &mut self.actions);
+            self.perform_open(now_ms, txn.sequence, out);
         }
     }
 
@@ -236,8 +401,8 @@ impl Coordinator {
                     out.done.push((tag, Event::ReadDone { result, rounds, fetched: 0, examined }));
                 }
                 ReadAction::Again => {
-                    let (tag, _, gather, values) = self.end_read(sequence);
-                    self.begin_read(now_ms, tag, gather, values, out);
+                    let (tag, _, gather, values, within) = self.end_read(sequence);
+                    self.begin_read_within(now_ms, tag, (gather, values, within), out);
                     return;
                 }
             }
@@ -245,7 +410,7 @@ impl Coordinator {
     }
 
     fn finish_read(&mut self, now_ms: u64, sequence: u64, found: Fetched, out: &mut Orders<Request, Event>) {
-        let (tag, machine, gather, values) = self.end_read(sequence);
+        let (tag, machine, gather, values, _) = self.end_read(sequence);
         let queries = gather.queries(&values, &self.program);
         let fetched = found.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
         let result = gather.rows(&values, &queries, found, (&self.program, transaction_time(now_ms)));
@@ -253,8 +418,9 @@ impl Coordinator {
         out.done.push((tag, Event::ReadDone { result, rounds, fetched, examined }));
     }
 
-    fn end_read(&mut self, sequence: u64) -> (u64, Read, Arc<Gather>, Vec<Value>) {
-        let Some(Flight::Read { tag, machine, gather, values, .. }) = self.flights.end(sequence) else {
+    fn end_read(&mut self, sequence: u64) -> (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>) {
+        let Some(Flight::Read { tag, machine, gather, values, within, .. }) = self.flights.end(sequence)
+        else {
             unreachable!("the read is under way")
         };
         while let Some(first) = self.reads.front()
@@ -263,7 +429,24 @@ impl Coordinator {
             self.reads.pop_front();
         }
         self.drains.on_ended(self.oldest_read());
-        (tag, machine, gather, values)
+        (tag, machine, gather, values, within)
+    }
+
+    /// What an open transaction that is no more has asked.
+    fn end_reads_of(&mut self, txn: TxnId, error: &SqlError, out: &mut Orders<Request, Event>) {
+        let is_of =
+            |flight: &Flight| matches!(flight, Flight::Read { within: Some((of, _)), .. } if *of == txn);
+        let reads: Vec<u64> = self
+            .flights
+            .iter_mut()
+            .filter(|(_, flight)| is_of(flight))
+            .map(|(sequence, _)| sequence)
+            .collect();
+        for sequence in reads {
+            let (tag, machine, ..) = self.end_read(sequence);
+            let (result, rounds, examined) = (Err(error.clone()), machine.rounds, machine.examined);
+            out.done.push((tag, Event::ReadDone { result, rounds, fetched: 0, examined }));
+        }
     }
 
     fn oldest_read(&self) -> u64 {
@@ -286,6 +469,7 @@ impl machine::Coordinator for Coordinator {
         match what {
             Begin::Call(call) => self.begin_call(now_ms, tag, call, out),
             Begin::Read(gather, values) => self.begin_read(now_ms, tag, gather, values, out),
+            Begin::Within(name, order) => self.within(now_ms, tag, name, order, out),
         }
     }
 
@@ -295,7 +479,7 @@ impl machine::Coordinator for Coordinator {
             Reply::Retired { .. } => self.is_retired = true,
             _ => {}
         }
-        let sequence = reply.txn().sequence;
+        let (txn, sequence) = (reply.txn(), reply.txn().sequence);
         match self.flights.get_mut(sequence) {
             Some(Flight::Transaction { machine, sent, .. }) => {
                 *sent = Sent::at(now_ms);
@@ -306,6 +490,23 @@ impl machine::Coordinator for Coordinator {
                 *sent = Sent::at(now_ms);
                 machine.on_reply(reply, &mut self.read_actions);
                 self.perform_read(now_ms, sequence, out);
+            }
+            Some(Flight::Open { machine, sent, .. }) => {
+                *sent = Sent::at(now_ms);
+                if let Reply::Waits { txn, shard, holder } = reply {
+                    if machine.works()
+                        && let Some(youngest) = self.waits.note(now_ms, txn, shard, holder)
+                    {
+                        self.interrupt(now_ms, youngest, out);
+                    }
+                    return;
+                }
+                machine.on_reply(reply, &mut self.actions);
+                let failed = machine.failed().cloned();
+                self.perform_open(now_ms, sequence, out);
+                if let Some(error) = failed {
+                    self.end_reads_of(txn, &error, out);
+                }
             }
             // It has ended, or begun anew.
             None => {}
@@ -328,6 +529,11 @@ impl machine::Coordinator for Coordinator {
                         machine.send(&mut self.read_actions);
                     }
                 }
+                Flight::Open { machine, sent, .. } => {
+                    if sent.repeats(now_ms) {
+                        machine.send(&mut self.actions);
+                    }
+                }
             }
         }
         let send = |action| match action {
@@ -340,6 +546,13 @@ impl machine::Coordinator for Coordinator {
             _ => None,
         };
         out.sends.extend(self.read_actions.drain(..).filter_map(send));
+        self.end_who_waits_for_others(now_ms, out);
+        // The clock may have been set back.
+        let is_due = |(at_ms, _): &mut (u64, Resting)| *at_ms <= now_ms || *at_ms > now_ms + PAUSE_MS[1];
+        let due: Vec<(u64, Resting)> = self.resting.extract_if(.., is_due).collect();
+        for (_, Resting { tag, call, age, retries }) in due {
+            self.begin_aged(now_ms, tag, call, (age, retries), out);
+        }
     }
 
     fn progress(&mut self, shard: ShardId) -> Progress {
@@ -351,7 +564,7 @@ impl machine::Coordinator for Coordinator {
     }
 
     fn is_idle(&self) -> bool {
-        self.flights.is_empty()
+        self.flights.is_empty() && self.resting.is_empty()
     }
 
     fn is_retired(&self) -> bool {

@@ -218,6 +218,7 @@ impl Transaction {
             | Reply::Decided { .. }
             | Reply::Retired { .. }
             | Reply::TooLarge { .. } => {}
+            Reply::Worked { .. } | Reply::Waits { .. } => {}
             Reply::ReadRows { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")
             }

@@ -31,6 +31,17 @@ impl Exposed for Node {
             Request::Prepare { call, participants, .. } => self.refuses_call(call, participants),
             Request::Decide { decision, .. } => self.refuses_decision(decision),
             Request::Apply { .. } => Some("the comparator `none`, which is for benches within a process"),
+            Request::Work { work, .. } => self.refuses_call(&work.call, &work.participants),
+            Request::Bind { participants, .. } => {
+                let is_one =
+                    participants.iter().all(|shard| *shard < shards) && participants.contains(&self.id());
+                (!is_one || participants.last() == Some(&self.id())).then_some("participants that cannot be")
+            }
+            Request::Finish { participants, above, .. } => refuses_clock(above.clock).or_else(|| {
+                let is_one = participants.iter().all(|shard| *shard < shards)
+                    && participants.last().is_none_or(|last| *last == self.id());
+                (!is_one).then_some("participants that cannot be")
+            }),
             Request::Commit { timestamp, .. } => refuses_clock(timestamp.clock),
             Request::Read { query, .. } => self.refuses_query(query),
             Request::ReadAt { query, including, .. } => {
@@ -89,6 +100,7 @@ impl Node {
                 return None;
             }
             Request::Decide { decision, .. } => decision.above.clock,
+            Request::Finish { above, .. } => above.clock,
             _ => 0,
         };
         if self.clock.is_near(now_ms, begun_ms) && ms_of(above) <= now_ms.saturating_add(CLOCK_AHEAD_MS_MAX) {

@@ -57,6 +57,7 @@ pub struct LoggedPrepared {
     participants: Arc<[ShardId]>,
     answers: Answers,
     timestamp: Timestamp,
+    holds_rows: bool,
 }
 
 /// A shard without what only its readers of this moment need.
@@ -85,6 +86,7 @@ impl LoggedPrepared {
             participants: prepared.participants.clone(),
             answers,
             timestamp,
+            holds_rows: prepared.holds_rows,
         }
     }
 }
@@ -184,8 +186,12 @@ impl Node {
                 return Some(format!("what is prepared: {one} became {two}"));
             }
         }
-        if own.claims != other.claims {
-            return Some(format!("claims {:?}", own.claims));
+        // Those of open transactions go with them.
+        let stays =
+            |(claim, txn): (&Claim, &TxnId)| (!self.open.contains_key(txn)).then(|| (claim.clone(), *txn));
+        let claims: BTreeMap<Claim, TxnId> = own.claims.iter().filter_map(stays).collect();
+        if claims != other.claims {
+            return Some(format!("claims {claims:?}"));
         }
         if let Some(txn) = own.unsettled.keys().find(|txn| !other.unsettled.contains_key(txn)) {
             return Some(format!("that {txn:?} may not be everywhere"));
@@ -250,7 +256,7 @@ impl Node {
     }
 
     fn hold_again(&mut self, txn: TxnId, at: Position, logged: LoggedPrepared) {
-        let LoggedPrepared { age, writes, claims, participants, answers, timestamp } = logged;
+        let LoggedPrepared { age, writes, claims, participants, answers, timestamp, holds_rows } = logged;
         self.clock.observe(timestamp);
         self.participant.readers.know(txn.coordinator);
         let write = |(table, row, operation): &(TableId, Option<u32>, LoggedOperation)| Write {
@@ -261,7 +267,8 @@ impl Node {
         let writes: Arc<[Write]> = writes.iter().map(write).collect();
         let pins = self.pin(&writes);
         let answer = Some(Box::new((answers, timestamp)));
-        let prepared = Prepared { age, writes, undone: None, pins, claims, participants, at, answer };
+        let prepared =
+            Prepared { age, writes, undone: None, pins, claims, participants, at, answer, holds_rows };
         self.participant.hold(txn, prepared);
     }
 
@@ -337,6 +344,7 @@ impl Node {
 
     /// The same of one that has not committed and never will.
     pub(crate) fn note_refusal(&mut self, txn: TxnId, reply: Option<&Reply>) {
+        self.drop_open(txn);
         let Some(ledger) = &mut self.ledger else { return };
         let reply = reply.cloned().map(Box::new);
         self.participant.readers.know(txn.coordinator);

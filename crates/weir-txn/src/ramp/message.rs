@@ -137,6 +137,8 @@ pub enum Request {
         read: TxnId,
         session: u64,
         query: Arc<ReadQuery>,
+        /// The open transaction that asks, and sees what it has written; see [`Work::opened`].
+        within: Option<(TxnId, u64)>,
     },
     /// Round two (S5): exactly the state at `position` plus the named transactions.
     ReadAt {
@@ -145,6 +147,7 @@ pub enum Request {
         query: Arc<ReadQuery>,
         position: Position,
         including: Vec<Sibling>,
+        within: Option<(TxnId, u64)>,
     },
     /// The read is over: its position may be forgotten.
     EndRead {
@@ -161,6 +164,44 @@ pub enum Request {
         txn: TxnId,
         fate: Fate,
     },
+    /// This shard's share of a statement of a transaction that stays open (interactive): what it writes is seen by the
+    /// transaction alone, and held until its end.
+    Work {
+        txn: TxnId,
+        begun: Begun,
+        work: Box<Work>,
+    },
+    /// Ends an open transaction of several participants, for all but the last: from here on it is prepared.
+    Bind {
+        txn: TxnId,
+        begun: Begun,
+        participants: Arc<[ShardId]>,
+        opened: u64,
+    },
+    /// Ends an open transaction: its only participant commits, or the last one, when all others have prepared.
+    Finish {
+        txn: TxnId,
+        begun: Begun,
+        /// As in [`Decision`]; none where nobody else takes part.
+        participants: Arc<[ShardId]>,
+        above: Timestamp,
+        opened: u64,
+    },
+}
+
+/// One shard's share of one statement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Work {
+    /// Of the statement in its transaction, from 1.
+    pub number: u32,
+    /// The transaction has worked here before, as the shard had started so often. One that has started again since has forgotten it;
+    /// what comes late of its first statement must not begin it anew.
+    pub opened: Option<u64>,
+    pub call: Arc<Call>,
+    /// Of the statement, in the order in which they are asked.
+    pub participants: Arc<[ShardId]>,
+    /// What the others have said, for the last.
+    pub answers: Vec<(ShardId, Answers)>,
 }
 
 impl Request {
@@ -177,7 +218,10 @@ impl Request {
             | Request::ReadAt { read: txn, .. }
             | Request::EndRead { read: txn }
             | Request::Ask { txn, .. }
-            | Request::Tell { txn, .. } => *txn,
+            | Request::Tell { txn, .. }
+            | Request::Work { txn, .. }
+            | Request::Bind { txn, .. }
+            | Request::Finish { txn, .. } => *txn,
         }
     }
 
@@ -187,7 +231,10 @@ impl Request {
             Request::Execute { begun, .. }
             | Request::Prepare { begun, .. }
             | Request::Decide { begun, .. }
-            | Request::Apply { begun, .. } => Some(begun.at_ms),
+            | Request::Apply { begun, .. }
+            | Request::Work { begun, .. }
+            | Request::Bind { begun, .. }
+            | Request::Finish { begun, .. } => Some(begun.at_ms),
             _ => None,
         }
     }
@@ -293,6 +340,21 @@ pub enum Reply {
         txn: TxnId,
         shard: ShardId,
     },
+    /// What a shard's share of a statement has given; if it failed, nothing of it is left.
+    Worked {
+        txn: TxnId,
+        shard: ShardId,
+        number: u32,
+        /// How often the shard has started.
+        incarnation: u64,
+        result: Result<(Answers, Output), SqlError>,
+    },
+    /// A statement waits there for what another transaction holds.
+    Waits {
+        txn: TxnId,
+        shard: ShardId,
+        holder: TxnId,
+    },
 }
 
 impl Reply {
@@ -308,6 +370,8 @@ impl Reply {
             | Reply::Retired { txn, .. }
             | Reply::TooLarge { txn, .. }
             | Reply::Aborted { txn, .. }
+            | Reply::Worked { txn, .. }
+            | Reply::Waits { txn, .. }
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
         }

@@ -7,12 +7,15 @@
 pub mod client;
 pub mod coordinator;
 mod exposed;
+pub mod interactive;
 pub(crate) mod ledger;
 pub mod log;
 pub mod message;
+pub(crate) mod open;
 pub mod participant;
 pub mod reader;
 mod termination;
+mod waits;
 
 pub use client::{Begin, Coordinator, Event, Protocol};
 pub use coordinator::{Action, Transaction};

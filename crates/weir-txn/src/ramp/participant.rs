@@ -50,6 +50,8 @@ pub struct Prepared {
     pub at: Position,
     /// What its coordinator was answered, where it may ask again.
     pub answer: Option<Box<(Answers, Timestamp)>>,
+    /// It was open: nobody writes a row that it has written (S14).
+    pub holds_rows: bool,
 }
 
 /// A committed transaction with other participants, until it is known that no reader needs to be told.
@@ -85,6 +87,8 @@ pub struct Participant {
     /// prepared.
     order: VecDeque<(Position, TxnId)>,
     pub claims: BTreeMap<Claim, TxnId>,
+    /// How many of the prepared transactions hold their rows.
+    pub hold_rows: usize,
     pub unsettled: BTreeMap<TxnId, Unsettled>,
     /// Settled transactions whose metadata a read that began before may still need (S10), with the drain
     /// epoch in which they settled.
@@ -98,6 +102,7 @@ impl Participant {
             let before = self.claims.insert(claim.clone(), txn);
             assert!(before.is_none_or(|holder| holder == txn), "two transactions hold {claim:?}");
         }
+        self.hold_rows += usize::from(prepared.holds_rows);
         self.order.push_back((prepared.at, txn));
         let before = self.prepared.insert(txn, prepared);
         assert!(before.is_none(), "{txn:?} prepared twice");
@@ -105,6 +110,7 @@ impl Participant {
 
     pub fn release(&mut self, txn: TxnId) -> Option<Prepared> {
         let prepared = self.prepared.remove(&txn)?;
+        self.hold_rows -= usize::from(prepared.holds_rows);
         for claim in &prepared.claims {
             self.claims.remove(claim);
         }

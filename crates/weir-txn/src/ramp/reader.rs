@@ -12,9 +12,14 @@ use weir_types::Value;
 use super::message::{ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
 use crate::storage::Position;
 
+/// An open transaction, and where it has worked.
+pub type Within = (TxnId, Vec<(ShardId, u64)>);
+
 #[derive(Debug)]
 pub struct Read {
     read: TxnId,
+    /// The open transaction that it is a statement of, and the shards where that has worked.
+    within: Option<Within>,
     /// With the session that the reader has at that shard.
     queries: BTreeMap<ShardId, (Arc<ReadQuery>, u64)>,
     answers: BTreeMap<ShardId, Answer>,
@@ -48,6 +53,7 @@ impl Read {
     /// `session`: as what the reader is registered at each shard.
     pub fn begin(
         read: TxnId,
+        within: Option<Within>,
         queries: BTreeMap<ShardId, Arc<ReadQuery>>,
         session: impl Fn(ShardId) -> u64,
         out: &mut Vec<ReadAction>,
@@ -55,7 +61,8 @@ impl Read {
         let queries: BTreeMap<ShardId, (Arc<ReadQuery>, u64)> =
             queries.into_iter().map(|(shard, query)| (shard, (query, session(shard)))).collect();
         let pending = queries.keys().map(|shard| (*shard, Vec::new())).collect();
-        let mut begun = Read { read, queries, answers: BTreeMap::new(), pending, rounds: 1, examined: 0 };
+        let mut begun =
+            Read { read, within, queries, answers: BTreeMap::new(), pending, rounds: 1, examined: 0 };
         begun.send(out);
         if begun.pending.is_empty() {
             // It reads no table.
@@ -68,12 +75,15 @@ impl Read {
     pub fn send(&self, out: &mut Vec<ReadAction>) {
         let read = self.read;
         for (&shard, including) in &self.pending {
+            let within = self.within.as_ref().and_then(|(txn, open)| {
+                open.iter().find(|(of, _)| *of == shard).map(|(_, opened)| (*txn, *opened))
+            });
             let (query, session) = self.queries[&shard].clone();
             let request = match self.rounds {
-                1 => Request::Read { read, session, query },
+                1 => Request::Read { read, session, query, within },
                 _ => {
                     let (position, including) = (self.answers[&shard].position, including.clone());
-                    Request::ReadAt { read, session, query, position, including }
+                    Request::ReadAt { read, session, query, position, including, within }
                 }
             };
             out.push(ReadAction::Send(shard, request));

@@ -299,6 +299,14 @@ impl Storage {
         }
     }
 
+    /// The same for a moment: the slots of rows that go stay reserved.
+    pub fn replay_for_now(&mut self, undone: Vec<Undone>) {
+        for Undone { table, row, after, operation, timestamp } in undone.into_iter().rev() {
+            let before = self.put(table, row, after, false);
+            self.history.push(Change { table, row, before, operation, timestamp });
+        }
+    }
+
     /// Does again, as of `timestamp`, what a transaction did when it prepared, but for the rows that have
     /// been touched since.
     pub fn redo(&mut self, undone: Vec<Undone>, touched: &[(TableId, u32)], timestamp: Timestamp) {

@@ -49,8 +49,23 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Every row that is written is asked for: by an open transaction, or where there are any.
+    pub(super) fn holds_rows(&self) -> bool {
+        self.fragment.open.is_some() || self.fragment.has_locks
+    }
+
     /// Takes a row for this transaction alone, or stops at who has it.
     pub(super) fn claim_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
+        let own = || self.inserted.iter().any(|&(of, at, _)| of == table && at == row);
+        // What is prepared without a claim will change the row, too (S14).
+        if self.fragment.open.is_some() && self.fragment.storage.is_pinned(table, row) && !own() {
+            let claim = Claim::Row(table, row);
+            match self.fragment.claims.get(&claim) {
+                Some(holder) if *holder == self.fragment.txn => {}
+                Some(&holder) => return Err(Stop::Held { holder }),
+                None => return Err(Stop::Pinned { table, row }),
+            }
+        }
         self.claim(|| Claim::Row(table, row))
     }
 
@@ -86,7 +101,8 @@ impl Run<'_> {
         is_meant: &dyn Fn(&IndexSchema) -> bool,
         value: &dyn Fn(ColumnIndex) -> Value,
     ) -> SmallVec<[Claim; 2]> {
-        let holds = self.fragment.keep_writes && !matches!(self.fragment.role, Role::Last(_));
+        let holds = self.fragment.open.is_some()
+            || self.fragment.keep_writes && !matches!(self.fragment.role, Role::Last(_));
         if !holds && self.fragment.claims.is_empty() {
             return SmallVec::new();
         }
@@ -100,7 +116,7 @@ impl Run<'_> {
             return Ok(());
         }
         // Only a part that waits for its COMMIT holds claims; the others are over before anybody looks.
-        let holds = self.fragment.role.is_prepared();
+        let holds = self.fragment.role.is_prepared() || self.fragment.open.is_some();
         if !holds && self.fragment.claims.is_empty() {
             return Ok(());
         }

@@ -1,0 +1,357 @@
+//! Transactions of several statements while messages are lost and shards and coordinators die, beside calls: money is moved by
+//! amounts and by values that were read before, and none is lost, made, or seen on its way (docs/server.md, "Interactive
+//! transactions"; soundness S14, S16).
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_analysis::Analysis;
+use weir_bench::Workload;
+use weir_bench::simulate::{Check, Simulated};
+use weir_sim::calls::{Report, Script, Setup};
+use weir_sql::bound::Statement;
+use weir_sql::{Application, Sources, Text};
+use weir_txn::exec::gather::Gather;
+use weir_txn::exec::program::Program;
+use weir_txn::node::PlantedBugs;
+use weir_txn::ramp::client::Order;
+use weir_txn::ramp::{Begin, Call, Callee, Output};
+use weir_txn::storage::Rows;
+use weir_types::{SqlError, SqlType, Value};
+
+const SCHEMA: &str = "
+CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL, uses integer NOT NULL);
+CREATE TABLE entry (id integer PRIMARY KEY, account integer NOT NULL, amount integer NOT NULL);
+COMMENT ON TABLE entry IS 'weir: partition by (id)';
+CREATE PROCEDURE move(a integer, b integer, x integer) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE account SET balance = balance - x WHERE id = a;
+    UPDATE account SET balance = balance + x WHERE id = b;
+END $$;
+CREATE PROCEDURE note(e integer, a integer, x integer) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO entry VALUES (e, a, x);
+    UPDATE account SET uses = uses + 1 WHERE id = a;
+END $$;
+";
+
+const WORKLOAD: &str = "
+[load.account]
+for = [\"a in 1..8\"]
+id = \"a\"
+balance = \"100\"
+uses = \"0\"
+[mix]
+move = 1
+[parameters.move]
+a = \"uniform(1, 8)\"
+b = \"uniform(1, 8)\"
+x = \"uniform(1, 9)\"
+";
+
+const MONEY: i64 = 800;
+
+struct Bank {
+    application: Application,
+    analysis: Analysis,
+    workload: Arc<Workload>,
+    sum: Arc<Gather>,
+    balance: Arc<Gather>,
+}
+
+impl Bank {
+    fn open() -> Bank {
+        let mut sources = Sources::default();
+        sources.add("schema.sql", SCHEMA);
+        let mut application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+        let analysis = weir_analysis::analyze(&application);
+        let file = application.sources.add("workload.toml", WORKLOAD);
+        let workload = Workload::parse(&application, file, &[]).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let program = Program::compile(&application, &analysis.plan, 1).unwrap();
+        let gather = |sql: &str| {
+            let (statement, types) = weir_sql::bind_statement(&application.catalog, sql, None).unwrap();
+            let Statement::Query(query) = statement else { panic!("{sql}") };
+            Arc::new(Gather::compile(&query, types.len(), &program).unwrap())
+        };
+        let sum = gather("SELECT sum(balance)::int FROM account");
+        let balance = gather("SELECT balance FROM account WHERE id = $1::int");
+        Bank { application, analysis, workload: Arc::new(workload), sum, balance }
+    }
+
+    fn run(&self, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
+        let balance = self.application.catalog.table_by_name("account").unwrap().clone();
+        let check: Check = Arc::new(move |rows: &dyn Rows| {
+            let mut sum = 0;
+            let end = rows.scan(balance.id, &mut |row| {
+                if let Value::Int(one) = rows.value(balance.id, row, 1) {
+                    sum += one;
+                }
+                Ok(ControlFlow::Continue(()))
+            });
+            assert!(end.expect("the table can be read").is_continue());
+            (sum != MONEY).then(|| format!("{sum} of {MONEY}"))
+        });
+        let mut simulated =
+            Simulated::new(&self.application, &self.analysis, &self.workload).with_check(check);
+        let told = Arc::new(Mutex::new(Told::default()));
+        let tellers = Tellers {
+            bank: self,
+            sets: seed % 2 == 1,
+            chance: Xoshiro256PlusPlus::seed_from_u64(seed),
+            sessions: BTreeMap::new(),
+            names: 0,
+            told: told.clone(),
+        };
+        let logged = std::env::var("WEIR_LOG").is_ok();
+        let setup = Setup { bugs, calls: 240, logged, ..Setup::new(seed) };
+        let report = simulated.run_script(&setup, tellers).unwrap_or_else(|error| panic!("{error:?}"));
+        let told = std::mem::take(&mut *told.lock().unwrap());
+        if logged {
+            let path = std::env::temp_dir().join(format!("weir-interactive-{seed}.log"));
+            std::fs::write(path, &report.log).unwrap();
+        }
+        (report, told)
+    }
+}
+
+/// What all sessions were told.
+#[derive(Debug, Default)]
+struct Told {
+    wrong: Option<String>,
+    committed: usize,
+    rolled_back: usize,
+    deadlocks: usize,
+    own_reads: usize,
+}
+
+/// What a session does.
+#[derive(Debug, Default)]
+struct Session {
+    /// Of its open transaction.
+    name: Option<u64>,
+    /// What is to come, the next at the end.
+    script: Vec<Line>,
+    under_way: Option<Line>,
+    /// What the transaction has read for writing.
+    read: Vec<i64>,
+}
+
+#[derive(Clone, Debug)]
+enum Line {
+    Sum,
+    Call(Vec<i64>),
+    Sql(&'static str, Vec<i64>),
+    /// Keeps the balance that it returns.
+    Hold(i64),
+    /// Sets the balance to what was read at that place, and so much more.
+    Set {
+        account: i64,
+        of: usize,
+        more: i64,
+    },
+    /// The balance is what was set at last.
+    OwnRead(i64),
+    Commit,
+    RollBack,
+}
+
+struct Tellers<'b> {
+    bank: &'b Bank,
+    /// Some set balances to what they have read and more. Reads are atomic and no snapshots: one may see such a balance and not yet
+    /// the other half of what it was read from, so readers of these runs cannot count.
+    sets: bool,
+    chance: Xoshiro256PlusPlus,
+    sessions: BTreeMap<usize, Session>,
+    names: u64,
+    told: Arc<Mutex<Told>>,
+}
+
+fn text(sql: &str, args: &[i64]) -> Call {
+    let text = Text { sql: sql.to_owned(), types: vec![SqlType::Int4; args.len()] };
+    let args = args.iter().map(|arg| Value::Int(*arg)).collect();
+    Call { callee: Callee::Text(Arc::new(text)), args, transaction_time: 0 }
+}
+
+impl Tellers<'_> {
+    fn below(&mut self, most: u64) -> i64 {
+        (self.chance.next_u64() % most) as i64
+    }
+
+    /// In the order in which it is done.
+    fn draw(&mut self) -> Vec<Line> {
+        let (a, b, x) = (1 + self.below(8), 1 + self.below(8), 1 + self.below(9));
+        let b = if a == b { 1 + a % 8 } else { b };
+        let end = if self.below(5) == 0 { Line::RollBack } else { Line::Commit };
+        match self.below(8) {
+            0 => vec![Line::Sum],
+            1 => vec![Line::Call(vec![a, b, x])],
+            which @ 2..=5 if which < 4 || !self.sets => vec![
+                Line::Sql("UPDATE account SET balance = balance - $2 WHERE id = $1", vec![a, x]),
+                Line::Sql("UPDATE account SET balance = balance + $2 WHERE id = $1", vec![b, x]),
+                end,
+            ],
+            2..=5 => vec![
+                Line::Hold(a),
+                Line::Hold(b),
+                Line::Set { account: a, of: 0, more: -x },
+                Line::OwnRead(a),
+                Line::Set { account: b, of: 1, more: x },
+                end,
+            ],
+            6 => {
+                let entry = 1 + self.below(1_000_000);
+                vec![
+                    Line::Sql("INSERT INTO entry VALUES ($1, $2, 0), ($1 + 1, $2, 0)", vec![entry, a]),
+                    Line::Sql("UPDATE entry SET amount = $2 WHERE id BETWEEN $1 AND $1 + 1", vec![entry, x]),
+                    Line::Sql("DELETE FROM entry WHERE id = $1 AND amount = $2", vec![entry, x]),
+                    end,
+                ]
+            }
+            _ => vec![
+                Line::Sql("UPDATE account SET uses = uses + 1 WHERE id > $1", vec![a % 4]),
+                Line::Sql("UPDATE account SET balance = balance - $2 WHERE id = $1", vec![a, x]),
+                Line::Sql("UPDATE account SET balance = balance + $2 WHERE id = $1", vec![b, x]),
+                end,
+            ],
+        }
+    }
+
+    fn begin(&mut self, session: usize, line: Line) -> Begin {
+        let bank = self.bank;
+        let of = self.sessions.entry(session).or_default();
+        of.under_way = Some(line.clone());
+        let order = match line {
+            Line::Sum => return Begin::Read(bank.sum.clone(), Vec::new()),
+            Line::Call(args) => {
+                let args = args.into_iter().map(Value::Int).collect();
+                return Begin::Call(Call { callee: Callee::Procedure(0), args, transaction_time: 0 });
+            }
+            Line::Sql(sql, args) => Order::Call(text(sql, &args)),
+            Line::Hold(account) => Order::Call(text(
+                "UPDATE account SET uses = uses + 1 WHERE id = $1 RETURNING balance",
+                &[account],
+            )),
+            Line::Set { account, of: at, more } => Order::Call(text(
+                "UPDATE account SET balance = $2 WHERE id = $1",
+                &[account, of.read[at] + more],
+            )),
+            Line::OwnRead(account) => Order::Read(bank.balance.clone(), vec![Value::Int(account)]),
+            Line::Commit => Order::Commit,
+            Line::RollBack => Order::RollBack,
+        };
+        let name = *of.name.get_or_insert_with(|| {
+            self.names += 1;
+            self.names
+        });
+        Begin::Within(name, order)
+    }
+}
+
+impl Script for Tellers<'_> {
+    fn next(&mut self, session: usize, is_last: bool) -> Option<Begin> {
+        let has_open = self.sessions.entry(session).or_default().name.is_some();
+        if is_last && !has_open {
+            return None;
+        }
+        if self.sessions[&session].script.is_empty() {
+            let mut script = self.draw();
+            script.reverse();
+            self.sessions.entry(session).or_default().script = script;
+        }
+        let line = self.sessions.get_mut(&session)?.script.pop()?;
+        Some(self.begin(session, line))
+    }
+
+    fn told(&mut self, session: usize, result: &Result<Output, SqlError>) {
+        let mut told = self.told.lock().unwrap();
+        let of = self.sessions.entry(session).or_default();
+        let line = of.under_way.take().expect("something was under way");
+        let first = result.as_ref().ok().and_then(|output| output.rows.first()?.first().cloned());
+        match (&line, result) {
+            (Line::Sum, Ok(_)) if !self.sets && first != Some(Value::Int(MONEY)) => {
+                told.wrong.get_or_insert(format!("a reader saw {first:?} of {MONEY}"));
+            }
+            (Line::Hold(_), Ok(_)) => {
+                let Some(Value::Int(balance)) = first else { panic!("{result:?}") };
+                of.read.push(balance);
+            }
+            (Line::Set { of: at, more, .. }, Ok(_)) => of.read[*at] += more,
+            (Line::OwnRead(_), Ok(_)) => {
+                told.own_reads += 1;
+                if first != Some(Value::Int(of.read[0])) {
+                    told.wrong.get_or_insert(format!("{first:?} is not what it has written, {}", of.read[0]));
+                }
+            }
+            (Line::Commit | Line::RollBack, _) => {
+                let commits = matches!((&line, result), (Line::Commit, Ok(_)));
+                *(if commits { &mut told.committed } else { &mut told.rolled_back }) += 1;
+                (of.name, of.read) = (None, Vec::new());
+                of.script.clear();
+            }
+            // What has failed is rolled back.
+            (_, Err(error)) => {
+                told.deadlocks += usize::from(error.state().as_str() == "40P01");
+                of.script = if of.name.is_some() { vec![Line::RollBack] } else { Vec::new() };
+            }
+            _ => {}
+        }
+    }
+
+    fn lost(&mut self, session: usize) {
+        self.sessions.insert(session, Session::default());
+    }
+}
+
+#[test]
+fn no_money_is_lost_made_or_seen_on_its_way() {
+    let bank = Bank::open();
+    let mut all = Told::default();
+    for seed in seeds() {
+        let (report, told) = bank.run(seed, PlantedBugs::default());
+        println!("seed {seed}: {report} {told:?}");
+        assert_eq!(report.failure, None, "seed {seed}: {report}");
+        assert_eq!(told.wrong, None, "seed {seed}");
+        all.committed += told.committed;
+        all.rolled_back += told.rolled_back;
+        all.deadlocks += told.deadlocks;
+        all.own_reads += told.own_reads;
+    }
+    println!("{all:?}");
+    assert!(
+        all.committed > 100 && all.rolled_back > 20 && all.deadlocks > 0 && all.own_reads > 20,
+        "{all:?}"
+    );
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(given) = std::env::var("WEIR_SEEDS") else { return 0..16 };
+    let ends = given.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    ends.expect("WEIR_SEEDS is FROM..TO")
+}
+
+/// Every planted bug is caught within so many seeds.
+const CAUGHT_WITHIN: u64 = 300;
+
+fn check_caught(name: &str, bugs: PlantedBugs) {
+    let bank = Bank::open();
+    let caught = (0..CAUGHT_WITHIN).find_map(|seed| {
+        let (report, told) = bank.run(seed, bugs);
+        let why = told.wrong.or(report.failure.map(|failure| format!("{failure:?}")))?;
+        Some((seed, why))
+    });
+    let (seed, why) = caught.unwrap_or_else(|| panic!("{name} was not caught"));
+    println!("{name}: seed {seed}: {why}");
+}
+
+#[test]
+fn calls_that_do_not_ask_for_rows_of_open_transactions_are_caught() {
+    check_caught("S14", PlantedBugs { ignores_open: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn shards_that_forget_what_is_open_and_do_not_say_so_are_caught() {
+    check_caught("a late first statement", PlantedBugs { opens_again: true, ..PlantedBugs::default() });
+}
