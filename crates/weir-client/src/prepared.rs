@@ -145,6 +145,13 @@ pub(crate) fn prepare(
     };
     let columns = statement.columns();
     let verb = match statement {
+        Statement::Query(query) if query.lock_rows => {
+            let what =
+                "not supported yet: FOR UPDATE and FOR SHARE outside of procedures, which would hold rows";
+            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)
+                .with_hint("UPDATE … RETURNING holds the row and gives what is in it");
+            return Err(Unprepared::new(text, query.span, error));
+        }
         Statement::Query(query) => {
             let gather = compile(text, &query, parameters.len(), program)?;
             return Ok(Prepared::new(What::Query(Arc::new(gather)), parameters, columns));
