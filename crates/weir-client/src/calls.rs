@@ -14,7 +14,7 @@ use weir_txn::exec::program::{CompiledProcedure, Input, Program};
 use weir_txn::items::GivenUp;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
-use weir_txn::ramp::client::Order;
+pub(crate) use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request};
 use weir_types::cast::{CastContext, can_cast, cast};
 use weir_types::{SqlError, SqlState, SqlType, Value};

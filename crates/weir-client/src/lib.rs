@@ -334,11 +334,7 @@ impl Client {
         let Carried::Calls(session, _) = &self.carried else {
             return Pending::ended(Err(Error::Unfit("the cluster carries items, not tables".into())));
         };
-        let order = if commit {
-            weir_txn::ramp::client::Order::Commit
-        } else {
-            weir_txn::ramp::client::Order::RollBack
-        };
+        let order = if commit { calls::Order::Commit } else { calls::Order::RollBack };
         session.submit(session.new_tag(), calls::Wish::Within(transaction, order, [].into()))
     }
 

@@ -59,11 +59,6 @@ impl Prepared {
         &self.columns
     }
 
-    /// It is a call of a procedure or a function.
-    pub fn is_call(&self) -> bool {
-        matches!(self.what, What::Call { .. })
-    }
-
     /// What it does if it is a statement that writes.
     pub fn verb(&self) -> Option<Verb> {
         match self.what {

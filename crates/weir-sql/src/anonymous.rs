@@ -9,17 +9,18 @@ use crate::bound::{
 };
 use crate::catalog::Catalog;
 use crate::source::Span;
-use crate::walk::{each_expr, subquery};
+use crate::walk::has_subquery;
 
 /// The procedure of the statement. `parameters` are the types of `$1`, `$2` …, its IN parameters; it has one OUT parameter, how many
 /// rows were written, and gives the rows of RETURNING. A SELECT has none: `None`.
 pub fn anonymous(catalog: &Catalog, statement: Statement, parameters: &[SqlType]) -> Option<Procedure> {
-    let (verb, table, span) = match &statement {
+    let (verb, table) = match &statement {
         Statement::Query(_) => return None,
-        Statement::Insert(insert) => ("INSERT INTO", insert.table, insert.span),
-        Statement::Update(update) => ("UPDATE", update.table, update.span),
-        Statement::Delete(delete) => ("DELETE FROM", delete.table, delete.span),
+        Statement::Insert(insert) => ("INSERT INTO", insert.table),
+        Statement::Update(update) => ("UPDATE", update.table),
+        Statement::Delete(delete) => ("DELETE FROM", delete.table),
     };
+    let span = statement.span();
     let name = format!("{verb} {}", catalog.table(table).name);
     let mut body = Body { variables: Vec::new(), span };
     let mut declared: Vec<Parameter> = Vec::new();
@@ -84,12 +85,6 @@ fn rows_apart(statement: Statement) -> Vec<Statement> {
     }
 }
 
-fn has_subquery(expr: &Expr) -> bool {
-    let mut found = false;
-    each_expr(expr, &mut |part| found |= subquery(part).is_some());
-    found
-}
-
 struct Body {
     variables: Vec<Variable>,
     span: Span,
@@ -111,10 +106,7 @@ impl Body {
 
     /// The statement, and how many rows it has written.
     fn counted(&self, statement: Statement, count: VariableId) -> [Step; 2] {
-        let span = match &statement {
-            Statement::Insert(insert) => insert.span,
-            _ => self.span,
-        };
+        let span = statement.span();
         let run = StepKind::Sql { statement: Box::new(statement), into: None };
         [Step { kind: run, span }, Step { kind: StepKind::GetRowCount { variable: count }, span }]
     }

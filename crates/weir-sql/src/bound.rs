@@ -617,6 +617,15 @@ pub enum RaiseLevel {
 
 /// Output columns of a statement, empty where it returns nothing.
 impl Statement {
+    pub fn span(&self) -> Span {
+        match self {
+            Statement::Query(query) => query.span,
+            Statement::Insert(insert) => insert.span,
+            Statement::Update(update) => update.span,
+            Statement::Delete(delete) => delete.span,
+        }
+    }
+
     pub fn columns(&self) -> Vec<OutputColumn> {
         let returning =
             |list: &[(OutputColumn, Expr)]| list.iter().map(|(column, _)| column.clone()).collect();

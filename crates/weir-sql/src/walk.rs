@@ -212,6 +212,13 @@ fn each_insert_expr<'a>(insert: &'a Insert, visit: &mut dyn FnMut(&'a Expr)) {
     insert.returning.iter().for_each(|(_, expr)| each_expr(expr, visit));
 }
 
+/// Whether the expression has a subquery in it.
+pub fn has_subquery(expr: &Expr) -> bool {
+    let mut found = false;
+    each_expr(expr, &mut |part| found |= subquery(part).is_some());
+    found
+}
+
 /// The operands of a conjunction, flattened.
 pub fn conjuncts(expr: &Expr) -> Vec<&Expr> {
     match &expr.kind {

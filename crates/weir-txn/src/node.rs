@@ -274,7 +274,7 @@ impl Node {
         // A read stamps nothing, whatever the time is said to be.
         let timestamp = self.clock.tick(if read_only { 0 } else { now_ms });
         let begin = self.storage.position();
-        match self.run(txn, &call, Role::Whole, timestamp, false) {
+        match self.run(txn, &call, Role::Whole, timestamp, false, None) {
             Ok(ran) => {
                 let reply = Reply::Executed { txn, result: Ok(ran.output) };
                 // What has no effect may run again.
@@ -307,7 +307,7 @@ impl Node {
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
         let role = if participants.len() > 1 { Role::Part } else { Role::Unguarded };
-        let ran = self.run(txn, &call, role, timestamp, true);
+        let ran = self.run(txn, &call, role, timestamp, true, None);
         // What was done in place was only to see what it gives; COMMIT makes it visible.
         let undone = self.storage.rewind(begin);
         match ran {
@@ -359,7 +359,7 @@ impl Node {
     fn on_apply(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Arc<Call>, out: &mut Effects) {
         let timestamp = self.clock.tick(now_ms);
         let (begin, shard) = (self.storage.position(), self.shard);
-        match self.run(txn, &call, Role::Part, timestamp, false) {
+        match self.run(txn, &call, Role::Part, timestamp, false, None) {
             Ok(ran) => {
                 if ran.answers.error.is_some() {
                     self.storage.rollback(begin);
@@ -424,7 +424,7 @@ impl Node {
         let begin = self.storage.position();
         // Its operations are wanted only by readers that stand before it (S5).
         let keep = !self.readers.is_empty();
-        match self.run(txn, &decision.call, Role::Last(&decision.answers), timestamp, keep) {
+        match self.run(txn, &decision.call, Role::Last(&decision.answers), timestamp, keep, None) {
             Ok(ran) => {
                 let position = self.storage.position();
                 let writes = keep.then(|| ran.writes.into());
@@ -449,30 +449,8 @@ impl Node {
         }
     }
 
-    fn run(
-        &mut self,
-        txn: TxnId,
-        call: &Call,
-        role: Role<'_>,
-        timestamp: Timestamp,
-        keep_writes: bool,
-    ) -> Result<call::Ran, Stop> {
-        self.run_in(txn, call, role, timestamp, keep_writes, None)
-    }
-
-    /// A statement of an open transaction, which has inserted these rows.
-    pub(crate) fn run_within(
-        &mut self,
-        txn: TxnId,
-        call: &Call,
-        role: Role<'_>,
-        timestamp: Timestamp,
-        before: &[(TableId, u32)],
-    ) -> Result<call::Ran, Stop> {
-        self.run_in(txn, call, role, timestamp, true, Some(before))
-    }
-
-    fn run_in(
+    /// `open`: the rows that the open transaction has inserted whose statement it is.
+    pub(crate) fn run(
         &mut self,
         txn: TxnId,
         call: &Call,

@@ -130,7 +130,16 @@ impl Weir {
             .envs(environment.iter().copied())
             .output()
             .map_err(|error| format!("cannot run cargo: {error}"))?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() && !text.contains("test result:") {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!(
+                "cargo test {}: {}",
+                arguments.join(" "),
+                said.lines().last().unwrap_or_default()
+            ));
+        }
+        Ok(text)
     }
 }
 

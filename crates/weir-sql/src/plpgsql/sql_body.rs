@@ -87,12 +87,7 @@ impl Body<'_> {
             _ => {}
         }
         let bound = binder::bind_statement_node(&self.context(), piece, statement)?;
-        let span = match &bound {
-            Statement::Query(query) => query.span,
-            Statement::Insert(insert) => insert.span,
-            Statement::Update(update) => update.span,
-            Statement::Delete(delete) => delete.span,
-        };
+        let span = bound.span();
         match last {
             true => self.result_statement(bound, span),
             false => Ok(vec![Step { kind: StepKind::Sql { statement: Box::new(bound), into: None }, span }]),

@@ -192,9 +192,9 @@ impl Texts {
         let catalog = &self.application.catalog;
         let (table, span) = match statement {
             Statement::Query(_) => return Ok(()),
-            Statement::Insert(insert) => (insert.table, insert.span),
-            Statement::Update(update) => (update.table, update.span),
-            Statement::Delete(delete) => (delete.table, delete.span),
+            Statement::Insert(insert) => (insert.table, statement.span()),
+            Statement::Update(update) => (update.table, statement.span()),
+            Statement::Delete(delete) => (delete.table, statement.span()),
         };
         let name = &catalog.table(table).name;
         if *self.plan.placement(table) == Placement::Replicated {

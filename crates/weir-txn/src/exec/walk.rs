@@ -7,18 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_sql::bound::{Expr, ExprKind, FromItem, Query, QueryBody, RelationId};
 use weir_sql::catalog::ColumnIndex;
 pub use weir_sql::walk::{
-    conjuncts, each_expr, each_expr_of_query, each_from_expr, each_statement_expr, parts, subquery, uncast,
+    conjuncts, each_expr, each_expr_of_query, each_from_expr, each_statement_expr, has_subquery, parts,
+    subquery, uncast,
 };
 
 /// Relations of a statement.
 pub type Relations = BTreeSet<RelationId>;
-
-/// Whether the expression has a subquery in it.
-pub fn has_subquery(expr: &Expr) -> bool {
-    let mut found = false;
-    each_expr(expr, &mut |expr| found |= subquery(expr).is_some());
-    found
-}
 
 /// The columns that a walk meets, by relation.
 pub type UsedColumns = BTreeMap<RelationId, BTreeSet<ColumnIndex>>;

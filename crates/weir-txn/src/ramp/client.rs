@@ -56,8 +56,8 @@ pub enum Begin {
     Call(Call),
     /// The query for these values.
     Read(Arc<Gather>, Vec<Value>),
-    /// Something of the open transaction of that name, which the first statement begins. The end of a statement that failed leaves it
-    /// open, and nothing of the statement is in it only after a roll-back: nothing else may follow.
+    /// Something of the open transaction of that name, which the first statement begins. After one that has failed nothing but its end is
+    /// taken.
     Within(u64, Order),
 }
 

@@ -281,18 +281,19 @@ impl Interactive {
                 }
                 if waiting.is_empty() {
                     if let Some(error) = error.take() {
-                        self.phase = Phase::Idle;
-                        return out.push(Action::Answer(Err(error)));
+                        return self.fail(error, out);
                     }
                     let (call, participants) = (call.clone(), participants.clone());
                     self.phase = Phase::Last { call, participants, answers: std::mem::take(answers) };
                     self.send(out);
                 }
             }
-            (phase, result) => {
+            (phase, Ok((_, output))) => {
                 *phase = Phase::Idle;
-                out.push(Action::Answer(result.map(|(_, output)| output)));
+                out.push(Action::Answer(Ok(output)));
             }
+            // Others may have done their share of it.
+            (_, Err(error)) => self.fail(error, out),
         }
     }
 

@@ -47,16 +47,6 @@ pub enum Callee {
     Text(Arc<Text>),
 }
 
-impl Callee {
-    /// None: it is no procedure.
-    pub fn procedure(&self) -> Option<usize> {
-        match self {
-            Callee::Procedure(procedure) => Some(*procedure),
-            Callee::Text(_) => None,
-        }
-    }
-}
-
 /// One call of a procedure, or of a statement by itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {

@@ -103,7 +103,7 @@ impl Node {
             _ => Role::Part,
         };
         let begin = self.storage.position();
-        let ran = self.run_within(txn, &work.call, role, timestamp, &before);
+        let ran = self.run(txn, &work.call, role, timestamp, true, Some(&before));
         let undone = self.storage.rewind(begin);
         self.take_back_open(&mut open, begins);
         let result = match ran {
