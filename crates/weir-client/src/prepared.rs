@@ -67,6 +67,11 @@ impl Prepared {
         }
     }
 
+    /// It is a query: it writes nothing, whoever runs it.
+    pub fn reads_only(&self) -> bool {
+        matches!(self.what, What::Query(_))
+    }
+
     /// How many rows it has written, or given.
     pub fn count(&self, result: &CallResult) -> u64 {
         match (&self.what, &result.values[..]) {

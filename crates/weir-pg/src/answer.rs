@@ -1,21 +1,16 @@
 //! Rows, errors and parameters between what a session means and what the wire has.
 
-use std::sync::Arc;
-
 use bytes::{BufMut, BytesMut};
-use futures::stream;
-use pgwire::api::Type;
-use pgwire::api::portal::Format;
-use pgwire::api::results::{FieldFormat, FieldInfo, QueryResponse, Response, Tag};
-use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
-use pgwire::messages::data::DataRow;
-use pgwire::messages::response::NoticeResponse;
+use pgwire::error::{ErrorInfo, PgWireError};
+use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
+use pgwire::messages::response::{CommandComplete, NoticeResponse};
 use weir_sql::bound::OutputColumn;
 use weir_types::binary::{parse_binary, type_number, type_of_number, write_field};
 use weir_types::text::{parse_text, text_of, to_text};
 use weir_types::{SqlError, SqlType, Value};
 
-use crate::session::{Done, Failure, Statement, Turn};
+use crate::portals::Formats;
+use crate::statement::{CALL, Failure};
 
 fn info(severity: &str, error: &SqlError, position: Option<usize>) -> ErrorInfo {
     let fields = error.fields();
@@ -41,33 +36,24 @@ pub fn notice(error: &SqlError) -> NoticeResponse {
     info("WARNING", error, None).into()
 }
 
-pub fn wire_type(ty: &SqlType) -> Type {
-    Type::from_oid(type_number(ty)).unwrap_or(Type::TEXT)
-}
-
 /// The types that a client gives its parameters; those that Weir does not have are to infer.
-pub fn parameter_types(types: &[Option<Type>]) -> Vec<SqlType> {
-    let of =
-        |ty: &Option<Type>| ty.as_ref().and_then(|ty| type_of_number(ty.oid())).unwrap_or(SqlType::Unknown);
-    types.iter().map(of).collect()
+pub fn parameter_types(numbers: &[u32]) -> Vec<SqlType> {
+    numbers.iter().map(|number| type_of_number(*number).unwrap_or(SqlType::Unknown)).collect()
 }
 
-pub fn fields(columns: &[OutputColumn], format: &Format) -> Vec<FieldInfo> {
+pub fn row_description(columns: &[OutputColumn], formats: &Formats) -> RowDescription {
     let of = |(at, column): (usize, &OutputColumn)| {
-        FieldInfo::new(column.name.clone(), None, None, wire_type(&column.ty), format_at(format, at))
-            .with_type_size(size_of_type(&column.ty))
-            .with_type_modifier(modifier(&column.ty))
+        FieldDescription::new(
+            column.name.clone(),
+            0,
+            0,
+            type_number(&column.ty),
+            size_of_type(&column.ty),
+            modifier(&column.ty),
+            i16::from(formats.is_binary(at)),
+        )
     };
-    columns.iter().enumerate().map(of).collect()
-}
-
-/// A client may name fewer formats than there are columns; that is its mistake, not a crash.
-pub fn format_at(format: &Format, at: usize) -> FieldFormat {
-    match format {
-        Format::UnifiedText => FieldFormat::Text,
-        Format::UnifiedBinary => FieldFormat::Binary,
-        Format::Individual(codes) => FieldFormat::from(codes.get(at).copied().unwrap_or(0)),
-    }
+    RowDescription::new(columns.iter().enumerate().map(of).collect())
 }
 
 /// `pg_type.typlen`.
@@ -94,13 +80,15 @@ fn modifier(ty: &SqlType) -> i32 {
     }
 }
 
-fn data_row(row: &[Value], columns: &[OutputColumn], format: &Format) -> Result<DataRow, SqlError> {
+/// # Errors
+/// A value that its type's binary format cannot carry.
+pub fn data_row(row: &[Value], columns: &[OutputColumn], formats: &Formats) -> Result<DataRow, SqlError> {
     let mut data = BytesMut::with_capacity(32 * row.len());
     let mut binary = Vec::new();
     for (at, (value, column)) in row.iter().zip(columns).enumerate() {
         if value.is_null() {
             data.put_i32(-1);
-        } else if format_at(format, at) == FieldFormat::Binary {
+        } else if formats.is_binary(at) {
             binary.clear();
             write_field(value, &column.ty, &mut binary)?;
             data.put_slice(&binary);
@@ -113,36 +101,25 @@ fn data_row(row: &[Value], columns: &[OutputColumn], format: &Format) -> Result<
     Ok(DataRow::new(data, row.len() as i16))
 }
 
-/// What goes to the client; none of rows where the statement gives none.
-pub fn response(statement: &Statement, done: Done, format: &Format) -> PgWireResult<Response> {
-    if statement.columns.is_empty() {
-        let tag = Tag::new(&done.tag);
-        let count = done.count.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
-        let tag = count.into_iter().fold(tag, Tag::with_rows);
-        return Ok(match done.turn {
-            Turn::Stays => Response::Execution(tag),
-            Turn::Begins => Response::TransactionStart(tag),
-            Turn::Ends => Response::TransactionEnd(tag),
-        });
+/// They give rows, and clients are not told how many.
+const UNCOUNTED: [&str; 2] = [CALL, "SHOW"];
+
+/// `count`: of rows given or written, where there is one to tell.
+pub fn complete(tag: &str, count: Option<u64>) -> CommandComplete {
+    match count {
+        Some(count) if !UNCOUNTED.contains(&tag) => CommandComplete::new(format!("{tag} {count}")),
+        _ => CommandComplete::new(tag.to_owned()),
     }
-    let rows: Vec<PgWireResult<DataRow>> = done
-        .rows
-        .iter()
-        .map(|row| data_row(row, &statement.columns, format).map_err(|error| wire_error(error.into())))
-        .collect();
-    let mut response = QueryResponse::new(Arc::new(fields(&statement.columns, format)), stream::iter(rows));
-    response.set_command_tag(&done.tag);
-    Ok(Response::Query(response))
 }
 
 /// A parameter as it was bound.
 ///
 /// # Errors
 /// It is no value of the type.
-pub fn parameter(bytes: Option<&[u8]>, format: FieldFormat, ty: &SqlType) -> Result<Value, Failure> {
+pub fn parameter(bytes: Option<&[u8]>, is_binary: bool, ty: &SqlType) -> Result<Value, SqlError> {
     let Some(bytes) = bytes else { return Ok(Value::Null) };
-    if format == FieldFormat::Binary {
-        return Ok(parse_binary(bytes, ty)?);
+    if is_binary {
+        return parse_binary(bytes, ty);
     }
-    Ok(parse_text(text_of(bytes)?, ty)?)
+    parse_text(text_of(bytes)?, ty)
 }

@@ -1,26 +1,40 @@
-//! A connection, as `pgwire` wants its handlers.
+//! A connection, as `pgwire` wants its handlers: messages in, what a session says of them out.
+//!
+//! Which message may come when is `pgwire`'s; what it means to the session, and in which order answers go, is here.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::{Sink, SinkExt};
 use pgwire::api::auth::StartupHandler;
-use pgwire::api::portal::{Format, Portal};
+use pgwire::api::portal::Portal;
 use pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
-use pgwire::api::results::{FieldInfo, Response};
-use pgwire::api::stmt::QueryParser;
+use pgwire::api::results::Response;
+use pgwire::api::stmt::NoopQueryParser;
 use pgwire::api::store::PortalStore;
-use pgwire::api::{ClientInfo, ClientPortalStore, PgWireServerHandlers, Type};
+use pgwire::api::{ClientInfo, ClientPortalStore, PgWireConnectionState, PgWireServerHandlers};
 use pgwire::error::{PgWireError, PgWireResult};
-use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::PgWireBackendMessage as Answer;
+use pgwire::messages::data::{NoData, ParameterDescription};
+use pgwire::messages::extendedquery::{
+    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Flush, Parse, ParseComplete,
+    PortalSuspended, Sync as UpToHere, TARGET_TYPE_BYTE_PORTAL, TARGET_TYPE_BYTE_STATEMENT,
+};
+use pgwire::messages::response::{EmptyQueryResponse, ReadyForQuery, TransactionStatus};
+use pgwire::messages::simplequery::Query;
+use pgwire::messages::startup::ParameterStatus;
 use weir_client::Client;
+use weir_sql::bound::OutputColumn;
 use weir_sql::session::{Command, Said};
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::binary::type_number;
+use weir_types::{SqlError, SqlState, Value};
 
 use crate::answer;
 use crate::doors::{AtTheDoor, Doors};
-use crate::session::{Done, Failure, Session, Statement};
+use crate::portals::{Formats, PortalState};
+use crate::session::{Session, Status};
+use crate::statement::{Done, Failure, Statement};
 
 pub struct Connection {
     door: Arc<AtTheDoor>,
@@ -32,7 +46,7 @@ impl Connection {
         let session = Arc::new(Session::new(client));
         Connection {
             door: Arc::new(AtTheDoor { doors, session: session.clone(), is_full }),
-            talk: Arc::new(Talk { session }),
+            talk: Arc::new(Talk { session, held_back: Mutex::default() }),
         }
     }
 }
@@ -53,170 +67,424 @@ impl PgWireServerHandlers for Connection {
 
 struct Talk {
     session: Arc<Session>,
+    held_back: Mutex<Option<HeldBack>>,
 }
 
-async fn warn<C>(client: &mut C, done: &Done) -> PgWireResult<()>
-where
-    C: Sink<PgWireBackendMessage> + Unpin,
-    C::Error: Debug,
-    PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
-{
+/// An Execute that waits for the next message. What comes up to a Sync is one transaction; if it is the only statement of it, it runs
+/// by itself, in one message to its shard. Nobody can tell the difference: answers go with a Flush or a Sync.
+struct HeldBack {
+    execute: Execute,
+    /// What the client has closed since.
+    closes: Vec<Close>,
+}
+
+/// A client that can be told something.
+trait Listens: Sink<Answer, Error: Debug + Into<PgWireError>> + Unpin + Send {}
+
+impl<C> Listens for C where C: Sink<Answer, Error: Debug + Into<PgWireError>> + Unpin + Send {}
+
+async fn say<C: Listens>(client: &mut C, answer: Answer) -> PgWireResult<()> {
+    client.feed(answer).await.map_err(Into::into)
+}
+
+/// What comes before a statement's rows: warnings, settings that have changed.
+async fn say_beside<C: Listens>(client: &mut C, done: &Done) -> PgWireResult<()> {
     if let Some(warning) = &done.warning {
-        client.feed(PgWireBackendMessage::NoticeResponse(answer::notice(warning))).await?;
+        say(client, Answer::NoticeResponse(answer::notice(warning))).await?;
+    }
+    for (name, value) in &done.changed {
+        let status = ParameterStatus::new((*name).to_owned(), value.clone());
+        say(client, Answer::ParameterStatus(status)).await?;
     }
     Ok(())
 }
 
-#[async_trait]
-impl SimpleQueryHandler for Talk {
-    async fn do_query<C>(&self, client: &mut C, query: &str) -> PgWireResult<Vec<Response>>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
-    {
-        let session = &self.session;
-        let said = session.read(query).map_err(answer::wire_error)?;
-        if said.is_empty() {
-            return Ok(vec![Response::EmptyQuery]);
+async fn say_rows<C: Listens>(
+    client: &mut C,
+    rows: &[Vec<Value>],
+    columns: &[OutputColumn],
+    formats: &Formats,
+) -> PgWireResult<()> {
+    for row in rows {
+        let row =
+            answer::data_row(row, columns, formats).map_err(|error| answer::wire_error(error.into()))?;
+        say(client, Answer::DataRow(row)).await?;
+    }
+    Ok(())
+}
+
+async fn say_failure<C: Listens>(client: &mut C, error: PgWireError) -> PgWireResult<()> {
+    // What the socket says nobody can be told.
+    if let PgWireError::IoError(_) = error {
+        return Err(error);
+    }
+    let info: pgwire::error::ErrorInfo = error.into();
+    say(client, Answer::ErrorResponse(info.into())).await
+}
+
+impl Talk {
+    fn status(&self) -> TransactionStatus {
+        match self.session.status() {
+            Status::Idle => TransactionStatus::Idle,
+            Status::InTransaction => TransactionStatus::Transaction,
+            Status::Failed => TransactionStatus::Error,
         }
-        let runs = said.iter().filter(|one| one.what == Command::Run).count();
+    }
+
+    /// The client may say the next.
+    async fn say_ready<C: Listens + ClientInfo>(&self, client: &mut C) -> PgWireResult<()> {
+        client.set_transaction_status(self.status());
+        client.set_state(PgWireConnectionState::ReadyForQuery);
+        say(client, Answer::ReadyForQuery(ReadyForQuery::new(self.status()))).await?;
+        client.flush().await.map_err(Into::into)
+    }
+
+    fn failed(&self, failure: impl Into<Failure>) -> PgWireError {
+        self.session.fail();
+        answer::wire_error(failure.into())
+    }
+
+    /// Runs the statements of a text up to the first that fails.
+    async fn run_text<C: Listens>(&self, client: &mut C, text: &str) -> PgWireResult<()> {
+        let session = &self.session;
+        let said = session.read(text).map_err(|failure| self.failed(failure))?;
+        if said.is_empty() {
+            return say(client, Answer::EmptyQueryResponse(EmptyQueryResponse::new())).await;
+        }
         let ends = |one: &Said| matches!(one.what, Command::Begin(_) | Command::Commit | Command::RollBack);
         // Statements of one text are one transaction, unless they say themselves where it begins and ends.
-        if runs > 1 && !said.iter().any(ends) {
+        if said.len() > 1 && !said.iter().any(ends) {
             session.begin_together();
         }
-        let mut failed = None;
-        let mut responses = Vec::with_capacity(said.len());
         for one in &said {
-            let done = async {
-                let statement = session.prepare(query, one, &[])?;
-                let done = session.run(&statement, &[]).await?;
-                Ok((statement, done))
-            };
-            match done.await {
-                Ok((statement, done)) => {
-                    warn(client, &done).await?;
-                    responses.push(answer::response(&statement, done, &Format::UnifiedText)?);
-                }
-                Err(failure) => {
-                    session.fail();
-                    failed = Some(failure);
-                    break;
-                }
+            let statement = session.prepare(text, one, &[]).map_err(|failure| self.failed(failure))?;
+            let done = session.run(&statement, &[]).await.map_err(|failure| self.failed(failure))?;
+            say_beside(client, &done).await?;
+            let formats = session.formats_of(&statement);
+            if !done.columns.is_empty() {
+                let description = answer::row_description(&done.columns, &formats);
+                say(client, Answer::RowDescription(description)).await?;
+                say_rows(client, &done.rows, &done.columns, &formats).await?;
             }
+            let count = done.count.or((!done.columns.is_empty()).then_some(done.rows.len() as u64));
+            say(client, Answer::CommandComplete(answer::complete(&done.tag, count))).await?;
         }
-        let ended = session.end_together(failed.is_some()).await;
-        if let Some(failure) = failed.or(ended.err()) {
-            responses.push(Response::Error(Box::new(answer::failed(&failure))));
+        Ok(())
+    }
+
+    fn take_held_back(&self) -> Option<HeldBack> {
+        self.held_back.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Something follows the Execute that was held back: it is one of a transaction.
+    async fn go_on<C: Listens>(&self, client: &mut C) -> PgWireResult<()> {
+        let Some(held_back) = self.take_held_back() else { return Ok(()) };
+        self.session.begin_together();
+        self.run_held_back(client, held_back).await
+    }
+
+    async fn run_held_back<C: Listens>(&self, client: &mut C, held_back: HeldBack) -> PgWireResult<()> {
+        self.execute(client, &held_back.execute).await?;
+        for close in &held_back.closes {
+            self.close(client, close).await?;
         }
-        Ok(responses)
+        Ok(())
+    }
+
+    async fn execute<C: Listens>(&self, client: &mut C, execute: &Execute) -> PgWireResult<()> {
+        let name = execute.name.as_deref().unwrap_or_default();
+        let started = self.session.start(name).await.map_err(|failure| self.failed(failure))?;
+        if let Some(done) = &started {
+            say_beside(client, done).await?;
+        }
+        let rows_max = usize::try_from(execute.max_rows).unwrap_or(0);
+        // What it gives is taken out before it is sent: nobody else asks for this portal meanwhile.
+        let portal = self.session.names().portal(name).map(|portal| portal.clone());
+        let (formats, mut cursor) = match (portal, started) {
+            (Ok(portal), started) => match (portal.state, started) {
+                (PortalState::Open(cursor), _) => (portal.formats, cursor),
+                (_, Some(done)) => {
+                    return self.say_complete(client, &done, portal.statement.is_empty()).await;
+                }
+                (_, None) => {
+                    let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
+                    let message = format!("portal \"{name}\" cannot be run");
+                    return Err(self.failed(SqlError::new(state, message)));
+                }
+            },
+            (Err(_), Some(done)) => return self.say_complete(client, &done, false).await,
+            (Err(error), None) => return Err(self.failed(error)),
+        };
+        let (columns, tag) = (cursor.columns.clone(), cursor.tag.clone());
+        let (rows, more) = cursor.next(rows_max);
+        let count = rows.len() as u64;
+        say_rows(client, rows, &columns, &formats).await?;
+        if let Ok(portal) = self.session.names().portal(name) {
+            portal.state = PortalState::Open(cursor);
+        }
+        match more {
+            true => say(client, Answer::PortalSuspended(PortalSuspended::new())).await,
+            false => say(client, Answer::CommandComplete(answer::complete(&tag, Some(count)))).await,
+        }
+    }
+
+    async fn say_complete<C: Listens>(
+        &self,
+        client: &mut C,
+        done: &Done,
+        is_empty: bool,
+    ) -> PgWireResult<()> {
+        match is_empty {
+            true => say(client, Answer::EmptyQueryResponse(EmptyQueryResponse::new())).await,
+            false => say(client, Answer::CommandComplete(answer::complete(&done.tag, done.count))).await,
+        }
+    }
+
+    async fn close<C: Listens>(&self, client: &mut C, close: &Close) -> PgWireResult<()> {
+        let name = close.name.as_deref().unwrap_or_default();
+        match close.target_type {
+            TARGET_TYPE_BYTE_STATEMENT => self.session.names().remove_statement(name),
+            _ => self.session.names().remove_portal(name),
+        };
+        say(client, Answer::CloseComplete(CloseComplete::new())).await
+    }
+
+    fn parse(&self, message: &Parse) -> Result<(), Failure> {
+        let said = self.session.read(&message.query)?;
+        let statement = match &said[..] {
+            [] => Statement::empty(),
+            [one] => {
+                self.session.refuse_after_failure(Some(&one.what))?;
+                let types = answer::parameter_types(&message.type_oids);
+                self.session.prepare(&message.query, one, &types)?
+            }
+            _ => {
+                let message = "cannot insert multiple commands into a prepared statement";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).into());
+            }
+        };
+        let name = message.name.as_deref().unwrap_or_default();
+        Ok(self.session.names().put_statement(name, Arc::new(statement))?)
+    }
+
+    fn bind(&self, message: &Bind) -> Result<(), Failure> {
+        let name = message.statement_name.as_deref().unwrap_or_default();
+        let statement = self.session.names().statement(name)?;
+        let given = Formats(message.parameter_format_codes.clone());
+        let values = values(&message.parameters, &given, &statement, name)?;
+        let formats = Formats(message.result_column_format_codes.clone());
+        let portal = message.portal_name.as_deref().unwrap_or_default();
+        self.session.bind_portal(portal, (statement, values, formats))
+    }
+
+    async fn say_columns<C: Listens>(
+        &self,
+        client: &mut C,
+        columns: &[OutputColumn],
+        formats: &Formats,
+    ) -> PgWireResult<()> {
+        match columns {
+            [] => say(client, Answer::NoData(NoData::new())).await,
+            _ => say(client, Answer::RowDescription(answer::row_description(columns, formats))).await,
+        }
     }
 }
 
-/// Binds texts for a session.
-struct Parser {
-    session: Arc<Session>,
-}
-
-impl Parser {
-    fn failed(&self, failure: Failure) -> PgWireError {
-        self.session.fail();
-        answer::wire_error(failure)
+fn values(
+    given: &[Option<bytes::Bytes>],
+    formats: &Formats,
+    statement: &Statement,
+    name: &str,
+) -> Result<Vec<Value>, SqlError> {
+    let types = &statement.parameters;
+    if given.len() != types.len() {
+        let message = format!(
+            "bind message supplies {} parameters, but prepared statement \"{name}\" requires {}",
+            given.len(),
+            types.len()
+        );
+        return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
     }
+    let named = formats.0.len();
+    if named > 1 && named != given.len() {
+        let message = format!("bind message has {named} parameter formats but {} parameters", given.len());
+        return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
+    }
+    let of = |(at, (bytes, ty))| {
+        let bytes: &Option<bytes::Bytes> = bytes;
+        answer::parameter(bytes.as_deref(), formats.is_binary(at), ty)
+    };
+    given.iter().zip(types.iter()).enumerate().map(of).collect()
 }
 
 #[async_trait]
-impl QueryParser for Parser {
-    type Statement = Option<Statement>;
-
-    async fn parse_sql<C>(
-        &self,
-        _client: &C,
-        sql: &str,
-        types: &[Option<Type>],
-    ) -> PgWireResult<Option<Self::Statement>>
+impl SimpleQueryHandler for Talk {
+    async fn on_query<C>(&self, client: &mut C, query: Query) -> PgWireResult<()>
     where
-        C: ClientInfo + Unpin + Send + Sync,
+        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
     {
-        let said = self.session.read(sql).map_err(|failure| self.failed(failure))?;
-        let one = match &said[..] {
-            [] => return Ok(None),
-            [one] => one,
-            _ => {
-                let message = "cannot insert multiple commands into a prepared statement";
-                return Err(answer::wire_error(SqlError::new(SqlState::SYNTAX_ERROR, message).into()));
-            }
+        // A client that has not said Sync has made one transaction of all that it has said.
+        let ran = match self.go_on(client).await {
+            Ok(()) => self.run_text(client, &query.query).await,
+            failed => failed,
         };
-        let types: Vec<SqlType> = answer::parameter_types(types);
-        self.session.prepare(sql, one, &types).map(Some).map(Some).map_err(|failure| self.failed(failure))
+        let ended = self.session.end_together(ran.is_err()).await;
+        self.session.names().remove_portal("");
+        if let Err(error) = ran.and(ended.map_err(answer::wire_error)) {
+            say_failure(client, error).await?;
+        }
+        self.say_ready(client).await
     }
 
-    fn get_parameter_types(&self, statement: &Self::Statement) -> PgWireResult<Vec<Type>> {
-        let types = statement.iter().flat_map(|statement| statement.parameters.iter());
-        Ok(types.map(answer::wire_type).collect())
-    }
-
-    fn get_result_schema(
-        &self,
-        statement: &Self::Statement,
-        format: Option<&Format>,
-    ) -> PgWireResult<Vec<FieldInfo>> {
-        let columns = statement.as_ref().map(|statement| &statement.columns[..]).unwrap_or_default();
-        Ok(answer::fields(columns, format.unwrap_or(&Format::UnifiedText)))
+    async fn do_query<C>(&self, _client: &mut C, _query: &str) -> PgWireResult<Vec<Response>>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        Ok(Vec::new())
     }
 }
 
 #[async_trait]
 impl ExtendedQueryHandler for Talk {
-    type Statement = Option<Statement>;
-    type QueryParser = Parser;
+    /// Statements and portals are the session's.
+    type Statement = String;
+    type QueryParser = NoopQueryParser;
 
-    fn query_parser(&self) -> Arc<Parser> {
-        Arc::new(Parser { session: self.session.clone() })
+    fn query_parser(&self) -> Arc<NoopQueryParser> {
+        Arc::new(NoopQueryParser)
+    }
+
+    async fn on_parse<C>(&self, client: &mut C, message: Parse) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        self.go_on(client).await?;
+        self.parse(&message).map_err(|failure| self.failed(failure))?;
+        say(client, Answer::ParseComplete(ParseComplete::new())).await
+    }
+
+    async fn on_bind<C>(&self, client: &mut C, message: Bind) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        self.go_on(client).await?;
+        self.bind(&message).map_err(|failure| self.failed(failure))?;
+        say(client, Answer::BindComplete(BindComplete::new())).await
+    }
+
+    async fn on_execute<C>(&self, client: &mut C, message: Execute) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        self.go_on(client).await?;
+        if self.session.may_be_alone(message.name.as_deref().unwrap_or_default()) {
+            let held_back = HeldBack { execute: message, closes: Vec::new() };
+            *self.held_back.lock().unwrap_or_else(PoisonError::into_inner) = Some(held_back);
+            return Ok(());
+        }
+        self.execute(client, &message).await
+    }
+
+    async fn on_describe<C>(&self, client: &mut C, message: Describe) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        self.go_on(client).await?;
+        let name = message.name.as_deref().unwrap_or_default();
+        if message.target_type == TARGET_TYPE_BYTE_STATEMENT {
+            let statement = self.session.names().statement(name);
+            let statement = statement.map_err(|error| self.failed(error))?;
+            let types = statement.parameters.iter().map(type_number).collect();
+            say(client, Answer::ParameterDescription(ParameterDescription::new(types))).await?;
+            let columns = self.session.columns_of(&statement);
+            return self.say_columns(client, &columns, &Formats::default()).await;
+        }
+        if message.target_type != TARGET_TYPE_BYTE_PORTAL {
+            return Err(PgWireError::InvalidTargetType(message.target_type));
+        }
+        let portal = self.session.names().portal(name).map(|portal| portal.clone());
+        let portal = portal.map_err(|error| self.failed(error))?;
+        let columns = match &portal.state {
+            PortalState::Open(cursor) => cursor.columns.clone(),
+            _ => self.session.columns_of(&portal.statement),
+        };
+        self.say_columns(client, &columns, &portal.formats).await
+    }
+
+    async fn on_flush<C>(&self, client: &mut C, _message: Flush) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<Answer> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        self.go_on(client).await?;
+        client.flush().await.map_err(Into::into)
+    }
+
+    async fn on_sync<C>(&self, client: &mut C, _message: UpToHere) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        let has_failed = matches!(client.state(), PgWireConnectionState::AwaitingSync);
+        let ran = match self.take_held_back() {
+            Some(held_back) => self.run_held_back(client, held_back).await,
+            None => Ok(()),
+        };
+        let ended = self.session.end_together(has_failed || ran.is_err()).await;
+        if let Err(error) = ran.and(ended.map_err(answer::wire_error)) {
+            say_failure(client, error).await?;
+        }
+        self.say_ready(client).await
+    }
+
+    async fn on_close<C>(&self, client: &mut C, message: Close) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        // Closing something is no statement: what was held back may be the only one yet.
+        if let Some(held_back) = &mut *self.held_back.lock().unwrap_or_else(PoisonError::into_inner) {
+            held_back.closes.push(message);
+            return Ok(());
+        }
+        self.close(client, &message).await
     }
 
     async fn do_query<C>(
         &self,
-        client: &mut C,
-        portal: &Portal<Self::Statement>,
+        _client: &mut C,
+        _portal: &Portal<Self::Statement>,
         _max_rows: usize,
     ) -> PgWireResult<Response>
     where
-        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C: ClientInfo + ClientPortalStore + Sink<Answer> + Unpin + Send + Sync,
         C::PortalStore: PortalStore<Statement = Self::Statement>,
         C::Error: Debug,
-        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
     {
-        let Some(statement) = &portal.statement.statement else { return Ok(Response::EmptyQuery) };
-        let values = values(portal, statement)?;
-        let done = match self.session.run(statement, &values).await {
-            Ok(done) => done,
-            Err(failure) => {
-                self.session.fail();
-                return Err(answer::wire_error(failure));
-            }
-        };
-        warn(client, &done).await?;
-        answer::response(statement, done, &portal.result_column_format)
+        Ok(Response::EmptyQuery)
     }
-}
-
-fn values(portal: &Portal<Option<Statement>>, statement: &Statement) -> PgWireResult<Vec<Value>> {
-    let (given, types) = (&portal.parameters, &statement.parameters);
-    if given.len() != types.len() {
-        let message = format!(
-            "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
-            given.len(),
-            portal.statement.id,
-            types.len()
-        );
-        return Err(answer::wire_error(SqlError::new(SqlState::PROTOCOL_VIOLATION, message).into()));
-    }
-    let of = |(at, (bytes, ty)): (usize, (&Option<bytes::Bytes>, &SqlType))| {
-        let format = answer::format_at(&portal.parameter_format, at);
-        answer::parameter(bytes.as_deref(), format, ty).map_err(answer::wire_error)
-    };
-    given.iter().zip(types.iter()).enumerate().map(of).collect()
 }

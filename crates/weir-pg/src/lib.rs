@@ -6,8 +6,10 @@
 mod answer;
 mod doors;
 mod handlers;
+mod portals;
 mod session;
 mod settings;
+mod statement;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;

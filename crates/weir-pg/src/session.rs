@@ -2,17 +2,19 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_client::{Client, Error, Prepared, Unprepared, Verb};
-use weir_sql::bound::OutputColumn;
-use weir_sql::session::{Characteristics, Command, Isolation, Said, statements};
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_client::{Client, Error, Prepared};
+use weir_sql::session::{Characteristics, Command, Isolation};
+use weir_types::{SqlError, SqlState, Value};
 
+use crate::portals::{Cursor, Formats, Names, Portal, PortalState, no_portal};
 use crate::settings::Values;
+use crate::statement::{Done, Failure, Kind, Statement};
 
 pub struct Session {
-    client: Arc<Client>,
+    pub(crate) client: Arc<Client>,
     values: Mutex<Values>,
     transaction: Mutex<Transaction>,
+    names: Mutex<Names>,
 }
 
 /// What PostgreSQL calls the status of a transaction: I, T and E.
@@ -20,77 +22,24 @@ pub struct Session {
 enum Transaction {
     #[default]
     None,
-    /// By its name. `is_implicit`: of the statements of one text.
+    /// By its name. `is_implicit`: of the statements of one text, or of what comes up to a Sync.
     Open { name: u64, is_implicit: bool },
     /// Nothing but its end is to come.
     Failed { name: u64 },
 }
 
-/// What a statement has done to the transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Turn {
-    #[default]
-    Stays,
-    Begins,
-    Ends,
-}
-
-/// One statement, bound.
-#[derive(Clone)]
-pub struct Statement {
-    kind: Kind,
-    pub parameters: Arc<[SqlType]>,
-    pub columns: Arc<[OutputColumn]>,
-}
-
-#[derive(Clone)]
-enum Kind {
-    Run(Prepared, &'static str),
-    Command(Command),
-}
-
-/// What a statement has given.
-#[derive(Clone, Debug)]
-pub struct Done {
-    /// What clients are told that it was, without a count.
-    pub tag: String,
-    pub turn: Turn,
-    /// How many rows it has written; none: it is not told.
-    pub count: Option<u64>,
-    pub rows: Vec<Vec<Value>>,
-    pub warning: Option<SqlError>,
-}
-
-impl Done {
-    fn tag(tag: impl Into<String>) -> Done {
-        Done { tag: tag.into(), turn: Turn::Stays, count: None, rows: Vec::new(), warning: None }
-    }
-}
-
-/// Why there is no such statement, or it has failed.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    pub error: SqlError,
-    /// Where in the text, in characters from 1.
-    pub position: Option<usize>,
-}
-
-impl From<SqlError> for Failure {
-    fn from(error: SqlError) -> Failure {
-        Failure { error, position: None }
-    }
-}
-
-impl Failure {
-    /// `before`: what stands before its text in the client's.
-    fn of(Unprepared { error, position }: Unprepared, before: &str) -> Failure {
-        Failure { error, position: Some(before.chars().count() + position) }
-    }
+/// The status of a transaction as clients are told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Idle,
+    InTransaction,
+    Failed,
 }
 
 impl Session {
     pub fn new(client: Arc<Client>) -> Session {
-        Session { client, values: Mutex::default(), transaction: Mutex::default() }
+        let (values, transaction, names) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Session { client, values, transaction, names }
     }
 
     pub fn values(&self) -> MutexGuard<'_, Values> {
@@ -101,12 +50,46 @@ impl Session {
         self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The statements of a text are one transaction, if none is open.
+    pub fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn status(&self) -> Status {
+        match *self.transaction() {
+            Transaction::None | Transaction::Open { is_implicit: true, .. } => Status::Idle,
+            Transaction::Open { .. } => Status::InTransaction,
+            Transaction::Failed { .. } => Status::Failed,
+        }
+    }
+
+    /// The name of the transaction that is open.
+    fn open_name(&self) -> Option<u64> {
+        match *self.transaction() {
+            Transaction::Open { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// What follows is one transaction until `end_together`, if none is open.
     pub fn begin_together(&self) {
         let mut transaction = self.transaction();
         if *transaction == Transaction::None {
             *transaction = Transaction::Open { name: self.client.new_transaction(), is_implicit: true };
         }
+    }
+
+    /// The statement would be better by itself if nothing else belongs to its transaction: it writes, and none is open.
+    pub fn may_be_alone(&self, portal: &str) -> bool {
+        let is_written = |portal: &mut Portal| {
+            let runs = |prepared: &Prepared| !prepared.reads_only();
+            matches!(portal.state, PortalState::Bound)
+                && match &portal.statement.kind {
+                    Kind::Run(prepared, _) => runs(prepared),
+                    Kind::Execute(..) => true,
+                    _ => false,
+                }
+        };
+        *self.transaction() == Transaction::None && self.names().portal(portal).is_ok_and(is_written)
     }
 
     /// They have been run, up to the first that failed.
@@ -115,11 +98,17 @@ impl Session {
     /// Their transaction cannot commit.
     pub async fn end_together(&self, has_failed: bool) -> Result<(), Failure> {
         let transaction = *self.transaction();
-        if let Transaction::Open { name, is_implicit: true } = transaction {
-            *self.transaction() = Transaction::None;
-            self.client.end_transaction(name, !has_failed).await.map_err(sql_error)?;
+        let ended = match transaction {
+            Transaction::Open { name, is_implicit: true } => {
+                *self.transaction() = Transaction::None;
+                self.client.end_transaction(name, !has_failed).await.map(drop).map_err(sql_error)
+            }
+            _ => Ok(()),
+        };
+        if *self.transaction() == Transaction::None {
+            self.names().end_transaction(!has_failed && ended.is_ok());
         }
-        Ok(())
+        ended
     }
 
     /// A statement has failed, be it before it ran.
@@ -130,111 +119,158 @@ impl Session {
         }
     }
 
-    /// The statements of a text.
-    ///
-    /// # Errors
-    /// It is no SQL.
-    pub fn read(&self, text: &str) -> Result<Vec<Said>, Failure> {
-        statements(text).map_err(|wrong| Failure::of(Unprepared::of(text, wrong), ""))
+    /// In which formats a client that says none gets what the statement gives: a cursor may have been declared BINARY.
+    pub fn formats_of(&self, statement: &Statement) -> Formats {
+        match &statement.kind {
+            Kind::Command(Command::Fetch { name, .. }) => {
+                self.names().portal(name).map_or_else(|_| Formats::default(), |portal| portal.formats.clone())
+            }
+            _ => Formats::default(),
+        }
     }
 
-    /// Binds one of them.
+    /// Nothing but its end is taken of a transaction that has failed.
     ///
     /// # Errors
-    /// What is wrong with it, or not supported.
-    pub fn prepare(&self, text: &str, said: &Said, types: &[SqlType]) -> Result<Statement, Failure> {
-        let (start, end) = (said.span.start as usize, said.span.end as usize);
-        let own = text.get(start..end).unwrap_or_default();
-        if said.what == Command::Run {
-            let before = text.get(..start).unwrap_or_default();
-            let prepared = self.client.prepare(own, types).map_err(|wrong| Failure::of(wrong, before))?;
-            let is_call = own.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("call"));
-            let tag = match prepared.verb() {
-                // Of the rows that PostgreSQL once numbered.
-                Some(Verb::Insert) => "INSERT 0",
-                Some(Verb::Update) => "UPDATE",
-                Some(Verb::Delete) => "DELETE",
-                None if is_call => "CALL",
-                None => "SELECT",
-            };
-            return Ok(Statement {
-                parameters: prepared.parameters().into(),
-                columns: prepared.columns().into(),
-                kind: Kind::Run(prepared, tag),
-            });
+    /// It has.
+    pub fn refuse_after_failure(&self, command: Option<&Command>) -> Result<(), Failure> {
+        let ends = matches!(command, Some(Command::Commit | Command::RollBack));
+        if ends || !matches!(*self.transaction(), Transaction::Failed { .. }) {
+            return Ok(());
         }
-        let column = |name: &str| OutputColumn { name: name.to_owned(), ty: SqlType::Text };
-        let columns = match &said.what {
-            Command::Show(Some(name)) => {
-                let shown =
-                    self.values().all().map(|(name, _)| name).find(|one| one.eq_ignore_ascii_case(name));
-                vec![column(shown.unwrap_or(name))]
-            }
-            Command::Show(None) => vec![column("name"), column("setting"), column("description")],
-            _ => Vec::new(),
-        };
-        Ok(Statement {
-            kind: Kind::Command(said.what.clone()),
-            parameters: [].into(),
-            columns: columns.into(),
-        })
+        let message = "current transaction is aborted, commands ignored until end of transaction block";
+        Err(SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message).into())
     }
 
     /// # Errors
     /// What PostgreSQL would say, or that it is not supported.
     pub async fn run(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
-        let transaction = *self.transaction();
+        self.refuse_after_failure(statement.command())?;
         match &statement.kind {
+            Kind::Empty => Ok(Done::tag("")),
             Kind::Command(Command::Commit) => self.end(true).await,
             Kind::Command(Command::RollBack) => self.end(false).await,
-            _ if matches!(transaction, Transaction::Failed { .. }) => {
-                let message =
-                    "current transaction is aborted, commands ignored until end of transaction block";
-                Err(SqlError::new(SqlState::IN_FAILED_SQL_TRANSACTION, message).into())
+            Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
+            Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
+            Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, values).await,
+            Kind::Prepare(name, statement) => {
+                self.names().put_statement(name, statement.clone())?;
+                Ok(Done::tag("PREPARE"))
             }
-            Kind::Command(Command::Begin(wished)) => {
-                check(*wished)?;
-                let mut transaction = self.transaction();
-                let warning =
-                    matches!(*transaction, Transaction::Open { is_implicit: false, .. }).then(|| {
-                        SqlError::new(
-                            SqlState::ACTIVE_SQL_TRANSACTION,
-                            "there is already a transaction in progress",
-                        )
-                    });
-                let name = match *transaction {
-                    Transaction::Open { name, .. } => name,
-                    _ => self.client.new_transaction(),
-                };
-                *transaction = Transaction::Open { name, is_implicit: false };
-                Ok(Done { turn: Turn::Begins, warning, ..Done::tag("BEGIN") })
+            Kind::Execute(name, arguments) => {
+                let statement = self.names().statement(name)?;
+                let mut values = Vec::new();
+                if let Some(arguments) = arguments {
+                    values = self.run_prepared(arguments, "", &[]).await?.rows.pop().unwrap_or_default();
+                }
+                let wanted = statement.parameters.len();
+                if values.len() != wanted {
+                    let message = format!("wrong number of parameters for prepared statement \"{name}\"");
+                    let detail = format!("Expected {wanted} parameters but got {}.", values.len());
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).with_detail(detail).into());
+                }
+                match &statement.kind {
+                    Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, &values).await,
+                    _ => Ok(Done::tag("")),
+                }
             }
-            Kind::Command(command) => Ok(self.obey(command)?),
-            Kind::Run(prepared, tag) => {
-                let under_way = match transaction {
-                    Transaction::Open { name, .. } => self.client.begin_within(name, prepared, values),
-                    _ => self.client.begin_prepared(prepared, values),
-                };
-                let result = under_way.await.map_err(sql_error)?;
-                let count = prepared.verb().map(|_| prepared.count(&result));
-                Ok(Done { count, rows: prepared.rows(result), ..Done::tag(*tag) })
+            Kind::Declare { name, scroll, hold, binary, query } => {
+                if !hold && self.open_name().is_none() {
+                    return Err(only_in_transactions("DECLARE CURSOR").into());
+                }
+                self.names().refuse_double(name)?;
+                let Done { columns, rows, .. } = self.run_prepared(query, "", values).await?;
+                let cursor = Cursor::new(columns, "FETCH".to_owned(), rows, *scroll);
+                self.names().declare(name, cursor, (*hold, *binary), self.open_name());
+                Ok(Done::tag("DECLARE CURSOR"))
             }
         }
+    }
+
+    async fn run_prepared(
+        &self,
+        prepared: &Prepared,
+        tag: &'static str,
+        values: &[Value],
+    ) -> Result<Done, Failure> {
+        let under_way = match self.open_name() {
+            Some(name) => self.client.begin_within(name, prepared, values),
+            None => self.client.begin_prepared(prepared, values),
+        };
+        let result = under_way.await.map_err(sql_error)?;
+        let count = prepared.verb().map(|_| prepared.count(&result));
+        Ok(Done { count, columns: prepared.columns().into(), rows: prepared.rows(result), ..Done::tag(tag) })
+    }
+
+    fn begin(&self, wished: Characteristics) -> Result<Done, SqlError> {
+        check(wished)?;
+        let mut transaction = self.transaction();
+        let is_open = matches!(*transaction, Transaction::Open { is_implicit: false, .. });
+        let warning = is_open.then(|| {
+            SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress")
+        });
+        let name = match *transaction {
+            Transaction::Open { name, .. } => name,
+            _ => self.client.new_transaction(),
+        };
+        *transaction = Transaction::Open { name, is_implicit: false };
+        Ok(Done { warning, ..Done::tag("BEGIN") })
+    }
+
+    /// What a client has bound runs, if it has not yet.
+    ///
+    /// # Errors
+    /// What PostgreSQL would say, or that it is not supported.
+    pub async fn start(&self, name: &str) -> Result<Option<Done>, Failure> {
+        let portal = self.names().portal(name)?.clone();
+        if !matches!(portal.state, PortalState::Bound) {
+            self.refuse_after_failure(portal.statement.command())?;
+            return Ok(None);
+        }
+        let mut done = self.run(&portal.statement, &portal.values).await?;
+        let state = match done.columns.is_empty() {
+            true => PortalState::Over,
+            false => {
+                let rows = std::mem::take(&mut done.rows);
+                PortalState::Open(Cursor::new(done.columns.clone(), done.tag.clone(), rows, Some(false)))
+            }
+        };
+        // Its end may have taken the portal along.
+        if let Ok(portal) = self.names().portal(name) {
+            portal.state = state;
+        }
+        Ok(Some(done))
+    }
+
+    /// Binds the values of its parameters to a statement.
+    ///
+    /// # Errors
+    /// There is no such statement, or a portal of that name.
+    pub fn bind_portal(
+        &self,
+        name: &str,
+        bound: (Arc<Statement>, Vec<Value>, Formats),
+    ) -> Result<(), Failure> {
+        self.refuse_after_failure(bound.0.command())?;
+        let born_in = self.open_name();
+        Ok(self.names().bind(name, bound, born_in)?)
     }
 
     /// Ends the transaction that is open. One that has failed is rolled back, whatever is wished.
     async fn end(&self, commit: bool) -> Result<Done, Failure> {
         let transaction = std::mem::take(&mut *self.transaction());
-        let (name, commits) = match transaction {
+        let (name, commits, warning) = match transaction {
             Transaction::None => {
                 let tag = if commit { "COMMIT" } else { "ROLLBACK" };
-                return Ok(Done { turn: Turn::Ends, warning: Some(no_transaction()), ..Done::tag(tag) });
+                return Ok(Done { warning: Some(no_transaction()), ..Done::tag(tag) });
             }
-            Transaction::Open { name, .. } => (name, commit),
-            Transaction::Failed { name } => (name, false),
+            Transaction::Open { name, is_implicit } => (name, commit, is_implicit.then(no_transaction)),
+            Transaction::Failed { name } => (name, false, None),
         };
-        self.client.end_transaction(name, commits).await.map_err(sql_error)?;
-        Ok(Done { turn: Turn::Ends, ..Done::tag(if commits { "COMMIT" } else { "ROLLBACK" }) })
+        let ended = self.client.end_transaction(name, commits).await.map_err(sql_error);
+        self.names().end_transaction(commits && ended.is_ok());
+        ended?;
+        Ok(Done { warning, ..Done::tag(if commits { "COMMIT" } else { "ROLLBACK" }) })
     }
 
     fn in_transaction(&self, what: &str) -> SqlError {
@@ -260,15 +296,18 @@ impl Session {
                 let mut values = self.values();
                 let mut changed = values.clone();
                 changed.set(name, value.as_deref())?;
+                let done = Done::tag(if value.is_some() { "SET" } else { "RESET" });
                 // SET LOCAL is of the transaction, which is over with this statement.
-                if !local {
-                    *values = changed;
+                if *local {
+                    return Ok(done);
                 }
-                Ok(Done::tag(if value.is_some() { "SET" } else { "RESET" }))
+                let told = changed.told_anew(&values);
+                *values = changed;
+                Ok(Done { changed: told, ..done })
             }
             Command::ResetAll => {
-                self.values().reset();
-                Ok(Done::tag("RESET"))
+                let changed = self.reset();
+                Ok(Done { changed, ..Done::tag("RESET") })
             }
             Command::Show(Some(name)) => {
                 let value = self.values().get(name).ok_or_else(|| {
@@ -282,24 +321,60 @@ impl Session {
                     |(name, value): (&str, String)| [name.into(), value.as_str().into(), "".into()].to_vec();
                 Ok(Done { rows: self.values().all().map(row).collect(), ..Done::tag("SHOW") })
             }
-            Command::Discard { all } => {
-                if *all {
-                    self.values().reset();
+            Command::Discard { all: false } => Ok(Done::tag("DISCARD")),
+            Command::Discard { all: true } => {
+                if self.open_name().is_some() {
+                    let message = "DISCARD ALL cannot run inside a transaction block";
+                    return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
                 }
-                Ok(Done::tag(if *all { "DISCARD ALL" } else { "DISCARD" }))
+                let changed = self.reset();
+                let mut names = self.names();
+                names.clear_statements();
+                names.clear_portals();
+                Ok(Done { changed, ..Done::tag("DISCARD ALL") })
             }
-            Command::Deallocate(None) => Ok(Done::tag("DEALLOCATE ALL")),
-            Command::Deallocate(Some(name)) => {
-                let message = format!("prepared statement \"{name}\" does not exist");
-                Err(SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message))
+            Command::Deallocate(None) => {
+                self.names().clear_statements();
+                Ok(Done::tag("DEALLOCATE ALL"))
             }
+            Command::Deallocate(Some(name)) => match self.names().remove_statement(name) {
+                true => Ok(Done::tag("DEALLOCATE")),
+                false => {
+                    let message = format!("prepared statement \"{name}\" does not exist");
+                    Err(SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message))
+                }
+            },
+            Command::Fetch { name, way, moves } => {
+                let rows = self.names().cursor(name)?.fetch(*way)?;
+                Ok(match moves {
+                    true => Done { count: Some(rows.len() as u64), ..Done::tag("MOVE") },
+                    false => Done { rows, ..Done::tag("FETCH") },
+                })
+            }
+            Command::CloseCursor(None) => {
+                self.names().clear_portals();
+                Ok(Done::tag("CLOSE CURSOR ALL"))
+            }
+            Command::CloseCursor(Some(name)) => match self.names().remove_portal(name) {
+                true => Ok(Done::tag("CLOSE CURSOR")),
+                false => Err(no_portal(name, "cursor")),
+            },
             Command::Copy => Err(not_yet("COPY")),
             Command::Define => Err(not_yet("changing the schema while nodes run")
                 .with_hint("change schema.sql of the application, and start its nodes anew")),
             Command::Nothing(what) => Ok(Done::tag(*what)),
             Command::Unsupported(what) => Err(not_yet(what)),
-            Command::Run => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that was not bound")),
+            Command::Run | Command::Prepare { .. } | Command::Execute { .. } | Command::Declare { .. } => {
+                Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that was not bound"))
+            }
         }
+    }
+
+    fn reset(&self) -> Vec<(&'static str, String)> {
+        let mut values = self.values();
+        let before = values.clone();
+        values.reset();
+        values.told_anew(&before)
     }
 }
 

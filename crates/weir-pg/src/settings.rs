@@ -135,6 +135,12 @@ impl Values {
         }
     }
 
+    /// What clients are told of these that is not as it was.
+    pub fn told_anew(&self, before: &Values) -> Vec<(&'static str, String)> {
+        let told = PARAMETER_STATUS.iter().filter(|name| self.get(name) != before.get(name));
+        told.filter_map(|name| Some((*name, self.get(name)?))).collect()
+    }
+
     pub fn reset(&mut self) {
         self.0.retain(|name, _| name == "session_authorization");
     }

@@ -3,11 +3,15 @@
 //! A text of the simple protocol may hold several statements; each is told with its place and its kind. Nothing here is bound
 //! against a catalog.
 
-use pg_query::protobuf::{Node, TransactionStmtKind, VariableSetKind, a_const, node};
-use weir_types::SqlState;
+use pg_query::protobuf::{
+    FetchDirection, Node, TransactionStmtKind, TypeName, VariableSetKind, a_const, node,
+};
+use weir_types::{SqlState, SqlType};
 
+use crate::lexer::{self, Lexer, Token};
 use crate::parse::{self, Piece};
 use crate::source::{Diagnostic, Span};
+use crate::type_name;
 
 /// One statement of a client's text.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +51,33 @@ pub enum Command {
     },
     /// None: all.
     Deallocate(Option<String>),
+    /// PREPARE: a statement, and the types of its parameters as far as they are given.
+    Prepare {
+        name: String,
+        types: Vec<SqlType>,
+        body: Span,
+    },
+    /// EXECUTE of what was prepared; `arguments`: the bytes within its parentheses.
+    Execute {
+        name: String,
+        arguments: Span,
+    },
+    /// DECLARE CURSOR. `scroll`: whether it goes backwards, where that is said.
+    Declare {
+        name: String,
+        scroll: Option<bool>,
+        hold: bool,
+        binary: bool,
+        query: Span,
+    },
+    /// FETCH, and MOVE, which gives nothing.
+    Fetch {
+        name: String,
+        way: Way,
+        moves: bool,
+    },
+    /// CLOSE. None: all cursors.
+    CloseCursor(Option<String>),
     Copy,
     /// CREATE, ALTER, DROP and what else changes the catalog.
     Define,
@@ -56,6 +87,17 @@ pub enum Command {
     Nothing(&'static str),
     /// PREPARE, LISTEN, LOCK, DECLARE and so on, by its words.
     Unsupported(String),
+}
+
+/// Where FETCH goes to from where a cursor stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// So many rows; backwards where it is negative, all of them at the ends of the range. 0: the row on which it stands.
+    By(i64),
+    /// To a row, counted from the first, or from the last where it is negative.
+    To(i64),
+    /// To a row, counted from where it stands.
+    Over(i64),
 }
 
 /// What a transaction is to be like, as far as it is said.
@@ -154,6 +196,37 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
             Command::Discard { all: stmt.target() == pg_query::protobuf::DiscardMode::DiscardAll }
         }
         N::DeallocateStmt(stmt) => Command::Deallocate((!stmt.isall).then(|| stmt.name.clone())),
+        N::PrepareStmt(stmt) => Command::Prepare {
+            name: stmt.name.clone(),
+            types: parameter_types(piece, &stmt.argtypes)?,
+            body: behind(piece, span, "as"),
+        },
+        N::ExecuteStmt(stmt) => {
+            Command::Execute { name: stmt.name.clone(), arguments: in_parentheses(piece, span) }
+        }
+        N::DeclareCursorStmt(stmt) => {
+            let has = |option: i32| stmt.options & option != 0;
+            Command::Declare {
+                name: stmt.portalname.clone(),
+                scroll: (has(CURSOR_SCROLL) || has(CURSOR_NO_SCROLL)).then(|| has(CURSOR_SCROLL)),
+                hold: has(CURSOR_HOLD),
+                binary: has(CURSOR_BINARY),
+                query: behind(piece, span, "for"),
+            }
+        }
+        N::FetchStmt(stmt) => {
+            let many = stmt.how_many;
+            let way = match stmt.direction() {
+                FetchDirection::FetchBackward => Way::By(many.saturating_neg()),
+                FetchDirection::FetchAbsolute => Way::To(many),
+                FetchDirection::FetchRelative => Way::Over(many),
+                _ => Way::By(many),
+            };
+            Command::Fetch { name: stmt.portalname.clone(), way, moves: stmt.ismove }
+        }
+        N::ClosePortalStmt(stmt) => {
+            Command::CloseCursor(Some(stmt.portalname.clone()).filter(|name| !name.is_empty()))
+        }
         N::CopyStmt(_) => Command::Copy,
         N::SelectStmt(_) | N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::CallStmt(_) => {
             Command::Run
@@ -163,6 +236,63 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         other if is_definition(other) => Command::Define,
         _ => unsupported(piece, span),
     })
+}
+
+/// `DeclareCursorStmt.options` of PostgreSQL.
+const CURSOR_BINARY: i32 = 1;
+const CURSOR_SCROLL: i32 = 2;
+const CURSOR_NO_SCROLL: i32 = 4;
+const CURSOR_HOLD: i32 = 32;
+
+fn parameter_types(piece: Piece<'_>, types: &[Node]) -> Result<Vec<SqlType>, Diagnostic> {
+    let of = |node: &Node| match &node.node {
+        // `unknown` is for the statement to say.
+        Some(node::Node::TypeName(name)) if is_unknown(name) => Some(Ok(SqlType::Unknown)),
+        Some(node::Node::TypeName(name)) => Some(type_name::resolve(piece, name)),
+        _ => None,
+    };
+    types.iter().filter_map(of).collect()
+}
+
+fn is_unknown(name: &TypeName) -> bool {
+    let last = name.names.last().and_then(|name| name.node.as_ref());
+    matches!(last, Some(node::Node::String(word)) if word.sval == "unknown")
+}
+
+/// What follows the first such word that stands in no parentheses.
+fn behind(piece: Piece<'_>, span: Span, word: &str) -> Span {
+    let mut depth = 0usize;
+    for token in tokens(piece, span) {
+        if token.is(b'(') {
+            depth += 1;
+        } else if token.is(b')') {
+            depth = depth.saturating_sub(1);
+        } else if depth == 0 && token.is_word(piece.text, word) {
+            return trimmed(piece, Span { start: token.end as u32, ..span });
+        }
+    }
+    Span { start: span.end, ..span }
+}
+
+/// What stands between the first parenthesis and the one that closes it; nothing where there is none.
+fn in_parentheses(piece: Piece<'_>, span: Span) -> Span {
+    let open = tokens(piece, span).find(|token| token.is(b'('));
+    match open {
+        Some(open) => {
+            let end = lexer::closing_end(piece.text, open.start) as u32;
+            Span { start: open.end as u32, end: end.saturating_sub(1).max(open.end as u32), ..span }
+        }
+        None => Span { start: span.end, ..span },
+    }
+}
+
+fn tokens<'p>(piece: Piece<'p>, span: Span) -> impl Iterator<Item = Token> + use<'p> {
+    Lexer::new(piece.text, span.start as usize).take_while(move |token| token.end <= span.end as usize)
+}
+
+fn trimmed(piece: Piece<'_>, span: Span) -> Span {
+    let first = tokens(piece, span).next();
+    Span { start: first.map_or(span.end, |token| token.start as u32), ..span }
 }
 
 fn is_definition(statement: &node::Node) -> bool {
@@ -310,6 +440,48 @@ mod tests {
                 Command::Deallocate(None),
             ],
         );
+    }
+
+    #[test]
+    fn prepared_statements_and_cursors() {
+        let one = |text: &str| {
+            let said = statements(text).unwrap().remove(0);
+            let of = |span: Span| text[span.start as usize..span.end as usize].to_owned();
+            match said.what {
+                Command::Prepare { name, types, body } => format!("{name} {types:?} {}", of(body)),
+                Command::Execute { name, arguments } => format!("{name} {}", of(arguments)),
+                Command::Declare { name, scroll, hold, binary, query } => {
+                    format!("{name} {scroll:?} {hold} {binary} {}", of(query))
+                }
+                other => format!("{other:?}"),
+            }
+        };
+        let check = |text: &str, expected: &str| assert_eq!(one(text), expected, "{text}");
+        check("PREPARE p AS SELECT $1 as a", "p [] SELECT $1 as a");
+        check(
+            "prepare \"P\" (int, unknown, numeric(5,2)) as /* the */ VALUES (1)",
+            "P [Int4, Unknown, Numeric(Some((5, 2)))] VALUES (1)",
+        );
+        check("EXECUTE p", "p ");
+        check("EXECUTE p (1, f(2), ')')", "p 1, f(2), ')'");
+        check("DECLARE c CURSOR FOR SELECT 1 FOR UPDATE", "c None false false SELECT 1 FOR UPDATE");
+        check("DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT 1", "c Some(false) true false SELECT 1");
+        check("DECLARE c BINARY SCROLL CURSOR FOR SELECT 1", "c Some(true) false true SELECT 1");
+        let fetch = |way: Way, moves: bool| Command::Fetch { name: "c".to_owned(), way, moves };
+        check_fetch("FETCH c", fetch(Way::By(1), false));
+        check_fetch("FETCH 5 FROM c", fetch(Way::By(5), false));
+        check_fetch("FETCH ALL IN c", fetch(Way::By(i64::MAX), false));
+        check_fetch("FETCH BACKWARD 2 FROM c", fetch(Way::By(-2), false));
+        check_fetch("FETCH PRIOR FROM c", fetch(Way::By(-1), false));
+        check_fetch("FETCH FIRST FROM c", fetch(Way::To(1), false));
+        check_fetch("FETCH LAST FROM c", fetch(Way::To(-1), false));
+        check_fetch("MOVE RELATIVE -3 FROM c", fetch(Way::Over(-3), true));
+        check("CLOSE c", "CloseCursor(Some(\"c\"))");
+        check("CLOSE ALL", "CloseCursor(None)");
+    }
+
+    fn check_fetch(text: &str, expected: Command) {
+        check(text, &[expected]);
     }
 
     #[test]

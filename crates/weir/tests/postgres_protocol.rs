@@ -1,5 +1,6 @@
 //! PostgreSQL's protocol in front of a cluster: what a driver is told, and who is turned away.
 
+mod bank;
 mod nodes;
 
 use std::io::{Read, Write};
@@ -8,55 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use nodes::{LOOKS, Nodes};
+use bank::Bank;
 use postgres::error::SqlState;
 use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio_postgres_rustls::MakeRustlsConnect;
-use weir_client::{Client, ClusterFile};
-use weir_pg::{Door, Server, Settings};
-
-const SQL: &str = "
-CREATE TABLE account (id integer PRIMARY KEY, owner varchar(20) NOT NULL, balance numeric(12,2) NOT NULL DEFAULT 0,
-    opened timestamptz, tags text[], CHECK (balance >= -1000));
-CREATE PROCEDURE deposit(a integer, amount numeric) LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE account SET balance = balance + amount WHERE id = a;
-    IF NOT FOUND THEN RAISE EXCEPTION 'there is no account %', a USING ERRCODE = 'P0002', HINT = 'open one'; END IF;
-END $$;
-";
-
-struct Bank {
-    // It ends first.
-    server: Server,
-    _nodes: Nodes,
-}
-
-impl Bank {
-    fn open(settings: impl FnOnce(&mut Settings)) -> Bank {
-        let load = "[load.account]\nfor = [\"a in 1..9\"]\nid = \"a\"\nowner = \"concat('owner ', a)\"\nbalance = \"10\"\n\
-                    [mix]\nbalance_of = 1\n[parameters.balance_of]\na = \"uniform(1, 9)\"\n";
-        let nodes = Nodes::of(&format!("{SQL}{LOOKS}"), load, 1, 3, false);
-        let client = Client::connect(&ClusterFile::read(&nodes.file()).unwrap()).unwrap();
-        let mut door = Settings::new("127.0.0.1:0".parse().unwrap());
-        settings(&mut door);
-        let server = Door::new(door).unwrap().open(client).unwrap();
-        Bank { server, _nodes: nodes }
-    }
-
-    fn port(&self) -> u16 {
-        self.server.address().port()
-    }
-
-    fn url(&self, more: &str) -> String {
-        format!("host=127.0.0.1 port={} user=ann dbname=weir {more}", self.port())
-    }
-
-    fn driver(&self) -> Driver {
-        Driver::connect(&self.url(""), NoTls).unwrap()
-    }
-}
+use weir_pg::{Door, Settings};
 
 #[test]
 fn a_driver_queries_and_calls() {

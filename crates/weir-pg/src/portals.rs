@@ -1,0 +1,307 @@
+//! What a session has named: prepared statements, and portals, which cursors are too. Knows nothing of the wire, and runs nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use weir_sql::bound::OutputColumn;
+use weir_sql::session::Way;
+use weir_types::{SqlError, SqlState, Value};
+
+use crate::statement::Statement;
+
+/// In which formats values come or go, as a client has said it: none is text, one is that of all.
+#[derive(Clone, Debug, Default)]
+pub struct Formats(pub Vec<i16>);
+
+impl Formats {
+    /// A client may name fewer formats than there are values; that is its mistake, not a crash.
+    pub fn is_binary(&self, at: usize) -> bool {
+        let code = if self.0.len() == 1 { self.0.first() } else { self.0.get(at) };
+        code == Some(&1)
+    }
+}
+
+/// A statement with the values of its parameters.
+#[derive(Clone)]
+pub struct Portal {
+    pub statement: Arc<Statement>,
+    pub values: Vec<Value>,
+    pub formats: Formats,
+    pub state: PortalState,
+    /// It outlives its transaction.
+    hold: bool,
+    /// The transaction that has made it and is not over.
+    born_in: Option<u64>,
+}
+
+#[derive(Clone)]
+pub enum PortalState {
+    Bound,
+    /// It has run, and gives rows.
+    Open(Cursor),
+    /// It has run, and gives nothing.
+    Over,
+}
+
+/// Rows, and where among them somebody stands: before the first, on one, or behind the last.
+#[derive(Clone)]
+pub struct Cursor {
+    pub columns: Arc<[OutputColumn]>,
+    pub tag: String,
+    rows: Arc<[Vec<Value>]>,
+    /// 0 is before the first row.
+    at: usize,
+    /// Whether it may go backwards, where that was said.
+    scroll: Option<bool>,
+}
+
+impl Cursor {
+    pub fn new(
+        columns: Arc<[OutputColumn]>,
+        tag: String,
+        rows: Vec<Vec<Value>>,
+        scroll: Option<bool>,
+    ) -> Cursor {
+        Cursor { columns, tag, rows: rows.into(), at: 0, scroll }
+    }
+
+    /// The next rows, and whether there may be more: as PostgreSQL has it, there may as long as nobody has met the end.
+    pub fn next(&mut self, rows_max: usize) -> (&[Vec<Value>], bool) {
+        let start = self.at.min(self.rows.len());
+        let left = self.rows.len() - start;
+        if rows_max == 0 || rows_max > left {
+            self.at = self.rows.len() + 1;
+            return (&self.rows[start..], false);
+        }
+        self.at = start + rows_max;
+        (&self.rows[start..start + rows_max], true)
+    }
+
+    /// FETCH.
+    ///
+    /// # Errors
+    /// It was declared NO SCROLL, and would have to go backwards.
+    pub fn fetch(&mut self, way: Way) -> Result<Vec<Vec<Value>>, SqlError> {
+        let behind = self.rows.len() as i64 + 1;
+        let here = self.at as i64;
+        let clamped = |to: i64| to.clamp(0, behind);
+        let (first, last) = match way {
+            Way::By(0) => (here, here),
+            Way::By(count) if count > 0 => (here.saturating_add(1), here.saturating_add(count)),
+            Way::By(count) => (here.saturating_sub(1), here.saturating_add(count)),
+            Way::To(row) => {
+                let row = if row < 0 { behind.saturating_add(row) } else { row };
+                (row, row)
+            }
+            Way::Over(rows) => (here.saturating_add(rows), here.saturating_add(rows)),
+        };
+        if self.scroll == Some(false) && (last < here || matches!(way, Way::By(0) | Way::Over(0)) && here > 0)
+        {
+            let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
+            let hint = "Declare it with SCROLL option to enable backward scan.";
+            return Err(SqlError::new(state, "cursor can only scan forward").with_hint(hint));
+        }
+        self.at = clamped(last) as usize;
+        let row = |at: i64| self.rows.get(usize::try_from(at - 1).ok()?).cloned();
+        let (first, last) = (clamped(first), clamped(last));
+        Ok(match first <= last {
+            true => (first..=last).filter_map(row).collect(),
+            false => (last..=first).rev().filter_map(row).collect(),
+        })
+    }
+}
+
+/// What a session has named.
+#[derive(Default)]
+pub struct Names {
+    /// By name; the one without a name is "".
+    statements: BTreeMap<String, Arc<Statement>>,
+    portals: BTreeMap<String, Portal>,
+}
+
+impl Names {
+    /// # Errors
+    /// There is one of that name; the one without a name is replaced.
+    pub fn put_statement(&mut self, name: &str, statement: Arc<Statement>) -> Result<(), SqlError> {
+        if !name.is_empty() && self.statements.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
+        }
+        self.statements.insert(name.to_owned(), statement);
+        Ok(())
+    }
+
+    /// # Errors
+    /// There is none.
+    pub fn statement(&self, name: &str) -> Result<Arc<Statement>, SqlError> {
+        self.statements.get(name).cloned().ok_or_else(|| no_statement(name))
+    }
+
+    /// Says whether there was one.
+    pub fn remove_statement(&mut self, name: &str) -> bool {
+        self.statements.remove(name).is_some()
+    }
+
+    pub fn clear_statements(&mut self) {
+        self.statements.clear();
+    }
+
+    /// What a client has bound. The one without a name is replaced.
+    ///
+    /// # Errors
+    /// There is one of that name.
+    pub fn bind(
+        &mut self,
+        name: &str,
+        (statement, values, formats): (Arc<Statement>, Vec<Value>, Formats),
+        born_in: Option<u64>,
+    ) -> Result<(), SqlError> {
+        self.refuse_double(name)?;
+        let portal = Portal { statement, values, formats, state: PortalState::Bound, hold: false, born_in };
+        self.portals.insert(name.to_owned(), portal);
+        Ok(())
+    }
+
+    /// # Errors
+    /// There is a portal of that name.
+    pub fn refuse_double(&self, name: &str) -> Result<(), SqlError> {
+        match !name.is_empty() && self.portals.contains_key(name) {
+            true => {
+                Err(SqlError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// A cursor that was declared.
+    pub fn declare(
+        &mut self,
+        name: &str,
+        cursor: Cursor,
+        (hold, binary): (bool, bool),
+        born_in: Option<u64>,
+    ) {
+        let portal = Portal {
+            statement: Arc::new(Statement::empty()),
+            values: Vec::new(),
+            formats: Formats(vec![i16::from(binary)]),
+            state: PortalState::Open(cursor),
+            hold,
+            born_in,
+        };
+        self.portals.insert(name.to_owned(), portal);
+    }
+
+    /// # Errors
+    /// There is none.
+    pub fn portal(&mut self, name: &str) -> Result<&mut Portal, SqlError> {
+        self.portals.get_mut(name).ok_or_else(|| no_portal(name, "portal"))
+    }
+
+    /// # Errors
+    /// There is none, or it has not run.
+    pub fn cursor(&mut self, name: &str) -> Result<&mut Cursor, SqlError> {
+        match self.portals.get_mut(name).map(|portal| &mut portal.state) {
+            Some(PortalState::Open(cursor)) => Ok(cursor),
+            Some(PortalState::Bound | PortalState::Over) => {
+                let message = format!("portal \"{name}\" cannot be run");
+                Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                    .with_hint("FETCH from what DECLARE CURSOR has made, or Execute the portal"))
+            }
+            None => Err(no_portal(name, "cursor")),
+        }
+    }
+
+    /// Says whether there was one.
+    pub fn remove_portal(&mut self, name: &str) -> bool {
+        self.portals.remove(name).is_some()
+    }
+
+    pub fn clear_portals(&mut self) {
+        self.portals.clear();
+    }
+
+    /// A transaction is over: of what it has made cursors WITH HOLD stay if it has committed, and what others have made.
+    pub fn end_transaction(&mut self, has_committed: bool) {
+        self.portals.retain(|_, portal| portal.hold && (has_committed || portal.born_in.is_none()));
+        self.portals.values_mut().for_each(|portal| portal.born_in = None);
+    }
+}
+
+fn no_statement(name: &str) -> SqlError {
+    let message = match name {
+        "" => "unnamed prepared statement does not exist".to_owned(),
+        name => format!("prepared statement \"{name}\" does not exist"),
+    };
+    SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+}
+
+pub fn no_portal(name: &str, kind: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("{kind} \"{name}\" does not exist"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cursor(rows: i64, scroll: Option<bool>) -> Cursor {
+        let rows = (1..=rows).map(|row| vec![Value::Int(row)]).collect();
+        Cursor::new([].into(), "SELECT".to_owned(), rows, scroll)
+    }
+
+    /// What PostgreSQL 15 gives.
+    #[test]
+    fn a_cursor_goes_to_and_fro() {
+        let mut cursor = cursor(4, Some(true));
+        let mut check = |way: Way, expected: &[i64]| {
+            let seen: Vec<Value> = cursor.fetch(way).unwrap().into_iter().flatten().collect();
+            let expected: Vec<Value> = expected.iter().map(|row| Value::Int(*row)).collect();
+            assert_eq!(format!("{seen:?}"), format!("{expected:?}"), "{way:?}");
+        };
+        check(Way::By(0), &[]);
+        check(Way::By(2), &[1, 2]);
+        check(Way::By(0), &[2]);
+        check(Way::By(-1), &[1]);
+        check(Way::By(-1), &[]);
+        check(Way::By(i64::MAX), &[1, 2, 3, 4]);
+        check(Way::By(0), &[]);
+        check(Way::By(-2), &[4, 3]);
+        check(Way::By(-i64::MAX), &[2, 1]);
+        check(Way::To(3), &[3]);
+        check(Way::To(-1), &[4]);
+        check(Way::To(-4), &[1]);
+        check(Way::To(9), &[]);
+        check(Way::To(0), &[]);
+        check(Way::Over(2), &[2]);
+        check(Way::Over(-1), &[1]);
+        check(Way::Over(0), &[1]);
+        check(Way::To(i64::MIN), &[]);
+        check(Way::Over(i64::MAX), &[]);
+        check(Way::Over(i64::MIN), &[]);
+    }
+
+    #[test]
+    fn a_cursor_without_scroll_goes_forward() {
+        let mut cursor = cursor(3, Some(false));
+        assert_eq!(cursor.fetch(Way::By(2)).unwrap().len(), 2);
+        assert_eq!(cursor.fetch(Way::By(-1)).unwrap_err().state().as_str(), "55000");
+        assert_eq!(cursor.fetch(Way::By(9)).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_portal_gives_so_many_rows_at_a_time() {
+        let mut one = cursor(3, None);
+        let mut seen = Vec::new();
+        loop {
+            let (rows, more) = one.next(2);
+            seen.push((rows.len(), more));
+            if !more {
+                break;
+            }
+        }
+        assert_eq!(seen, [(2, true), (1, false)]);
+        let mut even = cursor(2, None);
+        assert_eq!([even.next(2).1, even.next(2).1], [true, false]);
+        assert_eq!(even.next(0).0.len(), 0);
+    }
+}

@@ -1,0 +1,206 @@
+//! One statement of a client: bound, and what it gives when it is run. Runs nothing.
+
+use std::sync::Arc;
+
+use weir_client::{Prepared, Unprepared, Verb};
+use weir_sql::Span;
+use weir_sql::bound::OutputColumn;
+use weir_sql::session::{Command, Said, statements};
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use crate::session::Session;
+
+/// One statement, bound.
+#[derive(Clone)]
+pub struct Statement {
+    pub kind: Kind,
+    pub parameters: Arc<[SqlType]>,
+    pub columns: Arc<[OutputColumn]>,
+}
+
+#[derive(Clone)]
+pub enum Kind {
+    /// There is nothing but blanks and comments in the text.
+    Empty,
+    Run(Prepared, &'static str),
+    Command(Command),
+    /// PREPARE: the name, and what it is to be of.
+    Prepare(String, Arc<Statement>),
+    /// EXECUTE: the name, and what gives the row of its arguments.
+    Execute(String, Option<Prepared>),
+    Declare {
+        name: String,
+        scroll: Option<bool>,
+        hold: bool,
+        binary: bool,
+        query: Prepared,
+    },
+}
+
+impl Statement {
+    pub fn empty() -> Statement {
+        Statement { kind: Kind::Empty, parameters: [].into(), columns: [].into() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        matches!(self.kind, Kind::Empty)
+    }
+
+    /// What it says of the session.
+    pub fn command(&self) -> Option<&Command> {
+        match &self.kind {
+            Kind::Command(command) => Some(command),
+            _ => None,
+        }
+    }
+}
+
+/// What a statement has given.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// What clients are told that it was, without a count.
+    pub tag: String,
+    /// How many rows it has written; none: it is not told, unless it gives rows.
+    pub count: Option<u64>,
+    /// Of its rows; none: it gives none.
+    pub columns: Arc<[OutputColumn]>,
+    pub rows: Vec<Vec<Value>>,
+    pub warning: Option<SqlError>,
+    /// Settings that clients are told of, which are not what they were.
+    pub changed: Vec<(&'static str, String)>,
+}
+
+impl Done {
+    pub fn tag(tag: impl Into<String>) -> Done {
+        let (columns, changed) = ([].into(), Vec::new());
+        Done { tag: tag.into(), count: None, columns, rows: Vec::new(), warning: None, changed }
+    }
+}
+
+/// Why there is no such statement, or it has failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub error: SqlError,
+    /// Where in the text, in characters from 1.
+    pub position: Option<usize>,
+}
+
+impl From<SqlError> for Failure {
+    fn from(error: SqlError) -> Failure {
+        Failure { error, position: None }
+    }
+}
+
+impl Failure {
+    /// `before`: what stands before its text in the client's.
+    pub fn of(Unprepared { error, position }: Unprepared, before: &str) -> Failure {
+        Failure { error, position: Some(before.chars().count() + position) }
+    }
+}
+
+impl Session {
+    /// The statements of a text.
+    ///
+    /// # Errors
+    /// It is no SQL.
+    pub fn read(&self, text: &str) -> Result<Vec<Said>, Failure> {
+        statements(text).map_err(|wrong| Failure::of(Unprepared::of(text, wrong), ""))
+    }
+
+    /// Binds one of them.
+    ///
+    /// # Errors
+    /// What is wrong with it, or not supported.
+    pub fn prepare(&self, text: &str, said: &Said, types: &[SqlType]) -> Result<Statement, Failure> {
+        let column = |name: &str| OutputColumn { name: name.to_owned(), ty: SqlType::Text };
+        let columns = match &said.what {
+            Command::Run => return self.prepare_run(text, said.span, types),
+            Command::Prepare { name, types, body } => {
+                let said = Said { what: Command::Run, span: *body };
+                let statement = Arc::new(self.prepare(text, &said, types)?);
+                return Ok(Statement { kind: Kind::Prepare(name.clone(), statement), ..Statement::empty() });
+            }
+            Command::Execute { name, arguments } => {
+                let arguments = (!of_span(text, *arguments).trim().is_empty())
+                    .then(|| self.prepare_arguments(text, *arguments))
+                    .transpose()?;
+                return Ok(Statement { kind: Kind::Execute(name.clone(), arguments), ..Statement::empty() });
+            }
+            Command::Declare { name, scroll, hold, binary, query } => {
+                let (name, scroll, hold, binary) = (name.clone(), *scroll, *hold, *binary);
+                let query = self.bind(text, *query, types)?;
+                if !query.reads_only() {
+                    let message = "DECLARE CURSOR must not contain data-modifying statements";
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).into());
+                }
+                let parameters = query.parameters().into();
+                let kind = Kind::Declare { name, scroll, hold, binary, query };
+                return Ok(Statement { kind, parameters, columns: [].into() });
+            }
+            Command::Show(Some(name)) => {
+                let shown =
+                    self.values().all().map(|(name, _)| name).find(|one| one.eq_ignore_ascii_case(name));
+                vec![column(shown.unwrap_or(name))]
+            }
+            Command::Show(None) => vec![column("name"), column("setting"), column("description")],
+            _ => Vec::new(),
+        };
+        let kind = Kind::Command(said.what.clone());
+        Ok(Statement { kind, parameters: [].into(), columns: columns.into() })
+    }
+
+    fn bind(&self, text: &str, span: Span, types: &[SqlType]) -> Result<Prepared, Failure> {
+        let before = text.get(..span.start as usize).unwrap_or_default();
+        self.client.prepare(of_span(text, span), types).map_err(|wrong| Failure::of(wrong, before))
+    }
+
+    fn prepare_run(&self, text: &str, span: Span, types: &[SqlType]) -> Result<Statement, Failure> {
+        let own = of_span(text, span);
+        let prepared = self.bind(text, span, types)?;
+        let is_call = own.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("call"));
+        let tag = match prepared.verb() {
+            // Of the rows that PostgreSQL once numbered.
+            Some(Verb::Insert) => "INSERT 0",
+            Some(Verb::Update) => "UPDATE",
+            Some(Verb::Delete) => "DELETE",
+            None if is_call => CALL,
+            None => "SELECT",
+        };
+        Ok(Statement {
+            parameters: prepared.parameters().into(),
+            columns: prepared.columns().into(),
+            kind: Kind::Run(prepared, tag),
+        })
+    }
+
+    /// What gives the arguments of an EXECUTE as one row.
+    fn prepare_arguments(&self, text: &str, span: Span) -> Result<Prepared, Failure> {
+        const SELECT: &str = "SELECT ";
+        let own = format!("{SELECT}{}", of_span(text, span));
+        let before = text.get(..span.start as usize).unwrap_or_default().chars().count();
+        self.client.prepare(&own, &[]).map_err(|Unprepared { error, position }| Failure {
+            error,
+            position: Some((before + position).saturating_sub(SELECT.len()).max(1)),
+        })
+    }
+
+    /// What the statement gives if it is run now.
+    pub fn columns_of(&self, statement: &Statement) -> Arc<[OutputColumn]> {
+        match &statement.kind {
+            Kind::Execute(name, _) => {
+                self.names().statement(name).map_or([].into(), |statement| statement.columns.clone())
+            }
+            Kind::Command(Command::Fetch { name, moves: false, .. }) => {
+                self.names().cursor(name).map_or([].into(), |cursor| cursor.columns.clone())
+            }
+            _ => statement.columns.clone(),
+        }
+    }
+}
+
+/// What clients are told of a call, whether it gives a row or not: no count.
+pub const CALL: &str = "CALL";
+
+fn of_span(text: &str, span: Span) -> &str {
+    text.get(span.start as usize..span.end as usize).unwrap_or_default()
+}

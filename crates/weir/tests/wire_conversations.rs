@@ -1,0 +1,475 @@
+//! Conversations in PostgreSQL's protocol, message by message: a server of Weir and a PostgreSQL server are told the same, and answer
+//! the same.
+
+mod bank;
+mod nodes;
+mod wire;
+
+use std::path::PathBuf;
+
+use bank::Bank;
+use weir_bench::postgres::Server;
+use wire::{Wire, bind, bind_as, close, describe, execute, flush, parse, query, sync};
+
+const TABLES: &str = "
+CREATE TABLE account (id integer PRIMARY KEY, owner varchar(20) NOT NULL, balance numeric(12,2) NOT NULL DEFAULT 0,
+    opened timestamptz, tags text[], CHECK (balance >= -1000));
+CREATE TABLE pair (a integer PRIMARY KEY, b integer);
+";
+
+/// A table that no procedure writes is the same everywhere, and nobody may write it.
+const WRITERS: &str = "
+CREATE PROCEDURE put(k integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO pair (a) VALUES (k); END $$;
+CREATE PROCEDURE pay(k integer) LANGUAGE plpgsql AS $$ BEGIN UPDATE account SET balance = balance + 1 WHERE id = k; END $$;
+";
+
+/// The two, with the same rows.
+struct Both {
+    bank: Bank,
+    server: Server,
+}
+
+impl Both {
+    fn start() -> Both {
+        let bank = Bank::of(&format!("{TABLES}{WRITERS}"), |_| ());
+        let server = Server::start().unwrap();
+        let both = Both { bank, server };
+        let mut oracle = both.oracle();
+        oracle.send(&[query(&format!(
+            "{TABLES}; INSERT INTO account (id, owner, balance) SELECT a, concat('owner ', a), 10 FROM generate_series(1, 9) a"
+        ))]);
+        let heard = oracle.hear(1);
+        assert_eq!(heard.last().unwrap(), "Z I", "{heard:?}");
+        both
+    }
+
+    fn oracle(&self) -> Wire {
+        let text = self.server.connection_string();
+        let folder = text.split_whitespace().find_map(|word| word.strip_prefix("host=")).unwrap();
+        Wire::unix(&PathBuf::from(folder), "postgres", "postgres")
+    }
+
+    fn weir(&self) -> Wire {
+        Wire::tcp(self.bank.server.address(), "ann", "weir")
+    }
+
+    /// On connections of their own; as many times "ready" are waited for as there are queries and Syncs.
+    fn check(&self, what: &str, messages: &[Vec<u8>]) {
+        let readies = messages.iter().filter(|one| matches!(one[0], b'Q' | b'S')).count();
+        let [expected, seen] = [self.oracle(), self.weir()].map(|mut wire| {
+            wire.send(messages);
+            wire.hear(readies)
+        });
+        let same = seen.iter().zip(&expected).take_while(|(seen, expected)| seen == expected).count();
+        assert_eq!(seen[same..], expected[same..], "{what}: Weir is on the left, after {:?}", &seen[..same]);
+    }
+}
+
+const SELECT: &str = "SELECT id, owner FROM account WHERE id < $1 ORDER BY id";
+
+#[test]
+fn portals_and_pipelines_are_answered_as_by_postgresql() {
+    let both = Both::start();
+    let check = |what: &str, messages: &[Vec<u8>]| both.check(what, messages);
+    check(
+        "all in one",
+        &[parse("", SELECT, &[]), bind("", "", &["3"]), describe(b'P', ""), execute("", 0), sync()],
+    );
+    check("described", &[parse("s", SELECT, &[]), describe(b'S', "s"), sync(), describe(b'S', "s"), sync()]);
+    check(
+        "some rows at a time",
+        &[
+            query("BEGIN"),
+            parse("s", SELECT, &[23]),
+            bind("p", "s", &["6"]),
+            execute("p", 2),
+            flush(),
+            execute("p", 2),
+            sync(),
+            execute("p", 2),
+            execute("p", 2),
+            sync(),
+            close(b'P', "p"),
+            execute("p", 2),
+            sync(),
+            query("COMMIT"),
+        ],
+    );
+    check(
+        "as many rows as there are",
+        &[
+            parse("", SELECT, &[]),
+            bind("", "", &["3"]),
+            execute("", 2),
+            execute("", 2),
+            sync(),
+            execute("", 1),
+            sync(),
+        ],
+    );
+    check(
+        "a portal ends with its transaction",
+        &[parse("s", SELECT, &[]), bind("p", "s", &["6"]), execute("p", 1), sync(), execute("p", 1), sync()],
+    );
+    check(
+        "two portals in turn",
+        &[
+            query("BEGIN"),
+            parse("s", SELECT, &[]),
+            bind("p", "s", &["9"]),
+            bind("q", "s", &["4"]),
+            execute("p", 1),
+            execute("q", 2),
+            execute("p", 1),
+            execute("q", 0),
+            execute("p", 1),
+            sync(),
+            query("ROLLBACK"),
+            execute("p", 1),
+            sync(),
+        ],
+    );
+    check(
+        "nothing at all",
+        &[parse("", "", &[]), bind("", "", &[]), describe(b'P', ""), execute("", 0), sync()],
+    );
+    check(
+        "a comment",
+        &[
+            query("-- nothing"),
+            parse("e", " /* */ ;", &[]),
+            describe(b'S', "e"),
+            bind("", "e", &[]),
+            execute("", 0),
+            sync(),
+        ],
+    );
+    check("empty queries", &[query(""), query(";"), query(" ; ; ")]);
+}
+
+#[test]
+fn after_an_error_everything_up_to_sync_is_passed_over() {
+    let both = Both::start();
+    let check = |what: &str, messages: &[Vec<u8>]| both.check(what, messages);
+    let insert = "INSERT INTO pair VALUES ($1, 0)";
+    check(
+        "what follows an error",
+        &[
+            parse("", "SELECT nothing", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            query("SELECT 1"),
+            sync(),
+            parse("", "SELECT 1", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+        ][..3],
+    );
+    check(
+        "what follows an error, with a Sync",
+        &[parse("", "SELECT nothing", &[]), bind("", "", &[]), execute("", 0), sync(), query("SELECT 1")],
+    );
+    check(
+        "dozens of Executes are one transaction",
+        &[
+            vec![parse("i", insert, &[23])],
+            (1..=30).flat_map(|n: i32| [bind("", "i", &[&n.to_string()]), execute("", 0)]).collect(),
+            vec![sync(), query("SELECT count(*) FROM pair")],
+        ]
+        .concat(),
+    );
+    check(
+        "of which one fails",
+        &[
+            vec![parse("i", insert, &[23])],
+            (25..=50).rev().flat_map(|n: i32| [bind("", "i", &[&n.to_string()]), execute("", 0)]).collect(),
+            vec![sync(), query("SELECT count(*), max(a) FROM pair")],
+        ]
+        .concat(),
+    );
+    check(
+        "the first is seen by the second, and flushed",
+        &[
+            parse("i", insert, &[]),
+            bind("", "i", &["101"]),
+            execute("", 0),
+            flush(),
+            parse("", "SELECT b FROM pair WHERE a = 101", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            parse("", "SELECT 1 / (a - a) FROM pair", &[]),
+            bind("", "", &[]),
+            execute("", 0),
+            sync(),
+            query("SELECT count(*) FROM pair WHERE a = 101"),
+        ],
+    );
+    check(
+        "one by itself, closed at once",
+        &[
+            parse("i", insert, &[]),
+            bind("p", "i", &["102"]),
+            execute("p", 0),
+            close(b'P', "p"),
+            close(b'S', "i"),
+            sync(),
+            bind("", "i", &["103"]),
+            sync(),
+        ],
+    );
+    check(
+        "one by itself fails",
+        &[
+            parse("i", insert, &[]),
+            bind("", "i", &["102"]),
+            execute("", 0),
+            close(b'P', ""),
+            sync(),
+            query("SELECT 1"),
+        ],
+    );
+    check(
+        "BEGIN in the middle",
+        &[
+            parse("i", insert, &[]),
+            parse("b", "BEGIN", &[]),
+            bind("", "i", &["110"]),
+            execute("", 0),
+            bind("", "b", &[]),
+            execute("", 0),
+            sync(),
+            bind("", "i", &["111"]),
+            execute("", 0),
+            sync(),
+            query("ROLLBACK"),
+            query("SELECT count(*) FROM pair WHERE a IN (110, 111)"),
+        ],
+    );
+    check(
+        "in a transaction that has failed",
+        &[
+            parse("i", insert, &[]),
+            parse("r", "ROLLBACK", &[]),
+            sync(),
+            query("BEGIN; SELECT 1 / 0"),
+            bind("", "i", &["120"]),
+            sync(),
+            parse("", "SELECT 1", &[]),
+            sync(),
+            query("SELECT 1"),
+            bind("", "r", &[]),
+            execute("", 0),
+            sync(),
+            query("SELECT 1"),
+        ],
+    );
+}
+
+#[test]
+fn names_that_are_there_or_not_and_formats_are_judged_as_by_postgresql() {
+    let both = Both::start();
+    let check = |what: &str, messages: &[Vec<u8>]| both.check(what, messages);
+    check(
+        "no such things",
+        &[
+            bind("", "x", &[]),
+            sync(),
+            execute("x", 0),
+            sync(),
+            describe(b'S', "x"),
+            sync(),
+            describe(b'P', "x"),
+            sync(),
+            close(b'S', "x"),
+            close(b'P', "x"),
+            sync(),
+            bind("", "", &[]),
+            sync(),
+        ],
+    );
+    check(
+        "named twice",
+        &[
+            query("BEGIN"),
+            parse("s", "SELECT 1", &[]),
+            parse("s", "SELECT 2", &[]),
+            sync(),
+            query("ROLLBACK"),
+            query("BEGIN"),
+            bind("p", "s", &[]),
+            bind("p", "s", &[]),
+            sync(),
+            query("ROLLBACK"),
+        ],
+    );
+    check(
+        "too few values",
+        &[parse("s", SELECT, &[]), bind("", "s", &[]), sync(), bind("", "s", &["1", "2"]), sync()],
+    );
+    check("several statements", &[parse("s", "SELECT 1; SELECT 2", &[]), sync()]);
+    let both_ways = "SELECT $1::integer AS a, $2::text AS b, $3::numeric AS c, $4::bigint AS d";
+    let seven = 7_i32.to_be_bytes();
+    let values: [Option<&[u8]>; 4] = [Some(&seven), Some(b"it"), Some(b"1.50"), None];
+    for (given, wanted) in [
+        (&[1_i16, 0, 0, 1][..], &[0_i16, 1, 1, 0][..]),
+        (&[1, 1, 0, 0], &[1]),
+        (&[1, 0, 0, 0], &[0, 0, 1, 1]),
+        (&[1, 0, 0, 0], &[]),
+    ] {
+        check(
+            "mixed formats",
+            &[
+                parse("", both_ways, &[]),
+                describe(b'S', ""),
+                bind_as("", "", given, &values, wanted),
+                describe(b'P', ""),
+                execute("", 0),
+                sync(),
+            ],
+        );
+    }
+    check(
+        "formats that do not fit",
+        &[parse("", both_ways, &[]), bind_as("", "", &[1, 0], &values, &[]), sync()],
+    );
+    check(
+        "all with one format",
+        &[
+            parse("", "SELECT $1::int4 + $2::int4", &[]),
+            bind_as("", "", &[1], &[Some(&seven), Some(&seven)], &[1]),
+            execute("", 0),
+            sync(),
+        ],
+    );
+    // Over 1,400 parameters.
+    let numbers: Vec<String> = (1..=1_500).map(|n| n.to_string()).collect();
+    let text = format!(
+        "SELECT count(*) FROM account WHERE id IN ({})",
+        numbers.iter().map(|n| format!("${n}")).collect::<Vec<_>>().join(", ")
+    );
+    let values: Vec<&str> = numbers.iter().map(String::as_str).collect();
+    check("many parameters", &[parse("", &text, &[]), bind("", "", &values), execute("", 0), sync()]);
+}
+
+#[test]
+fn prepare_and_cursors_of_sql_are_answered_as_by_postgresql() {
+    let both = Both::start();
+    let check = |what: &str, messages: &[Vec<u8>]| both.check(what, messages);
+    check(
+        "PREPARE",
+        &[
+            query("PREPARE p (integer) AS SELECT id, owner FROM account WHERE id = $1"),
+            query("EXECUTE p (3)"),
+            query("EXECUTE p ('4')"),
+            query("EXECUTE p (1 + 1)"),
+            query("EXECUTE p"),
+            query("EXECUTE q"),
+            query("PREPARE p AS SELECT 1"),
+            query("EXECUTE p (NULL)"),
+            describe(b'S', "p"),
+            bind("", "p", &["5"]),
+            execute("", 0),
+            sync(),
+            query("DEALLOCATE p"),
+            query("EXECUTE p (1)"),
+            query("DEALLOCATE p"),
+            query("PREPARE a AS INSERT INTO pair VALUES ($1, $2)"),
+            query("EXECUTE a (900, 1)"),
+            query("EXECUTE a (900, 1)"),
+            query("DEALLOCATE ALL"),
+            query("EXECUTE a (901, 1)"),
+            query("SELECT * FROM pair WHERE a >= 900"),
+        ],
+    );
+    check(
+        "DECLARE and FETCH",
+        &[
+            query("DECLARE c CURSOR FOR SELECT id FROM account ORDER BY id"),
+            query("BEGIN"),
+            query("DECLARE c SCROLL CURSOR FOR SELECT id, balance FROM account ORDER BY id"),
+            query("FETCH c"),
+            query("FETCH 2 FROM c"),
+            query("FETCH BACKWARD 1 FROM c"),
+            query("MOVE 3 IN c"),
+            query("FETCH NEXT FROM c"),
+            query("FETCH ABSOLUTE -2 FROM c"),
+            query("FETCH FORWARD ALL FROM c"),
+            query("FETCH c"),
+            query("FETCH BACKWARD ALL FROM c"),
+            query("MOVE ALL IN c"),
+            query("FETCH LAST FROM c"),
+            query("FETCH RELATIVE -1 FROM c"),
+            query("CLOSE c"),
+            query("FETCH c"),
+            query("ROLLBACK"),
+        ],
+    );
+    check(
+        "WITH HOLD",
+        &[
+            query("BEGIN"),
+            query("DECLARE h CURSOR WITH HOLD FOR SELECT id FROM account ORDER BY id"),
+            query("DECLARE g CURSOR FOR SELECT 1"),
+            query("FETCH 2 FROM h"),
+            query("COMMIT"),
+            query("FETCH 2 FROM h"),
+            query("FETCH g"),
+            query("CLOSE ALL"),
+            query("FETCH h"),
+            query("BEGIN; DECLARE h CURSOR WITH HOLD FOR SELECT 1"),
+            query("ROLLBACK"),
+            query("FETCH h"),
+        ],
+    );
+    check(
+        "NO SCROLL, BINARY, twice",
+        &[
+            query("BEGIN"),
+            query("DECLARE n NO SCROLL CURSOR FOR SELECT id FROM account ORDER BY id"),
+            query("FETCH 3 FROM n"),
+            query("FETCH BACKWARD 1 FROM n"),
+            query("ROLLBACK"),
+            query("BEGIN"),
+            query("DECLARE b BINARY CURSOR FOR SELECT 1 AS one"),
+            query("FETCH b"),
+            query("DECLARE b CURSOR FOR SELECT 1"),
+            query("ROLLBACK"),
+        ],
+    );
+    check(
+        "cursors by the extended protocol",
+        &[
+            query("BEGIN"),
+            parse("", "DECLARE c CURSOR FOR SELECT id FROM account WHERE id > $1 ORDER BY id", &[23]),
+            bind("", "", &["4"]),
+            execute("", 0),
+            sync(),
+            parse("", "FETCH FORWARD 2 FROM c", &[]),
+            bind("", "", &[]),
+            describe(b'P', ""),
+            execute("", 0),
+            sync(),
+            query("COMMIT"),
+        ],
+    );
+    check(
+        "several statements in one text",
+        &[
+            query("INSERT INTO pair VALUES (701, 1); INSERT INTO pair VALUES (701, 2)"),
+            query("SELECT count(*) FROM pair WHERE a = 701"),
+            query("BEGIN; INSERT INTO pair VALUES (702, 1); COMMIT; SELECT b FROM pair WHERE a = 702"),
+            query("INSERT INTO pair VALUES (703, 1); SELECT b FROM pair WHERE a = 703"),
+        ],
+    );
+    check(
+        "settings",
+        &[
+            query("SET application_name = 'x'"),
+            query("SHOW application_name"),
+            query("DISCARD ALL"),
+            query("SHOW application_name"),
+            query("BEGIN; DISCARD ALL"),
+        ],
+    );
+}
