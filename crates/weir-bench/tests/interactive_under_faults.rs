@@ -1,6 +1,8 @@
 //! Transactions of several statements while messages are lost and shards and coordinators die, beside calls: money is moved by
 //! amounts and by values that were read before, and none is lost, made, or seen on its way (docs/server.md, "Interactive
-//! transactions"; soundness S14, S16).
+//! transactions"; soundness S14, S16). Some take a part back, to a savepoint, after an error too.
+
+mod world;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -8,19 +10,16 @@ use std::sync::{Arc, Mutex};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weir_analysis::Analysis;
-use weir_bench::Workload;
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
 use weir_sql::bound::Statement;
-use weir_sql::{Application, Sources, Text};
 use weir_txn::exec::gather::Gather;
-use weir_txn::exec::program::Program;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Call, Callee, Output};
 use weir_txn::storage::Rows;
-use weir_types::{SqlError, SqlType, Value};
+use weir_types::{SqlError, Value};
+use world::World;
 
 const SCHEMA: &str = "
 CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL, uses integer NOT NULL);
@@ -54,35 +53,31 @@ x = \"uniform(1, 9)\"
 
 const MONEY: i64 = 800;
 
+const TAKE: &str = "UPDATE account SET balance = balance - $2 WHERE id = $1";
+const GIVE: &str = "UPDATE account SET balance = balance + $2 WHERE id = $1";
+
 struct Bank {
-    application: Application,
-    analysis: Analysis,
-    workload: Arc<Workload>,
+    world: World,
     sum: Arc<Gather>,
     balance: Arc<Gather>,
 }
 
 impl Bank {
     fn open() -> Bank {
-        let mut sources = Sources::default();
-        sources.add("schema.sql", SCHEMA);
-        let mut application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-        let analysis = weir_analysis::analyze(&application);
-        let file = application.sources.add("workload.toml", WORKLOAD);
-        let workload = Workload::parse(&application, file, &[]).unwrap_or_else(|errors| panic!("{errors:?}"));
-        let program = Program::compile(&application, &analysis.plan, 1).unwrap();
+        let world = World::of(SCHEMA, WORKLOAD);
+        let program = world.program(1);
         let gather = |sql: &str| {
-            let (statement, types) = weir_sql::bind_statement(&application.catalog, sql, None).unwrap();
+            let (statement, types) = weir_sql::bind_statement(&world.application.catalog, sql, None).unwrap();
             let Statement::Query(query) = statement else { panic!("{sql}") };
             Arc::new(Gather::compile(&query, types.len(), &program).unwrap())
         };
         let sum = gather("SELECT sum(balance)::int FROM account");
         let balance = gather("SELECT balance FROM account WHERE id = $1::int");
-        Bank { application, analysis, workload: Arc::new(workload), sum, balance }
+        Bank { world, sum, balance }
     }
 
     fn run(&self, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
-        let balance = self.application.catalog.table_by_name("account").unwrap().clone();
+        let balance = self.world.application.catalog.table_by_name("account").unwrap().clone();
         let check: Check = Arc::new(move |rows: &dyn Rows| {
             let mut sum = 0;
             let end = rows.scan(balance.id, &mut |row| {
@@ -95,7 +90,8 @@ impl Bank {
             (sum != MONEY).then(|| format!("{sum} of {MONEY}"))
         });
         let mut simulated =
-            Simulated::new(&self.application, &self.analysis, &self.workload).with_check(check);
+            Simulated::new(&self.world.application, &self.world.analysis, &self.world.workload)
+                .with_check(check);
         let told = Arc::new(Mutex::new(Told::default()));
         let tellers = Tellers {
             bank: self,
@@ -125,6 +121,9 @@ struct Told {
     rolled_back: usize,
     deadlocks: usize,
     own_reads: usize,
+    /// To savepoints.
+    taken_back: usize,
+    taken_back_after_errors: usize,
 }
 
 /// What a session does.
@@ -137,6 +136,12 @@ struct Session {
     under_way: Option<Line>,
     /// What the transaction has read for writing.
     read: Vec<i64>,
+    savepoints: usize,
+    /// What it has done since the innermost savepoint, to be done again after an error.
+    since: Vec<Line>,
+    /// How often it may.
+    patience: usize,
+    has_failed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -154,6 +159,11 @@ enum Line {
     },
     /// The balance is what was set at last.
     OwnRead(i64),
+    /// Inserts one row on its shard, and one twice on its own: nothing of it stays.
+    Twice(i64),
+    Savepoint,
+    Release(usize),
+    RollBackTo(usize),
     Commit,
     RollBack,
 }
@@ -170,9 +180,9 @@ struct Tellers<'b> {
 }
 
 fn text(sql: &str, args: &[i64]) -> Call {
-    let text = Text { sql: sql.to_owned(), types: vec![SqlType::Int4; args.len()] };
+    let text = world::text(sql, args.len());
     let args = args.iter().map(|arg| Value::Int(*arg)).collect();
-    Call { callee: Callee::Text(Arc::new(text)), args, transaction_time: 0 }
+    Call { callee: Callee::Text(text), args, transaction_time: 0 }
 }
 
 impl Tellers<'_> {
@@ -185,14 +195,42 @@ impl Tellers<'_> {
         let (a, b, x) = (1 + self.below(8), 1 + self.below(8), 1 + self.below(9));
         let b = if a == b { 1 + a % 8 } else { b };
         let end = if self.below(5) == 0 { Line::RollBack } else { Line::Commit };
-        match self.below(8) {
-            0 => vec![Line::Sum],
-            1 => vec![Line::Call(vec![a, b, x])],
-            which @ 2..=5 if which < 4 || !self.sets => vec![
-                Line::Sql("UPDATE account SET balance = balance - $2 WHERE id = $1", vec![a, x]),
-                Line::Sql("UPDATE account SET balance = balance + $2 WHERE id = $1", vec![b, x]),
+        match self.below(11) {
+            8 => vec![
+                Line::Sql(TAKE, vec![a, x]),
+                Line::Savepoint,
+                Line::Sql(GIVE, vec![b, 2 * x]),
+                Line::RollBackTo(0),
+                Line::Sql(GIVE, vec![b, x]),
                 end,
             ],
+            9 => vec![
+                Line::Savepoint,
+                Line::Sql(TAKE, vec![a, x]),
+                Line::Savepoint,
+                Line::Sql(TAKE, vec![b, 7]),
+                Line::Twice(1 + self.below(1_000_000)),
+                Line::RollBackTo(1),
+                Line::Release(1),
+                Line::Sql(GIVE, vec![b, x]),
+                end,
+            ],
+            10 => vec![
+                Line::Savepoint,
+                Line::Sql(TAKE, vec![a, x]),
+                Line::Sql(GIVE, vec![b, x]),
+                Line::Savepoint,
+                Line::Sql("UPDATE account SET balance = 0, uses = uses + 1 WHERE id > $1", vec![a % 4]),
+                Line::RollBackTo(1),
+                Line::Sql(GIVE, vec![a, 1]),
+                Line::RollBackTo(1),
+                end,
+            ],
+            0 => vec![Line::Sum],
+            1 => vec![Line::Call(vec![a, b, x])],
+            which @ 2..=5 if which < 4 || !self.sets => {
+                vec![Line::Sql(TAKE, vec![a, x]), Line::Sql(GIVE, vec![b, x]), end]
+            }
             2..=5 => vec![
                 Line::Hold(a),
                 Line::Hold(b),
@@ -212,8 +250,8 @@ impl Tellers<'_> {
             }
             _ => vec![
                 Line::Sql("UPDATE account SET uses = uses + 1 WHERE id > $1", vec![a % 4]),
-                Line::Sql("UPDATE account SET balance = balance - $2 WHERE id = $1", vec![a, x]),
-                Line::Sql("UPDATE account SET balance = balance + $2 WHERE id = $1", vec![b, x]),
+                Line::Sql(TAKE, vec![a, x]),
+                Line::Sql(GIVE, vec![b, x]),
                 end,
             ],
         }
@@ -238,6 +276,12 @@ impl Tellers<'_> {
                 "UPDATE account SET balance = $2 WHERE id = $1",
                 &[account, of.read[at] + more],
             )),
+            Line::Twice(entry) => {
+                Order::Call(text("INSERT INTO entry VALUES ($1 + 1, 1, 0), ($1, 1, 0), ($1, 1, 0)", &[entry]))
+            }
+            Line::Savepoint => Order::Savepoint,
+            Line::Release(keep) => Order::Release(keep),
+            Line::RollBackTo(at) => Order::RollBackTo(at),
             Line::OwnRead(account) => Order::Read(bank.balance.clone(), vec![Value::Int(account)]),
             Line::Commit => Order::Commit,
             Line::RollBack => Order::RollBack,
@@ -288,14 +332,39 @@ impl Script for Tellers<'_> {
             (Line::Commit | Line::RollBack, _) => {
                 let commits = matches!((&line, result), (Line::Commit, Ok(_)));
                 *(if commits { &mut told.committed } else { &mut told.rolled_back }) += 1;
-                (of.name, of.read) = (None, Vec::new());
-                of.script.clear();
+                *of = Session::default();
             }
-            // What has failed is rolled back.
+            (Line::Twice(_), Ok(_)) => {
+                told.wrong.get_or_insert("a key was inserted twice".to_owned());
+            }
+            // What follows takes it back.
+            (Line::Twice(_), Err(_)) => of.has_failed = true,
+            (Line::Savepoint, Ok(_)) => {
+                of.savepoints += 1;
+                of.since.clear();
+            }
+            // What was done since the one before is not known here.
+            (Line::Release(keep), Ok(_)) => (of.savepoints, of.patience) = (*keep, usize::MAX),
+            (Line::RollBackTo(at), Ok(_)) => {
+                told.taken_back += 1;
+                told.taken_back_after_errors += usize::from(std::mem::take(&mut of.has_failed));
+                of.savepoints = at + 1;
+                of.since.clear();
+            }
             (_, Err(error)) => {
                 told.deadlocks += usize::from(error.state().as_str() == "40P01");
-                of.script = if of.name.is_some() { vec![Line::RollBack] } else { Vec::new() };
+                let may_go_back = of.savepoints > 0 && of.patience < 3;
+                if may_go_back && matches!(line, Line::Sql(..)) {
+                    // From the innermost savepoint on again.
+                    (of.patience, of.has_failed) = (of.patience + 1, true);
+                    of.script.push(line);
+                    of.script.extend(std::mem::take(&mut of.since).into_iter().rev());
+                    of.script.push(Line::RollBackTo(of.savepoints - 1));
+                } else {
+                    of.script = if of.name.is_some() { vec![Line::RollBack] } else { Vec::new() };
+                }
             }
+            (Line::Sql(..), Ok(_)) => of.since.push(line),
             _ => {}
         }
     }
@@ -318,12 +387,15 @@ fn no_money_is_lost_made_or_seen_on_its_way() {
         all.rolled_back += told.rolled_back;
         all.deadlocks += told.deadlocks;
         all.own_reads += told.own_reads;
+        all.taken_back += told.taken_back;
+        all.taken_back_after_errors += told.taken_back_after_errors;
     }
     println!("{all:?}");
     assert!(
         all.committed > 100 && all.rolled_back > 20 && all.deadlocks > 0 && all.own_reads > 20,
         "{all:?}"
     );
+    assert!(all.taken_back > 50 && all.taken_back_after_errors > 20, "{all:?}");
 }
 
 fn seeds() -> std::ops::Range<u64> {
@@ -354,4 +426,14 @@ fn calls_that_do_not_ask_for_rows_of_open_transactions_are_caught() {
 #[test]
 fn shards_that_forget_what_is_open_and_do_not_say_so_are_caught() {
     check_caught("a late first statement", PlantedBugs { opens_again: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn shards_that_keep_what_is_rolled_back_are_caught() {
+    check_caught("to a savepoint", PlantedBugs { keeps_what_is_rolled_back: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn statements_that_come_again_after_they_were_rolled_back_are_caught() {
+    check_caught("a late statement", PlantedBugs { rolled_back_comes_again: true, ..PlantedBugs::default() });
 }

@@ -1,19 +1,20 @@
 //! Statements that are none of the application's procedures, beside them and by themselves, while messages are lost and shards
 //! and coordinators die: every invariant holds in the end (soundness S1); and where statements are trusted, it does not.
 
+mod world;
+
 use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weir_analysis::Analysis;
-use weir_bench::Workload;
 use weir_bench::simulate::Simulated;
 use weir_sim::calls::Setup;
-use weir_sql::{Application, Sources, Text};
+use weir_sql::Text;
 use weir_txn::exec::program::Program;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::{Call, Callee};
-use weir_types::{SqlType, Value};
+use weir_types::Value;
+use world::World;
 
 const SCHEMA: &str = "
 CREATE TABLE department (id integer PRIMARY KEY, budget integer NOT NULL CHECK (budget >= 0));
@@ -90,33 +91,23 @@ const STATEMENTS: [&str; 14] = [
     "INSERT INTO department VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET budget = EXCLUDED.budget RETURNING budget",
 ];
 
-struct World {
-    application: Application,
-    analysis: Analysis,
-    workload: Arc<Workload>,
+/// With the statements that are sent.
+struct Sent {
+    world: World,
     statements: Vec<Arc<Text>>,
 }
 
 fn text(sql: &str) -> Arc<Text> {
-    Arc::new(Text { sql: sql.to_owned(), types: vec![SqlType::Int4; 2] })
+    world::text(sql, 2)
 }
 
-impl World {
-    fn of(schema: &str) -> World {
-        let mut sources = Sources::default();
-        sources.add("schema.sql", schema);
-        let mut application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-        let analysis = weir_analysis::analyze(&application);
-        let file = application.sources.add("workload.toml", WORKLOAD);
-        let workload = Workload::parse(&application, file, &[]).unwrap_or_else(|errors| panic!("{errors:?}"));
-        let statements = STATEMENTS.map(text).into();
-        World { application, analysis, workload: Arc::new(workload), statements }
+impl Sent {
+    fn to(schema: &str) -> Sent {
+        Sent { world: World::of(schema, WORKLOAD), statements: STATEMENTS.map(text).into() }
     }
 
     fn program(&self, shards: u16) -> Program {
-        let plan = &self.analysis.plan;
-        let program = Program::compile(&self.application, plan, shards).unwrap();
-        program.with_texts(&self.application, plan)
+        self.world.program(shards)
     }
 
     /// The first failure of these seeds, whose sessions call procedures and send these statements.
@@ -127,10 +118,11 @@ impl World {
         bugs: PlantedBugs,
     ) -> Option<String> {
         let is_planted = bugs != PlantedBugs::default();
-        let mut simulated = Simulated::new(&self.application, &self.analysis, &self.workload);
+        let mut simulated =
+            Simulated::new(&self.world.application, &self.world.analysis, &self.world.workload);
         for seed in seeds {
             let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
-            let procedures = self.application.procedures.len();
+            let procedures = self.world.application.procedures.len();
             let mut next_call = |_: usize| {
                 let mut small = |most: u64| (chance.next_u64() % most) as i64;
                 let which = small((procedures + 2 * statements.len()) as u64) as usize;
@@ -139,7 +131,7 @@ impl World {
                     Some(at) => Callee::Text(statements[at % statements.len()].clone()),
                 };
                 let arguments = match &callee {
-                    Callee::Procedure(at) => self.application.procedures[*at].parameters.len(),
+                    Callee::Procedure(at) => self.world.application.procedures[*at].parameters.len(),
                     Callee::Text(_) => 2,
                 };
                 let args = (0..arguments).map(|_| Value::Int(1 + small(9))).collect();
@@ -163,12 +155,12 @@ impl World {
 /// S1's example: procedures only hire, so hiring has no guard.
 #[test]
 fn a_statement_that_endangers_a_procedure_is_refused_by_name() {
-    let world = World::of(SCHEMA);
+    let world = Sent::to(SCHEMA);
     let program = world.program(4);
     let refused = program.text(&world.statements[0]).expect_err("it endangers hire").error;
     let told = format!("{} {}", refused.message(), refused.fields().hint.as_deref().unwrap_or_default());
     assert!(told.contains("department"), "{told}");
-    let with_close = World::of(&format!("{SCHEMA}{CLOSE}"));
+    let with_close = Sent::to(&format!("{SCHEMA}{CLOSE}"));
     let admitted = with_close.program(4).text(&with_close.statements[0]).expect("hire reckons with it");
     assert!(!admitted.plan.guards.is_empty(), "{:?}", admitted.plan);
 }
@@ -180,7 +172,7 @@ fn what_cannot_be_kept_is_refused() {
 CREATE TABLE fine (id integer PRIMARY KEY, amount integer NOT NULL);
 CREATE ASSERTION fines_are_small CHECK (NOT EXISTS (SELECT 1 FROM fine WHERE amount > 500));
 CREATE PROCEDURE fines(f integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fine VALUES (f, 100); END $$;";
-    let world = World::of(&format!("{SCHEMA}{BADGES}{assertions}"));
+    let world = Sent::to(&format!("{SCHEMA}{BADGES}{assertions}"));
     let program = world.program(4);
     let check = |sql: &str, words: &str| {
         // Both when it is judged, and, where one shard could run it, when it needs several.
@@ -216,7 +208,7 @@ CREATE PROCEDURE fines(f integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fine 
 }
 
 /// Those of the usual ones that are taken.
-fn taken(world: &World) -> Vec<Arc<Text>> {
+fn taken(world: &Sent) -> Vec<Arc<Text>> {
     let program = world.program(4);
     let taken = |text: &&Arc<Text>| match program.text(text) {
         Ok(_) => true,
@@ -230,13 +222,13 @@ fn taken(world: &World) -> Vec<Arc<Text>> {
 
 #[test]
 fn invariants_hold_whatever_is_sent() {
-    let mut closed = World::of(&format!("{SCHEMA}{BADGES}"));
+    let mut closed = Sent::to(&format!("{SCHEMA}{BADGES}"));
     closed.statements.extend(
         ["INSERT INTO badge VALUES ($1, $2)", "DELETE FROM badge WHERE id <> $1 AND id < $2"].map(text),
     );
     assert_eq!(taken(&closed).len(), 13, "all but three");
     assert_eq!(closed.failure(&taken(&closed), 0..12, PlantedBugs::default()), None);
-    let with_close = World::of(&format!("{SCHEMA}{CLOSE}"));
+    let with_close = Sent::to(&format!("{SCHEMA}{CLOSE}"));
     assert_eq!(taken(&with_close).len(), 12, "all but two, which only order keeps");
     assert_eq!(with_close.failure(&taken(&with_close), 0..12, PlantedBugs::default()), None);
 }
@@ -246,7 +238,7 @@ const CAUGHT_WITHIN: u64 = 100;
 
 #[test]
 fn trusted_statements_break_what_procedures_keep() {
-    let world = World::of(SCHEMA);
+    let world = Sent::to(SCHEMA);
     let trusting = PlantedBugs { trusts_statements: true, ..PlantedBugs::default() };
     // Departments that have been emptied go while people are hired for two.
     let statements = [
@@ -260,7 +252,7 @@ fn trusted_statements_break_what_procedures_keep() {
 
 #[test]
 fn statements_without_guards_break_each_others() {
-    let world = World::of(&format!("{SCHEMA}{CLOSE}"));
+    let world = Sent::to(&format!("{SCHEMA}{CLOSE}"));
     let careless = PlantedBugs { no_guards: true, ..PlantedBugs::default() };
     let failure = world.failure(&world.statements, 0..CAUGHT_WITHIN, careless).expect("it is caught");
     println!("{failure}");

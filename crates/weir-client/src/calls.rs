@@ -15,7 +15,7 @@ use weir_txn::items::GivenUp;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
 pub(crate) use weir_txn::ramp::client::Order;
-use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request};
+use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request, forgotten};
 use weir_types::cast::{CastContext, can_cast, cast};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -218,12 +218,16 @@ pub(crate) struct Calls {
     coordinator: Coordinator,
     callable: Arc<Callable>,
     under_way: BTreeMap<u64, UnderWay>,
+    /// The highest name of an open transaction.
+    named_max: Option<u64>,
+    /// Open transactions of names up to this one were of a coordinator that is no more: their next statement must not begin them anew.
+    lost_max: Option<u64>,
 }
 
 impl Calls {
     pub(crate) fn new(id: CoordinatorId, callable: Arc<Callable>) -> Calls {
         let coordinator = Coordinator::resending(id, callable.program.clone(), Protocol::RampFast);
-        Calls { coordinator, callable, under_way: BTreeMap::new() }
+        Calls { coordinator, callable, under_way: BTreeMap::new(), named_max: None, lost_max: None }
     }
 }
 
@@ -238,7 +242,8 @@ impl Dialect for Calls {
     }
 
     fn begin_anew(&mut self, id: CoordinatorId) {
-        *self = Calls::new(id, self.callable.clone());
+        let lost_max = self.named_max.max(self.lost_max);
+        *self = Calls { lost_max, ..Calls::new(id, self.callable.clone()) };
     }
 
     fn grant(
@@ -247,6 +252,17 @@ impl Dialect for Calls {
         wish: Wish,
         orders: &mut Orders<Request, Event>,
     ) -> Option<Result<CallResult, Error>> {
+        if let Wish::Within(name, order, names) = &wish {
+            if Some(*name) <= self.lost_max {
+                return Some(match order {
+                    Order::RollBack => {
+                        Ok(CallResult { names: names.clone(), values: Vec::new(), rows: Vec::new() })
+                    }
+                    _ => Err(Error::Sql(forgotten())),
+                });
+            }
+            self.named_max = self.named_max.max(Some(*name));
+        }
         let (begin, under_way) = match wish {
             Wish::Call(call, names) => (Begin::Call(call), UnderWay::Call(names)),
             Wish::Read(gather, values, names) => (Begin::Read(gather, values), UnderWay::Read(names)),
@@ -286,11 +302,35 @@ impl Dialect for Calls {
             Some(UnderWay::Call(_)) | None => GivenUp::Unknown,
         }
     }
+
+    fn cancel(&mut self, tag: u64, error: SqlError, orders: &mut Orders<Request, Event>) {
+        self.coordinator.cancel(now_ms(), tag, error, orders);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A coordinator that begins anew has nothing of what was open: to go on would commit a part of it.
+    #[test]
+    fn what_was_open_at_a_coordinator_that_is_no_more_is_over() {
+        let mut sources = weir_sql::Sources::default();
+        sources.add("schema.sql", "CREATE TABLE t (a integer PRIMARY KEY);");
+        let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+        let plan = weir_analysis::analyze(&application).plan;
+        let program = Program::compile(&application, &plan, 1).unwrap();
+        let mut calls = Calls::new(7, Arc::new(Callable::new(application, program)));
+        let order = |calls: &mut Calls, name: u64, order: Order| {
+            let answered = calls.grant(100, Wish::Within(name, order, [].into()), &mut Orders::default());
+            answered.map(|result| result.map(drop).map_err(|error| error.to_string()))
+        };
+        assert_eq!(order(&mut calls, 5, Order::Savepoint), None, "it is asked of the coordinator");
+        calls.begin_anew(8);
+        assert!(order(&mut calls, 5, Order::Commit).is_some_and(|result| result.is_err()));
+        assert_eq!(order(&mut calls, 5, Order::RollBack), Some(Ok(())));
+        assert_eq!(order(&mut calls, 6, Order::Savepoint), None, "a new one");
+    }
 
     fn check(value: Value, ty: SqlType, expect: &str) {
         let found = match argument(&value, &ty) {

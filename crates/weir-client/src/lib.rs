@@ -331,11 +331,38 @@ impl Client {
 
     /// Begins to commit it, or to roll it back. What it has done becomes visible together, or not at all.
     pub fn end_transaction(&self, transaction: u64, commit: bool) -> Pending<CallResult> {
+        self.order(transaction, if commit { calls::Order::Commit } else { calls::Order::RollBack })
+    }
+
+    /// What the transaction does from here on can be taken back without the rest. Savepoints are numbered from 0, the innermost last.
+    /// After an error a transaction that has one may be rolled back to it; the error says if it cannot.
+    pub fn begin_savepoint(&self, transaction: u64) -> Pending<CallResult> {
+        self.order(transaction, calls::Order::Savepoint)
+    }
+
+    /// Forgets all savepoints but the first `keep`; what was done since stays.
+    pub fn begin_release(&self, transaction: u64, keep: usize) -> Pending<CallResult> {
+        self.order(transaction, calls::Order::Release(keep))
+    }
+
+    /// Takes back what was done after the savepoint of that number, with its locks. That savepoint stays, those behind it are forgotten.
+    pub fn begin_roll_back_to(&self, transaction: u64, savepoint: usize) -> Pending<CallResult> {
+        self.order(transaction, calls::Order::RollBackTo(savepoint))
+    }
+
+    fn order(&self, transaction: u64, order: calls::Order) -> Pending<CallResult> {
         let Carried::Calls(session, _) = &self.carried else {
             return Pending::ended(Err(Error::Unfit("the cluster carries items, not tables".into())));
         };
-        let order = if commit { calls::Order::Commit } else { calls::Order::RollBack };
         session.submit(session.new_tag(), calls::Wish::Within(transaction, order, [].into()))
+    }
+
+    /// Wishes that what is under way under that tag ([`Pending::tag`]) does not happen: if it can still be kept from happening, it
+    /// ends with this error. What waits for others can; a commit cannot.
+    pub fn cancel(&self, tag: u64, error: SqlError) {
+        if let Carried::Calls(session, _) = &self.carried {
+            session.cancel(tag, error);
+        }
     }
 
     /// Runs one statement or CALL without parameters, and waits for what it gives.

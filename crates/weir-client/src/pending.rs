@@ -36,26 +36,34 @@ impl<T> Place<T> {
 
 /// What will be known of it: what it has done, or why it has not. Dropping it does not stop the transaction.
 #[derive(Debug)]
-pub struct Pending<T = Committed>(Arc<Place<T>>);
+pub struct Pending<T = Committed> {
+    place: Arc<Place<T>>,
+    tag: u64,
+}
 
 /// The other end.
 #[derive(Debug)]
 pub(crate) struct Promise<T>(Arc<Place<T>>);
 
 impl<T> Pending<T> {
-    pub(crate) fn new() -> (Pending<T>, Promise<T>) {
+    pub(crate) fn new(tag: u64) -> (Pending<T>, Promise<T>) {
         let state = State { outcome: None, is_over: false, waker: None };
         let place = Arc::new(Place { state: Mutex::new(state), ended: Condvar::new() });
-        (Pending(place.clone()), Promise(place))
+        (Pending { place: place.clone(), tag }, Promise(place))
+    }
+
+    /// Names it among all that the client has under way, for [`crate::Client::cancel`].
+    pub fn tag(&self) -> u64 {
+        self.tag
     }
 
     /// Of a client whose thread has ended.
     pub(crate) fn broken() -> Pending<T> {
-        Pending::new().0
+        Pending::new(u64::MAX).0
     }
 
     pub(crate) fn ended(outcome: Result<T, Error>) -> Pending<T> {
-        let (pending, promise) = Pending::new();
+        let (pending, promise) = Pending::new(u64::MAX);
         promise.keep(outcome);
         pending
     }
@@ -65,11 +73,11 @@ impl<T> Pending<T> {
     /// # Errors
     /// It has not committed, or may not have.
     pub fn wait(self) -> Result<T, Error> {
-        let mut state = self.0.lock();
+        let mut state = self.place.lock();
         loop {
             match state.take() {
                 Some(outcome) => return outcome,
-                None => state = self.0.ended.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => state = self.place.ended.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
@@ -79,7 +87,7 @@ impl<T> Future for Pending<T> {
     type Output = Result<T, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
-        let mut state = self.0.lock();
+        let mut state = self.place.lock();
         match state.take() {
             Some(outcome) => Poll::Ready(outcome),
             None => {
@@ -117,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_promise_that_is_not_kept_is_waited_for_by_nobody() {
-        let (pending, promise) = Pending::<Committed>::new();
+        let (pending, promise) = Pending::<Committed>::new(0);
         let waits = std::thread::spawn(move || pending.wait());
         drop(promise);
         assert!(matches!(waits.join().unwrap(), Err(Error::Closed(_))));

@@ -15,6 +15,7 @@ use weir_net::ClusterFile;
 use weir_net::handshake::Terms;
 use weir_txn::items::GivenUp;
 use weir_txn::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorId, CoordinatorOf, Shard};
+use weir_types::SqlError;
 
 use crate::carrier::{Alarm, Carrier, Trouble, new_id};
 use crate::pending::{Pending, Promise};
@@ -40,6 +41,15 @@ pub(crate) trait Dialect: Sized + Send + 'static {
     fn outcome(&mut self, tag: u64, done: DoneOf<Self>) -> Result<Self::Outcome, Error>;
     /// Nobody waits for it any more. What can still be kept from happening is.
     fn give_up(&mut self, tag: u64, orders: &mut ClientOrders<Self::Shard, Requests<Self>>) -> GivenUp;
+    /// Whoever wished for it wishes that it does not happen: if it can still be kept from happening, this error is what comes of it.
+    /// Where nobody waits for others there is nothing to do.
+    fn cancel(
+        &mut self,
+        _tag: u64,
+        _error: SqlError,
+        _orders: &mut ClientOrders<Self::Shard, Requests<Self>>,
+    ) {
+    }
 }
 
 type DoneOf<D> = <<D as Dialect>::Coordinator as weir_txn::machine::Coordinator>::Done;
@@ -56,6 +66,7 @@ pub(crate) struct Shared<D: Dialect> {
 
 struct Queue<D: Dialect> {
     submitted: Vec<(u64, D::Wish, Promise<D::Outcome>)>,
+    cancelled: Vec<(u64, SqlError)>,
     /// Submitted and not answered.
     under_way: usize,
     /// The loop has ended.
@@ -75,7 +86,7 @@ impl<D: Dialect> Shared<D> {
         if queue.has_ended {
             return Pending::broken();
         }
-        let (pending, promise) = Pending::new();
+        let (pending, promise) = Pending::new(tag);
         queue.submitted.push((tag, wish, promise));
         queue.under_way += 1;
         pending
@@ -125,7 +136,12 @@ where
         let closed = |error: io::Error| Error::Closed(error.to_string());
         let shared = Arc::new(Shared {
             next_tag: AtomicU64::new(0),
-            queue: Mutex::new(Queue { submitted: Vec::new(), under_way: 0, has_ended: false }),
+            queue: Mutex::new(Queue {
+                submitted: Vec::new(),
+                cancelled: Vec::new(),
+                under_way: 0,
+                has_ended: false,
+            }),
             room: Condvar::new(),
             under_way_max: settings.under_way_max.max(1),
             is_closed: AtomicBool::new(false),
@@ -166,6 +182,11 @@ where
         let _ = self.alarm.wake();
         pending
     }
+
+    pub(crate) fn cancel(&self, tag: u64, error: SqlError) {
+        self.shared.lock().cancelled.push((tag, error));
+        let _ = self.alarm.wake();
+    }
 }
 
 impl<D: Dialect> Drop for Session<D> {
@@ -191,7 +212,17 @@ pub(crate) struct Requests<D: Dialect> {
 
 impl<D: Dialect> Requests<D> {
     fn take_submitted(&mut self, orders: &mut Out<D>) {
-        let submitted = std::mem::take(&mut self.shared.lock().submitted);
+        let (submitted, cancelled) = {
+            let mut queue = self.shared.lock();
+            (std::mem::take(&mut queue.submitted), std::mem::take(&mut queue.cancelled))
+        };
+        self.begin_submitted(submitted, orders);
+        for (tag, error) in cancelled.into_iter().filter(|(tag, _)| self.waiting.contains_key(tag)) {
+            self.dialect.cancel(tag, error, orders);
+        }
+    }
+
+    fn begin_submitted(&mut self, submitted: Vec<(u64, D::Wish, Promise<D::Outcome>)>, orders: &mut Out<D>) {
         if submitted.is_empty() {
             return;
         }

@@ -7,9 +7,11 @@ mod answer;
 mod doors;
 mod handlers;
 mod portals;
+mod savepoints;
 mod session;
 mod settings;
 mod statement;
+mod under_way;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;

@@ -7,19 +7,23 @@ use weir_sql::session::{Characteristics, Command, Isolation};
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::portals::{Cursor, Formats, Names, Portal, PortalState, no_portal};
+use crate::savepoints::Savepoints;
 use crate::settings::Values;
 use crate::statement::{Done, Failure, Kind, Statement};
+use crate::under_way::UnderWay;
 
 pub struct Session {
     pub(crate) client: Arc<Client>,
     values: Mutex<Values>,
     transaction: Mutex<Transaction>,
     names: Mutex<Names>,
+    pub(crate) savepoints: Savepoints,
+    pub(crate) under_way: UnderWay,
 }
 
 /// What PostgreSQL calls the status of a transaction: I, T and E.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Transaction {
+pub(crate) enum Transaction {
     #[default]
     None,
     /// By its name. `is_implicit`: of the statements of one text, or of what comes up to a Sync.
@@ -39,14 +43,15 @@ pub enum Status {
 impl Session {
     pub fn new(client: Arc<Client>) -> Session {
         let (values, transaction, names) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Session { client, values, transaction, names }
+        let (savepoints, under_way) = Default::default();
+        Session { client, values, transaction, names, savepoints, under_way }
     }
 
     pub fn values(&self) -> MutexGuard<'_, Values> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn transaction(&self) -> MutexGuard<'_, Transaction> {
+    pub(crate) fn transaction(&self) -> MutexGuard<'_, Transaction> {
         self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,7 +139,7 @@ impl Session {
     /// # Errors
     /// It has.
     pub fn refuse_after_failure(&self, command: Option<&Command>) -> Result<(), Failure> {
-        let ends = matches!(command, Some(Command::Commit | Command::RollBack));
+        let ends = matches!(command, Some(Command::Commit | Command::RollBack | Command::RollBackTo(_)));
         if ends || !matches!(*self.transaction(), Transaction::Failed { .. }) {
             return Ok(());
         }
@@ -150,6 +155,9 @@ impl Session {
             Kind::Empty => Ok(Done::tag("")),
             Kind::Command(Command::Commit) => self.end(true).await,
             Kind::Command(Command::RollBack) => self.end(false).await,
+            Kind::Command(Command::Savepoint(name)) => self.savepoint(name).await,
+            Kind::Command(Command::Release(name)) => self.release(name).await,
+            Kind::Command(Command::RollBackTo(name)) => self.roll_back_to(name).await,
             Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
             Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
             Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, values).await,
@@ -197,7 +205,7 @@ impl Session {
             Some(name) => self.client.begin_within(name, prepared, values),
             None => self.client.begin_prepared(prepared, values),
         };
-        let result = under_way.await.map_err(sql_error)?;
+        let result = self.wait_for(under_way).await?;
         let count = prepared.verb().map(|_| prepared.count(&result));
         Ok(Done { count, columns: prepared.columns().into(), rows: prepared.rows(result), ..Done::tag(tag) })
     }
@@ -259,6 +267,7 @@ impl Session {
     /// Ends the transaction that is open. One that has failed is rolled back, whatever is wished.
     async fn end(&self, commit: bool) -> Result<Done, Failure> {
         let transaction = std::mem::take(&mut *self.transaction());
+        self.savepoints.clear();
         let (name, commits, warning) = match transaction {
             Transaction::None => {
                 let tag = if commit { "COMMIT" } else { "ROLLBACK" };
@@ -273,21 +282,16 @@ impl Session {
         Ok(Done { warning, ..Done::tag(if commits { "COMMIT" } else { "ROLLBACK" }) })
     }
 
-    fn in_transaction(&self, what: &str) -> SqlError {
-        match *self.transaction() {
-            Transaction::Open { is_implicit: false, .. } => not_yet(what),
-            _ => only_in_transactions(what),
-        }
-    }
-
     fn obey(&self, command: &Command) -> Result<Done, SqlError> {
         match command {
-            Command::Begin(_) | Command::Commit | Command::RollBack => {
+            Command::Begin(_)
+            | Command::Commit
+            | Command::RollBack
+            | Command::Savepoint(_)
+            | Command::Release(_)
+            | Command::RollBackTo(_) => {
                 Err(SqlError::new(SqlState::INTERNAL_ERROR, "it is obeyed elsewhere"))
             }
-            Command::Savepoint(_) => Err(self.in_transaction("SAVEPOINT")),
-            Command::Release(_) => Err(self.in_transaction("RELEASE SAVEPOINT")),
-            Command::RollBackTo(_) => Err(self.in_transaction("ROLLBACK TO SAVEPOINT")),
             Command::SetTransaction(wished) | Command::SetSession(wished) => {
                 check(*wished)?;
                 Ok(Done::tag("SET"))
@@ -410,7 +414,7 @@ fn no_transaction() -> SqlError {
     SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress")
 }
 
-fn only_in_transactions(what: &str) -> SqlError {
+pub(crate) fn only_in_transactions(what: &str) -> SqlError {
     SqlError::new(
         SqlState::NO_ACTIVE_SQL_TRANSACTION,
         format!("{what} can only be used in transaction blocks"),
@@ -418,7 +422,7 @@ fn only_in_transactions(what: &str) -> SqlError {
 }
 
 /// Whether it has happened is in the SQLSTATE: 08007 may have.
-fn sql_error(error: Error) -> Failure {
+pub(crate) fn sql_error(error: Error) -> Failure {
     let (state, hint) = match &error {
         Error::Sql(error) => return error.clone().into(),
         Error::Aborted | Error::Restart => (SqlState::SERIALIZATION_FAILURE, "try again"),

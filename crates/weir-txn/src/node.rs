@@ -54,6 +54,10 @@ pub struct PlantedBugs {
     pub ignores_open: bool,
     /// What an open transaction has done before its shard started again need not be there.
     pub opens_again: bool,
+    /// A shard says that it has rolled back to a savepoint, and has not.
+    pub keeps_what_is_rolled_back: bool,
+    /// A late statement takes effect after the roll-back to the savepoint before it.
+    pub rolled_back_comes_again: bool,
 }
 
 /// What a step wants sent.
@@ -179,7 +183,7 @@ impl Node {
             }
             Request::Abort { txn } => {
                 // What it waits with must not begin it anew.
-                self.waiting.values_mut().for_each(|requests| requests.retain(|one| one.txn() != txn));
+                self.stop_waiting(txn);
                 if !self.abort(txn) {
                     // Its prepare may arrive later than this.
                     self.note_refusal(txn, None);
@@ -195,6 +199,9 @@ impl Node {
                 self.on_read_at((read, within), session, &query, position, including, out)
             }
             Request::Work { txn, begun, work } => self.on_work(now_ms, txn, begun, work, out),
+            Request::RollBackTo { txn, age, number, after, opened } => {
+                self.on_roll_back_to(txn, age, (number, after), opened, out)
+            }
             Request::Bind { txn, participants, opened, .. } => {
                 self.on_bind(now_ms, txn, (participants, opened), out)
             }
@@ -207,6 +214,10 @@ impl Node {
             // Only shards ask each other; from a coordinator it means nothing.
             Request::Ask { .. } | Request::Tell { .. } => {}
         }
+    }
+
+    pub(crate) fn stop_waiting(&mut self, txn: TxnId) {
+        self.waiting.values_mut().for_each(|requests| requests.retain(|one| one.txn() != txn));
     }
 
     /// Lets requests go on that waited for transactions which have ended.
@@ -234,7 +245,10 @@ impl Node {
             again
         } else if ledger.retired.contains(&txn.coordinator) {
             Some(Reply::Retired { txn, shard })
-        } else if matches!(request, Request::Commit { .. } | Request::Abort { .. }) {
+        } else if matches!(
+            request,
+            Request::Commit { .. } | Request::Abort { .. } | Request::RollBackTo { .. }
+        ) {
             return false;
         } else if let Some(prepared) = self.participant.prepared.get(&txn) {
             let answer = prepared.answer.as_deref().cloned();

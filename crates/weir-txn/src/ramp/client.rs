@@ -4,6 +4,8 @@
 //! Keeps what the shards need to know of it: below which sequence everything is settled, and up to which
 //! drain epoch its reads have ended (S10).
 
+mod within;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
 use super::exposed::too_large;
-use super::interactive::{Interactive, deadlock};
+use super::interactive::Interactive;
 use super::message::{Age, Begun, Call, Output, Progress, Reply, Request, ShardId, TxnId};
 use super::reader::{Read, ReadAction, Within};
 use super::waits::Waits;
@@ -66,6 +68,12 @@ pub enum Begin {
 pub enum Order {
     Call(Call),
     Read(Arc<Gather>, Vec<Value>),
+    /// What is done from here on can be taken back without the rest.
+    Savepoint,
+    /// The savepoints behind the first so many are forgotten.
+    Release(usize),
+    /// To the savepoint of that place, which stays.
+    RollBackTo(usize),
     Commit,
     RollBack,
 }
@@ -140,9 +148,6 @@ struct Resting {
 /// So often a call that meets a guard begins again at once; then it lets whoever holds it have a pause.
 const RETRIES_AT_ONCE: u32 = 8;
 
-/// A transaction that waits for one of another coordinator may be on a circle after so long.
-const DEADLOCK_MS: u64 = 1_000;
-
 /// The first pause, and the longest.
 const PAUSE_MS: [u64; 2] = [2, 64];
 
@@ -208,6 +213,38 @@ impl Coordinator {
         self.actions = actions;
         self.perform(now_ms, sequence, out);
         is_over
+    }
+
+    /// Whoever began what is under way under the tag wishes that it does not happen, and is told this error if it does not.
+    pub fn cancel(&mut self, now_ms: u64, tag: u64, error: SqlError, out: &mut Orders<Request, Event>) {
+        if let Some(at) = self.resting.iter().position(|(_, resting)| resting.tag == tag) {
+            self.resting.remove(at);
+            return out.done.push((tag, Event::Answered(Err(error))));
+        }
+        let is_meant = |flight: &Flight| match flight {
+            Flight::Transaction { tag: of, machine, .. } => *of == tag && machine.is_unanswered(),
+            Flight::Read { tag: of, .. } | Flight::Open { tag: of, .. } => *of == tag,
+        };
+        let meant: Vec<u64> = self
+            .flights
+            .iter_mut()
+            .filter(|(_, flight)| is_meant(flight))
+            .map(|(sequence, _)| sequence)
+            .collect();
+        for sequence in meant {
+            match self.flights.get_mut(sequence) {
+                Some(Flight::Transaction { machine, .. }) => {
+                    machine.cancel(error.clone(), &mut self.actions);
+                    self.perform(now_ms, sequence, out);
+                }
+                Some(Flight::Open { machine, .. }) => {
+                    machine.interrupt(error.clone(), &mut self.actions);
+                    self.perform_open(now_ms, sequence, out);
+                }
+                Some(Flight::Read { .. }) => self.give_up_read(sequence, &error, out),
+                None => {}
+            }
+        }
     }
 
     /// Begins a call; its answer comes under `tag`.
@@ -314,81 +351,6 @@ impl Coordinator {
         }
     }
 
-    /// Something of an open transaction.
-    fn within(&mut self, now_ms: u64, tag: u64, name: u64, order: Order, out: &mut Orders<Request, Event>) {
-        let sequence = match self.open.get(&name) {
-            Some(&sequence) => sequence,
-            None => {
-                let sequence = self.flights.next();
-                let txn = TxnId { coordinator: self.id, sequence };
-                let begun = Begun { age: Age { sequence, coordinator: self.id }, at_ms: now_ms };
-                let machine = Interactive::begin(txn, begun);
-                self.flights.begin(Flight::Open { tag, name, machine, sent: Sent::at(now_ms) });
-                self.open.insert(name, sequence);
-                sequence
-            }
-        };
-        let Some(Flight::Open { tag: of, machine, sent, .. }) = self.flights.get_mut(sequence) else {
-            unreachable!("an open transaction is under way")
-        };
-        (*of, *sent) = (tag, Sent::at(now_ms));
-        machine.set_time(now_ms);
-        if let (Some(error), Order::Call(_) | Order::Read(..)) = (machine.failed(), &order) {
-            return out.done.push((tag, Event::Answered(Err(error.clone()))));
-        }
-        match order {
-            Order::Call(call) => match self.program.participants(&call) {
-                Ok(participants) => machine.statement(call, participants, &mut self.actions),
-                Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
-            },
-            Order::Read(gather, values) => {
-                let within = Some((machine.txn(), machine.open().to_vec()));
-                return self.begin_read_within(now_ms, tag, (gather, values, within), out);
-            }
-            Order::Commit => machine.commit(&mut self.actions),
-            Order::RollBack => {
-                machine.roll_back(&mut self.actions);
-                out.done.push((tag, Event::Answered(Ok(Output::default()))));
-            }
-        }
-        self.perform_open(now_ms, sequence, out);
-    }
-
-    fn perform_open(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
-        let txn = TxnId { coordinator: self.id, sequence };
-        self.waits.end(txn);
-        for action in std::mem::take(&mut self.actions) {
-            let Some(Flight::Open { tag, name, sent, .. }) = self.flights.get_mut(sequence) else { return };
-            match action {
-                Action::Send(shard, request) => {
-                    *sent = Sent::at(now_ms);
-                    out.sends.push((shard, request));
-                }
-                Action::Answer(result) => out.done.push((*tag, Event::Answered(result))),
-                Action::Retry => unreachable!("statements wait"),
-                Action::Settled => {
-                    self.open.remove(name);
-                    self.flights.end(sequence);
-                }
-            }
-        }
-    }
-
-    /// Circles over several coordinators are seen by nobody. In each of them somebody waits for one that is older, and, in the end, for
-    /// one of another coordinator: it ends after so long.
-    fn end_who_waits_for_others(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
-        for txn in self.waits.may_be_on_circles(now_ms.saturating_sub(DEADLOCK_MS)) {
-            self.interrupt(now_ms, txn, out);
-        }
-    }
-
-    fn interrupt(&mut self, now_ms: u64, txn: TxnId, out: &mut Orders<Request, Event>) {
-        if let Some(Flight::Open { machine, .. }) = self.flights.get_mut(txn.sequence) {
-            machine.interrupt(deadlock(), &mut self.actions);
-            self.perform_open(now_ms, txn.sequence, out);
-        }
-    }
-
     fn perform_read(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
         for action in std::mem::take(&mut self.read_actions) {
             match action {
@@ -432,21 +394,17 @@ impl Coordinator {
         (tag, machine, gather, values, within)
     }
 
-    /// What an open transaction that is no more has asked.
-    fn end_reads_of(&mut self, txn: TxnId, error: &SqlError, out: &mut Orders<Request, Event>) {
-        let is_of =
-            |flight: &Flight| matches!(flight, Flight::Read { within: Some((of, _)), .. } if *of == txn);
-        let reads: Vec<u64> = self
-            .flights
-            .iter_mut()
-            .filter(|(_, flight)| is_of(flight))
-            .map(|(sequence, _)| sequence)
-            .collect();
-        for sequence in reads {
-            let (tag, machine, ..) = self.end_read(sequence);
-            let (result, rounds, examined) = (Err(error.clone()), machine.rounds, machine.examined);
-            out.done.push((tag, Event::ReadDone { result, rounds, fetched: 0, examined }));
+    /// Whoever began the read is told that error.
+    fn give_up_read(&mut self, sequence: u64, error: &SqlError, out: &mut Orders<Request, Event>) {
+        let (tag, machine, ..) = self.end_read(sequence);
+        machine.end(&mut self.read_actions);
+        for action in std::mem::take(&mut self.read_actions) {
+            if let ReadAction::Send(shard, request) = action {
+                out.sends.push((shard, request));
+            }
         }
+        let (result, rounds, examined) = (Err(error.clone()), machine.rounds, machine.examined);
+        out.done.push((tag, Event::ReadDone { result, rounds, fetched: 0, examined }));
     }
 
     fn oldest_read(&self) -> u64 {
@@ -502,9 +460,9 @@ impl machine::Coordinator for Coordinator {
                     return;
                 }
                 machine.on_reply(reply, &mut self.actions);
-                let failed = machine.failed().cloned();
+                let aborted = machine.aborted().cloned();
                 self.perform_open(now_ms, sequence, out);
-                if let Some(error) = failed {
+                if let Some(error) = aborted {
                     self.end_reads_of(txn, &error, out);
                 }
             }

@@ -39,6 +39,8 @@ pub struct Transaction {
     atomic: bool,
     /// What is not answered may have to be sent again.
     resends: bool,
+    /// Why the client wishes that it does not happen, if it has not yet.
+    cancelled: Option<SqlError>,
 }
 
 #[derive(Debug)]
@@ -113,6 +115,7 @@ impl Transaction {
                 phase: Phase::Executing(kept),
                 atomic,
                 resends,
+                cancelled: None,
             };
         }
         let phase = Phase::Preparing {
@@ -122,7 +125,8 @@ impl Transaction {
             failure: None,
         };
         let call = Arc::new(call);
-        let transaction = Transaction { txn, begun, call, participants, phase, atomic, resends };
+        let cancelled = None;
+        let transaction = Transaction { txn, begun, call, participants, phase, atomic, resends, cancelled };
         transaction.send(out);
         transaction
     }
@@ -141,6 +145,9 @@ impl Transaction {
         let (txn, begun) = (self.txn, self.begun);
         let last = *self.participants.last().expect("a transaction has a participant");
         match &self.phase {
+            Phase::Executing(_) if self.cancelled.is_some() => {
+                out.push(Action::Send(last, Request::Abort { txn }));
+            }
             Phase::Executing(Some(call)) => {
                 out.push(Action::Send(last, Request::Execute { txn, begun, call: call.clone() }));
             }
@@ -205,6 +212,11 @@ impl Transaction {
                     out.push(Action::Settled);
                 }
             }
+            Reply::Aborted { .. } if matches!(self.phase, Phase::Executing(_)) => {
+                if let Some(error) = self.cancelled.take() {
+                    self.finish(Err(error), out);
+                }
+            }
             Reply::Aborted { shard, .. } => {
                 if let Phase::Aborting { waiting } = &mut self.phase
                     && answers(waiting, shard)
@@ -218,7 +230,7 @@ impl Transaction {
             | Reply::Decided { .. }
             | Reply::Retired { .. }
             | Reply::TooLarge { .. } => {}
-            Reply::Worked { .. } | Reply::Waits { .. } => {}
+            Reply::Worked { .. } | Reply::RolledBack { .. } | Reply::Waits { .. } => {}
             Reply::ReadRows { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")
             }
@@ -276,6 +288,7 @@ impl Transaction {
 
     /// The last participant, or the only one, did not commit.
     fn on_undecided(&mut self, failure: Failure, out: &mut Vec<Action>) {
+        let failure = self.cancelled.take().map_or(failure, Failure::Error);
         let prepared = self.participants[..self.participants.len() - 1].to_vec();
         self.abort(&prepared, failure, out);
     }
@@ -317,6 +330,17 @@ impl Transaction {
         self.phase = Phase::Aborting { waiting: asked.into() };
         self.send(out);
         true
+    }
+
+    /// Whoever began it wishes that it does not happen, and is told this error if it does not. What has been sent to who decides may
+    /// happen; the only participant says which.
+    pub fn cancel(&mut self, error: SqlError, out: &mut Vec<Action>) {
+        if matches!(self.phase, Phase::Executing(_)) && self.resends {
+            self.cancelled = Some(error);
+            self.send(out);
+        } else if self.give_up(out) {
+            out.push(Action::Answer(Err(error)));
+        }
     }
 
     fn finish(&mut self, result: Result<Output, SqlError>, out: &mut Vec<Action>) {

@@ -32,6 +32,9 @@ impl Exposed for Node {
             Request::Decide { decision, .. } => self.refuses_decision(decision),
             Request::Apply { .. } => Some("the comparator `none`, which is for benches within a process"),
             Request::Work { work, .. } => self.refuses_call(&work.call, &work.participants),
+            Request::RollBackTo { number, after, .. } => {
+                (after >= number).then_some("a roll-back to what is to come")
+            }
             Request::Bind { participants, .. } => {
                 let is_one =
                     participants.iter().all(|shard| *shard < shards) && participants.contains(&self.id());

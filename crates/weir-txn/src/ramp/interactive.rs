@@ -16,15 +16,26 @@ use crate::storage::Timestamp;
 pub struct Interactive {
     txn: TxnId,
     begun: Begun,
-    /// Of the last statement.
+    /// Of the last step.
     number: u32,
     /// Shards that have worked, in the order in which they were met first, and how often each had started then; the first decides.
-    open: Vec<(ShardId, u64)>,
+    /// None: it has been asked, and whoever works in it does not wait for the answer any more.
+    open: Vec<(ShardId, Option<u64>)>,
     phase: Phase,
-    /// Why it has been aborted: whoever works in it must hear of it before it is forgotten.
-    failed: Option<SqlError>,
+    /// The number of the last step before each savepoint, the innermost at the end.
+    savepoints: Vec<u32>,
+    /// Why it has been aborted, or nothing is taken but its end and a roll-back to a savepoint: whoever works in it must hear of it
+    /// before it is forgotten.
+    failed: Option<Failed>,
     /// Whoever works in it has ended it.
     is_ended: bool,
+}
+
+#[derive(Debug)]
+struct Failed {
+    error: SqlError,
+    /// What was done before the innermost savepoint stands.
+    can_go_back: bool,
 }
 
 /// Who has not answered.
@@ -47,6 +58,13 @@ enum Phase {
         call: Arc<Call>,
         participants: Arc<[ShardId]>,
         answers: Vec<(ShardId, Answers)>,
+    },
+    /// Back to the state after that step.
+    RollingBack {
+        after: u32,
+        waiting: Shards,
+        /// Whoever works in it waits for that; else a statement has failed.
+        is_awaited: bool,
     },
     Binding {
         participants: Arc<[ShardId]>,
@@ -75,6 +93,7 @@ impl Interactive {
             number: 0,
             open: Vec::new(),
             phase: Phase::Idle,
+            savepoints: Vec::new(),
             failed: None,
             is_ended: false,
         }
@@ -99,13 +118,18 @@ impl Interactive {
     }
 
     /// Where it has worked.
-    pub fn open(&self) -> &[(ShardId, u64)] {
-        &self.open
+    pub fn open(&self) -> Vec<(ShardId, u64)> {
+        self.open.iter().filter_map(|(shard, opened)| Some((*shard, (*opened)?))).collect()
+    }
+
+    /// Why no statement is taken.
+    pub fn failed(&self) -> Option<&SqlError> {
+        self.failed.as_ref().map(|failed| &failed.error)
     }
 
     /// Why nothing but its end is to come.
-    pub fn failed(&self) -> Option<&SqlError> {
-        self.failed.as_ref()
+    pub fn aborted(&self) -> Option<&SqlError> {
+        self.failed.as_ref().filter(|failed| !failed.can_go_back).map(|failed| &failed.error)
     }
 
     /// `participants` in the order in which they are asked. At least one.
@@ -122,11 +146,69 @@ impl Interactive {
         self.send(out);
     }
 
+    /// What is done from here on can be taken back without the rest.
+    pub fn savepoint(&mut self) {
+        assert!(self.is_between_statements(), "a statement is under way");
+        self.savepoints.push(self.number);
+    }
+
+    /// The savepoints behind the first so many are forgotten; what was done since stays.
+    pub fn release(&mut self, keep: usize) {
+        self.savepoints.truncate(keep);
+    }
+
+    /// Takes back what was done after the savepoint of that place, which stays.
+    pub fn roll_back_to(&mut self, at: usize, out: &mut Vec<Action>) {
+        if let Some(error) = self.aborted() {
+            return out.push(Action::Answer(Err(error.clone())));
+        }
+        let Some(&after) = self.savepoints.get(at) else {
+            return out.push(Action::Answer(Err(no_savepoint())));
+        };
+        let innermost = self.savepoints.len() - 1;
+        self.savepoints.truncate(at + 1);
+        match &mut self.phase {
+            // It was begun when the statement failed.
+            Phase::RollingBack { is_awaited, .. } if at == innermost => *is_awaited = true,
+            Phase::Idle if self.number == after => {
+                self.failed = None;
+                out.push(Action::Answer(Ok(Output::default())));
+            }
+            Phase::Idle | Phase::RollingBack { .. } => self.begin_to_roll_back(after, true, out),
+            _ => out.push(Action::Answer(Err(no_savepoint()))),
+        }
+    }
+
+    fn begin_to_roll_back(&mut self, after: u32, is_awaited: bool, out: &mut Vec<Action>) {
+        self.note_asked();
+        self.number += 1;
+        let waiting = self.open.iter().map(|(shard, _)| *shard).collect();
+        self.phase = Phase::RollingBack { after, waiting, is_awaited };
+        self.send(out);
+        self.end_roll_back_if_told(out);
+    }
+
+    fn end_roll_back_if_told(&mut self, out: &mut Vec<Action>) {
+        let Phase::RollingBack { waiting, is_awaited, .. } = &self.phase else { return };
+        if !waiting.is_empty() {
+            return;
+        }
+        if *is_awaited {
+            self.failed = None;
+            out.push(Action::Answer(Ok(Output::default())));
+        }
+        self.phase = Phase::Idle;
+        // Nothing that was done between the two is left anywhere.
+        if let Some(innermost) = self.savepoints.last_mut() {
+            *innermost = self.number;
+        }
+    }
+
     pub fn commit(&mut self, out: &mut Vec<Action>) {
         self.is_ended = true;
-        if let Some(error) = &self.failed {
+        if let Some(Failed { error, can_go_back }) = &self.failed {
             out.push(Action::Answer(Err(error.clone())));
-            return self.end_if_told(out);
+            return if *can_go_back { self.abort(out) } else { self.end_if_told(out) };
         }
         assert!(self.is_between_statements(), "a statement is under way");
         let Some(&(decides, _)) = self.open.first() else {
@@ -154,7 +236,11 @@ impl Interactive {
                 self.end_if_told(out);
                 true
             }
-            Phase::Idle | Phase::Parts { .. } | Phase::Last { .. } | Phase::Binding { .. } => {
+            Phase::Idle
+            | Phase::Parts { .. }
+            | Phase::Last { .. }
+            | Phase::RollingBack { .. }
+            | Phase::Binding { .. } => {
                 self.abort(out);
                 true
             }
@@ -175,8 +261,14 @@ impl Interactive {
                 let last = *participants.last().expect("a statement has a participant");
                 send(last, self.work(last, call, participants, answers));
             }
-            Phase::Binding { participants, waiting, .. } => {
+            Phase::RollingBack { after, waiting, .. } => {
                 for &(shard, opened) in self.open.iter().filter(|(shard, _)| waiting.contains(shard)) {
+                    let (age, number, after) = (self.begun.age, self.number, *after);
+                    send(shard, Request::RollBackTo { txn, age, number, after, opened });
+                }
+            }
+            Phase::Binding { participants, waiting, .. } => {
+                for (shard, opened) in self.open().into_iter().filter(|(shard, _)| waiting.contains(shard)) {
                     send(
                         shard,
                         Request::Bind { txn, begun: self.begun, participants: participants.clone(), opened },
@@ -184,7 +276,7 @@ impl Interactive {
                 }
             }
             Phase::Finishing { participants, above } => {
-                let (decides, opened) = *self.open.first().expect("some shard has worked");
+                let (decides, opened) = *self.open().first().expect("some shard has worked");
                 send(
                     decides,
                     Request::Finish {
@@ -213,7 +305,7 @@ impl Interactive {
         participants: &Arc<[ShardId]>,
         answers: &[(ShardId, Answers)],
     ) -> Request {
-        let opened = self.open.iter().find(|(of, _)| *of == shard).map(|(_, opened)| *opened);
+        let opened = self.open.iter().find(|(of, _)| *of == shard).and_then(|(_, opened)| *opened);
         let (call, participants) = (call.clone(), participants.clone());
         let work = Work { number: self.number, opened, call, participants, answers: answers.to_vec() };
         Request::Work { txn: self.txn, begun: self.begun, work: Box::new(work) }
@@ -232,6 +324,13 @@ impl Interactive {
                     self.note_open(shard, incarnation);
                     self.on_worked(shard, result, out);
                 }
+            }
+            (Reply::RolledBack { shard, number, incarnation, .. }, Phase::RollingBack { waiting, .. })
+                if number == self.number && waiting.contains(&shard) =>
+            {
+                waiting.retain(|one| *one != shard);
+                self.note_open(shard, incarnation);
+                self.end_roll_back_if_told(out);
             }
             (Reply::Prepared { shard, timestamp, .. }, Phase::Binding { participants, waiting, above }) => {
                 waiting.retain(|one| *one != shard);
@@ -254,15 +353,30 @@ impl Interactive {
                 self.end_if_told(out);
             }
             // A shard has forgotten it, or refuses its end.
-            (Reply::Refused { error, .. }, phase) if !is_ending(phase) => self.fail(error, out),
-            (Reply::Busy { .. }, phase) if !is_ending(phase) => self.fail(forgotten(), out),
+            (Reply::Refused { error, .. }, phase) if !is_ending(phase) => self.fail_for_good(error, out),
+            (Reply::Busy { .. }, phase) if !is_ending(phase) => self.fail_for_good(forgotten(), out),
             _ => {}
         }
     }
 
     fn note_open(&mut self, shard: ShardId, incarnation: u64) {
-        if !self.open.iter().any(|(of, _)| *of == shard) {
-            self.open.push((shard, incarnation));
+        match self.open.iter_mut().find(|(of, _)| *of == shard) {
+            Some((_, opened)) => *opened = opened.or(Some(incarnation)),
+            None => self.open.push((shard, Some(incarnation))),
+        }
+    }
+
+    /// A shard that has been asked and has not answered may work yet.
+    fn note_asked(&mut self) {
+        let asked = match &self.phase {
+            Phase::Parts { participants, .. } => &participants[..participants.len() - 1],
+            Phase::Last { participants, .. } => &participants[..],
+            _ => return,
+        };
+        for &shard in asked {
+            if !self.open.iter().any(|(of, _)| *of == shard) {
+                self.open.push((shard, None));
+            }
         }
     }
 
@@ -297,39 +411,64 @@ impl Interactive {
         }
     }
 
-    /// Nobody waits any longer for what is under way. Says whether it is sure that nothing of the transaction happens; else it may.
+    /// Nobody waits any longer for what is under way. Says whether it is sure that nothing of it happens; else it may.
     pub fn give_up(&mut self, out: &mut Vec<Action>) -> bool {
-        if matches!(self.phase, Phase::Finishing { .. } | Phase::Committing { .. }) {
-            return false;
+        let error = SqlError::new(SqlState::QUERY_CANCELED, "a statement of this transaction was given up")
+            .with_hint("Nothing of it has happened. Try it again.");
+        match &mut self.phase {
+            Phase::Finishing { .. } | Phase::Committing { .. } => return false,
+            Phase::Parts { .. } | Phase::Last { .. } => self.fail_quietly(error, out),
+            Phase::RollingBack { is_awaited, .. } => {
+                *is_awaited = false;
+                self.failed.get_or_insert(Failed { error, can_go_back: true });
+            }
+            Phase::Idle | Phase::Binding { .. } | Phase::Aborting { .. } | Phase::Over => {
+                self.failed = Some(Failed { error, can_go_back: false });
+                self.abort(out);
+            }
         }
-        let error = SqlError::new(SqlState::QUERY_CANCELED, "a statement of this transaction was given up");
-        self.failed = Some(error.with_hint("Nothing of it has happened. Try it again."));
-        self.abort(out);
         true
     }
 
-    /// Ends it in the middle of a statement.
+    /// Ends what it does, in the middle of a statement.
     pub fn interrupt(&mut self, error: SqlError, out: &mut Vec<Action>) {
         if self.works() {
             self.fail(error, out);
         }
     }
 
-    /// It is over, and whoever waits is told why.
+    /// A statement has failed, and whoever waits is told why.
     fn fail(&mut self, error: SqlError, out: &mut Vec<Action>) {
-        if !matches!(self.phase, Phase::Idle) {
+        out.push(Action::Answer(Err(error.clone())));
+        self.fail_quietly(error, out);
+    }
+
+    /// What was done since the innermost savepoint is taken back at once, with its locks, as PostgreSQL does; without one, everything.
+    fn fail_quietly(&mut self, error: SqlError, out: &mut Vec<Action>) {
+        let innermost = self.savepoints.last().copied();
+        self.failed = Some(Failed { error, can_go_back: innermost.is_some() });
+        match innermost {
+            Some(after) => self.begin_to_roll_back(after, false, out),
+            None => self.abort(out),
+        }
+    }
+
+    /// It is over, and whoever waits is told why.
+    fn fail_for_good(&mut self, error: SqlError, out: &mut Vec<Action>) {
+        let is_awaited = match &self.phase {
+            Phase::Idle => false,
+            Phase::RollingBack { is_awaited, .. } => *is_awaited,
+            _ => true,
+        };
+        if is_awaited {
             out.push(Action::Answer(Err(error.clone())));
         }
-        self.failed = Some(error);
+        self.failed = Some(Failed { error, can_go_back: false });
         self.abort(out);
     }
 
     fn abort(&mut self, out: &mut Vec<Action>) {
-        // A shard that has been asked and has not answered may work yet.
-        if let Phase::Parts { participants, .. } | Phase::Last { participants, .. } = &self.phase {
-            let asked: Vec<ShardId> = participants.iter().copied().collect();
-            asked.into_iter().for_each(|shard| self.note_open(shard, 0));
-        }
+        self.note_asked();
         self.phase = Phase::Aborting { waiting: self.open.iter().map(|(shard, _)| *shard).collect() };
         self.send(out);
         self.end_if_told(out);
@@ -349,6 +488,10 @@ impl Interactive {
 
 fn is_ending(phase: &Phase) -> bool {
     matches!(phase, Phase::Committing { .. } | Phase::Aborting { .. } | Phase::Over)
+}
+
+fn no_savepoint() -> SqlError {
+    SqlError::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, "savepoint does not exist")
 }
 
 /// Why the youngest of those that wait for each other ends.

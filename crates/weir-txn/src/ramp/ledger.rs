@@ -61,6 +61,8 @@ impl Ledger {
         let over = self.over.get(&txn)?;
         Some(match (request, over) {
             (Request::Commit { .. }, Over { clock: Some(_), .. }) => Some(Reply::Committed { txn, shard }),
+            // It comes too late.
+            (Request::Abort { .. }, Over { clock: Some(_), reply: Some(reply) }) => Some((**reply).clone()),
             (Request::Abort { .. }, _) => Some(Reply::Aborted { txn, shard }),
             (Request::Commit { .. }, _) => None,
             (_, Over { reply: Some(reply), .. }) => Some((**reply).clone()),

@@ -177,12 +177,22 @@ pub enum Request {
         above: Timestamp,
         opened: u64,
     },
+    /// Forgets what an open transaction has done here after that step of it, with the locks that it has taken since, and what it
+    /// waits with. It is a step itself.
+    RollBackTo {
+        txn: TxnId,
+        age: Age,
+        number: u32,
+        after: u32,
+        /// As in [`Work`]; none: whether it has worked here is not known.
+        opened: Option<u64>,
+    },
 }
 
 /// One shard's share of one statement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Work {
-    /// Of the statement in its transaction, from 1.
+    /// Of the step in its transaction, from 1: a statement, or a roll-back to a savepoint.
     pub number: u32,
     /// The transaction has worked here before, as the shard had started so often. One that has started again since has forgotten it;
     /// what comes late of its first statement must not begin it anew.
@@ -210,6 +220,7 @@ impl Request {
             | Request::Ask { txn, .. }
             | Request::Tell { txn, .. }
             | Request::Work { txn, .. }
+            | Request::RollBackTo { txn, .. }
             | Request::Bind { txn, .. }
             | Request::Finish { txn, .. } => *txn,
         }
@@ -345,6 +356,13 @@ pub enum Reply {
         shard: ShardId,
         holder: TxnId,
     },
+    /// What was done after a savepoint is not there any more.
+    RolledBack {
+        txn: TxnId,
+        shard: ShardId,
+        number: u32,
+        incarnation: u64,
+    },
 }
 
 impl Reply {
@@ -361,6 +379,7 @@ impl Reply {
             | Reply::TooLarge { txn, .. }
             | Reply::Aborted { txn, .. }
             | Reply::Worked { txn, .. }
+            | Reply::RolledBack { txn, .. }
             | Reply::Waits { txn, .. }
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,

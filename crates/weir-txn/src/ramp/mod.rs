@@ -24,5 +24,6 @@ pub use message::{
     Age, Answers, Begun, Call, Callee, Output, Progress, ReadQuery, Reply, Request, ShardId, Sibling,
     TableRead, TxnId,
 };
+pub use open::forgotten;
 
 pub use termination::Left;

@@ -23,14 +23,26 @@ pub(crate) struct Open {
     pub(crate) age: Age,
     /// In their order.
     done: Vec<Done>,
-    claims: Vec<Claim>,
-    /// The last statement's number, and what it was answered.
+    /// The last step's number, and what it was answered.
     answered: (u32, Reply),
+}
+
+impl Open {
+    fn new(txn: TxnId, shard: ShardId, age: Age) -> Open {
+        Open { age, done: Vec::new(), answered: (0, Reply::Aborted { txn, shard }) }
+    }
+
+    fn into_claims(self) -> Vec<Claim> {
+        self.done.into_iter().flat_map(|done| done.claims).collect()
+    }
 }
 
 /// What one statement has done, taken back.
 #[derive(Debug)]
 struct Done {
+    number: u32,
+    /// Those that it was the first to take.
+    claims: Vec<Claim>,
     undone: Vec<Undone>,
     writes: Vec<Write>,
     /// Rows, and which of the writes each is.
@@ -64,6 +76,21 @@ impl Node {
         }
     }
 
+    /// The step has been done, or must not be done any more: then it is answered here.
+    fn is_old_step(&mut self, txn: TxnId, number: u32, opened: Option<u64>, out: &mut Effects) -> bool {
+        let is_of_this_start = opened.is_none_or(|opened| opened == self.incarnation());
+        if let Some(open) = self.open.get(&txn).filter(|open| open.answered.0 >= number && is_of_this_start) {
+            let again = (open.answered.0 == number).then(|| open.answered.1.clone());
+            out.replies.extend(again.map(|reply| (txn.coordinator, reply)));
+            return true;
+        }
+        let is_forgotten = opened.is_some_and(|opened| !self.has_open(txn, opened));
+        if is_forgotten {
+            self.refuse_forgotten(txn, out);
+        }
+        is_forgotten
+    }
+
     pub(crate) fn on_work(
         &mut self,
         now_ms: u64,
@@ -73,27 +100,11 @@ impl Node {
         out: &mut Effects,
     ) {
         let (shard, number) = (self.shard, work.number);
-        match self.open.get(&txn) {
-            Some(open)
-                if open.answered.0 >= number
-                    && work.opened.is_none_or(|opened| opened == self.incarnation()) =>
-            {
-                let again = (open.answered.0 == number).then(|| open.answered.1.clone());
-                out.replies.extend(again.map(|reply| (txn.coordinator, reply)));
-                return;
-            }
-            _ if work.opened.is_some_and(|opened| !self.has_open(txn, opened)) => {
-                return self.refuse_forgotten(txn, out);
-            }
-            _ => {}
+        if self.is_old_step(txn, number, work.opened, out) {
+            return;
         }
         let timestamp = self.clock.tick(now_ms);
-        let mut open = self.open.remove(&txn).unwrap_or_else(|| Open {
-            age: begun.age,
-            done: Vec::new(),
-            claims: Vec::new(),
-            answered: (0, Reply::Aborted { txn, shard }),
-        });
+        let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
         let begins = self.replay_open(&mut open);
         let before: Vec<(TableId, u32)> =
             open.done.iter().flat_map(|done| &done.inserted).map(|(table, row, _)| (*table, *row)).collect();
@@ -108,11 +119,10 @@ impl Node {
         self.take_back_open(&mut open, begins);
         let result = match ran {
             Ok(ran) if ran.answers.error.is_none() => {
-                for claim in ran.claims {
-                    self.participant.claims.insert(claim.clone(), txn);
-                    open.claims.push(claim);
-                }
-                open.done.push(Done { undone, writes: ran.writes, inserted: ran.inserted });
+                let mut claims = ran.claims;
+                claims.retain(|claim| self.participant.claims.insert(claim.clone(), txn).is_none());
+                let (writes, inserted) = (ran.writes, ran.inserted);
+                open.done.push(Done { number, claims, undone, writes, inserted });
                 Ok((ran.answers, ran.output))
             }
             Ok(ran) => {
@@ -125,7 +135,7 @@ impl Node {
             }
             Err(stop @ (Stop::Held { .. } | Stop::Pinned { .. })) => {
                 self.storage.discard(undone);
-                if !open.done.is_empty() || !open.claims.is_empty() || open.answered.0 > 0 {
+                if open.answered.0 > 0 {
                     self.open.insert(txn, open);
                 }
                 let holder = self.holder(&stop);
@@ -138,6 +148,46 @@ impl Node {
         open.answered = (number, reply.clone());
         self.open.insert(txn, open);
         out.replies.push((txn.coordinator, reply));
+    }
+
+    /// `step`: its own number, and that of the last one that stays. A transaction that has not worked here is open from now on, so that
+    /// what comes late of its statements does nothing.
+    pub(crate) fn on_roll_back_to(
+        &mut self,
+        txn: TxnId,
+        age: Age,
+        (number, after): (u32, u32),
+        opened: Option<u64>,
+        out: &mut Effects,
+    ) {
+        let shard = self.shard;
+        if self.is_old_step(txn, number, opened, out) {
+            return;
+        }
+        self.stop_waiting(txn);
+        let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, age));
+        let stays = open.done.partition_point(|done| done.number <= after);
+        let gone = match self.bugs.keeps_what_is_rolled_back {
+            true => Vec::new(),
+            false => open.done.split_off(stays),
+        };
+        let reply = Reply::RolledBack { txn, shard, number, incarnation: self.incarnation() };
+        open.answered = (if self.bugs.rolled_back_comes_again { after } else { number }, reply.clone());
+        self.open.insert(txn, open);
+        let claims = self.discard_open(gone);
+        self.release_open(txn, claims);
+        out.replies.push((txn.coordinator, reply));
+    }
+
+    /// Gives the claims of what is gone.
+    fn discard_open(&mut self, gone: Vec<Done>) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        // The last first: a slot is free when nothing is to come back to it.
+        for done in gone.into_iter().rev() {
+            self.storage.discard(done.undone);
+            claims.extend(done.claims);
+        }
+        claims
     }
 
     /// Who holds what a run has stopped at.
@@ -185,7 +235,7 @@ impl Node {
         let undone = Some(self.storage.rewind(begin));
         let (pins, at) = (self.pin(&writes), self.storage.position());
         let answer = self.ledger.is_some().then(|| Box::new((Answers::default(), timestamp)));
-        let Open { age, claims, .. } = open;
+        let (age, claims) = (open.age, open.into_claims());
         self.participant.hold(
             txn,
             Prepared { age, writes, undone, pins, claims, participants, at, answer, holds_rows: true },
@@ -221,7 +271,7 @@ impl Node {
             let unsettled = Unsettled::new(timestamp, participants, position, begin, writes);
             self.participant.unsettled.insert(txn, unsettled);
         }
-        self.release_open(txn, open.claims);
+        self.release_open(txn, open.into_claims());
         out.replies.push((txn.coordinator, reply));
     }
 
@@ -243,11 +293,8 @@ impl Node {
     /// Forgets an open transaction; says whether there was one.
     pub(crate) fn drop_open(&mut self, txn: TxnId) -> bool {
         let Some(open) = self.open.remove(&txn) else { return false };
-        // The last first: a slot is free when nothing is to come back to it.
-        for done in open.done.into_iter().rev() {
-            self.storage.discard(done.undone);
-        }
-        self.release_open(txn, open.claims);
+        let claims = self.discard_open(open.done);
+        self.release_open(txn, claims);
         true
     }
 
@@ -267,7 +314,7 @@ impl Node {
 }
 
 /// What a transaction is told that a shard no longer knows.
-pub(crate) fn forgotten() -> SqlError {
+pub fn forgotten() -> SqlError {
     SqlError::new(
         SqlState::SERIALIZATION_FAILURE,
         "a shard has forgotten this transaction: it has started again, or has not heard of its coordinator",

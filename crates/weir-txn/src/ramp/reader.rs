@@ -152,7 +152,8 @@ impl Read {
         missing
     }
 
-    fn end(&self, out: &mut Vec<ReadAction>) {
+    /// Its shards need not keep anything for it.
+    pub fn end(&self, out: &mut Vec<ReadAction>) {
         for &shard in self.queries.keys() {
             out.push(ReadAction::Send(shard, Request::EndRead { read: self.read }));
         }

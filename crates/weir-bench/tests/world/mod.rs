@@ -1,0 +1,39 @@
+//! Small applications for the tests under faults: a schema and a workload as text, analysed.
+
+use std::sync::Arc;
+
+use weir_analysis::Analysis;
+use weir_bench::Workload;
+use weir_sql::{Application, Sources, Text};
+use weir_txn::exec::program::Program;
+use weir_types::SqlType;
+
+pub struct World {
+    pub application: Application,
+    pub analysis: Analysis,
+    pub workload: Arc<Workload>,
+}
+
+impl World {
+    pub fn of(schema: &str, workload: &str) -> World {
+        let mut sources = Sources::default();
+        sources.add("schema.sql", schema);
+        let mut application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+        let analysis = weir_analysis::analyze(&application);
+        let file = application.sources.add("workload.toml", workload);
+        let workload = Workload::parse(&application, file, &[]).unwrap_or_else(|errors| panic!("{errors:?}"));
+        World { application, analysis, workload: Arc::new(workload) }
+    }
+
+    /// For statements by themselves, too.
+    pub fn program(&self, shards: u16) -> Program {
+        let plan = &self.analysis.plan;
+        let program = Program::compile(&self.application, plan, shards).unwrap();
+        program.with_texts(&self.application, plan)
+    }
+}
+
+/// A statement of so many integers.
+pub fn text(sql: &str, parameters: usize) -> Arc<Text> {
+    Arc::new(Text { sql: sql.to_owned(), types: vec![SqlType::Int4; parameters] })
+}

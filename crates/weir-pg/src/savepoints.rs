@@ -1,0 +1,65 @@
+//! A session's savepoints: their names, which nest and may be given twice. What is taken back is the cluster's.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weir_types::{SqlError, SqlState};
+
+use crate::session::{Session, Transaction, only_in_transactions};
+use crate::statement::{Done, Failure};
+
+/// Names of the open transaction's savepoints, the innermost at the end; the cluster knows them by their places.
+#[derive(Debug, Default)]
+pub(crate) struct Savepoints(Mutex<Vec<String>>);
+
+impl Savepoints {
+    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The transaction is over.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+}
+
+impl Session {
+    /// The name of the transaction block that is open, failed or not.
+    fn block(&self, what: &str) -> Result<u64, SqlError> {
+        match *self.transaction() {
+            Transaction::Open { name, is_implicit: false } | Transaction::Failed { name } => Ok(name),
+            _ => Err(only_in_transactions(what)),
+        }
+    }
+
+    /// Where the innermost savepoint of that name is.
+    fn savepoint_named(&self, name: &str) -> Result<usize, SqlError> {
+        self.savepoints.lock().iter().rposition(|one| one == name).ok_or_else(|| {
+            let message = format!("savepoint \"{name}\" does not exist");
+            SqlError::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, message)
+        })
+    }
+
+    pub(crate) async fn savepoint(&self, savepoint: &str) -> Result<Done, Failure> {
+        let name = self.block("SAVEPOINT")?;
+        self.wait_for(self.client.begin_savepoint(name)).await?;
+        self.savepoints.lock().push(savepoint.to_owned());
+        Ok(Done::tag("SAVEPOINT"))
+    }
+
+    pub(crate) async fn release(&self, savepoint: &str) -> Result<Done, Failure> {
+        let name = self.block("RELEASE SAVEPOINT")?;
+        let at = self.savepoint_named(savepoint)?;
+        self.wait_for(self.client.begin_release(name, at)).await?;
+        self.savepoints.lock().truncate(at);
+        Ok(Done::tag("RELEASE"))
+    }
+
+    pub(crate) async fn roll_back_to(&self, savepoint: &str) -> Result<Done, Failure> {
+        let name = self.block("ROLLBACK TO SAVEPOINT")?;
+        let at = self.savepoint_named(savepoint)?;
+        self.wait_for(self.client.begin_roll_back_to(name, at)).await?;
+        self.savepoints.lock().truncate(at + 1);
+        *self.transaction() = Transaction::Open { name, is_implicit: false };
+        Ok(Done::tag("ROLLBACK"))
+    }
+}

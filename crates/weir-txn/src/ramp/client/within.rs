@@ -1,0 +1,120 @@
+//! What a coordinator does with its open transactions: their statements, their savepoints, their end, and who of them waits for whom.
+
+use super::{Coordinator, Event, Flight, Order};
+use crate::machine::{Orders, Sent};
+use crate::ramp::coordinator::Action;
+use crate::ramp::interactive::{Interactive, deadlock};
+use crate::ramp::message::{Age, Begun, Output, Request, TxnId};
+use weir_types::SqlError;
+
+/// A transaction that waits for one of another coordinator may be on a circle after so long.
+const DEADLOCK_MS: u64 = 1_000;
+
+impl Coordinator {
+    /// Something of an open transaction.
+    pub(super) fn within(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
+        name: u64,
+        order: Order,
+        out: &mut Orders<Request, Event>,
+    ) {
+        let sequence = match self.open.get(&name) {
+            Some(&sequence) => sequence,
+            None => {
+                let sequence = self.flights.next();
+                let txn = TxnId { coordinator: self.id, sequence };
+                let begun = Begun { age: Age { sequence, coordinator: self.id }, at_ms: now_ms };
+                let machine = Interactive::begin(txn, begun);
+                self.flights.begin(Flight::Open { tag, name, machine, sent: Sent::at(now_ms) });
+                self.open.insert(name, sequence);
+                sequence
+            }
+        };
+        let Some(Flight::Open { tag: of, machine, sent, .. }) = self.flights.get_mut(sequence) else {
+            unreachable!("an open transaction is under way")
+        };
+        (*of, *sent) = (tag, Sent::at(now_ms));
+        machine.set_time(now_ms);
+        let is_end = matches!(order, Order::Commit | Order::RollBack | Order::RollBackTo(_));
+        if let Some(error) = machine.failed().filter(|_| !is_end) {
+            return out.done.push((tag, Event::Answered(Err(error.clone()))));
+        }
+        match order {
+            Order::Call(call) => match self.program.participants(&call) {
+                Ok(participants) => machine.statement(call, participants, &mut self.actions),
+                Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
+            },
+            Order::Read(gather, values) => {
+                let within = Some((machine.txn(), machine.open()));
+                return self.begin_read_within(now_ms, tag, (gather, values, within), out);
+            }
+            Order::Savepoint => {
+                machine.savepoint();
+                out.done.push((tag, Event::Answered(Ok(Output::default()))));
+            }
+            Order::Release(keep) => {
+                machine.release(keep);
+                out.done.push((tag, Event::Answered(Ok(Output::default()))));
+            }
+            Order::RollBackTo(at) => machine.roll_back_to(at, &mut self.actions),
+            Order::Commit => machine.commit(&mut self.actions),
+            Order::RollBack => {
+                machine.roll_back(&mut self.actions);
+                out.done.push((tag, Event::Answered(Ok(Output::default()))));
+            }
+        }
+        self.perform_open(now_ms, sequence, out);
+    }
+
+    pub(super) fn perform_open(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
+        let txn = TxnId { coordinator: self.id, sequence };
+        self.waits.end(txn);
+        for action in std::mem::take(&mut self.actions) {
+            let Some(Flight::Open { tag, name, sent, .. }) = self.flights.get_mut(sequence) else { return };
+            match action {
+                Action::Send(shard, request) => {
+                    *sent = Sent::at(now_ms);
+                    out.sends.push((shard, request));
+                }
+                Action::Answer(result) => out.done.push((*tag, Event::Answered(result))),
+                Action::Retry => unreachable!("statements wait"),
+                Action::Settled => {
+                    self.open.remove(name);
+                    self.flights.end(sequence);
+                }
+            }
+        }
+    }
+
+    /// Circles over several coordinators are seen by nobody. In each of them somebody waits for one that is older, and, in the end, for
+    /// one of another coordinator: it ends after so long.
+    pub(super) fn end_who_waits_for_others(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
+        for txn in self.waits.may_be_on_circles(now_ms.saturating_sub(DEADLOCK_MS)) {
+            self.interrupt(now_ms, txn, out);
+        }
+    }
+
+    pub(super) fn interrupt(&mut self, now_ms: u64, txn: TxnId, out: &mut Orders<Request, Event>) {
+        if let Some(Flight::Open { machine, .. }) = self.flights.get_mut(txn.sequence) {
+            machine.interrupt(deadlock(), &mut self.actions);
+            self.perform_open(now_ms, txn.sequence, out);
+        }
+    }
+
+    /// What an open transaction that is no more has asked.
+    pub(super) fn end_reads_of(&mut self, txn: TxnId, error: &SqlError, out: &mut Orders<Request, Event>) {
+        let is_of =
+            |flight: &Flight| matches!(flight, Flight::Read { within: Some((of, _)), .. } if *of == txn);
+        let reads: Vec<u64> = self
+            .flights
+            .iter_mut()
+            .filter(|(_, flight)| is_of(flight))
+            .map(|(sequence, _)| sequence)
+            .collect();
+        for sequence in reads {
+            self.give_up_read(sequence, error, out);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Transaction blocks through PostgreSQL's protocol: the same statements in the same sessions say the same on Weir and on PostgreSQL,
+//! rows, counts and SQLSTATEs.
+
+mod nodes;
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nodes::Nodes;
+use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
+use weir_bench::postgres::Server as Postgres;
+use weir_client::{Client, ClusterFile};
+use weir_pg::{Door, Server, Settings};
+
+const SCHEMA: &str = "
+CREATE TABLE account (id integer PRIMARY KEY, owner varchar(20) NOT NULL, balance integer NOT NULL CHECK (balance >= 0));
+CREATE TABLE entry (id integer PRIMARY KEY, account integer NOT NULL, amount integer NOT NULL);
+COMMENT ON TABLE entry IS 'weir: partition by (id)';
+CREATE PROCEDURE note(e integer, a integer, x integer) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO entry VALUES (e, a, x);
+    UPDATE account SET balance = balance + x WHERE id = a;
+END $$;
+CREATE FUNCTION balance_of(a integer) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE found_balance integer;
+BEGIN SELECT balance INTO found_balance FROM account WHERE id = a; RETURN found_balance; END $$;
+";
+
+const ROWS: &str =
+    "INSERT INTO account VALUES (1, 'ann', 10), (2, 'bob', 10), (3, 'eve', 10), (4, 'joe', 10)";
+
+struct Weir {
+    // It ends first.
+    server: Server,
+    _nodes: Nodes,
+}
+
+impl Weir {
+    fn start() -> Weir {
+        let workload = "[mix]\nbalance_of = 1\n[parameters.balance_of]\na = \"uniform(1, 9)\"\n";
+        let nodes = Nodes::of(SCHEMA, workload, 1, 3, false);
+        let client = Client::connect(&ClusterFile::read(&nodes.file()).unwrap()).unwrap();
+        let server = Door::new(Settings::new("127.0.0.1:0".parse().unwrap())).unwrap().open(client).unwrap();
+        Weir { server, _nodes: nodes }
+    }
+
+    fn url(&self) -> String {
+        format!("host=127.0.0.1 port={} user=ann dbname=weir", self.server.address().port())
+    }
+}
+
+/// What a session has said, a line a statement.
+fn said(driver: &mut Driver, sql: &str) -> String {
+    let one = |message: SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => {
+            let fields: Vec<&str> = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL")).collect();
+            Some(fields.join(","))
+        }
+        SimpleQueryMessage::CommandComplete(count) => Some(format!("#{count}")),
+        _ => None,
+    };
+    match driver.simple_query(sql) {
+        Ok(messages) => messages.into_iter().filter_map(one).collect::<Vec<_>>().join(" "),
+        Err(error) => match error.code() {
+            Some(code) => code.code().to_owned(),
+            None => panic!("{sql}: {error:?}"),
+        },
+    }
+}
+
+/// A session on a thread of its own, so that it may wait.
+struct Session {
+    statements: Option<mpsc::Sender<String>>,
+    answers: mpsc::Receiver<String>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Session {
+    fn begin(url: &str) -> Session {
+        let mut driver = Driver::connect(url, NoTls).unwrap();
+        let (statements, wanted) = mpsc::channel::<String>();
+        let (answer, answers) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            for sql in wanted {
+                if answer.send(said(&mut driver, &sql)).is_err() {
+                    return;
+                }
+            }
+        });
+        Session { statements: Some(statements), answers, thread: Some(thread) }
+    }
+
+    fn send(&self, sql: &str) {
+        self.statements.as_ref().expect("it goes on").send(sql.to_owned()).expect("its thread lives");
+    }
+
+    fn answer(&self) -> String {
+        self.answers.recv_timeout(Duration::from_secs(60)).expect("it is answered")
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop(self.statements.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Lines `session: SQL`, one after the other. `session& SQL` does not wait for the answer, which `session!` does.
+fn run(url: &str, script: &str) -> Vec<String> {
+    let mut sessions: BTreeMap<&str, Session> = BTreeMap::new();
+    let mut setup = Driver::connect(url, NoTls).unwrap();
+    for sql in ["DELETE FROM entry WHERE id >= 0", "DELETE FROM account WHERE id >= 0", ROWS] {
+        setup.simple_query(sql).unwrap();
+    }
+    let mut lines = Vec::new();
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let at = line.find([':', '&', '!']).expect("a line names its session");
+        let (name, sql) = (&line[..at], line[at + 1..].trim());
+        let session = sessions.entry(name).or_insert_with(|| Session::begin(url));
+        match &line[at..=at] {
+            "&" => {
+                session.send(sql);
+                // It should wait when the others go on; where it does not, that shows in what is said.
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            "!" => lines.push(format!("{line} → {}", session.answer())),
+            _ => {
+                session.send(sql);
+                lines.push(format!("{line} → {}", session.answer()));
+            }
+        }
+    }
+    drop(sessions);
+    lines.push(said(&mut setup, "SELECT id, balance FROM account ORDER BY id"));
+    lines.push(said(&mut setup, "SELECT id, amount FROM entry ORDER BY id"));
+    lines
+}
+
+struct Both {
+    weir: Weir,
+    postgres: Postgres,
+}
+
+impl Both {
+    fn start() -> Both {
+        let postgres = Postgres::start().unwrap();
+        let mut driver = Driver::connect(&postgres.connection_string(), NoTls).unwrap();
+        driver.batch_execute(SCHEMA).unwrap();
+        Both { weir: Weir::start(), postgres }
+    }
+
+    fn check(&self, scripts: &[&str]) {
+        for script in scripts {
+            let expected = run(&self.postgres.connection_string(), script);
+            let found = run(&self.weir.url(), script);
+            assert_eq!(found, expected, "{script}");
+        }
+    }
+}
+
+#[test]
+fn savepoints() {
+    Both::start().check(&[
+        // Nesting, and the same name twice.
+        "a: BEGIN
+         a: UPDATE account SET balance = 1 WHERE id = 1
+         a: SAVEPOINT s
+         a: UPDATE account SET balance = 2 WHERE id <= 2
+         a: INSERT INTO entry VALUES (1, 1, 1), (2, 1, 1), (3, 1, 1)
+         a: SAVEPOINT s
+         a: UPDATE account SET balance = 3 WHERE id <= 3
+         a: DELETE FROM entry WHERE id = 2
+         a: SELECT id, balance FROM account ORDER BY id
+         a: ROLLBACK TO s
+         a: SELECT id, balance FROM account ORDER BY id
+         a: SELECT id FROM entry ORDER BY id
+         a: RELEASE s
+         a: UPDATE account SET balance = 7 WHERE id = 4
+         b: SELECT id, balance FROM account ORDER BY id
+         a: ROLLBACK TO SAVEPOINT s
+         a: SELECT id, balance FROM account ORDER BY id
+         a: INSERT INTO entry VALUES (2, 2, 2)
+         a: COMMIT",
+        // After errors, on one shard and on several.
+        "a: BEGIN
+         a: SAVEPOINT s
+         a: UPDATE account SET balance = balance + 5 WHERE id = 1
+         a: SAVEPOINT t
+         a: UPDATE account SET balance = balance - 11 WHERE id <= 4
+         a: SELECT 1
+         a: SAVEPOINT u
+         a: RELEASE t
+         a: ROLLBACK TO t
+         a: SELECT balance FROM account WHERE id = 1
+         a: INSERT INTO entry VALUES (5, 1, 1), (6, 1, 1), (5, 1, 1)
+         a: ROLLBACK TO t
+         a: INSERT INTO entry VALUES (5, 1, 1), (6, 1, 1)
+         a: SELECT 1 / 0
+         a: ROLLBACK TO s
+         a: ROLLBACK TO t
+         a: ROLLBACK TO s
+         a: UPDATE account SET balance = balance + 1 WHERE id > 0
+         a: SELEC
+         a: ROLLBACK TO s
+         a: INSERT INTO entry VALUES (7, 1, 1)
+         a: COMMIT",
+        // Where there is none, and outside of a block.
+        "a: SAVEPOINT s
+         a: RELEASE s
+         a: ROLLBACK TO s
+         a: BEGIN
+         a: ROLLBACK TO s
+         a: UPDATE account SET balance = 0 WHERE id = 1
+         a: ROLLBACK
+         a: BEGIN
+         a: SAVEPOINT s
+         a: RELEASE s
+         a: RELEASE s
+         a: COMMIT
+         a: BEGIN
+         a: SAVEPOINT s
+         a: UPDATE account SET balance = 0 WHERE id = 1
+         a: ROLLBACK
+         a: BEGIN
+         a: ROLLBACK TO s
+         a: COMMIT",
+        // Locks that were taken since are free; those from before are not.
+        "a: BEGIN
+         a: UPDATE account SET balance = 1 WHERE id = 1
+         a: SAVEPOINT s
+         a: UPDATE account SET balance = 2 WHERE id <= 2
+         a: ROLLBACK TO s
+         b: UPDATE account SET balance = balance + 1 WHERE id = 2
+         b& UPDATE account SET balance = balance + 1 WHERE id = 1
+         a: COMMIT
+         b!",
+        // Keys that were inserted since are free.
+        "a: BEGIN
+         a: SAVEPOINT s
+         a: INSERT INTO entry VALUES (9, 1, 1), (10, 1, 1)
+         b& INSERT INTO entry VALUES (9, 2, 2)
+         a: ROLLBACK TO s
+         b!
+         a: INSERT INTO entry VALUES (10, 3, 3)
+         a: INSERT INTO entry VALUES (9, 3, 3)
+         a: ROLLBACK TO s
+         a: COMMIT",
+        // A deadlock ends what was done since, and no more.
+        "a: BEGIN
+         b: BEGIN
+         b: UPDATE account SET balance = balance + 1 WHERE id = 2
+         a: UPDATE account SET balance = balance + 1 WHERE id = 1
+         b: SAVEPOINT s
+         b: UPDATE account SET balance = balance + 1 WHERE id = 3
+         a& UPDATE account SET balance = balance + 1 WHERE id = 3
+         b: ROLLBACK TO s
+         a!
+         a: COMMIT
+         b: UPDATE account SET balance = balance + 1 WHERE id = 1
+         b: COMMIT",
+    ]);
+}
+
+/// psql sets a savepoint before every statement and goes back to it after an error; that it says what state the session is in.
+#[test]
+fn psql_rolls_back_what_fails_alone() {
+    let both = Both::start();
+    let script = "\\set ON_ERROR_ROLLBACK on\n\\set VERBOSITY sqlstate\n\\set PROMPT1 '%x'\nBEGIN;\n\
+        UPDATE account SET balance = 3 WHERE id = 1;\nSELECT 1 / 0;\nINSERT INTO entry VALUES (1, 1, 1), (1, 1, 1);\n\
+        INSERT INTO entry VALUES (1, 1, 1), (2, 1, 1);\nSELEC;\nSELECT balance FROM account WHERE id = 1;\nCOMMIT;\n\
+        SELECT count(*) FROM entry;\n";
+    let run = |url: &str| {
+        run(url, "");
+        let psql = std::path::Path::new("/usr/lib/postgresql/15/bin/psql");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), script).unwrap();
+        let output =
+            Command::new(psql).args(["-X", "-A", "-d", url, "-f"]).arg(file.path()).output().unwrap();
+        let name = file.path().display().to_string();
+        [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap().replace(&name, "FILE"))
+    };
+    let found = run(&both.weir.url());
+    assert_eq!(found, run(&both.postgres.connection_string()));
+    assert!(found[0].contains("\n3\n") && found[0].contains("\n2\n"), "{found:?}");
+}
