@@ -334,6 +334,12 @@ impl Client {
         self.order(transaction, if commit { calls::Order::Commit } else { calls::Order::RollBack })
     }
 
+    /// Statements of the transaction wait so long for others from here on, then they fail with 55P03. None: as long as it takes.
+    pub fn begin_lock_timeout(&self, transaction: u64, most: Option<Duration>) -> Pending<CallResult> {
+        let most = most.map(|most| u64::try_from(most.as_millis()).unwrap_or(u64::MAX));
+        self.order(transaction, calls::Order::LockTimeout(most))
+    }
+
     /// What the transaction does from here on can be taken back without the rest. Savepoints are numbered from 0, the innermost last.
     /// After an error a transaction that has one may be rolled back to it; the error says if it cannot.
     pub fn begin_savepoint(&self, transaction: u64) -> Pending<CallResult> {

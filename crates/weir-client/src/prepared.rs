@@ -32,6 +32,7 @@ pub(crate) enum What {
         arguments: Arc<Gather>,
         /// It gives a set of rows; any other call gives one.
         gives_rows: bool,
+        writes: bool,
     },
     Write {
         text: Arc<Text>,
@@ -70,6 +71,15 @@ impl Prepared {
     /// It is a query: it writes nothing, whoever runs it.
     pub fn reads_only(&self) -> bool {
         matches!(self.what, What::Query(_))
+    }
+
+    /// It may write.
+    pub fn writes(&self) -> bool {
+        match self.what {
+            What::Query(_) => false,
+            What::Call { writes, .. } => writes,
+            What::Write { .. } => true,
+        }
     }
 
     /// How many rows it has written, or given.
@@ -139,7 +149,8 @@ pub(crate) fn prepare(
             }
             let gives_rows = matches!(procedure.kind, ProcedureKind::SetReturningFunction { .. });
             let arguments = Arc::new(compile(text, &row_of(call.args), parameters.len(), program)?);
-            let what = What::Call { procedure: call.procedure, arguments, gives_rows };
+            let writes = !program.procedures[call.procedure].read_only;
+            let what = What::Call { procedure: call.procedure, arguments, gives_rows, writes };
             return Ok(Prepared::new(what, parameters, columns));
         }
     };

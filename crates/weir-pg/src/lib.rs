@@ -6,8 +6,10 @@
 mod answer;
 mod doors;
 mod handlers;
+mod idle;
 mod portals;
 mod savepoints;
+mod scope;
 mod session;
 mod settings;
 mod statement;

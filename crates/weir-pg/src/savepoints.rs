@@ -4,15 +4,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_types::{SqlError, SqlState};
 
+use crate::scope::Scope;
 use crate::session::{Session, Transaction, only_in_transactions};
+use crate::settings::Values;
 use crate::statement::{Done, Failure};
 
-/// Names of the open transaction's savepoints, the innermost at the end; the cluster knows them by their places.
+/// One of the open transaction, with the settings at it.
+#[derive(Clone, Debug)]
+struct Savepoint {
+    name: String,
+    settings: (Values, Option<Scope>),
+}
+
+/// The innermost at the end; the cluster knows them by their places.
 #[derive(Debug, Default)]
-pub(crate) struct Savepoints(Mutex<Vec<String>>);
+pub(crate) struct Savepoints(Mutex<Vec<Savepoint>>);
 
 impl Savepoints {
-    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Savepoint>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -33,7 +42,7 @@ impl Session {
 
     /// Where the innermost savepoint of that name is.
     fn savepoint_named(&self, name: &str) -> Result<usize, SqlError> {
-        self.savepoints.lock().iter().rposition(|one| one == name).ok_or_else(|| {
+        self.savepoints.lock().iter().rposition(|one| one.name == name).ok_or_else(|| {
             let message = format!("savepoint \"{name}\" does not exist");
             SqlError::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, message)
         })
@@ -42,7 +51,8 @@ impl Session {
     pub(crate) async fn savepoint(&self, savepoint: &str) -> Result<Done, Failure> {
         let name = self.block("SAVEPOINT")?;
         self.wait_for(self.client.begin_savepoint(name)).await?;
-        self.savepoints.lock().push(savepoint.to_owned());
+        let (name, settings) = (savepoint.to_owned(), self.settings_now());
+        self.savepoints.lock().push(Savepoint { name, settings });
         Ok(Done::tag("SAVEPOINT"))
     }
 
@@ -58,8 +68,13 @@ impl Session {
         let name = self.block("ROLLBACK TO SAVEPOINT")?;
         let at = self.savepoint_named(savepoint)?;
         self.wait_for(self.client.begin_roll_back_to(name, at)).await?;
-        self.savepoints.lock().truncate(at + 1);
+        let settings = {
+            let mut savepoints = self.savepoints.lock();
+            savepoints.truncate(at + 1);
+            savepoints.last().map(|savepoint| savepoint.settings.clone())
+        };
+        let changed = settings.map_or_else(Vec::new, |settings| self.settings_again(settings));
         *self.transaction() = Transaction::Open { name, is_implicit: false };
-        Ok(Done::tag("ROLLBACK"))
+        Ok(Done { changed, ..Done::tag("ROLLBACK") })
     }
 }

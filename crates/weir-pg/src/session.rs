@@ -1,13 +1,17 @@
 //! What one client may say, and what comes of it. Knows nothing of the wire.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use weir_client::{Client, Error, Prepared};
 use weir_sql::session::{Characteristics, Command, Isolation};
 use weir_types::{SqlError, SqlState, Value};
 
+use crate::idle::Idle;
 use crate::portals::{Cursor, Formats, Names, Portal, PortalState, no_portal};
 use crate::savepoints::Savepoints;
+use crate::scope::OpenScope;
 use crate::settings::Values;
 use crate::statement::{Done, Failure, Kind, Statement};
 use crate::under_way::UnderWay;
@@ -18,7 +22,9 @@ pub struct Session {
     transaction: Mutex<Transaction>,
     names: Mutex<Names>,
     pub(crate) savepoints: Savepoints,
+    pub(crate) scope: OpenScope,
     pub(crate) under_way: UnderWay,
+    idle: Idle,
 }
 
 /// What PostgreSQL calls the status of a transaction: I, T and E.
@@ -43,8 +49,8 @@ pub enum Status {
 impl Session {
     pub fn new(client: Arc<Client>) -> Session {
         let (values, transaction, names) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (savepoints, under_way) = Default::default();
-        Session { client, values, transaction, names, savepoints, under_way }
+        let (savepoints, scope, under_way, idle) = Default::default();
+        Session { client, values, transaction, names, savepoints, scope, under_way, idle }
     }
 
     pub fn values(&self) -> MutexGuard<'_, Values> {
@@ -112,6 +118,7 @@ impl Session {
         };
         if *self.transaction() == Transaction::None {
             self.names().end_transaction(!has_failed && ended.is_ok());
+            self.end_scope(!has_failed && ended.is_ok());
         }
         ended
     }
@@ -150,6 +157,18 @@ impl Session {
     /// # Errors
     /// What PostgreSQL would say, or that it is not supported.
     pub async fn run(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
+        self.idle.stop()?;
+        let result = self.run_now(statement, values).await;
+        let transaction = *self.transaction();
+        if let Transaction::Open { name, is_implicit: false } | Transaction::Failed { name } = transaction
+            && let Some(most) = self.values().time("idle_in_transaction_session_timeout")
+        {
+            self.idle.start(Instant::now() + most, name, &self.client);
+        }
+        result
+    }
+
+    async fn run_now(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
         self.refuse_after_failure(statement.command())?;
         match &statement.kind {
             Kind::Empty => Ok(Done::tag("")),
@@ -201,16 +220,55 @@ impl Session {
         tag: &'static str,
         values: &[Value],
     ) -> Result<Done, Failure> {
-        let under_way = match self.open_name() {
-            Some(name) => self.client.begin_within(name, prepared, values),
-            None => self.client.begin_prepared(prepared, values),
+        if prepared.writes() {
+            self.refuse_write(if tag.is_empty() { "SELECT" } else { tag.split(' ').next().unwrap_or(tag) })?;
+        }
+        let lock_timeout = self.values().time("lock_timeout");
+        let result = match self.open_name() {
+            Some(name) => {
+                self.limit_waits(name, lock_timeout).await?;
+                self.wait_for(self.client.begin_within(name, prepared, values)).await?
+            }
+            // Shards tell of open transactions alone for whom they wait.
+            None if lock_timeout.is_some() && !prepared.reads_only() => {
+                let name = self.client.new_transaction();
+                self.limit_waits(name, lock_timeout).await?;
+                let result = self.wait_for(self.client.begin_within(name, prepared, values)).await;
+                let ended = self.client.end_transaction(name, result.is_ok()).await.map_err(sql_error);
+                let result = result?;
+                ended?;
+                result
+            }
+            None => self.wait_for(self.client.begin_prepared(prepared, values)).await?,
         };
-        let result = self.wait_for(under_way).await?;
         let count = prepared.verb().map(|_| prepared.count(&result));
         Ok(Done { count, columns: prepared.columns().into(), rows: prepared.rows(result), ..Done::tag(tag) })
     }
 
+    /// A transaction begins without limit; one that has had one is told every time.
+    async fn limit_waits(&self, name: u64, most: Option<Duration>) -> Result<(), Failure> {
+        let is_news = self.under_way.limits(name, most.is_some());
+        if is_news {
+            self.client.begin_lock_timeout(name, most).await.map_err(sql_error)?;
+        }
+        Ok(())
+    }
+
     fn begin(&self, wished: Characteristics) -> Result<Done, SqlError> {
+        let done = self.open_block(wished)?;
+        self.be_like(wished)?;
+        Ok(done)
+    }
+
+    /// Of the transaction that is open, until its end.
+    fn be_like(&self, wished: Characteristics) -> Result<(), SqlError> {
+        if let Some(read_only) = wished.read_only {
+            self.set("transaction_read_only", Some(if read_only { "on" } else { "off" }), true)?;
+        }
+        Ok(())
+    }
+
+    fn open_block(&self, wished: Characteristics) -> Result<Done, SqlError> {
         check(wished)?;
         let mut transaction = self.transaction();
         let is_open = matches!(*transaction, Transaction::Open { is_implicit: false, .. });
@@ -278,8 +336,9 @@ impl Session {
         };
         let ended = self.client.end_transaction(name, commits).await.map_err(sql_error);
         self.names().end_transaction(commits && ended.is_ok());
+        let changed = self.end_scope(commits && ended.is_ok());
         ended?;
-        Ok(Done { warning, ..Done::tag(if commits { "COMMIT" } else { "ROLLBACK" }) })
+        Ok(Done { warning, changed, ..Done::tag(if commits { "COMMIT" } else { "ROLLBACK" }) })
     }
 
     fn obey(&self, command: &Command) -> Result<Done, SqlError> {
@@ -292,25 +351,26 @@ impl Session {
             | Command::RollBackTo(_) => {
                 Err(SqlError::new(SqlState::INTERNAL_ERROR, "it is obeyed elsewhere"))
             }
-            Command::SetTransaction(wished) | Command::SetSession(wished) => {
+            Command::SetTransaction(wished) => {
                 check(*wished)?;
-                Ok(Done::tag("SET"))
+                let is_alone = *self.transaction() == Transaction::None;
+                let warning = is_alone.then(|| only_in_transactions("SET TRANSACTION"));
+                self.be_like(*wished)?;
+                Ok(Done { warning, ..Done::tag("SET") })
             }
-            Command::Set { name, value, local } => {
-                let mut values = self.values();
-                let mut changed = values.clone();
-                changed.set(name, value.as_deref())?;
-                let done = Done::tag(if value.is_some() { "SET" } else { "RESET" });
-                // SET LOCAL is of the transaction, which is over with this statement.
-                if *local {
-                    return Ok(done);
+            Command::SetSession(wished) => {
+                check(*wished)?;
+                match wished.read_only {
+                    Some(read_only) => {
+                        let value = if read_only { "on" } else { "off" };
+                        self.set("default_transaction_read_only", Some(value), false)
+                    }
+                    None => Ok(Done::tag("SET")),
                 }
-                let told = changed.told_anew(&values);
-                *values = changed;
-                Ok(Done { changed: told, ..done })
             }
+            Command::Set { name, value, local } => self.set(name, value.as_deref(), *local),
             Command::ResetAll => {
-                let changed = self.reset();
+                let changed = self.reset()?;
                 Ok(Done { changed, ..Done::tag("RESET") })
             }
             Command::Show(Some(name)) => {
@@ -331,7 +391,7 @@ impl Session {
                     let message = "DISCARD ALL cannot run inside a transaction block";
                     return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
                 }
-                let changed = self.reset();
+                let changed = self.reset()?;
                 let mut names = self.names();
                 names.clear_statements();
                 names.clear_portals();
@@ -374,11 +434,11 @@ impl Session {
         }
     }
 
-    fn reset(&self) -> Vec<(&'static str, String)> {
-        let mut values = self.values();
-        let before = values.clone();
-        values.reset();
-        values.told_anew(&before)
+    fn reset(&self) -> Result<Vec<(&'static str, String)>, SqlError> {
+        self.change(false, &|values| {
+            values.reset();
+            Ok(())
+        })
     }
 }
 
@@ -399,9 +459,6 @@ fn check(wished: Characteristics) -> Result<(), SqlError> {
         return Err(
             not_yet(&format!("isolation level {}", level.name())).with_hint("it may be read committed")
         );
-    }
-    if wished.read_only == Some(true) {
-        return Err(not_yet("read-only transactions"));
     }
     Ok(())
 }

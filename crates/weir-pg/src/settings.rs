@@ -1,6 +1,7 @@
 //! A session's settings: what may be set, and what SHOW tells.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weir_types::{SqlError, SqlState};
 
@@ -9,6 +10,10 @@ use weir_types::{SqlError, SqlState};
 enum May {
     /// Anything: it changes nothing that Weir does.
     BeAnything,
+    /// On or off.
+    BeSwitched,
+    /// A time, in milliseconds where no unit is given; 0 is none.
+    BeTime,
     /// Nothing else: what clients are sent does not follow it.
     Only(&'static [&'static str]),
     /// It cannot be set.
@@ -23,14 +28,14 @@ const KNOWN: &[(&str, &str, May)] = &[
     ("client_min_messages", "notice", May::BeAnything),
     ("DateStyle", "ISO, MDY", May::Only(&["iso", "iso, mdy", "iso, ymd", "iso, dmy"])),
     ("default_transaction_isolation", "read committed", May::Only(&["read committed", "read uncommitted"])),
-    ("default_transaction_read_only", "off", May::Only(&["off", "false", "0", "no"])),
+    ("default_transaction_read_only", "off", May::BeSwitched),
     ("extra_float_digits", "1", May::BeAnything),
-    ("idle_in_transaction_session_timeout", "0", May::BeAnything),
+    ("idle_in_transaction_session_timeout", "1min", May::BeTime),
     ("in_hot_standby", "off", May::NotBeSet),
     ("integer_datetimes", "on", May::NotBeSet),
     ("IntervalStyle", "postgres", May::Only(&["postgres"])),
     ("is_superuser", "on", May::NotBeSet),
-    ("lock_timeout", "0", May::BeAnything),
+    ("lock_timeout", "0", May::BeTime),
     ("max_identifier_length", "63", May::NotBeSet),
     ("row_security", "on", May::BeAnything),
     ("search_path", "\"$user\", public", May::BeAnything),
@@ -39,10 +44,10 @@ const KNOWN: &[(&str, &str, May)] = &[
     ("server_version_num", "150000", May::NotBeSet),
     ("session_authorization", "", May::NotBeSet),
     ("standard_conforming_strings", "on", May::Only(&["on", "true", "1", "yes"])),
-    ("statement_timeout", "0", May::BeAnything),
+    ("statement_timeout", "0", May::BeTime),
     ("TimeZone", "UTC", May::Only(&["utc", "etc/utc", "gmt", "z", "0", "+00:00"])),
     ("transaction_isolation", "read committed", May::Only(&["read committed", "read uncommitted"])),
-    ("transaction_read_only", "off", May::Only(&["off", "false", "0", "no"])),
+    ("transaction_read_only", "off", May::BeSwitched),
 ];
 
 /// Clients are told these when they come in.
@@ -84,7 +89,23 @@ impl Values {
         values
     }
 
+    /// A setting that is on or off. Outside of transactions what is so of the next one is asked.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value == "on")
+    }
+
+    /// A time, if one is set.
+    pub fn time(&self, name: &str) -> Option<Duration> {
+        let value = self.get(name)?;
+        milliseconds(name, &value).ok().filter(|ms| *ms > 0).map(Duration::from_millis)
+    }
+
     pub fn get(&self, name: &str) -> Option<String> {
+        let is_of_transactions = name.eq_ignore_ascii_case("transaction_read_only");
+        let name = match is_of_transactions && !self.0.contains_key("transaction_read_only") {
+            true => "default_transaction_read_only",
+            false => name,
+        };
         let given = self.0.get(&name.to_ascii_lowercase()).cloned();
         given.or_else(|| known(name).map(|(_, first, _)| (*first).to_owned()))
     }
@@ -126,6 +147,18 @@ impl Values {
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                     .with_hint(format!("it may be {}", these.join(" or "))))
             }
+            May::BeSwitched => {
+                let is_on = switch(value).ok_or_else(|| {
+                    let message = format!("parameter \"{name}\" requires a Boolean value");
+                    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+                })?;
+                self.0.insert(key, if is_on { "on" } else { "off" }.to_owned());
+                Ok(())
+            }
+            May::BeTime => {
+                self.0.insert(key, shown(milliseconds(name, value)?));
+                Ok(())
+            }
             // What it means is the same, and clients are told what they know.
             May::Only(_) => Ok(()),
             May::BeAnything => {
@@ -143,6 +176,55 @@ impl Values {
 
     pub fn reset(&mut self) {
         self.0.retain(|name, _| name == "session_authorization");
+    }
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value.trim_matches('\'').to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
+        "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// Units of time, the largest first.
+const UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// # Errors
+/// It is no time, or more than PostgreSQL takes.
+fn milliseconds(name: &str, value: &str) -> Result<u64, SqlError> {
+    let wrong = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let value = value.trim_matches('\'').trim();
+    let digits = value.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(value.len());
+    let (number, unit) = value.split_at(digits);
+    let unit = unit.trim();
+    let factor = match unit {
+        "" => Some(1.0),
+        "us" => Some(0.001),
+        _ => UNITS.iter().find(|(one, _)| *one == unit).map(|(_, ms)| *ms as f64),
+    };
+    let (Ok(number), Some(factor)) = (number.parse::<f64>(), factor) else {
+        let error = wrong(format!("invalid value for parameter \"{name}\": \"{value}\""));
+        return Err(error.with_hint(
+            "Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".",
+        ));
+    };
+    let ms = (number * factor).round();
+    if !(0.0..=f64::from(i32::MAX)).contains(&ms) {
+        return Err(wrong(format!(
+            "{ms} ms is outside the valid range for parameter \"{name}\" (0 .. {})",
+            i32::MAX
+        )));
+    }
+    Ok(ms as u64)
+}
+
+/// In the largest unit that needs no fraction, as SHOW tells it.
+fn shown(ms: u64) -> String {
+    match UNITS.iter().find(|(_, size)| ms > 0 && ms.is_multiple_of(*size)) {
+        Some((unit, size)) => format!("{}{unit}", ms / size),
+        None => ms.to_string(),
     }
 }
 
@@ -176,6 +258,18 @@ mod tests {
         refused(&mut values, "server_version", "16", "55P02");
         refused(&mut values, "TimeZone", "Europe/Berlin", "0A000");
         refused(&mut values, "transaction_isolation", "serializable", "0A000");
+        refused(&mut values, "lock_timeout", "1 year", "22023");
+        refused(&mut values, "lock_timeout", "-1", "22023");
+        refused(&mut values, "default_transaction_read_only", "maybe", "22023");
+        check(&values, "idle_in_transaction_session_timeout", "1min");
+        for (given, told) in
+            [("250", "250ms"), ("'2 s'", "2s"), ("90000", "90s"), ("0", "0"), ("1.5h", "90min")]
+        {
+            values.set("statement_timeout", Some(given)).unwrap();
+            check(&values, "statement_timeout", told);
+        }
+        assert_eq!(values.time("statement_timeout"), Some(Duration::from_secs(5_400)));
+        assert_eq!(values.time("lock_timeout"), None);
         values.set("extra_float_digits", None).unwrap();
         check(&values, "extra_float_digits", "1");
         values.reset();

@@ -8,17 +8,29 @@ use weir_types::{SqlError, SqlState};
 use crate::session::{Session, sql_error};
 use crate::statement::Failure;
 
-/// Its name at the client, while there is something.
 #[derive(Debug, Default)]
-pub(crate) struct UnderWay(Mutex<Option<u64>>);
+pub(crate) struct UnderWay {
+    /// Its name at the client, while there is something.
+    tag: Mutex<Option<u64>>,
+    /// The open transaction whose waits for locks are limited.
+    limited: Mutex<Option<u64>>,
+}
 
 impl UnderWay {
     fn set(&self, tag: Option<u64>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tag;
+        *self.tag.lock().unwrap_or_else(PoisonError::into_inner) = tag;
+    }
+
+    /// Whether the cluster must be told that waits of that transaction are limited, or no longer are.
+    pub(crate) fn limits(&self, transaction: u64, is_limited: bool) -> bool {
+        let mut limited = self.limited.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_limited = *limited == Some(transaction);
+        *limited = is_limited.then_some(transaction);
+        is_limited || was_limited
     }
 
     fn tag(&self) -> Option<u64> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.tag.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -35,8 +47,23 @@ impl Session {
 
     /// Everything that the session asks of the cluster goes through here, so that it can be cancelled.
     pub(crate) async fn wait_for(&self, pending: Pending<CallResult>) -> Result<CallResult, Failure> {
-        self.under_way.set(Some(pending.tag()));
-        let result = pending.await;
+        let tag = pending.tag();
+        let most = self.values().time("statement_timeout");
+        let mut pending = std::pin::pin!(pending);
+        self.under_way.set(Some(tag));
+        let in_time = match most {
+            Some(most) => tokio::time::timeout(most, pending.as_mut()).await.ok(),
+            None => Some(pending.as_mut().await),
+        };
+        let result = match in_time {
+            Some(result) => result,
+            None => {
+                let message = "canceling statement due to statement timeout";
+                self.client.cancel(tag, SqlError::new(SqlState::QUERY_CANCELED, message));
+                // What cannot be cancelled any more is waited for.
+                pending.await
+            }
+        };
         self.under_way.set(None);
         result.map_err(sql_error)
     }

@@ -265,6 +265,130 @@ fn savepoints() {
     ]);
 }
 
+#[test]
+fn statements_that_wait_or_run_for_too_long() {
+    Both::start().check(&[
+        "a: BEGIN
+         a: UPDATE account SET balance = 1 WHERE id = 1
+         b: SET lock_timeout = '200ms'
+         b: UPDATE account SET balance = balance + 1 WHERE id = 1
+         b: UPDATE account SET balance = balance + 1 WHERE id <= 2
+         b: BEGIN
+         b: UPDATE account SET balance = balance + 1 WHERE id = 3
+         b: SAVEPOINT s
+         b: UPDATE account SET balance = balance + 1 WHERE id = 1
+         b: SELECT 1
+         b: ROLLBACK TO s
+         b: SHOW lock_timeout
+         b: UPDATE account SET balance = balance + 1 WHERE id = 4
+         b: COMMIT
+         b: RESET lock_timeout
+         b& UPDATE account SET balance = balance + 1 WHERE id = 1
+         a: COMMIT
+         b!",
+        "a: BEGIN
+         a: UPDATE account SET balance = 1 WHERE id = 1
+         b: SET statement_timeout = 200
+         b: UPDATE account SET balance = balance + 1 WHERE id = 1
+         b: UPDATE account SET balance = balance + 1 WHERE id > 0
+         b: BEGIN
+         b: UPDATE account SET balance = balance + 1 WHERE id = 3
+         b: SAVEPOINT s
+         b: UPDATE account SET balance = balance + 1 WHERE id > 0
+         b: ROLLBACK TO s
+         b: UPDATE account SET balance = balance + 1 WHERE id = 2
+         b: COMMIT
+         b: SHOW statement_timeout
+         a: COMMIT
+         b: UPDATE account SET balance = balance + 1 WHERE id = 1",
+        // Locks of a transaction that nobody works in are free.
+        "a: SET idle_in_transaction_session_timeout = '150ms'
+         a: SHOW idle_in_transaction_session_timeout
+         a: SELECT 1
+         a: BEGIN
+         a: UPDATE account SET balance = 0 WHERE id = 1
+         b: UPDATE account SET balance = balance + 1 WHERE id = 1
+         c: SET idle_in_transaction_session_timeout = 0
+         c: BEGIN
+         c: UPDATE account SET balance = balance + 1 WHERE id = 2
+         b: SELECT balance FROM account WHERE id = 1
+         c: COMMIT",
+    ]);
+}
+
+#[test]
+fn settings_are_of_the_transaction_that_sets_them() {
+    Both::start().check(&[
+        "a: SET application_name = 'one'
+         a: BEGIN
+         a: SET application_name = 'two'
+         a: SHOW application_name
+         a: ROLLBACK
+         a: SHOW application_name
+         a: BEGIN
+         a: SET application_name = 'two'
+         a: SET LOCAL application_name = 'three'
+         a: SHOW application_name
+         a: SAVEPOINT s
+         a: SET application_name = 'four'
+         a: ROLLBACK TO s
+         a: SHOW application_name
+         a: COMMIT
+         a: SHOW application_name
+         a: SET LOCAL application_name = 'five'
+         a: SHOW application_name
+         a: BEGIN
+         a: SAVEPOINT s
+         a: SET application_name = 'six'
+         a: ROLLBACK TO s
+         a: SHOW application_name
+         a: SET lock_timeout = '1 year'
+         a: COMMIT
+         a: SHOW application_name
+         a: SET application_name = 'seven'; SELECT 1 / 0
+         a: SHOW application_name",
+        "a: BEGIN READ ONLY
+         a: SHOW transaction_read_only
+         a: SELECT balance FROM account WHERE id = 1
+         a: UPDATE account SET balance = 0 WHERE id = 1
+         a: SELECT 1
+         a: ROLLBACK
+         a: SHOW transaction_read_only
+         a: BEGIN
+         a: SET TRANSACTION READ ONLY
+         a: SAVEPOINT s
+         a: INSERT INTO entry VALUES (1, 1, 1)
+         a: ROLLBACK TO s
+         a: DELETE FROM entry WHERE id = 1
+         a: COMMIT
+         a: SELECT balance_of(1)
+         a: SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY
+         a: SHOW default_transaction_read_only
+         a: CALL note(1, 1, 1)
+         a: SELECT balance_of(1)
+         a: UPDATE account SET balance = 0 WHERE id = 1
+         a: BEGIN READ WRITE
+         a: UPDATE account SET balance = 5 WHERE id = 1
+         a: COMMIT
+         a: SET default_transaction_read_only = off
+         a: UPDATE account SET balance = balance + 1 WHERE id = 1
+         a: SET default_transaction_read_only = perhaps",
+    ]);
+}
+
+/// Unlike PostgreSQL, which ends the connection, the session says why to whatever it is asked.
+#[test]
+fn who_is_idle_in_a_transaction_for_too_long_is_told() {
+    let weir = Weir::start();
+    let mut driver = Driver::connect(&weir.url(), NoTls).unwrap();
+    assert_eq!(said(&mut driver, "SHOW idle_in_transaction_session_timeout"), "1min #0");
+    said(&mut driver, "SET idle_in_transaction_session_timeout = '20ms'; BEGIN");
+    assert_eq!(said(&mut driver, "UPDATE account SET balance = 0 WHERE id >= 0"), "#0");
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(said(&mut driver, "SELECT 1"), "25P03");
+    assert_eq!(said(&mut driver, "ROLLBACK"), "25P03");
+}
+
 /// psql sets a savepoint before every statement and goes back to it after an error; that it says what state the session is in.
 #[test]
 fn psql_rolls_back_what_fails_alone() {

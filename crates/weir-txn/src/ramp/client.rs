@@ -13,7 +13,7 @@ use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
 use super::exposed::too_large;
-use super::interactive::Interactive;
+use super::interactive::{Interactive, deadlock};
 use super::message::{Age, Begun, Call, Output, Progress, Reply, Request, ShardId, TxnId};
 use super::reader::{Read, ReadAction, Within};
 use super::waits::Waits;
@@ -68,6 +68,8 @@ pub enum Begin {
 pub enum Order {
     Call(Call),
     Read(Arc<Gather>, Vec<Value>),
+    /// So many milliseconds its statements wait for others from here on; none: as long as it takes.
+    LockTimeout(Option<u64>),
     /// What is done from here on can be taken back without the rest.
     Savepoint,
     /// The savepoints behind the first so many are forgotten.
@@ -455,7 +457,7 @@ impl machine::Coordinator for Coordinator {
                     if machine.works()
                         && let Some(youngest) = self.waits.note(now_ms, txn, shard, holder)
                     {
-                        self.interrupt(now_ms, youngest, out);
+                        self.interrupt(now_ms, youngest, deadlock(), out);
                     }
                     return;
                 }
@@ -505,6 +507,7 @@ impl machine::Coordinator for Coordinator {
         };
         out.sends.extend(self.read_actions.drain(..).filter_map(send));
         self.end_who_waits_for_others(now_ms, out);
+        self.end_who_has_waited_too_long(now_ms, out);
         // The clock may have been set back.
         let is_due = |(at_ms, _): &mut (u64, Resting)| *at_ms <= now_ms || *at_ms > now_ms + PAUSE_MS[1];
         let due: Vec<(u64, Resting)> = self.resting.extract_if(.., is_due).collect();

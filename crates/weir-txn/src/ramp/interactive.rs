@@ -29,6 +29,8 @@ pub struct Interactive {
     failed: Option<Failed>,
     /// Whoever works in it has ended it.
     is_ended: bool,
+    /// How long a statement waits for another transaction.
+    lock_timeout_ms: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,7 @@ impl Interactive {
             savepoints: Vec::new(),
             failed: None,
             is_ended: false,
+            lock_timeout_ms: None,
         }
     }
 
@@ -110,6 +113,15 @@ impl Interactive {
     /// What the coordinator's clock shows when it is asked for something (S9).
     pub fn set_time(&mut self, now_ms: u64) {
         self.begun.at_ms = now_ms;
+    }
+
+    pub fn lock_timeout_ms(&self) -> Option<u64> {
+        self.lock_timeout_ms
+    }
+
+    /// None: as long as it takes.
+    pub fn set_lock_timeout(&mut self, lock_timeout_ms: Option<u64>) {
+        self.lock_timeout_ms = lock_timeout_ms;
     }
 
     /// A statement is under way, which may wait for others.
@@ -492,6 +504,11 @@ fn is_ending(phase: &Phase) -> bool {
 
 fn no_savepoint() -> SqlError {
     SqlError::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, "savepoint does not exist")
+}
+
+/// What a statement has become that has waited for a lock for as long as it may.
+pub fn lock_timeout() -> SqlError {
+    SqlError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")
 }
 
 /// Why the youngest of those that wait for each other ends.

@@ -27,6 +27,14 @@ impl Waits {
         self.0.remove(&txn);
     }
 
+    /// Those that wait, and since when for one that they wait for longest.
+    pub fn longest(&self) -> impl Iterator<Item = (TxnId, u64)> {
+        let since = |(txn, edges): (&TxnId, &BTreeMap<ShardId, (TxnId, u64)>)| {
+            Some((*txn, edges.values().map(|(_, since_ms)| *since_ms).min()?))
+        };
+        self.0.iter().filter_map(since)
+    }
+
     /// Those that have waited since before then for an older one, and, in the end, for one of another coordinator.
     pub fn may_be_on_circles(&self, before_ms: u64) -> Vec<TxnId> {
         let age = |txn: TxnId| Age { sequence: txn.sequence, coordinator: txn.coordinator };

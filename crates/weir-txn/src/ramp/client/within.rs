@@ -3,7 +3,7 @@
 use super::{Coordinator, Event, Flight, Order};
 use crate::machine::{Orders, Sent};
 use crate::ramp::coordinator::Action;
-use crate::ramp::interactive::{Interactive, deadlock};
+use crate::ramp::interactive::{Interactive, deadlock, lock_timeout};
 use crate::ramp::message::{Age, Begun, Output, Request, TxnId};
 use weir_types::SqlError;
 
@@ -50,6 +50,10 @@ impl Coordinator {
                 let within = Some((machine.txn(), machine.open()));
                 return self.begin_read_within(now_ms, tag, (gather, values, within), out);
             }
+            Order::LockTimeout(lock_timeout_ms) => {
+                machine.set_lock_timeout(lock_timeout_ms);
+                out.done.push((tag, Event::Answered(Ok(Output::default()))));
+            }
             Order::Savepoint => {
                 machine.savepoint();
                 out.done.push((tag, Event::Answered(Ok(Output::default()))));
@@ -92,13 +96,33 @@ impl Coordinator {
     /// one of another coordinator: it ends after so long.
     pub(super) fn end_who_waits_for_others(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
         for txn in self.waits.may_be_on_circles(now_ms.saturating_sub(DEADLOCK_MS)) {
-            self.interrupt(now_ms, txn, out);
+            self.interrupt(now_ms, txn, deadlock(), out);
         }
     }
 
-    pub(super) fn interrupt(&mut self, now_ms: u64, txn: TxnId, out: &mut Orders<Request, Event>) {
+    /// A clock that was set back says nothing of how long it has been.
+    pub(super) fn end_who_has_waited_too_long(&mut self, now_ms: u64, out: &mut Orders<Request, Event>) {
+        let longest: Vec<(TxnId, u64)> = self.waits.longest().collect();
+        for (txn, since_ms) in longest {
+            let may_wait_ms = match self.flights.get_mut(txn.sequence) {
+                Some(Flight::Open { machine, .. }) => machine.lock_timeout_ms(),
+                _ => None,
+            };
+            if may_wait_ms.is_some_and(|may_wait_ms| now_ms.saturating_sub(since_ms) >= may_wait_ms) {
+                self.interrupt(now_ms, txn, lock_timeout(), out);
+            }
+        }
+    }
+
+    pub(super) fn interrupt(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        error: SqlError,
+        out: &mut Orders<Request, Event>,
+    ) {
         if let Some(Flight::Open { machine, .. }) = self.flights.get_mut(txn.sequence) {
-            machine.interrupt(deadlock(), &mut self.actions);
+            machine.interrupt(error, &mut self.actions);
             self.perform_open(now_ms, txn.sequence, out);
         }
     }
