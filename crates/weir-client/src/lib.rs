@@ -21,6 +21,7 @@ pub mod carrier;
 mod description;
 pub mod export;
 mod items;
+mod load;
 mod pending;
 mod prepared;
 mod relations;
@@ -33,6 +34,7 @@ use std::time::Duration;
 
 pub use calls::CallResult;
 pub use description::{Description, SQL};
+pub use load::{Batch, Load, LoadedTable};
 pub use pending::Pending;
 pub use prepared::{Prepared, Unprepared, Verb};
 pub use relations::{Relations, RowTransaction};
@@ -327,6 +329,44 @@ impl Client {
             Ok(wish) => session.submit(session.new_tag(), wish.within(transaction)),
             Err(error) => Pending::ended(Err(Error::Sql(error))),
         }
+    }
+
+    /// Begins to insert a batch of rows, as a statement of the transaction of that name, whose statements before have ended. Its count
+    /// is the first value of what it gives.
+    pub fn begin_batch(&self, transaction: u64, batch: Batch) -> Pending<CallResult> {
+        let Carried::Calls(session, _) = &self.carried else {
+            return Pending::ended(Err(Error::Unfit("it is of another client".into())));
+        };
+        session.submit(session.new_tag(), batch.into_wish().within(transaction))
+    }
+
+    /// Prepares to insert many rows into the table; none as columns is all but generated ones.
+    ///
+    /// # Errors
+    /// There is no such table or column, or it cannot be written by itself.
+    pub fn load(&self, table: &str, columns: &[String]) -> Result<Load, SqlError> {
+        match &self.carried {
+            Carried::Calls(_, callable) => {
+                let table = LoadedTable::of(&callable.application.catalog, table, columns)?;
+                Load::new(&callable.application, callable.program.clone(), table)
+            }
+            Carried::Items(_) => {
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "the cluster carries items, not tables"))
+            }
+        }
+    }
+
+    /// A query for the rows of the table; none as columns is all but generated ones.
+    ///
+    /// # Errors
+    /// There is no such table or column.
+    pub fn unload(&self, table: &str, columns: &[String]) -> Result<Prepared, SqlError> {
+        let Carried::Calls(_, callable) = &self.carried else {
+            let message = "the cluster carries items, not tables";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        };
+        let table = LoadedTable::of(&callable.application.catalog, table, columns)?;
+        self.prepare(&table.select(), &[]).map_err(|wrong| wrong.error)
     }
 
     /// Begins to commit it, or to roll it back. What it has done becomes visible together, or not at all.

@@ -25,7 +25,9 @@ fn info(severity: &str, error: &SqlError, position: Option<usize>) -> ErrorInfo 
 }
 
 pub fn failed(failure: &Failure) -> ErrorInfo {
-    info("ERROR", &failure.error, failure.position)
+    let mut info = info("ERROR", &failure.error, failure.position);
+    info.where_context = failure.context.clone();
+    info
 }
 
 pub fn wire_error(failure: Failure) -> PgWireError {

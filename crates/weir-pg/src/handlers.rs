@@ -3,11 +3,13 @@
 //! Which message may come when is `pgwire`'s; what it means to the session, and in which order answers go, is here.
 
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::{Sink, SinkExt};
 use pgwire::api::auth::StartupHandler;
+use pgwire::api::copy::CopyHandler;
 use pgwire::api::portal::Portal;
 use pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
 use pgwire::api::results::Response;
@@ -46,7 +48,7 @@ impl Connection {
         let session = Arc::new(Session::new(client));
         Connection {
             door: Arc::new(AtTheDoor { doors, session: session.clone(), is_full }),
-            talk: Arc::new(Talk { session, held_back: Mutex::default() }),
+            talk: Arc::new(Talk { session, held_back: Mutex::default(), has_failed: AtomicBool::new(false) }),
         }
     }
 }
@@ -60,14 +62,20 @@ impl PgWireServerHandlers for Connection {
         self.talk.clone()
     }
 
+    fn copy_handler(&self) -> Arc<impl CopyHandler> {
+        self.talk.clone()
+    }
+
     fn startup_handler(&self) -> Arc<impl StartupHandler> {
         self.door.clone()
     }
 }
 
-struct Talk {
-    session: Arc<Session>,
+pub(crate) struct Talk {
+    pub(crate) session: Arc<Session>,
     held_back: Mutex<Option<HeldBack>>,
+    /// Something has, since the last Sync.
+    has_failed: AtomicBool,
 }
 
 /// An Execute that waits for the next message. What comes up to a Sync is one transaction; if it is the only statement of it, it runs
@@ -79,11 +87,11 @@ struct HeldBack {
 }
 
 /// A client that can be told something.
-trait Listens: Sink<Answer, Error: Debug + Into<PgWireError>> + Unpin + Send {}
+pub(crate) trait Listens: Sink<Answer, Error: Debug + Into<PgWireError>> + Unpin + Send {}
 
 impl<C> Listens for C where C: Sink<Answer, Error: Debug + Into<PgWireError>> + Unpin + Send {}
 
-async fn say<C: Listens>(client: &mut C, answer: Answer) -> PgWireResult<()> {
+pub(crate) async fn say<C: Listens>(client: &mut C, answer: Answer) -> PgWireResult<()> {
     client.feed(answer).await.map_err(Into::into)
 }
 
@@ -123,7 +131,7 @@ async fn say_failure<C: Listens>(client: &mut C, error: PgWireError) -> PgWireRe
 }
 
 impl Talk {
-    fn status(&self) -> TransactionStatus {
+    pub(crate) fn status(&self) -> TransactionStatus {
         match self.session.status() {
             Status::Idle => TransactionStatus::Idle,
             Status::InTransaction => TransactionStatus::Transaction,
@@ -139,17 +147,30 @@ impl Talk {
         client.flush().await.map_err(Into::into)
     }
 
-    fn failed(&self, failure: impl Into<Failure>) -> PgWireError {
+    pub(crate) fn failed(&self, failure: impl Into<Failure>) -> PgWireError {
         self.session.fail();
+        self.has_failed.store(true, Ordering::Relaxed);
         answer::wire_error(failure.into())
     }
 
-    /// Runs the statements of a text up to the first that fails.
-    async fn run_text<C: Listens>(&self, client: &mut C, text: &str) -> PgWireResult<()> {
+    /// What has failed has been told, and what comes now is new. Says whether something had.
+    pub(crate) fn forget_failure(&self) -> bool {
+        self.has_failed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Runs the statements of a text up to the first that fails. Says whether a COPY waits for the client.
+    async fn run_text<C: Listens>(&self, client: &mut C, text: &str) -> PgWireResult<bool> {
         let session = &self.session;
         let said = session.read(text).map_err(|failure| self.failed(failure))?;
         if said.is_empty() {
-            return say(client, Answer::EmptyQueryResponse(EmptyQueryResponse::new())).await;
+            say(client, Answer::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
+            return Ok(false);
+        }
+        let waits = |one: &Said| matches!(&one.what, Command::Copy(copy) if copy.is_from);
+        if said[..said.len() - 1].iter().any(waits) {
+            let message = "not supported yet: statements behind COPY FROM STDIN in one text";
+            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+            return Err(self.failed(error.with_hint("send them when the COPY is over")));
         }
         let ends = |one: &Said| matches!(one.what, Command::Begin(_) | Command::Commit | Command::RollBack);
         // Statements of one text are one transaction, unless they say themselves where it begins and ends.
@@ -160,6 +181,12 @@ impl Talk {
             let statement = session.prepare(text, one, &[]).map_err(|failure| self.failed(failure))?;
             let done = session.run(&statement, &[]).await.map_err(|failure| self.failed(failure))?;
             say_beside(client, &done).await?;
+            if done.copy.is_some() {
+                if self.say_copy(client, &done).await? {
+                    return Ok(true);
+                }
+                continue;
+            }
             let formats = session.formats_of(&statement);
             if !done.columns.is_empty() {
                 let description = answer::row_description(&done.columns, &formats);
@@ -169,7 +196,7 @@ impl Talk {
             let count = done.count.or((!done.columns.is_empty()).then_some(done.rows.len() as u64));
             say(client, Answer::CommandComplete(answer::complete(&done.tag, count))).await?;
         }
-        Ok(())
+        Ok(false)
     }
 
     fn take_held_back(&self) -> Option<HeldBack> {
@@ -177,13 +204,18 @@ impl Talk {
     }
 
     /// Something follows the Execute that was held back: it is one of a transaction.
-    async fn go_on<C: Listens>(&self, client: &mut C) -> PgWireResult<()> {
+    async fn go_on<C: Listens + ClientInfo>(&self, client: &mut C) -> PgWireResult<()> {
+        self.abandon_copy().await;
         let Some(held_back) = self.take_held_back() else { return Ok(()) };
         self.session.begin_together();
         self.run_held_back(client, held_back).await
     }
 
-    async fn run_held_back<C: Listens>(&self, client: &mut C, held_back: HeldBack) -> PgWireResult<()> {
+    async fn run_held_back<C: Listens + ClientInfo>(
+        &self,
+        client: &mut C,
+        held_back: HeldBack,
+    ) -> PgWireResult<()> {
         self.execute(client, &held_back.execute).await?;
         for close in &held_back.closes {
             self.close(client, close).await?;
@@ -191,11 +223,17 @@ impl Talk {
         Ok(())
     }
 
-    async fn execute<C: Listens>(&self, client: &mut C, execute: &Execute) -> PgWireResult<()> {
+    async fn execute<C: Listens + ClientInfo>(&self, client: &mut C, execute: &Execute) -> PgWireResult<()> {
         let name = execute.name.as_deref().unwrap_or_default();
         let started = self.session.start(name).await.map_err(|failure| self.failed(failure))?;
         if let Some(done) = &started {
             say_beside(client, done).await?;
+            if done.copy.is_some() {
+                if self.say_copy(client, done).await? {
+                    client.set_state(PgWireConnectionState::CopyInProgress(true));
+                }
+                return Ok(());
+            }
         }
         let rows_max = usize::try_from(execute.max_rows).unwrap_or(0);
         // What it gives is taken out before it is sent: nobody else asks for this portal meanwhile.
@@ -329,10 +367,16 @@ impl SimpleQueryHandler for Talk {
         // A client that has not said Sync has made one transaction of all that it has said.
         let ran = match self.go_on(client).await {
             Ok(()) => self.run_text(client, &query.query).await,
-            failed => failed,
+            Err(error) => Err(error),
         };
+        if let Ok(true) = ran {
+            client.set_state(PgWireConnectionState::CopyInProgress(false));
+            return Ok(());
+        }
+        let ran = ran.map(drop);
         let ended = self.session.end_together(ran.is_err()).await;
         self.session.names().remove_portal("");
+        self.forget_failure();
         if let Err(error) = ran.and(ended.map_err(answer::wire_error)) {
             say_failure(client, error).await?;
         }
@@ -418,7 +462,8 @@ impl ExtendedQueryHandler for Talk {
             return self.say_columns(client, &columns, &Formats::default()).await;
         }
         if message.target_type != TARGET_TYPE_BYTE_PORTAL {
-            return Err(PgWireError::InvalidTargetType(message.target_type));
+            let message = format!("invalid DESCRIBE message subtype {}", message.target_type);
+            return Err(self.failed(SqlError::new(SqlState::PROTOCOL_VIOLATION, message)));
         }
         let portal = self.session.names().portal(name).map(|portal| portal.clone());
         let portal = portal.map_err(|error| self.failed(error))?;
@@ -446,7 +491,8 @@ impl ExtendedQueryHandler for Talk {
         C::Error: Debug,
         PgWireError: From<<C as Sink<Answer>>::Error>,
     {
-        let has_failed = matches!(client.state(), PgWireConnectionState::AwaitingSync);
+        self.abandon_copy().await;
+        let has_failed = self.forget_failure();
         let ran = match self.take_held_back() {
             Some(held_back) => self.run_held_back(client, held_back).await,
             None => Ok(()),

@@ -4,6 +4,9 @@
 //! through a [`weir_client::Client`]. docs/server.md has the design, and what is not built yet.
 
 mod answer;
+mod copy;
+mod copy_messages;
+mod copying;
 mod doors;
 mod handlers;
 mod idle;

@@ -8,6 +8,7 @@ use weir_client::{Client, Error, Prepared};
 use weir_sql::session::{Characteristics, Command, Isolation};
 use weir_types::{SqlError, SqlState, Value};
 
+use crate::copy::CopyIn;
 use crate::idle::Idle;
 use crate::portals::{Cursor, Formats, Names, Portal, PortalState, no_portal};
 use crate::savepoints::Savepoints;
@@ -25,6 +26,7 @@ pub struct Session {
     pub(crate) scope: OpenScope,
     pub(crate) under_way: UnderWay,
     idle: Idle,
+    pub(crate) copying: Mutex<Option<CopyIn>>,
 }
 
 /// What PostgreSQL calls the status of a transaction: I, T and E.
@@ -50,7 +52,7 @@ impl Session {
     pub fn new(client: Arc<Client>) -> Session {
         let (values, transaction, names) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (savepoints, scope, under_way, idle) = Default::default();
-        Session { client, values, transaction, names, savepoints, scope, under_way, idle }
+        Session { client, values, transaction, names, savepoints, scope, under_way, idle, copying: Mutex::default() }
     }
 
     pub fn values(&self) -> MutexGuard<'_, Values> {
@@ -81,11 +83,16 @@ impl Session {
         }
     }
 
-    /// What follows is one transaction until `end_together`, if none is open.
-    pub fn begin_together(&self) {
+    /// What follows is one transaction until `end_together`, if none is open. Gives its name.
+    pub fn begin_together(&self) -> u64 {
         let mut transaction = self.transaction();
-        if *transaction == Transaction::None {
-            *transaction = Transaction::Open { name: self.client.new_transaction(), is_implicit: true };
+        match *transaction {
+            Transaction::Open { name, .. } | Transaction::Failed { name } => name,
+            Transaction::None => {
+                let name = self.client.new_transaction();
+                *transaction = Transaction::Open { name, is_implicit: true };
+                name
+            }
         }
     }
 
@@ -201,6 +208,7 @@ impl Session {
                     _ => Ok(Done::tag("")),
                 }
             }
+            Kind::Copy(copy, query) => self.copy(copy, query.as_ref()).await,
             Kind::Declare { name, scroll, hold, binary, query } => {
                 if !hold && self.open_name().is_none() {
                     return Err(only_in_transactions("DECLARE CURSOR").into());
@@ -214,7 +222,7 @@ impl Session {
         }
     }
 
-    async fn run_prepared(
+    pub(crate) async fn run_prepared(
         &self,
         prepared: &Prepared,
         tag: &'static str,
@@ -423,12 +431,15 @@ impl Session {
                 true => Ok(Done::tag("CLOSE CURSOR")),
                 false => Err(no_portal(name, "cursor")),
             },
-            Command::Copy => Err(not_yet("COPY")),
             Command::Define => Err(not_yet("changing the schema while nodes run")
                 .with_hint("change schema.sql of the application, and start its nodes anew")),
             Command::Nothing(what) => Ok(Done::tag(*what)),
             Command::Unsupported(what) => Err(not_yet(what)),
-            Command::Run | Command::Prepare { .. } | Command::Execute { .. } | Command::Declare { .. } => {
+            Command::Copy(_)
+            | Command::Run
+            | Command::Prepare { .. }
+            | Command::Execute { .. }
+            | Command::Declare { .. } => {
                 Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement that was not bound"))
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_client::{Prepared, Unprepared, Verb};
 use weir_sql::Span;
 use weir_sql::bound::OutputColumn;
-use weir_sql::session::{Command, Said, statements};
+use weir_sql::session::{Command, Copied, Copy, Said, statements};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::session::Session;
@@ -28,6 +28,8 @@ pub enum Kind {
     Prepare(String, Arc<Statement>),
     /// EXECUTE: the name, and what gives the row of its arguments.
     Execute(String, Option<Prepared>),
+    /// With what gives its rows, if that is a query.
+    Copy(Copy, Option<Prepared>),
     Declare {
         name: String,
         scroll: Option<bool>,
@@ -68,12 +70,23 @@ pub struct Done {
     pub warning: Option<SqlError>,
     /// Settings that clients are told of, which are not what they were.
     pub changed: Vec<(&'static str, String)>,
+    /// It is a COPY.
+    pub copy: Option<CopyDone>,
+}
+
+/// What a COPY does next.
+#[derive(Clone, Debug)]
+pub enum CopyDone {
+    /// It has begun, and takes what the client sends: so many columns.
+    In { columns: usize, is_binary: bool },
+    /// It sends these messages.
+    Out { columns: usize, is_binary: bool, messages: Vec<Vec<u8>> },
 }
 
 impl Done {
     pub fn tag(tag: impl Into<String>) -> Done {
         let (columns, changed) = ([].into(), Vec::new());
-        Done { tag: tag.into(), count: None, columns, rows: Vec::new(), warning: None, changed }
+        Done { tag: tag.into(), count: None, columns, rows: Vec::new(), warning: None, changed, copy: None }
     }
 }
 
@@ -83,18 +96,20 @@ pub struct Failure {
     pub error: SqlError,
     /// Where in the text, in characters from 1.
     pub position: Option<usize>,
+    /// CONTEXT: of which line of a COPY it is.
+    pub context: Option<String>,
 }
 
 impl From<SqlError> for Failure {
     fn from(error: SqlError) -> Failure {
-        Failure { error, position: None }
+        Failure { error, position: None, context: None }
     }
 }
 
 impl Failure {
     /// `before`: what stands before its text in the client's.
     pub fn of(Unprepared { error, position }: Unprepared, before: &str) -> Failure {
-        Failure { error, position: Some(before.chars().count() + position) }
+        Failure { error, position: Some(before.chars().count() + position), context: None }
     }
 }
 
@@ -136,6 +151,13 @@ impl Session {
                 let parameters = query.parameters().into();
                 let kind = Kind::Declare { name, scroll, hold, binary, query };
                 return Ok(Statement { kind, parameters, columns: [].into() });
+            }
+            Command::Copy(copy) => {
+                let query = match &copy.what {
+                    Copied::Query(span) => Some(self.bind(text, *span, types)?),
+                    Copied::Table { .. } => None,
+                };
+                return Ok(Statement { kind: Kind::Copy(copy.clone(), query), ..Statement::empty() });
             }
             Command::Show(Some(name)) => {
                 let shown =
@@ -181,6 +203,7 @@ impl Session {
         self.client.prepare(&own, &[]).map_err(|Unprepared { error, position }| Failure {
             error,
             position: Some((before + position).saturating_sub(SELECT.len()).max(1)),
+            context: None,
         })
     }
 

@@ -4,7 +4,7 @@
 //! against a catalog.
 
 use pg_query::protobuf::{
-    FetchDirection, Node, TransactionStmtKind, TypeName, VariableSetKind, a_const, node,
+    CopyStmt, FetchDirection, Node, TransactionStmtKind, TypeName, VariableSetKind, a_const, node,
 };
 use weir_types::{SqlState, SqlType};
 
@@ -78,7 +78,7 @@ pub enum Command {
     },
     /// CLOSE. None: all cursors.
     CloseCursor(Option<String>),
-    Copy,
+    Copy(Copy),
     /// CREATE, ALTER, DROP and what else changes the catalog.
     Define,
     /// A query, a write or a call.
@@ -87,6 +87,35 @@ pub enum Command {
     Nothing(&'static str),
     /// PREPARE, LISTEN, LOCK, DECLARE and so on, by its words.
     Unsupported(String),
+}
+
+/// COPY between a client and a table, or from a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copy {
+    pub what: Copied,
+    pub is_from: bool,
+    /// By their names, as they were given.
+    pub options: Vec<(String, CopyOption)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Copied {
+    /// None as columns: all of them.
+    Table {
+        name: String,
+        columns: Vec<String>,
+    },
+    Query(Span),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum CopyOption {
+    /// It is named, and nothing more.
+    Bare,
+    Text(String),
+    Names(Vec<String>),
+    /// `*`.
+    All,
 }
 
 /// Where FETCH goes to from where a cursor stands.
@@ -227,7 +256,7 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         N::ClosePortalStmt(stmt) => {
             Command::CloseCursor(Some(stmt.portalname.clone()).filter(|name| !name.is_empty()))
         }
-        N::CopyStmt(_) => Command::Copy,
+        N::CopyStmt(stmt) => copy(piece, stmt, span)?,
         N::SelectStmt(_) | N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::CallStmt(_) => {
             Command::Run
         }
@@ -236,6 +265,40 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         other if is_definition(other) => Command::Define,
         _ => unsupported(piece, span),
     })
+}
+
+fn copy(piece: Piece<'_>, stmt: &CopyStmt, span: Span) -> Result<Command, Diagnostic> {
+    let not_here = |what: &str, instead: &str| Err(Diagnostic::unsupported(span, what, instead));
+    if stmt.is_program || !stmt.filename.is_empty() {
+        return not_here(
+            "COPY to or from a file of the server",
+            "use \\copy of psql, or COPY … STDIN or STDOUT",
+        );
+    }
+    if stmt.where_clause.is_some() {
+        return not_here("COPY … WHERE", "leave the rows out before they are sent");
+    }
+    let what = match &stmt.relation {
+        Some(relation) => Copied::Table {
+            name: relation.relname.clone(),
+            columns: stmt.attlist.iter().filter_map(constant).collect(),
+        },
+        None => Copied::Query(in_parentheses(piece, span)),
+    };
+    let option = |node: &Node| {
+        let Some(node::Node::DefElem(option)) = &node.node else { return None };
+        let value = match option.arg.as_deref().map(|arg| (arg, arg.node.as_ref())) {
+            None => CopyOption::Bare,
+            Some((_, Some(node::Node::AStar(_)))) => CopyOption::All,
+            Some((_, Some(node::Node::List(list)))) => {
+                CopyOption::Names(list.items.iter().filter_map(constant).collect())
+            }
+            Some((arg, _)) => constant(arg).map_or(CopyOption::Bare, CopyOption::Text),
+        };
+        Some((option.defname.clone(), value))
+    };
+    let options = stmt.options.iter().filter_map(option).collect();
+    Ok(Command::Copy(Copy { what, is_from: stmt.is_from, options }))
 }
 
 /// `DeclareCursorStmt.options` of PostgreSQL.
@@ -497,9 +560,18 @@ mod tests {
             &[Command::Define, Command::Define, Command::Define, Command::Define],
         );
         check(
-            "COPY t FROM STDIN; VACUUM t; ANALYZE; CHECKPOINT",
+            "COPY t (a, \"B\") FROM STDIN (FORMAT csv, FORCE_NULL (a), HEADER, DELIMITER ';'); VACUUM t; ANALYZE; CHECKPOINT",
             &[
-                Command::Copy,
+                Command::Copy(Copy {
+                    what: Copied::Table { name: "t".into(), columns: vec!["a".into(), "B".into()] },
+                    is_from: true,
+                    options: vec![
+                        ("format".into(), CopyOption::Text("csv".into())),
+                        ("force_null".into(), CopyOption::Names(vec!["a".into()])),
+                        ("header".into(), CopyOption::Bare),
+                        ("delimiter".into(), CopyOption::Text(";".into())),
+                    ],
+                }),
                 Command::Nothing("VACUUM"),
                 Command::Nothing("ANALYZE"),
                 Command::Nothing("CHECKPOINT"),

@@ -147,7 +147,10 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         depth: 0,
         fragment,
     };
-    let result = run.procedure(procedure, &call.args);
+    let result = match procedure.inputs.len() {
+        width if width > 0 && call.args.len() > width => run.rows(procedure, call.args.chunks(width)),
+        _ => run.procedure(procedure, &call.args),
+    };
     let result = run.keep_error(result).map(|values| {
         run.ran.output.values = values;
         match run.fragment.open {
@@ -245,6 +248,21 @@ impl<'a> Run<'a> {
         // A loop asks again and again; what a subquery cached is stale then.
         self.frame.begin_statement();
         self.with_cx(|cx| expr.truth(cx))
+    }
+
+    /// One INSERT for many rows: how many it has written.
+    fn rows<'r>(
+        &mut self,
+        procedure: &'a CompiledProcedure,
+        rows: impl Iterator<Item = &'r [Value]>,
+    ) -> Result<Vec<Value>, Stop> {
+        let mut count = 0;
+        for args in rows {
+            if let [Value::Int(written), ..] = self.procedure(procedure, args)?[..] {
+                count += written;
+            }
+        }
+        Ok(vec![Value::Int(count)])
     }
 
     fn procedure(&mut self, procedure: &'a CompiledProcedure, args: &[Value]) -> Result<Vec<Value>, Stop> {

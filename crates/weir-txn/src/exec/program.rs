@@ -14,7 +14,8 @@ use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::routing::{Source, shard_of, shard_of_arguments};
 use super::slots::Slot;
-use super::texts::{CompiledText, Runs, Texts};
+pub use super::texts::CompiledText;
+use super::texts::{Runs, Texts};
 use super::write::{CompiledDelete, CompiledInsert, CompiledUpdate, TableRules};
 use crate::node::PlantedBugs;
 use crate::ramp::message::{Call, Callee, ShardId};
@@ -58,6 +59,15 @@ pub struct CompiledProcedure {
     pub read_only: bool,
     /// The plan asks for a guard somewhere in it.
     pub guarded: bool,
+}
+
+impl CompiledProcedure {
+    /// An INSERT by itself that gives nothing but its count: it may be run for many rows of arguments at once.
+    pub fn takes_rows(&self) -> bool {
+        let is_insert = |step: &CompiledStep| matches!(step.kind, CompiledStepKind::Insert { .. });
+        let is_count = |step: &CompiledStep| matches!(step.kind, CompiledStepKind::GetRowCount { .. });
+        !self.returns_set && matches!(&self.body[..], [insert, count] if is_insert(insert) && is_count(count))
+    }
 }
 
 /// A procedure's [`super::slice`].
@@ -439,7 +449,12 @@ impl Program {
     /// The shards of a call, the one that decides last; or why it cannot run on several.
     pub fn participants(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
         let procedure = self.callee(&call.callee)?;
-        let shards = procedure.participants.of(&call.args, self.shards);
+        // Many rows go where the first one lives.
+        let args = match procedure.inputs.len() {
+            width if width > 0 && call.args.len() > width => &call.args[..width],
+            _ => &call.args[..],
+        };
+        let shards = procedure.participants.of(args, self.shards);
         match &procedure.participants.unsupported {
             Some(why) if shards.len() > 1 => {
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} cannot run on several shards: {why}", procedure.name))

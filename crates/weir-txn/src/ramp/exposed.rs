@@ -156,7 +156,13 @@ impl Node {
             return Some("a call of what cannot be run");
         };
         let fit = |(value, input): (&Value, &crate::exec::program::Input)| is_of(value, &input.ty);
-        if call.args.len() != procedure.inputs.len() || !call.args.iter().zip(&procedure.inputs).all(fit) {
+        // Where each of many rows lives is looked at when it is inserted.
+        let is_fit = match procedure.inputs.len() {
+            0 => call.args.is_empty(),
+            width if call.args.len() == width => true,
+            width => procedure.takes_rows() && !call.args.is_empty() && call.args.len().is_multiple_of(width),
+        };
+        if !is_fit || !call.args.iter().zip(procedure.inputs.iter().cycle()).all(fit) {
             return Some("arguments that are not the procedure's");
         }
         let Ok(expected) = self.program.participants(call) else {

@@ -51,6 +51,8 @@ pub enum Callee {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     pub callee: Callee,
+    /// Of a statement by itself that inserts one row, there may be those of many rows, one after the other (docs/server.md, "Many
+    /// rows at once").
     pub args: Vec<Value>,
     /// What `now()` says: microseconds since 2000-01-01.
     pub transaction_time: i64,

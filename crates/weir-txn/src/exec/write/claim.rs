@@ -125,12 +125,16 @@ impl Run<'_> {
             Some(&holder) if holder != self.fragment.txn => return Err(Stop::Held { holder }),
             _ => {}
         }
-        if holds && !self.ran.claims.contains(&claim) {
+        // One that is there twice does no harm: a run of many rows must not look through all of them for each.
+        let recent = &self.ran.claims[self.ran.claims.len().saturating_sub(CLAIMS_LOOKED_THROUGH)..];
+        if holds && !recent.contains(&claim) {
             self.ran.claims.push(claim);
         }
         Ok(())
     }
 }
+
+const CLAIMS_LOOKED_THROUGH: usize = 64;
 
 /// The key of a row in an index; `None` if a NULL keeps it out of uniqueness.
 pub(super) fn key_of(schema: &IndexSchema, value: &dyn Fn(ColumnIndex) -> Value) -> Option<KeyBytes> {

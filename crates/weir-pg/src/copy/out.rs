@@ -1,0 +1,104 @@
+//! Rows as messages of a COPY to a client.
+
+use weir_sql::bound::OutputColumn;
+use weir_types::binary::write_field;
+use weir_types::text::to_text;
+use weir_types::{SqlError, Value};
+
+use super::SIGNATURE;
+use super::options::{Format, Header, Options};
+
+/// All messages, one for each row and what is around them.
+///
+/// # Errors
+/// A value that its type's binary format cannot carry.
+pub fn messages(
+    rows: &[Vec<Value>],
+    columns: &[OutputColumn],
+    options: &Options,
+) -> Result<Vec<Vec<u8>>, SqlError> {
+    let mut messages = Vec::with_capacity(rows.len() + 2);
+    if options.format == Format::Binary {
+        // The head goes with what comes first.
+        let mut head: Vec<u8> = SIGNATURE.iter().copied().chain([0; 8]).collect();
+        for row in rows {
+            let mut message = std::mem::take(&mut head);
+            message.extend((row.len() as i16).to_be_bytes());
+            for (value, column) in row.iter().zip(columns) {
+                match value.is_null() {
+                    true => message.extend((-1_i32).to_be_bytes()),
+                    false => write_field(value, &column.ty, &mut message)?,
+                }
+            }
+            messages.push(message);
+        }
+        head.extend((-1_i16).to_be_bytes());
+        messages.push(head);
+        return Ok(messages);
+    }
+    if options.header != Header::None {
+        let names = columns.iter().map(|column| (Some(column.name.clone()), false));
+        messages.push(line(names, options));
+    }
+    for row in rows {
+        let fields = row.iter().zip(columns).map(|(value, column)| {
+            let text = (!value.is_null()).then(|| to_text(value, &column.ty));
+            (text, options.force_quote.has(&column.name))
+        });
+        messages.push(line(fields, options));
+    }
+    Ok(messages)
+}
+
+fn line(fields: impl ExactSizeIterator<Item = (Option<String>, bool)>, options: &Options) -> Vec<u8> {
+    let is_single = fields.len() == 1;
+    let mut line = Vec::with_capacity(16 * fields.len());
+    for (at, (field, force)) in fields.enumerate() {
+        if at > 0 {
+            line.push(options.delimiter);
+        }
+        match field {
+            None => line.extend(options.null.as_bytes()),
+            Some(text) if options.format == Format::Csv => quote(&text, options, force, is_single, &mut line),
+            Some(text) => escape(&text, options, &mut line),
+        }
+    }
+    line.push(b'\n');
+    line
+}
+
+fn escape(text: &str, options: &Options, line: &mut Vec<u8>) {
+    for byte in text.bytes() {
+        let short = match byte {
+            8 => b'b',
+            12 => b'f',
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            11 => b'v',
+            byte if byte == b'\\' || byte == options.delimiter => byte,
+            _ => {
+                line.push(byte);
+                continue;
+            }
+        };
+        line.extend([b'\\', short]);
+    }
+}
+
+fn quote(text: &str, options: &Options, force: bool, is_single: bool, line: &mut Vec<u8>) {
+    let special =
+        |byte: u8| byte == options.delimiter || byte == options.quote || byte == b'\n' || byte == b'\r';
+    let wants = force || text == options.null || is_single && text == "\\." || text.bytes().any(special);
+    if !wants {
+        return line.extend(text.as_bytes());
+    }
+    line.push(options.quote);
+    for byte in text.bytes() {
+        if byte == options.quote || byte == options.escape {
+            line.push(options.escape);
+        }
+        line.push(byte);
+    }
+    line.push(options.quote);
+}

@@ -1,0 +1,122 @@
+//! The messages of a COPY, as `pgwire` wants their handler.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use futures::{Sink, SinkExt};
+use pgwire::api::copy::CopyHandler;
+use pgwire::api::{ClientInfo, PgWireConnectionState};
+use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::messages::PgWireBackendMessage as Answer;
+use pgwire::messages::copy::{CopyData, CopyDone as AllSent, CopyFail, CopyInResponse, CopyOutResponse};
+use weir_types::{SqlError, SqlState};
+
+use crate::answer;
+use crate::handlers::{Listens, Talk, say};
+use crate::statement::{CopyDone, Done, Failure};
+
+impl Talk {
+    /// Tells what a COPY does next. Says whether it waits for the client.
+    pub(crate) async fn say_copy<C: Listens>(&self, client: &mut C, done: &Done) -> PgWireResult<bool> {
+        let formats = |columns: usize, is_binary: bool| vec![i16::from(is_binary); columns];
+        match &done.copy {
+            None => Ok(false),
+            Some(CopyDone::In { columns, is_binary }) => {
+                let formats = formats(*columns, *is_binary);
+                let begun = CopyInResponse::new(i8::from(*is_binary), *columns as i16, formats);
+                say(client, Answer::CopyInResponse(begun)).await?;
+                client.flush().await.map_err(Into::into)?;
+                Ok(true)
+            }
+            Some(CopyDone::Out { columns, is_binary, messages }) => {
+                let formats = formats(*columns, *is_binary);
+                let begun = CopyOutResponse::new(i8::from(*is_binary), *columns as i16, formats);
+                say(client, Answer::CopyOutResponse(begun)).await?;
+                for message in messages {
+                    say(client, Answer::CopyData(CopyData::new(message.clone().into()))).await?;
+                }
+                say(client, Answer::CopyDone(AllSent::new())).await?;
+                say(client, Answer::CommandComplete(answer::complete(&done.tag, done.count))).await?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// A COPY whose client says something else has failed.
+    pub(crate) async fn abandon_copy(&self) {
+        let copying = self.session.copying().take();
+        if let Some(mut copying) = copying {
+            let _ = copying.settle().await;
+            self.session.fail();
+            // It is rolled back; there is nobody to hear of an error.
+            let _ = self.session.end_together(true).await;
+        }
+    }
+
+    async fn copy_failed<C: ClientInfo>(&self, client: &mut C, failure: Failure) -> PgWireError {
+        let error = self.failed(failure);
+        if let PgWireConnectionState::CopyInProgress(false) = client.state() {
+            let _ = self.session.end_together(true).await;
+            self.forget_failure();
+        }
+        client.set_transaction_status(self.status());
+        error
+    }
+}
+
+#[async_trait]
+impl CopyHandler for Talk {
+    async fn on_copy_data<C>(&self, client: &mut C, data: CopyData) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<Answer> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        let Some(mut copying) = self.session.copying().take() else { return Ok(()) };
+        match copying.take(&data.data).await {
+            Ok(()) => {
+                *self.session.copying() = Some(copying);
+                Ok(())
+            }
+            Err(failure) => Err(self.copy_failed(client, failure).await),
+        }
+    }
+
+    async fn on_copy_done<C>(&self, client: &mut C, _done: AllSent) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<Answer> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        let Some(mut copying) = self.session.copying().take() else { return Ok(()) };
+        let is_simple = matches!(client.state(), PgWireConnectionState::CopyInProgress(false));
+        let ended = match copying.finish().await {
+            Ok(count) if is_simple => self.session.end_together(false).await.map(|()| count),
+            ended => ended,
+        };
+        match ended {
+            Ok(count) => {
+                client.set_transaction_status(self.status());
+                say(client, Answer::CommandComplete(answer::complete("COPY", Some(count)))).await
+            }
+            Err(failure) => Err(self.copy_failed(client, failure).await),
+        }
+    }
+
+    async fn on_copy_fail<C>(&self, client: &mut C, fail: CopyFail) -> PgWireError
+    where
+        C: ClientInfo + Sink<Answer> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<Answer>>::Error>,
+    {
+        let copying = self.session.copying().take();
+        let mut context = None;
+        if let Some(mut copying) = copying {
+            let _ = copying.settle().await;
+            context = Some(copying.context());
+        }
+        let message = format!("COPY from stdin failed: {}", fail.message);
+        let error = SqlError::new(SqlState::QUERY_CANCELED, message);
+        self.copy_failed(client, Failure { context, ..error.into() }).await
+    }
+}
