@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::Sink;
 use pgwire::api::auth::sasl::SASLAuthStartupHandler;
 use pgwire::api::auth::sasl::scram::{ScramAuth, gen_salted_password};
@@ -12,8 +14,11 @@ use pgwire::api::auth::{
     AuthSource, LoginInfo, Password, ServerParameterProvider, StartupHandler, finish_authentication,
     protocol_negotiation, save_startup_parameters_to_metadata,
 };
+use pgwire::api::cancel::CancelHandler;
 use pgwire::api::{ClientInfo, METADATA_DATABASE, METADATA_USER, PgWireConnectionState};
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
+use pgwire::messages::cancel::CancelRequest;
+use pgwire::messages::startup::SecretKey;
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 
 use crate::Settings;
@@ -29,6 +34,32 @@ pub struct Doors {
     scram: Option<SASLAuthStartupHandler<Parameters>>,
     /// Whoever comes from another machine must speak TLS.
     wants_tls: bool,
+    inside: Inside,
+}
+
+/// Who is inside, by the number and the secret that only they were told: with these a statement may be cancelled from another
+/// connection.
+#[derive(Default)]
+struct Inside {
+    last: AtomicI32,
+    sessions: Mutex<HashMap<(i32, Bytes), Weak<Session>>>,
+}
+
+impl Inside {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<(i32, Bytes), Weak<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, session: &Arc<Session>) -> (i32, SecretKey) {
+        let mut secret = [0; 4];
+        getrandom::fill(&mut secret).expect("the system has randomness");
+        let key = (
+            self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
+            SecretKey::I32(i32::from_be_bytes(secret)),
+        );
+        self.sessions().insert((key.0, key.1.to_bytes()), Arc::downgrade(session));
+        key
+    }
 }
 
 impl Doors {
@@ -42,7 +73,7 @@ impl Doors {
             SASLAuthStartupHandler::new(Arc::new(Parameters)).with_scram(scram)
         });
         let wants_tls = settings.certificate.is_some() && !settings.insecure;
-        Doors { database: settings.database.clone(), scram, wants_tls }
+        Doors { database: settings.database.clone(), scram, wants_tls, inside: Inside::default() }
     }
 }
 
@@ -92,6 +123,38 @@ pub struct AtTheDoor {
     pub session: Arc<Session>,
     /// There are as many connections as there may be.
     pub is_full: bool,
+    /// What it was told, once it was.
+    key: Mutex<Option<(i32, Bytes)>>,
+}
+
+impl AtTheDoor {
+    pub fn new(doors: Arc<Doors>, session: Arc<Session>, is_full: bool) -> AtTheDoor {
+        AtTheDoor { doors, session, is_full, key: Mutex::default() }
+    }
+
+    fn key(&self) -> MutexGuard<'_, Option<(i32, Bytes)>> {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for AtTheDoor {
+    fn drop(&mut self) {
+        if let Some(key) = self.key().take() {
+            self.doors.inside.sessions().remove(&key);
+        }
+    }
+}
+
+#[async_trait]
+impl CancelHandler for AtTheDoor {
+    /// Nobody is told whether there is such a session.
+    async fn on_cancel_request(&self, request: CancelRequest) {
+        let key = (request.pid, request.secret_key.to_bytes());
+        let session = self.doors.inside.sessions().get(&key).and_then(Weak::upgrade);
+        if let Some(session) = session {
+            session.cancel();
+        }
+    }
 }
 
 #[async_trait]
@@ -122,6 +185,9 @@ impl StartupHandler for AtTheDoor {
                 return Err(fatal("3D000", &message, Some(hint)));
             }
             *self.session.values() = Values::of(&startup.parameters);
+            let (number, secret) = self.doors.inside.enter(&self.session);
+            *self.key() = Some((number, secret.to_bytes()));
+            client.set_pid_and_secret_key(number, secret);
         }
         match (&self.doors.scram, &message) {
             (Some(scram), _) => scram.on_startup(client, message).await,

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use futures::{Sink, SinkExt};
 use pgwire::api::auth::StartupHandler;
+use pgwire::api::cancel::CancelHandler;
 use pgwire::api::copy::CopyHandler;
 use pgwire::api::portal::Portal;
 use pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
@@ -47,7 +48,7 @@ impl Connection {
     pub fn new(client: Arc<Client>, doors: Arc<Doors>, is_full: bool) -> Connection {
         let session = Arc::new(Session::new(client));
         Connection {
-            door: Arc::new(AtTheDoor { doors, session: session.clone(), is_full }),
+            door: Arc::new(AtTheDoor::new(doors, session.clone(), is_full)),
             talk: Arc::new(Talk { session, held_back: Mutex::default(), has_failed: AtomicBool::new(false) }),
         }
     }
@@ -64,6 +65,10 @@ impl PgWireServerHandlers for Connection {
 
     fn copy_handler(&self) -> Arc<impl CopyHandler> {
         self.talk.clone()
+    }
+
+    fn cancel_handler(&self) -> Arc<impl CancelHandler> {
+        self.door.clone()
     }
 
     fn startup_handler(&self) -> Arc<impl StartupHandler> {

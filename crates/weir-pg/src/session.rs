@@ -52,7 +52,17 @@ impl Session {
     pub fn new(client: Arc<Client>) -> Session {
         let (values, transaction, names) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (savepoints, scope, under_way, idle) = Default::default();
-        Session { client, values, transaction, names, savepoints, scope, under_way, idle, copying: Mutex::default() }
+        Session {
+            client,
+            values,
+            transaction,
+            names,
+            savepoints,
+            scope,
+            under_way,
+            idle,
+            copying: Mutex::default(),
+        }
     }
 
     pub fn values(&self) -> MutexGuard<'_, Values> {

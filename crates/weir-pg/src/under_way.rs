@@ -37,7 +37,6 @@ impl UnderWay {
 impl Session {
     /// Ends the statement that is under way with 57014, if one is and it can still be kept from happening: what waits for a lock or
     /// for the network can, a commit cannot. Whoever runs it is told. May be called at any time, from anywhere.
-    #[allow(dead_code, reason = "CancelRequest, which is not answered yet, is what calls it")]
     pub fn cancel(&self) {
         if let Some(tag) = self.under_way.tag() {
             let message = "canceling statement due to user request";

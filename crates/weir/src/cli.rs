@@ -392,6 +392,9 @@ pub struct ServeArguments {
     /// The private key of that certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub tls_key: Option<PathBuf>,
+    /// So many clients of PostgreSQL's protocol may be connected at once; others are told 53300
+    #[arg(long, value_name = "NUMBER", requires = "listen", default_value_t = 10_000)]
+    pub max_connections: usize,
     /// Listen beyond loopback without TLS or without a secret
     #[arg(long)]
     pub insecure: bool,

@@ -21,7 +21,7 @@ use crate::run;
 
 pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let ServeArguments { cluster, node, data, durability, insecure, listen, database, .. } = arguments;
-    let ServeArguments { password_file, tls_certificate, tls_key, .. } = arguments;
+    let ServeArguments { password_file, tls_certificate, tls_key, max_connections, .. } = arguments;
     let cluster = ClusterFile::read(&cluster).map_err(|complaint| Failure::input(complaint.to_string()))?;
     let data = match (data, durability) {
         (Some(data), None | Some(ServeDurability::Sync)) => Some((data, Durability::Sync)),
@@ -43,6 +43,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         let certificate = tls_certificate.zip(tls_key);
         let door = weir_pg::Settings::new(listen);
         let door = weir_pg::Settings { database: database.clone(), password, certificate, insecure, ..door };
+        let door = weir_pg::Settings { connections_max: max_connections, ..door };
         weir_pg::Door::new(door).map_err(closed)
     });
     let door = door.transpose()?;
