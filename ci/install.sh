@@ -3,7 +3,7 @@
 #
 #   ci/install.sh build    a C compiler, make, and libclang (the SQL grammar's bindings are generated)
 #   ci/install.sh test     the same, a PostgreSQL server for the differential tests, z3 for the proofs, and a
-#                          Chromium without windows that looks at the report
+#                          Chromium without windows that looks at the report, pip and npm for drivers of PostgreSQL
 #
 # It says what it will do before it does it. Where nothing is missing it changes nothing and needs
 # no root; else it runs apt-get, through sudo unless it already is root.
@@ -74,6 +74,8 @@ if [ "$purpose" = test ]; then
     has_postgres || need postgresql "the server that the differential tests compare Weir with"
     command -v z3 >/dev/null 2>&1 || need z3 "the solver that proves what the analysis' rules leave open"
     has_chromium || need chromium-headless-shell "the browser in which the report is looked at"
+    python3 -m pip --version >/dev/null 2>&1 || need python3-pip "installs the driver psycopg, which a test drives"
+    command -v npm >/dev/null 2>&1 || need npm "installs the driver node-postgres, which a test drives"
 fi
 
 [ -n "$missing" ] || exit 0

@@ -1,0 +1,88 @@
+//! Drivers and tools as their users have them, from their registries, against a server of PostgreSQL's protocol: each does what an
+//! application does.
+//!
+//! What is installed is kept in cargo's target folder. What cannot be installed fails its test.
+
+mod bank;
+mod nodes;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bank::Bank;
+
+/// Where a driver is kept; `install` fills it once.
+fn installed(name: &str, install: impl FnOnce(&Path) -> Command) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("drivers").join(name);
+    let ready = place.join("installed");
+    if !ready.exists() {
+        std::fs::create_dir_all(&place).unwrap();
+        let said = run(&mut install(&place));
+        said.unwrap_or_else(|why| panic!("{name} cannot be installed, so it cannot be tested: {why}"));
+        std::fs::write(ready, "").unwrap();
+    }
+    place
+}
+
+/// What it says, or why it has failed.
+fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    match output.status.success() {
+        true => Ok(said[0].clone()),
+        false => Err(format!("{command:?} has failed:\n{}{}", said[0], said[1])),
+    }
+}
+
+fn of_tests(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers").join(file)
+}
+
+#[test]
+fn psycopg_3() {
+    let place = installed("psycopg-3", |place| {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(place).arg("psycopg[binary]>=3.2,<4");
+        pip
+    });
+    let bank = Bank::open(|_| ());
+    let mut python = Command::new("python3");
+    python.arg(of_tests("session.py")).arg(bank.url("")).env("PYTHONPATH", place);
+    let said = run(&mut python).unwrap_or_else(|why| panic!("{why}"));
+    assert!(said.contains("all is well"), "{said}");
+}
+
+#[test]
+fn node_postgres() {
+    let place = installed("node-postgres", |place| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(place);
+        npm.args(["pg@8", "pg-cursor@2", "pg-copy-streams@6"]);
+        npm
+    });
+    let bank = Bank::open(|_| ());
+    let mut node = Command::new("node");
+    node.arg(of_tests("session.js")).arg(bank.port().to_string()).arg(place);
+    let said = run(&mut node).unwrap_or_else(|why| panic!("{why}"));
+    assert!(said.contains("all is well"), "{said}");
+}
+
+#[test]
+fn pgbench_runs_a_script_by_each_protocol() {
+    let bank = Bank::open(|_| ());
+    let place = tempfile::tempdir().unwrap();
+    let script = place.path().join("script.sql");
+    let text = "\\set a random(1, 9)\nBEGIN;\nUPDATE account SET balance = balance + 1 WHERE id = :a;\n\
+                SELECT balance FROM account WHERE id = :a;\nEND;\n";
+    std::fs::write(&script, text).unwrap();
+    let mut driver = bank.driver();
+    for (round, protocol) in ["simple", "extended", "prepared"].into_iter().enumerate() {
+        let mut pgbench = Command::new("pgbench");
+        pgbench.args(["-n", "-h", "127.0.0.1", "-U", "ann", "-c", "4", "-t", "25", "-M", protocol, "-p"]);
+        pgbench.arg(bank.port().to_string()).arg("-f").arg(&script).arg("weir");
+        let said = run(&mut pgbench).unwrap_or_else(|why| panic!("pgbench: {why}"));
+        assert!(said.contains("number of transactions actually processed: 100/100"), "{said}");
+        let row = driver.query_one("SELECT sum(balance)::float8 FROM account", &[]).unwrap();
+        assert_eq!(row.get::<_, f64>(0), 90.0 + 100.0 * (round as f64 + 1.0));
+    }
+}
