@@ -68,6 +68,24 @@ fn node_postgres() {
 }
 
 #[test]
+fn jdbc() {
+    let place = installed("jdbc", |place| {
+        let mut maven = Command::new("mvn");
+        maven.args(["-q", "-B", "dependency:copy", "-Dartifact=org.postgresql:postgresql:42.7.4"]);
+        maven.arg(format!("-DoutputDirectory={}", place.display())).current_dir(place);
+        maven
+    });
+    let bank = Bank::open(|_| ());
+    let mut java = Command::new("java");
+    java.arg("-cp")
+        .arg(place.join("postgresql-42.7.4.jar"))
+        .arg(of_tests("Session.java"))
+        .arg(bank.port().to_string());
+    let said = run(&mut java).unwrap_or_else(|why| panic!("{why}"));
+    assert!(said.contains("all is well"), "{said}");
+}
+
+#[test]
 fn pgbench_runs_a_script_by_each_protocol() {
     let bank = Bank::open(|_| ());
     let place = tempfile::tempdir().unwrap();
