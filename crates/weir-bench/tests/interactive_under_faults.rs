@@ -269,7 +269,10 @@ impl Tellers<'_> {
             }
             Line::Sql(sql, args) => Order::Call(text(sql, &args)),
             Line::Hold(account) => Order::Call(text(
-                "UPDATE account SET uses = uses + 1 WHERE id = $1 RETURNING balance",
+                match account % 2 {
+                    0 => "SELECT balance FROM account WHERE id = $1 FOR UPDATE",
+                    _ => "UPDATE account SET uses = uses + 1 WHERE id = $1 RETURNING balance",
+                },
                 &[account],
             )),
             Line::Set { account, of: at, more } => Order::Call(text(
@@ -436,4 +439,9 @@ fn shards_that_keep_what_is_rolled_back_are_caught() {
 #[test]
 fn statements_that_come_again_after_they_were_rolled_back_are_caught() {
     check_caught("a late statement", PlantedBugs { rolled_back_comes_again: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn for_update_that_holds_nothing_is_caught() {
+    check_caught("FOR UPDATE", PlantedBugs { forgets_for_update: true, ..PlantedBugs::default() });
 }

@@ -7,7 +7,7 @@ use weir_sql::bound::{
     Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
 use weir_sql::walk::each_expr_of_query;
-use weir_sql::{BoundText, Diagnostic, Span, Text, bind_text, lift_constants};
+use weir_sql::{BoundText, Diagnostic, Span, Text, bind_text, lift_constants, locking};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -48,6 +48,8 @@ pub enum Verb {
     Insert,
     Update,
     Delete,
+    /// SELECT … FOR UPDATE, or a weaker lock.
+    Lock,
 }
 
 impl Prepared {
@@ -155,16 +157,16 @@ pub(crate) fn prepare(
         }
     };
     let columns = statement.columns();
-    let verb = match statement {
+    let verb = match &statement {
+        Statement::Query(query) if query.lock_rows && locking(query).is_some() => Verb::Lock,
         Statement::Query(query) if query.lock_rows => {
-            let what =
-                "not supported yet: FOR UPDATE and FOR SHARE outside of procedures, which would hold rows";
+            let what = "not supported yet outside of procedures: FOR UPDATE and FOR SHARE with ORDER BY, LIMIT, joins or subqueries";
             let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)
-                .with_hint("UPDATE … RETURNING holds the row and gives what is in it");
+                .with_hint("lock the rows of one table first, by what is so of their columns");
             return Err(Unprepared::new(text, query.span, error));
         }
         Statement::Query(query) => {
-            let gather = compile(text, &query, parameters.len(), program)?;
+            let gather = compile(text, query, parameters.len(), program)?;
             return Ok(Prepared::new(What::Query(Arc::new(gather)), parameters, columns));
         }
         Statement::Insert(_) => Verb::Insert,

@@ -185,6 +185,7 @@ impl Session {
             Some(Verb::Insert) => "INSERT 0",
             Some(Verb::Update) => "UPDATE",
             Some(Verb::Delete) => "DELETE",
+            Some(Verb::Lock) => "SELECT",
             None if is_call => CALL,
             None => "SELECT",
         };

@@ -4,8 +4,8 @@
 use weir_types::SqlType;
 
 use crate::bound::{
-    BinaryOp, Expr, ExprKind, Insert, InsertSource, Parameter, ParameterMode, Procedure, ProcedureKind,
-    Statement, Step, StepKind, Variable, VariableId,
+    BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, Parameter, ParameterMode, Procedure,
+    ProcedureKind, Query, QueryBody, Statement, Step, StepKind, Update, Variable, VariableId,
 };
 use crate::catalog::Catalog;
 use crate::source::Span;
@@ -83,6 +83,31 @@ fn rows_apart(statement: Statement) -> Vec<Statement> {
         },
         other => vec![other],
     }
+}
+
+/// A SELECT … FOR UPDATE (or a weaker lock) of rows of one table as what it does to them: an UPDATE that sets nothing, and gives what is
+/// asked for. So rows are found, waited for and held as those that are written. `None`: it asks for more than that.
+pub fn locking(query: &Query) -> Option<Statement> {
+    let QueryBody::Select(select) = &query.body else { return None };
+    let [FromItem::Table { relation, table, .. }] = &select.from[..] else { return None };
+    let is_plain = query.ctes.is_empty()
+        && query.order_by.is_empty()
+        && query.limit.is_none()
+        && query.offset.is_none()
+        && matches!(select.distinct, Distinct::All)
+        && !select.aggregates
+        && select.outputs.len() == query.columns.len();
+    (query.lock_rows && is_plain && !query.columns.is_empty()).then(|| {
+        Statement::Update(Update {
+            table: *table,
+            relation: *relation,
+            assignments: Vec::new(),
+            from: Vec::new(),
+            filter: select.filter.clone(),
+            returning: query.columns.iter().cloned().zip(select.outputs.iter().cloned()).collect(),
+            span: query.span,
+        })
+    })
 }
 
 struct Body {

@@ -28,7 +28,7 @@ mod type_name;
 pub mod walk;
 pub mod ways;
 
-pub use anonymous::anonymous;
+pub use anonymous::{anonymous, locking};
 pub use catalog::Catalog;
 pub use constants::lift_constants;
 pub use load::{ACCEPTED, load, load_with};

@@ -54,6 +54,8 @@ pub struct PlantedBugs {
     pub ignores_open: bool,
     /// What an open transaction has done before its shard started again need not be there.
     pub opens_again: bool,
+    /// FOR UPDATE by itself holds nothing.
+    pub forgets_for_update: bool,
     /// A shard says that it has rolled back to a savepoint, and has not.
     pub keeps_what_is_rolled_back: bool,
     /// A late statement takes effect after the roll-back to the savepoint before it.

@@ -266,6 +266,65 @@ fn savepoints() {
 }
 
 #[test]
+fn rows_selected_for_update() {
+    let both = Both::start();
+    both.check(&[
+        // Whoever waited sees what has become of the row.
+        "a: BEGIN
+         a: SELECT owner, balance FROM account WHERE id = 1 FOR UPDATE
+         b: SELECT balance FROM account WHERE id = 1
+         b: BEGIN
+         b& SELECT balance, id FROM account WHERE id = 1 FOR UPDATE
+         a: UPDATE account SET balance = 42 WHERE id = 1
+         a: COMMIT
+         b!
+         b: UPDATE account SET balance = 43 WHERE id = 1
+         b: ROLLBACK",
+        // It may be gone, or be no longer what was asked for.
+        "a: BEGIN
+         a: UPDATE account SET balance = 0 WHERE id = 1
+         a: DELETE FROM account WHERE id = 2
+         b& SELECT id FROM account WHERE id = 2 FOR SHARE
+         c& SELECT id FROM account WHERE id = 1 AND balance > 0 FOR NO KEY UPDATE
+         a: COMMIT
+         b!
+         c!
+         b: SELECT 1 AS one FROM account WHERE id > 2 FOR UPDATE",
+        // A statement by itself waits; a time limit, a savepoint and a read-only transaction are honoured.
+        "a: BEGIN
+         a: SAVEPOINT s
+         a: SELECT id FROM account WHERE id = 3 FOR UPDATE
+         b: SET lock_timeout = 200
+         b: UPDATE account SET balance = 7 WHERE id = 3
+         b: SELECT id FROM account WHERE id = 3 FOR UPDATE
+         a: ROLLBACK TO s
+         b: UPDATE account SET balance = 8 WHERE id = 3
+         a: COMMIT
+         a: BEGIN READ ONLY
+         a: SELECT id FROM account WHERE id = 3 FOR UPDATE
+         a: ROLLBACK",
+        // Of several shards; with what the transaction has written itself.
+        "a: BEGIN
+         a: UPDATE account SET balance = 5 WHERE id = 4
+         a: SELECT balance FROM account WHERE id = 4 OR id = 4 FOR UPDATE OF account
+         a: SELECT 7 FROM account WHERE id >= 1 FOR UPDATE
+         b& UPDATE account SET balance = balance + 1 WHERE id = 2
+         a: UPDATE account SET balance = balance + 3 WHERE id = 2
+         a: COMMIT
+         b!",
+    ]);
+    let mut driver = Driver::connect(&both.weir.url(), NoTls).unwrap();
+    for sql in [
+        "SELECT id FROM account ORDER BY id LIMIT 1 FOR UPDATE",
+        "SELECT a.id FROM account a, entry e WHERE a.id = e.account FOR UPDATE",
+        "SELECT id FROM account WHERE id = 1 FOR UPDATE NOWAIT",
+        "SELECT id FROM account WHERE id = 1 FOR UPDATE SKIP LOCKED",
+    ] {
+        assert_eq!(said(&mut driver, sql), "0A000", "{sql}: refused by name until it is built");
+    }
+}
+
+#[test]
 fn statements_that_wait_or_run_for_too_long() {
     Both::start().check(&[
         "a: BEGIN

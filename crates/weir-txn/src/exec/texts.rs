@@ -13,7 +13,7 @@ use weir_analysis::open_world::{OpenWorld, Refusal};
 use weir_analysis::plan::{Placement, Plan, TransactionPlan};
 use weir_sql::bound::{Procedure, Statement};
 use weir_sql::catalog::TableId;
-use weir_sql::{Application, Span, Text, anonymous, bind_statement};
+use weir_sql::{Application, Span, Text, anonymous, bind_statement, locking};
 use weir_types::{SqlError, SqlState};
 
 use super::compile::{self, Closed};
@@ -144,6 +144,10 @@ impl Texts {
             let error = wrong.hint.into_iter().fold(error, SqlError::with_hint);
             CompileError { span: wrong.span, error }
         })?;
+        let statement = match &statement {
+            Statement::Query(query) => locking(query).unwrap_or(statement),
+            _ => statement,
+        };
         if types != text.types {
             return Err(refused(Span::default(), "parameters of other types than the text has", ""));
         }
