@@ -145,6 +145,29 @@ impl Simulation {
         outcome
     }
 
+    /// One read by the first coordinator, while nothing else is under way.
+    ///
+    /// # Errors
+    /// What the query fails with.
+    pub fn read(&mut self, gather: &Arc<Gather>, values: Vec<Value>) -> Result<Vec<Vec<Value>>, SqlError> {
+        let mut orders = Orders::default();
+        let read = Begin::Read(gather.clone(), values);
+        self.coordinators[0].begin(self.now_us / 1000, AUDIT, read, &mut orders);
+        self.post(0, orders);
+        loop {
+            for (_, event) in std::mem::take(&mut self.events) {
+                if let Event::ReadDone { result, .. } = event {
+                    return result;
+                }
+            }
+            let Reverse((time, number)) =
+                self.arrivals.pop().expect("a read that is not over waits for a message");
+            self.now_us = time;
+            let message = self.messages.remove(&number).expect("every arrival has its message");
+            self.deliver(message);
+        }
+    }
+
     fn begin_call(&mut self, client: usize, next_call: &mut dyn FnMut(usize) -> Option<Call>) -> bool {
         let Some(call) = next_call(client) else { return false };
         let coordinator = client % self.coordinators.len();

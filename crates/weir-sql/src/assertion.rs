@@ -6,13 +6,14 @@
 use weir_types::{SqlState, SqlType};
 
 use crate::binder::{self, Context};
+use crate::bound::{Expr, ExprKind};
 use crate::catalog::Assertion;
 use crate::ddl::PendingAssertion;
 use crate::lexer::{Lexer, Token, closing_end};
 use crate::notes::{self, Notes};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
-use crate::walk;
+use crate::walk::{self, Part};
 
 /// The text without assertions, and the assertions. A tolerant reading notes other things that are cut out.
 pub(crate) fn split(
@@ -168,9 +169,31 @@ pub(crate) fn bind(context: &Context<'_>, pending: PendingAssertion) -> Result<A
             "compare with columns and literals only",
         ));
     }
+    if let Some((span, what)) = unreadable(&bound) {
+        let remedy = "say it with EXISTS, joins, GROUP BY and aggregates";
+        return Err(Diagnostic::unsupported(original(&pending, span), what, remedy));
+    }
     debug_assert_eq!(bound.ty, SqlType::Bool);
     let (text, span) = (pending.text.trim().to_owned(), pending.name_span);
     Ok(Assertion { name: pending.name, expr: bound, text, span })
+}
+
+/// What no rule of the analysis reads.
+fn unreadable(expr: &Expr) -> Option<(Span, &'static str)> {
+    let mut found = None;
+    walk::each_part(Part::Expr(expr), &mut |part| match part {
+        Part::Expr(Expr { kind: ExprKind::Window(_), span, .. }) => {
+            found.get_or_insert((*span, "a window function in an assertion"));
+        }
+        Part::Query(query) if query.with_ties => {
+            found.get_or_insert((query.span, "WITH TIES in an assertion"));
+        }
+        Part::Query(query) if query.ctes.iter().any(|cte| cte.recursive) => {
+            found.get_or_insert((query.span, "WITH RECURSIVE in an assertion"));
+        }
+        _ => {}
+    });
+    found
 }
 
 /// From a place in the text whose escapes are undone, to the place in the file.

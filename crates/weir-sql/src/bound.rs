@@ -132,6 +132,8 @@ pub enum ExprKind {
     ArraySubquery(Box<Query>),
     /// Only in the outputs, HAVING and ORDER BY of an aggregating [`Select`].
     Aggregate(Box<Aggregate>),
+    /// Only in the outputs and ORDER BY of a [`Select`], evaluated after grouping.
+    Window(Box<WindowCall>),
     NextValue(SequenceId),
     CurrentValue(SequenceId),
     /// `now()`, `current_timestamp`, `current_date`, `localtimestamp`: the transaction's time, as `ty`.
@@ -173,6 +175,124 @@ pub enum AggregateFunction {
     ArrayAgg,
     StringAgg,
     JsonbAgg,
+    /// Of pairs of a key and a value.
+    JsonbObjectAgg,
+    BitAnd,
+    BitOr,
+    BitXor,
+    VariancePopulation,
+    VarianceSample,
+    DeviationPopulation,
+    DeviationSample,
+    /// Of two columns of double precision, as `regr_…` has them: the dependent one first.
+    Regression(Regression),
+    /// `mode() WITHIN GROUP (ORDER BY x)`: its argument is what it is ordered by.
+    Mode,
+    /// The fraction, then what it is ordered by.
+    PercentileContinuous,
+    PercentileDiscrete,
+}
+
+impl AggregateFunction {
+    /// `WITHIN GROUP` says what it is of.
+    pub fn is_ordered_set(self) -> bool {
+        use AggregateFunction::*;
+        matches!(self, Mode | PercentileContinuous | PercentileDiscrete)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Regression {
+    Count,
+    AverageX,
+    AverageY,
+    SumOfSquaresX,
+    SumOfSquaresY,
+    SumOfProducts,
+    Slope,
+    Intercept,
+    Determination,
+    Correlation,
+    CovariancePopulation,
+    CovarianceSample,
+}
+
+/// `function(args) FILTER (WHERE …) OVER (PARTITION BY … ORDER BY … frame)`.
+#[derive(Clone, Debug)]
+pub struct WindowCall {
+    pub function: WindowFunction,
+    pub args: Vec<Expr>,
+    pub filter: Option<Expr>,
+    pub partition_by: Vec<Expr>,
+    pub order_by: Vec<(Expr, SortOrder)>,
+    pub frame: Frame,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowFunction {
+    RowNumber,
+    Rank,
+    DenseRank,
+    PercentRank,
+    CumeDist,
+    Ntile,
+    /// `lag` and `lead` with all three arguments.
+    Lag,
+    Lead,
+    FirstValue,
+    LastValue,
+    NthValue,
+    Aggregate(AggregateFunction),
+}
+
+/// Which rows of a partition an aggregate or `first_value` sees from a row.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    pub unit: FrameUnit,
+    pub start: FrameBound,
+    pub end: FrameBound,
+    pub exclusion: FrameExclusion,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameUnit {
+    Rows,
+    Range,
+    Groups,
+}
+
+#[derive(Clone, Debug)]
+pub enum FrameBound {
+    UnboundedPreceding,
+    /// Of rows and groups a bigint; of a range what is taken from the sort key.
+    Preceding(Box<Expr>),
+    CurrentRow,
+    Following(Box<Expr>),
+    UnboundedFollowing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameExclusion {
+    Nothing,
+    CurrentRow,
+    Group,
+    Ties,
+}
+
+impl FrameBound {
+    pub fn offset(&self) -> Option<&Expr> {
+        match self {
+            FrameBound::Preceding(offset) | FrameBound::Following(offset) => Some(offset),
+            _ => None,
+        }
+    }
+
+    pub fn offset_mut(&mut self) -> Option<&mut Expr> {
+        match self {
+            FrameBound::Preceding(offset) | FrameBound::Following(offset) => Some(offset),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +309,8 @@ pub struct Query {
     pub order_by: Vec<OrderBy>,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
+    /// `FETCH FIRST … WITH TIES`: whatever sorts like the last row comes, too.
+    pub with_ties: bool,
     /// `FOR UPDATE` and weaker.
     pub lock_rows: bool,
     /// What the query returns. The body may have further, hidden outputs behind these, for ORDER BY.
@@ -209,11 +331,13 @@ pub struct OrderBy {
     pub order: SortOrder,
 }
 
-/// `WITH name AS (…)`, referred to by [`FromItem::Cte`] by its position. Recursive ones are refused.
+/// `WITH name AS (…)`, referred to by [`FromItem::Cte`] by its position.
 #[derive(Clone, Debug)]
 pub struct Cte {
     pub name: String,
     pub query: Query,
+    /// The query is a UNION whose right side refers to the CTE itself: to the rows that came last.
+    pub recursive: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -267,6 +391,7 @@ impl Query {
             order_by: Vec::new(),
             limit: None,
             offset: None,
+            with_ties: false,
             lock_rows: false,
             columns,
             span,
@@ -304,8 +429,8 @@ pub enum FromItem {
     },
     Function {
         relation: RelationId,
-        function: TableFunction,
-        args: Vec<Expr>,
+        /// Side by side, as `ROWS FROM` has them: those that have given all theirs give NULL.
+        calls: Vec<TableCall>,
         with_ordinality: bool,
         columns: Vec<OutputColumn>,
     },
@@ -323,11 +448,30 @@ pub enum FromItem {
     },
 }
 
+/// One function in FROM.
+#[derive(Clone, Debug)]
+pub struct TableCall {
+    pub function: TableFunction,
+    pub args: Vec<Expr>,
+    /// How many columns it gives.
+    pub width: usize,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFunction {
     GenerateSeries,
-    /// One output column per array.
     Unnest,
+    /// The one argument is what any function gives: one row of it.
+    Scalar,
+    GenerateSubscripts,
+    JsonbArrayElements,
+    JsonbArrayElementsText,
+    JsonbEach,
+    JsonbEachText,
+    JsonbObjectKeys,
+    RegexpMatches,
+    RegexpSplitToTable,
+    StringToTable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use weir_types::{SqlType, Value, text};
 
 use crate::bound::{
-    Aggregate, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, OnConflict, OutputColumn, Query,
-    QueryBody, Select, SortOrder, Statement,
+    Aggregate, Distinct, Expr, ExprKind, Frame, FrameBound, FromItem, Insert, InsertSource, OnConflict,
+    OutputColumn, Query, QueryBody, Select, SortOrder, Statement, TableCall, WindowCall,
 };
 use crate::catalog::ColumnIndex;
 
@@ -89,6 +89,7 @@ pub fn expr(e: &Expr) -> String {
         ExprKind::TransactionTime => format!("now()::{}", e.ty),
         ExprKind::Volatile(function) => format!("{function:?}()"),
         ExprKind::Aggregate(call) => aggregate(call),
+        ExprKind::Window(call) => window(call),
         _ => compound(e),
     }
 }
@@ -140,11 +141,32 @@ fn aggregate(call: &Aggregate) -> String {
     out
 }
 
+fn window(call: &WindowCall) -> String {
+    let mut out = format!("{:?}({})", call.function, list(&call.args));
+    if let Some(filter) = &call.filter {
+        let _ = write!(out, " filter {}", expr(filter));
+    }
+    let _ = write!(out, " over (partition by {} order by", list(&call.partition_by));
+    for (key, order) in &call.order_by {
+        let _ = write!(out, " {}{}", expr(key), direction(order));
+    }
+    let bound = |bound: &FrameBound| match bound {
+        FrameBound::Preceding(offset) => format!("{} preceding", expr(offset)),
+        FrameBound::Following(offset) => format!("{} following", expr(offset)),
+        other => format!("{other:?}"),
+    };
+    let Frame { unit, start, end, exclusion } = &call.frame;
+    let _ = write!(out, " {unit:?} {} to {} exclude {exclusion:?})", bound(start), bound(end));
+    out
+}
+
 /// One query, with the names and types of its columns where they matter elsewhere: see [`columns`].
 pub fn query(q: &Query) -> String {
     let mut out = String::new();
     for (i, cte) in q.ctes.iter().enumerate() {
-        let _ = write!(out, "{}{} as ({})", if i == 0 { "with " } else { ", " }, cte.name, query(&cte.query));
+        let recursive = if cte.recursive { "recursive " } else { "" };
+        let with = if i == 0 { "with " } else { ", " };
+        let _ = write!(out, "{with}{recursive}{} as ({})", cte.name, query(&cte.query));
     }
     if !q.ctes.is_empty() {
         out.push(' ');
@@ -162,7 +184,7 @@ pub fn query(q: &Query) -> String {
         let _ = write!(out, "{separator} {}{}", item.output, direction(&item.order));
     }
     if let Some(limit) = &q.limit {
-        let _ = write!(out, " limit {}", expr(limit));
+        let _ = write!(out, " limit {}{}", expr(limit), if q.with_ties { " with ties" } else { "" });
     }
     if let Some(offset) = &q.offset {
         let _ = write!(out, " offset {}", expr(offset));
@@ -218,9 +240,9 @@ fn from(item: &FromItem) -> String {
             format!("{}({})#{}", if *lateral { "lateral " } else { "" }, query(inner), relation.0)
         }
         FromItem::Cte { relation, level, index } => format!("cte {level}.{index}#{}", relation.0),
-        FromItem::Function { relation, function, args, with_ordinality, columns: outputs } => format!(
-            "{function:?}({}){}[{}]#{}",
-            list(args),
+        FromItem::Function { relation, calls, with_ordinality, columns: outputs } => format!(
+            "{}{}[{}]#{}",
+            calls.iter().map(table_call).collect::<Vec<_>>().join(", "),
             if *with_ordinality { " with ordinality" } else { "" },
             columns(outputs),
             relation.0
@@ -233,6 +255,10 @@ fn from(item: &FromItem) -> String {
             format!("({} {kind:?} {}{on})", from(left), from(right))
         }
     }
+}
+
+fn table_call(call: &TableCall) -> String {
+    format!("{:?}({})", call.function, list(&call.args))
 }
 
 fn assignments(list: &[(ColumnIndex, Expr)]) -> String {

@@ -8,7 +8,7 @@ use crate::catalog::{ColumnIndex, TableId};
 use crate::source::Span;
 
 macro_rules! define_parts {
-    ($parts:ident, $subqueries:ident, $iter:ident, $as_deref:ident, $($mutable:tt)?) => {
+    ($parts:ident, $subqueries:ident, $iter:ident, $as_deref:ident, $offset:ident, $($mutable:tt)?) => {
         /// The direct operands of an expression, in order; not what stands in its subqueries.
         pub fn $parts(expr: &$($mutable)? Expr) -> Vec<&$($mutable)? Expr> {
             match &$($mutable)? expr.kind {
@@ -71,6 +71,16 @@ macro_rules! define_parts {
                     parts.extend(aggregate.order_by.$iter().map(|(expr, _)| expr));
                     parts
                 }
+                ExprKind::Window(window) => {
+                    let window = &$($mutable)? **window;
+                    let mut parts: Vec<_> = window.args.$iter().collect();
+                    parts.extend(&$($mutable)? window.filter);
+                    parts.extend(window.partition_by.$iter());
+                    parts.extend(window.order_by.$iter().map(|(expr, _)| expr));
+                    parts.extend(window.frame.start.$offset());
+                    parts.extend(window.frame.end.$offset());
+                    parts
+                }
             }
         }
 
@@ -87,8 +97,8 @@ macro_rules! define_parts {
     };
 }
 
-define_parts!(parts, subquery, iter, as_deref,);
-define_parts!(parts_mut, subquery_mut, iter_mut, as_deref_mut, mut);
+define_parts!(parts, subquery, iter, as_deref, offset,);
+define_parts!(parts_mut, subquery_mut, iter_mut, as_deref_mut, offset_mut, mut);
 
 /// What a statement's trees consist of.
 #[derive(Clone, Copy)]
@@ -133,7 +143,9 @@ fn parts_of_from(item: &FromItem) -> Vec<Part<'_>> {
     match item {
         FromItem::Table { .. } | FromItem::Cte { .. } => Vec::new(),
         FromItem::Subquery { query, .. } => vec![Part::Query(query)],
-        FromItem::Function { args, .. } => args.iter().map(Part::Expr).collect(),
+        FromItem::Function { calls, .. } => {
+            calls.iter().flat_map(|call| &call.args).map(Part::Expr).collect()
+        }
         FromItem::Values { rows, .. } => rows.iter().flatten().map(Part::Expr).collect(),
         FromItem::Join { left, right, on, .. } => {
             let sides = [Part::From(left), Part::From(right)];
@@ -280,6 +292,11 @@ pub fn has_aggregate(expr: &Expr) -> bool {
     matches!(expr.kind, ExprKind::Aggregate(_)) || parts(expr).into_iter().any(has_aggregate)
 }
 
+/// Does the expression hold a window function of its own query?
+pub fn has_window(expr: &Expr) -> bool {
+    matches!(expr.kind, ExprKind::Window(_)) || parts(expr).into_iter().any(has_window)
+}
+
 /// Visits a bound tree to change it.
 pub trait Change {
     fn expr(&mut self, _expr: &mut Expr) {}
@@ -337,7 +354,9 @@ fn change_from(item: &mut FromItem, change: &mut dyn Change) {
     match item {
         FromItem::Table { .. } | FromItem::Cte { .. } => {}
         FromItem::Subquery { query, .. } => change_query(query, change),
-        FromItem::Function { args, .. } => args.iter_mut().for_each(|arg| each_expr_mut(arg, change)),
+        FromItem::Function { calls, .. } => {
+            calls.iter_mut().flat_map(|call| &mut call.args).for_each(|arg| each_expr_mut(arg, change));
+        }
         FromItem::Values { rows, .. } => {
             rows.iter_mut().flatten().for_each(|value| each_expr_mut(value, change));
         }

@@ -140,6 +140,14 @@ pub fn overloads(name: &str) -> &'static [&'static Function] {
     by_name.get(name).map_or(&[], Vec::as_slice)
 }
 
+/// The matches of `regexp_matches`, an array of text for each.
+///
+/// # Errors
+/// If the pattern or a flag is none.
+pub fn regexp_matches(args: &[Value]) -> Result<Vec<Value>, SqlError> {
+    strings::regexp_matches(args)
+}
+
 /// Whether a function of that name exists, whatever its arguments.
 pub fn exists(name: &str) -> bool {
     !overloads(name).is_empty()

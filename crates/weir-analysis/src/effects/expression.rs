@@ -69,6 +69,7 @@ impl Interpreter<'_> {
                 None => self.terms().unknown(),
             },
             ExprKind::Aggregate(aggregate) => self.aggregate(aggregate),
+            ExprKind::Window(_) => self.window(expr),
             ExprKind::NextValue(_) | ExprKind::Volatile(VolatileFunction::GenRandomUuid) => {
                 let sequence = match expr.kind {
                     ExprKind::NextValue(sequence) => Some(sequence),
@@ -194,8 +195,9 @@ impl Interpreter<'_> {
 
     fn aggregate(&mut self, aggregate: &Aggregate) -> TermId {
         let argument = aggregate.args.first().map(|arg| self.expr(arg));
-        aggregate.filter.iter().for_each(|filter| {
-            self.expr(filter);
+        let others = aggregate.args.iter().skip(1).chain(&aggregate.filter);
+        others.chain(aggregate.order_by.iter().map(|(key, _)| key)).for_each(|part| {
+            self.expr(part);
         });
         let rows = self.rows_in_scope();
         if let (AggregateFunction::Minimum, Some(argument)) = (aggregate.function, argument)
@@ -209,6 +211,14 @@ impl Interpreter<'_> {
             AggregateFunction::Sum => "sum".to_string(),
             other => format!("{other:?}"),
         };
+        self.terms().intern(Term::Aggregate { function, argument, rows })
+    }
+
+    /// It depends on every row that the query finds.
+    fn window(&mut self, expr: &Expr) -> TermId {
+        let parts: Vec<TermId> = parts(expr).into_iter().map(|part| self.expr(part)).collect();
+        let function = format!("window {}", self.terms().site());
+        let (argument, rows) = (parts.first().copied(), self.rows_in_scope());
         self.terms().intern(Term::Aggregate { function, argument, rows })
     }
 

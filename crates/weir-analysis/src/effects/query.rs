@@ -45,7 +45,7 @@ impl Interpreter<'_> {
     /// `ORDER BY c LIMIT 1` reads the row with the lowest c.
     fn note_lowest(&mut self, query: &Query, outputs: &[TermId]) {
         let Some(order) = query.order_by.first() else { return };
-        if order.order.descending || query.limit.as_ref().and_then(integer) != Some(1) {
+        if order.order.descending || query.with_ties || query.limit.as_ref().and_then(integer) != Some(1) {
             return;
         }
         if let Some(&term) = outputs.get(order.output)

@@ -5,7 +5,8 @@
 //! which may be NULL there.
 
 use weir_sql::bound::{
-    BinaryOp, Distinct, Expr, ExprKind, FromItem, JoinKind, Query, QueryBody, RelationId, TableFunction,
+    BinaryOp, Distinct, Expr, ExprKind, FromItem, JoinKind, Query, QueryBody, RelationId, TableCall,
+    TableFunction,
 };
 use weir_sql::walk::{self, conjuncts};
 
@@ -134,8 +135,8 @@ impl Interpreter<'_> {
                 self.relations.insert(*relation, Binding::Outputs(outputs));
                 relation
             }
-            FromItem::Function { relation, function, args, with_ordinality, .. } => {
-                let outputs = self.table_function(*function, args, *with_ordinality);
+            FromItem::Function { relation, calls, with_ordinality, .. } => {
+                let outputs = self.table_functions(calls, *with_ordinality);
                 self.relations.insert(*relation, Binding::Outputs(outputs));
                 relation
             }
@@ -152,16 +153,26 @@ impl Interpreter<'_> {
         Scope { inner: vec![*relation], ..Scope::default() }
     }
 
-    fn table_function(&mut self, function: TableFunction, args: &[Expr], numbered: bool) -> Vec<TermId> {
-        let args: Vec<TermId> = args.iter().map(|arg| self.expr(arg)).collect();
+    fn table_functions(&mut self, calls: &[TableCall], numbered: bool) -> Vec<TermId> {
         let site = self.terms().site();
         let index = self.terms().intern(Term::Index(site));
-        let mut outputs = match function {
-            TableFunction::GenerateSeries => vec![index],
-            TableFunction::Unnest => {
-                args.iter().map(|&array| self.terms().intern(Term::Element { array, index })).collect()
+        let mut outputs = Vec::new();
+        for call in calls {
+            let args: Vec<TermId> = call.args.iter().map(|arg| self.expr(arg)).collect();
+            match (call.function, &args[..]) {
+                (TableFunction::GenerateSeries, _) => outputs.push(index),
+                (TableFunction::Unnest, &[array]) => {
+                    outputs.push(self.terms().intern(Term::Element { array, index }));
+                }
+                (TableFunction::Scalar, &[value]) => outputs.push(value),
+                // Of the others it is only known what they are made of.
+                (function, _) => outputs.extend((0..call.width).map(|column| {
+                    let name = format!("{function:?} {column} {site:?}");
+                    let args = args.iter().copied().chain([index]).collect();
+                    self.terms().call(name, args)
+                })),
             }
-        };
+        }
         if numbered {
             outputs.push(index);
         }
@@ -265,7 +276,8 @@ impl Interpreter<'_> {
     /// A loop frame for a statement that makes one row out of each of another's.
     pub(super) fn frame_of_from(&mut self, from: &[FromItem]) -> Option<Frame> {
         let item = from.first()?;
-        if let (FromItem::Function { relation, function: TableFunction::Unnest, .. }, 1) = (item, from.len())
+        if let (FromItem::Function { relation, calls, .. }, 1) = (item, from.len())
+            && matches!(&calls[..], [TableCall { function: TableFunction::Unnest, .. }])
             && let Some(Binding::Outputs(outputs)) = self.relations.get(relation).cloned()
             && let Some(Term::Element { array, index }) =
                 outputs.first().map(|&id| self.terms().get(id).clone())
@@ -308,6 +320,8 @@ fn join<'e>(kind: JoinKind, left: Scope<'e>, right: Scope<'e>, on: Option<&'e Ex
 /// Each row of the result is one row of each inner relation, and every such row is in the result.
 fn is_transparent(query: &Query) -> bool {
     let QueryBody::Select(select) = &query.body else { return false };
-    let plain = !select.aggregates && !matches!(select.distinct, Distinct::On(_));
+    let plain = !select.aggregates
+        && !matches!(select.distinct, Distinct::On(_))
+        && !select.outputs.iter().any(walk::has_window);
     plain && query.limit.is_none() && query.offset.is_none()
 }

@@ -5,13 +5,14 @@ use weir_types::{CastContext, SqlState, SqlType};
 
 use super::Binder;
 use super::scope::Aggregates;
-use crate::bound::{Aggregate, AggregateFunction, Expr, ExprKind, SortOrder};
+use crate::bound::{Aggregate, AggregateFunction, Expr, ExprKind, Regression, SortOrder};
 use crate::source::{Diagnostic, Span};
 use crate::type_name::unmodified;
 use crate::walk;
 
-pub(super) const KNOWN: &str = "count, sum, avg, min, max, bool_and, bool_or, every, array_agg, string_agg and \
-                                jsonb_agg are";
+pub(super) const KNOWN: &str = "count, sum, avg, min, max, bool_and, bool_or, every, array_agg, string_agg, jsonb_agg, \
+                                jsonb_object_agg, bit_and, bit_or, bit_xor, mode, percentile_cont, percentile_disc and \
+                                those of statistics are";
 
 /// `Err` carries the name of an aggregate that Weir does not have.
 pub(super) fn aggregate_function(name: &str) -> Option<Result<AggregateFunction, ()>> {
@@ -26,10 +27,30 @@ pub(super) fn aggregate_function(name: &str) -> Option<Result<AggregateFunction,
         "array_agg" => Ok(AggregateFunction::ArrayAgg),
         "string_agg" => Ok(AggregateFunction::StringAgg),
         "jsonb_agg" => Ok(AggregateFunction::JsonbAgg),
-        "stddev" | "stddev_pop" | "stddev_samp" | "variance" | "var_pop" | "var_samp" | "corr" | "mode"
-        | "percentile_cont" | "percentile_disc" | "bit_and" | "bit_or" | "bit_xor" | "json_agg"
-        | "jsonb_object_agg" | "json_object_agg" | "xmlagg" | "any_value" | "covar_pop" | "covar_samp"
-        | "grouping" => Err(()),
+        "jsonb_object_agg" => Ok(AggregateFunction::JsonbObjectAgg),
+        "bit_and" => Ok(AggregateFunction::BitAnd),
+        "bit_or" => Ok(AggregateFunction::BitOr),
+        "bit_xor" => Ok(AggregateFunction::BitXor),
+        "stddev" | "stddev_samp" => Ok(AggregateFunction::DeviationSample),
+        "stddev_pop" => Ok(AggregateFunction::DeviationPopulation),
+        "variance" | "var_samp" => Ok(AggregateFunction::VarianceSample),
+        "var_pop" => Ok(AggregateFunction::VariancePopulation),
+        "mode" => Ok(AggregateFunction::Mode),
+        "percentile_cont" => Ok(AggregateFunction::PercentileContinuous),
+        "percentile_disc" => Ok(AggregateFunction::PercentileDiscrete),
+        "regr_count" => Ok(AggregateFunction::Regression(Regression::Count)),
+        "regr_avgx" => Ok(AggregateFunction::Regression(Regression::AverageX)),
+        "regr_avgy" => Ok(AggregateFunction::Regression(Regression::AverageY)),
+        "regr_sxx" => Ok(AggregateFunction::Regression(Regression::SumOfSquaresX)),
+        "regr_syy" => Ok(AggregateFunction::Regression(Regression::SumOfSquaresY)),
+        "regr_sxy" => Ok(AggregateFunction::Regression(Regression::SumOfProducts)),
+        "regr_slope" => Ok(AggregateFunction::Regression(Regression::Slope)),
+        "regr_intercept" => Ok(AggregateFunction::Regression(Regression::Intercept)),
+        "regr_r2" => Ok(AggregateFunction::Regression(Regression::Determination)),
+        "corr" => Ok(AggregateFunction::Regression(Regression::Correlation)),
+        "covar_pop" => Ok(AggregateFunction::Regression(Regression::CovariancePopulation)),
+        "covar_samp" => Ok(AggregateFunction::Regression(Regression::CovarianceSample)),
+        "json_agg" | "json_object_agg" | "xmlagg" | "range_agg" => Err(()),
         _ => return None,
     })
 }
@@ -45,12 +66,16 @@ impl<'a> Binder<'a> {
         let Ok(function) = function else {
             return Err(Diagnostic::unsupported(span, format!("the aggregate function {name}"), KNOWN));
         };
-        if call.agg_within_group || call.func_variadic {
+        if call.func_variadic || call.agg_within_group && !function.is_ordered_set() {
             return Err(Diagnostic::unsupported(
                 span,
-                "WITHIN GROUP or VARIADIC",
+                "WITHIN GROUP or VARIADIC of this aggregate",
                 "order the rows in a subquery",
             ));
+        }
+        if function.is_ordered_set() && !call.agg_within_group {
+            let message = format!("WITHIN GROUP is required for ordered-set aggregate {name}");
+            return Err(self.error(SqlState::WRONG_OBJECT_TYPE, span, message));
         }
         let allowed = self.scopes.last().map_or(Aggregates::NoQuery, |scope| scope.aggregates);
         let refusal = match allowed {
@@ -62,9 +87,12 @@ impl<'a> Binder<'a> {
         if let Some(message) = refusal {
             return Err(self.error(SqlState::GROUPING_ERROR, span, message));
         }
+        let windows = self.scopes.last().and_then(|scope| scope.windows_forbidden);
         self.set_aggregates(Aggregates::Nested);
+        self.forbid_windows(Some("in an aggregate function"));
         let parts = self.bind_aggregate_parts(function, name, call, span);
         self.set_aggregates(Aggregates::Allowed);
+        self.forbid_windows(windows);
         let (aggregate, ty) = parts?;
         self.refuse_outer_aggregate(&aggregate, span)?;
         Ok(Expr { kind: ExprKind::Aggregate(Box::new(aggregate)), ty, span })
@@ -84,6 +112,16 @@ impl<'a> Binder<'a> {
         span: Span,
     ) -> Result<(Aggregate, SqlType), Diagnostic> {
         let args = self.bind_list(&call.args)?;
+        if call.agg_within_group {
+            return self.bind_ordered_set(function, name, call, args, span);
+        }
+        if call.agg_distinct && args.is_empty() {
+            return Err(self.error(
+                SqlState::SYNTAX_ERROR,
+                span,
+                "DISTINCT specified, but there are no arguments",
+            ));
+        }
         let (args, ty) = self.aggregate_type(function, name, args, call.agg_star, span)?;
         let filter = match &call.agg_filter {
             Some(node) => Some(self.bind_condition(node, "FILTER")?),
@@ -114,7 +152,57 @@ impl<'a> Binder<'a> {
         Ok((Aggregate { function, args, distinct: call.agg_distinct, filter, order_by }, ty))
     }
 
-    fn aggregate_type(
+    /// `f(fraction) WITHIN GROUP (ORDER BY x)`: the arguments are the fraction, if there is one, and x.
+    fn bind_ordered_set(
+        &mut self,
+        function: AggregateFunction,
+        name: &str,
+        call: &'a FuncCall,
+        args: Vec<Expr>,
+        span: Span,
+    ) -> Result<(Aggregate, SqlType), Diagnostic> {
+        let filter = match &call.agg_filter {
+            Some(node) => Some(self.bind_condition(node, "FILTER")?),
+            None => None,
+        };
+        let missing = || {
+            let message = format!("function {name} does not exist with these arguments");
+            Diagnostic::new(SqlState::UNDEFINED_FUNCTION, span, message)
+        };
+        let [item] = &call.agg_order[..] else { return Err(missing()) };
+        let Some(node::Node::SortBy(sort)) = &item.node else { return Err(missing()) };
+        let order = self.sort_order(sort)?;
+        let value = self.bind_expr(self.required(&sort.node)?)?;
+        let mut value = self.settle(value)?;
+        let fractions = if function == AggregateFunction::Mode { 0 } else { 1 };
+        if args.len() != fractions {
+            return Err(missing());
+        }
+        let mut all = Vec::new();
+        for fraction in args {
+            if matches!(fraction.ty, SqlType::Array(_)) {
+                let what = format!("{name} of several fractions");
+                return Err(Diagnostic::unsupported(span, what, "call it once for each"));
+            }
+            all.push(self.coerce(fraction, &SqlType::Float8, CastContext::Implicit).map_err(|_| missing())?);
+        }
+        if matches!(value.ty, SqlType::Enum(_)) {
+            return Err(Diagnostic::unsupported(
+                span,
+                format!("{name} of an enumeration"),
+                "cast it to text",
+            ));
+        }
+        if function == AggregateFunction::PercentileContinuous && value.ty != SqlType::Interval {
+            value = self.coerce(value, &SqlType::Float8, CastContext::Implicit).map_err(|_| missing())?;
+        }
+        let ty = unmodified(value.ty.clone());
+        all.push(value.clone());
+        let order_by = vec![(value, order)];
+        Ok((Aggregate { function, args: all, distinct: false, filter, order_by }, ty))
+    }
+
+    pub(super) fn aggregate_type(
         &mut self,
         function: AggregateFunction,
         name: &str,
@@ -134,13 +222,13 @@ impl<'a> Binder<'a> {
         };
         let wanted = match function {
             Count if star => 0,
-            StringAgg => 2,
+            StringAgg | JsonbObjectAgg | Regression(_) => 2,
             _ => 1,
         };
         if args.len() != wanted || star && function != Count {
             return Err(missing());
         }
-        if matches!(function, Count | ArrayAgg | JsonbAgg | Minimum | Maximum) {
+        if matches!(function, Count | ArrayAgg | JsonbAgg | JsonbObjectAgg | Minimum | Maximum) {
             args = args.into_iter().map(|arg| self.settle(arg)).collect::<Result<_, _>>()?;
         }
         let first = args.first().map(|arg| arg.ty.clone());
@@ -186,7 +274,26 @@ impl<'a> Binder<'a> {
                 args = args.into_iter().map(text).collect::<Result<_, _>>()?;
                 SqlType::Text
             }
-            (JsonbAgg, _) => SqlType::Jsonb,
+            (JsonbAgg | JsonbObjectAgg, _) => SqlType::Jsonb,
+            (BitAnd | BitOr | BitXor, Some(ty)) if ty.is_integer() => ty,
+            (VariancePopulation | VarianceSample | DeviationPopulation | DeviationSample, Some(ty))
+                if ty.is_number() =>
+            {
+                match ty {
+                    SqlType::Float4 | SqlType::Float8 => SqlType::Float8,
+                    _ => SqlType::Numeric(None),
+                }
+            }
+            (Regression(of), _)
+                if args.iter().all(|arg| arg.ty.is_number() || arg.ty == SqlType::Unknown) =>
+            {
+                let float = |arg| self.coerce(arg, &SqlType::Float8, CastContext::Implicit);
+                args = args.into_iter().map(float).collect::<Result<_, _>>()?;
+                match of {
+                    crate::bound::Regression::Count => SqlType::Int8,
+                    _ => SqlType::Float8,
+                }
+            }
             _ => return Err(missing().with_hint("cast the argument to a type that it takes")),
         };
         Ok((args, result))

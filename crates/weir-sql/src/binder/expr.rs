@@ -87,13 +87,14 @@ impl<'a> Binder<'a> {
             node::Node::NullTest(test) => self.bind_null_test(test),
             node::Node::BooleanTest(test) => self.bind_boolean_test(test),
             node::Node::TypeCast(cast) => self.bind_cast(cast),
-            node::Node::CaseExpr(case) => self.bind_case(case),
+            node::Node::CaseExpr(case) => self.without_sets(|binder| binder.bind_case(case)),
             node::Node::CoalesceExpr(coalesce) => {
                 let span = self.piece.bracketed(coalesce.location);
-                let args = self.bind_list(&coalesce.args)?;
+                let args = self.without_sets(|binder| binder.bind_list(&coalesce.args))?;
                 let (args, ty) = self.unify(args, "COALESCE")?;
                 Ok(Expr { kind: ExprKind::Coalesce(args), ty, span })
             }
+            node::Node::GroupingFunc(function) => self.bind_grouping_function(function),
             node::Node::MinMaxExpr(expr) => self.bind_min_max(expr),
             node::Node::FuncCall(call) => self.bind_call(call),
             node::Node::SubLink(link) => self.bind_sublink(link),
@@ -131,6 +132,16 @@ impl<'a> Binder<'a> {
                 "rewrite the expression without it",
             )),
         }
+    }
+
+    /// Where a set-returning function may not stand, although it may around it.
+    fn without_sets<T>(&mut self, bind: impl FnOnce(&mut Self) -> T) -> T {
+        let sets = self.scopes.last_mut().and_then(|scope| scope.sets.take());
+        let bound = bind(self);
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.sets = sets;
+        }
+        bound
     }
 
     pub(super) fn bind_list(&mut self, nodes: &'a [Node]) -> Result<Vec<Expr>, Diagnostic> {

@@ -1,21 +1,18 @@
 //! FROM: tables, views, CTEs, subqueries, table functions and joins.
 
-use pg_query::protobuf::{
-    Alias, FuncCall, JoinExpr, JoinType, Node, RangeFunction, RangeSubselect, RangeVar, node,
-};
+use pg_query::protobuf::{Alias, JoinExpr, JoinType, Node, RangeSubselect, RangeVar, node};
+use weir_types::SqlState;
 use weir_types::operator::BinaryOp;
-use weir_types::{CastContext, SqlState, SqlType};
 
 use super::Binder;
 use super::expr::strings;
 use super::query::rename;
 use super::row::all_of;
 use super::scope::{Aggregates, CteKind, Scope, ScopeColumn, ScopeRelation, nearest};
-use crate::bound::{Expr, ExprKind, FromItem, JoinKind, OutputColumn, Query, RelationId, TableFunction};
+use crate::bound::{Expr, ExprKind, FromItem, JoinKind, Query, RelationId};
 use crate::catalog::Table;
 use crate::ddl::{partition_alone, relation_name};
 use crate::notes::{self, Notes};
-use crate::routine::simple_name;
 use crate::source::{Diagnostic, Span};
 use crate::walk;
 
@@ -61,7 +58,7 @@ impl<'a> Binder<'a> {
     }
 
     /// A relation of the current query level.
-    fn own_relation(&mut self) -> RelationId {
+    pub(super) fn own_relation(&mut self) -> RelationId {
         let relation = self.new_relation();
         if let Some(scope) = self.scopes.last_mut() {
             scope.own.push(relation);
@@ -153,7 +150,9 @@ impl<'a> Binder<'a> {
             };
             let alias = range.alias.as_ref();
             let shown = alias.map_or(range.relname.as_str(), |alias| alias.aliasname.as_str());
-            return match frame.names[position].kind.clone() {
+            let kind = frame.names[position].kind.clone();
+            self.ctes[depth].names[position].references += 1;
+            return match kind {
                 CteKind::Bound { index, columns } => {
                     let relation = self.own_relation();
                     let mut seen = ScopeRelation::of_columns(columns, shown, relation, span);
@@ -237,118 +236,6 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// `unnest(…)` and `generate_series(…)`, implicitly LATERAL.
-    fn bind_table_function(&mut self, range: &'a RangeFunction) -> Result<Bound, Diagnostic> {
-        let call = match range.functions.as_slice() {
-            [Node { node: Some(node::Node::List(list)) }] => match list.items.first() {
-                Some(Node { node: Some(node::Node::FuncCall(call)) }) => Some(call.as_ref()),
-                _ => None,
-            },
-            _ => None,
-        };
-        let span = self.piece.span();
-        let Some(call) = call else {
-            return Err(Diagnostic::unsupported(span, "this function in FROM", "use one function"));
-        };
-        let span = self.piece.bracketed(call.location);
-        let name = simple_name(&call.funcname, span)?;
-        let (function, args, types) = self.bind_table_call(&name, call, span)?;
-        if !range.coldeflist.is_empty() {
-            return Err(Diagnostic::unsupported(span, "a column definition list", "name the columns only"));
-        }
-        let alias = range.alias.as_ref();
-        let shown = alias.map_or(name.as_str(), |alias| alias.aliasname.as_str());
-        // A lone column takes the alias' name.
-        let column_name = if types.len() == 1 { shown } else { name.as_str() };
-        let mut columns: Vec<OutputColumn> =
-            types.into_iter().map(|ty| OutputColumn { name: column_name.to_owned(), ty }).collect();
-        if range.ordinality {
-            columns.push(OutputColumn { name: "ordinality".to_owned(), ty: SqlType::Int8 });
-        }
-        let names = alias.map_or_else(Vec::new, |alias| strings(&alias.colnames));
-        rename(&mut columns, &names, shown, span)?;
-        let relation = self.own_relation();
-        let seen = ScopeRelation::of_columns(columns.clone(), shown, relation, span);
-        let with_ordinality = range.ordinality;
-        let item = FromItem::Function { relation, function, args, with_ordinality, columns };
-        Ok((item, vec![seen]))
-    }
-
-    fn bind_table_call(
-        &mut self,
-        name: &str,
-        call: &'a FuncCall,
-        span: Span,
-    ) -> Result<(TableFunction, Vec<Expr>, Vec<SqlType>), Diagnostic> {
-        let args = self.bind_list(&call.args)?;
-        match name {
-            "unnest" if !args.is_empty() => {
-                let mut types = Vec::new();
-                for arg in &args {
-                    let SqlType::Array(element) = &arg.ty else {
-                        return Err(self.error(
-                            SqlState::UNDEFINED_FUNCTION,
-                            arg.span,
-                            format!("function unnest({}) does not exist", arg.ty),
-                        ));
-                    };
-                    types.push(element.as_ref().clone());
-                }
-                Ok((TableFunction::Unnest, args, types))
-            }
-            "generate_series" if (2..=3).contains(&args.len()) => self.bind_series(args, span),
-            _ => Err(Diagnostic::unsupported(
-                span,
-                format!("the function {name} in FROM"),
-                "unnest and generate_series are; other functions stand in the select list",
-            )),
-        }
-    }
-
-    fn bind_series(
-        &mut self,
-        args: Vec<Expr>,
-        span: Span,
-    ) -> Result<(TableFunction, Vec<Expr>, Vec<SqlType>), Diagnostic> {
-        let bounds: Vec<&Expr> = args.iter().take(2).collect();
-        let missing = |binder: &Self| {
-            let types: Vec<String> = args.iter().map(|arg| arg.ty.to_string()).collect();
-            binder.error(
-                SqlState::UNDEFINED_FUNCTION,
-                span,
-                format!("function generate_series({}) does not exist", types.join(", ")),
-            )
-        };
-        let known = bounds.iter().any(|bound| bound.ty != SqlType::Unknown);
-        let common = self.common_type(&bounds, "generate_series").map_err(|_| missing(self))?;
-        let numeric_step = args.get(2).filter(|_| common.is_number());
-        let (bound, step) = match common {
-            SqlType::Date => (SqlType::Timestamptz, SqlType::Interval),
-            SqlType::Timestamp | SqlType::Timestamptz => (common, SqlType::Interval),
-            ref ty if ty.is_number() && known => {
-                let mut all = bounds.clone();
-                all.extend(numeric_step);
-                let ty = match self.common_type(&all, "generate_series").map_err(|_| missing(self))? {
-                    SqlType::Int2 => SqlType::Int4,
-                    SqlType::Float4 | SqlType::Float8 => return Err(missing(self)),
-                    other => other.base(),
-                };
-                (ty.clone(), ty)
-            }
-            _ => return Err(missing(self)),
-        };
-        if args.len() == 2 && step == SqlType::Interval {
-            return Err(missing(self)
-                .with_hint("a series of times needs a step: generate_series(a, b, interval '1 day')"));
-        }
-        let mut cast = Vec::new();
-        for (i, arg) in args.into_iter().enumerate() {
-            let ty = if i < 2 { &bound } else { &step };
-            cast.push(self.coerce(arg, ty, CastContext::Implicit)?);
-        }
-        Ok((TableFunction::GenerateSeries, cast, vec![bound]))
-    }
-
     fn bind_join(&mut self, join: &'a JoinExpr) -> Result<Bound, Diagnostic> {
         let (left_node, right_node) = (self.required(&join.larg)?, self.required(&join.rarg)?);
         let kind = match JoinType::try_from(join.jointype) {
@@ -400,6 +287,8 @@ impl<'a> Binder<'a> {
             hidden: false,
             aggregates: Aggregates::Forbidden("JOIN conditions"),
             own,
+            windows_forbidden: Some("in JOIN conditions"),
+            sets: None,
         };
         let outer = self.scopes.last_mut().map(|scope| std::mem::replace(scope, joined));
         let on = self.bind_condition(node, "JOIN/ON");
@@ -457,7 +346,14 @@ impl<'a> Binder<'a> {
         }
         let rest = visible(&left).chain(visible(&right)).filter(|column| !names.contains(&column.name));
         merged.extend(rest.cloned());
-        let columns = ScopeRelation { name: None, columns: merged, unqualified: true, span, relation: None };
+        let columns = ScopeRelation {
+            name: None,
+            columns: merged,
+            unqualified: true,
+            span,
+            relation: None,
+            is_scalar: false,
+        };
         let hide = |relation: ScopeRelation| ScopeRelation { unqualified: false, ..relation };
         let mut seen: Vec<ScopeRelation> = left.into_iter().chain(right).map(hide).collect();
         seen.push(columns);
@@ -524,6 +420,7 @@ fn join_alias(seen: Vec<ScopeRelation>, alias: &Alias, span: Span) -> Result<Sco
         unqualified: true,
         span,
         relation: None,
+        is_scalar: false,
     };
     rename_seen(&mut joined, Some(alias), span)?;
     Ok(joined)

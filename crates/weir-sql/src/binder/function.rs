@@ -20,12 +20,15 @@ impl<'a> Binder<'a> {
             _ => place,
         };
         let name = simple_name(&call.funcname, place)?;
-        if call.over.is_some() || is_window_function(&name) {
-            return Err(Diagnostic::unsupported(
-                place,
-                format!("the window function {name}"),
-                "use a subquery with an aggregate, or number the rows in a procedure",
-            ));
+        if let Some(over) = call.over.as_deref() {
+            return self.bind_window(&name, call, over, span);
+        }
+        if super::window::window_function(&name).is_some() && self.overloads_nothing(&name) {
+            let message = format!("window function {name} requires an OVER clause");
+            return Err(self.error(SqlState::WRONG_OBJECT_TYPE, span, message));
+        }
+        if super::table_function::returns_sets(&name) {
+            return self.bind_set_in_list(&name, call, span);
         }
         if let Some(aggregate) = super::aggregate::aggregate_function(&name) {
             return self.bind_aggregate(aggregate, &name, call, span);
@@ -36,6 +39,11 @@ impl<'a> Binder<'a> {
         }
         let args = self.bind_list(&call.args)?;
         self.function_of(&name, args, span)
+    }
+
+    /// No procedure of the application has that name.
+    fn overloads_nothing(&self, name: &str) -> bool {
+        !self.context.signatures.iter().any(|signature| signature.name == name)
     }
 
     /// From the name to the closing parenthesis; `extract` and `AT TIME ZONE` look otherwise.
@@ -109,13 +117,6 @@ impl<'a> Binder<'a> {
                     span,
                     name,
                     "declare the start with CREATE SEQUENCE … START, and read values with RETURNING",
-                ));
-            }
-            "unnest" | "generate_series" => {
-                return Err(Diagnostic::unsupported(
-                    span,
-                    format!("the set-returning function {name} outside of FROM"),
-                    format!("write FROM {name}(…)"),
                 ));
             }
             _ => return Ok(None),
@@ -214,21 +215,4 @@ impl<'a> Binder<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Expr { kind: ExprKind::Function { function: resolved.function, args }, ty: resolved.result, span })
     }
-}
-
-fn is_window_function(name: &str) -> bool {
-    [
-        "row_number",
-        "rank",
-        "dense_rank",
-        "percent_rank",
-        "cume_dist",
-        "ntile",
-        "lag",
-        "lead",
-        "first_value",
-        "last_value",
-        "nth_value",
-    ]
-    .contains(&name)
 }

@@ -13,7 +13,8 @@ use crate::source::Diagnostic;
 use crate::walk;
 
 impl<'a> Binder<'a> {
-    pub(super) fn check_grouping(&self, select: &Select) -> Result<(), Diagnostic> {
+    /// `by_sets`: what depends on a key need not be known, for a set may be without it.
+    pub(super) fn check_grouping(&self, select: &Select, by_sets: bool) -> Result<(), Diagnostic> {
         let mut tables = BTreeMap::new();
         select.from.iter().for_each(|item| tables_of(item, &mut tables));
         let grouped: Vec<(RelationId, ColumnIndex)> = select
@@ -27,6 +28,7 @@ impl<'a> Binder<'a> {
         // Relations whose primary key is grouped: all of their columns are known.
         let determined: Vec<RelationId> = tables
             .iter()
+            .filter(|_| !by_sets)
             .filter(|(relation, table)| {
                 let key = self.context.catalog.table(**table).primary_key.as_ref();
                 key.is_some_and(|key| {

@@ -11,15 +11,19 @@ mod expr;
 mod from;
 mod function;
 mod grouping;
+mod grouping_sets;
 mod insert;
 mod modify;
 mod operator;
 mod output;
 mod query;
+mod recursive;
 mod row;
 mod scope;
 mod subquery;
+mod table_function;
 mod target;
+mod window;
 
 use pg_query::protobuf::{Node, SelectStmt, node};
 use weir_types::{CastContext, SqlState, SqlType};
@@ -91,6 +95,10 @@ pub struct Binder<'a> {
     ctes: Vec<CteFrame<'a>>,
     /// Types of `$1`, `$2`, …; Unknown until something fixes them.
     parameters: Vec<SqlType>,
+    /// The WINDOW clause of each SELECT that is being bound, innermost last.
+    window_clauses: Vec<&'a [Node]>,
+    /// The recursive CTE whose query comes next.
+    recursive: Option<recursive::Recursive>,
     depth: usize,
 }
 
@@ -182,6 +190,8 @@ impl<'a> Binder<'a> {
             scopes: Vec::new(),
             ctes: Vec::new(),
             parameters: Vec::new(),
+            window_clauses: Vec::new(),
+            recursive: None,
             depth: 0,
         }
     }

@@ -1,6 +1,6 @@
 //! Operators: arithmetic, comparisons, LIKE, IN, BETWEEN, IS DISTINCT FROM, ANY and ALL over arrays.
 
-use pg_query::protobuf::{AExpr, AExprKind, Node, node};
+use pg_query::protobuf::{AExpr, AExprKind, Node, SubLink, node};
 use weir_types::operator::{self, BinaryOp};
 use weir_types::{CastContext, EnumType, SqlState, SqlType, Value, cast};
 
@@ -8,7 +8,7 @@ use super::Binder;
 use super::coerce::located;
 use super::expr::{boolean, opaque, strings, union};
 use super::row;
-use crate::bound::{Expr, ExprKind};
+use crate::bound::{Expr, ExprKind, FromItem, OutputColumn, Query, Select};
 use crate::notes::{self, Notes};
 use crate::source::{Diagnostic, Span};
 
@@ -58,6 +58,19 @@ fn operator(name: &str) -> Option<Operator> {
     }))
 }
 
+/// Operators that are functions and nothing else.
+fn function_of_operator(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "#>" => "jsonb #>",
+        "#>>" => "jsonb #>>",
+        "#-" => "jsonb_delete_path",
+        "?|" => "jsonb_exists_any",
+        "?&" => "jsonb_exists_all",
+        "^@" => "starts_with",
+        _ => return None,
+    })
+}
+
 fn list(node: &Node) -> &[Node] {
     match &node.node {
         Some(node::Node::List(list)) => &list.items,
@@ -74,12 +87,8 @@ impl<'a> Binder<'a> {
             AExprKind::AexprOp if expr.lexpr.is_none() => self.bind_unary(name, expr, place),
             AExprKind::AexprOp => {
                 let (left, right) = (self.required(&expr.lexpr)?, self.required(&expr.rexpr)?);
-                if is_row(left) && matches!(right.node, Some(node::Node::SubLink(_))) {
-                    return Err(Diagnostic::unsupported(
-                        place,
-                        "the comparison of a row with a subquery",
-                        "use (a, b) IN (SELECT …) or EXISTS",
-                    ));
+                if let (true, Some(node::Node::SubLink(link))) = (is_row(left), &right.node) {
+                    return self.compare_row_with_query(name, left, link, place);
                 }
                 let (left, right) = (self.bind_expr(left)?, self.bind_expr(right)?);
                 self.apply(name, left, right, place)
@@ -122,11 +131,13 @@ impl<'a> Binder<'a> {
                 let insensitive = kind == AExprKind::AexprIlike;
                 self.like(left, pattern, escape, (insensitive, name.starts_with('!')), place)
             }
-            AExprKind::AexprSimilar => Err(Diagnostic::unsupported(
-                place,
-                "SIMILAR TO",
-                "use LIKE or the regular expression operator ~",
-            )),
+            AExprKind::AexprSimilar => {
+                // The grammar has made the pattern a call that gives a regular expression.
+                let (left, right) = (self.required(&expr.lexpr)?, self.required(&expr.rexpr)?);
+                let (left, right) = (self.bind_expr(left)?, self.bind_expr(right)?);
+                let name = if name.starts_with('!') { "!~" } else { "~" };
+                self.apply(name, left, right, place)
+            }
             AExprKind::AexprBetween
             | AExprKind::AexprNotBetween
             | AExprKind::AexprBetweenSym
@@ -190,6 +201,10 @@ impl<'a> Binder<'a> {
             Some(Operator::Like { insensitive, negated }) => {
                 self.like(left, right, None, (insensitive, negated), place)
             }
+            None if function_of_operator(name).is_some() => {
+                let span = union(left.span, right.span);
+                self.function_of(function_of_operator(name).unwrap_or(name), vec![left, right], span)
+            }
             None => {
                 let error = Diagnostic::unsupported(
                     place,
@@ -247,6 +262,16 @@ impl<'a> Binder<'a> {
             }
             _ => (left, right),
         };
+        // An array that is NULL is none that something could not be added to.
+        let append = match (op, &left.ty, &right.ty) {
+            (BinaryOp::Concat, SqlType::Array(_), SqlType::Array(_)) => Some("array_cat"),
+            (BinaryOp::Concat, SqlType::Array(_), _) => Some("array_append"),
+            (BinaryOp::Concat, _, SqlType::Array(_)) => Some("array_prepend"),
+            _ => None,
+        };
+        if let Some(append) = append {
+            return self.function_of(append, vec![left, right], span);
+        }
         let kind = ExprKind::Binary { op, left: Box::new(left), right: Box::new(right) };
         Ok(Expr { kind, ty: result, span })
     }
@@ -441,14 +466,26 @@ impl<'a> Binder<'a> {
         all: bool,
         place: Span,
     ) -> Result<Expr, Diagnostic> {
-        let Some(Operator::Binary(op)) = operator(name) else {
-            return Err(Diagnostic::unsupported(
-                place,
-                format!("{name} ANY/ALL"),
-                "write the comparisons out with OR and AND",
-            ));
-        };
         let span = union(left.span, array.span);
+        let Some(Operator::Binary(op)) = operator(name) else {
+            let Some(elements) = self.elements_known(&array)? else {
+                let what = format!("{name} ANY/ALL of an array that is computed");
+                return Err(Diagnostic::unsupported(
+                    place,
+                    what,
+                    "write the comparisons out with OR and AND",
+                ));
+            };
+            let tests = elements
+                .into_iter()
+                .map(|element| self.apply(name, left.clone(), element, place))
+                .collect::<Result<Vec<_>, _>>()?;
+            return Ok(match (tests.is_empty(), all) {
+                (true, _) => boolean(ExprKind::Literal(Value::Bool(all)), span),
+                (_, true) => row::all_of(tests, span),
+                (_, false) => row::any_of(tests, span),
+            });
+        };
         let array = match array.ty {
             SqlType::Unknown => {
                 let left = if left.ty == SqlType::Unknown { SqlType::Text } else { left.ty.base() };
@@ -477,6 +514,65 @@ impl<'a> Binder<'a> {
             ));
         }
         Ok(boolean(ExprKind::ArrayCompare { op, left, array, all }, span))
+    }
+
+    /// The elements of an array that is written out.
+    fn elements_known(&mut self, array: &Expr) -> Result<Option<Vec<Expr>>, Diagnostic> {
+        let text = SqlType::array_of(SqlType::Text);
+        let array = match array.ty {
+            SqlType::Unknown => self.coerce(array.clone(), &text, CastContext::Implicit)?,
+            _ => array.clone(),
+        };
+        let span = array.span;
+        Ok(match array.kind {
+            ExprKind::Array(elements) => Some(elements),
+            ExprKind::Literal(Value::Array(values)) => {
+                let literal = |value: &Value| {
+                    let (kind, ty) = (ExprKind::Literal(value.clone()), values.element.clone());
+                    Expr { kind, ty, span }
+                };
+                Some(values.values.iter().map(literal).collect())
+            }
+            _ => None,
+        })
+    }
+
+    /// `(a, b) = (SELECT x, y …)` is `(SELECT (a, b) = (x, y) FROM (SELECT …))`: NULL without a row, an error with several.
+    fn compare_row_with_query(
+        &mut self,
+        name: &str,
+        left: &'a Node,
+        link: &'a SubLink,
+        place: Span,
+    ) -> Result<Expr, Diagnostic> {
+        let Some(node::Node::SelectStmt(select)) =
+            link.subselect.as_deref().and_then(|node| node.node.as_ref())
+        else {
+            return Err(self.error(SqlState::SYNTAX_ERROR, place, "a subquery is missing here"));
+        };
+        let left = self.bind_expr(left)?;
+        let query = self.bind_query(select)?;
+        let span = union(left.span, self.piece.bracketed(link.location));
+        let width = match &left.kind {
+            ExprKind::Row(fields) => fields.len(),
+            _ => 1,
+        };
+        if query.columns.len() != width {
+            let few = if query.columns.len() < width { "few" } else { "many" };
+            return Err(self.error(SqlState::SYNTAX_ERROR, place, format!("subquery has too {few} columns")));
+        }
+        let relation = self.new_relation();
+        let column = |(column, output): (usize, &OutputColumn)| {
+            let kind = ExprKind::Column { relation, column };
+            Expr { kind, ty: output.ty.clone(), span }
+        };
+        let right = ExprKind::Row(query.columns.iter().enumerate().map(column).collect());
+        let right = Expr { kind: right, ty: SqlType::Record, span };
+        let test = self.apply(name, left, right, place)?;
+        let columns = vec![OutputColumn { name: String::new(), ty: SqlType::Bool }];
+        let from = vec![FromItem::Subquery { relation, query: Box::new(query), lateral: true }];
+        let compared = Query::of_select(Select::plain(vec![test], from, None), columns, span);
+        Ok(boolean(ExprKind::ScalarSubquery(Box::new(compared)), span))
     }
 
     /// The operator of a comparison with a subquery.

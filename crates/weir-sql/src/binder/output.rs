@@ -137,6 +137,15 @@ impl<'a> Binder<'a> {
         targets: &mut Vec<Target>,
         hide: Result<(), &str>,
     ) -> Result<usize, Diagnostic> {
+        // Without a FROM of its own there is nothing but outputs to name.
+        if let (Err(message), false) = (hide, matches!(value.node, Some(node::Node::ColumnRef(_))))
+            && message.contains("may only name")
+        {
+            let message = "invalid UNION, INTERSECT, EXCEPT or VALUES ORDER BY clause";
+            return Err(self
+                .error(SqlState::FEATURE_NOT_SUPPORTED, self.piece.span(), message)
+                .with_hint("only result column names can be used, not expressions or functions"));
+        }
         let expr = self.bind_expr(value)?;
         let expr = self.settle(expr)?;
         if let Some(found) = targets.iter().position(|target| print::same(&target.expr, &expr)) {
@@ -208,25 +217,32 @@ impl<'a> Binder<'a> {
     ) -> Result<Vec<Expr>, Diagnostic> {
         let mut keys: Vec<Expr> = Vec::new();
         for node in list {
-            if let Some(node::Node::GroupingSet(set)) = &node.node {
-                return Err(Diagnostic::unsupported(
-                    self.piece.token(set.location),
-                    "GROUP BY ROLLUP, CUBE or GROUPING SETS",
-                    "use one query per grouping, joined by UNION ALL",
-                ));
-            }
-            let key = match self.group_key(node, targets)? {
-                Some(output) => targets[output].expr.clone(),
-                None => {
-                    let expr = self.bind_expr(node)?;
-                    self.settle(expr)?
-                }
-            };
-            if !keys.iter().any(|other| print::same(other, &key)) {
-                keys.push(key);
-            }
+            self.add_group_key(node, targets, &mut keys)?;
         }
         Ok(keys)
+    }
+
+    /// Its position among the keys, where it is put if it is new.
+    pub(super) fn add_group_key(
+        &mut self,
+        node: &'a Node,
+        targets: &[Target],
+        keys: &mut Vec<Expr>,
+    ) -> Result<usize, Diagnostic> {
+        let key = match self.group_key(node, targets)? {
+            Some(output) => targets[output].expr.clone(),
+            None => {
+                let expr = self.bind_expr(node)?;
+                self.settle(expr)?
+            }
+        };
+        match keys.iter().position(|other| print::same(other, &key)) {
+            Some(at) => Ok(at),
+            None => {
+                keys.push(key);
+                Ok(keys.len() - 1)
+            }
+        }
     }
 
     fn group_key(&mut self, node: &'a Node, targets: &[Target]) -> Result<Option<usize>, Diagnostic> {
@@ -257,9 +273,14 @@ fn star(node: &Node) -> Option<&ColumnRef> {
     }
 }
 
+/// The name that PostgreSQL gives the column of an expression.
+pub(super) fn name_of(value: &Node) -> String {
+    figure_name(value).map_or_else(|| "?column?".to_owned(), |(name, _)| name)
+}
+
 fn target_name(target: &ResTarget, value: &Node) -> String {
     match target.name.as_str() {
-        "" => figure_name(value).map_or_else(|| "?column?".to_owned(), |(name, _)| name),
+        "" => name_of(value),
         name => name.to_owned(),
     }
 }
@@ -299,6 +320,7 @@ fn figure_name(node: &Node) -> Option<(String, bool)> {
             }
         }
         node::Node::SubLink(link) => sublink_name(link),
+        node::Node::GroupingFunc(_) => strong("grouping"),
         _ => None,
     }
 }

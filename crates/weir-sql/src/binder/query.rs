@@ -9,8 +9,11 @@ use weir_types::{CastContext, SqlState, SqlType};
 use super::Binder;
 use super::coerce::null;
 use super::output::Target;
+use super::recursive::Recursive;
 use super::scope::{Aggregates, CteFrame, CteKind, CteName, Scope};
-use crate::bound::{Cte, Distinct, Expr, OrderBy, OutputColumn, Query, QueryBody, Select, SetOperator};
+use crate::bound::{
+    Cte, Distinct, Expr, FromItem, OrderBy, OutputColumn, Query, QueryBody, Select, SetOperator,
+};
 use crate::source::{Diagnostic, Span};
 use crate::walk;
 
@@ -37,16 +40,18 @@ impl<'a> Binder<'a> {
             ));
         }
         self.ctes.push(CteFrame { names: Vec::new(), is_query: true });
-        let (scopes, ctes) = (self.scopes.len(), self.ctes.len());
+        let (scopes, ctes, windows) = (self.scopes.len(), self.ctes.len(), self.window_clauses.len());
         let result = self.bind_level(select, settle);
         debug_assert!(result.is_err() || self.scopes.len() == scopes);
         self.scopes.truncate(scopes);
         self.ctes.truncate(ctes - 1);
+        self.window_clauses.truncate(windows);
         result
     }
 
     fn bind_level(&mut self, select: &'a SelectStmt, settle: bool) -> Result<Query, Diagnostic> {
         self.refuse_into(select)?;
+        let recursive = self.recursive.take();
         let ctes = match &select.with_clause {
             Some(with) => self.bind_with(with)?,
             None => Vec::new(),
@@ -57,17 +62,19 @@ impl<'a> Binder<'a> {
                 self.bind_values_body(select, settle)?
             }
             SetOperation::SetopNone | SetOperation::Undefined => self.bind_select(select, settle)?,
-            operation => self.bind_set_operation(select, operation)?,
+            operation => self.bind_set_operation(select, operation, recursive)?,
         };
         let lock_rows = self.bind_locks(select, &body)?;
         let limit = self.bind_limit(select.limit_count.as_deref(), "LIMIT")?;
         let offset = self.bind_limit(select.limit_offset.as_deref(), "OFFSET")?;
-        if LimitOption::try_from(select.limit_option) == Ok(LimitOption::WithTies) {
+        let with_ties = LimitOption::try_from(select.limit_option) == Ok(LimitOption::WithTies);
+        if with_ties && order_by.is_empty() {
             let span = limit.as_ref().map_or(self.piece.span(), |limit| limit.span);
-            return Err(Diagnostic::unsupported(span, "FETCH … WITH TIES", "use FETCH FIRST n ROWS ONLY"));
+            let message = "WITH TIES cannot be specified without ORDER BY clause";
+            return Err(self.error(SqlState::SYNTAX_ERROR, span, message));
         }
         let span = self.query_span(&body, &columns);
-        Ok(Query { ctes, body, order_by, limit, offset, lock_rows, columns, span })
+        Ok(Query { ctes, body, order_by, limit, offset, with_ties, lock_rows, columns, span })
     }
 
     /// The parse tree has no place for a SELECT: the span of its outputs stands for it.
@@ -85,15 +92,18 @@ impl<'a> Binder<'a> {
         for node in &with.ctes {
             let Some(node::Node::CommonTableExpr(cte)) = &node.node else { continue };
             let span = self.piece.token(cte.location);
-            self.refuse_cte(with, cte, span)?;
+            self.refuse_cte(cte, span)?;
             if ctes.iter().any(|other| other.name == cte.ctename) {
                 return Err(self.duplicate_cte(cte, span));
             }
-            let query = self.bind_cte(cte)?;
+            let (query, recursive) = match with.recursive {
+                true => self.bind_recursive_cte(cte, ctes.len())?,
+                false => (self.bind_cte(cte)?, false),
+            };
             let columns = query.columns.clone();
             let kind = CteKind::Bound { index: ctes.len(), columns };
-            self.add_cte(CteName { name: cte.ctename.clone(), kind });
-            ctes.push(Cte { name: cte.ctename.clone(), query });
+            self.add_cte(CteName { name: cte.ctename.clone(), kind, references: 0 });
+            ctes.push(Cte { name: cte.ctename.clone(), query, recursive });
         }
         Ok(ctes)
     }
@@ -103,10 +113,20 @@ impl<'a> Binder<'a> {
     pub(super) fn bind_inline_with(&mut self, with: &'a Option<WithClause>) -> Result<(), Diagnostic> {
         self.ctes.push(CteFrame { names: Vec::new(), is_query: false });
         let Some(with) = with else { return Ok(()) };
+        if with.recursive {
+            let span = self.piece.token(with.location);
+            let remedy =
+                "write the WITH RECURSIVE within the query that the statement reads: FROM (WITH RECURSIVE …)";
+            return Err(Diagnostic::unsupported(
+                span,
+                "WITH RECURSIVE before INSERT, UPDATE or DELETE",
+                remedy,
+            ));
+        }
         for node in &with.ctes {
             let Some(node::Node::CommonTableExpr(cte)) = &node.node else { continue };
             let span = self.piece.token(cte.location);
-            self.refuse_cte(with, cte, span)?;
+            self.refuse_cte(cte, span)?;
             let known = self.ctes.last().map_or(&[][..], |frame| &frame.names);
             if known.iter().any(|other| other.name == cte.ctename) {
                 return Err(self.duplicate_cte(cte, span));
@@ -115,7 +135,7 @@ impl<'a> Binder<'a> {
             let next_relation = self.next_relation;
             self.bind_cte(cte)?;
             self.next_relation = next_relation;
-            self.add_cte(CteName { name: cte.ctename.clone(), kind: CteKind::Inline(cte) });
+            self.add_cte(CteName { name: cte.ctename.clone(), kind: CteKind::Inline(cte), references: 0 });
         }
         Ok(())
     }
@@ -134,9 +154,10 @@ impl<'a> Binder<'a> {
         )
     }
 
-    fn refuse_cte(&self, with: &WithClause, cte: &CommonTableExpr, span: Span) -> Result<(), Diagnostic> {
-        if with.recursive {
-            return Err(Diagnostic::unsupported(span, "WITH RECURSIVE", "loop in a procedure"));
+    fn refuse_cte(&self, cte: &CommonTableExpr, span: Span) -> Result<(), Diagnostic> {
+        if cte.search_clause.is_some() || cte.cycle_clause.is_some() {
+            let remedy = "carry the path of each row as an array";
+            return Err(Diagnostic::unsupported(span, "SEARCH or CYCLE of a recursive query", remedy));
         }
         match cte.ctequery.as_deref().and_then(|node| node.node.as_ref()) {
             Some(node::Node::SelectStmt(_)) => Ok(()),
@@ -216,6 +237,7 @@ impl<'a> Binder<'a> {
         &mut self,
         select: &'a SelectStmt,
         operation: SetOperation,
+        recursive: Option<Recursive>,
     ) -> Result<(QueryBody, Vec<OrderBy>, Vec<OutputColumn>), Diagnostic> {
         let (op, word) = match operation {
             SetOperation::SetopIntersect => (SetOperator::Intersect, "INTERSECT"),
@@ -226,7 +248,13 @@ impl<'a> Binder<'a> {
             return Err(self.error(SqlState::SYNTAX_ERROR, self.piece.span(), format!("{word} of nothing")));
         };
         let mut left = self.bind_query_with(left, false)?;
+        if let Some(recursive) = &recursive {
+            self.begin_recursion(recursive, &mut left)?;
+        }
         let mut right = self.bind_query_with(right, false)?;
+        if let Some(recursive) = &recursive {
+            self.check_recursion(recursive, (op, word), &left, &right)?;
+        }
         if left.columns.len() != right.columns.len() {
             return Err(self.error(
                 SqlState::SYNTAX_ERROR,
@@ -257,23 +285,25 @@ impl<'a> Binder<'a> {
         select: &'a SelectStmt,
         settle: bool,
     ) -> Result<(QueryBody, Vec<OrderBy>, Vec<OutputColumn>), Diagnostic> {
-        if let Some(Node { node: Some(node::Node::WindowDef(window)) }) = select.window_clause.first() {
-            let span = self.piece.token(window.location);
-            return Err(Diagnostic::unsupported(span, "WINDOW", "use a subquery with an aggregate"));
-        }
-        self.scopes.push(Scope::default());
-        let from = self.bind_from(&select.from_clause)?;
+        self.window_clauses.push(super::window::window_clause(select));
+        self.scopes.push(Scope { windows_forbidden: Some("in FROM"), ..Scope::default() });
+        let mut from = self.bind_from(&select.from_clause)?;
         self.set_aggregates(Aggregates::Forbidden("WHERE"));
+        self.forbid_windows(Some("in WHERE"));
         let filter = match &select.where_clause {
             Some(node) => Some(self.bind_condition(node, "WHERE")?),
             None => None,
         };
         self.set_aggregates(Aggregates::Allowed);
+        self.allow_in_list(true);
         let mut targets = self.bind_targets(&select.target_list, settle)?;
+        self.allow_in_list(false);
         let visible = targets.len();
         self.set_aggregates(Aggregates::Forbidden("GROUP BY"));
-        let group_by = self.bind_group_by(&select.group_clause, &targets)?;
+        self.forbid_windows(Some("in GROUP BY"));
+        let (group_by, sets) = self.bind_grouping(&select.group_clause, &targets)?;
         self.set_aggregates(Aggregates::Allowed);
+        self.forbid_windows(Some("in HAVING"));
         let having = match &select.having_clause {
             Some(node) => Some(self.bind_condition(node, "HAVING")?),
             None => None,
@@ -283,6 +313,7 @@ impl<'a> Binder<'a> {
             true => Err("for SELECT DISTINCT, ORDER BY expressions must appear in select list"),
             false => Ok(()),
         };
+        self.allow_in_list(true);
         let order_by = self.bind_order(&select.sort_clause, &mut targets, visible, hide)?;
         let distinct = match select.distinct_clause.as_slice() {
             [] => Distinct::All,
@@ -295,12 +326,50 @@ impl<'a> Binder<'a> {
             .collect();
         let outputs: Vec<Expr> = targets.into_iter().map(|target| target.expr).collect();
         let aggregates = !group_by.is_empty() || having.is_some() || outputs.iter().any(walk::has_aggregate);
+        let of_list = self.scopes.last_mut().and_then(|scope| scope.sets.take()).unwrap_or_default();
+        if let (Some(place), true) =
+            (self.set_in_list(&outputs, &of_list), aggregates || asks_for_groups(&outputs, &of_list))
+        {
+            let what = "a set-returning function beside aggregates or window functions";
+            return Err(Diagnostic::unsupported(
+                place,
+                what,
+                "aggregate in a subquery, and call it around that",
+            ));
+        }
+        from.extend(of_list);
         let bound = Select { distinct, outputs, from, filter, group_by, having, aggregates };
         if aggregates {
-            self.check_grouping(&bound)?;
+            self.check_grouping(&bound, sets.is_some())?;
         }
         self.scopes.pop();
-        Ok((QueryBody::Select(Box::new(bound)), order_by, columns))
+        self.window_clauses.pop();
+        let body = self.grouped_by_sets(bound, sets)?;
+        Ok((body, order_by, columns))
+    }
+
+    /// Window functions and set-returning ones.
+    fn allow_in_list(&mut self, allowed: bool) {
+        self.forbid_windows((!allowed).then_some("here"));
+        if let Some(scope) = self.scopes.last_mut()
+            && scope.sets.is_none()
+        {
+            scope.sets = Some(Vec::new());
+        }
+    }
+
+    /// The first output that is of a set-returning function of the list.
+    fn set_in_list(&self, outputs: &[Expr], of_list: &[FromItem]) -> Option<Span> {
+        let FromItem::Function { relation, .. } = of_list.first()? else { return None };
+        let mut place = None;
+        outputs.iter().for_each(|output| {
+            walk::columns(output, &mut |of, _| {
+                if of == *relation {
+                    place.get_or_insert(output.span);
+                }
+            });
+        });
+        place.or_else(|| outputs.first().map(|output| output.span))
     }
 
     fn bind_distinct_on(
@@ -367,7 +436,11 @@ impl<'a> Binder<'a> {
                 ));
             }
             let plain = match body {
-                QueryBody::Select(select) => !select.aggregates && matches!(select.distinct, Distinct::All),
+                QueryBody::Select(select) => {
+                    !select.aggregates
+                        && matches!(select.distinct, Distinct::All)
+                        && !select.outputs.iter().any(walk::has_window)
+                }
                 _ => false,
             };
             if !plain {
@@ -386,6 +459,17 @@ impl<'a> Binder<'a> {
         };
         Ok(select.locking_clause.iter().any(locks))
     }
+}
+
+/// Window functions, or aggregates within set-returning functions.
+fn asks_for_groups(outputs: &[Expr], of_list: &[FromItem]) -> bool {
+    let mut asks = outputs.iter().any(walk::has_window);
+    for item in of_list {
+        let FromItem::Function { calls, .. } = item else { continue };
+        let mut args = calls.iter().flat_map(|call| &call.args);
+        asks |= args.any(|arg| walk::has_aggregate(arg) || walk::has_window(arg));
+    }
+    asks
 }
 
 fn column_targets(columns: &[OutputColumn], span: Span) -> Vec<Target> {

@@ -4,7 +4,7 @@ use pg_query::protobuf::CommonTableExpr;
 use weir_types::{SqlState, SqlType};
 
 use super::Binder;
-use crate::bound::{Expr, ExprKind, OutputColumn, RelationId};
+use crate::bound::{Expr, ExprKind, FromItem, OutputColumn, RelationId};
 use crate::catalog::Table;
 use crate::source::{Diagnostic, Span};
 
@@ -18,6 +18,10 @@ pub(super) struct Scope {
     pub aggregates: Aggregates,
     /// Every relation of this level, hidden behind join aliases or not.
     pub own: Vec<RelationId>,
+    /// Where window functions may not stand: what to say.
+    pub windows_forbidden: Option<&'static str>,
+    /// Set-returning functions of the select list, which become items of FROM; `None` where none may stand.
+    pub sets: Option<Vec<FromItem>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub(super) struct ScopeRelation {
     pub span: Span,
     /// The table, where it is one: for functional dependency and whole-row messages.
     pub relation: Option<RelationId>,
+    /// Of a function that gives one value a row: its name stands for that.
+    pub is_scalar: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -63,6 +69,8 @@ pub(super) struct CteFrame<'a> {
 pub(super) struct CteName<'a> {
     pub name: String,
     pub kind: CteKind<'a>,
+    /// How often FROM has named it so far.
+    pub references: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -78,6 +86,7 @@ impl Scope {
         Scope {
             relations: vec![ScopeRelation::of_table(table, alias, relation, span)],
             own: vec![relation],
+            windows_forbidden: Some("here"),
             ..Scope::default()
         }
     }
@@ -108,6 +117,7 @@ impl ScopeRelation {
             unqualified: true,
             span,
             relation: Some(relation),
+            is_scalar: false,
         }
     }
 }
@@ -125,7 +135,10 @@ impl<'a> Binder<'a> {
             other => other,
         };
         let column = match parts {
-            [name] => self.unqualified_column(name, span)?,
+            [name] => match self.unqualified_column(name, span)? {
+                Some(column) => Some(column),
+                None => self.scalar_row(name),
+            },
             [relation, name] => self.qualified_column(relation, name, span)?,
             _ => None,
         };
@@ -141,6 +154,12 @@ impl<'a> Binder<'a> {
             (Some(_), Some(_)) => Err(self.ambiguous_with_variable(parts, span)),
             (None, None) => Err(self.unknown_column(parts, span)),
         }
+    }
+
+    /// `SELECT e FROM jsonb_array_elements(…) e`.
+    fn scalar_row(&self, name: &str) -> Option<Expr> {
+        let relation = self.relation_in_sight(name).filter(|relation| relation.is_scalar)?;
+        relation.columns.first().map(|column| column.expr.clone())
     }
 
     fn ambiguous_with_variable(&self, parts: &[&str], span: Span) -> Diagnostic {

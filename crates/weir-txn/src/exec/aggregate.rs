@@ -3,11 +3,16 @@
 //! As PostgreSQL has them: `sum` of integers widens, `avg` of integers is numeric, everything but `count`
 //! is NULL over nothing.
 
+mod statistics;
+
 use weir_sql::bound::{Aggregate, AggregateFunction, SortOrder};
 use weir_types::compare::compare;
 use weir_types::numeric::Numeric;
+use weir_types::text::to_text;
 use weir_types::value::Json;
 use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use statistics::{Moments, Pairs};
 
 use super::compiler::Compiler;
 use super::context::Cx;
@@ -22,6 +27,7 @@ pub struct CompiledAggregate {
     pub function: AggregateFunction,
     pub args: Vec<CompiledExpr>,
     argument: SqlType,
+    second: SqlType,
     result: SqlType,
     distinct: bool,
     filter: Option<CompiledExpr>,
@@ -31,7 +37,7 @@ pub struct CompiledAggregate {
 }
 
 /// What one aggregate of one group has seen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Accumulator {
     seen: Option<ValueSet>,
     /// With ORDER BY: the arguments and the sort keys, to be fed in order at the end.
@@ -39,7 +45,7 @@ pub struct Accumulator {
     state: State,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum State {
     Count(i64),
     /// Sum of integers, as far as 128 bits reach (2^64 values at the least).
@@ -62,10 +68,19 @@ enum State {
     Best(Value),
     List(Vec<Value>),
     Text(Option<String>),
+    Members(Vec<(String, Json)>),
+    Bits(Option<i64>),
+    Moments(Moments),
+    Pairs(Pairs),
+    /// In their order.
+    Percentile {
+        fraction: Value,
+        values: Vec<Value>,
+    },
 }
 
 /// Sum of floats, with PostgreSQL's overflow errors.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct FloatSum {
     sum: f64,
     count: i64,
@@ -122,6 +137,7 @@ impl CompiledAggregate {
             function: aggregate.function,
             args: compile_list(&aggregate.args, compiler)?,
             argument: aggregate.args.first().map_or(SqlType::Unknown, |arg| arg.ty.clone()),
+            second: aggregate.args.get(1).map_or(SqlType::Unknown, |arg| arg.ty.clone()),
             result: result.clone(),
             distinct: aggregate.distinct,
             filter: filter.transpose()?,
@@ -154,6 +170,22 @@ impl CompiledAggregate {
             | AggregateFunction::BoolOr => State::Best(Value::Null),
             AggregateFunction::ArrayAgg | AggregateFunction::JsonbAgg => State::List(Vec::new()),
             AggregateFunction::StringAgg => State::Text(None),
+            AggregateFunction::JsonbObjectAgg => State::Members(Vec::new()),
+            AggregateFunction::BitAnd | AggregateFunction::BitOr | AggregateFunction::BitXor => {
+                State::Bits(None)
+            }
+            AggregateFunction::VariancePopulation
+            | AggregateFunction::VarianceSample
+            | AggregateFunction::DeviationPopulation
+            | AggregateFunction::DeviationSample => match self.argument {
+                SqlType::Float4 | SqlType::Float8 => State::Float(FloatSum::default()),
+                _ => State::Moments(Moments::default()),
+            },
+            AggregateFunction::Regression(_) => State::Pairs(Pairs::default()),
+            AggregateFunction::Mode => State::List(Vec::new()),
+            AggregateFunction::PercentileContinuous | AggregateFunction::PercentileDiscrete => {
+                State::Percentile { fraction: Value::Null, values: Vec::new() }
+            }
         };
         Accumulator { seen: self.distinct.then(ValueSet::default), pending: Vec::new(), state }
     }
@@ -196,13 +228,36 @@ impl CompiledAggregate {
         Ok(())
     }
 
+    /// The same of values that have been computed, for an aggregate without DISTINCT, FILTER and ORDER BY.
+    pub fn add_values(&self, accumulator: &mut Accumulator, args: Vec<Value>) -> Result<(), SqlError> {
+        let mut args = args.into_iter();
+        match (args.next(), &mut accumulator.state) {
+            (None, State::Count(count)) => {
+                *count += 1;
+                Ok(())
+            }
+            (first, state) => self.feed(state, first.unwrap_or_default(), args.next()),
+        }
+    }
+
     fn feed(&self, state: &mut State, value: Value, second: Option<Value>) -> Result<(), SqlError> {
         if value.is_deferred() {
             return Err(deferred());
         }
-        if value.is_null()
-            && !matches!(self.function, AggregateFunction::ArrayAgg | AggregateFunction::JsonbAgg)
-        {
+        if let State::Members(members) = state {
+            let null = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "field name must not be null");
+            let key = if value.is_null() { None } else { Some(to_text(&value, &self.argument)) };
+            members.push((key.ok_or_else(null)?, to_json(&second.unwrap_or_default(), &self.second)?));
+            return Ok(());
+        }
+        let takes_null = matches!(
+            self.function,
+            AggregateFunction::ArrayAgg
+                | AggregateFunction::JsonbAgg
+                | AggregateFunction::PercentileContinuous
+                | AggregateFunction::PercentileDiscrete
+        );
+        if value.is_null() && !takes_null {
             return Ok(());
         }
         match state {
@@ -225,9 +280,7 @@ impl CompiledAggregate {
             State::Float(float) => match value {
                 Value::Float4(value) if self.function == AggregateFunction::Sum => float.add_real(value)?,
                 Value::Float4(value) => float.add_double(f64::from(value), true)?,
-                Value::Float8(value) => {
-                    float.add_double(value, self.function == AggregateFunction::Average)?
-                }
+                Value::Float8(value) => float.add_double(value, self.function != AggregateFunction::Sum)?,
                 _ => {}
             },
             State::Interval { months, days, microseconds, count } => {
@@ -241,6 +294,27 @@ impl CompiledAggregate {
             State::Best(best) => self.improve(best, value),
             State::List(list) => list.push(value),
             State::Text(text) => self.append(text, &value, second.as_ref()),
+            State::Members(_) => {}
+            State::Bits(bits) => {
+                if let Value::Int(value) = value {
+                    *bits = Some(match (self.function, *bits) {
+                        (_, None) => value,
+                        (AggregateFunction::BitAnd, Some(bits)) => bits & value,
+                        (AggregateFunction::BitOr, Some(bits)) => bits | value,
+                        (_, Some(bits)) => bits ^ value,
+                    });
+                }
+            }
+            State::Moments(moments) => moments.add(&value)?,
+            State::Pairs(pairs) => {
+                if let (Value::Float8(y), Some(Value::Float8(x))) = (value, second) {
+                    pairs.add(y, x);
+                }
+            }
+            State::Percentile { fraction, values } => {
+                *fraction = value;
+                values.extend(second.filter(|value| !value.is_null()));
+            }
         }
         Ok(())
     }
@@ -289,10 +363,28 @@ impl CompiledAggregate {
         self.result_of(accumulator.state)
     }
 
+    fn is_variance(&self) -> bool {
+        use AggregateFunction::*;
+        matches!(self.function, VariancePopulation | VarianceSample | DeviationPopulation | DeviationSample)
+    }
+
     fn result_of(&self, state: State) -> Result<Value, SqlError> {
         let average = self.function == AggregateFunction::Average;
         Ok(match state {
             State::Count(count) => Value::Int(count),
+            State::Members(members) if members.is_empty() => Value::Null,
+            State::Members(members) => Value::jsonb(weir_types::json::object(members)),
+            State::Bits(bits) => bits.map_or(Value::Null, Value::Int),
+            State::Moments(moments) => moments.result(self.function)?,
+            State::Pairs(pairs) => match self.function {
+                AggregateFunction::Regression(of) => pairs.result(of),
+                _ => Value::Null,
+            },
+            State::Percentile { fraction, values } => {
+                let continuous = self.function == AggregateFunction::PercentileContinuous;
+                statistics::percentile(&fraction, &values, continuous, &self.result)?
+            }
+            State::List(list) if self.function == AggregateFunction::Mode => statistics::mode(&list),
             State::Int { count: 0, .. }
             | State::Float(FloatSum { count: 0, .. })
             | State::Interval { count: 0, .. }
@@ -312,6 +404,7 @@ impl CompiledAggregate {
                 Value::Numeric(sum.div(&Numeric::from_i64(count))?)
             }
             State::Numeric { sum: Some(sum), .. } => Value::Numeric(sum),
+            State::Float(float) if self.is_variance() => statistics::of_floats(&float, self.function),
             State::Float(float) if average => Value::Float8(float.sum / float.count as f64),
             State::Float(float) if self.result == SqlType::Float4 => Value::Float4(float.sum as f32),
             State::Float(float) => Value::Float8(float.sum),
@@ -343,7 +436,10 @@ fn interval(months: i64, days: i64, microseconds: i128, count: i64) -> Result<Va
     Ok(Value::interval(weir_types::value::Interval {
         months: i32::try_from(months / count).map_err(|_| overflow())?,
         days: i32::try_from(whole_days).map_err(|_| overflow())?,
-        microseconds: i64::try_from(rest / i128::from(count)).map_err(|_| overflow())?,
+        microseconds: match count {
+            1 => i64::try_from(rest).map_err(|_| overflow())?,
+            _ => (rest as f64 / count as f64).round_ties_even() as i64,
+        },
     }))
 }
 

@@ -7,6 +7,7 @@ use weir_types::{SqlError, SqlState};
 
 use super::aggregate::CompiledAggregate;
 use super::expr::{CompiledExpr, Field};
+use super::query::window::CompiledWindow;
 use super::slots::{CellId, ROW_IDENTITY, Slot, SlotAllocator};
 use crate::storage::Schema;
 
@@ -24,6 +25,8 @@ pub struct Compiler<'a> {
     pub(crate) ctes: Vec<Vec<CellId>>,
     /// The aggregates met so far in each SELECT from the outermost inwards.
     pub(crate) aggregates: Vec<Vec<CompiledAggregate>>,
+    /// The same of window functions.
+    pub(crate) windows: Vec<Vec<CompiledWindow>>,
     /// The table whose columns are read from the row in place, while such expressions are compiled.
     in_place: Option<InPlace>,
     /// The places of the conditions that became index keys, as far as somebody asks (see
@@ -39,6 +42,7 @@ impl<'a> Compiler<'a> {
             slots,
             ctes: Vec::new(),
             aggregates: Vec::new(),
+            windows: Vec::new(),
             in_place: None,
             consumed: Default::default(),
         }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::Catalog;
 use weir_sql::bound::{
-    BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, Procedure, Query, QueryBody,
-    RelationId, Select, Statement, Step, StepKind, Update, VariableId,
+    BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, JoinKind, Procedure, Query,
+    QueryBody, RelationId, Select, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
 use weir_types::Value;
@@ -44,8 +44,10 @@ fn is_row_by_row(query: &Query) -> bool {
         && query.ctes.is_empty()
         && query.limit.is_none()
         && query.offset.is_none()
+        && !query.with_ties
         && !select.aggregates
         && matches!(select.distinct, Distinct::All)
+        && !select.outputs.iter().any(walk::has_window)
 }
 
 /// Where the value of a partition column comes from.
@@ -106,8 +108,56 @@ struct Equalities<'a> {
     parents: Vec<usize>,
     known: Vec<Option<&'a Expr>>,
     tables: Vec<(RelationId, TableId)>,
-    /// Queries that rows need not satisfy: what holds within says nothing of the rows around.
-    within: Vec<&'a Query>,
+    /// What rows need not satisfy: what holds within says nothing of the rows around.
+    within: Vec<Within<'a>>,
+}
+
+/// A part of a query that has rows of its own.
+#[derive(Clone, Copy)]
+enum Within<'a> {
+    Query(&'a Query),
+    /// A side of an outer join that may be NULL, and the condition of the join; none where the other side may be NULL, too.
+    Side(&'a FromItem, Option<&'a Expr>),
+}
+
+impl<'a> Within<'a> {
+    /// What holds outside holds within, too.
+    fn take_in(self, equalities: &mut Equalities<'a>) {
+        match self {
+            Within::Query(query) => equalities.query(query),
+            Within::Side(item, on) => {
+                equalities.from(item);
+                if let Some(on) = on {
+                    equalities.filter(on);
+                    equalities.required(on);
+                }
+            }
+        }
+    }
+}
+
+/// Whoever is in its result is in rows that satisfy its WHERE: an aggregate over nothing is a row, too.
+fn is_of_rows(query: &Query) -> bool {
+    match &query.body {
+        QueryBody::Select(select) => !select.aggregates || !select.group_by.is_empty(),
+        _ => false,
+    }
+}
+
+/// An output that only rows have whose column has its value, so that whoever wants other values of it can do without those rows.
+fn passes_on<'a>(query: &'a Query, output: &Expr) -> Option<&'a Select> {
+    let QueryBody::Select(select) = &query.body else { return None };
+    let all = query.limit.is_none() && query.offset.is_none() && !matches!(select.distinct, Distinct::On(_));
+    let plain = all && !select.outputs.iter().any(walk::has_window);
+    let output = without_integer_cast(output);
+    let grouped = !select.aggregates
+        || select.group_by.iter().any(|key| match (&without_integer_cast(key).kind, &output.kind) {
+            (ExprKind::Column { relation: a, column: x }, ExprKind::Column { relation: b, column: y }) => {
+                (a, x) == (b, y)
+            }
+            _ => false,
+        });
+    (plain && grouped).then_some(&**select)
 }
 
 impl<'a> Equalities<'a> {
@@ -155,7 +205,9 @@ impl<'a> Equalities<'a> {
                 ExprKind::QuantifiedSubquery { op: BinaryOp::Equal, left, query, all: false } => {
                     if let QueryBody::Select(select) = &query.body {
                         for (left, output) in left.iter().zip(&select.outputs) {
-                            self.equate(left, output);
+                            if passes_on(query, output).is_some() {
+                                self.equate(left, output);
+                            }
                         }
                     }
                 }
@@ -166,7 +218,7 @@ impl<'a> Equalities<'a> {
 
     /// Takes in the query's tables and equalities, at every depth.
     fn query(&mut self, query: &'a Query) {
-        query.ctes.iter().for_each(|cte| self.query(&cte.query));
+        self.within.extend(query.ctes.iter().map(|cte| Within::Query(&cte.query)));
         match &query.body {
             QueryBody::Select(select) => {
                 select.from.iter().for_each(|item| self.from(item));
@@ -174,25 +226,31 @@ impl<'a> Equalities<'a> {
                     self.filter(filter);
                     self.required(filter);
                 }
-                select.outputs.iter().chain(&select.having).for_each(|expr| self.subqueries(expr));
+                let others = select.outputs.iter().chain(&select.group_by).chain(&select.having);
+                others.for_each(|expr| self.subqueries(expr));
             }
             QueryBody::SetOperation { left, right, .. } => {
-                self.query(left);
-                self.query(right);
+                self.within.extend([Within::Query(left), Within::Query(right)]);
             }
             QueryBody::Values(rows) => rows.iter().flatten().for_each(|expr| self.subqueries(expr)),
         }
+        query.limit.iter().chain(&query.offset).for_each(|expr| self.subqueries(expr));
     }
 
     fn from(&mut self, item: &'a FromItem) {
         match item {
             FromItem::Table { relation, table, .. } => self.tables.push((*relation, *table)),
             FromItem::Subquery { relation, query, .. } => {
+                if !is_of_rows(query) {
+                    self.within.push(Within::Query(query));
+                    return;
+                }
                 self.query(query);
                 if let QueryBody::Select(select) = &query.body {
                     for (column, output) in select.outputs.iter().enumerate() {
                         if let ExprKind::Column { relation: inner, column: at } =
                             without_integer_cast(output).kind
+                            && passes_on(query, output).is_some()
                         {
                             let (outer, inner) = (self.class(*relation, column), self.class(inner, at));
                             self.parents[outer] = inner;
@@ -200,6 +258,18 @@ impl<'a> Equalities<'a> {
                         }
                     }
                 }
+            }
+            FromItem::Join { kind: JoinKind::Left, left, right, on } => {
+                self.from(left);
+                self.within.push(Within::Side(right, on.as_ref()));
+            }
+            FromItem::Join { kind: JoinKind::Right, left, right, on } => {
+                self.from(right);
+                self.within.push(Within::Side(left, on.as_ref()));
+            }
+            FromItem::Join { kind: JoinKind::Full, left, right, on } => {
+                self.within.extend([Within::Side(left, None), Within::Side(right, None)]);
+                on.iter().for_each(|on| self.subqueries(on));
             }
             FromItem::Join { left, right, on, .. } => {
                 self.from(left);
@@ -209,7 +279,11 @@ impl<'a> Equalities<'a> {
                     self.required(on);
                 }
             }
-            FromItem::Cte { .. } | FromItem::Function { .. } | FromItem::Values { .. } => {}
+            FromItem::Function { calls, .. } => {
+                calls.iter().flat_map(|call| &call.args).for_each(|arg| self.subqueries(arg));
+            }
+            FromItem::Values { rows, .. } => rows.iter().flatten().for_each(|value| self.subqueries(value)),
+            FromItem::Cte { .. } => {}
         }
     }
 
@@ -217,8 +291,10 @@ impl<'a> Equalities<'a> {
     fn required(&mut self, filter: &'a Expr) {
         for conjunct in walk::conjuncts(filter) {
             match &conjunct.kind {
-                ExprKind::Exists { query, negated: false } => self.query(query),
-                ExprKind::QuantifiedSubquery { op: BinaryOp::Equal, left, query, all: false } => {
+                ExprKind::Exists { query, negated: false } if is_of_rows(query) => self.query(query),
+                ExprKind::QuantifiedSubquery { op: BinaryOp::Equal, left, query, all: false }
+                    if is_of_rows(query) =>
+                {
                     left.iter().for_each(|part| self.subqueries(part));
                     self.query(query);
                 }
@@ -230,7 +306,7 @@ impl<'a> Equalities<'a> {
     /// The queries of an expression that rows need not satisfy.
     fn subqueries(&mut self, expr: &'a Expr) {
         walk::parts(expr).into_iter().for_each(|part| self.subqueries(part));
-        self.within.extend(walk::subquery(expr));
+        self.within.extend(walk::subquery(expr).map(Within::Query));
     }
 }
 
@@ -315,9 +391,9 @@ impl Router<'_> {
                 _ => *route = Route::Everywhere,
             }
         }
-        for query in &equalities.within {
+        for within in &equalities.within {
             let mut inner = Equalities { tables: Vec::new(), within: Vec::new(), ..equalities.clone() };
-            inner.query(query);
+            within.take_in(&mut inner);
             self.add_to(route, &inner);
         }
     }
@@ -388,20 +464,26 @@ impl Router<'_> {
                 if let InsertSource::Query(query) = &insert.source {
                     return !is_row_by_row(query);
                 }
-                walk::each_statement_expr(statement, &mut |expr| asked.within.extend(walk::subquery(expr)));
+                walk::each_statement_expr(statement, &mut |expr| {
+                    asked.within.extend(walk::subquery(expr).map(Within::Query))
+                });
             }
             Statement::Update(update) => {
                 update.from.iter().for_each(|item| asked.from(item));
-                walk::each_statement_expr(statement, &mut |expr| asked.within.extend(walk::subquery(expr)));
+                walk::each_statement_expr(statement, &mut |expr| {
+                    asked.within.extend(walk::subquery(expr).map(Within::Query))
+                });
             }
             Statement::Delete(delete) => {
                 delete.using.iter().for_each(|item| asked.from(item));
-                walk::each_statement_expr(statement, &mut |expr| asked.within.extend(walk::subquery(expr)));
+                walk::each_statement_expr(statement, &mut |expr| {
+                    asked.within.extend(walk::subquery(expr).map(Within::Query))
+                });
             }
         }
         let mut todo = std::mem::take(&mut asked.within);
-        while let Some(query) = todo.pop() {
-            asked.query(query);
+        while let Some(within) = todo.pop() {
+            within.take_in(&mut asked);
             todo.append(&mut asked.within);
         }
         asked.tables.iter().any(|(_, table)| is_partitioned(table))
@@ -482,9 +564,9 @@ fn add_known<'a>(
         tables.push((relation, table));
         known.push(one);
     }
-    for query in &equalities.within {
+    for within in &equalities.within {
         let mut inner = Equalities { tables: tables.clone(), within: Vec::new(), ..equalities.clone() };
-        inner.query(query);
+        within.take_in(&mut inner);
         add_known(inner, tables, known);
     }
 }

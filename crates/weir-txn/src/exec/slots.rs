@@ -132,6 +132,11 @@ impl SlotAllocator {
         cell
     }
 
+    /// The cell that would be handed out next.
+    pub(crate) fn next_cell(&self) -> CellId {
+        self.next_cell
+    }
+
     /// How many slots a frame needs for everything that was compiled so far.
     pub fn slots_max(&self) -> usize {
         self.slots_max as usize

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_sql::bound::{Expr, ExprKind, FromItem, Query, QueryBody, RelationId};
 use weir_sql::catalog::ColumnIndex;
 pub use weir_sql::walk::{
-    conjuncts, each_expr, each_expr_of_query, each_from_expr, each_statement_expr, has_subquery, parts,
-    subquery, uncast,
+    conjuncts, each_expr, each_expr_of_query, each_from_expr, each_statement_expr, has_subquery, has_window,
+    parts, subquery, uncast,
 };
 
 /// Relations of a statement.
@@ -77,7 +77,9 @@ pub fn from_relations_deep(item: &FromItem, defined: &mut Relations) {
     defined.extend(item_relations(item));
     match item {
         FromItem::Subquery { query, .. } => relations_defined(query, defined),
-        FromItem::Function { args, .. } => args.iter().for_each(|expr| subquery_relations(expr, defined)),
+        FromItem::Function { calls, .. } => {
+            calls.iter().flat_map(|call| &call.args).for_each(|expr| subquery_relations(expr, defined));
+        }
         FromItem::Values { rows, .. } => {
             rows.iter().flatten().for_each(|expr| subquery_relations(expr, defined));
         }

@@ -18,7 +18,7 @@ use super::access::{TableAccess, unpack_row};
 use super::call::{Run, Stop};
 use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
-use super::slots::{Slot, SlotAllocator};
+use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use crate::ramp::participant::Write;
 use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName};
 
@@ -483,6 +483,8 @@ impl Run<'_> {
     }
 
     pub(super) fn delete(&mut self, delete: &CompiledDelete) -> Result<u64, Stop> {
+        // RETURNING sees what the row was joined with.
+        let mut frames: Vec<Vec<Value>> = Vec::new();
         let rows: Vec<u32> = match &delete.rows {
             Matches::Access(access) => {
                 let found = self.with_cx(|cx| {
@@ -491,11 +493,18 @@ impl Run<'_> {
                 })?;
                 found.into_iter().map(|row| row.row).collect()
             }
-            Matches::Join(query) => self.join_matches(query)?.into_iter().map(|(row, _)| row).collect(),
+            Matches::Join(query) => {
+                let (rows, joined) = self.join_matches(query)?.into_iter().unzip();
+                frames = joined;
+                rows
+            }
         };
         if !delete.returning.is_empty() {
-            for &row in &rows {
-                for &(column, slot) in &delete.row_slots {
+            for (at, &row) in rows.iter().enumerate() {
+                if let Some(frame) = frames.get(at) {
+                    self.frame.values.clone_from(frame);
+                }
+                for &(column, slot) in delete.row_slots.iter().filter(|(column, _)| *column != ROW_IDENTITY) {
                     let value = self.fragment.storage.value(delete.table, RowRef { shard: 0, row }, column);
                     self.frame.set(slot, value);
                 }

@@ -29,6 +29,16 @@ pub(super) static FUNCTIONS: &[Function] = &[
             len => Value::text(format!("[1:{len}]")),
         })
     }),
+    Function::new("num_nulls", &[Any], Int4, |a, _| {
+        Ok(Value::Int(a.iter().filter(|value| value.is_null()).count() as i64))
+    })
+    .variadic()
+    .accepts_null(),
+    Function::new("num_nonnulls", &[Any], Int4, |a, _| {
+        Ok(Value::Int(a.iter().filter(|value| !value.is_null()).count() as i64))
+    })
+    .variadic()
+    .accepts_null(),
     Function::new("cardinality", &[AnyArray], Int4, |a, _| Ok(Value::Int(array(&a[0])?.values.len() as i64))),
     Function::new("array_append", &[AnyArray, AnyElement], AnyArray, |a, types| {
         array_append(&or_empty(&a[0], types), &a[1])

@@ -32,6 +32,28 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(extract_path(a)?.and_then(Json::to_bare_text).map_or(Value::Null, Value::text))
     })
     .variadic(),
+    Function::new("jsonb #>", &[Jsonb, TextArray], Jsonb, |a, _| {
+        Ok(at_path(a)?.cloned().map_or(Value::Null, Value::jsonb))
+    }),
+    Function::new("jsonb #>>", &[Jsonb, TextArray], Text, |a, _| {
+        Ok(at_path(a)?.and_then(Json::to_bare_text).map_or(Value::Null, Value::text))
+    }),
+    Function::new("jsonb_exists_any", &[Jsonb, TextArray], Bool, |a, _| {
+        let json = jsonb(&a[0])?;
+        Ok(Value::Bool(keys(&a[1])?.any(|key| json.has_key(key))))
+    }),
+    Function::new("jsonb_exists_all", &[Jsonb, TextArray], Bool, |a, _| {
+        let json = jsonb(&a[0])?;
+        Ok(Value::Bool(keys(&a[1])?.all(|key| json.has_key(key))))
+    }),
+    Function::new("jsonb_delete_path", &[Jsonb, TextArray], Jsonb, |a, _| {
+        let path: Vec<&str> = keys(&a[1])?.collect();
+        if !matches!(jsonb(&a[0])?, Json::Array(_) | Json::Object(_)) {
+            let message = "cannot delete path in scalar";
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        Ok(Value::jsonb(without_path(jsonb(&a[0])?, &path)))
+    }),
     Function::new("jsonb_set", &[Jsonb, TextArray, Jsonb, Bool], Jsonb, set).optional(1),
     Function::new("jsonb_insert", &[Jsonb, TextArray, Jsonb, Bool], Jsonb, insert).optional(1),
     Function::new("jsonb_strip_nulls", &[Jsonb], Jsonb, |a, _| Ok(Value::jsonb(strip_nulls(jsonb(&a[0])?)))),
@@ -72,6 +94,54 @@ pub fn to_json(value: &Value, ty: &SqlType) -> Result<Json, SqlError> {
         ),
         other => Json::String(to_text(other, ty)),
     })
+}
+
+/// The texts of an array that are not NULL.
+fn keys(value: &Value) -> Result<impl Iterator<Item = &str>, SqlError> {
+    Ok(array(value)?.values.iter().filter_map(|key| match key {
+        Value::Text(key) => Some(key.as_str()),
+        _ => None,
+    }))
+}
+
+/// What a path of keys and positions leads to.
+fn at_path(args: &[Value]) -> Result<Option<&Json>, SqlError> {
+    let mut at = jsonb(&args[0])?;
+    for key in &array(&args[1])?.values {
+        let Value::Text(key) = key else { return Ok(None) };
+        let next = match at {
+            Json::Object(_) => at.get(key),
+            Json::Array(_) => key.parse().ok().and_then(|index| at.at(index)),
+            _ => None,
+        };
+        let Some(next) = next else { return Ok(None) };
+        at = next;
+    }
+    Ok(Some(at))
+}
+
+fn without_path(json: &Json, path: &[&str]) -> Json {
+    let Some((key, rest)) = path.split_first() else { return json.clone() };
+    match json {
+        Json::Object(members) => {
+            let kept = members.iter().filter(|(name, _)| !rest.is_empty() || name != key);
+            let member = |(name, member): &(String, Json)| match name == key {
+                true => (name.clone(), without_path(member, rest)),
+                false => (name.clone(), member.clone()),
+            };
+            Json::Object(kept.map(member).collect())
+        }
+        Json::Array(items) => {
+            let at = key.parse().ok().and_then(|index: i64| position(index, items.len()));
+            let kept = items.iter().enumerate().filter(|(index, _)| !rest.is_empty() || Some(*index) != at);
+            let item = |(index, item): (usize, &Json)| match Some(index) == at {
+                true => without_path(item, rest),
+                false => item.clone(),
+            };
+            Json::Array(kept.map(item).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 fn key_text(value: &Value, ty: &SqlType) -> Result<String, SqlError> {

@@ -80,6 +80,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("quote_ident", &[Text], Text, |a, _| Ok(Value::text(quote_identifier(text(&a[0])?)))),
     Function::new("format", &[Text, Any], Text, format).variadic().accepts_null(),
     Function::new("regexp_replace", &[Text, Text, Text, Text], Text, regexp_replace).optional(1),
+    Function::new("similar_to_escape", &[Text, Text], Text, similar_pattern).optional(1),
     Function::new("regexp_match", &[Text, Text, Text], TextArray, regexp_match).optional(1),
     Function::new("regexp_split_to_array", &[Text, Text, Text], TextArray, regexp_split).optional(1),
     Function::new("regexp_like", &[Text, Text, Text], Bool, |a, _| {
@@ -514,6 +515,71 @@ fn regexp_match(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let groups = captures.iter().skip(usize::from(captures.len() > 1));
     let texts = groups.map(|group| group.map_or(Value::Null, |found| Value::text(found.as_str())));
     Ok(text_array(texts.collect()))
+}
+
+/// The regular expression of a pattern of SIMILAR TO.
+fn similar_pattern(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    let escape = match args.get(1) {
+        None => Some('\\'),
+        Some(escape) => {
+            let mut chars = text(escape)?.chars();
+            let first = chars.next();
+            if chars.next().is_some() {
+                return Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
+                    .with_hint("Escape string must be empty or one character."));
+            }
+            first
+        }
+    };
+    let mut out = String::from("^(?:");
+    let mut within_class = false;
+    let mut chars = text(&args[0])?.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            c if Some(c) == escape => {
+                let Some(next) = chars.next() else { break };
+                // Letters and digits stand for themselves; the rest is told apart from what means something.
+                if !next.is_alphanumeric() {
+                    out.push('\\');
+                }
+                out.push(next);
+            }
+            ']' if within_class => {
+                within_class = false;
+                out.push(']');
+            }
+            '\\' => out.push_str("\\\\"),
+            c if within_class => out.push(c),
+            '[' => {
+                within_class = true;
+                out.push('[');
+            }
+            '%' => out.push_str(".*"),
+            '_' => out.push('.'),
+            '(' => out.push_str("(?:"),
+            '.' | '^' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push_str(")$");
+    Ok(Value::text(out))
+}
+
+/// An array of each match; of the first one without the flag g.
+pub(super) fn regexp_matches(args: &[Value]) -> Result<Vec<Value>, SqlError> {
+    let everywhere = args.get(2).map_or(Ok(""), text)?.contains('g');
+    let (regex, whole) = (regex(args, 1, 2)?, text(&args[0])?);
+    let of_match = |captures: regex::Captures<'_>| {
+        let groups = captures.iter().skip(usize::from(captures.len() > 1));
+        text_array(
+            groups.map(|group| group.map_or(Value::Null, |found| Value::text(found.as_str()))).collect(),
+        )
+    };
+    let count = if everywhere { usize::MAX } else { 1 };
+    Ok(regex.captures_iter(whole).take(count).map(of_match).collect())
 }
 
 fn regexp_split(args: &[Value], _: &CallTypes<'_>) -> Evaluated {

@@ -120,6 +120,18 @@ fn result_scale(wanted: i64, at_least: i64) -> i64 {
 impl Numeric {
     /// 2201F for negative numbers.
     pub fn sqrt(&self) -> Result<Numeric, SqlError> {
+        self.root(None)
+    }
+
+    /// With so many digits behind the point.
+    ///
+    /// # Errors
+    /// As [`Numeric::sqrt`].
+    pub fn sqrt_to_scale(&self, scale: u16) -> Result<Numeric, SqlError> {
+        self.root(Some(i64::from(scale)))
+    }
+
+    fn root(&self, to_scale: Option<i64>) -> Result<Numeric, SqlError> {
         let Some((mantissa, scale)) = self.finite() else {
             if self.signum() < 0 {
                 return Err(negative_root());
@@ -131,7 +143,7 @@ impl Numeric {
         }
         let weight = big_leading_group(&mantissa, scale).weight;
         let root_weight = weight * 2 + 1;
-        let wanted = result_scale(MIN_SIGNIFICANT_DIGITS - root_weight, scale);
+        let wanted = to_scale.unwrap_or(result_scale(MIN_SIGNIFICANT_DIGITS - root_weight, scale));
         // One digit more than wanted decides the rounding: the root is irrational or exact.
         let digits = wanted + 1;
         let root = fixed((&mantissa, scale), digits * 2).sqrt();

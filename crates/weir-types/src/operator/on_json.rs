@@ -66,6 +66,10 @@ pub(super) fn json_delete(left: &Value, right: &Value) -> Result<Value, SqlError
 fn json_member<'a>(left: &'a Value, right: &Value) -> Result<Option<&'a Json>, Value> {
     match (left, right) {
         (Value::Jsonb(json), Value::Text(key)) => Ok(json.get(key)),
+        // A scalar is taken for an array of itself.
+        (Value::Jsonb(json), Value::Int(0 | -1)) if !matches!(**json, Json::Array(_) | Json::Object(_)) => {
+            Ok(Some(json))
+        }
         (Value::Jsonb(json), Value::Int(index)) => Ok(json.at(*index)),
         (Value::Deferred, _) | (_, Value::Deferred) => Err(Value::Deferred),
         _ => Err(Value::Null),

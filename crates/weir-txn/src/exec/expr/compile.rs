@@ -9,6 +9,7 @@ use super::{ArrayCompare, Binary, BinaryTest, Call, Cast, Compare, CompiledExpr,
 use crate::exec::aggregate::CompiledAggregate;
 use crate::exec::compiler::Compiler;
 use crate::exec::query::subquery::{ArraySubquery, ExistsSubquery, QuantifiedSubquery, ScalarSubquery};
+use crate::exec::query::window::CompiledWindow;
 use crate::exec::slots::Slot;
 
 impl CompiledExpr {
@@ -159,6 +160,16 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
                 ));
             };
             aggregates.push(compiled);
+            CompiledExpr::Slot(slot)
+        }
+        ExprKind::Window(call) => {
+            let compiled = CompiledWindow::compile(call, &expr.ty, compiler)?;
+            let slot = compiled.output;
+            let Some(windows) = compiler.windows.last_mut() else {
+                let message = "window functions are not allowed here";
+                return Err(SqlError::new(SqlState::WINDOWING_ERROR, message));
+            };
+            windows.push(compiled);
             CompiledExpr::Slot(slot)
         }
         ExprKind::NextValue(sequence) => CompiledExpr::NextValue(*sequence),

@@ -317,18 +317,21 @@ fn leaf_node(
             }
             (*relation, SourceKind::Values(compiled), rows.len() as f64)
         }
-        FromItem::Function { relation, function, args, .. } => {
-            let types: Vec<_> = args.iter().map(|arg| arg.ty.clone()).collect();
-            let (step, one) = match function {
-                TableFunction::GenerateSeries => {
-                    let (step, one) = series_step(&types)?;
-                    (Some(step), one)
-                }
-                TableFunction::Unnest => (None, Value::Null),
-            };
-            let source =
-                FunctionSource { function: *function, args: compile_list(args, compiler)?, step, one };
-            (*relation, SourceKind::Function(source), 100.0)
+        FromItem::Function { relation, calls, .. } => {
+            let mut sources = Vec::with_capacity(calls.len());
+            for call in calls {
+                let types: Vec<_> = call.args.iter().map(|arg| arg.ty.clone()).collect();
+                let (step, one) = match call.function {
+                    TableFunction::GenerateSeries => {
+                        let (step, one) = series_step(&types)?;
+                        (Some(step), one)
+                    }
+                    _ => (None, Value::Null),
+                };
+                let args = compile_list(&call.args, compiler)?;
+                sources.push(FunctionSource { function: call.function, args, width: call.width, step, one });
+            }
+            (*relation, SourceKind::Functions(sources), 100.0)
         }
     };
     let mut filter = Vec::with_capacity(conditions.len());

@@ -5,11 +5,13 @@ pub(crate) mod hash;
 mod join;
 mod node;
 mod select;
+mod set;
 pub(crate) mod sort;
 mod source;
 pub(crate) mod subquery;
+pub(crate) mod window;
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use weir_sql::bound::{Query, QueryBody, SetOperator, SortOrder};
@@ -40,6 +42,10 @@ pub struct CompiledQuery {
     distinct_on: Option<Vec<usize>>,
     limit: Option<CompiledExpr>,
     offset: Option<CompiledExpr>,
+    /// What sorts like the last row within the limit comes, too.
+    with_ties: bool,
+    /// What is computed once for each run of the query, and again where a CTE has other rows.
+    cells: Range<CellId>,
     /// Visible columns; the body may have hidden ones behind.
     width: usize,
     /// FOR UPDATE and weaker.
@@ -52,7 +58,11 @@ struct CompiledCte {
     query: CompiledQuery,
     /// Its rows are the same whenever the statement asks.
     constant: bool,
+    recursive: bool,
 }
+
+/// A recursive query that has given so many rows will not end.
+const RECURSION_ROWS_MAX: usize = 4_000_000;
 
 #[derive(Debug)]
 enum Body {
@@ -124,7 +134,12 @@ impl CompiledQuery {
             if cte.constant && matches!(cx.cell(cte.cell), Cell::Rows(_)) {
                 continue;
             }
-            let rows = cte.query.collect(cx)?;
+            let rows = match cte.recursive {
+                true => cte.recurse(cx)?,
+                false => cte.query.collect(cx)?,
+            };
+            // What others have computed of its rows before is no longer so.
+            self.forget(cx);
             *cx.cell(cte.cell) = Cell::Rows(Arc::new(rows));
         }
         let skip = row_count(self.offset.as_ref(), "OFFSET", SqlState::INVALID_ROW_COUNT_IN_OFFSET, cx)?;
@@ -133,7 +148,8 @@ impl CompiledQuery {
         if limit == Some(0) {
             return Ok(ControlFlow::Continue(()));
         }
-        let mut window = Window { skip, left: limit, width: self.width, enough: false };
+        let ties = self.with_ties.then_some(&self.order_by[..]);
+        let mut window = Window { skip, left: limit, width: self.width, enough: false, ties, last: None };
         if self.order_by.is_empty() || self.presorted {
             let mut seen = ValueSet::default();
             let flow = self.body_rows(cx, &mut |cx, row| {
@@ -147,7 +163,7 @@ impl CompiledQuery {
             return Ok(window.outcome(flow));
         }
         let keep = match (limit, &self.distinct_on) {
-            (Some(limit), None) => Some(limit.saturating_add(skip)),
+            (Some(limit), None) if !self.with_ties => Some(limit.saturating_add(skip)),
             _ => None,
         };
         let mut sorter = Sorter::new(&self.order_by, keep);
@@ -168,6 +184,14 @@ impl CompiledQuery {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// What is kept for the query's own expressions, but for the rows of its CTEs.
+    fn forget(&self, cx: &mut Cx<'_>) {
+        let kept: Vec<CellId> = self.ctes.iter().map(|cte| cte.cell).collect();
+        for cell in self.cells.clone().filter(|cell| !kept.contains(cell)) {
+            *cx.cell(cell) = Cell::Empty;
+        }
     }
 
     fn body_rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
@@ -233,28 +257,72 @@ impl CompiledQuery {
     }
 }
 
+impl CompiledCte {
+    /// The rows of the left side, then again and again what the right side makes of those that came last.
+    fn recurse(&self, cx: &mut Cx<'_>) -> Result<Vec<Vec<Value>>, SqlError> {
+        let Body::SetOperation { all, left, right, .. } = &self.query.body else {
+            return self.query.collect(cx);
+        };
+        let mut seen = ValueSet::default();
+        let mut rows: Vec<Vec<Value>> = Vec::new();
+        let mut last = left.collect(cx)?;
+        loop {
+            if !all {
+                last.retain(|row| seen.insert(row));
+            }
+            if last.is_empty() {
+                return Ok(rows);
+            }
+            rows.extend(last.iter().cloned());
+            if rows.len() > RECURSION_ROWS_MAX {
+                let message = "the recursive query has given four million rows and more";
+                return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+                    .with_hint("say in its recursive term where it ends"));
+            }
+            right.forget(cx);
+            right.ctes.iter().for_each(|cte| *cx.cell(cte.cell) = Cell::Empty);
+            *cx.cell(self.cell) = Cell::Rows(Arc::new(last));
+            last = right.collect(cx)?;
+        }
+    }
+}
+
 /// What OFFSET and LIMIT still let through.
-struct Window {
+struct Window<'q> {
     skip: usize,
     left: Option<usize>,
     width: usize,
     /// The one who takes the rows wants no more.
     enough: bool,
+    /// WITH TIES: what the rows are sorted by.
+    ties: Option<&'q [(usize, SortOrder)]>,
+    /// The sort keys of the last row within the limit.
+    last: Option<Vec<Value>>,
 }
 
-impl Window {
+impl Window<'_> {
     fn offer(&mut self, cx: &mut Cx<'_>, row: &mut Vec<Value>, sink: RowSink<'_>) -> Flow {
         if self.skip > 0 {
             self.skip -= 1;
             return Ok(ControlFlow::Continue(()));
+        }
+        if let Some(order) = self.ties {
+            let keys: Vec<Value> = order.iter().map(|&(column, _)| row[column].clone()).collect();
+            if self.left == Some(0) {
+                let orders: Vec<SortOrder> = order.iter().map(|(_, order)| *order).collect();
+                if !self.last.as_ref().is_some_and(|last| sort::compare_by(last, &keys, &orders).is_eq()) {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            self.last = Some(keys);
         }
         row.truncate(self.width);
         let flow = sink(cx, row)?;
         self.enough |= flow.is_break();
         match &mut self.left {
             Some(left) => {
-                *left -= 1;
-                Ok(if *left == 0 { ControlFlow::Break(()) } else { flow })
+                *left = left.saturating_sub(1);
+                Ok(if *left == 0 && self.ties.is_none() { ControlFlow::Break(()) } else { flow })
             }
             None => Ok(flow),
         }
@@ -282,15 +350,20 @@ fn row_count(
 }
 
 fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<CompiledQuery, SqlError> {
+    let first_cell = compiler.slots.next_cell();
     let mut ctes = Vec::with_capacity(query.ctes.len());
     for cte in &query.ctes {
-        let compiled = CompiledQuery::compile_in(&cte.query, compiler)?;
         let cell = compiler.slots.fresh_cell();
-        if let Some(scope) = compiler.ctes.last_mut() {
+        // Only a recursive one may name itself.
+        if let (Some(scope), true) = (compiler.ctes.last_mut(), cte.recursive) {
+            scope.push(cell);
+        }
+        let compiled = CompiledQuery::compile_in(&cte.query, compiler)?;
+        if let (Some(scope), false) = (compiler.ctes.last_mut(), cte.recursive) {
             scope.push(cell);
         }
         let constant = walk::outer_relations(&cte.query).is_empty() && !walk::query_is_volatile(&cte.query);
-        ctes.push(CompiledCte { cell, query: compiled, constant });
+        ctes.push(CompiledCte { cell, query: compiled, constant, recursive: cte.recursive });
     }
     let order_by: Vec<(usize, SortOrder)> =
         query.order_by.iter().map(|order| (order.output, order.order)).collect();
@@ -333,6 +406,8 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
         distinct_on,
         limit: count(&query.limit, compiler)?,
         offset: count(&query.offset, compiler)?,
+        with_ties: query.with_ties,
+        cells: first_cell..compiler.slots.next_cell(),
         width: query.columns.len(),
         lock_rows: query.lock_rows,
     })

@@ -9,7 +9,8 @@ use super::RowSink;
 use super::hash::{Indexed, ValueSet};
 use super::join::plan_from;
 use super::node::Node;
-use crate::exec::access::TableAccess;
+use super::window::{CompiledWindow, Input};
+use crate::exec::access::{Sink, TableAccess};
 use crate::exec::aggregate::{Accumulator, CompiledAggregate};
 use crate::exec::compiler::Compiler;
 use crate::exec::context::{Cx, Flow};
@@ -24,6 +25,9 @@ pub struct CompiledSelect {
     pub source: Node,
     outputs: Vec<CompiledExpr>,
     grouping: Option<Grouping>,
+    windows: Vec<CompiledWindow>,
+    /// What outputs and windows read of a row (or of a group): it is kept while windows are computed.
+    saved: Vec<Slot>,
     distinct: bool,
 }
 
@@ -50,21 +54,40 @@ impl CompiledSelect {
         let items: Vec<_> = select.from.iter().collect();
         let mut source = plan_from(&items, conditions, compiler)?.node;
         let distinct = matches!(select.distinct, Distinct::Rows);
-        if !select.aggregates {
+        let has_window = select.outputs.iter().any(walk::has_window);
+        if !select.aggregates && !has_window {
             let outputs = match &mut source {
                 Node::Table(access) => access.compile_in_place(&select.outputs, compiler)?,
                 _ => compile_list(&select.outputs, compiler)?,
             };
-            return Ok(CompiledSelect { source, outputs, grouping: None, distinct });
+            let (windows, saved) = (Vec::new(), Vec::new());
+            return Ok(CompiledSelect { source, outputs, grouping: None, windows, saved, distinct });
+        }
+        compiler.windows.push(Vec::new());
+        if !select.aggregates {
+            let outputs = compile_list(&select.outputs, compiler);
+            let windows = compiler.windows.pop().unwrap_or_default();
+            let saved = kept_columns(select, compiler);
+            return Ok(CompiledSelect {
+                source,
+                outputs: outputs?,
+                grouping: None,
+                windows,
+                saved,
+                distinct,
+            });
         }
         let keys = compile_list(&select.group_by, compiler)?;
         compiler.aggregates.push(Vec::new());
         let outputs = compile_list(&select.outputs, compiler);
         let having = select.having.as_ref().map(|having| CompiledExpr::compile(having, compiler)).transpose();
         let aggregates = compiler.aggregates.pop().unwrap_or_default();
+        let windows = compiler.windows.pop().unwrap_or_default();
         let kept = kept_columns(select, compiler);
+        let saved = kept.iter().copied().chain(aggregates.iter().map(|aggregate| aggregate.output)).collect();
         let grouping = Grouping { keys, aggregates, kept, having: having?, first_value_decides: false };
-        let mut compiled = CompiledSelect { source, outputs: outputs?, grouping: Some(grouping), distinct };
+        let grouping = Some(grouping);
+        let mut compiled = CompiledSelect { source, outputs: outputs?, grouping, windows, saved, distinct };
         compiled.use_index_end(select, compiler.schema);
         Ok(compiled)
     }
@@ -102,7 +125,7 @@ impl CompiledSelect {
         schema: &Schema,
     ) -> bool {
         let Node::Table(access) = &mut self.source else { return false };
-        if self.grouping.is_some() || self.distinct {
+        if self.grouping.is_some() || self.distinct || !self.windows.is_empty() {
             return false;
         }
         let mut columns = Vec::with_capacity(order_by.len());
@@ -120,7 +143,9 @@ impl CompiledSelect {
     /// See [`super::CompiledQuery::as_look_up`].
     pub fn as_look_up(&self) -> Option<(&TableAccess, &[CompiledExpr])> {
         match &self.source {
-            Node::Table(access) if access.is_single() && self.grouping.is_none() => {
+            Node::Table(access)
+                if access.is_single() && self.grouping.is_none() && self.windows.is_empty() =>
+            {
                 Some((access, &self.outputs))
             }
             _ => None,
@@ -139,15 +164,47 @@ impl CompiledSelect {
 
     fn rows(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
         let mut row = Vec::with_capacity(self.outputs.len());
+        if self.windows.is_empty() {
+            return self.each(cx, &mut |cx| self.output(&mut row, cx, sink));
+        }
+        let mut saved: Vec<Vec<Value>> = Vec::new();
+        let mut inputs: Vec<Vec<Input>> = self.windows.iter().map(|_| Vec::new()).collect();
+        let _ = self.each(cx, &mut |cx| {
+            for (window, inputs) in self.windows.iter().zip(&mut inputs) {
+                inputs.push(window.input(cx)?);
+            }
+            saved.push(self.saved.iter().map(|&slot| cx.value(slot).clone()).collect());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut results = Vec::with_capacity(self.windows.len());
+        for (window, inputs) in self.windows.iter().zip(&inputs) {
+            results.push(window.compute(inputs, cx)?.into_iter());
+        }
+        for values in saved {
+            for (&slot, value) in self.saved.iter().zip(values) {
+                cx.frame.set(slot, value);
+            }
+            for (window, results) in self.windows.iter().zip(&mut results) {
+                cx.frame.set(window.output, results.next().unwrap_or_default());
+            }
+            if self.output(&mut row, cx, sink)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Every row of the source, or every group that HAVING lets through, in the frame.
+    fn each(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
         match &self.grouping {
-            None => self.source.run(cx, &mut |cx| self.output(&mut row, cx, sink)),
+            None => self.source.run(cx, sink),
             Some(grouping) if grouping.keys.is_empty() => {
                 let group = self.one_group(grouping, cx)?;
-                self.emit(grouping, group, &mut row, cx, sink)
+                grouping.emit(group, cx, sink)
             }
             Some(grouping) => {
                 for group in self.groups(grouping, cx)? {
-                    if self.emit(grouping, group, &mut row, cx, sink)?.is_break() {
+                    if grouping.emit(group, cx, sink)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
@@ -190,32 +247,25 @@ impl CompiledSelect {
         })?;
         Ok(groups.entries)
     }
+}
 
-    fn emit(
-        &self,
-        grouping: &Grouping,
-        group: Group,
-        row: &mut Vec<Value>,
-        cx: &mut Cx<'_>,
-        sink: RowSink<'_>,
-    ) -> Flow {
-        for (&slot, value) in grouping.kept.iter().zip(group.kept) {
+impl Grouping {
+    fn emit(&self, group: Group, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
+        for (&slot, value) in self.kept.iter().zip(group.kept) {
             cx.frame.set(slot, value);
         }
-        for (aggregate, accumulator) in grouping.aggregates.iter().zip(group.accumulators) {
+        for (aggregate, accumulator) in self.aggregates.iter().zip(group.accumulators) {
             let value = aggregate.finish(accumulator)?;
             cx.frame.set(aggregate.output, value);
         }
-        if let Some(having) = &grouping.having
+        if let Some(having) = &self.having
             && !having.truth(cx)?.is_true()
         {
             return Ok(ControlFlow::Continue(()));
         }
-        self.output(row, cx, sink)
+        sink(cx)
     }
-}
 
-impl Grouping {
     fn start(&self, cx: Option<&Cx<'_>>) -> Group {
         let kept = cx.map_or(Vec::new(), |cx| self.kept.iter().map(|&slot| cx.value(slot).clone()).collect());
         Group { accumulators: self.aggregates.iter().map(CompiledAggregate::start).collect(), kept }

@@ -1,4 +1,4 @@
-//! Rows that do not come from a table: derived tables, CTEs, VALUES, `generate_series` and `unnest`.
+//! Rows that do not come from a table: derived tables, CTEs, VALUES, functions.
 
 use std::ops::ControlFlow;
 
@@ -8,6 +8,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::CompiledQuery;
 use super::node::all_true;
+use super::set;
 use crate::exec::access::{Sink, TableAccess};
 use crate::exec::context::{Cell, Cx, Flow};
 use crate::exec::expr::{BinaryFunction, CompiledExpr};
@@ -26,12 +27,15 @@ pub enum SourceKind {
     Query(Box<CompiledQuery>),
     Cte(CellId),
     Values(Vec<Vec<CompiledExpr>>),
-    Function(FunctionSource),
+    /// Side by side.
+    Functions(Vec<FunctionSource>),
 }
 
 pub struct FunctionSource {
     pub function: TableFunction,
     pub args: Vec<CompiledExpr>,
+    /// How many columns it gives.
+    pub width: usize,
     /// `generate_series`: how to take a step.
     pub step: Option<BinaryFunction>,
     /// The default step.
@@ -89,16 +93,13 @@ impl RowSource {
                 }
                 Ok(ControlFlow::Continue(()))
             }
-            SourceKind::Function(function) => {
-                let mut args = Vec::with_capacity(function.args.len());
-                for arg in &function.args {
-                    args.push(arg.eval(cx)?);
+            SourceKind::Functions(functions) => match &functions[..] {
+                [function] if function.function == TableFunction::GenerateSeries => {
+                    let args = function.evaluate(cx)?;
+                    self.series(function, args, cx, sink)
                 }
-                match function.function {
-                    TableFunction::Unnest => self.unnest(&args, cx, sink),
-                    TableFunction::GenerateSeries => self.series(function, args, cx, sink),
-                }
-            }
+                functions => self.side_by_side(functions, cx, sink),
+            },
         }
     }
 
@@ -106,17 +107,33 @@ impl RowSource {
         if all_true(&self.filter, cx)? { sink(cx) } else { Ok(ControlFlow::Continue(())) }
     }
 
-    fn unnest(&self, args: &[Value], cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
-        let length = |value: &Value| match value {
-            Value::Array(array) => array.values.len(),
-            _ => 0,
-        };
-        let rows = args.iter().map(length).max().unwrap_or(0);
-        for row in 0..rows {
+    /// Row by row until the last function has given all of its rows.
+    fn side_by_side(&self, functions: &[FunctionSource], cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
+        let mut columns: Vec<Vec<Value>> = Vec::new();
+        for function in functions {
+            let args = function.evaluate(cx)?;
+            let rows = match function.function {
+                TableFunction::GenerateSeries => {
+                    let mut rows = Vec::new();
+                    let _ = function.each(args, &mut |value, _| {
+                        rows.push(vec![value.clone()]);
+                        Ok(ControlFlow::Continue(()))
+                    })?;
+                    rows
+                }
+                of => set::rows(of, &args)?,
+            };
+            let mut own: Vec<Vec<Value>> = vec![Vec::with_capacity(rows.len()); function.width];
+            for row in rows {
+                own.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+            }
+            columns.extend(own);
+        }
+        let count = columns.iter().map(Vec::len).max().unwrap_or(0);
+        for row in 0..count {
             for &(output, slot) in &self.targets {
-                let value = match args.get(output) {
-                    Some(Value::Array(array)) => array.values.get(row).cloned().unwrap_or_default(),
-                    Some(_) => Value::Null,
+                let value = match columns.get_mut(output) {
+                    Some(column) => column.get_mut(row).map(std::mem::take).unwrap_or_default(),
                     None => Value::Int(row as i64 + 1),
                 };
                 cx.frame.set(slot, value);
@@ -129,10 +146,27 @@ impl RowSource {
     }
 
     fn series(&self, function: &FunctionSource, args: Vec<Value>, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
+        function.each(args, &mut |current, ordinal| {
+            for &(output, slot) in &self.targets {
+                let value = if output == 0 { current.clone() } else { Value::Int(ordinal) };
+                cx.frame.set(slot, value);
+            }
+            self.pass(cx, sink)
+        })
+    }
+}
+
+impl FunctionSource {
+    fn evaluate(&self, cx: &mut Cx<'_>) -> Result<Vec<Value>, SqlError> {
+        self.args.iter().map(|arg| arg.eval(cx)).collect()
+    }
+
+    /// Every value of a series, with its number from 1.
+    fn each(&self, args: Vec<Value>, visit: &mut dyn FnMut(&Value, i64) -> Flow) -> Flow {
         let mut args = args.into_iter();
         let mut current = args.next().unwrap_or_default();
         let end = args.next().unwrap_or_default();
-        let step = args.next().unwrap_or_else(|| function.one.clone());
+        let step = args.next().unwrap_or_else(|| self.one.clone());
         if [&current, &end, &step].iter().any(|value| value.is_null() || value.is_deferred()) {
             return Ok(ControlFlow::Continue(()));
         }
@@ -142,7 +176,7 @@ impl RowSource {
             }
             sign => sign > 0,
         };
-        let Some(add) = function.step else { return Ok(ControlFlow::Continue(())) };
+        let Some(add) = self.step else { return Ok(ControlFlow::Continue(())) };
         let mut ordinal = 0;
         loop {
             let order = weir_types::compare::compare(&current, &end);
@@ -150,11 +184,7 @@ impl RowSource {
                 return Ok(ControlFlow::Continue(()));
             }
             ordinal += 1;
-            for &(output, slot) in &self.targets {
-                let value = if output == 0 { current.clone() } else { Value::Int(ordinal) };
-                cx.frame.set(slot, value);
-            }
-            if self.pass(cx, sink)?.is_break() {
+            if visit(&current, ordinal)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             // The last step may overflow, which ends the series.

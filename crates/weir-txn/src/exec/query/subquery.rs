@@ -94,6 +94,7 @@ fn correlation(query: &Query) -> Option<Correlation<'_>> {
     let outer_relations = walk::outer_relations(query);
     let QueryBody::Select(select) = &query.body else { return None };
     let plain = query.limit.is_none()
+        && !select.outputs.iter().any(walk::has_window)
         && query.offset.is_none()
         && query.ctes.is_empty()
         && !outer_relations.is_empty()

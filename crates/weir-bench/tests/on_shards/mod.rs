@@ -1,0 +1,161 @@
+//! Statements as clients send them, on shards in this process: queries are gathered, writes are calls of their text.
+
+use std::sync::Arc;
+
+use postgres::Client;
+use weir_sim::Simulation;
+use weir_sql::bound::{OutputColumn, Statement};
+use weir_sql::{Application, BoundText, Sources, Text, bind_text, lift_constants};
+use weir_txn::exec::gather::Gather;
+use weir_txn::exec::program::Program;
+use weir_txn::node::PlantedBugs;
+use weir_txn::ramp;
+use weir_types::text::{parse_text, to_text};
+use weir_types::{SqlError, SqlType, Value};
+
+pub type Row = Vec<Option<String>>;
+
+/// What a statement answers: names and types of its columns, rows in text and how many were given or written; or the SQLSTATE, with
+/// words for whoever reads the failure.
+#[derive(Debug)]
+pub enum Answer {
+    Rows { columns: Vec<(String, String)>, rows: Vec<Row>, count: u64 },
+    Error(String, String),
+}
+
+impl Answer {
+    pub fn in_order(mut self, ordered: bool) -> Answer {
+        if let (Answer::Rows { rows, .. }, false) = (&mut self, ordered) {
+            rows.sort();
+        }
+        self
+    }
+
+    pub fn is_like(&self, other: &Answer) -> bool {
+        match (self, other) {
+            (Answer::Error(one, _), Answer::Error(other, _)) => one == other,
+            (
+                Answer::Rows { columns, rows, count },
+                Answer::Rows { columns: others, rows: other_rows, count: other_count },
+            ) => columns == others && rows == other_rows && count == other_count,
+            _ => false,
+        }
+    }
+
+    fn of(error: &SqlError) -> Answer {
+        Answer::Error(error.state().to_string(), error.to_string())
+    }
+}
+
+pub struct OnShards {
+    application: Application,
+    program: Arc<Program>,
+    simulation: Simulation,
+}
+
+impl OnShards {
+    /// With the tables of `prelude` and the rows that `filled` has in them.
+    pub fn start(prelude: &str, shards: u16, filled: &mut Client) -> OnShards {
+        let schema = prelude.split_once("\n-- rows\n").map_or(prelude, |(schema, _)| schema);
+        let mut sources = Sources::default();
+        sources.add("schema.sql", schema);
+        let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+        let plan = weir_analysis::analyze(&application).plan;
+        let program = Program::compile(&application, &plan, shards).expect("the tables compile");
+        let program = Arc::new(program.with_texts(&application, &plan));
+        let mut simulation = Simulation::new(&program, 1, 1, 1, PlantedBugs::default());
+        for table in &application.catalog.tables {
+            let messages =
+                filled.simple_query(&format!("SELECT * FROM {}", table.name)).expect("the table is there");
+            for message in messages {
+                let postgres::SimpleQueryMessage::Row(row) = message else { continue };
+                let value = |(at, column): (usize, &weir_sql::catalog::Column)| match row.get(at) {
+                    None => Value::Null,
+                    Some(text) => parse_text(text, &column.ty).expect("PostgreSQL's text is a value"),
+                };
+                let values: Vec<Value> = table.columns.iter().enumerate().map(value).collect();
+                let load = match program.home(table.id, &|column| values[column].clone()) {
+                    Some(shard) => simulation.nodes[usize::from(shard)].load(table.id, &values),
+                    None => simulation.nodes.iter_mut().try_for_each(|node| node.load(table.id, &values)),
+                };
+                load.expect("the row fits");
+            }
+        }
+        OnShards { application, program, simulation }
+    }
+
+    /// The answer, and whether its rows have an order.
+    pub fn run(&mut self, sql: &str) -> (Answer, bool) {
+        let statement = match bind_text(&self.application.catalog, &self.application.procedures, sql, &[]) {
+            Ok((BoundText::Statement(statement), _)) => statement,
+            Ok(_) => return (Answer::Error("a call".to_owned(), String::new()), false),
+            Err(wrong) => {
+                let words = format!("{} ({})", wrong.message, wrong.hint.unwrap_or_default());
+                return (Answer::Error(wrong.state.to_string(), words), false);
+            }
+        };
+        match &statement {
+            Statement::Query(query) => {
+                let ordered = !query.order_by.is_empty();
+                let rows = Gather::compile(query, 0, &self.program)
+                    .and_then(|gather| self.simulation.read(&Arc::new(gather), Vec::new()));
+                let columns = statement.columns();
+                (
+                    rows.map_or_else(
+                        |error| Answer::of(&error),
+                        |rows| given(&columns, &rows, rows.len() as u64),
+                    ),
+                    ordered,
+                )
+            }
+            _ => (self.write(sql, &statement).unwrap_or_else(|error| Answer::of(&error)), false),
+        }
+    }
+
+    fn write(&mut self, sql: &str, statement: &Statement) -> Result<Answer, SqlError> {
+        let lifted = lift_constants(&self.application.catalog, sql, statement, &[]);
+        let lifted = lifted.filter(|(text, _)| self.program.text(text).is_ok());
+        let (text, args) = match lifted {
+            Some(lifted) => lifted,
+            None => {
+                let own = Text { sql: sql.to_owned(), types: Vec::new() };
+                self.program.text(&own).map_err(|wrong| wrong.error)?;
+                (own, Vec::new())
+            }
+        };
+        let call = ramp::Call { callee: ramp::Callee::Text(Arc::new(text)), args, transaction_time: 0 };
+        let (mut next, mut given_back) = (Some(call), None);
+        self.simulation.run(1, &[], &mut |_| next.take(), &mut |_, result| given_back = Some(result.clone()));
+        let Some(result) = given_back else { panic!("{sql}: no answer") };
+        let output = result?;
+        let Some(Value::Int(count)) = output.values.first() else { panic!("{sql}: no count") };
+        Ok(given(&statement.columns(), &output.rows, *count as u64))
+    }
+}
+
+fn given(columns: &[OutputColumn], rows: &[Vec<Value>], count: u64) -> Answer {
+    let text =
+        |(value, column): (&Value, &OutputColumn)| (!value.is_null()).then(|| to_text(value, &column.ty));
+    let rows = rows.iter().map(|row| row.iter().zip(columns).map(text).collect()).collect();
+    let columns = columns.iter().map(|column| (column.name.clone(), postgres_type(&column.ty))).collect();
+    Answer::Rows { columns, rows, count }
+}
+
+/// As `pg_type.typname` has it.
+fn postgres_type(ty: &SqlType) -> String {
+    match ty {
+        SqlType::Bool => "bool".into(),
+        SqlType::Int2 => "int2".into(),
+        SqlType::Int4 => "int4".into(),
+        SqlType::Int8 => "int8".into(),
+        SqlType::Numeric(_) => "numeric".into(),
+        SqlType::Float4 => "float4".into(),
+        SqlType::Float8 => "float8".into(),
+        SqlType::Varchar(_) => "varchar".into(),
+        SqlType::Char(_) => "bpchar".into(),
+        SqlType::Timestamp => "timestamp".into(),
+        SqlType::Timestamptz => "timestamptz".into(),
+        SqlType::Array(element) => format!("_{}", postgres_type(element)),
+        other => other.to_string(),
+    }
+}
