@@ -54,6 +54,9 @@ pub struct Outcome {
     pub ended_us: u64,
 }
 
+/// How far time steps where no message is under way.
+const TICK_US: u64 = 1_000;
+
 /// The tag of audits; calls have their client's number.
 const AUDIT: u64 = u64::MAX;
 
@@ -145,26 +148,29 @@ impl Simulation {
         outcome
     }
 
-    /// One read by the first coordinator, while nothing else is under way.
-    ///
-    /// # Errors
-    /// What the query fails with.
-    pub fn read(&mut self, gather: &Arc<Gather>, values: Vec<Value>) -> Result<Vec<Vec<Value>>, SqlError> {
+    /// One call or read of the first coordinator, from its beginning until nothing of it is under way. Time passes while nothing
+    /// else does, so what was put off comes.
+    pub fn ask(&mut self, begin: Begin) -> Event {
         let mut orders = Orders::default();
-        let read = Begin::Read(gather.clone(), values);
-        self.coordinators[0].begin(self.now_us / 1000, AUDIT, read, &mut orders);
+        self.coordinators[0].begin(self.now_us / 1000, AUDIT, begin, &mut orders);
         self.post(0, orders);
+        let mut answer = None;
         loop {
-            for (_, event) in std::mem::take(&mut self.events) {
-                if let Event::ReadDone { result, .. } = event {
-                    return result;
-                }
+            answer =
+                std::mem::take(&mut self.events).into_iter().map(|(_, event)| event).next_back().or(answer);
+            if let Some(Reverse((time, number))) = self.arrivals.pop() {
+                self.now_us = time;
+                let message = self.messages.remove(&number).expect("every arrival has its message");
+                self.deliver(message);
+                continue;
             }
-            let Reverse((time, number)) =
-                self.arrivals.pop().expect("a read that is not over waits for a message");
-            self.now_us = time;
-            let message = self.messages.remove(&number).expect("every arrival has its message");
-            self.deliver(message);
+            if let Some(answer) = answer {
+                return answer;
+            }
+            self.now_us += TICK_US;
+            let mut orders = Orders::default();
+            self.coordinators[0].on_timer(self.now_us / 1000, &mut orders);
+            self.post(0, orders);
         }
     }
 

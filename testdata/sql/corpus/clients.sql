@@ -41,7 +41,7 @@ CREATE TABLE app_book (
 );
 CREATE TABLE app_review (id bigint PRIMARY KEY, book_id bigint NOT NULL, stars smallint NOT NULL, body text, created timestamp NOT NULL);
 COMMENT ON TABLE app_book IS 'weir: partition by (id)';
-COMMENT ON TABLE app_review IS 'weir: partition by (book_id)';
+COMMENT ON TABLE app_review IS 'weir: partition by (id)';
 CREATE TABLE pgbench_accounts (aid integer PRIMARY KEY, bid integer, abalance integer, filler char(10));
 COMMENT ON TABLE pgbench_accounts IS 'weir: partition by (aid)';
 -- rows
@@ -251,8 +251,8 @@ SELECT sum(title) FROM app_book;
 SELECT title, sum(price) FROM app_book;
 SELECT app_author.name FROM app_book;
 SELECT id FROM app_book GROUP BY author_id;
-INSERT INTO app_author (id, name) VALUES (1, 'Again');
-INSERT INTO app_author (id) VALUES (9);
-INSERT INTO app_author (id, name, born) VALUES (9, 'X', 'yesterday-ish');
+INSERT INTO app_review (id, book_id, stars, created) VALUES (1, 1, 1, '2024-01-01');
+INSERT INTO app_review (id, book_id) VALUES (99, 1);
+INSERT INTO app_review (id, book_id, stars, created) VALUES (99, 1, 1, 'some day');
 UPDATE app_author SET nam = 'x' WHERE id = 1;
 DELETE FROM app_authors WHERE id = 1;

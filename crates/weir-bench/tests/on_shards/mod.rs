@@ -9,7 +9,7 @@ use weir_sql::{Application, BoundText, Sources, Text, bind_text, lift_constants}
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::node::PlantedBugs;
-use weir_txn::ramp;
+use weir_txn::ramp::{self, Begin, Event};
 use weir_types::text::{parse_text, to_text};
 use weir_types::{SqlError, SqlType, Value};
 
@@ -18,6 +18,7 @@ pub type Row = Vec<Option<String>>;
 /// What a statement answers: names and types of its columns, rows in text and how many were given or written; or the SQLSTATE, with
 /// words for whoever reads the failure.
 #[derive(Debug)]
+#[expect(dead_code, reason = "the words are for whoever reads a failure")]
 pub enum Answer {
     Rows { columns: Vec<(String, String)>, rows: Vec<Row>, count: u64 },
     Error(String, String),
@@ -97,8 +98,7 @@ impl OnShards {
         match &statement {
             Statement::Query(query) => {
                 let ordered = !query.order_by.is_empty();
-                let rows = Gather::compile(query, 0, &self.program)
-                    .and_then(|gather| self.simulation.read(&Arc::new(gather), Vec::new()));
+                let rows = Gather::compile(query, 0, &self.program).and_then(|gather| self.read(gather));
                 let columns = statement.columns();
                 (
                     rows.map_or_else(
@@ -109,6 +109,13 @@ impl OnShards {
                 )
             }
             _ => (self.write(sql, &statement).unwrap_or_else(|error| Answer::of(&error)), false),
+        }
+    }
+
+    fn read(&mut self, gather: Gather) -> Result<Vec<Vec<Value>>, SqlError> {
+        match self.simulation.ask(Begin::Read(Arc::new(gather), Vec::new())) {
+            Event::ReadDone { result, .. } => result,
+            other => panic!("an answer to something else: {other:?}"),
         }
     }
 
@@ -124,9 +131,9 @@ impl OnShards {
             }
         };
         let call = ramp::Call { callee: ramp::Callee::Text(Arc::new(text)), args, transaction_time: 0 };
-        let (mut next, mut given_back) = (Some(call), None);
-        self.simulation.run(1, &[], &mut |_| next.take(), &mut |_, result| given_back = Some(result.clone()));
-        let Some(result) = given_back else { panic!("{sql}: no answer") };
+        let Event::Answered(result) = self.simulation.ask(Begin::Call(call)) else {
+            panic!("{sql}: an answer to something else")
+        };
         let output = result?;
         let Some(Value::Int(count)) = output.values.first() else { panic!("{sql}: no count") };
         Ok(given(&statement.columns(), &output.rows, *count as u64))

@@ -360,12 +360,9 @@ impl Run<'_> {
             }
             Matches::Access(access) => {
                 let rows = self.with_cx(|cx| access.collect_matches(cx))?;
-                // A single match is in the frame already.
-                let reload = rows.len() > 1;
+                // What was looked at last is in the frame, whether it matched or not.
                 for &row in &rows {
-                    if reload {
-                        self.with_cx(|cx| access.load(row, cx));
-                    }
+                    self.with_cx(|cx| access.load(row, cx));
                     self.update_row(update, row.row)?;
                 }
                 Ok(rows.len() as u64)
