@@ -8,13 +8,13 @@
 use std::collections::BTreeSet;
 
 use weir_sql::bound::Procedure;
-use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::catalog::{ColumnIndex, Table, TableId};
 use weir_sql::{Application, Span};
 
 use crate::assertion::Shape;
 use crate::effects::{ProcedureEffects, effects};
 use crate::invariant::{self, InvariantId, InvariantKind};
-use crate::plan::{Mechanism, Placement, TransactionPlan};
+use crate::plan::{Mechanism, Placement, Plan, TransactionPlan};
 use crate::proof::Prover;
 use crate::verdict::Alone;
 use crate::world::World;
@@ -94,6 +94,34 @@ impl OpenWorld {
         let mut application = self.closed.clone();
         application.procedures.extend_from_slice(others);
         application
+    }
+}
+
+/// The plan of an application whose schema has changed while it runs. `stays`: by table, where its rows live already; any other
+/// is placed as its comment says, or by the first column of its primary key.
+///
+/// # Errors
+/// A procedure would have to be ordered, which one that runs is not.
+pub fn plan_anew(application: &Application, stays: &[Option<Placement>]) -> Result<Plan, Refusal> {
+    let new = |table: &Table| {
+        let key = || table.primary_key.as_ref().map_or(0, |key| key.columns[0]);
+        let columns = table.partition_by.clone().filter(|columns| !columns.is_empty());
+        match table.replicated {
+            true => Placement::Replicated,
+            false => Placement::Partitioned { columns: columns.unwrap_or_else(|| vec![key()]) },
+        }
+    };
+    let placed = |table: &Table| {
+        stays.get(table.id.0 as usize).cloned().flatten().unwrap_or_else(|| new(table))
+    };
+    let placement: Vec<Placement> = application.catalog.tables.iter().map(placed).collect();
+    let transactions = judge(application, &placement, 0).plans;
+    match transactions.iter().find(|plan| plan.mechanism.is_ordered_family()) {
+        Some(plan) => Err(Refusal::Endangers {
+            procedure: application.procedures[plan.procedure].name.clone(),
+            why: plan.why.clone(),
+        }),
+        None => Ok(Plan { placement, transactions }),
     }
 }
 

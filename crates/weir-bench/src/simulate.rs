@@ -10,6 +10,7 @@ use weir_sql::Application;
 use weir_sql::bound::{InsertSource, Procedure, Statement, Step, StepKind};
 use weir_sql::catalog::{ForeignKey, TableId};
 use weir_sql::walk::each_step;
+use weir_txn::exec::definition::Description;
 use weir_txn::exec::program::Program;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::{Call, Callee};
@@ -32,6 +33,8 @@ pub struct Simulated<'a> {
     analysis: &'a Analysis,
     workload: &'a Arc<Workload>,
     check: Option<Check>,
+    /// So many of its sources are SQL, the first ones, and its schema may be changed.
+    defines: Option<usize>,
     /// By the number of shards, by whether statements are trusted, and by whether calls are the workload's.
     jobs: BTreeMap<(u16, bool, bool), Arc<Job>>,
 }
@@ -42,12 +45,17 @@ impl<'a> Simulated<'a> {
         analysis: &'a Analysis,
         workload: &'a Arc<Workload>,
     ) -> Simulated<'a> {
-        Simulated { application, analysis, workload, check: None, jobs: BTreeMap::new() }
+        Simulated { application, analysis, workload, check: None, defines: None, jobs: BTreeMap::new() }
     }
 
     /// What must hold of the end besides the declared invariants: says what does not.
     pub fn with_check(self, check: Check) -> Simulated<'a> {
         Simulated { check: Some(check), ..self }
+    }
+
+    /// Its schema may be changed; so many of its sources, from the first on, are SQL.
+    pub fn with_definitions(self, files: usize) -> Simulated<'a> {
+        Simulated { defines: Some(files), ..self }
     }
 
     /// One run. The error is one of the application or its workload.
@@ -64,7 +72,7 @@ impl<'a> Simulated<'a> {
                 wrong.get_or_insert(error);
                 call
             });
-            Call { callee: Callee::Procedure(call.procedure), args: call.args, transaction_time: 0 }
+            Call { callee: Callee::Procedure(call.procedure), args: call.args, transaction_time: 0, edition: 0 }
         };
         let report = self.run_counted(setup, true, &mut next_call)?;
         match wrong {
@@ -112,7 +120,12 @@ impl<'a> Simulated<'a> {
     fn job(&self, shards: u16, bugs: PlantedBugs) -> Result<Job, RunError> {
         let options = RunOptions { bugs, ..RunOptions::new(shards) };
         let loaded = load(self.application, self.analysis, self.workload, &options, true, &mut |_| ())?;
-        let (program, population, keys) = loaded.into_snapshots();
+        let (mut program, population, keys) = loaded.into_snapshots();
+        if let Some(files) = self.defines {
+            let described = Description::new(self.application, files, &self.analysis.plan).compile(shards);
+            let failed = |error| RunError::Sql("compiling a description".into(), error);
+            program = Arc::new(described.map_err(failed)?);
+        }
         let mut invariants = Invariants::compile(self.application, self.analysis, &program)?;
         let audit = |(name, table, gather)| {
             let mut keys: Vec<Vec<Value>> = keys.get(&table)?.clone();

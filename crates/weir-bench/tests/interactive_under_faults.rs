@@ -182,7 +182,7 @@ struct Tellers<'b> {
 fn text(sql: &str, args: &[i64]) -> Call {
     let text = world::text(sql, args.len());
     let args = args.iter().map(|arg| Value::Int(*arg)).collect();
-    Call { callee: Callee::Text(text), args, transaction_time: 0 }
+    Call { callee: Callee::Text(text), args, transaction_time: 0, edition: 0 }
 }
 
 impl Tellers<'_> {
@@ -265,7 +265,7 @@ impl Tellers<'_> {
             Line::Sum => return Begin::Read(bank.sum.clone(), Vec::new()),
             Line::Call(args) => {
                 let args = args.into_iter().map(Value::Int).collect();
-                return Begin::Call(Call { callee: Callee::Procedure(0), args, transaction_time: 0 });
+                return Begin::Call(Call { callee: Callee::Procedure(0), args, transaction_time: 0, edition: 0 });
             }
             Line::Sql(sql, args) => Order::Call(text(sql, &args)),
             Line::Hold(account) => Order::Call(text(

@@ -132,10 +132,10 @@ impl Sent {
                 };
                 let arguments = match &callee {
                     Callee::Procedure(at) => self.world.application.procedures[*at].parameters.len(),
-                    Callee::Text(_) => 2,
+                    Callee::Text(_) | Callee::Definition(_) => 2,
                 };
                 let args = (0..arguments).map(|_| Value::Int(1 + small(9))).collect();
-                Call { callee, args, transaction_time: 0 }
+                Call { callee, args, transaction_time: 0, edition: 0 }
             };
             let setup = Setup { bugs, ..Setup::new(seed) };
             let report =
@@ -180,6 +180,7 @@ CREATE PROCEDURE fines(f integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fine 
             callee: Callee::Text(text(sql)),
             args: vec![Value::Int(7), Value::Int(5)],
             transaction_time: 0,
+            edition: 0,
         };
         let told = match program.text(&text(sql)) {
             Err(wrong) => wrong.error,

@@ -44,7 +44,7 @@ impl CallResult {
 
 /// The procedures of an application, and how to call them.
 pub(crate) struct Callable {
-    pub(crate) application: Application,
+    pub(crate) application: Arc<Application>,
     pub(crate) program: Arc<Program>,
     /// By procedure.
     names: Vec<Arc<[String]>>,
@@ -54,7 +54,10 @@ pub(crate) struct Callable {
 const NAMES_TOLD: usize = 12;
 
 impl Callable {
-    pub(crate) fn new(application: Application, program: Program) -> Callable {
+    /// Of a program that says what it was compiled from.
+    pub(crate) fn new(program: Program) -> Callable {
+        let (application, _) = program.described().expect("it was compiled from a description");
+        let application = application.clone();
         let has_value = |column: &OutputColumn| column.ty != SqlType::Void;
         let names = |procedure: &Procedure| {
             columns_of(procedure).into_iter().filter(has_value).map(|column| column.name).collect()
@@ -89,8 +92,12 @@ impl Callable {
             args.push(argument(value, &input.ty).map_err(|error| placed(error, name, at, input))?);
         }
         let call =
-            Call { callee: Callee::Procedure(procedure), args, transaction_time: transaction_time(now_ms()) };
+            self.call_of(Callee::Procedure(procedure), args, transaction_time(now_ms()));
         Ok(Wish::Call(call, self.names[procedure].clone()))
+    }
+
+    fn call_of(&self, callee: Callee, args: Vec<Value>, transaction_time: i64) -> Call {
+        Call { callee, args, transaction_time, edition: self.program.edition }
     }
 
     /// What a prepared text is to do with these values of its parameters.
@@ -111,12 +118,12 @@ impl Callable {
             What::Call { procedure, arguments, .. } => {
                 let mut rows = arguments.rows(&values, &BTreeMap::new(), Vec::new(), (&self.program, now))?;
                 let args = rows.pop().unwrap_or_default();
-                let call = Call { callee: Callee::Procedure(*procedure), args, transaction_time: now };
+                let call = self.call_of(Callee::Procedure(*procedure), args, now);
                 Ok(Wish::Call(call, self.names[*procedure].clone()))
             }
             What::Write { text, constants, .. } => {
                 values.extend(constants.iter().cloned());
-                let call = Call { callee: Callee::Text(text.clone()), args: values, transaction_time: now };
+                let call = self.call_of(Callee::Text(text.clone()), values, now);
                 Ok(Wish::Call(call, prepared.names.clone()))
             }
         }
@@ -194,6 +201,8 @@ pub(crate) enum Wish {
     Read(Arc<Gather>, Vec<Value>, Arc<[String]>),
     /// Of the open transaction of that name, with the names of what it gives.
     Within(u64, Order, Arc<[String]>),
+    /// What is wished for from here on is bound to this edition of the schema.
+    Adopt(Arc<Callable>),
 }
 
 impl Wish {
@@ -204,7 +213,7 @@ impl Wish {
             Wish::Read(gather, values, names) => {
                 Wish::Within(transaction, Order::Read(gather, values), names)
             }
-            within @ Wish::Within(..) => within,
+            other @ (Wish::Within(..) | Wish::Adopt(_)) => other,
         }
     }
 }
@@ -264,6 +273,10 @@ impl Dialect for Calls {
             self.named_max = self.named_max.max(Some(*name));
         }
         let (begin, under_way) = match wish {
+            Wish::Adopt(callable) => {
+                self.callable = callable.clone();
+                (Begin::Adopt(callable.program.clone()), UnderWay::Call([].into()))
+            }
             Wish::Call(call, names) => (Begin::Call(call), UnderWay::Call(names)),
             Wish::Read(gather, values, names) => (Begin::Read(gather, values), UnderWay::Read(names)),
             Wish::Within(name, order @ Order::Read(..), names) => {
@@ -319,8 +332,9 @@ mod tests {
         sources.add("schema.sql", "CREATE TABLE t (a integer PRIMARY KEY);");
         let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
         let plan = weir_analysis::analyze(&application).plan;
-        let program = Program::compile(&application, &plan, 1).unwrap();
-        let mut calls = Calls::new(7, Arc::new(Callable::new(application, program)));
+        let described = weir_txn::exec::definition::Description::new(&application, 1, &plan);
+        let program = described.compile(1).unwrap();
+        let mut calls = Calls::new(7, Arc::new(Callable::new(program)));
         let order = |calls: &mut Calls, name: u64, order: Order| {
             let answered = calls.grant(100, Wish::Within(name, order, [].into()), &mut Orders::default());
             answered.map(|result| result.map(drop).map_err(|error| error.to_string()))

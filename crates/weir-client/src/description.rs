@@ -7,11 +7,8 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_analysis::plan::{Placement, Plan};
 use weir_net::handshake::{DESCRIPTION, Terms};
 use weir_net::{ClusterFile, body};
-use weir_sql::{Application, Sources};
-use weir_txn::exec::program::Program;
 use weir_txn::ramp::ShardId;
 
 use crate::Error;
@@ -19,8 +16,8 @@ use crate::calls::Callable;
 use crate::export::{NotFetched, What, fetch};
 
 /// What is said between parties that carry an application's calls, and written into their logs. Statements by themselves came with the
-/// second, which does not understand the first.
-pub const SQL: &str = "sql-2";
+/// second, definitions with the third; none understands the one before.
+pub const SQL: &str = "sql-3";
 
 /// One node may take so long, then the next is asked.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,22 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// An SQL application, and how its transactions run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// Name and text of its files of SQL, in the order in which they are loaded.
-    files: Vec<(String, String)>,
-    plan: Plan,
+    carried: weir_txn::exec::definition::Description,
     /// That of the handshake.
     placement: u64,
 }
 
 impl Description {
-    /// `files`: so many of the application's sources, from the first on, are SQL that was loaded.
-    pub fn new(application: &Application, files: usize, plan: &Plan, placement: u64) -> Description {
-        let files = application.sources.files.iter().take(files);
-        Description {
-            files: files.map(|file| (file.name.clone(), file.text.clone())).collect(),
-            plan: plan.clone(),
-            placement,
-        }
+    pub fn new(carried: weir_txn::exec::definition::Description, placement: u64) -> Description {
+        Description { carried, placement }
     }
 
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -56,36 +45,14 @@ impl Description {
         cluster.terms_of(SQL, self.placement)
     }
 
+    pub(crate) fn edition(&self) -> u64 {
+        self.carried.edition()
+    }
+
     /// What all coordinators and shards of it have.
     pub(crate) fn compile(self, shards: ShardId) -> Result<Callable, Error> {
-        let unfit = |what: String| {
-            Error::Refused(format!("the application that the node describes cannot be read: {what}"))
-        };
-        let mut sources = Sources::default();
-        for (name, text) in self.files {
-            sources.add(name, text);
-        }
-        let application = weir_sql::load(sources).map_err(|(sources, wrong)| {
-            let first = wrong.first().map(|one| format!("{}: {}", sources.place(one.span), one.message));
-            unfit(first.unwrap_or_default())
-        })?;
-        let tables = &application.catalog.tables;
-        let is_of = |(table, placement): (usize, &Placement)| match placement {
-            Placement::Replicated => true,
-            Placement::Partitioned { columns } => {
-                !columns.is_empty() && columns.iter().all(|column| *column < tables[table].columns.len())
-            }
-        };
-        if tables.len() != self.plan.placement.len()
-            || !self.plan.placement.iter().enumerate().all(is_of)
-            || self.plan.transactions.iter().any(|one| one.procedure >= application.procedures.len())
-        {
-            return Err(unfit("its plan is another application's".into()));
-        }
-        let program = Program::compile(&application, &self.plan, shards);
-        let program = program.map_err(|error| unfit(error.error.to_string()))?;
-        let program = program.with_texts(&application, &self.plan);
-        Ok(Callable::new(application, program))
+        let program = self.carried.compile(shards).map_err(|error| Error::Refused(error.to_string()))?;
+        Ok(Callable::new(program))
     }
 
     /// Asks the nodes, one after the other, until one answers.

@@ -19,6 +19,7 @@
 mod calls;
 pub mod carrier;
 mod description;
+mod editions;
 pub mod export;
 mod items;
 mod load;
@@ -29,12 +30,13 @@ mod requests;
 mod statements;
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
 
 pub use calls::CallResult;
 pub use description::{Description, SQL};
 pub use load::{Batch, Load, LoadedTable};
+pub use editions::{Edition, NextEdition};
 pub use pending::Pending;
 pub use prepared::{Prepared, Unprepared, Verb};
 pub use relations::{Relations, RowTransaction};
@@ -148,7 +150,7 @@ pub struct Client {
 
 enum Carried {
     Items(Session<Items>),
-    Calls(Session<Calls>, Arc<Callable>),
+    Calls(Session<Calls>, RwLock<Arc<Callable>>),
 }
 
 impl Client {
@@ -173,7 +175,7 @@ impl Client {
             let terms = description.terms(cluster);
             let callable = Arc::new(description.compile(cluster.shards)?);
             let calls = Calls::new(id, callable.clone());
-            Carried::Calls(Session::begin(cluster, terms, calls, &settings)?, callable)
+            Carried::Calls(Session::begin(cluster, terms, calls, &settings)?, RwLock::new(callable))
         };
         Ok(Client { carried, cluster: cluster.clone(), settings })
     }
@@ -257,19 +259,30 @@ impl Client {
     /// # Errors
     /// See [`Error`]. An `Unknown` call may yet happen, once; all others have not, and will not.
     pub fn call(&self, name: &str, arguments: impl IntoIterator<Item = Value>) -> Result<CallResult, Error> {
-        self.begin_call(name, arguments).wait()
+        let arguments: Vec<Value> = arguments.into_iter().collect();
+        let until = Instant::now() + self.settings.deadline;
+        loop {
+            match self.begin_call(name, arguments.clone()).wait() {
+                Err(Error::Sql(error))
+                    if error.state() == SqlState::SCHEMA_HAS_CHANGED && Instant::now() < until =>
+                {
+                    self.refresh()?;
+                }
+                done => return done,
+            }
+        }
     }
 
     /// As `call`, without waiting for what it gives. Waits while as many as the settings allow are under way.
     pub fn begin_call(&self, name: &str, arguments: impl IntoIterator<Item = Value>) -> Pending<CallResult> {
-        let Carried::Calls(session, callable) = &self.carried else {
+        let (Carried::Calls(session, _), Ok(edition)) = (&self.carried, self.edition()) else {
             return Pending::ended(Err(Error::Unfit(
                 "the cluster carries items, not an application: name one in [application] of the cluster file, and start \
                  its nodes anew"
                     .into(),
             )));
         };
-        match callable.prepare(name, arguments.into_iter().collect()) {
+        match edition.0.prepare(name, arguments.into_iter().collect()) {
             Ok(wish) => session.submit(session.new_tag(), wish),
             Err(error) => Pending::ended(Err(Error::Sql(error))),
         }
@@ -282,27 +295,15 @@ impl Client {
     /// # Errors
     /// What is wrong with it and where, what is not supported, or which procedure it would endanger.
     pub fn prepare(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
-        match &self.carried {
-            Carried::Calls(_, callable) => {
-                prepared::prepare(&callable.application, &callable.program, text, types)
-            }
-            Carried::Items(_) => Err(Unprepared {
-                error: SqlError::new(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    "the cluster carries items, not tables",
-                )
-                .with_hint("name an application in [application] of the cluster file"),
-                position: 1,
-            }),
-        }
+        self.edition()?.prepare(text, types)
     }
 
     /// Begins what was prepared on this client. A SELECT sees of each transaction all or nothing, over all shards.
     pub fn begin_prepared(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
-        let Carried::Calls(session, callable) = &self.carried else {
+        let Carried::Calls(session, _) = &self.carried else {
             return Pending::ended(Err(Error::Unfit("it was prepared on another client".into())));
         };
-        match callable.wish(prepared, values) {
+        match prepared.of.wish(prepared, values) {
             Ok(wish) => session.submit(session.new_tag(), wish),
             Err(error) => Pending::ended(Err(Error::Sql(error))),
         }
@@ -322,10 +323,10 @@ impl Client {
         prepared: &Prepared,
         values: &[Value],
     ) -> Pending<CallResult> {
-        let Carried::Calls(session, callable) = &self.carried else {
+        let Carried::Calls(session, _) = &self.carried else {
             return Pending::ended(Err(Error::Unfit("it was prepared on another client".into())));
         };
-        match callable.wish(prepared, values) {
+        match prepared.of.wish(prepared, values) {
             Ok(wish) => session.submit(session.new_tag(), wish.within(transaction)),
             Err(error) => Pending::ended(Err(Error::Sql(error))),
         }
@@ -338,35 +339,6 @@ impl Client {
             return Pending::ended(Err(Error::Unfit("it is of another client".into())));
         };
         session.submit(session.new_tag(), batch.into_wish().within(transaction))
-    }
-
-    /// Prepares to insert many rows into the table; none as columns is all but generated ones.
-    ///
-    /// # Errors
-    /// There is no such table or column, or it cannot be written by itself.
-    pub fn load(&self, table: &str, columns: &[String]) -> Result<Load, SqlError> {
-        match &self.carried {
-            Carried::Calls(_, callable) => {
-                let table = LoadedTable::of(&callable.application.catalog, table, columns)?;
-                Load::new(&callable.application, callable.program.clone(), table)
-            }
-            Carried::Items(_) => {
-                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "the cluster carries items, not tables"))
-            }
-        }
-    }
-
-    /// A query for the rows of the table; none as columns is all but generated ones.
-    ///
-    /// # Errors
-    /// There is no such table or column.
-    pub fn unload(&self, table: &str, columns: &[String]) -> Result<Prepared, SqlError> {
-        let Carried::Calls(_, callable) = &self.carried else {
-            let message = "the cluster carries items, not tables";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        };
-        let table = LoadedTable::of(&callable.application.catalog, table, columns)?;
-        self.prepare(&table.select(), &[]).map_err(|wrong| wrong.error)
     }
 
     /// Begins to commit it, or to roll it back. What it has done becomes visible together, or not at all.

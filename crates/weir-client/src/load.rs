@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use weir_net::clock::transaction_time;
 use weir_sql::catalog::Catalog;
-use weir_sql::{Application, Text};
+use weir_sql::Text;
 use weir_txn::exec::program::{CompiledText, Program};
 use weir_txn::ramp::{Call, Callee, ShardId};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use crate::calls::Wish;
+use crate::calls::{Callable, Wish};
 use crate::carrier::now_ms;
 use crate::prepared::{What, prepare};
 
@@ -102,6 +102,7 @@ struct Gathered {
 pub struct Batch {
     text: Arc<Text>,
     args: Vec<Value>,
+    edition: u64,
     pub places: (u64, u64),
 }
 
@@ -112,12 +113,9 @@ const ROWS_MIN: usize = 2_048;
 const BYTES_MAX: usize = 6 << 20;
 
 impl Load {
-    pub(crate) fn new(
-        application: &Application,
-        program: Arc<Program>,
-        table: LoadedTable,
-    ) -> Result<Load, SqlError> {
-        let prepared = prepare(application, &program, &table.insert(), &[]).map_err(|wrong| wrong.error)?;
+    pub(crate) fn new(of: &Arc<Callable>, table: LoadedTable) -> Result<Load, SqlError> {
+        let program = of.program.clone();
+        let prepared = prepare(of, &table.insert(), &[]).map_err(|wrong| wrong.error)?;
         let What::Write { text, .. } = prepared.what else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "an INSERT that does not write"));
         };
@@ -142,7 +140,12 @@ impl Load {
             [] => 0,
             [shard] => *shard,
             // What it refers to lives elsewhere: it is a statement of its own.
-            _ => return Some(Batch { text: self.text.clone(), args: row, places: (place, place) }),
+            _ => return Some(Batch {
+                text: self.text.clone(),
+                args: row,
+                edition: self.program.edition,
+                places: (place, place),
+            }),
         };
         let gathered = &mut self.shards[usize::from(shard)];
         gathered.bytes += row.iter().map(size_of).sum::<usize>();
@@ -160,7 +163,7 @@ impl Load {
         let args = std::mem::take(&mut gathered.args);
         gathered.gone += args.len() / self.text.types.len().max(1);
         gathered.bytes = 0;
-        Some(Batch { text: self.text.clone(), args, places })
+        Some(Batch { text: self.text.clone(), args, edition: self.program.edition, places })
     }
 
     /// What is left, when all rows have come.
@@ -172,7 +175,8 @@ impl Load {
 impl Batch {
     pub(crate) fn into_wish(self) -> Wish {
         let callee = Callee::Text(self.text);
-        Wish::Call(Call { callee, args: self.args, transaction_time: transaction_time(now_ms()) }, [].into())
+        let (args, edition) = (self.args, self.edition);
+        Wish::Call(Call { callee, args, transaction_time: transaction_time(now_ms()), edition }, [].into())
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use weir_sql::Application;
 use weir_sql::bound::{
     Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
@@ -13,10 +12,14 @@ use weir_txn::exec::program::Program;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::CallResult;
+use crate::calls::Callable;
 
 /// A SELECT, INSERT, UPDATE or DELETE over the application's tables, or a call of one of its procedures, with parameters `$1`, `$2` …
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Prepared {
+    /// The edition of the schema that it is bound to.
+    pub(crate) of: Arc<Callable>,
+    pub(crate) text: Arc<str>,
     pub(crate) what: What,
     pub(crate) parameters: Arc<[SqlType]>,
     columns: Arc<[OutputColumn]>,
@@ -50,6 +53,12 @@ pub enum Verb {
     Delete,
     /// SELECT … FOR UPDATE, or a weaker lock.
     Lock,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("what", &self.what).field("parameters", &self.parameters).finish()
+    }
 }
 
 impl Prepared {
@@ -114,7 +123,7 @@ pub struct Unprepared {
 }
 
 impl Unprepared {
-    fn new(text: &str, span: Span, error: SqlError) -> Unprepared {
+    pub(crate) fn new(text: &str, span: Span, error: SqlError) -> Unprepared {
         let before = text.get(..span.start as usize).unwrap_or(text);
         Unprepared { error, position: before.chars().count() + 1 }
     }
@@ -133,12 +142,8 @@ impl Unprepared {
 ///
 /// # Errors
 /// What is wrong with the text, or not supported.
-pub(crate) fn prepare(
-    application: &Application,
-    program: &Program,
-    text: &str,
-    types: &[SqlType],
-) -> Result<Prepared, Unprepared> {
+pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
+    let Callable { application, program, .. } = &**of;
     let bound = bind_text(&application.catalog, &application.procedures, text, types);
     let (bound, parameters) = bound.map_err(|wrong| Unprepared::of(text, wrong))?;
     let statement = match bound {
@@ -153,7 +158,7 @@ pub(crate) fn prepare(
             let arguments = Arc::new(compile(text, &row_of(call.args), parameters.len(), program)?);
             let writes = !program.procedures[call.procedure].read_only;
             let what = What::Call { procedure: call.procedure, arguments, gives_rows, writes };
-            return Ok(Prepared::new(what, parameters, columns));
+            return Ok(Prepared::new((of, text), what, parameters, columns));
         }
     };
     let columns = statement.columns();
@@ -167,7 +172,7 @@ pub(crate) fn prepare(
         }
         Statement::Query(query) => {
             let gather = compile(text, query, parameters.len(), program)?;
-            return Ok(Prepared::new(What::Query(Arc::new(gather)), parameters, columns));
+            return Ok(Prepared::new((of, text), What::Query(Arc::new(gather)), parameters, columns));
         }
         Statement::Insert(_) => Verb::Insert,
         Statement::Update(_) => Verb::Update,
@@ -178,19 +183,24 @@ pub(crate) fn prepare(
         && program.text(&lifted).is_ok()
     {
         let what = What::Write { text: Arc::new(lifted), constants: constants.into(), verb };
-        return Ok(Prepared::new(what, parameters, columns));
+        return Ok(Prepared::new((of, text), what, parameters, columns));
     }
     // With its constants it may do less than with any others.
     let own = Text { sql: text.to_owned(), types: parameters.clone() };
     program.text(&own).map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
     let what = What::Write { text: Arc::new(own), constants: [].into(), verb };
-    Ok(Prepared::new(what, parameters, columns))
+    Ok(Prepared::new((of, text), what, parameters, columns))
 }
 
 impl Prepared {
-    fn new(what: What, parameters: Vec<SqlType>, columns: Vec<OutputColumn>) -> Prepared {
+    fn new(
+        (of, text): (&Arc<Callable>, &str),
+        what: What,
+        parameters: Vec<SqlType>,
+        columns: Vec<OutputColumn>,
+    ) -> Prepared {
         let names = columns.iter().map(|column| column.name.clone()).collect();
-        Prepared { what, parameters: parameters.into(), columns: columns.into(), names }
+        Prepared { of: of.clone(), text: text.into(), what, parameters: parameters.into(), columns: columns.into(), names }
     }
 }
 

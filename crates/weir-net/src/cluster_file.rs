@@ -56,11 +56,12 @@ pub struct ClusterFile {
 }
 
 /// An SQL application, with what its tables begin with.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Application {
-    /// Its directory.
-    pub path: PathBuf,
+    /// Its directory; none: there are no tables until somebody creates them.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
     /// Settings of its workload.toml.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
@@ -147,6 +148,19 @@ struct NodeText {
 const EXAMPLE: &str = "for example:\n    [nodes.a]\n    address = \"127.0.0.1:7401\"\n    shards = [0, 1]";
 
 impl ClusterFile {
+    /// One node alone, which others reach at that address only on this machine.
+    pub fn alone(name: &str, address: SocketAddr, shards: ShardId, application: Application) -> ClusterFile {
+        let node = Node { address: address.to_string(), shards: (0..shards).collect() };
+        ClusterFile {
+            nodes: BTreeMap::from([(name.to_owned(), node)]),
+            shards,
+            variant: Variant::Fast,
+            application: Some(application),
+            secret: Vec::new(),
+            tls: None,
+        }
+    }
+
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn read(file: &Path) -> Result<ClusterFile, Complaint> {
@@ -188,7 +202,10 @@ impl ClusterFile {
         });
         let application = parsed
             .application
-            .map(|application| Application { path: reader.beside(&application.path), ..application });
+            .map(|application| {
+                let path = application.path.as_ref().map(|path| reader.beside(path));
+                Application { path, ..application }
+            });
         Ok(ClusterFile {
             nodes: nodes.collect(),
             shards,

@@ -7,6 +7,7 @@ mod answer;
 mod copy;
 mod copy_messages;
 mod copying;
+mod definitions;
 mod doors;
 mod handlers;
 mod idle;

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use weir_client::Edition;
 use weir_types::{SqlError, SqlState};
 
 use crate::scope::Scope;
@@ -9,15 +10,16 @@ use crate::session::{Session, Transaction, only_in_transactions};
 use crate::settings::Values;
 use crate::statement::{Done, Failure};
 
-/// One of the open transaction, with the settings at it.
-#[derive(Clone, Debug)]
+/// One of the open transaction, with the settings at it, and the schema that the transaction had made.
+#[derive(Clone)]
 struct Savepoint {
     name: String,
     settings: (Values, Option<Scope>),
+    edition: Option<Edition>,
 }
 
 /// The innermost at the end; the cluster knows them by their places.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Savepoints(Mutex<Vec<Savepoint>>);
 
 impl Savepoints {
@@ -51,8 +53,8 @@ impl Session {
     pub(crate) async fn savepoint(&self, savepoint: &str) -> Result<Done, Failure> {
         let name = self.block("SAVEPOINT")?;
         self.wait_for(self.client.begin_savepoint(name)).await?;
-        let (name, settings) = (savepoint.to_owned(), self.settings_now());
-        self.savepoints.lock().push(Savepoint { name, settings });
+        let (name, settings, edition) = (savepoint.to_owned(), self.settings_now(), self.own_edition.get());
+        self.savepoints.lock().push(Savepoint { name, settings, edition });
         Ok(Done::tag("SAVEPOINT"))
     }
 
@@ -68,12 +70,16 @@ impl Session {
         let name = self.block("ROLLBACK TO SAVEPOINT")?;
         let at = self.savepoint_named(savepoint)?;
         self.wait_for(self.client.begin_roll_back_to(name, at)).await?;
-        let settings = {
+        let last = {
             let mut savepoints = self.savepoints.lock();
             savepoints.truncate(at + 1);
-            savepoints.last().map(|savepoint| savepoint.settings.clone())
+            savepoints.last().cloned()
         };
-        let changed = settings.map_or_else(Vec::new, |settings| self.settings_again(settings));
+        let mut changed = Vec::new();
+        if let Some(Savepoint { settings, edition, .. }) = last {
+            changed = self.settings_again(settings);
+            self.own_edition.set(edition);
+        }
         *self.transaction() = Transaction::Open { name, is_implicit: false };
         Ok(Done { changed, ..Done::tag("ROLLBACK") })
     }

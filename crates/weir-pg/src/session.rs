@@ -10,6 +10,7 @@ use weir_types::{SqlError, SqlState, Value};
 
 use crate::copy::CopyIn;
 use crate::idle::Idle;
+use crate::definitions::Own;
 use crate::portals::{Cursor, Formats, Names, Portal, PortalState, no_portal};
 use crate::savepoints::Savepoints;
 use crate::scope::OpenScope;
@@ -27,6 +28,7 @@ pub struct Session {
     pub(crate) under_way: UnderWay,
     idle: Idle,
     pub(crate) copying: Mutex<Option<CopyIn>>,
+    pub(crate) own_edition: Own,
 }
 
 /// What PostgreSQL calls the status of a transaction: I, T and E.
@@ -51,7 +53,7 @@ pub enum Status {
 impl Session {
     pub fn new(client: Arc<Client>) -> Session {
         let (values, transaction, names) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (savepoints, scope, under_way, idle) = Default::default();
+        let (savepoints, scope, under_way, idle, own_edition) = Default::default();
         Session {
             client,
             values,
@@ -62,6 +64,7 @@ impl Session {
             under_way,
             idle,
             copying: Mutex::default(),
+            own_edition,
         }
     }
 
@@ -113,7 +116,7 @@ impl Session {
             matches!(portal.state, PortalState::Bound)
                 && match &portal.statement.kind {
                     Kind::Run(prepared, _) => runs(prepared),
-                    Kind::Execute(..) => true,
+                    Kind::Execute(..) | Kind::Define(..) => true,
                     _ => false,
                 }
         };
@@ -129,7 +132,7 @@ impl Session {
         let ended = match transaction {
             Transaction::Open { name, is_implicit: true } => {
                 *self.transaction() = Transaction::None;
-                self.client.end_transaction(name, !has_failed).await.map(drop).map_err(sql_error)
+                self.end_named(name, !has_failed).await
             }
             _ => Ok(()),
         };
@@ -197,6 +200,7 @@ impl Session {
             Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
             Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
             Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, values).await,
+            Kind::Define(text, tag) => self.define(text, tag, self.open_name()).await,
             Kind::Prepare(name, statement) => {
                 self.names().put_statement(name, statement.clone())?;
                 Ok(Done::tag("PREPARE"))
@@ -242,22 +246,24 @@ impl Session {
             self.refuse_write(if tag.is_empty() { "SELECT" } else { tag.split(' ').next().unwrap_or(tag) })?;
         }
         let lock_timeout = self.values().time("lock_timeout");
-        let result = match self.open_name() {
+        let (result, prepared) = match self.open_name() {
             Some(name) => {
+                let bound = self.bound(prepared)?;
                 self.limit_waits(name, lock_timeout).await?;
-                self.wait_for(self.client.begin_within(name, prepared, values)).await?
+                (self.wait_for(self.client.begin_within(name, &bound, values)).await?, bound.into_owned())
             }
             // Shards tell of open transactions alone for whom they wait.
             None if lock_timeout.is_some() && !prepared.reads_only() => {
+                let bound = self.bound(prepared)?;
                 let name = self.client.new_transaction();
                 self.limit_waits(name, lock_timeout).await?;
-                let result = self.wait_for(self.client.begin_within(name, prepared, values)).await;
+                let result = self.wait_for(self.client.begin_within(name, &bound, values)).await;
                 let ended = self.client.end_transaction(name, result.is_ok()).await.map_err(sql_error);
                 let result = result?;
                 ended?;
-                result
+                (result, bound.into_owned())
             }
-            None => self.wait_for(self.client.begin_prepared(prepared, values)).await?,
+            None => self.run_by_itself(prepared, values).await?,
         };
         let count = prepared.verb().map(|_| prepared.count(&result));
         Ok(Done { count, columns: prepared.columns().into(), rows: prepared.rows(result), ..Done::tag(tag) })
@@ -270,6 +276,16 @@ impl Session {
             self.client.begin_lock_timeout(name, most).await.map_err(sql_error)?;
         }
         Ok(())
+    }
+
+    /// Ends the transaction of that name, with what it has defined.
+    async fn end_named(&self, name: u64, commit: bool) -> Result<(), Failure> {
+        let own = self.own_edition.set(None);
+        let ended = self.client.end_transaction(name, commit).await.map(drop);
+        match own.filter(|_| commit) {
+            Some(edition) => self.adopt(&edition, ended).await,
+            None => ended.map_err(sql_error),
+        }
     }
 
     fn begin(&self, wished: Characteristics) -> Result<Done, SqlError> {
@@ -352,7 +368,7 @@ impl Session {
             Transaction::Open { name, is_implicit } => (name, commit, is_implicit.then(no_transaction)),
             Transaction::Failed { name } => (name, false, None),
         };
-        let ended = self.client.end_transaction(name, commits).await.map_err(sql_error);
+        let ended = self.end_named(name, commits).await;
         self.names().end_transaction(commits && ended.is_ok());
         let changed = self.end_scope(commits && ended.is_ok());
         ended?;
@@ -441,12 +457,11 @@ impl Session {
                 true => Ok(Done::tag("CLOSE CURSOR")),
                 false => Err(no_portal(name, "cursor")),
             },
-            Command::Define => Err(not_yet("changing the schema while nodes run")
-                .with_hint("change schema.sql of the application, and start its nodes anew")),
             Command::Nothing(what) => Ok(Done::tag(*what)),
             Command::Unsupported(what) => Err(not_yet(what)),
             Command::Copy(_)
             | Command::Run
+            | Command::Define(_)
             | Command::Prepare { .. }
             | Command::Execute { .. }
             | Command::Declare { .. } => {

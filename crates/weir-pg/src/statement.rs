@@ -23,6 +23,8 @@ pub enum Kind {
     /// There is nothing but blanks and comments in the text.
     Empty,
     Run(Prepared, &'static str),
+    /// What changes the schema: its text, and its tag.
+    Define(Arc<str>, &'static str),
     Command(Command),
     /// PREPARE: the name, and what it is to be of.
     Prepare(String, Arc<Statement>),
@@ -130,6 +132,10 @@ impl Session {
         let column = |name: &str| OutputColumn { name: name.to_owned(), ty: SqlType::Text };
         let columns = match &said.what {
             Command::Run => return self.prepare_run(text, said.span, types),
+            Command::Define(tag) => {
+                let kind = Kind::Define(of_span(text, said.span).into(), tag);
+                return Ok(Statement { kind, ..Statement::empty() });
+            }
             Command::Prepare { name, types, body } => {
                 let said = Said { what: Command::Run, span: *body };
                 let statement = Arc::new(self.prepare(text, &said, types)?);
@@ -173,7 +179,7 @@ impl Session {
 
     fn bind(&self, text: &str, span: Span, types: &[SqlType]) -> Result<Prepared, Failure> {
         let before = text.get(..span.start as usize).unwrap_or_default();
-        self.client.prepare(of_span(text, span), types).map_err(|wrong| Failure::of(wrong, before))
+        self.bind_text(of_span(text, span), types).map_err(|wrong| Failure::of(wrong, before))
     }
 
     fn prepare_run(&self, text: &str, span: Span, types: &[SqlType]) -> Result<Statement, Failure> {
@@ -201,7 +207,7 @@ impl Session {
         const SELECT: &str = "SELECT ";
         let own = format!("{SELECT}{}", of_span(text, span));
         let before = text.get(..span.start as usize).unwrap_or_default().chars().count();
-        self.client.prepare(&own, &[]).map_err(|Unprepared { error, position }| Failure {
+        self.bind_text(&own, &[]).map_err(|Unprepared { error, position }| Failure {
             error,
             position: Some((before + position).saturating_sub(SELECT.len()).max(1)),
             context: None,

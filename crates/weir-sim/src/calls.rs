@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHasher;
 use weir_sql::catalog::TableId;
+use weir_txn::exec::definition::Description;
 use weir_txn::exec::program::Program;
 use weir_txn::machine::{CoordinatorId, Durable as _, Shard as _};
 use weir_txn::node::{Node, PlantedBugs};
@@ -97,6 +98,8 @@ pub struct Report {
     /// Coordinators that have died or were retired.
     pub dead: usize,
     pub restarts: u64,
+    /// The schema of the end, where it may be changed.
+    pub schema: Option<Arc<Description>>,
     pub log: String,
 }
 
@@ -197,6 +200,7 @@ pub fn run_script(job: &Arc<Job>, setup: &Setup, mut script: impl Script) -> Rep
             .fold((0, 0), |(commits, aborts), one| (commits + one.0, aborts + one.1)),
         dead: dead(&cluster).count(),
         restarts: cluster.crashes(),
+        schema: cluster.shards.iter().flatten().next().and_then(Node::description),
         log: cluster.log().to_owned(),
     }
 }
@@ -292,6 +296,10 @@ fn check_end(job: &Job, cluster: &Calls, told: &Told) -> Result<(), Violation> {
             return Err(Violation { claim: "copies of a table agree", seen });
         }
     }
+    let editions: Vec<u64> = nodes.iter().map(|node| node.edition()).collect();
+    if editions.iter().any(|edition| *edition != editions[0]) {
+        return Err(Violation { claim: "all shards have one schema", seen: format!("{editions:?}") });
+    }
     let view = WholeView::new(nodes.iter().map(|node| &node.storage).collect(), replicated);
     if let Some((invariant, row)) = (job.violated)(&view).into_iter().next() {
         return Err(Violation {
@@ -386,7 +394,7 @@ impl Clients<Begin, Event> for Sessions<'_> {
         let begin = self.script.next(session, false)?;
         self.under_way[session] = Some(match &begin {
             Begin::Call(call) => UnderWay::Call { callee: call.callee.clone() },
-            Begin::Read(..) | Begin::Within(..) => UnderWay::Order,
+            Begin::Read(..) | Begin::Within(..) | Begin::Adopt(_) => UnderWay::Order,
         });
         Some(begin)
     }

@@ -4,7 +4,7 @@
 //! against a catalog.
 
 use pg_query::protobuf::{
-    CopyStmt, FetchDirection, Node, TransactionStmtKind, TypeName, VariableSetKind, a_const, node,
+    CopyStmt, FetchDirection, Node, ObjectType, TransactionStmtKind, TypeName, VariableSetKind, a_const, node,
 };
 use weir_types::{SqlState, SqlType};
 
@@ -79,8 +79,8 @@ pub enum Command {
     /// CLOSE. None: all cursors.
     CloseCursor(Option<String>),
     Copy(Copy),
-    /// CREATE, ALTER, DROP and what else changes the catalog.
-    Define,
+    /// CREATE, ALTER, DROP and what else changes the catalog, with what its client is told that it was.
+    Define(&'static str),
     /// A query, a write or a call.
     Run,
     /// What a server of this kind has nothing to do for: VACUUM, ANALYZE, CHECKPOINT.
@@ -262,8 +262,10 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         }
         N::VacuumStmt(stmt) => Command::Nothing(if stmt.is_vacuumcmd { "VACUUM" } else { "ANALYZE" }),
         N::CheckPointStmt(_) => Command::Nothing("CHECKPOINT"),
-        other if is_definition(other) => Command::Define,
-        _ => unsupported(piece, span),
+        other => match definition(other) {
+            Some(tag) => Command::Define(tag),
+            None => unsupported(piece, span),
+        },
     })
 }
 
@@ -358,34 +360,79 @@ fn trimmed(piece: Piece<'_>, span: Span) -> Span {
     Span { start: first.map_or(span.end, |token| token.start as u32), ..span }
 }
 
-fn is_definition(statement: &node::Node) -> bool {
+/// The tag of a statement that changes the catalog.
+fn definition(statement: &node::Node) -> Option<&'static str> {
     use node::Node as N;
-    matches!(
-        statement,
-        N::CreateStmt(_)
-            | N::CreateTableAsStmt(_)
-            | N::CreateSchemaStmt(_)
-            | N::CreateSeqStmt(_)
-            | N::CreateDomainStmt(_)
-            | N::CreateEnumStmt(_)
-            | N::CreateFunctionStmt(_)
-            | N::CreateTrigStmt(_)
-            | N::CreateExtensionStmt(_)
-            | N::AlterTableStmt(_)
-            | N::AlterSeqStmt(_)
-            | N::AlterDomainStmt(_)
-            | N::AlterEnumStmt(_)
-            | N::AlterFunctionStmt(_)
-            | N::AlterOwnerStmt(_)
-            | N::IndexStmt(_)
-            | N::ViewStmt(_)
-            | N::RefreshMatViewStmt(_)
-            | N::RenameStmt(_)
-            | N::DropStmt(_)
-            | N::TruncateStmt(_)
-            | N::CommentStmt(_)
-            | N::GrantStmt(_)
-    )
+    Some(match statement {
+        N::CreateStmt(_) => "CREATE TABLE",
+        N::CreateTableAsStmt(create) => match create.objtype() {
+            ObjectType::ObjectMatview => "CREATE MATERIALIZED VIEW",
+            _ => "SELECT",
+        },
+        N::CreateSchemaStmt(_) => "CREATE SCHEMA",
+        N::CreateSeqStmt(_) => "CREATE SEQUENCE",
+        N::CreateDomainStmt(_) => "CREATE DOMAIN",
+        N::CreateEnumStmt(_) => "CREATE TYPE",
+        N::CreateFunctionStmt(create) if create.is_procedure => "CREATE PROCEDURE",
+        N::CreateFunctionStmt(_) => "CREATE FUNCTION",
+        N::CreateTrigStmt(_) => "CREATE TRIGGER",
+        N::CreateExtensionStmt(_) => "CREATE EXTENSION",
+        N::AlterTableStmt(alter) => alter_tag(alter.objtype()),
+        N::AlterSeqStmt(_) => "ALTER SEQUENCE",
+        N::AlterDomainStmt(_) => "ALTER DOMAIN",
+        N::AlterEnumStmt(_) => "ALTER TYPE",
+        N::AlterFunctionStmt(alter) => alter_tag(alter.objtype()),
+        N::AlterOwnerStmt(alter) => alter_tag(alter.object_type()),
+        N::AlterObjectSchemaStmt(alter) => alter_tag(alter.object_type()),
+        N::IndexStmt(_) => "CREATE INDEX",
+        N::ViewStmt(_) => "CREATE VIEW",
+        N::RefreshMatViewStmt(_) => "REFRESH MATERIALIZED VIEW",
+        N::RenameStmt(rename) => alter_tag(match rename.rename_type() {
+            ObjectType::ObjectColumn | ObjectType::ObjectTabconstraint => rename.relation_type(),
+            other => other,
+        }),
+        N::DropStmt(drop) => drop_tag(drop.remove_type()),
+        N::TruncateStmt(_) => "TRUNCATE TABLE",
+        N::CommentStmt(_) => "COMMENT",
+        N::GrantStmt(grant) if grant.is_grant => "GRANT",
+        N::GrantStmt(_) => "REVOKE",
+        _ => return None,
+    })
+}
+
+fn alter_tag(object: ObjectType) -> &'static str {
+    match object {
+        ObjectType::ObjectView => "ALTER VIEW",
+        ObjectType::ObjectMatview => "ALTER MATERIALIZED VIEW",
+        ObjectType::ObjectIndex => "ALTER INDEX",
+        ObjectType::ObjectSequence => "ALTER SEQUENCE",
+        ObjectType::ObjectType => "ALTER TYPE",
+        ObjectType::ObjectDomain => "ALTER DOMAIN",
+        ObjectType::ObjectFunction => "ALTER FUNCTION",
+        ObjectType::ObjectProcedure => "ALTER PROCEDURE",
+        ObjectType::ObjectRoutine => "ALTER ROUTINE",
+        ObjectType::ObjectSchema => "ALTER SCHEMA",
+        ObjectType::ObjectTrigger => "ALTER TRIGGER",
+        _ => "ALTER TABLE",
+    }
+}
+
+fn drop_tag(object: ObjectType) -> &'static str {
+    match object {
+        ObjectType::ObjectView => "DROP VIEW",
+        ObjectType::ObjectMatview => "DROP MATERIALIZED VIEW",
+        ObjectType::ObjectIndex => "DROP INDEX",
+        ObjectType::ObjectSequence => "DROP SEQUENCE",
+        ObjectType::ObjectType => "DROP TYPE",
+        ObjectType::ObjectDomain => "DROP DOMAIN",
+        ObjectType::ObjectFunction => "DROP FUNCTION",
+        ObjectType::ObjectProcedure => "DROP PROCEDURE",
+        ObjectType::ObjectRoutine => "DROP ROUTINE",
+        ObjectType::ObjectSchema => "DROP SCHEMA",
+        ObjectType::ObjectTrigger => "DROP TRIGGER",
+        ObjectType::ObjectExtension => "DROP EXTENSION",
+        _ => "DROP TABLE",
+    }
 }
 
 /// By its first two words.
@@ -557,7 +604,7 @@ mod tests {
         );
         check(
             "CREATE TABLE t (a int); DROP VIEW v; TRUNCATE t; COMMENT ON TABLE t IS 'x'",
-            &[Command::Define, Command::Define, Command::Define, Command::Define],
+            &["CREATE TABLE", "DROP VIEW", "TRUNCATE TABLE", "COMMENT"].map(Command::Define),
         );
         check(
             "COPY t (a, \"B\") FROM STDIN (FORMAT csv, FORCE_NULL (a), HEADER, DELIMITER ';'); VACUUM t; ANALYZE; CHECKPOINT",

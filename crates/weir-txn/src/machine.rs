@@ -3,6 +3,9 @@
 //! The embedded cluster, the network and the simulator drive anything of this shape; a protocol knows none
 //! of them. Time and messages are arguments, what is to be sent comes out.
 
+use std::sync::Arc;
+
+use crate::exec::definition::Description;
 use crate::ramp::ShardId;
 
 /// Names a coordinator. Every start has a new one (docs/items.md, termination), so there are many in the life of a cluster.
@@ -77,6 +80,10 @@ pub trait Exposed: Durable {
     -> Option<&'static str>;
     /// What is said instead of a reply that is too large to be sent; none: then there is no speaking with who is to get it.
     fn instead_of(_reply: &Self::Reply) -> Option<Self::Reply> {
+        None
+    }
+    /// What the cluster carries, if that has been changed since this was asked last: whoever asks what it is is told so from here on.
+    fn take_description(&mut self) -> Option<Arc<Description>> {
         None
     }
     /// Whose transactions are prepared here and not decided, for each of them.

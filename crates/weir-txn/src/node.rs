@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_sql::catalog::{SequenceId, TableId};
-use weir_types::SqlError;
+use weir_types::{SqlError, Value};
 
 use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, Role, Stop};
+use crate::exec::definition::{Description, schema_has_changed};
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::machine::{self, CoordinatorId, Sender, Shard};
+use crate::ramp::definitions::Barrier;
 use crate::ramp::ledger::Ledger;
 use crate::ramp::message::{
     Age, Begun, Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
@@ -60,6 +62,10 @@ pub struct PlantedBugs {
     pub keeps_what_is_rolled_back: bool,
     /// A late statement takes effect after the roll-back to the savepoint before it.
     pub rolled_back_comes_again: bool,
+    /// Others write while a transaction changes the schema.
+    pub ignores_definitions: bool,
+    /// What was bound to another edition of the schema is run all the same.
+    pub ignores_editions: bool,
 }
 
 /// What a step wants sent.
@@ -81,6 +87,10 @@ pub struct Node {
     pub(crate) ended: Vec<TxnId>,
     /// Transactions of several statements that have worked here.
     pub(crate) open: BTreeMap<TxnId, Open>,
+    /// Somebody changes the schema.
+    pub(crate) barrier: Option<Barrier>,
+    /// Whoever describes the application has not been told of the last definition.
+    pub(crate) has_new_description: bool,
     /// Requests that wait for the outcome of a transaction that holds their claim.
     pub(crate) waiting: BTreeMap<TxnId, Vec<Request>>,
     scratch: call::Scratch,
@@ -99,6 +109,8 @@ impl Node {
             ledger: None,
             ended: Vec::new(),
             open: BTreeMap::new(),
+            barrier: None,
+            has_new_description: false,
             waiting: BTreeMap::new(),
             scratch: call::Scratch::default(),
             sequences: Sequences::default(),
@@ -172,6 +184,7 @@ impl Node {
         if let Some(refusal) = self.refuses_clock(now_ms, &request) {
             return self.answer(request.txn(), refusal, out);
         }
+        let Some(request) = self.pass_barrier(request, out) else { return };
         match request {
             Request::Execute { txn, begun, call } => self.on_execute(now_ms, txn, begun, call, out),
             Request::Prepare { txn, begun, call, participants } => {
@@ -280,7 +293,8 @@ impl Node {
     }
 
     fn on_execute(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Box<Call>, out: &mut Effects) {
-        let (read_only, guarded) = match self.program.callee(&call.callee) {
+        let callee = self.check_edition(call.edition).and_then(|()| self.program.callee(&call.callee));
+        let (read_only, guarded) = match callee {
             Ok(callee) => (callee.read_only, callee.guarded),
             Err(error) => return self.answer(txn, Reply::Executed { txn, result: Err(error) }, out),
         };
@@ -349,6 +363,7 @@ impl Node {
                     at,
                     answer,
                     holds_rows: false,
+                    definitions: None,
                 };
                 self.participant.hold(txn, prepared);
                 self.note_prepared(txn);
@@ -422,6 +437,9 @@ impl Node {
             return was_open;
         };
         self.storage.discard(prepared.undone.unwrap_or_default());
+        if prepared.definitions.is_some() {
+            self.storage.end_replay();
+        }
         self.note_refusal(txn, None);
         self.ended.push(txn);
         true
@@ -465,6 +483,29 @@ impl Node {
         }
     }
 
+    /// What was bound to another edition of the schema has other numbers for its parts.
+    fn check_edition(&self, edition: u64) -> Result<(), SqlError> {
+        match edition == self.program.edition || self.bugs.ignores_editions {
+            true => Ok(()),
+            false => Err(schema_has_changed()),
+        }
+    }
+
+    /// Which edition of the schema it has.
+    pub fn edition(&self) -> u64 {
+        self.program.edition
+    }
+
+    /// What it runs, where the schema may be changed.
+    pub fn description(&self) -> Option<Arc<Description>> {
+        self.program.described().map(|(_, description)| description.clone())
+    }
+
+    /// The description of the application, if its schema has been changed.
+    pub(crate) fn changed_description(&self) -> Option<Arc<Description>> {
+        self.description().filter(|description| description.edition() != 0)
+    }
+
     /// `open`: the rows that the open transaction has inserted whose statement it is.
     pub(crate) fn run(
         &mut self,
@@ -475,6 +516,7 @@ impl Node {
         keep_writes: bool,
         open: Option<&[(TableId, u32)]>,
     ) -> Result<call::Ran, Stop> {
+        self.check_edition(call.edition)?;
         let callee = self.program.callee(&call.callee)?;
         let fragment = Fragment {
             program: &self.program,
@@ -523,8 +565,12 @@ impl Node {
     /// Makes a prepared transaction's operations visible. Does nothing if a reader's second round or another
     /// participant has done so already; says whether it did.
     pub(crate) fn commit(&mut self, txn: TxnId, timestamp: Timestamp) -> bool {
-        let Some(prepared) = self.participant.release(txn) else { return false };
+        let Some(mut prepared) = self.participant.release(txn) else { return false };
         self.clock.observe(timestamp);
+        if let Some(definitions) = prepared.definitions.take() {
+            self.commit_definitions(definitions.done, timestamp);
+            self.lower_barrier(txn);
+        }
         let begin = self.storage.position();
         let touched: Vec<(TableId, u32)> = prepared
             .pins
@@ -607,10 +653,13 @@ impl Node {
         }
         let position = self.storage.position();
         let undecided = self.participant.oldest_prepare().unwrap_or(position);
+        let fetched = self.fetch_within(within, query);
+        let (rows, examined) = match fetched {
+            Ok(fetched) => fetched,
+            Err(error) => return self.refuse_read(read, error, out),
+        };
         // A repetition may be answered anew, but the reader may stand where the first answer said.
         self.readers.entry(read).or_insert(position.min(undecided));
-        let (rows, examined) =
-            self.within(within.map(|(txn, _)| txn), |node| crate::exec::fetch::fetch(&node.storage, query));
         let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
         out.replies.push((
             read.coordinator,
@@ -649,14 +698,21 @@ impl Node {
             }
         }
         missing.sort_by_key(|(_, timestamp, _)| *timestamp);
+        if !self.readers.contains_key(&read) {
+            // One of them has changed the schema.
+            return self.refuse_read(read, schema_has_changed(), out);
+        }
         let undone = self.storage.rewind(position);
         for (writes, timestamp, prepared_at) in &missing {
             self.apply(writes, *timestamp, (*prepared_at).min(position));
         }
-        let (rows, examined) =
-            self.within(within.map(|(txn, _)| txn), |node| crate::exec::fetch::fetch(&node.storage, query));
+        let fetched = self.fetch_within(within, query);
         self.storage.rollback(position);
         self.storage.replay(undone);
+        let (rows, examined) = match fetched {
+            Ok(fetched) => fetched,
+            Err(error) => return self.refuse_read(read, error, out),
+        };
         out.replies.push((
             read.coordinator,
             Reply::ReadRows {
@@ -669,6 +725,21 @@ impl Node {
                 siblings: Vec::new(),
             },
         ));
+    }
+
+    fn fetch_within(
+        &mut self,
+        within: Option<(TxnId, u64)>,
+        query: &ReadQuery,
+    ) -> Result<(Vec<Vec<Vec<Value>>>, usize), SqlError> {
+        self.within(within.map(|(txn, _)| txn), |node| {
+            node.check_edition(query.edition)?;
+            Ok(crate::exec::fetch::fetch(&node.storage, query))
+        })
+    }
+
+    fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {
+        out.replies.push((read.coordinator, Reply::Refused { txn: read, shard: self.shard, error }));
     }
 
     /// History goes as far as no reader and no prepared transaction may need it.

@@ -133,6 +133,7 @@ fn call(procedure: usize, args: &[i64]) -> Call {
         callee: Callee::Procedure(procedure),
         args: args.iter().map(|arg| Value::Int(*arg)).collect(),
         transaction_time: 0,
+        edition: 0,
     }
 }
 

@@ -83,6 +83,10 @@ states! {
     INVALID_TABLE_DEFINITION = b"42P16";
     INVALID_FUNCTION_DEFINITION = b"42P13";
     WRONG_OBJECT_TYPE = b"42809";
+    INVALID_SCHEMA_NAME = b"3F000";
+    DEPENDENT_OBJECTS_STILL_EXIST = b"2BP01";
+    /// Ours: the schema has changed since the statement was bound. Of the class of those that may be tried again.
+    SCHEMA_HAS_CHANGED = b"40W01";
     CANNOT_COERCE = b"42846";
     GENERATED_ALWAYS = b"428C9";
     OUT_OF_MEMORY = b"53200";

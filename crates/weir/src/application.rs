@@ -108,8 +108,45 @@ impl Carried {
 
     /// What clients are told of it.
     pub fn description(&self) -> Description {
+        Description::new(self.described(), self.placement)
+    }
+
+    pub fn described(&self) -> weir_txn::exec::definition::Description {
         let Loaded { application, analysis, files } = &self.loaded;
-        Description::new(application, *files, &analysis.plan, self.placement)
+        weir_txn::exec::definition::Description::new(application, *files, &analysis.plan)
+    }
+}
+
+/// Tables without procedures and without rows, or none at all: what a database begins with that is changed by definitions.
+pub struct Bare {
+    pub described: weir_txn::exec::definition::Description,
+    pub placement: u64,
+}
+
+impl Bare {
+    /// None: it has procedures, so it is planned and filled.
+    pub fn of(path: Option<&Path>) -> Result<Option<Bare>, Failure> {
+        let sources = match path {
+            Some(path) => input::read_sources(&[path.to_owned()])?,
+            None => Sources::default(),
+        };
+        let files = sources.files.len();
+        let application = read(sources, Reading::Strict)?;
+        if !application.procedures.is_empty() {
+            return Ok(None);
+        }
+        let described = weir_txn::exec::definition::Description::of_schema(&application, files);
+        let described = described.map_err(|wrong| {
+            let place = application.sources.place(wrong.span);
+            Failure::input(format!("{place}: error: {}", wrong.error))
+        })?;
+        let mut hash = Sha256::new();
+        for part in application.sources.files.iter().map(|file| file.text.as_str()).chain(["bare"]) {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let placement = u64::from_le_bytes(*hash.finalize().first_chunk().expect("32 bytes"));
+        Ok(Some(Bare { described, placement }))
     }
 }
 

@@ -343,7 +343,9 @@ pub struct ExplainArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  weir serve --cluster cluster.toml --node a --data /var/lib/weir
+  weir serve --data /var/lib/weir                    # a database: psql -h 127.0.0.1 -p 5433 weir
+  weir serve my-app --shards 2 --data data           # of an application: schema.sql, procedures.sql …
+  weir serve --cluster cluster.toml --node a --data /var/lib/weir --listen 127.0.0.1:5433
   weir bench ycsb --target weir:cluster.toml
 
 A cluster file with two nodes:
@@ -365,29 +367,36 @@ Beyond loopback it also needs secret_file = \"FILE\" and
   certificate = \"own.pem\"
   key = \"own.key\"")]
 pub struct ServeArguments {
+    /// Without a cluster file: the directory of the application that it begins with; without one there are no tables yet
+    #[arg(value_name = "DIRECTORY", conflicts_with = "cluster")]
+    pub application: Option<PathBuf>,
+    /// Without a cluster file: how many shards
+    #[arg(long, value_name = "N", conflicts_with = "cluster", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=64), allow_negative_numbers = true)]
+    pub shards: u16,
     /// The cluster file: which node holds which shard; the same for all nodes and clients
-    #[arg(long, value_name = "FILE")]
-    pub cluster: PathBuf,
+    #[arg(long, value_name = "FILE", requires = "node")]
+    pub cluster: Option<PathBuf>,
     /// Which of its nodes this is
-    #[arg(long, value_name = "NAME")]
-    pub node: String,
+    #[arg(long, value_name = "NAME", requires = "cluster")]
+    pub node: Option<String>,
     /// Where its shards keep their logs; without it everything is gone with the process
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// When a write counts as written down [default: sync with --data, else memory]
     #[arg(long, value_enum)]
     pub durability: Option<ServeDurability>,
-    /// Speak PostgreSQL's protocol there too: queries and calls of the application that the cluster file names
+    /// Speak PostgreSQL's protocol there [default without a cluster file: 127.0.0.1:5433]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
     /// What clients of PostgreSQL's protocol call the database
-    #[arg(long, value_name = "NAME", default_value = "weir", requires = "listen")]
+    #[arg(long, value_name = "NAME", default_value = "weir")]
     pub database: String,
     /// The password of clients of PostgreSQL's protocol is the first line of it; without it everybody may come in
-    #[arg(long, value_name = "FILE", requires = "listen")]
+    #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Clients of PostgreSQL's protocol may speak TLS: the server's certificate, with what leads to its authority, in PEM
-    #[arg(long, value_name = "FILE", requires = "listen", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_certificate: Option<PathBuf>,
     /// The private key of that certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]

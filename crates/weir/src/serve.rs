@@ -3,26 +3,39 @@
 //! Serves nothing itself: weir-server does.
 
 use std::io::IsTerminal;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use weir_bench::run::{Loaded, load};
-use weir_client::{Application, Client, ClusterFile};
+use weir_client::{Application, Client, ClusterFile, Description};
 use weir_server::embedded::now_ms;
 use weir_server::serve::{Durability, ServeError, Server, Settings, Stop};
 use weir_txn::exec::program::Program;
 use weir_txn::node::Node;
-use weir_txn::ramp::Record;
+use weir_txn::ramp::{Record, ShardId};
 
-use crate::application::Carried;
+use crate::application::{Bare, Carried};
 use crate::cli::{ServeArguments, ServeDurability};
 use crate::output::{Failure, print_remark};
 use crate::run;
 
 pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
-    let ServeArguments { cluster, node, data, durability, insecure, listen, database, .. } = arguments;
-    let ServeArguments { password_file, tls_certificate, tls_key, max_connections, .. } = arguments;
-    let cluster = ClusterFile::read(&cluster).map_err(|complaint| Failure::input(complaint.to_string()))?;
+    let ServeArguments { application, shards, cluster, node, data, durability, insecure, .. } = arguments;
+    let ServeArguments { listen, database, password_file, tls_certificate, tls_key, max_connections, .. } = arguments;
+    let (cluster, node, listen) = match cluster.zip(node) {
+        Some((file, node)) => {
+            let read = ClusterFile::read(&file);
+            (read.map_err(|complaint| Failure::input(complaint.to_string()))?, node, listen)
+        }
+        None => (alone(application, shards)?, ALONE.to_owned(), listen.or(Some(DOOR))),
+    };
+    if listen.is_none() && (password_file.is_some() || tls_certificate.is_some()) {
+        return Err(usage(
+            "--password-file and --tls-certificate are of PostgreSQL's protocol",
+            "add --listen ADDRESS",
+        ));
+    }
     let data = match (data, durability) {
         (Some(data), None | Some(ServeDurability::Sync)) => Some((data, Durability::Sync)),
         (Some(data), Some(ServeDurability::Relaxed)) => Some((data, Durability::Relaxed)),
@@ -63,6 +76,20 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     server.wait().map_err(failure)
 }
 
+/// A node without a cluster file.
+const ALONE: &str = "weir";
+
+/// Where it speaks PostgreSQL's protocol; beside a PostgreSQL that may be there.
+const DOOR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5433);
+
+/// One node, which its own front end reaches by a port that is free at this moment.
+fn alone(path: Option<PathBuf>, shards: u16) -> Result<ClusterFile, Failure> {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    let address = free.map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
+    let application = Application { path, seed: 1, ..Application::default() };
+    Ok(ClusterFile::alone(ALONE, address, shards, application))
+}
+
 /// Of clients of PostgreSQL's protocol.
 fn password(cluster: &ClusterFile, file: Option<PathBuf>) -> Result<Option<String>, Failure> {
     if cluster.application.is_none() {
@@ -98,17 +125,24 @@ const UNDER_WAY_MAX: usize = 100_000;
 
 /// Shards of an SQL application. Those that start for the first time are filled with their share of its rows.
 fn start_application(settings: Settings, named: &Application) -> Result<(Server, Stop), Failure> {
-    let carried = Carried::of(&named.path, &settings.cluster, named)?;
+    if let Some(bare) = Bare::of(named.path.as_deref())? {
+        return start_bare(settings, bare);
+    }
+    let path = named.path.as_deref().expect("what has procedures has a path");
+    let carried = Carried::of(path, &settings.cluster, named)?;
     let settings = Settings { description: Some(carried.description().to_bytes().into()), ..settings };
+    let described = carried.described();
     let Carried { loaded, workload, options, terms, .. } = carried;
     let (application, analysis) = (&loaded.application, &loaded.analysis);
     let population = || {
         print_remark("weir: filling the tables");
         load(application, analysis, &workload, &options, true, &mut |_| ()).map(Loaded::into_snapshots)
     };
-    let program = Program::compile(application, &analysis.plan, options.shards);
-    let program = program.map_err(|error| run::failure(&loaded, error.into()))?;
-    let program = Arc::new(program.with_texts(application, &analysis.plan));
+    // For its messages, which tell places.
+    Program::compile(application, &analysis.plan, options.shards)
+        .map_err(|error| run::failure(&loaded, error.into()))?;
+    let program = described.compile(options.shards);
+    let program = Arc::new(program.map_err(|error| usage(&error.to_string(), "this is a defect of Weir"))?);
     let mut rows = None;
     let mut wrong = None;
     let started = Server::start_with(settings, terms, |shard, mut records, has_log| {
@@ -122,17 +156,46 @@ fn start_application(settings: Settings, named: &Application) -> Result<(Server,
             }
             let snapshots: &Vec<Record> = rows.as_ref().expect("they have just been made");
             records.push(snapshots[usize::from(shard)].clone());
-            if !has_log {
-                records.push(Record::Started { incarnation: now_ms() });
-            }
         }
-        let node = Node::recover(shard, program.clone(), Default::default(), Default::default(), records);
-        Ok(if has_log { node } else { node.without_log() })
+        recovered(shard, &program, records, has_log)
     });
     started.map_err(|error| match wrong {
         Some(error) => run::failure(&loaded, error),
         None => failure(error),
     })
+}
+
+/// Shards of tables without rows, or of no tables yet.
+fn start_bare(settings: Settings, bare: Bare) -> Result<(Server, Stop), Failure> {
+    let Bare { described, placement } = bare;
+    let terms = settings.cluster.terms_of(weir_client::SQL, placement);
+    let program = described.compile(settings.cluster.shards);
+    let program = Arc::new(program.map_err(|error| usage(&error.to_string(), "change the schema"))?);
+    let description = Description::new(described, placement).to_bytes();
+    let settings = Settings { description: Some(description.into()), ..settings };
+    let started = Server::start_with(settings, terms, |shard, records: Vec<Record>, has_log| {
+        recovered(shard, &program, records, has_log)
+    });
+    started.map_err(failure)
+}
+
+fn recovered(
+    shard: ShardId,
+    program: &Arc<Program>,
+    mut records: Vec<Record>,
+    has_log: bool,
+) -> Result<Node, ServeError> {
+    if !has_log {
+        records.push(Record::Started { incarnation: now_ms() });
+    }
+    let node = Node::try_recover(shard, program.clone(), Default::default(), Default::default(), records);
+    let node = node.map_err(|error| {
+        ServeError::Settings(
+            format!("a definition in the log of shard {shard} cannot be made again: {error}"),
+            "start the node with the version of weir that wrote it".into(),
+        )
+    })?;
+    Ok(if has_log { node } else { node.without_log() })
 }
 
 fn usage(message: &str, hint: &str) -> Failure {

@@ -15,6 +15,7 @@ use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Connection, Fault, frame};
 use weir_txn::ramp::ShardId;
 
+use super::Told;
 use super::shard_loop::{Arrival, Inbox};
 
 /// A handshake that takes longer is given up.
@@ -40,7 +41,7 @@ pub(super) struct Acceptor {
     /// Of the shards of this node.
     inboxes: BTreeMap<ShardId, Arc<Inbox>>,
     /// What the cluster carries, for clients that know nothing but the cluster file.
-    description: Option<Arc<[u8]>>,
+    description: Arc<Told>,
     poll: Poll,
     /// By token: who has not said enough yet, in the order in which they came.
     guests: BTreeMap<usize, Guest>,
@@ -67,7 +68,7 @@ impl Acceptor {
         mut listener: TcpListener,
         tls: Option<Tls>,
         inboxes: BTreeMap<ShardId, Arc<Inbox>>,
-        description: Option<Arc<[u8]>>,
+        description: Arc<Told>,
     ) -> io::Result<(Acceptor, Waker)> {
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -171,8 +172,8 @@ impl Acceptor {
         match advance(guest) {
             Ok(None) => {}
             Ok(Some(agreed)) if agreed.wants_description => {
-                let told = match &self.description {
-                    Some(description) => frame::push_parts(guest.connection.outgoing(), description),
+                let told = match self.description.get() {
+                    Some(description) => frame::push_parts(guest.connection.outgoing(), &description),
                     None => Err(Fault::sense("this node carries items: there is nothing to describe")),
                 };
                 guest.is_told = true;

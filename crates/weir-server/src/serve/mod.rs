@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -24,11 +24,12 @@ use mio::net::TcpListener;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::{info, warn};
-use weir_net::body::VERSIONS;
+use weir_net::body::{self, VERSIONS};
 use weir_net::cluster_file::Node;
 use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Link};
+use weir_txn::exec::definition::Description;
 use weir_txn::items::{Partition, Patience, Record};
 use weir_txn::machine::{self, Exposed};
 use weir_txn::ramp::ShardId;
@@ -105,6 +106,24 @@ impl From<std::io::Error> for ServeError {
     }
 }
 
+/// What a node tells those who ask what the cluster carries; its shards change it.
+#[derive(Debug, Default)]
+struct Told(Mutex<Option<Arc<[u8]>>>);
+
+impl Told {
+    fn get(&self) -> Option<Arc<[u8]>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The schema has been changed, and that is durable.
+    fn tell(&self, description: Option<Arc<Description>>, terms: &Terms) {
+        let Some(description) = description else { return };
+        let mut bytes = Vec::new();
+        body::write(&(&*description, terms.placement), &mut bytes);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes.into());
+    }
+}
+
 type Ended = (String, Result<(), ServeError>);
 
 /// A node that runs.
@@ -176,11 +195,12 @@ impl Server {
             Some((directory, _)) => Some(claim(directory, &cluster, &name, &terms)?),
             None => None,
         };
+        let told = Arc::new(Told(Mutex::new(description)));
         let mut loops = Vec::new();
         for shard in shards {
             loops.push((
                 shard,
-                open_shard(shard, &cluster, &terms, data.as_ref(), tls.as_ref(), &mut recover)?,
+                open_shard(shard, (&cluster, &terms, &told), data.as_ref(), tls.as_ref(), &mut recover)?,
             ));
         }
         // Only now: whoever connects finds everything as it was.
@@ -188,7 +208,7 @@ impl Server {
         let address = listener.local_addr().map_err(listen)?;
         let inboxes: BTreeMap<ShardId, Arc<Inbox>> =
             loops.iter().map(|(shard, one)| (*shard, one.inbox())).collect();
-        let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, inboxes.clone(), description)?;
+        let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, inboxes.clone(), told)?;
         let (says, ended) = channel();
         let mut server = Server {
             address,
@@ -271,8 +291,7 @@ fn named<'c>(cluster: &'c ClusterFile, name: &str, insecure: bool) -> Result<&'c
 
 fn open_shard<S>(
     shard: ShardId,
-    cluster: &ClusterFile,
-    terms: &Terms,
+    (cluster, terms, told): (&ClusterFile, &Terms, &Arc<Told>),
     data: Option<&(PathBuf, Durability)>,
     tls: Option<&Tls>,
     recover: &mut impl FnMut(ShardId, Vec<S::Record>, bool) -> Result<S, ServeError>,
@@ -284,7 +303,7 @@ where
     S::Progress: DeserializeOwned,
     S::Record: Serialize + DeserializeOwned,
 {
-    let (machine, log) = match data {
+    let (mut machine, log) = match data {
         None => (recover(shard, Vec::new(), false)?, None),
         Some((directory, durability)) => {
             let directory = directory.join(format!("shard-{shard}"));
@@ -302,11 +321,13 @@ where
             (machine, Some(log))
         }
     };
+    // Whoever asks before its first turn is told of the schema that it has recovered.
+    told.tell(machine.take_description(), terms);
     let link = |other, token| {
         let ends = (machine::Sender::Shard(shard), other);
         Link::new(cluster.holder(other).clone(), ends, terms.clone(), tls.cloned(), token, Instant::now())
     };
-    Ok(ShardLoop::new(machine, cluster.shards, log, link)?)
+    Ok(ShardLoop::new(machine, cluster.shards, log, (told.clone(), terms.clone()), link)?)
 }
 
 /// Whose data this is; another node's, another application's, or a running node's is refused.

@@ -15,10 +15,12 @@ use serde::de::DeserializeOwned;
 use tracing::{debug, info, warn};
 use weir_net::connection::UNSENT_BYTES_MAX;
 use weir_net::frame::{self, expect};
+use weir_net::handshake::Terms;
 use weir_net::{Connection, Fault, Kind, Link, body};
 use weir_txn::machine::{CoordinatorId, Effects, Exposed, Sender};
 use weir_txn::ramp::ShardId;
 
+use super::Told;
 use super::log::{Log, LogError};
 use super::take::{Taken, take};
 use crate::embedded::now_ms;
@@ -81,6 +83,8 @@ pub(super) struct ShardLoop<S: Exposed> {
     shard: S,
     shards: ShardId,
     log: Option<Log>,
+    /// With what whoever speaks with the shard has to agree to.
+    told: (Arc<Told>, Terms),
     poll: Poll,
     inbox: Arc<Inbox>,
     /// By token, from `visitors_from` on.
@@ -115,6 +119,7 @@ where
         shard: S,
         shards: ShardId,
         log: Option<Log>,
+        told: (Arc<Told>, Terms),
         link: impl Fn(ShardId, Token) -> Link,
     ) -> io::Result<ShardLoop<S>> {
         let poll = Poll::new()?;
@@ -126,6 +131,7 @@ where
             shard,
             shards,
             log,
+            told,
             poll,
             inbox: Arc::new(inbox),
             visitors: Vec::new(),
@@ -343,7 +349,11 @@ where
     fn write_down(&mut self) -> Result<(), LogError> {
         self.sort_effects();
         let records = self.shard.take_records();
-        let Some(log) = &mut self.log else { return Ok(()) };
+        let description = self.shard.take_description();
+        let Some(log) = &mut self.log else {
+            self.told.0.tell(description, &self.told.1);
+            return Ok(());
+        };
         if !records.is_empty() {
             log.append(&records)?;
         }
@@ -351,6 +361,7 @@ where
             log.begin_anew(&self.shard.snapshot())?;
             info!(shard = self.shard.id(), "a new segment of the log");
         }
+        self.told.0.tell(description, &self.told.1);
         Ok(())
     }
 

@@ -31,10 +31,13 @@ impl Schema {
                 let what = match &object.node {
                     Some(node::Node::List(list)) => object_path(&list.items),
                     Some(node::Node::ObjectWithArgs(routine)) => object_path(&routine.objname),
+                    Some(node::Node::TypeName(name)) => object_path(&name.names),
+                    Some(node::Node::String(name)) => name.sval.clone(),
                     _ => "what is dropped".to_owned(),
                 };
-                let message = format!("\"{what}\" does not exist");
-                return Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message));
+                let (word, state) = named(kind);
+                let message = format!("{word} \"{what}\" does not exist");
+                return Err(Diagnostic::new(state, span, message));
             }
         }
         Ok(())
@@ -113,5 +116,21 @@ impl Schema {
         table.foreign_keys.retain(|key| key.name != name);
         table.exclusions.retain(|exclusion| exclusion.name != name);
         count(table) < before
+    }
+}
+
+/// As PostgreSQL calls them, and what it says where there is none.
+fn named(kind: ObjectType) -> (&'static str, SqlState) {
+    match kind {
+        ObjectType::ObjectTable => ("table", SqlState::UNDEFINED_TABLE),
+        ObjectType::ObjectView => ("view", SqlState::UNDEFINED_TABLE),
+        ObjectType::ObjectMatview => ("materialized view", SqlState::UNDEFINED_TABLE),
+        ObjectType::ObjectSequence => ("sequence", SqlState::UNDEFINED_TABLE),
+        ObjectType::ObjectIndex => ("index", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectSchema => ("schema", SqlState::INVALID_SCHEMA_NAME),
+        ObjectType::ObjectFunction => ("function", SqlState::UNDEFINED_FUNCTION),
+        ObjectType::ObjectProcedure => ("procedure", SqlState::UNDEFINED_FUNCTION),
+        ObjectType::ObjectType | ObjectType::ObjectDomain => ("type", SqlState::UNDEFINED_OBJECT),
+        _ => ("object", SqlState::UNDEFINED_OBJECT),
     }
 }

@@ -41,11 +41,17 @@ use weir_types::{SqlError, SqlState, SqlType};
 /// Indexes whose whole keys are looked up one at a time.
 type LookedUp = BTreeSet<(TableId, IndexId)>;
 
-pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Program, CompileError> {
+/// `open_from`: see [`Closed::open_from`].
+pub fn program(
+    application: &Application,
+    plan: &Plan,
+    shards: u16,
+    open_from: usize,
+) -> Result<Program, CompileError> {
     let catalog = &application.catalog;
     let mut schema = Schema::new(catalog);
     let partitions = partitions(plan);
-    let closed = Closed::of(application);
+    let closed = Closed::open_from(application, open_from);
     if shards > 1 {
         check_unique_keys(catalog, &partitions, &closed)?;
         check_homes(catalog, &partitions, shards)?;
@@ -73,8 +79,20 @@ pub fn program(application: &Application, plan: &Plan, shards: u16) -> Result<Pr
     };
     let placed_by_uuids = shards > 1 && catalog.tables.iter().any(is_uuid);
     let sequences = catalog.sequences.clone();
-    let (updates, texts) = (updates.into_inner(), None);
-    Ok(Program { schema, shards, partitions, rules, procedures, updates, sequences, placed_by_uuids, texts })
+    let updates = updates.into_inner();
+    Ok(Program {
+        schema,
+        shards,
+        partitions,
+        rules,
+        procedures,
+        updates,
+        sequences,
+        placed_by_uuids,
+        texts: None,
+        edition: 0,
+        described: None,
+    })
 }
 
 /// A procedure that stands by itself, for a program that stays as it is. `plan` has that of its transaction.

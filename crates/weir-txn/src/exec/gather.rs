@@ -28,6 +28,8 @@ pub struct Gather {
     cells: usize,
     tables: Vec<GatherTable>,
     rows_max: usize,
+    /// Of the schema that it was bound to.
+    pub edition: u64,
 }
 
 #[derive(Debug)]
@@ -71,7 +73,7 @@ impl Gather {
             })
             .collect();
         let (slots, cells) = (slots.slots_max(), slots.cells_max());
-        Ok(Gather { compiled, slots, cells, tables, rows_max: usize::MAX })
+        Ok(Gather { compiled, slots, cells, tables, rows_max: usize::MAX, edition: program.edition })
     }
 
     /// Whoever asks wants no more rows than these.
@@ -122,7 +124,7 @@ impl Gather {
             }
             places.push(single.map(|shard| (shard, by_shard[&shard].len() - 1)));
         }
-        by_shard.into_iter().map(|(shard, tables)| (shard, Arc::new(ReadQuery { tables }))).collect()
+        by_shard.into_iter().map(|(shard, tables)| (shard, Arc::new(ReadQuery { tables, edition: self.edition }))).collect()
     }
 
     /// Runs the query on what was fetched. `transaction_time`: what `now()` is, in microseconds since 2000.

@@ -10,6 +10,8 @@ use weir_sql::{Application, Span, Text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::ahead::Ahead;
+use super::compile::Closed;
+use super::definition::{Description, schema_has_changed};
 use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::routing::{Source, shard_of, shard_of_arguments};
@@ -37,6 +39,10 @@ pub struct Program {
     pub placed_by_uuids: bool,
     /// Statements that are none of the procedures'; none: they are not taken.
     pub(super) texts: Option<Box<Texts>>,
+    /// Of the schema, which is 0 until somebody changes it.
+    pub edition: u64,
+    /// What it was compiled from; none: its schema does not change.
+    pub(super) described: Option<(Arc<Application>, Arc<Description>)>,
 }
 
 #[derive(Debug)]
@@ -375,7 +381,37 @@ pub struct CompiledRaise {
 impl Program {
     /// Compiles an application under its plan for so many shards.
     pub fn compile(application: &Application, plan: &Plan, shards: u16) -> Result<Program, CompileError> {
-        super::compile::program(application, plan, shards)
+        super::compile::program(application, plan, shards, usize::MAX)
+    }
+
+    /// The same of an application whose schema changes: of tables that are declared in this file or behind it, rows may go whatever
+    /// its procedures do.
+    pub(super) fn compile_open(
+        application: &Application,
+        plan: &Plan,
+        shards: u16,
+        open_from: usize,
+    ) -> Result<Program, CompileError> {
+        super::compile::program(application, plan, shards, open_from)
+    }
+
+    /// Takes statements by themselves, and definitions: it was compiled from these.
+    pub(super) fn with_description(
+        mut self,
+        application: Arc<Application>,
+        description: Arc<Description>,
+    ) -> Program {
+        let closed = Closed::open_from(&application, description.began());
+        let texts = Texts::new(application.clone(), description.plan(), closed, PlantedBugs::default());
+        self.texts = Some(Box::new(texts));
+        self.edition = description.edition();
+        self.described = Some((application, description));
+        self
+    }
+
+    /// What it was compiled from.
+    pub fn described(&self) -> Option<(&Arc<Application>, &Arc<Description>)> {
+        self.described.as_ref().map(|(application, description)| (application, description))
     }
 
     pub fn partition(&self, table: TableId) -> Option<&[ColumnIndex]> {
@@ -394,7 +430,8 @@ impl Program {
         plan: &Plan,
         bugs: PlantedBugs,
     ) -> Program {
-        self.texts = Some(Box::new(Texts::new(application, plan, bugs)));
+        let closed = Closed::of(application);
+        self.texts = Some(Box::new(Texts::new(Arc::new(application.clone()), plan, closed, bugs)));
         self
     }
 
@@ -433,6 +470,10 @@ impl Program {
                 })
             }
             Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
+            Callee::Definition(_) => {
+                let message = "a definition runs in a transaction of several statements";
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            }
         }
     }
 
@@ -448,6 +489,12 @@ impl Program {
 
     /// The shards of a call, the one that decides last; or why it cannot run on several.
     pub fn participants(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
+        if call.edition != self.edition {
+            return Err(schema_has_changed());
+        }
+        if let Callee::Definition(_) = call.callee {
+            return Ok((0..self.shards).collect());
+        }
         let procedure = self.callee(&call.callee)?;
         // Many rows go where the first one lives.
         let args = match procedure.inputs.len() {

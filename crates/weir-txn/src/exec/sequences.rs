@@ -142,6 +142,17 @@ impl Sequences {
         }
     }
 
+    /// The same for a schema in which they have other numbers; `restarted` begin again.
+    pub fn renumbered(&self, was: &[Option<SequenceId>], restarted: &[SequenceId]) -> Sequences {
+        let stays = |(at, was): (usize, &Option<SequenceId>)| {
+            let id = SequenceId(at as u32);
+            let given = was.and_then(|was| self.given.get(&was)).filter(|_| !restarted.contains(&id));
+            Some((id, *given?))
+        };
+        let given = was.iter().enumerate().filter_map(stays).collect();
+        Sequences { given, random: self.random, has_given: true }
+    }
+
     /// As they are, if they have given anything since they were last asked for: what must survive with the rows that
     /// bear it.
     pub fn take_changed(&mut self) -> Option<Box<Sequences>> {

@@ -56,7 +56,7 @@ const KEPT: usize = 1_024;
 
 #[derive(Debug)]
 pub struct Texts {
-    application: Application,
+    application: Arc<Application>,
     plan: Plan,
     /// What the program was compiled upon.
     closed: Closed,
@@ -93,11 +93,17 @@ impl Known {
 }
 
 impl Texts {
-    pub(super) fn new(application: &Application, plan: &Plan, bugs: PlantedBugs) -> Texts {
+    /// `closed`: of the program.
+    pub(super) fn new(
+        application: Arc<Application>,
+        plan: &Plan,
+        closed: Closed,
+        bugs: PlantedBugs,
+    ) -> Texts {
         Texts {
-            application: application.clone(),
+            application,
             plan: plan.clone(),
-            closed: Closed::of(application),
+            closed,
             world: OnceLock::new(),
             bugs,
             known: Mutex::default(),

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
-use super::exposed::too_large;
 use super::interactive::{Interactive, deadlock};
 use super::message::{Age, Begun, Call, Output, Progress, Reply, Request, ShardId, TxnId};
 use super::reader::{Read, ReadAction, Within};
 use super::waits::Waits;
 use crate::clock::transaction_time;
+use crate::exec::definition::{Definition, schema_has_changed};
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
 use crate::flights::{Drains, Flights};
@@ -58,6 +58,8 @@ pub enum Begin {
     Call(Call),
     /// The query for these values.
     Read(Arc<Gather>, Vec<Value>),
+    /// The schema is that of this program from here on.
+    Adopt(Arc<Program>),
     /// Something of the open transaction of that name, which the first statement begins. After one that has failed nothing but its end is
     /// taken.
     Within(u64, Order),
@@ -76,6 +78,8 @@ pub enum Order {
     Release(usize),
     /// To the savepoint of that place, which stays.
     RollBackTo(usize),
+    /// Changes the schema, after the statements before: with what the program is then, if it is another one.
+    Define(Arc<Definition>, Option<Arc<Program>>),
     Commit,
     RollBack,
 }
@@ -127,6 +131,8 @@ enum Flight {
         gather: Arc<Gather>,
         values: Vec<Value>,
         within: Option<Within>,
+        /// Of the edition that it was bound to.
+        program: Arc<Program>,
         sent: Sent,
     },
     /// `tag`: of what is under way of it.
@@ -134,9 +140,13 @@ enum Flight {
         tag: u64,
         name: u64,
         machine: Interactive,
+        /// Of the editions that it has made itself.
+        programs: Vec<Arc<Program>>,
         sent: Sent,
     },
 }
+
+type EndedRead = (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>, Arc<Program>);
 
 /// A call that is begun again after a pause.
 #[derive(Debug)]
@@ -178,6 +188,26 @@ impl Coordinator {
     /// [`machine::Coordinator::on_timer`].
     pub fn resending(id: CoordinatorId, program: Arc<Program>, protocol: Protocol) -> Coordinator {
         Coordinator { resends: true, ..Coordinator::new(id, program, protocol) }
+    }
+
+    /// The schema has been changed: what is begun from here on is bound to this. What is under way ends by the edition that it began
+    /// with, or is told that this is over.
+    fn adopt(&mut self, program: Arc<Program>) {
+        assert_eq!(program.shards, self.program.shards, "the shards of a cluster do not change");
+        self.program = program;
+    }
+
+    /// Of that edition, which the open transaction may have made.
+    fn program_of(&mut self, edition: u64, open: Option<u64>) -> Option<Arc<Program>> {
+        if edition == self.program.edition {
+            return Some(self.program.clone());
+        }
+        match self.flights.get_mut(open?) {
+            Some(Flight::Open { programs, .. }) => {
+                programs.iter().find(|program| program.edition == edition).cloned()
+            }
+            _ => None,
+        }
     }
 
     /// The call that was begun under the tag, if it is not answered.
@@ -310,12 +340,18 @@ impl Coordinator {
         (gather, values, within): (Arc<Gather>, Vec<Value>, Option<Within>),
         out: &mut Orders<Request, Event>,
     ) {
+        let open = within.as_ref().map(|(txn, _)| txn.sequence);
+        let Some(program) = self.program_of(gather.edition, open) else {
+            let result = Err(schema_has_changed());
+            return out.done.push((tag, Event::ReadDone { result, rounds: 0, fetched: 0, examined: 0 }));
+        };
         let sequence = self.flights.next();
-        let queries = gather.queries(&values, &self.program);
+        let queries = gather.queries(&values, &program);
         let session = |shard: ShardId| self.sessions[usize::from(shard)];
         let read = TxnId { coordinator: self.id, sequence };
         let machine = Read::begin(read, within.clone(), queries, session, &mut self.read_actions);
-        self.flights.begin(Flight::Read { tag, machine, gather, values, within, sent: Sent::at(now_ms) });
+        let sent = Sent::at(now_ms);
+        self.flights.begin(Flight::Read { tag, machine, gather, values, within, program, sent });
         self.reads.push_back(sequence);
         self.perform_read(now_ms, sequence, out);
     }
@@ -358,14 +394,13 @@ impl Coordinator {
             match action {
                 ReadAction::Send(shard, request) => out.sends.push((shard, request)),
                 ReadAction::Done(fetched) => self.finish_read(now_ms, sequence, fetched, out),
-                ReadAction::TooLarge => {
+                ReadAction::Failed(error) => {
                     let (tag, machine, ..) = self.end_read(sequence);
-                    let (result, rounds, examined) =
-                        (Err(too_large(false)), machine.rounds, machine.examined);
+                    let (result, rounds, examined) = (Err(error), machine.rounds, machine.examined);
                     out.done.push((tag, Event::ReadDone { result, rounds, fetched: 0, examined }));
                 }
                 ReadAction::Again => {
-                    let (tag, _, gather, values, within) = self.end_read(sequence);
+                    let (tag, _, gather, values, within, _) = self.end_read(sequence);
                     self.begin_read_within(now_ms, tag, (gather, values, within), out);
                     return;
                 }
@@ -374,16 +409,17 @@ impl Coordinator {
     }
 
     fn finish_read(&mut self, now_ms: u64, sequence: u64, found: Fetched, out: &mut Orders<Request, Event>) {
-        let (tag, machine, gather, values, _) = self.end_read(sequence);
-        let queries = gather.queries(&values, &self.program);
+        let (tag, machine, gather, values, _, program) = self.end_read(sequence);
+        let queries = gather.queries(&values, &program);
         let fetched = found.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
-        let result = gather.rows(&values, &queries, found, (&self.program, transaction_time(now_ms)));
+        let result = gather.rows(&values, &queries, found, (&program, transaction_time(now_ms)));
         let (rounds, examined) = (machine.rounds, machine.examined);
         out.done.push((tag, Event::ReadDone { result, rounds, fetched, examined }));
     }
 
-    fn end_read(&mut self, sequence: u64) -> (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>) {
-        let Some(Flight::Read { tag, machine, gather, values, within, .. }) = self.flights.end(sequence)
+    fn end_read(&mut self, sequence: u64) -> EndedRead {
+        let Some(Flight::Read { tag, machine, gather, values, within, program, .. }) =
+            self.flights.end(sequence)
         else {
             unreachable!("the read is under way")
         };
@@ -393,7 +429,7 @@ impl Coordinator {
             self.reads.pop_front();
         }
         self.drains.on_ended(self.oldest_read());
-        (tag, machine, gather, values, within)
+        (tag, machine, gather, values, within, program)
     }
 
     /// Whoever began the read is told that error.
@@ -429,6 +465,10 @@ impl machine::Coordinator for Coordinator {
         match what {
             Begin::Call(call) => self.begin_call(now_ms, tag, call, out),
             Begin::Read(gather, values) => self.begin_read(now_ms, tag, gather, values, out),
+            Begin::Adopt(program) => {
+                self.adopt(program);
+                out.done.push((tag, Event::Answered(Ok(Output::default()))));
+            }
             Begin::Within(name, order) => self.within(now_ms, tag, name, order, out),
         }
     }

@@ -106,7 +106,8 @@ impl Transaction {
             // The call is not needed again unless a guard asks for a retry, which the client repeats.
             let kept = resends.then(|| Box::new(call.clone()));
             out.push(Action::Send(last, Request::Execute { txn, begun, call: Box::new(call) }));
-            let call = Arc::new(Call { callee: Callee::Procedure(0), args: Vec::new(), transaction_time: 0 });
+            let callee = Callee::Procedure(0);
+            let call = Arc::new(Call { callee, args: Vec::new(), transaction_time: 0, edition: 0 });
             return Transaction {
                 txn,
                 begun,

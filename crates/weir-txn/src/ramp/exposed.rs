@@ -4,10 +4,15 @@
 //! gives, in that order: the last decides, and is told one answer of each of the others. What these answers say is their
 //! coordinator's word, and is taken.
 
+use std::sync::Arc;
+
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::message::{Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling};
+use super::definitions::definition_of;
+use super::message::{Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
 use crate::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
+use crate::exec::definition::Description;
+use crate::exec::program::Program;
 use crate::exposed::{refuses_clock, refuses_from, refuses_sequence};
 use crate::machine::{CoordinatorId, Exposed, Sender, Shard as _};
 use crate::node::Node;
@@ -24,14 +29,17 @@ impl Exposed for Node {
             return Some(why);
         }
         match request {
-            Request::Execute { call, .. } => self.refuses_call(call, &[self.id()]),
+            Request::Execute { txn, call, .. } => self.refuses_call(*txn, call, &[self.id()]),
             Request::Prepare { participants, .. } if participants.last() == Some(&self.id()) => {
                 Some("a prepare of the participant that decides")
             }
-            Request::Prepare { call, participants, .. } => self.refuses_call(call, participants),
-            Request::Decide { decision, .. } => self.refuses_decision(decision),
+            Request::Prepare { txn, call, participants, .. } => self.refuses_call(*txn, call, participants),
+            Request::Decide { txn, decision, .. } => self.refuses_decision(*txn, decision),
             Request::Apply { .. } => Some("the comparator `none`, which is for benches within a process"),
-            Request::Work { work, .. } => self.refuses_call(&work.call, &work.participants),
+            Request::Work { txn, work, .. } => match definition_of(&work.call.callee) {
+                Some(_) => self.refuses_definition(&work.call, &work.participants),
+                None => self.refuses_call(*txn, &work.call, &work.participants),
+            },
             Request::RollBackTo { number, after, .. } => {
                 (after >= number).then_some("a roll-back to what is to come")
             }
@@ -46,9 +54,9 @@ impl Exposed for Node {
                 (!is_one).then_some("participants that cannot be")
             }),
             Request::Commit { timestamp, .. } => refuses_clock(timestamp.clock),
-            Request::Read { query, .. } => self.refuses_query(query),
-            Request::ReadAt { query, including, .. } => {
-                refuses_siblings(including, shards).or_else(|| self.refuses_query(query))
+            Request::Read { query, within, .. } => self.refuses_query(*within, query),
+            Request::ReadAt { query, including, within, .. } => {
+                refuses_siblings(including, shards).or_else(|| self.refuses_query(*within, query))
             }
             Request::Abort { .. } | Request::EndRead { .. } | Request::Ask { .. } | Request::Tell { .. } => {
                 None
@@ -73,6 +81,11 @@ impl Exposed for Node {
             }
             _ => None,
         }
+    }
+
+    fn take_description(&mut self) -> Option<Arc<Description>> {
+        let is_new = std::mem::take(&mut self.has_new_description);
+        self.changed_description().filter(|_| is_new)
     }
 
     fn undecided(&self) -> impl Iterator<Item = CoordinatorId> {
@@ -121,9 +134,9 @@ impl Node {
         })
     }
 
-    fn refuses_decision(&self, decision: &Decision) -> Option<&'static str> {
+    fn refuses_decision(&self, txn: TxnId, decision: &Decision) -> Option<&'static str> {
         let Decision { call, participants, answers, above } = decision;
-        if let Some(why) = refuses_clock(above.clock).or_else(|| self.refuses_call(call, participants)) {
+        if let Some(why) = refuses_clock(above.clock).or_else(|| self.refuses_call(txn, call, participants)) {
             return Some(why);
         }
         // The call has participants, or it would have been refused.
@@ -136,11 +149,12 @@ impl Node {
         (!is_theirs).then_some("answers that are not one of each other participant")
     }
 
-    fn refuses_query(&self, query: &ReadQuery) -> Option<&'static str> {
-        let columns_of = |at: usize| self.program.schema.table(query.tables[at].table).column_names.len();
+    fn refuses_query(&self, within: Option<(TxnId, u64)>, query: &ReadQuery) -> Option<&'static str> {
+        let program = self.program_of(query.edition, within.map(|(txn, _)| txn))?;
+        let columns_of = |at: usize| program.schema.table(query.tables[at].table).column_names.len();
         let is_one = |at: usize| {
             let read = &query.tables[at];
-            (read.table.0 as usize) < self.program.partitions.len()
+            (read.table.0 as usize) < program.partitions.len()
                 && read.equals.iter().all(|(column, _)| *column < columns_of(at))
                 && read.joined.iter().all(|(earlier, pairs)| {
                     let are_columns =
@@ -151,8 +165,20 @@ impl Node {
         (!(0..query.tables.len()).all(is_one)).then_some("a read of what there is not")
     }
 
-    fn refuses_call(&self, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
-        let Ok(procedure) = self.program.callee(&call.callee) else {
+    /// What is bound to another edition of the schema is told so when its turn comes; it is not run.
+    fn program_of(&self, edition: u64, txn: Option<TxnId>) -> Option<&Arc<Program>> {
+        let own = || self.open.get(&txn?)?.editions().find(|program| program.edition == edition);
+        (self.program.edition == edition).then_some(&self.program).or_else(own)
+    }
+
+    fn refuses_definition(&self, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
+        let is_one = call.args.is_empty() && (0..self.program.shards).eq(participants.iter().copied());
+        (!is_one).then_some("a definition that is not for all shards")
+    }
+
+    fn refuses_call(&self, txn: TxnId, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
+        let program = self.program_of(call.edition, Some(txn))?;
+        let Ok(procedure) = program.callee(&call.callee) else {
             return Some("a call of what cannot be run");
         };
         let fit = |(value, input): (&Value, &crate::exec::program::Input)| is_of(value, &input.ty);
@@ -165,7 +191,7 @@ impl Node {
         if !is_fit || !call.args.iter().zip(procedure.inputs.iter().cycle()).all(fit) {
             return Some("arguments that are not the procedure's");
         }
-        let Ok(expected) = self.program.participants(call) else {
+        let Ok(expected) = program.participants(call) else {
             return Some("a call that cannot run on several shards");
         };
         let is_same = expected == participants && participants.contains(&self.id());

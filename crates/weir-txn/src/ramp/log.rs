@@ -8,10 +8,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weir_sql::catalog::TableId;
+use weir_types::SqlError;
 
+use super::definitions::Step;
 use super::ledger::{Ledger, Over};
 use super::message::{Age, Answers, Reply, ShardId, TxnId};
 use super::participant::{Claim, Prepared, Unsettled, Write};
+use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::machine::{CoordinatorId, Durable};
@@ -46,6 +49,8 @@ pub struct LoggedCommit {
     rows: Vec<LoggedRow>,
     reply: Option<Box<Reply>>,
     sequences: Option<Box<Sequences>>,
+    /// Of a transaction that changes the schema, and has not prepared here: instead of rows.
+    steps: Vec<Step>,
 }
 
 /// [`Prepared`] as it is written down.
@@ -58,6 +63,7 @@ pub struct LoggedPrepared {
     answers: Answers,
     timestamp: Timestamp,
     holds_rows: bool,
+    steps: Vec<Step>,
 }
 
 /// A shard without what only its readers of this moment need.
@@ -73,6 +79,8 @@ pub struct Snapshot {
     below: Vec<OverOf>,
     retired: Vec<CoordinatorId>,
     sequences: Sequences,
+    /// Of a schema that has been changed.
+    description: Option<Box<Description>>,
 }
 
 impl LoggedPrepared {
@@ -87,6 +95,7 @@ impl LoggedPrepared {
             answers,
             timestamp,
             holds_rows: prepared.holds_rows,
+            steps: prepared.definitions.as_ref().map_or_else(Vec::new, |definitions| definitions.steps.clone()),
         }
     }
 }
@@ -130,6 +139,7 @@ impl Durable for Node {
             below: self.participant.readers.over(),
             retired: ledger.retired.iter().copied().collect(),
             sequences: self.sequences.clone(),
+            description: self.changed_description().map(|description| Box::new((*description).clone())),
         }))
     }
 }
@@ -137,6 +147,9 @@ impl Durable for Node {
 impl Node {
     /// Starts a shard with a log: for the first time without records, else from those that are durable. What it has
     /// promised, prepared and committed is as it was, and so is what it answers; only its readers begin anew.
+    ///
+    /// # Panics
+    /// As [`Node::try_recover`] errs.
     pub fn recover(
         shard: ShardId,
         program: Arc<Program>,
@@ -144,9 +157,24 @@ impl Node {
         patience: Patience,
         records: impl IntoIterator<Item = Record>,
     ) -> Node {
+        Node::try_recover(shard, program, bugs, patience, records)
+            .expect("definitions in a log are read by who wrote them")
+    }
+
+    /// The same of a log that another build may have written.
+    ///
+    /// # Errors
+    /// A definition in it cannot be made again.
+    pub fn try_recover(
+        shard: ShardId,
+        program: Arc<Program>,
+        bugs: PlantedBugs,
+        patience: Patience,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Result<Node, SqlError> {
         let mut node = Node::new(shard, program, bugs);
         node.ledger = Some(Box::new(Ledger { is_logged: true, patience, ..Ledger::default() }));
-        records.into_iter().for_each(|record| node.replay(record));
+        records.into_iter().try_for_each(|record| node.replay(record))?;
         if bugs.recovery_forgets_prepared {
             let prepared: Vec<TxnId> = node.participant.prepared.keys().copied().collect();
             prepared.into_iter().for_each(|txn| drop(node.release(txn)));
@@ -163,7 +191,8 @@ impl Node {
         ledger.log.push(Record::Started { incarnation: ledger.incarnation });
         node.participant.restart(ledger.incarnation);
         node.forget();
-        node
+        node.has_new_description = true;
+        Ok(node)
     }
 
     /// What the other one lacks or has beside this one's state, but for what only readers of this moment need, and for what
@@ -209,15 +238,15 @@ impl Node {
         (!self.sequences.gave_no_more_than(&recovered.sequences)).then(|| "what sequences gave".to_string())
     }
 
-    fn replay(&mut self, record: Record) {
+    fn replay(&mut self, record: Record) -> Result<(), SqlError> {
         match record {
             Record::Started { incarnation } => self.ledger_mut().incarnation = incarnation,
             Record::Prepared { txn, prepared, sequences } => {
                 self.take_over(sequences);
                 let at = self.storage.position();
-                self.hold_again(txn, at, *prepared);
+                self.hold_again(txn, at, *prepared)?;
             }
-            Record::Committed(commit) => self.commit_again(*commit),
+            Record::Committed(commit) => self.commit_again(*commit)?,
             Record::Refused { txn, reply } => {
                 self.participant.readers.know(txn.coordinator);
                 self.release(txn);
@@ -231,9 +260,10 @@ impl Node {
                 self.participant.forget_coordinator(coordinator);
                 self.ledger_mut().forget_coordinator(coordinator);
             }
-            Record::Snapshot(snapshot) => self.restore(*snapshot),
+            Record::Snapshot(snapshot) => self.restore(*snapshot)?,
         }
         self.forget();
+        Ok(())
     }
 
     /// What it knows is gone with the process; it answers repetitions and finishes what the silent have left all the same.
@@ -255,8 +285,9 @@ impl Node {
         }
     }
 
-    fn hold_again(&mut self, txn: TxnId, at: Position, logged: LoggedPrepared) {
-        let LoggedPrepared { age, writes, claims, participants, answers, timestamp, holds_rows } = logged;
+    fn hold_again(&mut self, txn: TxnId, at: Position, logged: LoggedPrepared) -> Result<(), SqlError> {
+        let LoggedPrepared { age, writes, claims, participants, answers, timestamp, holds_rows, steps } =
+            logged;
         self.clock.observe(timestamp);
         self.participant.readers.know(txn.coordinator);
         let write = |(table, row, operation): &(TableId, Option<u32>, LoggedOperation)| Write {
@@ -267,17 +298,38 @@ impl Node {
         let writes: Arc<[Write]> = writes.iter().map(write).collect();
         let pins = self.pin(&writes);
         let answer = Some(Box::new((answers, timestamp)));
-        let prepared =
-            Prepared { age, writes, undone: None, pins, claims, participants, at, answer, holds_rows };
+        let definitions = match steps.is_empty() {
+            true => None,
+            false => {
+                self.raise_barrier(txn, age);
+                Some(Box::new(self.bind_again(steps, timestamp)?))
+            }
+        };
+        let prepared = Prepared {
+            age,
+            writes,
+            undone: None,
+            pins,
+            claims,
+            participants,
+            at,
+            answer,
+            holds_rows,
+            definitions,
+        };
         self.participant.hold(txn, prepared);
+        Ok(())
     }
 
-    fn commit_again(&mut self, commit: LoggedCommit) {
-        let LoggedCommit { txn, timestamp, participants, rows, reply, sequences } = commit;
-        self.take_over(sequences);
+    fn commit_again(&mut self, commit: LoggedCommit) -> Result<(), SqlError> {
+        let LoggedCommit { txn, timestamp, participants, rows, reply, sequences, steps } = commit;
         self.clock.observe(timestamp);
         self.participant.readers.know(txn.coordinator);
-        let prepared = self.release(txn);
+        let mut prepared = self.release(txn);
+        let bound = prepared.as_mut().and_then(|prepared| prepared.definitions.take());
+        self.lower_barrier(txn);
+        self.replay_steps(bound.map_or(steps, |bound| bound.steps), timestamp)?;
+        self.take_over(sequences);
         let program = self.program.clone();
         let begin = self.storage.position();
         self.storage.replay_logged(rows, timestamp, &*program);
@@ -287,13 +339,18 @@ impl Node {
             self.participant.unsettled.insert(txn, unsettled);
         }
         self.ledger_mut().over.insert(txn, Over { clock: Some(timestamp.clock), reply });
+        Ok(())
     }
 
-    fn restore(&mut self, snapshot: Snapshot) {
-        let Snapshot { incarnation, clock, image, prepared, unsettled, over, below, retired, sequences } =
+    fn restore(&mut self, snapshot: Snapshot) -> Result<(), SqlError> {
+        let Snapshot { incarnation, clock, image, prepared, unsettled, over, below, retired, sequences, .. } =
             snapshot;
         let patience = self.ledger_mut().patience;
-        *self = Node::new(self.shard, self.program.clone(), self.bugs);
+        let program = match snapshot.description {
+            Some(description) => Arc::new(description.compile(self.program.shards)?),
+            None => self.program.clone(),
+        };
+        *self = Node::new(self.shard, program, self.bugs);
         let over = over.into_iter().collect();
         let retired = retired.into_iter().collect();
         self.ledger = Some(Box::new(Ledger {
@@ -311,13 +368,14 @@ impl Node {
         self.storage.restore(image, &*program);
         self.participant.readers.restore(below);
         for (txn, at, logged) in prepared {
-            self.hold_again(txn, at, logged);
+            self.hold_again(txn, at, logged)?;
         }
         let position = self.storage.position();
         for (txn, timestamp, participants, settled) in unsettled {
             let one = Unsettled::new(timestamp, participants, position, position, None);
             self.participant.unsettled.insert(txn, Unsettled { settled, ..one });
         }
+        Ok(())
     }
 
     /// Writes down what has become of a transaction, and what a repetition of it is answered.
@@ -326,6 +384,18 @@ impl Node {
         txn: TxnId,
         timestamp: Timestamp,
         begin: Position,
+        participants: &[ShardId],
+        reply: Option<&Reply>,
+    ) {
+        self.note_commit_of(txn, timestamp, (begin, Vec::new()), participants, reply);
+    }
+
+    /// The same of one that has changed the schema, in these steps.
+    pub(crate) fn note_commit_of(
+        &mut self,
+        txn: TxnId,
+        timestamp: Timestamp,
+        (begin, steps): (Position, Vec<Step>),
         participants: &[ShardId],
         reply: Option<&Reply>,
     ) {
@@ -338,7 +408,7 @@ impl Node {
         }
         let rows = self.storage.logged_since(begin);
         let (participants, sequences) = (participants.into(), self.sequences.take_changed());
-        let commit = LoggedCommit { txn, timestamp, participants, rows, reply, sequences };
+        let commit = LoggedCommit { txn, timestamp, participants, rows, reply, sequences, steps };
         ledger.log.push(Record::Committed(Box::new(commit)));
     }
 

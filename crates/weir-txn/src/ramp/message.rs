@@ -8,6 +8,7 @@ use weir_sql::Text;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
+use crate::exec::definition::Definition;
 use crate::machine::CoordinatorId;
 use crate::storage::{Position, Timestamp};
 use crate::termination::Fate;
@@ -45,6 +46,8 @@ pub enum Callee {
     Procedure(usize),
     /// A statement by itself.
     Text(Arc<Text>),
+    /// A change of the schema, on all shards; only in a transaction of several statements.
+    Definition(Arc<Definition>),
 }
 
 /// One call of a procedure, or of a statement by itself.
@@ -56,6 +59,8 @@ pub struct Call {
     pub args: Vec<Value>,
     /// What `now()` says: microseconds since 2000-01-01.
     pub transaction_time: i64,
+    /// Of the schema that it was bound to ([`crate::exec::definition`]).
+    pub edition: u64,
 }
 
 /// What a fragment's statements gave, in the order of execution: what the statements of the last
@@ -247,6 +252,8 @@ impl Request {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadQuery {
     pub tables: Vec<TableRead>,
+    /// Of the schema that it was bound to.
+    pub edition: u64,
 }
 
 /// Rows of one table whose named columns have the given values; all rows where there are none.

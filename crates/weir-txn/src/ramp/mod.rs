@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod coordinator;
+pub(crate) mod definitions;
 mod exposed;
 pub mod interactive;
 pub(crate) mod ledger;

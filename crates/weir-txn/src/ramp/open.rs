@@ -10,9 +10,11 @@ use std::sync::Arc;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
 
+use super::definitions::{Defined, Definitions, definition_of};
 use super::message::{Age, Answers, Begun, Output, Reply, Request, ShardId, TxnId, Work};
 use super::participant::{Claim, Prepared, Unsettled, Write};
 use crate::exec::call::{Role, Stop};
+use crate::exec::program::Program;
 use crate::machine::CoordinatorId;
 use crate::node::{Effects, Node};
 use crate::storage::{Operation, Timestamp, Undone};
@@ -35,18 +37,36 @@ impl Open {
     fn into_claims(self) -> Vec<Claim> {
         self.done.into_iter().flat_map(|done| done.claims).collect()
     }
+
+    /// It changes the schema.
+    pub(crate) fn defines(&self) -> bool {
+        self.done.iter().any(|done| done.defined.is_some())
+    }
+
+    /// Those that it has made.
+    pub(crate) fn editions(&self) -> impl Iterator<Item = &Arc<Program>> {
+        self.done.iter().filter_map(|done| done.defined.as_ref()).map(|defined| defined.program())
+    }
 }
 
 /// What one statement has done, taken back.
-#[derive(Debug)]
-struct Done {
+#[derive(Debug, Default)]
+pub(crate) struct Done {
     number: u32,
     /// Those that it was the first to take.
     claims: Vec<Claim>,
-    undone: Vec<Undone>,
+    pub(super) undone: Vec<Undone>,
     writes: Vec<Write>,
     /// Rows, and which of the writes each is.
     inserted: Vec<(TableId, u32, usize)>,
+    /// It has changed the schema, and nothing else.
+    pub(super) defined: Option<Box<Defined>>,
+}
+
+impl Done {
+    pub(super) fn of(number: u32, defined: Defined) -> Done {
+        Done { number, defined: Some(Box::new(defined)), ..Done::default() }
+    }
 }
 
 impl Node {
@@ -55,24 +75,31 @@ impl Node {
         let Some(mut open) = txn.and_then(|txn| self.open.remove(&txn)) else { return then(self) };
         let begins = self.replay_open(&mut open);
         let given = then(self);
-        self.take_back_open(&mut open, begins);
+        self.take_back(&mut open.done, begins);
         self.open.extend(txn.map(|txn| (txn, open)));
         given
     }
 
     /// Gives where each statement began.
     fn replay_open(&mut self, open: &mut Open) -> Vec<u64> {
-        let replay = |done: &mut Done| {
-            let begin = self.storage.position();
-            self.storage.replay_for_now(std::mem::take(&mut done.undone));
-            begin
-        };
-        open.done.iter_mut().map(replay).collect()
+        open.done.iter_mut().map(|done| self.replay_done(done)).collect()
     }
 
-    fn take_back_open(&mut self, open: &mut Open, begins: Vec<u64>) {
-        for (done, begin) in open.done.iter_mut().zip(begins).rev() {
-            done.undone = self.storage.rewind(begin);
+    pub(crate) fn replay_done(&mut self, done: &mut Done) -> u64 {
+        let begin = self.storage.position();
+        match &mut done.defined {
+            Some(defined) => self.exchange(defined),
+            None => self.storage.replay_for_now(std::mem::take(&mut done.undone)),
+        }
+        begin
+    }
+
+    pub(crate) fn take_back(&mut self, all: &mut [Done], begins: Vec<u64>) {
+        for (done, begin) in all.iter_mut().zip(begins).rev() {
+            match &mut done.defined {
+                Some(defined) => self.exchange(defined),
+                None => done.undone = self.storage.rewind(begin),
+            }
         }
     }
 
@@ -103,6 +130,13 @@ impl Node {
         if self.is_old_step(txn, number, work.opened, out) {
             return;
         }
+        let defines = definition_of(&work.call.callee).cloned();
+        if defines.is_some()
+            && let Some(holder) = self.raise_barrier(txn, begun.age)
+        {
+            self.waiting.entry(holder).or_default().push(Request::Work { txn, begun, work });
+            return out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
+        }
         let timestamp = self.clock.tick(now_ms);
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
         let begins = self.replay_open(&mut open);
@@ -113,16 +147,28 @@ impl Node {
             (Some((last, _)), _) if *last == shard => Role::Whole,
             _ => Role::Part,
         };
+        if let Some(definition) = defines {
+            let defined = self.define(&definition, work.call.transaction_time).map(|mut defined| {
+                self.exchange(&mut defined);
+                defined
+            });
+            self.take_back(&mut open.done, begins);
+            let result = defined.map(|defined| {
+                open.done.push(Done::of(number, defined));
+                Default::default()
+            });
+            return self.worked(txn, open, (number, result), out);
+        }
         let begin = self.storage.position();
         let ran = self.run(txn, &work.call, role, timestamp, true, Some(&before));
         let undone = self.storage.rewind(begin);
-        self.take_back_open(&mut open, begins);
+        self.take_back(&mut open.done, begins);
         let result = match ran {
             Ok(ran) if ran.answers.error.is_none() => {
                 let mut claims = ran.claims;
                 claims.retain(|claim| self.participant.claims.insert(claim.clone(), txn).is_none());
                 let (writes, inserted) = (ran.writes, ran.inserted);
-                open.done.push(Done { number, claims, undone, writes, inserted });
+                open.done.push(Done { number, claims, undone, writes, inserted, defined: None });
                 Ok((ran.answers, ran.output))
             }
             Ok(ran) => {
@@ -144,7 +190,19 @@ impl Node {
                 return;
             }
         };
-        let reply = Reply::Worked { txn, shard, number, incarnation: self.incarnation(), result };
+        self.worked(txn, open, (number, result), out);
+    }
+
+    /// Answers a statement, and keeps the answer for repetitions.
+    fn worked(
+        &mut self,
+        txn: TxnId,
+        mut open: Open,
+        (number, result): (u32, Result<(Answers, Output), SqlError>),
+        out: &mut Effects,
+    ) {
+        let (shard, incarnation) = (self.shard, self.incarnation());
+        let reply = Reply::Worked { txn, shard, number, incarnation, result };
         open.answered = (number, reply.clone());
         self.open.insert(txn, open);
         out.replies.push((txn.coordinator, reply));
@@ -173,19 +231,28 @@ impl Node {
         };
         let reply = Reply::RolledBack { txn, shard, number, incarnation: self.incarnation() };
         open.answered = (if self.bugs.rolled_back_comes_again { after } else { number }, reply.clone());
+        let claims = self.discard_open(&open.done, gone);
         self.open.insert(txn, open);
-        let claims = self.discard_open(gone);
         self.release_open(txn, claims);
         out.replies.push((txn.coordinator, reply));
     }
 
     /// Gives the claims of what is gone.
-    fn discard_open(&mut self, gone: Vec<Done>) -> Vec<Claim> {
+    fn discard_open(&mut self, stays: &[Done], gone: Vec<Done>) -> Vec<Claim> {
+        let defines = |done: &[Done]| done.iter().any(|one| one.defined.is_some());
+        let (defined, stays_defined) = (defines(&gone), defines(stays));
         let mut claims = Vec::new();
         // The last first: a slot is free when nothing is to come back to it.
         for done in gone.into_iter().rev() {
-            self.storage.discard(done.undone);
+            // What comes after a definition tells slots of tables that are not in place.
+            if !defined && !stays_defined {
+                self.storage.discard(done.undone);
+            }
             claims.extend(done.claims);
+        }
+        if defined && !stays_defined {
+            // Nobody else has any.
+            self.storage.end_replay();
         }
         claims
     }
@@ -230,16 +297,36 @@ impl Node {
         };
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
-        self.replay_open(&mut open);
-        let writes: Arc<[Write]> = self.final_writes(&mut open).into();
-        let undone = Some(self.storage.rewind(begin));
+        let defines = open.defines();
+        let (writes, undone): (Arc<[Write]>, _) = match defines {
+            true => (Arc::new([]), None),
+            false => {
+                self.replay_open(&mut open);
+                let writes = self.final_writes(&mut open).into();
+                (writes, Some(self.storage.rewind(begin)))
+            }
+        };
         let (pins, at) = (self.pin(&writes), self.storage.position());
         let answer = self.ledger.is_some().then(|| Box::new((Answers::default(), timestamp)));
+        let definitions = defines.then(|| {
+            let steps = self.steps_of(&mut open.done);
+            let defined = |done: &mut Done| std::mem::replace(done, Done { claims: done.claims.clone(), ..Done::default() });
+            Box::new(Definitions { steps, done: open.done.iter_mut().map(defined).collect() })
+        });
         let (age, claims) = (open.age, open.into_claims());
-        self.participant.hold(
-            txn,
-            Prepared { age, writes, undone, pins, claims, participants, at, answer, holds_rows: true },
-        );
+        let prepared = Prepared {
+            age,
+            writes,
+            undone,
+            pins,
+            claims,
+            participants,
+            at,
+            answer,
+            holds_rows: true,
+            definitions,
+        };
+        self.participant.hold(txn, prepared);
         self.note_prepared(txn);
         let answers = Answers::default();
         out.replies.push((txn.coordinator, Reply::Prepared { txn, shard, answers, timestamp }));
@@ -258,6 +345,21 @@ impl Node {
         };
         self.clock.observe(above);
         let timestamp = self.clock.tick(now_ms);
+        let reply = Reply::Decided { txn, output: Output::default(), timestamp };
+        if open.defines() {
+            let steps = self.steps_of(&mut open.done);
+            let claims = open.done.iter().flat_map(|done| done.claims.clone()).collect();
+            self.commit_definitions(std::mem::take(&mut open.done), timestamp);
+            let end = self.storage.position();
+            self.note_commit_of(txn, timestamp, (end, steps), &participants, Some(&reply));
+            if !participants.is_empty() {
+                let unsettled = Unsettled::new(timestamp, participants, end, end, None);
+                self.participant.unsettled.insert(txn, unsettled);
+            }
+            self.lower_barrier(txn);
+            self.release_open(txn, claims);
+            return out.replies.push((txn.coordinator, reply));
+        }
         let begin = self.storage.position();
         for done in &mut open.done {
             self.storage.redo(std::mem::take(&mut done.undone), &[], timestamp);
@@ -265,7 +367,6 @@ impl Node {
         let position = self.storage.position();
         let is_read = !self.readers.is_empty() && !participants.is_empty();
         let writes = is_read.then(|| self.final_writes(&mut open).into());
-        let reply = Reply::Decided { txn, output: Output::default(), timestamp };
         self.note_commit(txn, timestamp, begin, &participants, Some(&reply));
         if !participants.is_empty() {
             let unsettled = Unsettled::new(timestamp, participants, position, begin, writes);
@@ -292,8 +393,9 @@ impl Node {
 
     /// Forgets an open transaction; says whether there was one.
     pub(crate) fn drop_open(&mut self, txn: TxnId) -> bool {
+        self.lower_barrier(txn);
         let Some(open) = self.open.remove(&txn) else { return false };
-        let claims = self.discard_open(open.done);
+        let claims = self.discard_open(&[], open.done);
         self.release_open(txn, claims);
         true
     }

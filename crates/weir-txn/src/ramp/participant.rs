@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weir_sql::catalog::TableId;
 
+use super::definitions::Definitions;
 use super::message::{Age, Answers, ShardId, Sibling, TxnId};
 use crate::machine::CoordinatorId;
 use crate::readers::Readers;
@@ -52,6 +53,8 @@ pub struct Prepared {
     pub answer: Option<Box<(Answers, Timestamp)>>,
     /// It was open: nobody writes a row that it has written (S14).
     pub holds_rows: bool,
+    /// It changes the schema; then all that it does is here.
+    pub definitions: Option<Box<Definitions>>,
 }
 
 /// A committed transaction with other participants, until it is known that no reader needs to be told.

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_types::Value;
+use weir_types::{SqlError, Value};
 
+use super::exposed::too_large;
 use super::message::{ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
 use crate::storage::Position;
 
@@ -43,8 +44,8 @@ pub enum ReadAction {
     Send(ShardId, Request),
     /// By shard, as [`super::message::Reply::ReadRows`] has them.
     Done(Vec<(ShardId, Vec<Vec<Vec<Value>>>)>),
-    /// What one shard has is more than a message carries.
-    TooLarge,
+    /// What one shard has is more than a message carries, or the schema has changed.
+    Failed(SqlError),
     /// A shard has forgotten the position: begin again under a new id.
     Again,
 }
@@ -113,7 +114,11 @@ impl Read {
             }
             Reply::TooLarge { .. } => {
                 self.end(out);
-                out.push(ReadAction::TooLarge);
+                out.push(ReadAction::Failed(too_large(false)));
+            }
+            Reply::Refused { error, .. } => {
+                self.end(out);
+                out.push(ReadAction::Failed(error));
             }
             other => unreachable!("a read got {other:?}"),
         }

@@ -12,6 +12,7 @@ pub mod layout;
 pub mod logged;
 pub mod operation;
 mod point;
+mod remake;
 pub mod rows;
 pub mod schema;
 mod table;
@@ -36,6 +37,7 @@ pub use operation::{
     ColumnChange, ColumnOperation, Functions, Operation, RowFunction, RowName, RowStatement, Timestamp,
     UpdateName,
 };
+pub use remake::{Remade, Remake};
 pub use rows::{NoRows, RowRef, Rows, Visit};
 pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 use table::TableStore;

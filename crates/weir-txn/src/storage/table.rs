@@ -83,10 +83,15 @@ impl TableStore {
 
     /// Puts a row where a log says that it was; slots are freed when the log has been read.
     pub fn restore(&mut self, schema: &TableSchema, row: u32, packed: Packed) {
+        self.try_restore(schema, row, packed).expect("keys were unique when the log was written");
+    }
+
+    /// The same where keys may clash: `Err` is the index whose key another row has.
+    pub fn try_restore(&mut self, schema: &TableSchema, row: u32, packed: Packed) -> Result<(), IndexId> {
         if self.rows.len() <= row as usize {
             self.rows.resize_with(row as usize + 1, || None);
         }
-        self.place(schema, row, packed).expect("keys were unique when the log was written");
+        self.place(schema, row, packed)
     }
 
     /// Every index has the row under the same key if it becomes that.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_sql::Application;
 use weir_sql::bound::{Expr, InsertSource, Statement};
-use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, TableId};
+use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};
 
 use super::each_statement;
 use crate::exec::routing::inserted;
@@ -28,6 +28,16 @@ impl Closed {
                 closed.note(&application.catalog, statement);
             });
         }
+        closed.follow(&application.catalog);
+        closed
+    }
+
+    /// The same, but that rows of tables which are declared in this source or behind it may go whatever the procedures do: nobody has
+    /// planned for a world in which they stay.
+    pub fn open_from(application: &Application, source: usize) -> Closed {
+        let mut closed = Closed::of(application);
+        let is_open = |table: &&Table| table.span.file as usize >= source;
+        closed.deleted.extend(application.catalog.tables.iter().filter(is_open).map(|table| table.id));
         closed.follow(&application.catalog);
         closed
     }

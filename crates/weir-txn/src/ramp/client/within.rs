@@ -1,10 +1,12 @@
 //! What a coordinator does with its open transactions: their statements, their savepoints, their end, and who of them waits for whom.
 
 use super::{Coordinator, Event, Flight, Order};
+use crate::clock::transaction_time;
+use crate::exec::definition::schema_has_changed;
 use crate::machine::{Orders, Sent};
 use crate::ramp::coordinator::Action;
 use crate::ramp::interactive::{Interactive, deadlock, lock_timeout};
-use crate::ramp::message::{Age, Begun, Output, Request, TxnId};
+use crate::ramp::message::{Age, Begun, Call, Callee, Output, Request, TxnId};
 use weir_types::SqlError;
 
 /// A transaction that waits for one of another coordinator may be on a circle after so long.
@@ -27,7 +29,8 @@ impl Coordinator {
                 let txn = TxnId { coordinator: self.id, sequence };
                 let begun = Begun { age: Age { sequence, coordinator: self.id }, at_ms: now_ms };
                 let machine = Interactive::begin(txn, begun);
-                self.flights.begin(Flight::Open { tag, name, machine, sent: Sent::at(now_ms) });
+                let (programs, sent) = (Vec::new(), Sent::at(now_ms));
+                self.flights.begin(Flight::Open { tag, name, machine, programs, sent });
                 self.open.insert(name, sequence);
                 sequence
             }
@@ -42,10 +45,28 @@ impl Coordinator {
             return out.done.push((tag, Event::Answered(Err(error.clone()))));
         }
         match order {
-            Order::Call(call) => match self.program.participants(&call) {
-                Ok(participants) => machine.statement(call, participants, &mut self.actions),
-                Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
-            },
+            Order::Call(call) => {
+                let program = self.program_of(call.edition, Some(sequence)).ok_or_else(schema_has_changed);
+                let participants = program.and_then(|program| program.participants(&call));
+                match (participants, self.open_machine(sequence)) {
+                    (Ok(participants), (machine, actions)) => machine.statement(call, participants, actions),
+                    (Err(error), _) => return out.done.push((tag, Event::Answered(Err(error)))),
+                }
+            }
+            Order::Define(definition, next) => {
+                let call = Call {
+                    edition: definition.upon,
+                    callee: Callee::Definition(definition),
+                    args: Vec::new(),
+                    transaction_time: transaction_time(now_ms),
+                };
+                let shards = (0..self.program.shards).collect();
+                if let Some(Flight::Open { programs, .. }) = self.flights.get_mut(sequence) {
+                    programs.extend(next);
+                }
+                let (machine, actions) = self.open_machine(sequence);
+                machine.statement(call, shards, actions);
+            }
             Order::Read(gather, values) => {
                 let within = Some((machine.txn(), machine.open()));
                 return self.begin_read_within(now_ms, tag, (gather, values, within), out);
@@ -70,6 +91,13 @@ impl Coordinator {
             }
         }
         self.perform_open(now_ms, sequence, out);
+    }
+
+    fn open_machine(&mut self, sequence: u64) -> (&mut Interactive, &mut Vec<Action>) {
+        match self.flights.get_mut(sequence) {
+            Some(Flight::Open { machine, .. }) => (machine, &mut self.actions),
+            _ => unreachable!("an open transaction is under way"),
+        }
     }
 
     pub(super) fn perform_open(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {

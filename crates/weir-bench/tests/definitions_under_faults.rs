@@ -1,0 +1,379 @@
+//! The schema is changed while messages are lost and shards and coordinators die, and while others move money: every definition that was
+//! told to be committed is there on all shards, none that was rolled back is, and no money is lost, made, or seen on its way
+//! (docs/server.md, "Definitions").
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weir_analysis::Analysis;
+use weir_bench::Workload;
+use weir_bench::simulate::{Check, Simulated};
+use weir_sim::calls::{Report, Script, Setup};
+use weir_sql::bound::Statement;
+use weir_sql::{Application, Sources, Text};
+use weir_txn::exec::definition::{Definition, Description};
+use weir_txn::exec::gather::Gather;
+use weir_txn::exec::program::Program;
+use weir_txn::node::PlantedBugs;
+use weir_txn::ramp::client::Order;
+use weir_txn::ramp::{Begin, Call, Callee, Output};
+use weir_txn::storage::Rows;
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+const SCHEMA: &str = "
+CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL);
+CREATE PROCEDURE move(a integer, b integer, x integer) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE account SET balance = balance - x WHERE id = a;
+    UPDATE account SET balance = balance + x WHERE id = b;
+END $$;
+";
+
+const WORKLOAD: &str = "
+[load.account]
+for = [\"a in 1..8\"]
+id = \"a\"
+balance = \"100\"
+[mix]
+move = 1
+[parameters.move]
+a = \"uniform(1, 8)\"
+b = \"uniform(1, 8)\"
+x = \"uniform(1, 9)\"
+";
+
+const MONEY: i64 = 800;
+
+struct Bank {
+    application: Application,
+    analysis: Analysis,
+    workload: Arc<Workload>,
+}
+
+impl Bank {
+    fn open() -> Bank {
+        let mut sources = Sources::default();
+        sources.add("schema.sql", SCHEMA);
+        let mut application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+        let analysis = weir_analysis::analyze(&application);
+        let file = application.sources.add("workload.toml", WORKLOAD);
+        let workload = Workload::parse(&application, file, &[]).unwrap_or_else(|errors| panic!("{errors:?}"));
+        Bank { application, analysis, workload: Arc::new(workload) }
+    }
+
+    fn run(&self, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
+        let account = self.application.catalog.table_by_name("account").unwrap().id;
+        let check: Check = Arc::new(move |rows: &dyn Rows| {
+            let mut sum = 0;
+            let end = rows.scan(account, &mut |row| {
+                if let Value::Int(one) = rows.value(account, row, 1) {
+                    sum += one;
+                }
+                Ok(ControlFlow::Continue(()))
+            });
+            assert!(end.expect("the table can be read").is_continue());
+            (sum != MONEY).then(|| format!("{sum} of {MONEY}"))
+        });
+        let mut simulated = Simulated::new(&self.application, &self.analysis, &self.workload)
+            .with_check(check)
+            .with_definitions(1);
+        let shards = 1 + (seed % 4) as u16;
+        let first = Description::new(&self.application, 1, &self.analysis.plan).compile(shards).unwrap();
+        let first = Arc::new(Edition::new(first));
+        let told = Arc::new(Mutex::new(Told::default()));
+        let script = Definers {
+            chance: Xoshiro256PlusPlus::seed_from_u64(seed),
+            made: vec![first],
+            candidates: vec![0],
+            current: 0,
+            sessions: BTreeMap::new(),
+            names: 0,
+            told: told.clone(),
+        };
+        let logged = std::env::var("WEIR_LOG").is_ok();
+        let setup = Setup { bugs, calls: 200, logged, shards: Some(shards), ..Setup::new(seed) };
+        let report = simulated.run_script(&setup, script).unwrap_or_else(|error| panic!("{error:?}"));
+        let told = std::mem::take(&mut *told.lock().unwrap());
+        if logged {
+            let path = std::env::temp_dir().join(format!("weir-definitions-{seed}.log"));
+            std::fs::write(path, &report.log).unwrap();
+        }
+        (report, told)
+    }
+}
+
+/// What all sessions were told.
+#[derive(Debug, Default)]
+struct Told {
+    wrong: Option<String>,
+    committed: Vec<String>,
+    rolled_back: Vec<String>,
+    moves: usize,
+    /// Statements that met another edition than they were bound to.
+    stale: usize,
+}
+
+impl Told {
+    /// What is there in the end, and should not be, or the other way round.
+    fn missed(&self, report: &Report) -> Option<String> {
+        let schema = report.schema.as_ref()?;
+        let has = |text: &&String| schema.definitions().any(|one| one == *text);
+        let lost = self.committed.iter().find(|text| !has(text)).map(|text| format!("{text} is lost"));
+        lost.or(self.rolled_back.iter().find(has).map(|text| format!("{text} was rolled back")))
+    }
+}
+
+/// A schema, as clients have compiled it.
+struct Edition {
+    program: Arc<Program>,
+    sum: Arc<Gather>,
+}
+
+impl Edition {
+    fn new(program: Program) -> Edition {
+        let (application, _) = program.described().unwrap();
+        let sql = "SELECT sum(balance)::int FROM account";
+        let (statement, types) = weir_sql::bind_statement(&application.catalog, sql, None).unwrap();
+        let Statement::Query(query) = statement else { panic!("{sql}") };
+        let sum = Arc::new(Gather::compile(&query, types.len(), &program).unwrap());
+        Edition { program: Arc::new(program), sum }
+    }
+}
+
+#[derive(Default)]
+struct Session {
+    name: Option<u64>,
+    /// What is to come, the next at the end.
+    script: Vec<Line>,
+    under_way: Option<Line>,
+    /// By its place in `made`: of its open transaction.
+    edition: Option<usize>,
+    defined: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Line {
+    Adopt,
+    Sum,
+    Call(Vec<i64>),
+    Sql(&'static str, Vec<i64>),
+    Define(String),
+    Commit,
+    RollBack,
+}
+
+struct Definers {
+    chance: Xoshiro256PlusPlus,
+    made: Vec<Arc<Edition>>,
+    /// Which of them may be the schema: those that have been committed, and those of which nobody was told.
+    candidates: Vec<usize>,
+    /// Which of these is thought to be.
+    current: usize,
+    sessions: BTreeMap<usize, Session>,
+    names: u64,
+    told: Arc<Mutex<Told>>,
+}
+
+impl Definers {
+    fn below(&mut self, most: u64) -> i64 {
+        (self.chance.next_u64() % most) as i64
+    }
+
+    /// Each is another text, so that it can be told whether it is there.
+    fn definition(&mut self) -> String {
+        self.names += 1;
+        let number = self.names;
+        match self.below(5) {
+            0 => format!("ALTER TABLE account ADD COLUMN c{number} integer NOT NULL DEFAULT {number}"),
+            1 => format!("CREATE INDEX i{number} ON account (balance)"),
+            2 => format!("CREATE TABLE t{number} (id integer PRIMARY KEY)"),
+            3 => format!("ALTER TABLE account ADD CONSTRAINT k{number} CHECK (balance > -100000 - {number})"),
+            _ => format!("CREATE VIEW v{number} AS SELECT balance FROM account"),
+        }
+    }
+
+    fn draw(&mut self) -> Vec<Line> {
+        let (a, b, x) = (1 + self.below(8), 1 + self.below(8), 1 + self.below(9));
+        let take = || Line::Sql("UPDATE account SET balance = balance - $2 WHERE id = $1", vec![a, x]);
+        let give = || Line::Sql("UPDATE account SET balance = balance + $2 WHERE id = $1", vec![b, x]);
+        let end = if self.below(4) == 0 { Line::RollBack } else { Line::Commit };
+        let mut lines = match self.below(12) {
+            0 | 1 => vec![Line::Sum],
+            2..=4 => vec![Line::Call(vec![a, b, x])],
+            5..=8 => vec![take(), give(), end],
+            9 => vec![Line::Define(self.definition()), end],
+            10 => vec![take(), Line::Define(self.definition()), give(), end],
+            _ => {
+                let (one, two) = (self.definition(), self.definition());
+                vec![Line::Define(one), take(), give(), Line::Define(two), end]
+            }
+        };
+        lines.insert(0, Line::Adopt);
+        lines
+    }
+
+    fn text(&self, at: usize, sql: &str, args: &[i64]) -> Call {
+        let text = Text { sql: sql.to_owned(), types: vec![SqlType::Int4; args.len()] };
+        let args = args.iter().map(|arg| Value::Int(*arg)).collect();
+        let edition = self.made[at].program.edition;
+        Call { callee: Callee::Text(Arc::new(text)), args, transaction_time: 0, edition }
+    }
+
+    fn begin(&mut self, session: usize, line: Line) -> Begin {
+        let at = self.sessions[&session].edition.unwrap_or(self.candidates[self.current]);
+        let own = self.made[at].clone();
+        let order = match &line {
+            Line::Adopt => return self.under_way(session, line, |_| Begin::Adopt(own.program.clone())),
+            Line::Sum => return self.under_way(session, line, |_| Begin::Read(own.sum.clone(), Vec::new())),
+            Line::Call(args) => {
+                let args = args.iter().map(|arg| Value::Int(*arg)).collect();
+                let edition = own.program.edition;
+                let call = Call { callee: Callee::Procedure(0), args, transaction_time: 0, edition };
+                return self.under_way(session, line, |_| Begin::Call(call));
+            }
+            Line::Sql(sql, args) => Order::Call(self.text(at, sql, args)),
+            Line::Define(text) => {
+                let (definition, program) =
+                    Definition::of(&own.program, text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+                let next = Arc::new(Edition::new(program.expect("the schema changes")));
+                self.made.push(next.clone());
+                let of = self.sessions.entry(session).or_default();
+                of.edition = Some(self.made.len() - 1);
+                of.defined.push(text.clone());
+                Order::Define(Arc::new(definition), Some(next.program.clone()))
+            }
+            Line::Commit => Order::Commit,
+            Line::RollBack => Order::RollBack,
+        };
+        self.under_way(session, line, |of| Begin::Within(of.name.expect("it is named"), order))
+    }
+
+    fn under_way(&mut self, session: usize, line: Line, begin: impl FnOnce(&Session) -> Begin) -> Begin {
+        let of = self.sessions.entry(session).or_default();
+        if !matches!(line, Line::Adopt | Line::Sum | Line::Call(_)) && of.name.is_none() {
+            self.names += 1;
+            of.name = Some(self.names);
+        }
+        of.under_way = Some(line);
+        begin(of)
+    }
+}
+
+impl Script for Definers {
+    fn next(&mut self, session: usize, is_last: bool) -> Option<Begin> {
+        let has_open = self.sessions.entry(session).or_default().name.is_some();
+        if is_last && !has_open {
+            return None;
+        }
+        if self.sessions[&session].script.is_empty() {
+            let mut script = self.draw();
+            script.reverse();
+            self.sessions.entry(session).or_default().script = script;
+        }
+        let line = self.sessions.get_mut(&session)?.script.pop()?;
+        Some(self.begin(session, line))
+    }
+
+    fn told(&mut self, session: usize, result: &Result<Output, SqlError>) {
+        let mut told = self.told.lock().unwrap();
+        let of = self.sessions.entry(session).or_default();
+        let line = of.under_way.take().expect("something was under way");
+        if result.as_ref().is_err_and(|error| error.state() == SqlState::SCHEMA_HAS_CHANGED) {
+            told.stale += 1;
+            // Which it is nobody says here; each has its turn, those made last first.
+            self.current = self.current.checked_sub(1).unwrap_or(self.candidates.len() - 1);
+        }
+        match (&line, result) {
+            (Line::Sum, Ok(output)) => {
+                let seen = output.rows.first().and_then(|row| row.first());
+                if seen != Some(&Value::Int(MONEY)) {
+                    told.wrong.get_or_insert(format!("a reader saw {seen:?} of {MONEY}"));
+                }
+            }
+            (Line::Commit, Ok(_)) => {
+                told.moves += 1;
+                if let Some(edition) = of.edition.take() {
+                    self.candidates.push(edition);
+                    self.current = self.candidates.len() - 1;
+                    told.committed.append(&mut of.defined);
+                }
+                *of = Session::default();
+            }
+            (Line::Commit | Line::RollBack, result) => {
+                // Of a commit that has failed for sure nothing happens either.
+                let is_sure = result.is_ok() || result.as_ref().is_err_and(|error| {
+                    error.state() != SqlState::TRANSACTION_RESOLUTION_UNKNOWN
+                });
+                match is_sure {
+                    true => told.rolled_back.append(&mut of.defined),
+                    false => self.candidates.extend(of.edition),
+                }
+                *of = Session::default();
+            }
+            (_, Err(_)) => {
+                of.script = if of.name.is_some() { vec![Line::RollBack] } else { Vec::new() };
+            }
+            _ => {}
+        }
+    }
+
+    fn lost(&mut self, session: usize) {
+        let was = self.sessions.insert(session, Session::default());
+        self.candidates.extend(was.and_then(|was| was.edition));
+    }
+}
+
+#[test]
+fn definitions_are_there_everywhere_or_nowhere() {
+    let bank = Bank::open();
+    let mut all = Told::default();
+    for seed in seeds() {
+        let (report, told) = bank.run(seed, PlantedBugs::default());
+        println!(
+            "seed {seed}: {report}; {} definitions committed, {} rolled back, {} moves, {} stale",
+            told.committed.len(),
+            told.rolled_back.len(),
+            told.moves,
+            told.stale
+        );
+        assert_eq!(report.failure, None, "seed {seed}: {report}");
+        assert_eq!(told.wrong, None, "seed {seed}");
+        assert_eq!(told.missed(&report), None, "seed {seed}");
+        all.committed.extend(told.committed);
+        all.rolled_back.extend(told.rolled_back);
+        all.moves += told.moves;
+        all.stale += told.stale;
+    }
+    let (committed, rolled_back) = (all.committed.len(), all.rolled_back.len());
+    println!("{committed} committed, {rolled_back} rolled back, {} moves, {} stale", all.moves, all.stale);
+    assert!(committed > 20 && rolled_back > 20 && all.moves > 50 && all.stale > 20);
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(given) = std::env::var("WEIR_SEEDS") else { return 0..12 };
+    let ends = given.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    ends.expect("WEIR_SEEDS is FROM..TO")
+}
+
+/// Every planted bug is caught within so many seeds.
+const CAUGHT_WITHIN: u64 = 200;
+
+fn check_caught(name: &str, bugs: PlantedBugs) {
+    let bank = Bank::open();
+    let caught = (0..CAUGHT_WITHIN).find_map(|seed| {
+        let (report, told) = bank.run(seed, bugs);
+        let missed = told.missed(&report);
+        let why = told.wrong.or(report.failure.map(|failure| format!("{failure:?}"))).or(missed)?;
+        Some((seed, why))
+    });
+    let (seed, why) = caught.unwrap_or_else(|| panic!("{name} was not caught"));
+    println!("{name}: seed {seed}: {why}");
+}
+
+#[test]
+fn writing_while_somebody_changes_the_schema_is_caught() {
+    check_caught("no barrier", PlantedBugs { ignores_definitions: true, ..PlantedBugs::default() });
+}

@@ -1,0 +1,147 @@
+//! The schema of the moment, as a client of a cluster that carries tables sees it, and how it is changed.
+//!
+//! What is prepared is bound to one [`Edition`]. Whoever's statement is told that the schema has changed since
+//! ([`SqlState::SCHEMA_HAS_CHANGED`]) asks for it anew ([`Client::refresh`]), and prepares again.
+
+use std::sync::{Arc, PoisonError};
+
+use weir_txn::exec::definition::Definition;
+use weir_types::{SqlError, SqlState, SqlType};
+
+use crate::calls::{Callable, Order, Wish};
+use crate::description::Description;
+use crate::load::{Load, LoadedTable};
+use crate::prepared::{self, Prepared, Unprepared};
+use crate::{CallResult, Carried, Client, Error, Pending};
+
+/// The schema between two changes of it.
+#[derive(Clone)]
+pub struct Edition(pub(crate) Arc<Callable>);
+
+impl PartialEq for Edition {
+    fn eq(&self, other: &Edition) -> bool {
+        self.0.program.edition == other.0.program.edition
+    }
+}
+
+impl Edition {
+    /// As [`Client::prepare`], in this edition.
+    ///
+    /// # Errors
+    /// What is wrong with it and where, what is not supported, or which procedure it would endanger.
+    pub fn prepare(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
+        prepared::prepare(&self.0, text, types)
+    }
+
+    /// Prepares to insert many rows into the table; none as columns is all but generated ones.
+    ///
+    /// # Errors
+    /// There is no such table or column, or it cannot be written by itself.
+    pub fn load(&self, table: &str, columns: &[String]) -> Result<Load, SqlError> {
+        Load::new(&self.0, LoadedTable::of(&self.0.application.catalog, table, columns)?)
+    }
+
+    /// A query for the rows of the table; none as columns is all but generated ones.
+    ///
+    /// # Errors
+    /// There is no such table or column.
+    pub fn unload(&self, table: &str, columns: &[String]) -> Result<Prepared, SqlError> {
+        let table = LoadedTable::of(&self.0.application.catalog, table, columns)?;
+        self.prepare(&table.select(), &[]).map_err(|wrong| wrong.error)
+    }
+
+    /// What a statement of DDL makes of this edition. Takes as long as an analysis of the application.
+    ///
+    /// # Errors
+    /// What is wrong with it and where, what it would break, or what is not supported.
+    pub fn define(&self, text: &str) -> Result<NextEdition, Unprepared> {
+        let (definition, program) = Definition::of(&self.0.program, text)
+            .map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
+        let edition = program.map_or_else(|| self.clone(), |program| Edition(Arc::new(Callable::new(program))));
+        Ok(NextEdition { definition: Arc::new(definition), edition })
+    }
+}
+
+/// What the schema is to become.
+pub struct NextEdition {
+    definition: Arc<Definition>,
+    /// That of the statements that follow in the same transaction.
+    pub edition: Edition,
+}
+
+impl Prepared {
+    /// The same text, bound to that edition.
+    ///
+    /// # Errors
+    /// It does not fit that any more; or what it gives is something else, which whoever has prepared it does not expect (0A000).
+    pub fn again(&self, edition: &Edition) -> Result<Prepared, Unprepared> {
+        let again = edition.prepare(&self.text, self.parameters())?;
+        let columns = |one: &Prepared| -> Vec<(String, SqlType)> {
+            one.columns().iter().map(|column| (column.name.clone(), column.ty.clone())).collect()
+        };
+        if columns(self) != columns(&again) {
+            let message = "cached plan must not change result type";
+            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+            return Err(Unprepared { error: error.with_hint("Prepare the statement again."), position: 1 });
+        }
+        Ok(again)
+    }
+
+    /// It is bound to that edition.
+    pub fn is_of(&self, edition: &Edition) -> bool {
+        self.of.program.edition == edition.0.program.edition
+    }
+}
+
+impl Client {
+    /// The schema as far as this client knows.
+    ///
+    /// # Errors
+    /// The cluster carries items, not tables.
+    pub fn edition(&self) -> Result<Edition, Unprepared> {
+        match &self.carried {
+            Carried::Calls(_, callable) => {
+                Ok(Edition(callable.read().unwrap_or_else(PoisonError::into_inner).clone()))
+            }
+            Carried::Items(_) => Err(Unprepared {
+                error: SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "the cluster carries items, not tables",
+                )
+                .with_hint("name an application in [application] of the cluster file"),
+                position: 1,
+            }),
+        }
+    }
+
+    /// Begins to change the schema, as a statement of the transaction of that name. Others that write wait from then on until its end.
+    pub fn begin_definition(&self, transaction: u64, next: &NextEdition) -> Pending<CallResult> {
+        let Carried::Calls(session, _) = &self.carried else {
+            return Pending::ended(Err(Error::Unfit("the cluster carries items, not tables".into())));
+        };
+        let order = Order::Define(next.definition.clone(), Some(next.edition.0.program.clone()));
+        session.submit(session.new_tag(), Wish::Within(transaction, order, [].into()))
+    }
+
+    /// The transaction that made it has committed: it is the schema from here on.
+    pub fn adopt(&self, edition: &Edition) {
+        let Carried::Calls(session, callable) = &self.carried else { return };
+        *callable.write().unwrap_or_else(PoisonError::into_inner) = edition.0.clone();
+        // What is begun from here on comes behind it.
+        drop(session.submit(session.new_tag(), Wish::Adopt(edition.0.clone())));
+    }
+
+    /// Asks a node which schema there is, and waits for the answer.
+    ///
+    /// # Errors
+    /// No node answers within the deadline.
+    pub fn refresh(&self) -> Result<(), Error> {
+        let description =
+            Description::fetch(&self.cluster, &self.settings.versions, self.settings.deadline)?;
+        let own = self.edition().map_err(|wrong| Error::Sql(wrong.error))?;
+        if description.edition() != own.0.program.edition {
+            self.adopt(&Edition(Arc::new(description.compile(self.cluster.shards)?)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! Statements of a session that change the schema, and statements that meet a schema which has been changed.
+//!
+//! What a transaction has defined is for its own statements until it commits; then it is for all of this front end's. Another
+//! front end hears of it when a shard tells it that its statement is bound to an edition that is over.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_client::{Client, Edition, Error, NextEdition, Prepared, Unprepared};
+use weir_types::{SqlError, SqlState, SqlType};
+
+use crate::session::{Session, sql_error};
+use crate::statement::{Done, Failure};
+
+/// So often a statement is bound anew because the schema has changed meanwhile.
+const ATTEMPTS_MAX: usize = 100;
+
+/// The edition that the open transaction has made.
+#[derive(Default)]
+pub(crate) struct Own(Mutex<Option<Edition>>);
+
+impl Own {
+    pub(crate) fn get(&self) -> Option<Edition> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, edition: Option<Edition>) -> Option<Edition> {
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), edition)
+    }
+}
+
+impl Session {
+    /// The schema that the next statement meets.
+    pub(crate) fn edition(&self) -> Result<Edition, Failure> {
+        match self.own_edition.get() {
+            Some(edition) => Ok(edition),
+            None => self.client.edition().map_err(|wrong| Failure::of(wrong, "")),
+        }
+    }
+
+    /// Binds a text. What is wrong with it may be that somebody else has changed the schema.
+    pub(crate) fn bind_text(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
+        let edition = |failure: Failure| Unprepared { error: failure.error, position: 1 };
+        let before = self.edition().map_err(edition)?;
+        before.prepare(text, types).or_else(|wrong| {
+            // Nobody can wait for it otherwise where a text is bound; it is wrong texts that are slow.
+            let asked = tokio::task::block_in_place(|| self.client.refresh());
+            let now = self.edition().map_err(edition)?;
+            match asked.is_ok() && now != before {
+                true => now.prepare(text, types),
+                false => Err(wrong),
+            }
+        })
+    }
+
+    /// The statement as it is bound to the schema of the moment.
+    pub(crate) fn bound<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>, Failure> {
+        let edition = self.edition()?;
+        if prepared.is_of(&edition) {
+            return Ok(Cow::Borrowed(prepared));
+        }
+        prepared.again(&edition).map(Cow::Owned).map_err(|wrong| Failure::of(wrong, ""))
+    }
+
+    /// Runs the statement of the text, in the open transaction or in one of its own.
+    pub(crate) async fn define(&self, text: &Arc<str>, tag: &str, open: Option<u64>) -> Result<Done, Failure> {
+        if let Some(name) = open {
+            let next = self.next_edition(text).await?;
+            self.wait_for(self.client.begin_definition(name, &next)).await?;
+            self.own_edition.set(Some(next.edition));
+            return Ok(Done::tag(tag));
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            let next = self.next_edition(text).await?;
+            let name = self.client.new_transaction();
+            match self.wait_for(self.client.begin_definition(name, &next)).await {
+                Ok(_) => {
+                    let done = self.client.end_transaction(name, true).await;
+                    self.adopt(&next.edition, done.map(|_| ())).await?;
+                    return Ok(Done::tag(tag));
+                }
+                Err(failure) => {
+                    // Nobody waits for it.
+                    drop(self.client.end_transaction(name, false));
+                    self.meet(failure).await?;
+                }
+            }
+        }
+        Err(changes_all_the_time())
+    }
+
+    /// Analyses what the application would be.
+    async fn next_edition(&self, text: &Arc<str>) -> Result<NextEdition, Failure> {
+        let (edition, text) = (self.edition()?, text.clone());
+        let next = tokio::task::spawn_blocking(move || edition.define(&text)).await;
+        next.map_err(|_| Failure::from(SqlError::new(SqlState::INTERNAL_ERROR, "the analysis has failed")))?
+            .map_err(|wrong: Unprepared| Failure::of(wrong, ""))
+    }
+
+    /// What the transaction has defined is for everybody, if it has committed.
+    pub(crate) async fn adopt(&self, edition: &Edition, committed: Result<(), Error>) -> Result<(), Failure> {
+        match committed {
+            Ok(()) => self.client.adopt(edition),
+            // It may have.
+            Err(Error::Unknown(_)) => self.refresh().await?,
+            Err(_) => {}
+        }
+        committed.map_err(sql_error)
+    }
+
+    /// Asks for the schema, if that is what the statement has failed of; else gives the failure back.
+    pub(crate) async fn meet(&self, failure: Failure) -> Result<(), Failure> {
+        if failure.error.state() != SqlState::SCHEMA_HAS_CHANGED {
+            return Err(failure);
+        }
+        let before = self.edition()?;
+        self.refresh().await?;
+        if self.edition()? == before {
+            // Not every shard knows what this one knows already.
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    async fn refresh(&self) -> Result<(), Failure> {
+        let client: Arc<Client> = self.client.clone();
+        let refreshed = tokio::task::spawn_blocking(move || client.refresh()).await;
+        refreshed
+            .map_err(|_| Failure::from(SqlError::new(SqlState::INTERNAL_ERROR, "asking for the schema has failed")))?
+            .map_err(sql_error)
+    }
+
+    /// Runs what is bound, outside of transactions of several statements; binds it again as often as it takes.
+    pub(crate) async fn run_by_itself(
+        &self,
+        prepared: &Prepared,
+        values: &[weir_types::Value],
+    ) -> Result<(weir_client::CallResult, Prepared), Failure> {
+        for _ in 0..ATTEMPTS_MAX {
+            let bound = self.bound(prepared)?;
+            match self.wait_for(self.client.begin_prepared(&bound, values)).await {
+                Ok(result) => return Ok((result, bound.into_owned())),
+                Err(failure) => self.meet(failure).await?,
+            }
+        }
+        Err(changes_all_the_time())
+    }
+}
+
+fn changes_all_the_time() -> Failure {
+    SqlError::new(SqlState::SCHEMA_HAS_CHANGED, "the schema changes all the time").with_hint("Try it again.").into()
+}

@@ -1,0 +1,290 @@
+//! A change of an application's schema while it runs: one more statement behind its files.
+//!
+//! What a schema is at any time is what its texts make of it, in their order: the files that it began with, then every
+//! statement that has changed it. Nothing here knows of rows; [`Matching`] says which table, column and sequence of the schema
+//! after is which one of the schema before, so that whoever has rows can bring them along.
+
+use std::collections::BTreeMap;
+
+use pg_query::protobuf::{DropBehavior, DropStmt, ObjectType, TruncateStmt, node};
+use weir_types::SqlState;
+
+use crate::Application;
+use crate::catalog::{Catalog, ColumnIndex, SequenceId, TableId};
+use crate::ddl;
+use crate::load::load;
+use crate::parse::{self, Piece};
+use crate::source::{Diagnostic, Sources, Span};
+
+/// The application with one more statement, named for messages; places are in the statement's text.
+///
+/// # Errors
+/// What is wrong with the statement, or what there is that would not be right any more.
+pub fn define(application: &Application, name: &str, text: &str) -> Result<Application, Diagnostic> {
+    let mut sources = application.sources.clone();
+    let file = sources.add(name, text);
+    let local = |span: Span| Span { file: 0, ..span };
+    let after = load(sources).map_err(|(sources, wrong)| {
+        let first = wrong.into_iter().next().unwrap_or_else(|| {
+            Diagnostic::new(SqlState::INTERNAL_ERROR, Span::default(), "the schema cannot be read again")
+        });
+        match first.span.file == file {
+            true => Diagnostic { span: local(first.span), ..first },
+            false => breaks_another(&sources, first),
+        }
+    })?;
+    refuse_orphans(application, &after, text)?;
+    Ok(after)
+}
+
+/// Something that was right before this statement.
+fn breaks_another(sources: &Sources, wrong: Diagnostic) -> Diagnostic {
+    let message = format!("something else needs what this changes: {}", wrong.message);
+    Diagnostic::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, Span::default(), message)
+        .with_hint(format!("change or drop what stands at {} first", sources.place(wrong.span)))
+}
+
+/// PostgreSQL drops what depends on the dropped only where CASCADE is written.
+fn refuse_orphans(before: &Application, after: &Application, text: &str) -> Result<(), Diagnostic> {
+    let statements = parse::parse_statements(Piece::new(0, 0, text))?;
+    let cascades = statements.iter().any(|one| match &one.node {
+        node::Node::DropStmt(drop) => drop.behavior() == DropBehavior::DropCascade || is_view(drop),
+        node::Node::AlterTableStmt(alter) => alter.cmds.iter().any(|command| match &command.node {
+            Some(node::Node::AlterTableCmd(command)) => command.behavior() == DropBehavior::DropCascade,
+            _ => false,
+        }),
+        _ => false,
+    });
+    if cascades {
+        return Ok(());
+    }
+    let matching = Matching::new(&before.catalog, &after.catalog);
+    let dropped = text.split_whitespace().take(3).map(str::to_lowercase).collect::<Vec<_>>();
+    let depends = |what: String| {
+        let message = match &dropped[..] {
+            [drop, kind, name] if drop == "drop" => format!("cannot drop {kind} {}", name.trim_end_matches(';')),
+            _ => "cannot drop it".to_owned(),
+        };
+        Diagnostic::new(
+            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+            Span::default(),
+            format!("{message} because other objects depend on it: {what}"),
+        )
+        .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+    };
+    let has_view = |span: Span| after.catalog.views.iter().any(|view| view.span == span);
+    if let Some(view) = before.catalog.views.iter().find(|view| !has_view(view.span)) {
+        return Err(depends(format!("view {}", view.name)));
+    }
+    for (at, old) in matching.tables.iter().enumerate() {
+        let Some(old) = old else { continue };
+        let (now, was) = (&after.catalog.tables[at], before.catalog.table(*old));
+        let gone = was.foreign_keys.iter().find(|key| {
+            let has = now.foreign_keys.iter().any(|other| other.span == key.span && other.name == key.name);
+            !has && !matching.has_table(key.parent)
+        });
+        if let Some(key) = gone {
+            return Err(depends(format!("constraint {} on table {}", key.name, now.name)));
+        }
+    }
+    Ok(())
+}
+
+fn is_view(drop: &DropStmt) -> bool {
+    matches!(drop.remove_type(), ObjectType::ObjectView | ObjectType::ObjectMatview)
+}
+
+/// Which tables TRUNCATE empties, with those that refer to them where it cascades, and whether their sequences begin again.
+///
+/// # Errors
+/// There is no such table (42P01), or one refers to another that is not emptied (0A000).
+pub fn truncated(catalog: &Catalog, text: &str) -> Result<Option<(Vec<TableId>, bool)>, Diagnostic> {
+    let piece = Piece::new(0, 0, text);
+    let statements = parse::parse_statements(piece)?;
+    let Some(node::Node::TruncateStmt(truncate)) = statements.first().map(|one| &one.node) else {
+        return Ok(None);
+    };
+    let mut tables = named_tables(catalog, piece, truncate)?;
+    let cascades = truncate.behavior() == DropBehavior::DropCascade;
+    let mut at = 0;
+    while at < tables.len() {
+        let parent = tables[at];
+        for child in &catalog.tables {
+            if tables.contains(&child.id) || !child.foreign_keys.iter().any(|key| key.parent == parent) {
+                continue;
+            }
+            if !cascades {
+                let message = "cannot truncate a table referenced in a foreign key constraint";
+                let what = format!("{message}: {} references {}", child.name, catalog.table(parent).name);
+                let error = Diagnostic::new(SqlState::FEATURE_NOT_SUPPORTED, Span::default(), what);
+                return Err(error
+                    .with_hint("Truncate both at the same time, or use TRUNCATE ... CASCADE."));
+            }
+            tables.push(child.id);
+        }
+        at += 1;
+    }
+    Ok(Some((tables, truncate.restart_seqs)))
+}
+
+fn named_tables(
+    catalog: &Catalog,
+    piece: Piece<'_>,
+    truncate: &TruncateStmt,
+) -> Result<Vec<TableId>, Diagnostic> {
+    let mut tables = Vec::new();
+    for relation in &truncate.relations {
+        let Some(node::Node::RangeVar(range)) = &relation.node else { continue };
+        let table = catalog.table_named(&ddl::relation_name(range), piece.token(range.location))?;
+        if !tables.contains(&table.id) {
+            tables.push(table.id);
+        }
+    }
+    Ok(tables)
+}
+
+/// Which of a schema's parts is which of the schema before. A part is what it was as long as it stands where it was declared; a name
+/// is nothing to go by, for it may be given to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matching {
+    /// By the new id: the old one.
+    pub tables: Vec<Option<TableId>>,
+    /// By the new table's id, then by its column: the old column.
+    pub columns: Vec<Vec<Option<ColumnIndex>>>,
+    /// By the new id: the old one.
+    pub sequences: Vec<Option<SequenceId>>,
+}
+
+/// Of several that stand at one place (columns by LIKE), the first is the first.
+fn numbered<T: Copy>(parts: impl Iterator<Item = (Span, T)>) -> BTreeMap<(Span, usize), T> {
+    let mut count: BTreeMap<Span, usize> = BTreeMap::new();
+    let mut number = |span| {
+        let at = count.entry(span).or_default();
+        *at += 1;
+        *at
+    };
+    parts.map(|(span, part)| ((span, number(span)), part)).collect()
+}
+
+impl Matching {
+    pub fn new(before: &Catalog, after: &Catalog) -> Matching {
+        let tables = |catalog: &Catalog| numbered(catalog.tables.iter().map(|one| (one.span, one.id)));
+        let sequences = |catalog: &Catalog| numbered(catalog.sequences.iter().map(|one| (one.span, one.id)));
+        let mut matching = Matching {
+            tables: vec![None; after.tables.len()],
+            columns: after.tables.iter().map(|table| vec![None; table.columns.len()]).collect(),
+            sequences: vec![None; after.sequences.len()],
+        };
+        let (old, new) = (tables(before), tables(after));
+        for (place, id) in new {
+            let Some(&was) = old.get(&place) else { continue };
+            matching.tables[id.0 as usize] = Some(was);
+            let columns = |catalog: &Catalog, id: TableId| {
+                let columns = catalog.table(id).columns.iter().enumerate();
+                numbered(columns.map(|(at, column)| (column.span, at)).collect::<Vec<_>>().into_iter())
+            };
+            let old = columns(before, was);
+            for (place, column) in columns(after, id) {
+                matching.columns[id.0 as usize][column] = old.get(&place).copied();
+            }
+        }
+        let old = sequences(before);
+        for (place, id) in sequences(after) {
+            matching.sequences[id.0 as usize] = old.get(&place).copied();
+        }
+        matching
+    }
+
+    fn has_table(&self, old: TableId) -> bool {
+        self.tables.contains(&Some(old))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn application(text: &str) -> Application {
+        let mut sources = Sources::default();
+        sources.add("schema.sql", text);
+        load(sources).unwrap_or_else(|(_, wrong)| panic!("{wrong:?}"))
+    }
+
+    const SCHEMA: &str = "
+        CREATE TABLE a (id serial PRIMARY KEY, x int, y text);
+        CREATE TABLE b (id int PRIMARY KEY, a int REFERENCES a);
+        CREATE VIEW v AS SELECT y FROM a;
+    ";
+
+    /// `expect`: for each table of the schema after, its name, the number it had, and the columns that they were.
+    fn check(texts: &[&str], expect: &str) {
+        let before = application(SCHEMA);
+        let mut after = before.clone();
+        for text in texts {
+            after = define(&after, "definition", text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+        }
+        let matching = Matching::new(&before.catalog, &after.catalog);
+        let number = |id: &Option<usize>| id.map_or("-".to_string(), |id| id.to_string());
+        let lines = after.catalog.tables.iter().enumerate().map(|(at, table)| {
+            let columns: Vec<String> = matching.columns[at].iter().map(number).collect();
+            let was = matching.tables[at].map(|id| id.0 as usize);
+            format!("{} {} [{}]", table.name, number(&was), columns.join(" "))
+        });
+        assert_eq!(lines.collect::<Vec<_>>().join(", "), expect, "{texts:?}");
+    }
+
+    fn check_refused(text: &str, expect: &str) {
+        let wrong = define(&application(SCHEMA), "definition", text).unwrap_err();
+        assert_eq!(format!("{} {}", wrong.state, wrong.message), expect, "{text}");
+    }
+
+    #[test]
+    fn parts_are_what_they_were_by_their_places() {
+        check(&["CREATE TABLE c (k int)"], "a 0 [0 1 2], b 1 [0 1], c - [-]");
+        check(&["DROP TABLE b", "CREATE TABLE b (k int)"], "a 0 [0 1 2], b - [-]");
+        check(&["DROP TABLE a CASCADE"], "b 1 [0 1]");
+        check(&["ALTER TABLE a ADD COLUMN z int", "ALTER TABLE a DROP COLUMN x"], "a 0 [0 2 -], b 1 [0 1]");
+        check(&["ALTER TABLE b RENAME TO c", "ALTER TABLE c RENAME a TO parent"], "a 0 [0 1 2], c 1 [0 1]");
+        check(&["ALTER TABLE a ALTER x TYPE bigint"], "a 0 [0 1 2], b 1 [0 1]");
+        check(&["CREATE TABLE c (LIKE a, z int)"], "a 0 [0 1 2], b 1 [0 1], c - [- - - -]");
+    }
+
+    #[test]
+    fn sequences_stay_with_their_columns() {
+        let before = application(SCHEMA);
+        let after = define(&before, "definition", "CREATE TABLE c (id serial)").unwrap();
+        assert_eq!(
+            Matching::new(&before.catalog, &after.catalog).sequences,
+            [Some(SequenceId(0)), None]
+        );
+    }
+
+    #[test]
+    fn what_others_need_is_not_dropped() {
+        check_refused(
+            "DROP TABLE a",
+            "2BP01 cannot drop table a because other objects depend on it: view v",
+        );
+        check_refused(
+            "ALTER TABLE a DROP COLUMN y",
+            "2BP01 cannot drop it because other objects depend on it: view v",
+        );
+        check_refused("DROP TABLE nothing", "42P01 table \"nothing\" does not exist");
+        check_refused("CREATE TABLE a (x int)", "42P07 relation \"a\" already exists");
+        check_refused("CREATE TABLE c (x nonsense)", "42704 type \"nonsense\" does not exist");
+        check(&["DROP VIEW v", "DROP TABLE b", "DROP TABLE a"], "");
+        check(&["DROP TABLE b, a CASCADE"], "");
+    }
+
+    #[test]
+    fn truncate_empties_what_refers_to_it_only_if_it_cascades() {
+        let catalog = application(SCHEMA).catalog;
+        let of = |text| truncated(&catalog, text);
+        assert_eq!(of("TRUNCATE b"), Ok(Some((vec![TableId(1)], false))));
+        assert_eq!(of("TRUNCATE a CASCADE"), Ok(Some((vec![TableId(0), TableId(1)], false))));
+        assert_eq!(of("TRUNCATE b, a RESTART IDENTITY"), Ok(Some((vec![TableId(1), TableId(0)], true))));
+        assert_eq!(of("TRUNCATE a").unwrap_err().state, SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(of("TRUNCATE c").unwrap_err().state, SqlState::UNDEFINED_TABLE);
+        assert_eq!(of("DROP TABLE b"), Ok(None));
+    }
+}

@@ -1,0 +1,350 @@
+//! A schema that changes while shards run: what an application is at any time, and one statement that changes it
+//! (design.md §4; docs/server.md, "Definitions").
+//!
+//! An *edition* is the schema between two definitions. What everybody has compiled follows from the files, the texts of all
+//! definitions so far and the plan of the last one; so a definition travels as its text and the plan, and whoever gets it
+//! compiles the same. Nothing here touches a row: [`super::remake`] does.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use rustc_hash::FxHasher;
+use serde::{Deserialize, Serialize};
+use weir_analysis::open_world::{Refusal, plan_anew};
+use weir_analysis::plan::{Placement, Plan};
+use weir_sql::catalog::{Table, TableId};
+use weir_sql::{Application, Diagnostic, Matching, Sources, Span, truncated};
+use weir_types::{SqlError, SqlState};
+
+use super::program::{CompileError, Program};
+use super::remake::Remaking;
+use super::sequences::Sequences;
+use crate::ramp::message::ShardId;
+use crate::storage::{Remade, Storage};
+
+/// An SQL application, how its transactions run, and which edition of its schema it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Description {
+    /// Name and text of what is loaded, in order.
+    files: Vec<(String, String)>,
+    /// So many of them are those that it began with; the others are definitions.
+    began: usize,
+    plan: Plan,
+    edition: u64,
+}
+
+/// One statement that changes the schema, or empties tables as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Definition {
+    /// The edition that it changes.
+    pub upon: u64,
+    /// The edition that there is then.
+    pub becomes: u64,
+    pub change: Change,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Change {
+    Schema {
+        text: String,
+        plan: PlanOf,
+    },
+    Truncate {
+        tables: Vec<TableId>,
+        /// Their sequences begin again.
+        restarts: bool,
+    },
+}
+
+/// A plan, as far as it has to be told apart from others: not at all.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanOf(pub Arc<Plan>);
+
+impl PartialEq for PlanOf {
+    fn eq(&self, other: &PlanOf) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for PlanOf {}
+
+impl Hash for PlanOf {
+    /// Definitions that differ in their plans alone are rare.
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// What those are told whose statement was bound to an edition that is over.
+pub fn schema_has_changed() -> SqlError {
+    SqlError::new(SqlState::SCHEMA_HAS_CHANGED, "the schema has changed since this statement was prepared")
+        .with_hint("Nothing of it has happened. Try it again.")
+}
+
+impl Description {
+    /// Of an application that nobody has changed. `files`: so many of its sources, from the first on, are SQL that was loaded.
+    pub fn new(application: &Application, files: usize, plan: &Plan) -> Description {
+        let files = application.sources.files.iter().take(files);
+        let files: Vec<(String, String)> =
+            files.map(|file| (file.name.clone(), file.text.clone())).collect();
+        Description { began: files.len(), files, plan: plan.clone(), edition: 0 }
+    }
+
+    /// Of a schema without procedures, in which nothing is certain to stay as it is; an empty one, above all. `files` as in `new`.
+    ///
+    /// # Errors
+    /// It is none that can run.
+    pub fn of_schema(application: &Application, files: usize) -> Result<Description, Undefined> {
+        let plan = plan_anew(application, &[]).map_err(|refusal| refused(&refusal))?;
+        Ok(Description { began: 0, ..Description::new(application, files, &plan) })
+    }
+
+    pub fn edition(&self) -> u64 {
+        self.edition
+    }
+
+    /// The statements that have made it what it is, in their order.
+    pub fn definitions(&self) -> impl Iterator<Item = &str> {
+        self.files[self.began..].iter().map(|(_, text)| text.as_str())
+    }
+
+    pub(super) fn began(&self) -> usize {
+        self.began
+    }
+
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Compiles it for so many shards, statements by themselves included.
+    ///
+    /// # Errors
+    /// It is none that this build could have made.
+    pub fn compile(&self, shards: ShardId) -> Result<Program, SqlError> {
+        let mut sources = Sources::default();
+        for (name, text) in &self.files {
+            sources.add(name.clone(), text.clone());
+        }
+        let application = weir_sql::load(sources).map_err(|(sources, wrong)| {
+            let first = wrong.first().map(|one| format!("{}: {}", sources.place(one.span), one.message));
+            unfit(&first.unwrap_or_default())
+        })?;
+        self.compile_with(application, shards).map_err(|wrong| wrong.error)
+    }
+
+    fn compile_with(
+        &self,
+        application: Application,
+        shards: ShardId,
+    ) -> Result<Program, CompileError> {
+        let tables = &application.catalog.tables;
+        let is_of = |(table, placement): (usize, &Placement)| match placement {
+            Placement::Replicated => true,
+            Placement::Partitioned { columns } => {
+                !columns.is_empty() && columns.iter().all(|column| *column < tables[table].columns.len())
+            }
+        };
+        if tables.len() != self.plan.placement.len()
+            || !self.plan.placement.iter().enumerate().all(is_of)
+            || self.plan.transactions.iter().any(|one| one.procedure >= application.procedures.len())
+        {
+            let error = unfit("its plan is another application's");
+            return Err(CompileError { span: Span::default(), error });
+        }
+        let program = Program::compile_open(&application, &self.plan, shards, self.began)?;
+        Ok(program.with_description(Arc::new(application), Arc::new(self.clone())))
+    }
+}
+
+fn unfit(what: &str) -> SqlError {
+    let message = format!("the application that is described cannot be read: {what}");
+    SqlError::new(SqlState::INTERNAL_ERROR, message)
+}
+
+/// Why a statement does not change the schema, with its place in the statement's text.
+#[derive(Clone, Debug)]
+pub struct Undefined {
+    pub span: Span,
+    pub error: SqlError,
+}
+
+impl From<Diagnostic> for Undefined {
+    fn from(wrong: Diagnostic) -> Undefined {
+        let error = SqlError::new(wrong.state, wrong.message);
+        Undefined { span: wrong.span, error: wrong.hint.into_iter().fold(error, SqlError::with_hint) }
+    }
+}
+
+impl Definition {
+    /// What the text does to the schema of the program, and the program that there is then; none where that stays.
+    ///
+    /// # Errors
+    /// What is wrong with it, what it would break, or that this program's schema does not change.
+    pub fn of(program: &Program, text: &str) -> Result<(Definition, Option<Program>), Undefined> {
+        let (application, description) = program.described().ok_or_else(|| Undefined {
+            span: Span::default(),
+            error: SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "the schema does not change here"),
+        })?;
+        let upon = description.edition;
+        if let Some((tables, restarts)) = truncated(&application.catalog, text)? {
+            let change = Change::Truncate { tables, restarts };
+            return Ok((Definition { upon, becomes: upon, change }, None));
+        }
+        let after = weir_sql::define(application, &name_of(description), text)?;
+        let placement = stays(program, application, &after)?;
+        let plan = plan_anew(&after, &placement).map_err(|refusal| refused(&refusal))?;
+        let becomes = next_edition(upon, text);
+        let change = Change::Schema { text: text.to_owned(), plan: PlanOf(Arc::new(plan)) };
+        let definition = Definition { upon, becomes, change };
+        let description = description.after(&definition);
+        let file = description.files.len() - 1;
+        let program = description.compile_with(after, program.shards).map_err(|wrong| {
+            // What stands in another file has no place in this text.
+            let span = match wrong.span.file as usize == file {
+                true => Span { file: 0, ..wrong.span },
+                false => Span::default(),
+            };
+            Undefined { span, error: wrong.error }
+        })?;
+        Ok((definition, Some(program)))
+    }
+
+    /// The program that there is after it; none where it stays.
+    ///
+    /// # Errors
+    /// It changes another edition, or it is none that this build could have made.
+    pub fn compile(&self, program: &Program) -> Result<Option<Program>, SqlError> {
+        let (_, description) = program.described().ok_or_else(schema_has_changed)?;
+        if description.edition != self.upon {
+            return Err(schema_has_changed());
+        }
+        match self.change {
+            Change::Schema { .. } => Ok(Some(description.after(self).compile(program.shards)?)),
+            Change::Truncate { .. } => Ok(None),
+        }
+    }
+}
+
+/// An edition of a shard: what it runs, its tables, and what its sequences have given.
+#[derive(Debug)]
+pub struct Edition {
+    pub program: Arc<Program>,
+    pub tables: Remade,
+    pub sequences: Sequences,
+}
+
+/// The shard's edition after a definition. Its tables are not in place yet, so what the schema says of them anew is to be checked
+/// when they are: [`check`].
+///
+/// # Errors
+/// The definition changes another edition, rows would have to move, or they do not fit what they are to become.
+pub fn apply(
+    definition: &Definition,
+    (program, storage, sequences): (&Arc<Program>, &Storage, &Sequences),
+    here: ShardId,
+    transaction_time: i64,
+) -> Result<Edition, SqlError> {
+    let next = definition.compile(program)?.map_or_else(|| program.clone(), Arc::new);
+    let (before, after) = (catalog_of(program)?, catalog_of(&next)?);
+    let matching = Matching::new(&before.catalog, &after.catalog);
+    if let Change::Truncate { tables, restarts } = &definition.change {
+        if tables.iter().any(|table| table.0 as usize >= after.catalog.tables.len()) {
+            return Err(schema_has_changed());
+        }
+        let own = after.catalog.sequences.iter();
+        let own = own.filter(|one| *restarts && one.owner.is_some_and(|(table, _)| tables.contains(&table)));
+        let restarted: Vec<_> = own.map(|sequence| sequence.id).collect();
+        let sequences = sequences.renumbered(&matching.sequences, &restarted);
+        return Ok(Edition { program: next, tables: storage.emptied(tables), sequences });
+    }
+    let remaking = Remaking { before, after, program: &next, matching: &matching };
+    remaking.refuse_moves(storage, program)?;
+    let mut sequences = sequences.renumbered(&matching.sequences, &[]);
+    let mut environment = sequences.environment(&next, here, transaction_time);
+    let tables = remaking.remake(storage, &mut environment, transaction_time)?;
+    Ok(Edition { program: next, tables, sequences })
+}
+
+/// What the schema says of the rows and did not say before.
+///
+/// # Errors
+/// What does not hold, and the row that breaks it.
+pub fn check(before: &Program, now: &Program, storage: &Storage) -> Result<(), SqlError> {
+    if before.edition == now.edition {
+        return Ok(());
+    }
+    let (before, after) = (catalog_of(before)?, catalog_of(now)?);
+    let matching = Matching::new(&before.catalog, &after.catalog);
+    Remaking { before, after, program: now, matching: &matching }.check(storage)
+}
+
+fn catalog_of(program: &Program) -> Result<&Arc<Application>, SqlError> {
+    program.described().map(|(application, _)| application).ok_or_else(schema_has_changed)
+}
+
+impl Description {
+    fn after(&self, definition: &Definition) -> Description {
+        let Change::Schema { text, plan } = &definition.change else { return self.clone() };
+        let mut files = self.files.clone();
+        files.push((name_of(self), text.clone()));
+        Description { files, began: self.began, plan: (*plan.0).clone(), edition: definition.becomes }
+    }
+}
+
+fn name_of(description: &Description) -> String {
+    format!("definition {}", description.files.len() - description.began + 1)
+}
+
+/// Two that come of the same edition differ, and none is 0, which nobody has changed.
+fn next_edition(upon: u64, text: &str) -> u64 {
+    let mut hash = FxHasher::default();
+    (upon, text).hash(&mut hash);
+    hash.finish().max(1)
+}
+
+fn refused(refusal: &Refusal) -> Undefined {
+    let (message, hint) = match refusal {
+        Refusal::Endangers { procedure, why } => (
+            format!("not supported: with this, {procedure} could only run in order with others: {why}"),
+            "Change what it is said to need, or drop the procedure first.",
+        ),
+        Refusal::Unkept { why } => (format!("not supported: {why}"), "Write a procedure that keeps it."),
+    };
+    let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(hint);
+    Undefined { span: Span::default(), error }
+}
+
+/// Where the rows of each table live already; none: of a new table, or where the schema now says otherwise.
+fn stays(
+    program: &Program,
+    before: &Application,
+    after: &Application,
+) -> Result<Vec<Option<Placement>>, Undefined> {
+    let matching = Matching::new(&before.catalog, &after.catalog);
+    let of = |table: &Table| {
+        let at = table.id.0 as usize;
+        let Some(was) = matching.tables[at] else { return Ok(None) };
+        let moved = |columns: &[usize]| -> Option<Vec<usize>> {
+            let now = |old: &usize| matching.columns[at].iter().position(|from| *from == Some(*old));
+            columns.iter().map(now).collect()
+        };
+        let said = |table: &Table| (table.partition_by.clone(), table.replicated);
+        let old = before.catalog.table(was);
+        let is_said_anew = (old.partition_by.as_deref().and_then(moved), old.replicated) != said(table);
+        match program.partition(was) {
+            _ if is_said_anew => Ok(None),
+            None => Ok(Some(Placement::Replicated)),
+            Some(columns) => match moved(columns) {
+                Some(columns) => Ok(Some(Placement::Partitioned { columns })),
+                None if program.shards == 1 => Ok(None),
+                None => {
+                    let message = format!(
+                        "not supported: dropping a column of {} that says on which shard a row lives",
+                        table.name
+                    );
+                    let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+                    Err(Undefined { span: Span::default(), error })
+                }
+            },
+        }
+    };
+    after.catalog.tables.iter().map(of).collect()
+}

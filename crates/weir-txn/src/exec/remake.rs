@@ -1,0 +1,304 @@
+//! Rows of one edition of a schema as rows of the next: which tables are made anew, with which values, and whether they keep
+//! what the schema now says of them (docs/server.md, "Definitions").
+//!
+//! Decides nothing about when: a shard does that while nobody else writes.
+
+use weir_sql::bound::{Expr, RelationId};
+use weir_sql::catalog::{Column, ColumnIndex, Table, TableId};
+use weir_sql::{Application, Matching};
+use weir_types::cast::{CastContext, cast};
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use super::compiler::Compiler;
+use super::constraint::{Constraint, check};
+use super::context::{Cx, Environment, Frame};
+use super::expr::CompiledExpr;
+use super::program::Program;
+use super::slots::{Slot, SlotAllocator};
+use crate::storage::{NoRows, Remade, Remake, Rows as _, Schema, Storage, TableSchema};
+
+/// The tables of one program's schema as those of another.
+pub struct Remaking<'a> {
+    pub before: &'a Application,
+    pub after: &'a Application,
+    pub program: &'a Program,
+    pub matching: &'a Matching,
+}
+
+impl Remaking<'_> {
+    /// The tables of the next edition. Nothing has changed yet; [`Storage::exchange`] does it.
+    ///
+    /// # Errors
+    /// A value does not fit its new type, or two rows have the same key.
+    pub fn remake(
+        &self,
+        storage: &Storage,
+        environment: &mut dyn Environment,
+        transaction_time: i64,
+    ) -> Result<Remade, SqlError> {
+        let schema = self.program.schema.clone();
+        let mut remade = Remade::new(schema.clone());
+        for table in &self.after.catalog.tables {
+            let at = table.id.0 as usize;
+            let (now, Some(was)) = (schema.table(table.id), self.matching.tables[at]) else {
+                remade.push(Remake::Empty);
+                continue;
+            };
+            let sources = self.sources(table, was)?;
+            if is_alike(storage.schema().table(was), now, &sources) {
+                remade.push(Remake::Same(was));
+                continue;
+            }
+            let mut row = RowMaker { sources, frame: Frame::default(), transaction_time };
+            let mut make = |old: &[Value]| row.make(old, environment);
+            remade.push_rows(storage, was, &mut make).map_err(|error| duplicated(error, now))?;
+        }
+        Ok(remade)
+    }
+
+    fn sources(&self, table: &Table, was: TableId) -> Result<Vec<Source>, SqlError> {
+        let old = self.before.catalog.table(was);
+        let source = |(at, column): (ColumnIndex, &Column)| {
+            Ok(match self.matching.columns[table.id.0 as usize][at] {
+                Some(from) if old.columns[from].ty == column.ty => Source::Column(from),
+                Some(from) => Source::Cast(from, old.columns[from].ty.clone(), column.ty.clone()),
+                None => match column.default.as_ref().or(column.generated.as_ref()) {
+                    Some(expr) => Source::Computed(Computed::compile(expr, &self.program.schema)?),
+                    None => Source::Null,
+                },
+            })
+        };
+        table.columns.iter().enumerate().map(source).collect()
+    }
+
+    /// What is new of the schema's constraints, checked on the rows as they are now.
+    ///
+    /// # Errors
+    /// The first that does not hold, and the row that breaks it.
+    pub fn check(&self, storage: &Storage) -> Result<(), SqlError> {
+        for table in &self.after.catalog.tables {
+            if storage.row_count(table.id) == 0 {
+                continue;
+            }
+            let was = self.matching.tables[table.id.0 as usize];
+            let old = was.map(|was| self.before.catalog.table(was));
+            for (constraint, name, say) in self.new_constraints(table, old) {
+                let verdict = check(&constraint, storage, self.program)?;
+                if let Some(row) = verdict.violation.filter(|_| !verdict.holds) {
+                    let values: Vec<&str> = row.iter().map(|(_, value)| value.as_str()).collect();
+                    let error = say.error(table, &name, &row);
+                    return Err(match say {
+                        Say::Parent { .. } => error,
+                        _ => error.with_detail(format!("Failing row contains ({}).", values.join(", "))),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn new_constraints(&self, table: &Table, old: Option<&Table>) -> Vec<(Constraint, String, Say)> {
+        let mut all = Vec::new();
+        let columns = &self.matching.columns[table.id.0 as usize];
+        for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| column.not_null) {
+            let was = columns[at].and_then(|from| old.map(|old| &old.columns[from]));
+            if was.is_none_or(|was| !was.not_null) {
+                all.push((Constraint::NotNull(table.id, at), column.name.clone(), Say::Null));
+            }
+        }
+        let has_new_types = old.is_some_and(|old| {
+            let of = |(at, column): (usize, &Column)| {
+                columns[at].is_some_and(|from| old.columns[from].ty != column.ty)
+            };
+            table.columns.iter().enumerate().any(of)
+        });
+        for (at, constraint) in table.checks.iter().enumerate() {
+            let had = old.is_some_and(|old| old.checks.iter().any(|was| was.span == constraint.span));
+            if !had || has_new_types {
+                all.push((Constraint::Check(table.id, at), constraint.name.clone(), Say::Check));
+            }
+        }
+        for (at, key) in table.foreign_keys.iter().enumerate() {
+            let had = old.is_some_and(|old| old.foreign_keys.iter().any(|was| was.span == key.span));
+            if !had || has_new_types {
+                let parent = self.after.catalog.table(key.parent);
+                let names = |table: &Table, columns: &[ColumnIndex]| -> Vec<String> {
+                    columns.iter().map(|column| table.columns[*column].name.clone()).collect()
+                };
+                let say = Say::Parent { columns: names(table, &key.columns), parent: parent.name.clone() };
+                all.push((Constraint::ForeignKey(table.id, at), key.name.clone(), say));
+            }
+        }
+        all
+    }
+
+    /// Where a row's new place or parent is on another shard: it stays where it is, and nobody asks over there.
+    ///
+    /// # Errors
+    /// 0A000.
+    pub fn refuse_moves(&self, storage: &Storage, before: &Program) -> Result<(), SqlError> {
+        if self.program.shards == 1 {
+            return Ok(());
+        }
+        for table in &self.after.catalog.tables {
+            let at = table.id.0 as usize;
+            let Some(was) = self.matching.tables[at].filter(|was| storage.row_count(*was) > 0) else {
+                continue;
+            };
+            let old: Option<Vec<ColumnIndex>> = before.partition(was).map(<[_]>::to_vec);
+            let now = self.program.partition(table.id);
+            let from = |column: &ColumnIndex| self.matching.columns[at][*column];
+            let moved: Option<Option<Vec<ColumnIndex>>> = now.map(|now| now.iter().map(from).collect());
+            if moved != old.map(Some) {
+                let what = format!("placing {} anew, which has rows, on several shards", table.name);
+                return Err(not_supported(&what, "Empty it first, or make a new table of its rows."));
+            }
+            let was = self.before.catalog.table(was);
+            let is_new = |span| !was.foreign_keys.iter().any(|key| key.span == span);
+            let rules = &self.program.rules[at].foreign_keys;
+            let distant = table.foreign_keys.iter().zip(rules).find(|(key, rule)| {
+                is_new(key.span) && !rule.together && rule.parent_partition.is_some()
+            });
+            if let Some((key, _)) = distant {
+                let what = format!("foreign key \"{}\" of rows whose parents live on other shards", key.name);
+                return Err(not_supported(&what, "Add it while the table is empty."));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn not_supported(what: &str, hint: &str) -> SqlError {
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {what}")).with_hint(hint)
+}
+
+/// How a violation is told.
+enum Say {
+    Null,
+    Check,
+    Parent { columns: Vec<String>, parent: String },
+}
+
+impl Say {
+    fn error(&self, table: &Table, name: &str, row: &[(String, String)]) -> SqlError {
+        match self {
+            Say::Null => SqlError::new(
+                SqlState::NOT_NULL_VIOLATION,
+                format!("column \"{name}\" of relation \"{}\" contains null values", table.name),
+            ),
+            Say::Check => SqlError::new(
+                SqlState::CHECK_VIOLATION,
+                format!("check constraint \"{name}\" of relation \"{}\" is violated by some row", table.name),
+            )
+            .with_constraint(name.to_owned()),
+            Say::Parent { columns, parent } => {
+                let value = |name: &String| row.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str());
+                let values: Vec<&str> = columns.iter().filter_map(value).collect();
+                SqlError::new(
+                    SqlState::FOREIGN_KEY_VIOLATION,
+                    format!(
+                        "insert or update on table \"{}\" violates foreign key constraint \"{name}\"",
+                        table.name
+                    ),
+                )
+                .with_detail(format!(
+                    "Key ({})=({}) is not present in table \"{parent}\".",
+                    columns.join(", "),
+                    values.join(", ")
+                ))
+                .with_constraint(name.to_owned())
+            }
+        }
+    }
+}
+
+/// PostgreSQL has other words where the key was there first and the index comes later.
+fn duplicated(error: SqlError, table: &TableSchema) -> SqlError {
+    let name = error.fields().constraint.clone().unwrap_or_default();
+    if error.state() != SqlState::UNIQUE_VIOLATION || !table.indexes.iter().any(|index| index.name == name) {
+        return error;
+    }
+    let detail = error.fields().detail.clone().unwrap_or_default().replace("already exists.", "is duplicated.");
+    SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
+        .with_detail(detail)
+        .with_constraint(name)
+}
+
+/// Where the value of a column comes from.
+enum Source {
+    Column(ColumnIndex),
+    Cast(ColumnIndex, SqlType, SqlType),
+    Computed(Computed),
+    Null,
+}
+
+/// An expression over the row's other columns.
+struct Computed {
+    expr: CompiledExpr,
+    reads: Vec<(ColumnIndex, Slot)>,
+    slots: usize,
+    cells: usize,
+}
+
+impl Computed {
+    fn compile(expr: &Expr, schema: &Schema) -> Result<Computed, SqlError> {
+        let mut slots = SlotAllocator::new(0);
+        slots.begin_expr(expr);
+        let compiled = CompiledExpr::compile(expr, &mut Compiler::new(schema, &mut slots))?;
+        let reads = slots.columns_of(RelationId(0));
+        Ok(Computed { expr: compiled, reads, slots: slots.slots_max(), cells: slots.cells_max() })
+    }
+}
+
+struct RowMaker {
+    sources: Vec<Source>,
+    frame: Frame,
+    transaction_time: i64,
+}
+
+impl RowMaker {
+    fn make(&mut self, old: &[Value], environment: &mut dyn Environment) -> Result<Vec<Value>, SqlError> {
+        let mut row = Vec::with_capacity(self.sources.len());
+        for source in &self.sources {
+            row.push(match source {
+                Source::Column(from) => old[*from].clone(),
+                Source::Cast(from, was, now) => {
+                    cast(&old[*from], was, now, CastContext::Explicit)?
+                }
+                Source::Computed(_) | Source::Null => Value::Null,
+            });
+        }
+        for (at, source) in self.sources.iter().enumerate() {
+            let Source::Computed(computed) = source else { continue };
+            self.frame.grow(computed.slots, computed.cells);
+            self.frame.begin_statement();
+            for (column, slot) in &computed.reads {
+                self.frame.set(*slot, row[*column].clone());
+            }
+            let mut cx = Cx {
+                frame: &mut self.frame,
+                rows: &NoRows,
+                transaction_time: self.transaction_time,
+                environment: &mut *environment,
+            };
+            row[at] = computed.expr.eval(&mut cx)?;
+        }
+        Ok(row)
+    }
+}
+
+/// Nothing of the table has to be made anew: names and rules may differ, bytes and keys do not.
+fn is_alike(was: &TableSchema, now: &TableSchema, sources: &[Source]) -> bool {
+    let same = |(at, source): (usize, &Source)| matches!(source, Source::Column(from) if *from == at);
+    let indexes = |schema: &TableSchema| {
+        let columns = |index: &crate::storage::IndexSchema| {
+            let of = |column: &crate::storage::IndexColumn| {
+                (column.column, column.ty.clone(), column.nullable, column.descending, column.nulls_first)
+            };
+            let columns: Vec<_> = index.columns.iter().map(of).collect();
+            (columns, index.unique, index.nulls_not_distinct, index.looked_up)
+        };
+        schema.indexes.iter().map(columns).collect::<Vec<_>>()
+    };
+    was.types == now.types && sources.iter().enumerate().all(same) && indexes(was) == indexes(now)
+}

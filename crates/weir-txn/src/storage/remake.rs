@@ -1,0 +1,125 @@
+//! The tables of one schema put in the place of another's, and back: a definition that others must not see yet is done and taken
+//! back for each statement of its transaction, so both ways cost nothing but the number of tables.
+//!
+//! Who says which rows a table has then is `exec/remake.rs`.
+
+use std::sync::Arc;
+
+use weir_sql::catalog::TableId;
+use weir_types::{SqlError, Value};
+
+use super::layout::{Layout, Packed};
+use super::schema::{Schema, TableSchema};
+use super::table::TableStore;
+use super::Storage;
+
+/// The tables of a schema, which are not in place, or those that they have replaced.
+#[derive(Debug)]
+pub struct Remade {
+    schema: Arc<Schema>,
+    /// By table of the new schema: which old one it is as it stands.
+    same: Vec<Option<TableId>>,
+    /// Stores that are not in place: the new schema's by their table or, once it is in place, the old one's.
+    aside: Vec<Option<TableStore>>,
+    is_in_place: bool,
+}
+
+/// Where a table of the new schema comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Remake {
+    /// It is that table as it stands.
+    Same(TableId),
+    Empty,
+}
+
+impl Remade {
+    /// Its tables are to be pushed, all of them, in their order.
+    pub fn new(schema: Arc<Schema>) -> Remade {
+        Remade { schema, same: Vec::new(), aside: Vec::new(), is_in_place: false }
+    }
+
+    fn next(&self) -> &TableSchema {
+        &self.schema.tables[self.same.len()]
+    }
+
+    pub fn push(&mut self, table: Remake) {
+        let (same, store) = match table {
+            Remake::Same(was) => (Some(was), None),
+            Remake::Empty => (None, Some(TableStore::new(self.next()))),
+        };
+        self.same.push(same);
+        self.aside.push(store);
+    }
+
+    /// The next table has the rows of that one, each as `make` has it from its values, in their slots.
+    ///
+    /// # Errors
+    /// What `make` says, or two rows have the same key (23505).
+    pub fn push_rows(
+        &mut self,
+        storage: &Storage,
+        was: TableId,
+        make: &mut dyn FnMut(&[Value]) -> Result<Vec<Value>, SqlError>,
+    ) -> Result<(), SqlError> {
+        let (schema, old) = (self.next(), &storage.tables[was.0 as usize]);
+        let columns = storage.schema.table(was).types.len();
+        let has_same_bytes = storage.schema.table(was).types == schema.types;
+        let mut store = TableStore::new(schema);
+        let mut values = Vec::with_capacity(columns);
+        for row in 0..old.slots() {
+            let Some(bytes) = old.row(row) else { continue };
+            values.clear();
+            values.extend((0..columns).map(|column| old.layout.read(bytes, column)));
+            let made = make(&values)?;
+            let packed: Packed = match has_same_bytes && made == values {
+                true => bytes.into(),
+                false => store.layout.pack(Layout::timestamp(bytes), &made),
+            };
+            store
+                .try_restore(schema, row, packed)
+                .map_err(|index| store.unique_violation(schema, index, &|column| made[column].clone()))?;
+        }
+        store.free_all(|_| true);
+        self.same.push(None);
+        self.aside.push(Some(store));
+        Ok(())
+    }
+}
+
+impl Storage {
+    /// The tables of the same schema, of which these are empty.
+    pub fn emptied(&self, tables: &[TableId]) -> Remade {
+        let mut remade = Remade::new(self.schema.clone());
+        for at in 0..self.tables.len() as u32 {
+            let id = TableId(at);
+            remade.push(if tables.contains(&id) { Remake::Empty } else { Remake::Same(id) });
+        }
+        remade
+    }
+
+    /// Puts them in place, or the others back. The history before must not be gone through while they are.
+    pub fn exchange(&mut self, remade: &mut Remade) {
+        std::mem::swap(&mut self.schema, &mut remade.schema);
+        let mut here: Vec<Option<TableStore>> =
+            std::mem::take(&mut self.tables).into_iter().map(Some).collect();
+        let mut there = std::mem::take(&mut remade.aside);
+        if remade.is_in_place {
+            // `there` are the old ones; those that stayed stand under their new numbers.
+            for (now, was) in remade.same.iter().enumerate() {
+                if let Some(was) = was {
+                    there[was.0 as usize] = here[now].take();
+                }
+            }
+        } else {
+            for (now, was) in remade.same.iter().enumerate() {
+                if let Some(was) = was {
+                    there[now] = here[was.0 as usize].take();
+                }
+            }
+        }
+        let whole = |store: Option<TableStore>| store.expect("a table is in one place or the other");
+        self.tables = there.into_iter().map(whole).collect();
+        remade.aside = here;
+        remade.is_in_place = !remade.is_in_place;
+    }
+}

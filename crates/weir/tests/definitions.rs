@@ -1,0 +1,374 @@
+//! A database that begins empty and is changed by definitions, through PostgreSQL's protocol: told the same as a PostgreSQL server it
+//! answers the same, on one shard and on several; it is all there after it was killed; and others work on meanwhile.
+
+mod nodes;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nodes::Nodes;
+use postgres::error::SqlState;
+use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
+use tempfile::TempDir;
+use weir_bench::postgres::Server;
+
+/// `weir serve` without a cluster file.
+struct Alone {
+    place: TempDir,
+    shards: u16,
+    process: Child,
+    port: u16,
+}
+
+impl Alone {
+    fn start(shards: u16) -> Alone {
+        let place = tempfile::tempdir().unwrap();
+        let (process, port) = Alone::spawn(place.path(), shards);
+        Alone { place, shards, process, port }
+    }
+
+    fn spawn(place: &Path, shards: u16) -> (Child, u16) {
+        let log = place.join("said.txt");
+        let file = std::fs::File::create(&log).unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--shards", &shards.to_string(), "--data"])
+            .arg(place.join("data"))
+            .stderr(file)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let patience = Instant::now();
+        loop {
+            let said = std::fs::read_to_string(&log).unwrap();
+            let port = said.split("protocol on 127.0.0.1:").nth(1).and_then(|rest| rest.split(',').next());
+            if let Some(port) = port {
+                return (process, port.parse().unwrap());
+            }
+            assert!(patience.elapsed() < Duration::from_secs(120), "it does not start:\n{said}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn driver(&self) -> Driver {
+        driver(self.port)
+    }
+
+    fn kill_and_start_again(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        (self.process, self.port) = Alone::spawn(self.place.path(), self.shards);
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = self.process.kill().and_then(|()| self.process.wait());
+    }
+}
+
+fn driver(port: u16) -> Driver {
+    Driver::connect(&format!("host=127.0.0.1 port={port} user=ann dbname=weir"), NoTls).unwrap()
+}
+
+/// What a text is answered: rows, counts, and the SQLSTATE of what fails.
+fn answer(driver: &mut Driver, text: &str) -> String {
+    let said = match driver.simple_query(text) {
+        Err(error) => match error.code() {
+            Some(code) => return format!("{} {error:?}", code.code()),
+            None => panic!("{text}: {error}"),
+        },
+        Ok(said) => said,
+    };
+    let line = |one: &SimpleQueryMessage| match one {
+        SimpleQueryMessage::Row(row) => {
+            let values = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL").to_owned());
+            Some(values.collect::<Vec<_>>().join("|"))
+        }
+        SimpleQueryMessage::CommandComplete(count) => Some(format!("({count})")),
+        _ => None,
+    };
+    said.iter().filter_map(line).collect::<Vec<_>>().join(" ")
+}
+
+/// Each line is a text of one message; `error` in front: only that both fail alike is compared, as everywhere, but the reader is warned.
+const CONVERSATION: &str = "
+CREATE TABLE dept (id serial PRIMARY KEY, name text NOT NULL UNIQUE, budget numeric(10,2) DEFAULT 100)
+INSERT INTO dept (name) VALUES ('a'), ('b') RETURNING id, name, budget
+INSERT INTO dept (name) VALUES ('a')
+CREATE TABLE dept (id int)
+CREATE TABLE IF NOT EXISTS dept (id int)
+CREATE TABLE emp (id int PRIMARY KEY, dept int REFERENCES dept, pay int CHECK (pay > 0))
+INSERT INTO emp VALUES (1, 1, 10), (2, 2, 20)
+INSERT INTO emp VALUES (3, 9, 10)
+INSERT INTO emp VALUES (3, 1, -1)
+DELETE FROM dept WHERE id = 1
+DROP TABLE dept
+ALTER TABLE emp ADD COLUMN note varchar(10) DEFAULT 'none' NOT NULL
+SELECT * FROM emp ORDER BY id
+ALTER TABLE emp ADD COLUMN must int NOT NULL
+ALTER TABLE emp ALTER COLUMN pay TYPE bigint
+INSERT INTO emp (id, dept, pay) VALUES (3, 1, 5000000000)
+SELECT id, pay FROM emp ORDER BY id
+ALTER TABLE emp ALTER COLUMN pay TYPE int
+DELETE FROM emp WHERE id = 3
+ALTER TABLE emp ADD CONSTRAINT big CHECK (pay > 15)
+ALTER TABLE emp ADD CONSTRAINT big CHECK (pay > 5)
+INSERT INTO emp (id, dept, pay) VALUES (4, 1, 3)
+ALTER TABLE emp DROP CONSTRAINT big
+ALTER TABLE emp DROP CONSTRAINT big
+ALTER TABLE emp DROP CONSTRAINT IF EXISTS big
+INSERT INTO emp (id, dept, pay) VALUES (4, 1, 3)
+ALTER TABLE emp ALTER COLUMN note DROP DEFAULT
+INSERT INTO emp (id, dept, pay) VALUES (5, 1, 3)
+ALTER TABLE emp ALTER COLUMN note DROP NOT NULL
+INSERT INTO emp (id, dept, pay) VALUES (5, 1, 3)
+ALTER TABLE emp ALTER COLUMN note SET NOT NULL
+UPDATE emp SET note = 'x' WHERE note IS NULL
+ALTER TABLE emp ALTER COLUMN note SET NOT NULL
+ALTER TABLE emp RENAME COLUMN note TO remark
+SELECT remark FROM emp ORDER BY id
+SELECT note FROM emp
+CREATE INDEX emp_pay ON emp (pay DESC)
+SELECT id FROM emp ORDER BY pay DESC, id
+CREATE INDEX emp_pay ON emp (pay)
+DROP INDEX emp_pay
+DROP INDEX emp_pay
+CREATE VIEW rich AS SELECT id, pay FROM emp WHERE pay >= 10
+SELECT * FROM rich ORDER BY id
+ALTER TABLE emp DROP COLUMN pay
+ALTER TABLE emp DROP COLUMN pay CASCADE
+SELECT * FROM rich
+ALTER TABLE emp DROP COLUMN nothing
+SELECT id, dept FROM emp ORDER BY id
+BEGIN
+CREATE TABLE t (k text PRIMARY KEY, v int)
+INSERT INTO t VALUES ('p', 1), ('q', 2)
+SELECT * FROM t ORDER BY k
+ALTER TABLE t ADD COLUMN w int DEFAULT 7
+UPDATE t SET w = v + w
+SELECT * FROM t ORDER BY k
+ROLLBACK
+SELECT * FROM t
+BEGIN
+CREATE TABLE t (k text PRIMARY KEY, v int)
+INSERT INTO t VALUES ('p', 1), ('q', 2)
+SAVEPOINT s
+ALTER TABLE t DROP COLUMN v
+INSERT INTO t VALUES ('r')
+SELECT * FROM t ORDER BY k
+ROLLBACK TO s
+SELECT * FROM t ORDER BY k
+INSERT INTO t VALUES ('s', 4)
+UPDATE emp SET dept = 2 WHERE id = 1
+COMMIT
+SELECT * FROM t ORDER BY k
+SELECT id, dept FROM emp ORDER BY id
+BEGIN; ALTER TABLE t ADD COLUMN z int; INSERT INTO t VALUES ('p', 0, 0)
+SELECT 1
+ROLLBACK
+SELECT * FROM t ORDER BY k
+TRUNCATE t
+SELECT count(*) FROM t
+INSERT INTO t VALUES ('p', 1)
+BEGIN
+TRUNCATE t
+SELECT count(*) FROM t
+ROLLBACK
+SELECT count(*) FROM t
+TRUNCATE dept
+TRUNCATE dept CASCADE
+SELECT count(*) FROM emp
+INSERT INTO dept (name) VALUES ('c') RETURNING id > 2
+TRUNCATE dept, emp RESTART IDENTITY
+CREATE SEQUENCE numbers
+DROP SEQUENCE numbers
+CREATE TYPE mood AS ENUM ('sad', 'ok')
+CREATE TABLE person (name text PRIMARY KEY, m mood)
+INSERT INTO person VALUES ('ann', 'ok'), ('bob', 'happy')
+INSERT INTO person VALUES ('ann', 'ok')
+SELECT * FROM person
+CREATE DOMAIN positive AS int CHECK (VALUE > 0)
+CREATE TABLE d (id int PRIMARY KEY, p positive)
+INSERT INTO d VALUES (1, 0)
+INSERT INTO d VALUES (1, 1)
+CREATE FUNCTION plus(i int) RETURNS int LANGUAGE sql AS 'SELECT i + 1'
+SELECT plus(3)
+CREATE FUNCTION plus(i int) RETURNS int LANGUAGE sql AS 'SELECT i + 2'
+CREATE OR REPLACE FUNCTION plus(i int) RETURNS int LANGUAGE sql AS 'SELECT i + 2'
+SELECT plus(3)
+DROP FUNCTION plus(int)
+SELECT plus(3)
+CREATE PROCEDURE put(i int) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO d VALUES (i, i); END $$
+CALL put(5)
+CALL put(5)
+CALL put(-5)
+SELECT * FROM d ORDER BY id
+DROP PROCEDURE put
+CREATE SCHEMA app
+CREATE TABLE app.x (id int PRIMARY KEY)
+INSERT INTO app.x VALUES (1)
+SELECT * FROM app.x
+COMMENT ON TABLE d IS 'a comment'
+ALTER TABLE d RENAME TO e
+SELECT * FROM e ORDER BY id
+SELECT * FROM d
+CREATE TABLE broken (id int PRIMARY KEY, x nonsense)
+CREATE TABLE broken (id int PRIMARY KEY, id text)
+DROP TABLE nothing
+DROP TABLE IF EXISTS nothing
+DROP TABLE e, person, t
+CREATE TABLE t (k int PRIMARY KEY)
+SELECT * FROM t
+";
+
+#[test]
+fn definitions_are_answered_as_by_postgresql() {
+    for shards in [1, 3] {
+        let weir = Alone::start(shards);
+        let postgres = Server::start().unwrap();
+        let mut oracle = Driver::connect(&postgres.connection_string(), NoTls).unwrap();
+        let mut own = weir.driver();
+        for text in CONVERSATION.lines().filter(|line| !line.is_empty()) {
+            let (expected, seen) = (answer(&mut oracle, text), answer(&mut own, text));
+            let state = |answer: &str| answer.split(' ').next().unwrap_or_default().to_owned();
+            let is_error = |answer: &str| answer.contains("Error");
+            let same = match (is_error(&expected), is_error(&seen)) {
+                (true, true) => state(&expected) == state(&seen),
+                _ => expected == seen,
+            };
+            assert!(same, "{shards} shards: {text}\nPostgreSQL: {expected}\nWeir: {seen}");
+        }
+    }
+}
+
+#[test]
+fn what_was_defined_is_there_after_a_kill() {
+    for shards in [1, 3] {
+        let mut weir = Alone::start(shards);
+        let mut own = weir.driver();
+        for text in [
+            "CREATE TABLE a (id serial PRIMARY KEY, x int)",
+            "INSERT INTO a (x) SELECT 7",
+            "INSERT INTO a (id, x) VALUES (100, 1), (101, 2), (102, 3)",
+            "ALTER TABLE a ADD COLUMN y text DEFAULT 'y'",
+            "BEGIN; CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1), (2), (3); UPDATE a SET x = x + 1; COMMIT",
+            "CREATE TABLE gone (id int)",
+            "DROP TABLE gone",
+            "CREATE VIEW v AS SELECT id, y FROM a WHERE x > 2",
+            "CREATE PROCEDURE put(i int) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO a (x) VALUES (i); END $$",
+        ] {
+            // Of rows that live elsewhere than what they are made of.
+            if shards > 1 && text.contains("SELECT 7") {
+                continue;
+            }
+            own.batch_execute(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        }
+        own.batch_execute("BEGIN; DROP TABLE b; INSERT INTO a (id, x) VALUES (200, 1)").unwrap();
+        let looks = ["SELECT * FROM a ORDER BY id", "SELECT * FROM b ORDER BY id", "SELECT * FROM v ORDER BY id"];
+        let before = looks.map(|text| answer(&mut weir.driver(), text));
+        weir.kill_and_start_again();
+        let mut own = weir.driver();
+        assert_eq!(looks.map(|text| answer(&mut own, text)), before);
+        own.batch_execute("CALL put(4); INSERT INTO b VALUES (4)").unwrap();
+        assert_eq!(answer(&mut own, "SELECT count(*) FROM gone").split(' ').next(), Some("42P01"));
+        // And again, from what was written down since.
+        own.batch_execute("ALTER TABLE b ADD COLUMN n int DEFAULT 5").unwrap();
+        weir.kill_and_start_again();
+        assert_eq!(answer(&mut weir.driver(), "SELECT * FROM b ORDER BY id"), "1|5 2|5 3|5 4|5 (4)");
+    }
+}
+
+#[test]
+fn statements_that_were_prepared_before_are_bound_anew() {
+    let weir = Alone::start(2);
+    let (mut one, mut other) = (weir.driver(), weir.driver());
+    one.batch_execute("CREATE TABLE a (id int PRIMARY KEY, x int)").unwrap();
+    let insert = other.prepare("INSERT INTO a (id, x) VALUES ($1, $2)").unwrap();
+    let all = other.prepare("SELECT * FROM a").unwrap();
+    let count = other.prepare("SELECT count(*) FROM a").unwrap();
+    one.batch_execute("CREATE TABLE before_it (id int); ALTER TABLE a ADD COLUMN y int DEFAULT 3").unwrap();
+    assert_eq!(other.execute(&insert, &[&1, &2]).unwrap(), 1);
+    let counted: i64 = other.query_one(&count, &[]).unwrap().get(0);
+    assert_eq!(counted, 1);
+    let error = other.query(&all, &[]).unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED), "{error:?}");
+    assert_eq!(error.as_db_error().unwrap().message(), "cached plan must not change result type");
+    one.batch_execute("DROP TABLE a").unwrap();
+    assert_eq!(other.execute(&insert, &[&2, &2]).unwrap_err().code(), Some(&SqlState::UNDEFINED_TABLE));
+}
+
+/// Two nodes, each with a front end of its own.
+#[test]
+fn what_one_front_end_defines_the_other_sees() {
+    let nodes = Nodes::start(2, 2, "[application]\n", true);
+    let fronts: Vec<_> = (0..2)
+        .map(|_| {
+            let cluster = weir_client::ClusterFile::read(&nodes.file()).unwrap();
+            let client = weir_client::Client::connect(&cluster).unwrap();
+            let door = weir_pg::Door::new(weir_pg::Settings::new("127.0.0.1:0".parse().unwrap())).unwrap();
+            door.open(client).unwrap()
+        })
+        .collect();
+    let [mut one, mut other] = [0, 1].map(|at: usize| driver(fronts[at].address().port()));
+    one.batch_execute("CREATE TABLE a (id int PRIMARY KEY, x int); INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)").unwrap();
+    assert_eq!(answer(&mut other, "SELECT * FROM a ORDER BY id"), "1|1 2|2 3|3 (3)");
+    let insert = other.prepare("INSERT INTO a (id, x) VALUES ($1, $2)").unwrap();
+    one.batch_execute("ALTER TABLE a ADD COLUMN y int DEFAULT 9").unwrap();
+    assert_eq!(other.execute(&insert, &[&4, &4]).unwrap(), 1);
+    other.batch_execute("ALTER TABLE a DROP COLUMN x").unwrap();
+    assert_eq!(answer(&mut one, "SELECT * FROM a ORDER BY id"), "1|9 2|9 3|9 4|9 (4)");
+}
+
+/// Counters go up while the schema changes, and none of what was acknowledged is lost.
+#[test]
+fn others_work_on_while_the_schema_changes() {
+    let weir = Alone::start(3);
+    let mut own = weir.driver();
+    own.batch_execute("CREATE TABLE c (id int PRIMARY KEY, n int NOT NULL); INSERT INTO c VALUES (1, 0), (2, 0), (3, 0), (4, 0)").unwrap();
+    let is_over = AtomicBool::new(false);
+    let mut failed: Vec<String> = Vec::new();
+    let done: i64 = std::thread::scope(|scope| {
+        let worker = |which: i32| {
+            let (mut own, is_over) = (weir.driver(), &is_over);
+            scope.spawn(move || {
+                let mut done = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    let text = match which {
+                        0 => "UPDATE c SET n = n + 1 WHERE id = 1",
+                        1 => "UPDATE c SET n = n + 1",
+                        _ => "BEGIN; UPDATE c SET n = n + 1 WHERE id = 2; UPDATE c SET n = n + 1 WHERE id = 3; COMMIT",
+                    };
+                    match own.batch_execute(text) {
+                        Ok(()) => done += [1, 4, 2][which as usize],
+                        // In transactions only: whoever had begun when the schema changed, or waited for it.
+                        Err(error) => {
+                            let state = error.code().unwrap().code().to_owned();
+                            assert!(which == 2 && state.starts_with("40"), "{error:?}");
+                            own.batch_execute("ROLLBACK").unwrap();
+                        }
+                    }
+                }
+                done
+            })
+        };
+        let workers: Vec<_> = (0..3).map(worker).collect();
+        for round in 0..6 {
+            for text in [
+                format!("ALTER TABLE c ADD COLUMN x{round} int DEFAULT {round}"),
+                format!("CREATE INDEX i{round} ON c (n)"),
+                format!("CREATE TABLE t{round} (id int PRIMARY KEY)"),
+            ] {
+                if let Err(error) = own.batch_execute(&text) {
+                    failed.push(format!("{text}: {error:?}"));
+                }
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    assert!(failed.is_empty(), "{failed:?}");
+    assert!(done > 0);
+    assert_eq!(answer(&mut own, "SELECT sum(n) FROM c"), format!("{done} (1)"));
+}
