@@ -111,9 +111,8 @@ pub fn plan_anew(application: &Application, stays: &[Option<Placement>]) -> Resu
             false => Placement::Partitioned { columns: columns.unwrap_or_else(|| vec![key()]) },
         }
     };
-    let placed = |table: &Table| {
-        stays.get(table.id.0 as usize).cloned().flatten().unwrap_or_else(|| new(table))
-    };
+    let placed =
+        |table: &Table| stays.get(table.id.0 as usize).cloned().flatten().unwrap_or_else(|| new(table));
     let placement: Vec<Placement> = application.catalog.tables.iter().map(placed).collect();
     let transactions = judge(application, &placement, 0).plans;
     match transactions.iter().find(|plan| plan.mechanism.is_ordered_family()) {

@@ -72,7 +72,12 @@ impl<'a> Simulated<'a> {
                 wrong.get_or_insert(error);
                 call
             });
-            Call { callee: Callee::Procedure(call.procedure), args: call.args, transaction_time: 0, edition: 0 }
+            Call {
+                callee: Callee::Procedure(call.procedure),
+                args: call.args,
+                transaction_time: 0,
+                edition: 0,
+            }
         };
         let report = self.run_counted(setup, true, &mut next_call)?;
         match wrong {

@@ -304,9 +304,10 @@ impl Script for Definers {
             }
             (Line::Commit | Line::RollBack, result) => {
                 // Of a commit that has failed for sure nothing happens either.
-                let is_sure = result.is_ok() || result.as_ref().is_err_and(|error| {
-                    error.state() != SqlState::TRANSACTION_RESOLUTION_UNKNOWN
-                });
+                let is_sure = result.is_ok()
+                    || result
+                        .as_ref()
+                        .is_err_and(|error| error.state() != SqlState::TRANSACTION_RESOLUTION_UNKNOWN);
                 match is_sure {
                     true => told.rolled_back.append(&mut of.defined),
                     false => self.candidates.extend(of.edition),

@@ -178,7 +178,12 @@ fn on_weir(database: &OnPostgres, calls: &[Call], shards: u16, links: Links) -> 
         let mut left = together.iter();
         let mut next_call = |_| {
             let Call { procedure, args } = left.next()?.clone();
-            Some(ramp::Call { callee: ramp::Callee::Procedure(procedure), args, transaction_time: 0, edition: 0 })
+            Some(ramp::Call {
+                callee: ramp::Callee::Procedure(procedure),
+                args,
+                transaction_time: 0,
+                edition: 0,
+            })
         };
         simulation.run(1, &[], &mut next_call, &mut |_, result| {
             let types = result_types(application, calls[answers.len()].procedure);

@@ -82,7 +82,12 @@ fn run(shards: u16, seed: u64, bugs: PlantedBugs) -> (i64, i64) {
     let mut next_call = |client: usize| {
         left = left.checked_sub(1)?;
         let call = generators[client].next_call().expect("calls never end");
-        Some(Call { callee: Callee::Procedure(call.procedure), args: call.args, transaction_time: 0, edition: 0 })
+        Some(Call {
+            callee: Callee::Procedure(call.procedure),
+            args: call.args,
+            transaction_time: 0,
+            edition: 0,
+        })
     };
     simulation.run(CLIENTS, &[], &mut next_call, &mut |_, _| {});
     (before, sum_of_balances(&application, &program, &simulation))

@@ -265,7 +265,12 @@ impl Tellers<'_> {
             Line::Sum => return Begin::Read(bank.sum.clone(), Vec::new()),
             Line::Call(args) => {
                 let args = args.into_iter().map(Value::Int).collect();
-                return Begin::Call(Call { callee: Callee::Procedure(0), args, transaction_time: 0, edition: 0 });
+                return Begin::Call(Call {
+                    callee: Callee::Procedure(0),
+                    args,
+                    transaction_time: 0,
+                    edition: 0,
+                });
             }
             Line::Sql(sql, args) => Order::Call(text(sql, &args)),
             Line::Hold(account) => Order::Call(text(

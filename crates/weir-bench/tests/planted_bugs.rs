@@ -106,7 +106,12 @@ fn run(tpcc: &Tpcc, plan: &Plan) -> Run {
     let mut next_call = |client: usize| {
         left = left.checked_sub(1)?;
         let call = generators[client].next_call().expect("calls never end");
-        Some(Call { callee: Callee::Procedure(call.procedure), args: call.args, transaction_time: 0, edition: 0 })
+        Some(Call {
+            callee: Callee::Procedure(call.procedure),
+            args: call.args,
+            transaction_time: 0,
+            edition: 0,
+        })
     };
     let outcome = simulation.run(CLIENTS, &audits, &mut next_call, &mut |_, _| {});
     let tables = 0..program.partitions.len() as u32;

@@ -91,8 +91,7 @@ impl Callable {
         for (at, (value, input)) in arguments.iter().zip(inputs).enumerate() {
             args.push(argument(value, &input.ty).map_err(|error| placed(error, name, at, input))?);
         }
-        let call =
-            self.call_of(Callee::Procedure(procedure), args, transaction_time(now_ms()));
+        let call = self.call_of(Callee::Procedure(procedure), args, transaction_time(now_ms()));
         Ok(Wish::Call(call, self.names[procedure].clone()))
     }
 

@@ -57,7 +57,8 @@ impl Edition {
     pub fn define(&self, text: &str) -> Result<NextEdition, Unprepared> {
         let (definition, program) = Definition::of(&self.0.program, text)
             .map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
-        let edition = program.map_or_else(|| self.clone(), |program| Edition(Arc::new(Callable::new(program))));
+        let edition =
+            program.map_or_else(|| self.clone(), |program| Edition(Arc::new(Callable::new(program))));
         Ok(NextEdition { definition: Arc::new(definition), edition })
     }
 }
@@ -73,9 +74,12 @@ impl Prepared {
     /// The same text, bound to that edition.
     ///
     /// # Errors
-    /// It does not fit that any more; or what it gives is something else, which whoever has prepared it does not expect (0A000).
+    /// It does not fit that any more; or what it gives is something else, and somebody has been told otherwise (0A000).
     pub fn again(&self, edition: &Edition) -> Result<Prepared, Unprepared> {
-        let again = edition.prepare(&self.text, self.parameters())?;
+        let mut again = edition.prepare(&self.text, self.parameters())?;
+        if !self.keeps_columns {
+            return Ok(again);
+        }
         let columns = |one: &Prepared| -> Vec<(String, SqlType)> {
             one.columns().iter().map(|column| (column.name.clone(), column.ty.clone())).collect()
         };
@@ -84,7 +88,13 @@ impl Prepared {
             let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
             return Err(Unprepared { error: error.with_hint("Prepare the statement again."), position: 1 });
         }
+        again.keep_columns();
         Ok(again)
+    }
+
+    /// Whoever has prepared it is told which columns it gives.
+    pub fn keep_columns(&mut self) {
+        self.keeps_columns = true;
     }
 
     /// It is bound to that edition.
@@ -136,8 +146,7 @@ impl Client {
     /// # Errors
     /// No node answers within the deadline.
     pub fn refresh(&self) -> Result<(), Error> {
-        let description =
-            Description::fetch(&self.cluster, &self.settings.versions, self.settings.deadline)?;
+        let description = Description::fetch(&self.cluster, &self.settings.versions, self.settings.deadline)?;
         let own = self.edition().map_err(|wrong| Error::Sql(wrong.error))?;
         if description.edition() != own.0.program.edition {
             self.adopt(&Edition(Arc::new(description.compile(self.cluster.shards)?)));

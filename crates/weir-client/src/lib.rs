@@ -35,8 +35,8 @@ use std::time::{Duration, Instant};
 
 pub use calls::CallResult;
 pub use description::{Description, SQL};
-pub use load::{Batch, Load, LoadedTable};
 pub use editions::{Edition, NextEdition};
+pub use load::{Batch, Load, LoadedTable};
 pub use pending::Pending;
 pub use prepared::{Prepared, Unprepared, Verb};
 pub use relations::{Relations, RowTransaction};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use weir_net::clock::transaction_time;
-use weir_sql::catalog::Catalog;
 use weir_sql::Text;
+use weir_sql::catalog::Catalog;
 use weir_txn::exec::program::{CompiledText, Program};
 use weir_txn::ramp::{Call, Callee, ShardId};
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -140,12 +140,14 @@ impl Load {
             [] => 0,
             [shard] => *shard,
             // What it refers to lives elsewhere: it is a statement of its own.
-            _ => return Some(Batch {
-                text: self.text.clone(),
-                args: row,
-                edition: self.program.edition,
-                places: (place, place),
-            }),
+            _ => {
+                return Some(Batch {
+                    text: self.text.clone(),
+                    args: row,
+                    edition: self.program.edition,
+                    places: (place, place),
+                });
+            }
         };
         let gathered = &mut self.shards[usize::from(shard)];
         gathered.bytes += row.iter().map(size_of).sum::<usize>();

@@ -20,6 +20,8 @@ pub struct Prepared {
     /// The edition of the schema that it is bound to.
     pub(crate) of: Arc<Callable>,
     pub(crate) text: Arc<str>,
+    /// Somebody has been told which columns it gives.
+    pub(crate) keeps_columns: bool,
     pub(crate) what: What,
     pub(crate) parameters: Arc<[SqlType]>,
     columns: Arc<[OutputColumn]>,
@@ -200,7 +202,15 @@ impl Prepared {
         columns: Vec<OutputColumn>,
     ) -> Prepared {
         let names = columns.iter().map(|column| column.name.clone()).collect();
-        Prepared { of: of.clone(), text: text.into(), what, parameters: parameters.into(), columns: columns.into(), names }
+        Prepared {
+            of: of.clone(),
+            text: text.into(),
+            keeps_columns: false,
+            what,
+            parameters: parameters.into(),
+            columns: columns.into(),
+            names,
+        }
     }
 }
 

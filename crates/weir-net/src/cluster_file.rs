@@ -200,12 +200,10 @@ impl ClusterFile {
             let node = Node { address: node.address.into_inner(), shards: node.shards.into_inner() };
             (name.into_inner(), node)
         });
-        let application = parsed
-            .application
-            .map(|application| {
-                let path = application.path.as_ref().map(|path| reader.beside(path));
-                Application { path, ..application }
-            });
+        let application = parsed.application.map(|application| {
+            let path = application.path.as_ref().map(|path| reader.beside(path));
+            Application { path, ..application }
+        });
         Ok(ClusterFile {
             nodes: nodes.collect(),
             shards,

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use weir_client::{Client, Edition, Error, NextEdition, Prepared, Unprepared};
 use weir_types::{SqlError, SqlState, SqlType};
@@ -12,8 +13,8 @@ use weir_types::{SqlError, SqlState, SqlType};
 use crate::session::{Session, sql_error};
 use crate::statement::{Done, Failure};
 
-/// So often a statement is bound anew because the schema has changed meanwhile.
-const ATTEMPTS_MAX: usize = 100;
+/// For so long a statement is bound anew because the schema has changed meanwhile: after a crash, some shards may be told later than others.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The edition that the open transaction has made.
 #[derive(Default)]
@@ -63,14 +64,20 @@ impl Session {
     }
 
     /// Runs the statement of the text, in the open transaction or in one of its own.
-    pub(crate) async fn define(&self, text: &Arc<str>, tag: &str, open: Option<u64>) -> Result<Done, Failure> {
+    pub(crate) async fn define(
+        &self,
+        text: &Arc<str>,
+        tag: &str,
+        open: Option<u64>,
+    ) -> Result<Done, Failure> {
         if let Some(name) = open {
             let next = self.next_edition(text).await?;
             self.wait_for(self.client.begin_definition(name, &next)).await?;
             self.own_edition.set(Some(next.edition));
             return Ok(Done::tag(tag));
         }
-        for _ in 0..ATTEMPTS_MAX {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
             let next = self.next_edition(text).await?;
             let name = self.client.new_transaction();
             match self.wait_for(self.client.begin_definition(name, &next)).await {
@@ -82,7 +89,10 @@ impl Session {
                 Err(failure) => {
                     // Nobody waits for it.
                     drop(self.client.end_transaction(name, false));
-                    self.meet(failure).await?;
+                    // It has done nothing else, so nobody need know that it was in others' way.
+                    if failure.error.state() != SqlState::DEADLOCK_DETECTED {
+                        self.meet(failure).await?;
+                    }
                 }
             }
         }
@@ -117,7 +127,7 @@ impl Session {
         self.refresh().await?;
         if self.edition()? == before {
             // Not every shard knows what this one knows already.
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())
     }
@@ -126,7 +136,9 @@ impl Session {
         let client: Arc<Client> = self.client.clone();
         let refreshed = tokio::task::spawn_blocking(move || client.refresh()).await;
         refreshed
-            .map_err(|_| Failure::from(SqlError::new(SqlState::INTERNAL_ERROR, "asking for the schema has failed")))?
+            .map_err(|_| {
+                Failure::from(SqlError::new(SqlState::INTERNAL_ERROR, "asking for the schema has failed"))
+            })?
             .map_err(sql_error)
     }
 
@@ -136,7 +148,8 @@ impl Session {
         prepared: &Prepared,
         values: &[weir_types::Value],
     ) -> Result<(weir_client::CallResult, Prepared), Failure> {
-        for _ in 0..ATTEMPTS_MAX {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
             let bound = self.bound(prepared)?;
             match self.wait_for(self.client.begin_prepared(&bound, values)).await {
                 Ok(result) => return Ok((result, bound.into_owned())),
@@ -148,5 +161,7 @@ impl Session {
 }
 
 fn changes_all_the_time() -> Failure {
-    SqlError::new(SqlState::SCHEMA_HAS_CHANGED, "the schema changes all the time").with_hint("Try it again.").into()
+    SqlError::new(SqlState::SCHEMA_HAS_CHANGED, "the schema changes all the time")
+        .with_hint("Try it again.")
+        .into()
 }

@@ -294,7 +294,7 @@ impl Talk {
 
     fn parse(&self, message: &Parse) -> Result<(), Failure> {
         let said = self.session.read(&message.query)?;
-        let statement = match &said[..] {
+        let mut statement = match &said[..] {
             [] => Statement::empty(),
             [one] => {
                 self.session.refuse_after_failure(Some(&one.what))?;
@@ -306,6 +306,7 @@ impl Talk {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).into());
             }
         };
+        statement.keep_columns();
         let name = message.name.as_deref().unwrap_or_default();
         Ok(self.session.names().put_statement(name, Arc::new(statement))?)
     }

@@ -9,8 +9,8 @@ use weir_sql::session::{Characteristics, Command, Isolation};
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::copy::CopyIn;
-use crate::idle::Idle;
 use crate::definitions::Own;
+use crate::idle::Idle;
 use crate::portals::{Cursor, Formats, Names, Portal, PortalState, no_portal};
 use crate::savepoints::Savepoints;
 use crate::scope::OpenScope;

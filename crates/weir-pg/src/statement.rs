@@ -46,6 +46,13 @@ impl Statement {
         Statement { kind: Kind::Empty, parameters: [].into(), columns: [].into() }
     }
 
+    /// It outlives the message that it came in, and its client is told which columns it gives.
+    pub fn keep_columns(&mut self) {
+        if let Kind::Run(prepared, _) = &mut self.kind {
+            prepared.keep_columns();
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         matches!(self.kind, Kind::Empty)
     }
@@ -138,7 +145,9 @@ impl Session {
             }
             Command::Prepare { name, types, body } => {
                 let said = Said { what: Command::Run, span: *body };
-                let statement = Arc::new(self.prepare(text, &said, types)?);
+                let mut statement = self.prepare(text, &said, types)?;
+                statement.keep_columns();
+                let statement = Arc::new(statement);
                 return Ok(Statement { kind: Kind::Prepare(name.clone(), statement), ..Statement::empty() });
             }
             Command::Execute { name, arguments } => {

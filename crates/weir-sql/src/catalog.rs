@@ -327,6 +327,18 @@ impl Table {
         self.columns.iter().position(|column| column.name == name)
     }
 
+    /// No two rows have the same values of these columns, in any order: a foreign key may refer to them.
+    pub fn has_key(&self, columns: &[ColumnIndex]) -> bool {
+        let same = |key: &[ColumnIndex]| {
+            key.len() == columns.len() && key.iter().all(|column| columns.contains(column))
+        };
+        let keys = self.primary_key.iter().chain(&self.unique_keys);
+        let indexes = self.indexes.iter().filter(|index| index.unique && index.predicate.is_none());
+        keys.map(|key| key.columns.clone())
+            .chain(indexes.filter_map(Index::plain_columns))
+            .any(|key| same(&key))
+    }
+
     /// The column, in an expression over one row of the table.
     pub fn read(&self, column: ColumnIndex, span: Span) -> Expr {
         let kind = ExprKind::Column { relation: RelationId(0), column };

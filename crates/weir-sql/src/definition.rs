@@ -10,7 +10,7 @@ use pg_query::protobuf::{DropBehavior, DropStmt, ObjectType, TruncateStmt, node}
 use weir_types::SqlState;
 
 use crate::Application;
-use crate::catalog::{Catalog, ColumnIndex, SequenceId, TableId};
+use crate::catalog::{Catalog, ColumnIndex, ForeignKey, SequenceId, TableId};
 use crate::ddl;
 use crate::load::load;
 use crate::parse::{self, Piece};
@@ -62,7 +62,9 @@ fn refuse_orphans(before: &Application, after: &Application, text: &str) -> Resu
     let dropped = text.split_whitespace().take(3).map(str::to_lowercase).collect::<Vec<_>>();
     let depends = |what: String| {
         let message = match &dropped[..] {
-            [drop, kind, name] if drop == "drop" => format!("cannot drop {kind} {}", name.trim_end_matches(';')),
+            [drop, kind, name] if drop == "drop" => {
+                format!("cannot drop {kind} {}", name.trim_end_matches(';'))
+            }
             _ => "cannot drop it".to_owned(),
         };
         Diagnostic::new(
@@ -80,8 +82,8 @@ fn refuse_orphans(before: &Application, after: &Application, text: &str) -> Resu
         let Some(old) = old else { continue };
         let (now, was) = (&after.catalog.tables[at], before.catalog.table(*old));
         let gone = was.foreign_keys.iter().find(|key| {
-            let has = now.foreign_keys.iter().any(|other| other.span == key.span && other.name == key.name);
-            !has && !matching.has_table(key.parent)
+            let has = now.foreign_keys.iter().any(|other| other.span == key.span);
+            !has && !matching.has_key(&after.catalog, key)
         });
         if let Some(key) = gone {
             return Err(depends(format!("constraint {} on table {}", key.name, now.name)));
@@ -117,8 +119,7 @@ pub fn truncated(catalog: &Catalog, text: &str) -> Result<Option<(Vec<TableId>, 
                 let message = "cannot truncate a table referenced in a foreign key constraint";
                 let what = format!("{message}: {} references {}", child.name, catalog.table(parent).name);
                 let error = Diagnostic::new(SqlState::FEATURE_NOT_SUPPORTED, Span::default(), what);
-                return Err(error
-                    .with_hint("Truncate both at the same time, or use TRUNCATE ... CASCADE."));
+                return Err(error.with_hint("Truncate both at the same time, or use TRUNCATE ... CASCADE."));
             }
             tables.push(child.id);
         }
@@ -195,8 +196,12 @@ impl Matching {
         matching
     }
 
-    fn has_table(&self, old: TableId) -> bool {
-        self.tables.contains(&Some(old))
+    /// What an old foreign key refers to is a key still.
+    fn has_key(&self, after: &Catalog, key: &ForeignKey) -> bool {
+        let Some(at) = self.tables.iter().position(|was| *was == Some(key.parent)) else { return false };
+        let now = |old: &ColumnIndex| self.columns[at].iter().position(|was| *was == Some(*old));
+        let columns: Option<Vec<ColumnIndex>> = key.parent_columns.iter().map(now).collect();
+        columns.is_some_and(|columns| after.tables[at].has_key(&columns))
     }
 }
 
@@ -253,18 +258,12 @@ mod tests {
     fn sequences_stay_with_their_columns() {
         let before = application(SCHEMA);
         let after = define(&before, "definition", "CREATE TABLE c (id serial)").unwrap();
-        assert_eq!(
-            Matching::new(&before.catalog, &after.catalog).sequences,
-            [Some(SequenceId(0)), None]
-        );
+        assert_eq!(Matching::new(&before.catalog, &after.catalog).sequences, [Some(SequenceId(0)), None]);
     }
 
     #[test]
     fn what_others_need_is_not_dropped() {
-        check_refused(
-            "DROP TABLE a",
-            "2BP01 cannot drop table a because other objects depend on it: view v",
-        );
+        check_refused("DROP TABLE a", "2BP01 cannot drop table a because other objects depend on it: view v");
         check_refused(
             "ALTER TABLE a DROP COLUMN y",
             "2BP01 cannot drop it because other objects depend on it: view v",

@@ -22,7 +22,8 @@ use crate::run;
 
 pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let ServeArguments { application, shards, cluster, node, data, durability, insecure, .. } = arguments;
-    let ServeArguments { listen, database, password_file, tls_certificate, tls_key, max_connections, .. } = arguments;
+    let ServeArguments { listen, database, password_file, tls_certificate, tls_key, max_connections, .. } =
+        arguments;
     let (cluster, node, listen) = match cluster.zip(node) {
         Some((file, node)) => {
             let read = ClusterFile::read(&file);

@@ -88,7 +88,12 @@ impl Calls<'_> {
         const DRAWS_MAX: usize = 10_000;
         let mut drawn = std::iter::repeat_with(|| generator.next_call().ok()).take(DRAWS_MAX).flatten();
         let call = drawn.find(|call| call.procedure == self.procedure)?;
-        Some(Call { callee: Callee::Procedure(call.procedure), args: call.args, transaction_time: 0, edition: 0 })
+        Some(Call {
+            callee: Callee::Procedure(call.procedure),
+            args: call.args,
+            transaction_time: 0,
+            edition: 0,
+        })
     }
 
     /// Nanoseconds, by kind of message: one shard after the other in a loop, on one thread.

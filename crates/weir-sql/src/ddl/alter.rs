@@ -131,11 +131,25 @@ impl Schema {
                 self.catalog.tables[at].columns[column].generated_always = false;
                 Ok(())
             }
-            _ => {
+            kind => {
                 self.alter_command(&mut table, command)?;
                 self.catalog.tables[at] = table;
+                if kind == AlterTableType::AtDropConstraint {
+                    self.drop_keys_without_parent();
+                }
                 Ok(())
             }
+        }
+    }
+
+    /// Foreign keys go with the key that they refer to.
+    pub(super) fn drop_keys_without_parent(&mut self) {
+        let tables = self.catalog.tables.clone();
+        let has_parent = |key: &crate::catalog::ForeignKey| {
+            tables.iter().any(|table| table.id == key.parent && table.has_key(&key.parent_columns))
+        };
+        for table in &mut self.catalog.tables {
+            table.foreign_keys.retain(has_parent);
         }
     }
 

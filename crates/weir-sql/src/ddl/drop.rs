@@ -70,11 +70,17 @@ impl Schema {
                 self.remove_sequences_by_id(&gone);
                 Ok(!gone.is_empty())
             }
-            ObjectType::ObjectIndex => Ok(self.catalog.tables.iter_mut().any(|table| {
-                let before = table.indexes.len();
-                table.indexes.retain(|index| index.name != name);
-                table.indexes.len() < before
-            })),
+            ObjectType::ObjectIndex => {
+                let found = self.catalog.tables.iter_mut().any(|table| {
+                    let before = table.indexes.len();
+                    table.indexes.retain(|index| index.name != name);
+                    table.indexes.len() < before
+                });
+                if found {
+                    self.drop_keys_without_parent();
+                }
+                Ok(found)
+            }
             ObjectType::ObjectTrigger => {
                 let names = expr_strings(names);
                 let Some((trigger, table)) = names.split_last() else { return Ok(false) };

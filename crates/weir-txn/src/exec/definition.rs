@@ -83,8 +83,7 @@ impl Description {
     /// Of an application that nobody has changed. `files`: so many of its sources, from the first on, are SQL that was loaded.
     pub fn new(application: &Application, files: usize, plan: &Plan) -> Description {
         let files = application.sources.files.iter().take(files);
-        let files: Vec<(String, String)> =
-            files.map(|file| (file.name.clone(), file.text.clone())).collect();
+        let files: Vec<(String, String)> = files.map(|file| (file.name.clone(), file.text.clone())).collect();
         Description { began: files.len(), files, plan: plan.clone(), edition: 0 }
     }
 
@@ -130,11 +129,7 @@ impl Description {
         self.compile_with(application, shards).map_err(|wrong| wrong.error)
     }
 
-    fn compile_with(
-        &self,
-        application: Application,
-        shards: ShardId,
-    ) -> Result<Program, CompileError> {
+    fn compile_with(&self, application: Application, shards: ShardId) -> Result<Program, CompileError> {
         let tables = &application.catalog.tables;
         let is_of = |(table, placement): (usize, &Placement)| match placement {
             Placement::Replicated => true,

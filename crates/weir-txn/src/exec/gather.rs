@@ -124,7 +124,10 @@ impl Gather {
             }
             places.push(single.map(|shard| (shard, by_shard[&shard].len() - 1)));
         }
-        by_shard.into_iter().map(|(shard, tables)| (shard, Arc::new(ReadQuery { tables, edition: self.edition }))).collect()
+        by_shard
+            .into_iter()
+            .map(|(shard, tables)| (shard, Arc::new(ReadQuery { tables, edition: self.edition })))
+            .collect()
     }
 
     /// Runs the query on what was fetched. `transaction_time`: what `now()` is, in microseconds since 2000.

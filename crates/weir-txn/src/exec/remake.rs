@@ -156,9 +156,10 @@ impl Remaking<'_> {
             let was = self.before.catalog.table(was);
             let is_new = |span| !was.foreign_keys.iter().any(|key| key.span == span);
             let rules = &self.program.rules[at].foreign_keys;
-            let distant = table.foreign_keys.iter().zip(rules).find(|(key, rule)| {
-                is_new(key.span) && !rule.together && rule.parent_partition.is_some()
-            });
+            let distant =
+                table.foreign_keys.iter().zip(rules).find(|(key, rule)| {
+                    is_new(key.span) && !rule.together && rule.parent_partition.is_some()
+                });
             if let Some((key, _)) = distant {
                 let what = format!("foreign key \"{}\" of rows whose parents live on other shards", key.name);
                 return Err(not_supported(&what, "Add it while the table is empty."));
@@ -192,7 +193,8 @@ impl Say {
             )
             .with_constraint(name.to_owned()),
             Say::Parent { columns, parent } => {
-                let value = |name: &String| row.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str());
+                let value =
+                    |name: &String| row.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str());
                 let values: Vec<&str> = columns.iter().filter_map(value).collect();
                 SqlError::new(
                     SqlState::FOREIGN_KEY_VIOLATION,
@@ -218,7 +220,8 @@ fn duplicated(error: SqlError, table: &TableSchema) -> SqlError {
     if error.state() != SqlState::UNIQUE_VIOLATION || !table.indexes.iter().any(|index| index.name == name) {
         return error;
     }
-    let detail = error.fields().detail.clone().unwrap_or_default().replace("already exists.", "is duplicated.");
+    let detail =
+        error.fields().detail.clone().unwrap_or_default().replace("already exists.", "is duplicated.");
     SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
         .with_detail(detail)
         .with_constraint(name)
@@ -262,9 +265,7 @@ impl RowMaker {
         for source in &self.sources {
             row.push(match source {
                 Source::Column(from) => old[*from].clone(),
-                Source::Cast(from, was, now) => {
-                    cast(&old[*from], was, now, CastContext::Explicit)?
-                }
+                Source::Cast(from, was, now) => cast(&old[*from], was, now, CastContext::Explicit)?,
                 Source::Computed(_) | Source::Null => Value::Null,
             });
         }

@@ -72,6 +72,13 @@ impl Node {
                 self.waiting.entry(holder).or_default().push(request);
                 out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
             }
+            // It is bound to what is to come.
+            Request::Read { query, within: None, .. }
+                if query.edition != self.program.edition
+                    && self.participant.prepared.contains_key(&holder) =>
+            {
+                self.waiting.entry(holder).or_default().push(request);
+            }
             _ => return Some(request),
         }
         None
@@ -178,7 +185,11 @@ impl Node {
     }
 
     /// What was bound when the shard ended, as it was.
-    pub(crate) fn bind_again(&mut self, steps: Vec<Step>, timestamp: Timestamp) -> Result<Definitions, SqlError> {
+    pub(crate) fn bind_again(
+        &mut self,
+        steps: Vec<Step>,
+        timestamp: Timestamp,
+    ) -> Result<Definitions, SqlError> {
         let (mut done, mut begins) = (Vec::new(), Vec::new());
         for step in &steps {
             begins.push(self.storage.position());

@@ -95,7 +95,10 @@ impl LoggedPrepared {
             answers,
             timestamp,
             holds_rows: prepared.holds_rows,
-            steps: prepared.definitions.as_ref().map_or_else(Vec::new, |definitions| definitions.steps.clone()),
+            steps: prepared
+                .definitions
+                .as_ref()
+                .map_or_else(Vec::new, |definitions| definitions.steps.clone()),
         }
     }
 }
@@ -343,8 +346,9 @@ impl Node {
     }
 
     fn restore(&mut self, snapshot: Snapshot) -> Result<(), SqlError> {
-        let Snapshot { incarnation, clock, image, prepared, unsettled, over, below, retired, sequences, .. } =
-            snapshot;
+        let Snapshot {
+            incarnation, clock, image, prepared, unsettled, over, below, retired, sequences, ..
+        } = snapshot;
         let patience = self.ledger_mut().patience;
         let program = match snapshot.description {
             Some(description) => Arc::new(description.compile(self.program.shards)?),

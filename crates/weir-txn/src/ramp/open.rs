@@ -310,7 +310,9 @@ impl Node {
         let answer = self.ledger.is_some().then(|| Box::new((Answers::default(), timestamp)));
         let definitions = defines.then(|| {
             let steps = self.steps_of(&mut open.done);
-            let defined = |done: &mut Done| std::mem::replace(done, Done { claims: done.claims.clone(), ..Done::default() });
+            let defined = |done: &mut Done| {
+                std::mem::replace(done, Done { claims: done.claims.clone(), ..Done::default() })
+            };
             Box::new(Definitions { steps, done: open.done.iter_mut().map(defined).collect() })
         });
         let (age, claims) = (open.age, open.into_claims());

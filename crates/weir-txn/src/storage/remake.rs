@@ -8,10 +8,10 @@ use std::sync::Arc;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, Value};
 
+use super::Storage;
 use super::layout::{Layout, Packed};
 use super::schema::{Schema, TableSchema};
 use super::table::TableStore;
-use super::Storage;
 
 /// The tables of a schema, which are not in place, or those that they have replaced.
 #[derive(Debug)]

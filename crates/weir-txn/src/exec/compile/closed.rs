@@ -32,12 +32,15 @@ impl Closed {
         closed
     }
 
-    /// The same, but that rows of tables which are declared in this source or behind it may go whatever the procedures do: nobody has
-    /// planned for a world in which they stay.
+    /// The same, but that rows of tables which are declared in this source or behind it may go, and have any values, whatever the
+    /// procedures do: nobody has planned for a world in which they stay.
     pub fn open_from(application: &Application, source: usize) -> Closed {
         let mut closed = Closed::of(application);
         let is_open = |table: &&Table| table.span.file as usize >= source;
-        closed.deleted.extend(application.catalog.tables.iter().filter(is_open).map(|table| table.id));
+        for table in application.catalog.tables.iter().filter(is_open) {
+            closed.deleted.insert(table.id);
+            closed.chosen.extend((0..table.columns.len()).map(|column| (table.id, column)));
+        }
         closed.follow(&application.catalog);
         closed
     }
