@@ -76,10 +76,34 @@ pub fn bind_text(
     let mut binder = Binder::new(&context, piece).with_parameters(parameters);
     let bound = match called {
         Some((call, name)) => BoundText::Call { call: routine::bind_call(&mut binder, call)?, name },
-        None => BoundText::Statement(binder.bind_statement(&parsed.node)?),
+        None => {
+            let bound = binder.bind_statement(&parsed.node);
+            BoundText::Statement(bound.map_err(|wrong| call_within(text, procedures, wrong))?)
+        }
     };
     let types = known_types(piece, binder.parameters())?;
     Ok((bound, types))
+}
+
+/// A function of the application is there, but not for queries.
+fn call_within(text: &str, procedures: &[Procedure], wrong: Diagnostic) -> Diagnostic {
+    let at = text.get(wrong.span.start as usize..).unwrap_or_default();
+    let is_named = |procedure: &&Procedure| {
+        let name = at.get(..procedure.name.len());
+        name.is_some_and(|name| name.eq_ignore_ascii_case(&procedure.name))
+            && !at[procedure.name.len()..].starts_with(|next: char| next == '_' || next.is_alphanumeric())
+    };
+    match procedures.iter().find(is_named).filter(|_| wrong.state == SqlState::UNDEFINED_FUNCTION) {
+        Some(procedure) => {
+            let what = format!("a call of {} within a statement", procedure.name);
+            Diagnostic::unsupported(
+                wrong.span,
+                what,
+                "call it by itself: SELECT f(…), SELECT * FROM f(…), CALL p(…)",
+            )
+        }
+        None => wrong,
+    }
 }
 
 /// What the statement calls, with another name for its column; none if it does anything else, too.

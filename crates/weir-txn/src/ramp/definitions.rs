@@ -167,6 +167,9 @@ impl Node {
 
     /// The same from a log.
     pub(crate) fn replay_steps(&mut self, steps: Vec<Step>, timestamp: Timestamp) -> Result<(), SqlError> {
+        if steps.is_empty() {
+            return Ok(());
+        }
         for step in steps {
             self.forget_all();
             match step {
