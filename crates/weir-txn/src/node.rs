@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_sql::catalog::{SequenceId, TableId};
-use weir_types::{SqlError, Value};
+use weir_types::SqlError;
 
 use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, Role, Stop};
 use crate::exec::definition::{Description, schema_has_changed};
+use crate::exec::fetch::{Found, fetch};
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::machine::{self, CoordinatorId, Sender, Shard};
@@ -727,14 +728,10 @@ impl Node {
         ));
     }
 
-    fn fetch_within(
-        &mut self,
-        within: Option<(TxnId, u64)>,
-        query: &ReadQuery,
-    ) -> Result<(Vec<Vec<Vec<Value>>>, usize), SqlError> {
+    fn fetch_within(&mut self, within: Option<(TxnId, u64)>, query: &ReadQuery) -> Result<Found, SqlError> {
         self.within(within.map(|(txn, _)| txn), |node| {
             node.check_edition(query.edition)?;
-            Ok(crate::exec::fetch::fetch(&node.storage, query))
+            Ok(fetch(&node.storage, query))
         })
     }
 

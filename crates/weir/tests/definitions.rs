@@ -25,26 +25,28 @@ struct Alone {
 impl Alone {
     fn start(shards: u16) -> Alone {
         let place = tempfile::tempdir().unwrap();
-        let (process, port) = Alone::spawn(place.path(), shards);
-        Alone { place, shards, process, port }
+        let process = Alone::spawn(place.path(), shards);
+        let mut alone = Alone { place, shards, process, port: 0 };
+        alone.wait();
+        alone
     }
 
-    fn spawn(place: &Path, shards: u16) -> (Child, u16) {
-        let log = place.join("said.txt");
-        let file = std::fs::File::create(&log).unwrap();
-        let process = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--shards", &shards.to_string(), "--data"])
-            .arg(place.join("data"))
-            .stderr(file)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+    fn spawn(place: &Path, shards: u16) -> Child {
+        let file = std::fs::File::create(place.join("said.txt")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--shards", &shards.to_string(), "--data"]);
+        command.arg(place.join("data")).stderr(file).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Until it says where it listens.
+    fn wait(&mut self) {
         let patience = Instant::now();
         loop {
-            let said = std::fs::read_to_string(&log).unwrap();
+            let said = std::fs::read_to_string(self.place.path().join("said.txt")).unwrap();
             let port = said.split("protocol on 127.0.0.1:").nth(1).and_then(|rest| rest.split(',').next());
             if let Some(port) = port {
-                return (process, port.parse().unwrap());
+                self.port = port.parse().unwrap();
+                return;
             }
             assert!(patience.elapsed() < Duration::from_secs(120), "it does not start:\n{said}");
             std::thread::sleep(Duration::from_millis(20));
@@ -58,7 +60,8 @@ impl Alone {
     fn kill_and_start_again(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        (self.process, self.port) = Alone::spawn(self.place.path(), self.shards);
+        self.process = Alone::spawn(self.place.path(), self.shards);
+        self.wait();
     }
 }
 

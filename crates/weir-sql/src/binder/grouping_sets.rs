@@ -221,15 +221,17 @@ impl<'a> Binder<'a> {
     fn renumber_own(&mut self, query: &mut Query) {
         let mut moved = BTreeMap::new();
         let mut own = Vec::new();
-        walk::each_part(Part::Query(query), &mut |part| match part {
-            Part::From(
+        walk::each_part(Part::Query(query), &mut |part| {
+            if let Part::From(
                 FromItem::Table { relation, .. }
                 | FromItem::Subquery { relation, .. }
                 | FromItem::Cte { relation, .. }
                 | FromItem::Function { relation, .. }
                 | FromItem::Values { relation, .. },
-            ) => own.push(*relation),
-            _ => {}
+            ) = part
+            {
+                own.push(*relation)
+            }
         });
         for relation in own {
             moved.insert(relation, self.new_relation());

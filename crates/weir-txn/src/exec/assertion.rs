@@ -41,7 +41,7 @@ pub struct CompiledAssertion {
 
 #[derive(Debug)]
 enum Check {
-    NoRow { violating: CompiledQuery, columns: Vec<(String, SqlType)>, table: TableId },
+    NoRow { violating: Box<CompiledQuery>, columns: Vec<(String, SqlType)>, table: TableId },
     Condition(CompiledExpr),
 }
 
@@ -85,7 +85,7 @@ impl CompiledAssertion {
             }
             None => None,
         };
-        let check = Check::NoRow { violating, columns, table };
+        let check = Check::NoRow { violating: Box::new(violating), columns, table };
         Ok(CompiledAssertion {
             name: assertion.name.clone(),
             check,

@@ -10,9 +10,11 @@ use weir_types::compare::equal;
 use crate::ramp::message::{ReadQuery, TableRead};
 use crate::storage::{IndexSchema, KeyBytes, KeyRange, RowRef, Rows, Storage, key::push_key};
 
-/// By table of the query: its rows, each with its number in front (so that one that is wanted twice can
+/// By table of a query: its rows, each with its number in front (so that one that is wanted twice can
 /// be told). Also how many rows had to be looked at.
-pub fn fetch(storage: &Storage, query: &ReadQuery) -> (Vec<Vec<Vec<Value>>>, usize) {
+pub type Found = (Vec<Vec<Vec<Value>>>, usize);
+
+pub fn fetch(storage: &Storage, query: &ReadQuery) -> Found {
     let mut examined = 0;
     let mut fetched: Vec<Vec<Vec<Value>>> = Vec::with_capacity(query.tables.len());
     for read in &query.tables {

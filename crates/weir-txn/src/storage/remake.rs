@@ -32,6 +32,9 @@ pub enum Remake {
     Empty,
 }
 
+/// Makes a row's values of those that it had.
+pub type MakeRow<'a> = &'a mut dyn FnMut(&[Value]) -> Result<Vec<Value>, SqlError>;
+
 impl Remade {
     /// Its tables are to be pushed, all of them, in their order.
     pub fn new(schema: Arc<Schema>) -> Remade {
@@ -55,12 +58,7 @@ impl Remade {
     ///
     /// # Errors
     /// What `make` says, or two rows have the same key (23505).
-    pub fn push_rows(
-        &mut self,
-        storage: &Storage,
-        was: TableId,
-        make: &mut dyn FnMut(&[Value]) -> Result<Vec<Value>, SqlError>,
-    ) -> Result<(), SqlError> {
+    pub fn push_rows(&mut self, storage: &Storage, was: TableId, make: MakeRow<'_>) -> Result<(), SqlError> {
         let (schema, old) = (self.next(), &storage.tables[was.0 as usize]);
         let columns = storage.schema.table(was).types.len();
         let has_same_bytes = storage.schema.table(was).types == schema.types;
