@@ -198,13 +198,11 @@ impl Node {
             begins.push(self.storage.position());
             done.push(match step.clone() {
                 Step::Rows(rows) => {
-                    let program = self.program.clone();
-                    self.storage.replay_logged(rows, timestamp, &*program);
+                    self.storage.replay_as_changes(rows, timestamp);
                     Done::default()
                 }
                 Step::Define { definition, transaction_time } => {
-                    let defined = self.define(&definition, transaction_time)?;
-                    Done::of(0, defined)
+                    Done::of(0, self.define(&definition, transaction_time)?)
                 }
             });
         }

@@ -253,6 +253,7 @@ impl Node {
             Record::Refused { txn, reply } => {
                 self.participant.readers.know(txn.coordinator);
                 self.release(txn);
+                self.lower_barrier(txn);
                 // The snapshot before may have been written when its coordinator had said that it was over.
                 if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
                     self.ledger_mut().over.insert(txn, Over { clock: None, reply });

@@ -226,6 +226,36 @@ impl Storage {
         }
     }
 
+    /// The same so that it can be taken back: as changes of which history knows.
+    pub fn replay_as_changes(&mut self, rows: Vec<LoggedRow>, timestamp: Timestamp) {
+        let mut placed = Vec::with_capacity(rows.len());
+        for LoggedRow { table, row, after, .. } in rows {
+            let store = &self.tables[table.0 as usize];
+            let before: Option<Packed> = store.row(row).map(Packed::from);
+            let after = after.apply(before.as_deref());
+            let has_same_keys = |after: &Packed| store.has_same_keys(self.schema.table(table), row, after);
+            match after {
+                Some(after) if before.is_some() && has_same_keys(&after) => {
+                    self.change(table, row, RowState::Row(after), timestamp);
+                }
+                after => {
+                    if before.is_some() {
+                        self.change(table, row, RowState::Absent, timestamp);
+                    }
+                    placed.extend(after.map(|after| (table, row, after)));
+                }
+            }
+        }
+        for (table, row, after) in placed {
+            self.change(table, row, RowState::Row(after), timestamp);
+        }
+    }
+
+    fn change(&mut self, table: TableId, row: u32, after: RowState, timestamp: Timestamp) {
+        let before = self.put(table, row, after, false);
+        self.history.push(Change { table, row, before, operation: None, timestamp });
+    }
+
     /// Everything, as of now. `since`: for each row that prepared transactions will write, where the first of them
     /// prepared. Also gives, for a position, how many of the changes in the image were before it.
     pub fn image(&self, since: &BTreeMap<(TableId, u32), Position>) -> (Image, Vec<Position>) {

@@ -78,6 +78,10 @@ impl TableStore {
         if let Some(at) = self.free.iter().rposition(|&free| free == row) {
             self.free.swap_remove(at);
         }
+        // A shard that reads its log has no more slots than that has told of so far.
+        if self.rows.len() <= row as usize {
+            self.rows.resize_with(row as usize + 1, || None);
+        }
         self.place(schema, row, packed).expect("undo restores a state whose keys were unique");
     }
 
