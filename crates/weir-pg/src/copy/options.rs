@@ -167,11 +167,8 @@ fn refuse_unknown(name: &str, value: &CopyOption) -> Result<(), SqlError> {
             Ok(())
         }
         "encoding" => Err(unsupported("not supported yet: COPY in an encoding other than UTF8")),
-        "freeze" if is_off(value) => Ok(()),
-        "freeze" => {
-            Err(unsupported("not supported yet: COPY FREEZE")
-                .with_hint("leave it out: it would only save work"))
-        }
+        // Rows that are never to be frozen are frozen already.
+        "freeze" => Ok(()),
         _ => Err(syntax(format!("option \"{name}\" not recognized"))),
     }
 }
