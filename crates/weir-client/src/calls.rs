@@ -4,12 +4,13 @@
 //! cannot run.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use weir_net::clock::transaction_time;
 use weir_sql::Application;
 use weir_sql::bound::{OutputColumn, Procedure};
-use weir_txn::exec::gather::Gather;
+use weir_sql::system::System;
+use weir_txn::exec::gather::{Gather, Virtual};
 use weir_txn::exec::program::{CompiledProcedure, Input, Program};
 use weir_txn::items::GivenUp;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
@@ -48,6 +49,8 @@ pub(crate) struct Callable {
     pub(crate) program: Arc<Program>,
     /// By procedure.
     names: Vec<Arc<[String]>>,
+    /// What the schema says of itself, once somebody has asked.
+    system: OnceLock<(System, Arc<Virtual>)>,
 }
 
 /// So many names are told to whoever has typed one wrong.
@@ -63,7 +66,17 @@ impl Callable {
             columns_of(procedure).into_iter().filter(has_value).map(|column| column.name).collect()
         };
         let names = application.procedures.iter().map(names).collect();
-        Callable { application, program: Arc::new(program), names }
+        Callable { application, program: Arc::new(program), names, system: OnceLock::new() }
+    }
+
+    /// The system catalog of this schema.
+    pub(crate) fn system(&self) -> &(System, Arc<Virtual>) {
+        self.system.get_or_init(|| {
+            let mut system = System::of(&self.application);
+            let rows =
+                Arc::new(Virtual::new(&system.catalog, system.first, std::mem::take(&mut system.rows)));
+            (system, rows)
+        })
     }
 
     /// A call that every shard takes.

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use weir_sql::system::Facts;
 use weir_txn::exec::definition::Definition;
 use weir_types::{SqlError, SqlState, SqlType};
 
@@ -31,6 +32,16 @@ impl Edition {
     /// What is wrong with it and where, what is not supported, or which procedure it would endanger.
     pub fn prepare(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
         prepared::prepare(&self.0, text, types)
+    }
+
+    /// As `prepare`; what reads the system catalog, or asks who asks, is told by the facts.
+    ///
+    /// # Errors
+    /// As `prepare`.
+    pub fn prepare_for(&self, facts: &Facts, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
+        // Nearly every text is about the application's own tables, and those come first.
+        self.prepare(text, types)
+            .or_else(|wrong| prepared::prepare_system(&self.0, facts, text, types, wrong))
     }
 
     /// Prepares to insert many rows into the table; none as columns is all but generated ones.
@@ -76,7 +87,10 @@ impl Prepared {
     /// # Errors
     /// It does not fit that any more; or what it gives is something else, and somebody has been told otherwise (0A000).
     pub fn again(&self, edition: &Edition) -> Result<Prepared, Unprepared> {
-        let mut again = edition.prepare(&self.text, self.parameters())?;
+        let mut again = match &self.facts {
+            Some(facts) => edition.prepare_for(facts, &self.text, self.parameters())?,
+            None => edition.prepare(&self.text, self.parameters())?,
+        };
         if !self.keeps_columns {
             return Ok(again);
         }

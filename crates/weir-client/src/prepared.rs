@@ -5,8 +5,9 @@ use std::sync::Arc;
 use weir_sql::bound::{
     Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
+use weir_sql::system::Facts;
 use weir_sql::walk::each_expr_of_query;
-use weir_sql::{BoundText, Diagnostic, Span, Text, bind_text, lift_constants, locking};
+use weir_sql::{BoundText, Diagnostic, Span, Text, bind_system_query, bind_text, lift_constants, locking};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -22,6 +23,8 @@ pub struct Prepared {
     pub(crate) text: Arc<str>,
     /// Somebody has been told which columns it gives.
     pub(crate) keeps_columns: bool,
+    /// Who asks, where it was bound to the system catalog.
+    pub(crate) facts: Option<Arc<Facts>>,
     pub(crate) what: What,
     pub(crate) parameters: Arc<[SqlType]>,
     columns: Arc<[OutputColumn]>,
@@ -194,6 +197,37 @@ pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Resu
     Ok(Prepared::new((of, text), what, parameters, columns))
 }
 
+/// A query that the application's own schema does not know enough for (`wrong`): it may be one of the system catalog.
+///
+/// # Errors
+/// What is wrong with it there.
+pub(crate) fn prepare_system(
+    of: &Arc<Callable>,
+    facts: &Facts,
+    text: &str,
+    types: &[SqlType],
+    wrong: Unprepared,
+) -> Result<Prepared, Unprepared> {
+    let (system, rows) = of.system();
+    let (query, parameters) = match bind_system_query(system, facts, text, types) {
+        Ok(bound) => bound,
+        // The nearer message: what is refused or missing there need not be so here.
+        Err(here) if names_catalog(text) => return Err(Unprepared::of(text, here)),
+        Err(_) => return Err(wrong),
+    };
+    let columns = query.columns.clone();
+    let gather = Gather::compile_over(&query, parameters.len(), &of.program, Some(rows.clone()))
+        .map_err(|error| Unprepared::new(text, query.span, error))?;
+    let prepared = Prepared::new((of, text), What::Query(Arc::new(gather)), parameters, columns);
+    Ok(Prepared { facts: Some(Arc::new(facts.clone())), ..prepared })
+}
+
+/// It is about the system catalog, whatever else it is about.
+fn names_catalog(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["pg_", "information_schema", "regclass", "set_config"].iter().any(|word| text.contains(word))
+}
+
 impl Prepared {
     fn new(
         (of, text): (&Arc<Callable>, &str),
@@ -206,6 +240,7 @@ impl Prepared {
             of: of.clone(),
             text: text.into(),
             keeps_columns: false,
+            facts: None,
             what,
             parameters: parameters.into(),
             columns: columns.into(),

@@ -43,12 +43,13 @@ impl Session {
     pub(crate) fn bind_text(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
         let edition = |failure: Failure| Unprepared { error: failure.error, position: 1 };
         let before = self.edition().map_err(edition)?;
-        before.prepare(text, types).or_else(|wrong| {
+        let facts = self.facts.get().cloned().unwrap_or_default();
+        before.prepare_for(&facts, text, types).or_else(|wrong| {
             // Nobody can wait for it otherwise where a text is bound; it is wrong texts that are slow.
             let asked = tokio::task::block_in_place(|| self.client.refresh());
             let now = self.edition().map_err(edition)?;
             match asked.is_ok() && now != before {
-                true => now.prepare(text, types),
+                true => now.prepare_for(&facts, text, types),
                 false => Err(wrong),
             }
         })

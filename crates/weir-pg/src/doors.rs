@@ -21,6 +21,8 @@ use pgwire::messages::cancel::CancelRequest;
 use pgwire::messages::startup::SecretKey;
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 
+use weir_sql::system::Facts;
+
 use crate::Settings;
 use crate::session::Session;
 use crate::settings::{PARAMETER_STATUS, Values};
@@ -187,6 +189,9 @@ impl StartupHandler for AtTheDoor {
             *self.session.values() = Values::of(&startup.parameters);
             let (number, secret) = self.doors.inside.enter(&self.session);
             *self.key() = Some((number, secret.to_bytes()));
+            let (user, database) = (user.clone(), database.clone());
+            // A connection begins once.
+            let _ = self.session.facts.set(Facts { user, database, process: number });
             client.set_pid_and_secret_key(number, secret);
         }
         match (&self.doors.scram, &message) {

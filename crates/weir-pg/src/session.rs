@@ -1,11 +1,12 @@
 //! What one client may say, and what comes of it. Knows nothing of the wire.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use weir_client::{Client, Error, Prepared};
 use weir_sql::session::{Characteristics, Command, Isolation};
+use weir_sql::system::Facts;
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::copy::CopyIn;
@@ -29,6 +30,8 @@ pub struct Session {
     idle: Idle,
     pub(crate) copying: Mutex<Option<CopyIn>>,
     pub(crate) own_edition: Own,
+    /// Who is at the other end, once they are let in.
+    pub(crate) facts: OnceLock<Facts>,
 }
 
 /// What PostgreSQL calls the status of a transaction: I, T and E.
@@ -54,6 +57,7 @@ impl Session {
     pub fn new(client: Arc<Client>) -> Session {
         let (values, transaction, names) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (savepoints, scope, under_way, idle, own_edition) = Default::default();
+        let facts = OnceLock::new();
         Session {
             client,
             values,
@@ -65,6 +69,7 @@ impl Session {
             idle,
             copying: Mutex::default(),
             own_edition,
+            facts,
         }
     }
 

@@ -25,6 +25,7 @@ pub mod session;
 pub mod source;
 mod statement;
 mod synthesise;
+pub mod system;
 mod type_name;
 pub mod walk;
 pub mod ways;
@@ -36,7 +37,7 @@ pub use definition::{Matching, define, truncated};
 pub use load::{ACCEPTED, load, load_with};
 pub use notes::Reading;
 pub use source::{Diagnostic, Severity, Sources, Span};
-pub use statement::{BoundText, Text, bind_statement, bind_text};
+pub use statement::{BoundText, Text, bind_statement, bind_system_query, bind_text};
 pub use synthesise::synthesise;
 
 /// Everything that an application's SQL files say.

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 use weir_types::{SqlState, SqlType};
 
-use crate::binder::{Binder, Context};
-use crate::bound::{Procedure, Statement};
+use crate::binder::{Binder, Context, show_names};
+use crate::bound::{Procedure, Query, Statement};
 use crate::catalog::Catalog;
 use crate::parse::{self, Piece};
 use crate::routine::{self, BoundCall, Signature, SignatureParameter};
 use crate::source::Diagnostic;
+use crate::system::{Facts, System};
 
 use pg_query::protobuf::{FuncCall, node};
 
@@ -103,6 +104,34 @@ fn call_within(text: &str, procedures: &[Procedure], wrong: Diagnostic) -> Diagn
             )
         }
         None => wrong,
+    }
+}
+
+/// Binds a query that may read the system catalog, for whoever asks.
+///
+/// # Errors
+/// As [`bind_statement`]; or it is no query (0A000).
+pub fn bind_system_query(
+    system: &System,
+    facts: &Facts,
+    text: &str,
+    parameters: &[SqlType],
+) -> Result<(Query, Vec<SqlType>), Diagnostic> {
+    let piece = Piece::new(CLIENT, 0, text);
+    let mut parsed = parse::parse_statement(piece)?;
+    show_names(&mut parsed.node);
+    let context = Context { infer_parameters: true, system: Some(facts), ..Context::new(&system.catalog) };
+    let mut binder = Binder::new(&context, piece).with_parameters(parameters);
+    match binder.bind_statement(&parsed.node)? {
+        Statement::Query(query) if !query.lock_rows => {
+            let types = known_types(piece, binder.parameters())?;
+            Ok((query, types))
+        }
+        _ => Err(Diagnostic::unsupported(
+            parsed.span,
+            "a statement that writes or locks and reads the system catalog",
+            "read what it says of the schema first",
+        )),
     }
 }
 

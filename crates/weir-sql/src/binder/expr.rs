@@ -80,7 +80,10 @@ impl<'a> Binder<'a> {
             node::Node::ColumnRef(column) => self.bind_column(column),
             node::Node::ParamRef(parameter) => {
                 let span = self.piece.token(parameter.location);
-                self.resolve_parameter(parameter.number, span)
+                match self.template_argument(parameter.number) {
+                    Some(argument) => Ok(argument),
+                    None => self.resolve_parameter(parameter.number, span),
+                }
             }
             node::Node::AExpr(expr) => self.bind_operator(expr),
             node::Node::BoolExpr(expr) => self.bind_logic(expr),
@@ -306,6 +309,9 @@ impl<'a> Binder<'a> {
         let Some(type_node) = &cast.type_name else {
             return Err(self.error(SqlState::SYNTAX_ERROR, self.piece.span(), "a type is missing here"));
         };
+        if let Some(bound) = self.bind_system_cast(cast)? {
+            return Ok(bound);
+        }
         if let Some(sequence) = self.sequence_literal(arg, type_node)? {
             return Ok(sequence);
         }
@@ -404,7 +410,11 @@ impl<'a> Binder<'a> {
 
     fn bind_value_function(&mut self, function: &SqlValueFunction) -> Result<Expr, Diagnostic> {
         let span = self.piece.token(function.location);
-        let ty = match SqlValueFunctionOp::try_from(function.op) {
+        let op = SqlValueFunctionOp::try_from(function.op);
+        if let Some(value) = op.as_ref().ok().and_then(|op| self.system_value(*op, span)) {
+            return Ok(value);
+        }
+        let ty = match op {
             Ok(SqlValueFunctionOp::SvfopCurrentTimestamp) => SqlType::Timestamptz,
             Ok(SqlValueFunctionOp::SvfopLocaltimestamp) => SqlType::Timestamp,
             Ok(SqlValueFunctionOp::SvfopCurrentDate) => SqlType::Date,

@@ -69,6 +69,7 @@ impl<'a> Binder<'a> {
     pub(super) fn check_schema(&self, range: &RangeVar) -> Result<(), Diagnostic> {
         match (range.catalogname.as_str(), range.schemaname.as_str()) {
             ("", schema) if schema != "pg_catalog" && schema != "information_schema" => Ok(()),
+            ("", _) if self.context.system.is_some() => Ok(()),
             (_, "pg_catalog" | "information_schema") => Err(Diagnostic::unsupported(
                 self.piece.token(range.location),
                 format!("the system catalog {}.{}", range.schemaname, range.relname),
@@ -103,13 +104,22 @@ impl<'a> Binder<'a> {
             let query = self.copy_query(&view.query);
             return self.derived(query, false, shown, alias, span);
         }
+        if let Some(query) = self.bind_system_view(name)? {
+            return self.derived(query, false, shown, alias, span);
+        }
         Err(self.unknown_relation(name, span))
     }
 
     /// The table of that name. In what is only analysed, a partition is all of its table.
     pub(super) fn table_in_sight(&self, name: &str, span: Span) -> Result<Option<&'a Table>, Diagnostic> {
         let catalog = self.context.catalog;
-        let Some(whole) = catalog.table_of_partition(name) else { return Ok(catalog.table_by_name(name)) };
+        let Some(whole) = catalog.table_of_partition(name) else {
+            let of_system = || match self.context.system {
+                Some(_) if !name.contains('.') => catalog.table_by_name(&format!("pg_catalog.{name}")),
+                _ => None,
+            };
+            return Ok(catalog.table_by_name(name).or_else(of_system));
+        };
         let refusal = partition_alone(name, span);
         notes::note(self.context.notes, refusal, Notes::only_analysed)?;
         Ok(Some(whole))
@@ -118,6 +128,7 @@ impl<'a> Binder<'a> {
     pub(super) fn unknown_relation(&self, name: &str, span: Span) -> Diagnostic {
         let catalog = self.context.catalog;
         let known = catalog.tables.iter().map(|table| table.name.as_str());
+        let known = known.filter(|name| !name.starts_with("pg_catalog."));
         let known = known.chain(catalog.views.iter().map(|view| view.name.as_str()));
         let mut error =
             self.error(SqlState::UNDEFINED_TABLE, span, format!("relation \"{name}\" does not exist"));

@@ -20,6 +20,9 @@ impl<'a> Binder<'a> {
             _ => place,
         };
         let name = simple_name(&call.funcname, place)?;
+        if let Some(bound) = self.bind_system_call(&name, call, span)? {
+            return Ok(bound);
+        }
         if let Some(over) = call.over.as_deref() {
             return self.bind_window(&name, call, over, span);
         }

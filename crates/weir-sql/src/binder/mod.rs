@@ -21,6 +21,7 @@ mod recursive;
 mod row;
 mod scope;
 mod subquery;
+mod system;
 mod table_function;
 mod target;
 mod window;
@@ -34,12 +35,14 @@ use crate::notes::Notes;
 use crate::parse::{self, Piece};
 use crate::routine::{self, BoundCall, Signature};
 use crate::source::{Diagnostic, Span};
+use crate::system::Facts;
 
 pub(crate) use expr::strings as expr_strings;
 pub(crate) use insert::default_of;
 pub(crate) use modify::generated_along;
 pub(crate) use scope::nearest;
 use scope::{CteFrame, Scope};
+pub(crate) use system::show_names;
 pub(crate) use target::view_target;
 
 /// The variables that an expression inside a procedure sees besides columns.
@@ -73,11 +76,20 @@ pub struct Context<'a> {
     pub infer_parameters: bool,
     /// Where a tolerant reading notes what it does not understand; a strict one has none.
     pub notes: Option<&'a Notes>,
+    /// The catalog has the system's tables behind its own, and this is who asks of them.
+    pub system: Option<&'a Facts>,
 }
 
 impl<'a> Context<'a> {
     pub fn new(catalog: &'a Catalog) -> Context<'a> {
-        Context { catalog, signatures: &[], variables: None, infer_parameters: false, notes: None }
+        Context {
+            catalog,
+            signatures: &[],
+            variables: None,
+            infer_parameters: false,
+            notes: None,
+            system: None,
+        }
     }
 
     pub fn noting(self, notes: Option<&'a Notes>) -> Context<'a> {
@@ -99,6 +111,8 @@ pub struct Binder<'a> {
     window_clauses: Vec<&'a [Node]>,
     /// The recursive CTE whose query comes next.
     recursive: Option<recursive::Recursive>,
+    /// Of the templates of [`crate::system`] that are being bound, innermost last.
+    template_args: Vec<Vec<Expr>>,
     depth: usize,
 }
 
@@ -192,6 +206,7 @@ impl<'a> Binder<'a> {
             parameters: Vec::new(),
             window_clauses: Vec::new(),
             recursive: None,
+            template_args: Vec::new(),
             depth: 0,
         }
     }

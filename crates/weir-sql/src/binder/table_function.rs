@@ -13,7 +13,7 @@ use crate::source::{Diagnostic, Span};
 
 /// A function that gives a set of rows.
 pub(super) fn returns_sets(name: &str) -> bool {
-    matches!(name, "unnest" | "generate_series") || known(name).is_some()
+    matches!(name, "unnest" | "generate_series") || known(name).is_some() || super::system::is_set(name)
 }
 
 /// The function, what it takes and the columns that it gives.
@@ -123,6 +123,10 @@ impl<'a> Binder<'a> {
         calls: &mut Vec<TableCall>,
     ) -> Result<Vec<OutputColumn>, Diagnostic> {
         let args = self.bind_list(&call.args)?;
+        if let Some(none) = self.system_rows(name, span) {
+            calls.push(none);
+            return Ok(vec![column(name, SqlType::Int8)]);
+        }
         let (function, args, columns) = match name {
             "unnest" if !args.is_empty() => {
                 let mut columns = Vec::new();

@@ -339,6 +339,7 @@ impl<'a> Body<'a> {
 
     pub(super) fn context(&self) -> Context<'_> {
         Context {
+            system: None,
             catalog: self.catalog,
             signatures: self.signatures,
             variables: Some(&self.scopes),

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use weir_sql::bound::{Expr, ExprKind, Query, VariableId};
-use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
 use super::context::{Cx, Frame};
@@ -18,7 +18,7 @@ use super::routing::{known_columns, shard_of};
 use super::sequences::Sequences;
 use super::slots::SlotAllocator;
 use crate::ramp::message::{ReadQuery, ShardId, TableRead};
-use crate::storage::{Storage, Timestamp};
+use crate::storage::{Schema, Storage, Timestamp};
 
 /// A query with variables, ready to be asked again and again.
 #[derive(Debug)]
@@ -30,6 +30,31 @@ pub struct Gather {
     rows_max: usize,
     /// Of the schema that it was bound to.
     pub edition: u64,
+    /// Tables that no shard has.
+    system: Option<Arc<Virtual>>,
+}
+
+/// Tables whose rows whoever asks knows: what a schema says of itself.
+#[derive(Debug)]
+pub struct Virtual {
+    /// Those of the shards, and behind them these.
+    schema: Arc<Schema>,
+    /// The first of these.
+    first: TableId,
+    /// Of each of them.
+    rows: Vec<Vec<Vec<Value>>>,
+}
+
+impl Virtual {
+    /// `catalog` has them from `first` on, behind those of the shards.
+    pub fn new(catalog: &Catalog, first: TableId, rows: Vec<Vec<Vec<Value>>>) -> Virtual {
+        Virtual { schema: Arc::new(Schema::new(catalog)), first, rows }
+    }
+
+    fn rows_of(&self, table: TableId) -> Option<&[Vec<Value>]> {
+        let at = table.0.checked_sub(self.first.0)?;
+        self.rows.get(at as usize).map(Vec::as_slice)
+    }
 }
 
 #[derive(Debug)]
@@ -52,9 +77,20 @@ pub type Fetched = Vec<(ShardId, Vec<Vec<Vec<Value>>>)>;
 impl Gather {
     /// `variables`: how many the query uses, from 0.
     pub fn compile(query: &Query, variables: usize, program: &Program) -> Result<Gather, SqlError> {
+        Gather::compile_over(query, variables, program, None)
+    }
+
+    /// Of a query that was bound to the virtual tables, too.
+    pub fn compile_over(
+        query: &Query,
+        variables: usize,
+        program: &Program,
+        system: Option<Arc<Virtual>>,
+    ) -> Result<Gather, SqlError> {
+        let schema = system.as_ref().map_or(&program.schema, |system| &system.schema);
         let mut slots = SlotAllocator::new(variables);
         slots.begin_query(query);
-        let compiled = CompiledQuery::compile(query, &program.schema, &mut slots)?;
+        let compiled = CompiledQuery::compile(query, schema, &mut slots)?;
         let known = |expr: &Expr| match &expr.kind {
             ExprKind::Variable(variable) => Some(Known::Variable(*variable)),
             ExprKind::Literal(value) => Some(Known::Literal(value.clone())),
@@ -73,12 +109,17 @@ impl Gather {
             })
             .collect();
         let (slots, cells) = (slots.slots_max(), slots.cells_max());
-        Ok(Gather { compiled, slots, cells, tables, rows_max: usize::MAX, edition: program.edition })
+        Ok(Gather { compiled, slots, cells, tables, rows_max: usize::MAX, edition: program.edition, system })
     }
 
     /// Whoever asks wants no more rows than these.
     pub fn at_most(self, rows_max: usize) -> Gather {
         Gather { rows_max, ..self }
+    }
+
+    /// Of a table that no shard has.
+    fn system_rows(&self, table: TableId) -> Option<&[Vec<Value>]> {
+        self.system.as_ref()?.rows_of(table)
     }
 
     /// What to ask of each shard.
@@ -87,6 +128,10 @@ impl Gather {
         // Where each table is read: the shard and its position there, if it is one shard only.
         let mut places: Vec<Option<(ShardId, usize)>> = Vec::with_capacity(self.tables.len());
         for table in &self.tables {
+            if self.system_rows(table.table).is_some() {
+                places.push(None);
+                continue;
+            }
             let equals: Vec<(ColumnIndex, Value)> = table
                 .equals
                 .iter()
@@ -138,7 +183,14 @@ impl Gather {
         fetched: Fetched,
         (program, transaction_time): (&Program, i64),
     ) -> Result<Vec<Vec<Value>>, SqlError> {
-        let mut storage = Storage::new(program.schema.clone());
+        let schema = self.system.as_ref().map_or(&program.schema, |system| &system.schema);
+        let mut storage = Storage::new(schema.clone());
+        let known: BTreeSet<TableId> = self.tables.iter().map(|table| table.table).collect();
+        for table in known {
+            for row in self.system_rows(table).unwrap_or_default() {
+                storage.insert(table, row, Timestamp::default())?;
+            }
+        }
         let mut seen = BTreeSet::new();
         for (shard, tables) in fetched {
             for (read, rows) in queries[&shard].tables.iter().zip(tables) {

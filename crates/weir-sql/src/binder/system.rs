@@ -1,0 +1,259 @@
+//! What is of the system catalog in a query: its views and functions, `regclass` and its like, and who asks.
+//!
+//! All of it becomes subqueries and constants here. Numbers of objects are bigint, so that `'orders'::regclass` is a number, and a
+//! number `::regclass` is the name.
+
+use pg_query::protobuf::{FuncCall, Node, SqlValueFunctionOp, TypeCast, TypeName, node};
+use weir_types::{CastContext, SqlState, SqlType, Value};
+
+use super::Binder;
+use super::expr::strings;
+use crate::bound::{Expr, ExprKind, Query, TableCall, TableFunction};
+use crate::source::{Diagnostic, Span};
+use crate::system::templates::{self, Template};
+
+/// The type that stands for one of PostgreSQL's that only catalogs have.
+pub(super) fn stand_in(name: &str) -> Option<SqlType> {
+    Some(match name {
+        "oid" | "xid" => SqlType::Int8,
+        "name" | "char" | "cstring" | "pg_node_tree" | "sql_identifier" | "character_data" | "yes_or_no" => {
+            SqlType::Text
+        }
+        "cardinal_number" => SqlType::Int4,
+        "int2vector" => SqlType::array_of(SqlType::Int2),
+        "oidvector" => SqlType::array_of(SqlType::Int8),
+        _ => return None,
+    })
+}
+
+/// How a number is shown as the type, and how a name is looked up.
+fn registered(name: &str) -> Option<(&'static str, &'static str, &'static str)> {
+    Some(match name {
+        "regclass" => ("regclass as text", "to_regclass", "relation"),
+        "regtype" => ("regtype as text", "to_regtype", "type"),
+        "regnamespace" => ("regnamespace as text", "to_regnamespace", "schema"),
+        "regrole" => ("regrole as text", "to_regrole", "role"),
+        "regproc" | "regprocedure" => ("regproc as text", "to_regproc", "function"),
+        _ => return None,
+    })
+}
+
+fn registered_cast(cast: &TypeCast) -> Option<(&'static str, &'static str, &'static str)> {
+    let ty = cast.type_name.as_ref().filter(|ty| ty.array_bounds.is_empty())?;
+    registered(strings(&ty.names).last()?)
+}
+
+/// `SELECT 'orders'::regclass` shows the name: what stands so in the select list is made text.
+pub(crate) fn show_names(statement: &mut node::Node) {
+    let node::Node::SelectStmt(select) = statement else { return };
+    for target in &mut select.target_list {
+        let Some(node::Node::ResTarget(target)) = &mut target.node else { continue };
+        let Some(node::Node::TypeCast(cast)) = target.val.as_ref().and_then(|value| value.node.as_ref())
+        else {
+            continue;
+        };
+        if registered_cast(cast).is_none() {
+            continue;
+        }
+        if let (true, Some(ty)) = (target.name.is_empty(), &cast.type_name)
+            && matches!(cast.arg.as_ref().and_then(|arg| arg.node.as_ref()), Some(node::Node::AConst(_)))
+        {
+            target.name = strings(&ty.names).last().copied().unwrap_or_default().to_owned();
+        }
+        let word = node::Node::String(pg_query::protobuf::String { sval: "text".to_owned() });
+        let ty = TypeName {
+            names: vec![Node { node: Some(word) }],
+            typemod: -1,
+            location: cast.location,
+            ..TypeName::default()
+        };
+        let shown = TypeCast { arg: target.val.take(), type_name: Some(ty), location: -1 };
+        target.val = Some(Box::new(Node { node: Some(node::Node::TypeCast(Box::new(shown))) }));
+    }
+}
+
+/// What has an effect, or says what only a shard knows.
+const REFUSED: &[(&str, &str)] = &[
+    ("set_config", "use SET"),
+    ("txid_current", "no number is given to a transaction"),
+    ("pg_relation_size", "du of the data folder says what all takes"),
+    ("pg_table_size", "du of the data folder says what all takes"),
+    ("pg_total_relation_size", "du of the data folder says what all takes"),
+    ("pg_database_size", "du of the data folder says what all takes"),
+    ("pg_terminate_backend", "close the connection"),
+    ("pg_cancel_backend", "send a cancel request"),
+];
+
+fn constant(value: Value, ty: SqlType, span: Span) -> Expr {
+    Expr { kind: ExprKind::Literal(value), ty, span }
+}
+
+impl<'a> Binder<'a> {
+    /// A function of the system catalog; none: it is something else.
+    pub(super) fn bind_system_call(
+        &mut self,
+        name: &str,
+        call: &'a FuncCall,
+        span: Span,
+    ) -> Result<Option<Expr>, Diagnostic> {
+        let Some(facts) = self.context.system else { return Ok(None) };
+        let told = match (name, call.args.len()) {
+            ("current_database", 0) => Some(facts.database.as_str()),
+            ("current_user" | "session_user", 0) => Some(facts.user.as_str()),
+            ("pg_backend_pid", 0) => {
+                return Ok(Some(constant(Value::Int(facts.process.into()), SqlType::Int4, span)));
+            }
+            _ => None,
+        };
+        if let Some(told) = told {
+            return Ok(Some(constant(Value::text(told), SqlType::Text, span)));
+        }
+        if name == "pg_typeof" && call.args.len() == 1 {
+            let of = self.bind_expr(&call.args[0])?;
+            return Ok(Some(constant(Value::text(of.ty.name()), SqlType::Text, span)));
+        }
+        if let Some((_, remedy)) = REFUSED.iter().find(|(one, _)| *one == name) {
+            return Err(Diagnostic::unsupported(span, format!("the function {name}"), *remedy));
+        }
+        if name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_") {
+            let remedy = "lock a row of a table with SELECT … FOR UPDATE";
+            return Err(Diagnostic::unsupported(span, format!("the function {name}"), remedy));
+        }
+        let Some(template) = templates::function(name, call.args.len()) else { return Ok(None) };
+        let args = self.bind_list(&call.args)?;
+        self.bind_template(template, args).map(|expr| Some(Expr { span, ..expr }))
+    }
+
+    fn bind_template(&mut self, template: &'static Template, args: Vec<Expr>) -> Result<Expr, Diagnostic> {
+        let piece = std::mem::replace(&mut self.piece, template.piece);
+        self.template_args.push(args);
+        let bound = self.bind_plpgsql_expr(&template.node, None);
+        self.template_args.pop();
+        self.piece = piece;
+        bound
+    }
+
+    /// `$n` of the template that is being bound.
+    pub(super) fn template_argument(&mut self, number: i32) -> Option<Expr> {
+        let args = self.template_args.last()?;
+        args.get(usize::try_from(number).ok()?.checked_sub(1)?).cloned()
+    }
+
+    /// The query of a system view, which sees nothing of what is around it.
+    pub(super) fn bind_system_view(&mut self, name: &str) -> Result<Option<Query>, Diagnostic> {
+        if self.context.system.is_none() {
+            return Ok(None);
+        }
+        let views = templates::views();
+        let found = views.get(name).or_else(|| match name.contains('.') {
+            true => None,
+            false => views.get(&format!("pg_catalog.{name}")),
+        });
+        let Some(select) = found else { return Ok(None) };
+        let piece = std::mem::replace(&mut self.piece, templates::views_piece());
+        let (scopes, ctes) = (std::mem::take(&mut self.scopes), std::mem::take(&mut self.ctes));
+        self.template_args.push(Vec::new());
+        let query = self.bind_query(select);
+        self.template_args.pop();
+        (self.scopes, self.ctes, self.piece) = (scopes, ctes, piece);
+        query.map(Some)
+    }
+
+    /// `current_user` and its like.
+    pub(super) fn system_value(&self, op: SqlValueFunctionOp, span: Span) -> Option<Expr> {
+        use SqlValueFunctionOp::*;
+        let facts = self.context.system?;
+        let told = match op {
+            SvfopCurrentUser | SvfopUser | SvfopSessionUser | SvfopCurrentRole => facts.user.as_str(),
+            SvfopCurrentCatalog => facts.database.as_str(),
+            SvfopCurrentSchema => "public",
+            _ => return None,
+        };
+        Some(constant(Value::text(told), SqlType::Text, span))
+    }
+
+    /// A cast to a type that only catalogs have; none: it is another cast.
+    pub(super) fn bind_system_cast(&mut self, cast: &'a TypeCast) -> Result<Option<Expr>, Diagnostic> {
+        let Some(ty) = cast.type_name.as_ref().filter(|_| self.context.system.is_some()) else {
+            return Ok(None);
+        };
+        let names = strings(&ty.names);
+        let Some(&name) = names.last() else { return Ok(None) };
+        let arg = self.required(&cast.arg)?;
+        if let Some(stand_in) = stand_in(name) {
+            let ty = match ty.array_bounds.is_empty() {
+                true => stand_in,
+                false => SqlType::array_of(stand_in),
+            };
+            let operand = self.bind_expr(arg)?;
+            return self.coerce(operand, &ty, CastContext::Explicit).map(Some);
+        }
+        if let (true, Some(node::Node::TypeCast(inner))) = (matches!(name, "text" | "varchar"), &arg.node)
+            && let Some(of) = registered_cast(inner)
+            && let Some(bound) = self.bind_system_cast(inner)?
+        {
+            return match bound.ty.is_integer() {
+                true => self.of_template(of.0, vec![bound]).map(Some),
+                false => Ok(Some(bound)),
+            };
+        }
+        let Some((shows, looks_up, kind)) = registered(name).filter(|_| ty.array_bounds.is_empty()) else {
+            return Ok(None);
+        };
+        let operand = self.bind_expr(arg)?;
+        let span = operand.span;
+        if operand.ty.is_integer() {
+            return self.of_template(shows, vec![operand]).map(Some);
+        }
+        if let (ExprKind::Literal(Value::Text(text)), SqlType::Unknown) = (&operand.kind, &operand.ty) {
+            if let Ok(number) = text.trim().parse::<i64>() {
+                return Ok(Some(constant(Value::Int(number), SqlType::Int8, span)));
+            }
+            if kind == "relation" && !self.has_relation(text) {
+                let message = format!("relation \"{text}\" does not exist");
+                return Err(self.error(SqlState::UNDEFINED_TABLE, span, message));
+            }
+        }
+        self.of_template(looks_up, vec![operand]).map(Some)
+    }
+
+    fn of_template(&mut self, name: &str, args: Vec<Expr>) -> Result<Expr, Diagnostic> {
+        match templates::function(name, args.len()) {
+            Some(template) => {
+                // Places in a template are none of the text's.
+                let span = args.first().map_or_else(|| self.piece.span(), |arg| arg.span);
+                self.bind_template(template, args).map(|expr| Expr { span, ..expr })
+            }
+            None => Err(Diagnostic::unsupported(self.piece.span(), name, "rewrite the expression")),
+        }
+    }
+
+    fn has_relation(&self, name: &str) -> bool {
+        let catalog = self.context.catalog;
+        let plain = name.replace('"', "");
+        let name = plain.strip_prefix("public.").unwrap_or(&plain);
+        let in_system = format!("pg_catalog.{name}");
+        let is = |one: &str| one == name || one == in_system;
+        let own = |one: &str| name.rsplit('.').next() == Some(one);
+        catalog.tables.iter().any(|table| {
+            let keys = table.primary_key.iter().chain(&table.unique_keys).map(|key| &key.name);
+            is(&table.name) || keys.chain(table.indexes.iter().map(|index| &index.name)).any(|one| own(one))
+        }) || catalog.views.iter().any(|view| is(&view.name))
+            || catalog.sequences.iter().any(|sequence| is(&sequence.name))
+            || templates::views().keys().any(|view| is(view))
+    }
+
+    /// Functions of catalogs that give rows: there are no partitions by themselves, so nothing has ancestors.
+    pub(super) fn system_rows(&self, name: &str, span: Span) -> Option<TableCall> {
+        (self.context.system.is_some() && is_set(name)).then(|| {
+            let ty = SqlType::array_of(SqlType::Int8);
+            let none = constant(Value::array(SqlType::Int8, Vec::new()), ty, span);
+            TableCall { function: TableFunction::Unnest, args: vec![none], width: 1 }
+        })
+    }
+}
+
+/// A function of catalogs that gives rows.
+pub(super) fn is_set(name: &str) -> bool {
+    name == "pg_partition_ancestors"
+}

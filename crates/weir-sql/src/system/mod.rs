@@ -1,0 +1,149 @@
+//! pg_catalog and information_schema: tables that are nowhere stored, whose rows say what the schema is.
+//!
+//! [`System`] is made from an application: its catalog with the tables of `tables.sql` behind its own, and their rows. Views and
+//! functions are SQL over those ([`templates`]). Pure: who asks is in [`Facts`], and what a query reads of the rows is for
+//! whoever runs it.
+
+mod deparse;
+mod numbers;
+mod relations;
+mod routines;
+pub(crate) mod templates;
+#[cfg(test)]
+mod tests;
+mod types;
+
+use std::sync::OnceLock;
+
+use weir_types::Value;
+
+use crate::Application;
+use crate::bound::{Expr, ExprKind};
+use crate::catalog::{Catalog, TableId};
+use crate::load::load;
+use crate::source::Sources;
+use numbers::Numbers;
+
+/// Who asks, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    pub user: String,
+    pub database: String,
+    /// The number that the session was told as its process'.
+    pub process: i32,
+}
+
+/// A row of a virtual table.
+pub type Row = Vec<Value>;
+
+/// The schema, with the tables that tell of it.
+#[derive(Debug)]
+pub struct System {
+    /// The application's, and behind its tables the virtual ones.
+    pub catalog: Catalog,
+    /// The first of them.
+    pub first: TableId,
+    /// Of each of them, in order.
+    pub rows: Vec<Vec<Row>>,
+}
+
+/// The virtual tables by themselves.
+fn tables() -> &'static Catalog {
+    static TABLES: OnceLock<Catalog> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        let mut sources = Sources::default();
+        sources.add("tables.sql", include_str!("tables.sql"));
+        match load(sources) {
+            Ok(app) => {
+                let mut catalog = app.catalog;
+                for table in &mut catalog.tables {
+                    table.name = format!("pg_catalog.{}", table.name);
+                }
+                catalog
+            }
+            Err((_, wrong)) => panic!("the tables of the system catalog: {wrong:?}"),
+        }
+    })
+}
+
+impl System {
+    pub fn of(app: &Application) -> System {
+        let first = TableId(app.catalog.tables.len() as u32);
+        let mut rows =
+            Rows { app, numbers: Numbers::default(), rows: vec![Vec::new(); tables().tables.len()] };
+        rows.namespaces();
+        rows.types();
+        rows.relations();
+        rows.routines();
+        let mut catalog = app.catalog.clone();
+        for (table, id) in tables().tables.iter().zip(first.0..) {
+            catalog.tables.push(crate::catalog::Table { id: TableId(id), ..table.clone() });
+        }
+        System { catalog, first, rows: rows.rows }
+    }
+}
+
+/// `schema.name` as it is known: what is in `public` has no schema.
+fn split(name: &str) -> (&str, &str) {
+    name.split_once('.').unwrap_or(("public", name))
+}
+
+fn text(text: &str) -> Value {
+    Value::text(text)
+}
+
+/// The rows, while they are made.
+struct Rows<'a> {
+    app: &'a Application,
+    numbers: Numbers,
+    rows: Vec<Vec<Row>>,
+}
+
+impl Rows<'_> {
+    /// Adds a row; what is not given has its default.
+    fn add(&mut self, table: &str, given: &[(&str, Value)]) {
+        let all = tables();
+        let known = all.tables.iter().position(|one| one.name.strip_prefix("pg_catalog.") == Some(table));
+        let at = known.unwrap_or_else(|| panic!("there is no table {table}"));
+        for (name, _) in given {
+            assert!(all.tables[at].column_by_name(name).is_some(), "{table} has no column {name}");
+        }
+        let value = |column: &crate::catalog::Column| {
+            let given = given.iter().find(|(name, _)| *name == column.name);
+            given.map_or_else(|| constant(column.default.as_ref()), |(_, value)| value.clone())
+        };
+        self.rows[at].push(all.tables[at].columns.iter().map(value).collect());
+    }
+
+    fn namespaces(&mut self) {
+        let catalog = &self.app.catalog;
+        let names = catalog.tables.iter().map(|table| &table.name);
+        let names = names.chain(catalog.views.iter().map(|view| &view.name));
+        let names = names.chain(catalog.sequences.iter().map(|sequence| &sequence.name));
+        let names = names
+            .chain(self.app.procedures.iter().map(|procedure| &procedure.name))
+            .chain(catalog.types.keys());
+        let mut schemas: Vec<&str> = names.map(|name| split(name).0).collect();
+        schemas.extend(["pg_catalog", "public", "information_schema"]);
+        schemas.sort_unstable();
+        schemas.dedup();
+        for schema in schemas {
+            let number = self.numbers.namespace(schema);
+            self.add("pg_namespace", &[("oid", Value::Int(number)), ("nspname", text(schema))]);
+        }
+    }
+}
+
+/// A default of `tables.sql`, which is a constant.
+fn constant(default: Option<&Expr>) -> Value {
+    match default.map(|expr| &expr.kind) {
+        None => Value::Null,
+        Some(ExprKind::Literal(value)) => value.clone(),
+        Some(ExprKind::Cast { operand, .. }) => constant(Some(operand)),
+        Some(ExprKind::Negate(operand)) => match constant(Some(operand)) {
+            Value::Int(int) => Value::Int(-int),
+            other => other,
+        },
+        Some(other) => panic!("a default of the system catalog is no constant: {other:?}"),
+    }
+}

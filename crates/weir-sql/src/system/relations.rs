@@ -1,0 +1,448 @@
+//! Tables, views, sequences, indexes and constraints, with their columns.
+
+use weir_types::{SqlType, Value};
+
+use super::deparse::{Deparser, quoted};
+use super::types::{modifier, stored};
+use super::{Rows, split, tables, templates, text};
+use crate::bound::{Expr, ExprKind};
+use crate::catalog::{ColumnIndex, ForeignKeyAction, Index, IndexKey, Sequence, Table, UniqueKey, View};
+use crate::lexer::Lexer;
+
+/// `pg_class` in `pg_depend`.
+const CLASS: i64 = 1259;
+
+fn attributes(columns: &[ColumnIndex]) -> Value {
+    Value::array(SqlType::Int2, columns.iter().map(|column| Value::Int(*column as i64 + 1)).collect())
+}
+
+/// Another object of the same schema.
+fn beside(table: &str, name: &str) -> String {
+    match table.split_once('.') {
+        Some((schema, _)) => format!("{schema}.{name}"),
+        None => name.to_owned(),
+    }
+}
+
+/// With its schema, as SQL wants it.
+fn full(name: &str) -> String {
+    let (schema, name) = split(name);
+    format!("{}.{}", quoted(schema), quoted(name))
+}
+
+/// As it is shown where `public` is in the search path.
+fn short(name: &str) -> String {
+    match split(name) {
+        ("public", name) => quoted(name),
+        _ => full(name),
+    }
+}
+
+/// An index, or what a key implies.
+struct Indexed<'a> {
+    name: &'a str,
+    keys: Vec<IndexKey>,
+    is_unique: bool,
+    is_primary: bool,
+    nulls_not_distinct: bool,
+    predicate: Option<&'a Expr>,
+}
+
+impl<'a> Indexed<'a> {
+    fn of_key(table: &Table, key: &'a UniqueKey, is_primary: bool) -> Indexed<'a> {
+        let part = |column: &ColumnIndex| IndexKey {
+            expr: table.read(*column, key.span),
+            descending: false,
+            nulls_first: false,
+        };
+        let keys = key.columns.iter().map(part).collect();
+        let nulls_not_distinct = key.nulls_not_distinct;
+        Indexed { name: &key.name, keys, is_unique: true, is_primary, nulls_not_distinct, predicate: None }
+    }
+
+    fn of_index(index: &'a Index) -> Indexed<'a> {
+        Indexed {
+            name: &index.name,
+            keys: index.keys.clone(),
+            is_unique: index.unique,
+            is_primary: false,
+            nulls_not_distinct: index.nulls_not_distinct,
+            predicate: index.predicate.as_ref(),
+        }
+    }
+}
+
+fn action(action: ForeignKeyAction) -> (&'static str, &'static str) {
+    match action {
+        ForeignKeyAction::Restrict => ("a", ""),
+        ForeignKeyAction::Cascade => ("c", "CASCADE"),
+        ForeignKeyAction::SetNull => ("n", "SET NULL"),
+        ForeignKeyAction::SetDefault => ("d", "SET DEFAULT"),
+    }
+}
+
+impl Rows<'_> {
+    pub(super) fn definition(&mut self, number: i64, part: i64, plain: &str, pretty: &str) {
+        let given = [
+            ("oid", Value::Int(number)),
+            ("part", Value::Int(part)),
+            ("plain", text(plain)),
+            ("pretty", text(pretty)),
+        ];
+        self.add("weir_definitions", &given);
+    }
+
+    pub(super) fn relations(&mut self) {
+        let app = self.app;
+        for table in app.catalog.tables.iter().chain(&tables().tables) {
+            self.table(table);
+        }
+        for view in &app.catalog.views {
+            self.view(view);
+        }
+        for sequence in &app.catalog.sequences {
+            self.sequence(sequence);
+        }
+        for name in templates::views().keys() {
+            self.class(name, "v", &[]);
+        }
+    }
+
+    /// Gives its number.
+    fn class(&mut self, name: &str, kind: &str, more: &[(&str, Value)]) -> i64 {
+        let number = self.numbers.relation(name);
+        let (schema, own) = split(name);
+        let namespace = self.numbers.namespace(schema);
+        let given = [
+            ("oid", Value::Int(number)),
+            ("relname", text(own)),
+            ("relnamespace", Value::Int(namespace)),
+            ("relkind", text(kind)),
+            ("relfilenode", Value::Int(if kind == "v" { 0 } else { number })),
+        ];
+        self.add("pg_class", &[&given[..], more].concat());
+        number
+    }
+
+    fn attribute(&mut self, relation: i64, (at, name): (usize, &str), ty: &SqlType, more: &[(&str, Value)]) {
+        let (length, storage) = stored(ty);
+        let collation =
+            if matches!(ty, SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_)) { 100 } else { 0 };
+        let given = [
+            ("attrelid", Value::Int(relation)),
+            ("attname", text(name)),
+            ("attnum", Value::Int(at as i64 + 1)),
+            ("atttypid", Value::Int(self.numbers.of_type(ty))),
+            ("atttypmod", Value::Int(modifier(ty))),
+            ("attlen", Value::Int(length)),
+            ("attstorage", text(storage)),
+            ("attndims", Value::Int(i64::from(matches!(ty, SqlType::Array(_))))),
+            ("attcollation", Value::Int(collation)),
+        ];
+        self.add("pg_attribute", &[&given[..], more].concat());
+    }
+
+    fn table(&mut self, table: &Table) {
+        let app = self.app;
+        let own: Vec<Indexed<'_>> = table
+            .primary_key
+            .iter()
+            .map(|key| Indexed::of_key(table, key, true))
+            .chain(table.unique_keys.iter().map(|key| Indexed::of_key(table, key, false)))
+            .chain(table.indexes.iter().map(Indexed::of_index))
+            .collect();
+        let is_users = !table.name.starts_with("pg_catalog.");
+        let has_triggers = is_users && app.catalog.triggers.iter().any(|trigger| trigger.table == table.id);
+        // PostgreSQL keeps foreign keys by triggers at both ends, and clients look for keys where there are some.
+        let refers = |other: &Table| other.foreign_keys.iter().any(|key| key.parent == table.id);
+        let has_triggers = has_triggers
+            || !table.foreign_keys.is_empty()
+            || is_users && app.catalog.tables.iter().any(refers);
+        let more = [
+            ("relam", Value::Int(2)),
+            ("relnatts", Value::Int(table.columns.len() as i64)),
+            ("relhasindex", Value::Bool(!own.is_empty())),
+            (
+                "relchecks",
+                Value::Int(table.checks.iter().filter(|check| check.domain.is_none()).count() as i64),
+            ),
+            ("relhastriggers", Value::Bool(has_triggers)),
+        ];
+        let relation = self.class(&table.name, "r", &more);
+        self.columns(table, relation, is_users);
+        for index in &own {
+            self.index(table, relation, index);
+        }
+        self.keys(table, relation);
+        self.checks(table, relation);
+        if is_users {
+            self.foreign_keys(table, relation);
+        }
+    }
+
+    fn columns(&mut self, table: &Table, relation: i64, is_users: bool) {
+        let deparser = Deparser { app: self.app, columns: &table.columns, pretty: false };
+        for (at, column) in table.columns.iter().enumerate() {
+            let owner = Some((table.id, at));
+            let serial =
+                column.default.as_ref().filter(|_| is_users).and_then(|default| match default.kind {
+                    ExprKind::NextValue(id) => {
+                        Some(self.app.catalog.sequence(id)).filter(|sequence| sequence.owner == owner)
+                    }
+                    _ => None,
+                });
+            let by_default = |sequence: &Sequence| {
+                let written = self.app.sources.text(sequence.span).to_lowercase();
+                written.contains("identity")
+                    || self.app.sources.text(column.span).to_lowercase().contains("as identity")
+            };
+            let identity = match (column.generated_always, serial) {
+                (true, _) => "a",
+                (false, Some(sequence)) if by_default(sequence) => "d",
+                _ => "",
+            };
+            let default = match &column.generated {
+                Some(expr) => Some(deparser.expr(expr)),
+                None => column
+                    .default
+                    .as_ref()
+                    .filter(|_| identity.is_empty() && is_users)
+                    .map(|expr| deparser.default(expr)),
+            };
+            let more = [
+                ("attnotnull", Value::Bool(column.not_null)),
+                ("atthasdef", Value::Bool(default.is_some())),
+                ("attidentity", text(identity)),
+                ("attgenerated", text(if column.generated.is_some() { "s" } else { "" })),
+            ];
+            self.attribute(relation, (at, &column.name), &column.ty, &more);
+            if let Some(default) = default {
+                let number = self.numbers.of("default", &format!("{}.{}", table.name, column.name));
+                let given = [
+                    ("adrelid", Value::Int(relation)),
+                    ("adnum", Value::Int(at as i64 + 1)),
+                    ("adbin", text(&default)),
+                ];
+                self.add("pg_attrdef", &[&[("oid", Value::Int(number))], &given[..]].concat());
+            }
+        }
+    }
+
+    fn index(&mut self, table: &Table, relation: i64, index: &Indexed<'_>) {
+        let app = self.app;
+        let name = beside(&table.name, index.name);
+        let count = Value::Int(index.keys.len() as i64);
+        let number = self.class(&name, "i", &[("relam", Value::Int(403)), ("relnatts", count.clone())]);
+        let deparser = |pretty| Deparser { app, columns: &table.columns, pretty };
+        let (plain, pretty) = (deparser(false), deparser(true));
+        let mut columns = Vec::new();
+        for (at, key) in index.keys.iter().enumerate() {
+            let name = match key.expr.kind {
+                ExprKind::Column { column, .. } => table.columns[column].name.clone(),
+                ExprKind::Function { function, .. } => function.name.to_string(),
+                _ => "expr".to_owned(),
+            };
+            self.attribute(number, (at, &name), &key.expr.ty, &[]);
+            let order = match (key.descending, key.nulls_first) {
+                (false, false) => "",
+                (false, true) => " NULLS FIRST",
+                (true, true) => " DESC",
+                (true, false) => " DESC NULLS LAST",
+            };
+            let is_plain = matches!(key.expr.kind, ExprKind::Column { .. } | ExprKind::Function { .. });
+            let shown = plain.expr(&key.expr);
+            let one = match is_plain || shown.starts_with('(') {
+                true => shown,
+                false => format!("({shown})"),
+            };
+            self.definition(number, at as i64 + 1, &one, &one);
+            columns.push(format!("{one}{order}"));
+        }
+        let unique = if index.is_unique { "UNIQUE " } else { "" };
+        let nulls = if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" };
+        let head = format!("CREATE {unique}INDEX {} ON", quoted(index.name));
+        let tail = |deparser: &Deparser<'_>| {
+            let predicate = index.predicate.map(|expr| format!(" WHERE {}", deparser.expr(expr)));
+            format!("USING btree ({}){nulls}{}", columns.join(", "), predicate.unwrap_or_default())
+        };
+        let whole = format!("{head} {} {}", full(&table.name), tail(&plain));
+        let shown = format!("{head} {} {}", short(&table.name), tail(&pretty));
+        let predicate = index.predicate.map_or(Value::Null, |expr| text(&plain.expr(expr)));
+        self.definition(number, 0, &whole, &shown);
+        let part = |key: &IndexKey| match key.expr.kind {
+            ExprKind::Column { column, .. } => Value::Int(column as i64 + 1),
+            _ => Value::Int(0),
+        };
+        let option = |key: &IndexKey| Value::Int(i64::from(key.descending) + 2 * i64::from(key.nulls_first));
+        let given = [
+            ("indexrelid", Value::Int(number)),
+            ("indrelid", Value::Int(relation)),
+            ("indnatts", count.clone()),
+            ("indnkeyatts", count),
+            ("indisunique", Value::Bool(index.is_unique)),
+            ("indisprimary", Value::Bool(index.is_primary)),
+            ("indnullsnotdistinct", Value::Bool(index.nulls_not_distinct)),
+            ("indkey", Value::array(SqlType::Int2, index.keys.iter().map(part).collect())),
+            ("indoption", Value::array(SqlType::Int2, index.keys.iter().map(option).collect())),
+            ("indpred", predicate),
+        ];
+        self.add("pg_index", &given);
+    }
+
+    /// Gives its number.
+    fn constraint(
+        &mut self,
+        table: &Table,
+        name: &str,
+        relation: i64,
+        kind: &str,
+        more: &[(&str, Value)],
+    ) -> i64 {
+        let number = self.numbers.of("constraint", &format!("{}.{name}", table.name));
+        let namespace = self.numbers.namespace(split(&table.name).0);
+        let given = [
+            ("oid", Value::Int(number)),
+            ("conname", text(name)),
+            ("connamespace", Value::Int(namespace)),
+            ("contype", text(kind)),
+            ("conrelid", Value::Int(relation)),
+        ];
+        self.add("pg_constraint", &[&given[..], more].concat());
+        number
+    }
+
+    fn keys(&mut self, table: &Table, relation: i64) {
+        let all = table.primary_key.iter().map(|key| (key, "p", "PRIMARY KEY"));
+        for (key, kind, word) in all.chain(table.unique_keys.iter().map(|key| (key, "u", "UNIQUE"))) {
+            let index = self.numbers.relation(&beside(&table.name, &key.name));
+            let more = [
+                ("conindid", Value::Int(index)),
+                ("conkey", attributes(&key.columns)),
+                ("connoinherit", Value::Bool(true)),
+            ];
+            let number = self.constraint(table, &key.name, relation, kind, &more);
+            let nulls = if key.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" };
+            let shown = format!("{word}{nulls} ({})", names(table, &key.columns));
+            self.definition(number, 0, &shown, &shown);
+        }
+    }
+
+    fn checks(&mut self, table: &Table, relation: i64) {
+        for check in table.checks.iter().filter(|check| check.domain.is_none()) {
+            let mut columns = Vec::new();
+            crate::walk::each_expr(&check.expr, &mut |expr| {
+                if let ExprKind::Column { column, .. } = expr.kind
+                    && !columns.contains(&column)
+                {
+                    columns.push(column);
+                }
+            });
+            let number =
+                self.constraint(table, &check.name, relation, "c", &[("conkey", attributes(&columns))]);
+            let shown = |pretty| {
+                let deparser = Deparser { app: self.app, columns: &table.columns, pretty };
+                format!("CHECK ({})", deparser.expr(&check.expr))
+            };
+            let (plain, pretty) = (shown(false), shown(true));
+            self.definition(number, 0, &plain, &pretty);
+        }
+    }
+
+    fn foreign_keys(&mut self, table: &Table, relation: i64) {
+        let app = self.app;
+        for key in &table.foreign_keys {
+            let parent = app.catalog.table(key.parent);
+            let referred = self.numbers.relation(&parent.name);
+            let same = |one: &&UniqueKey| one.columns == key.parent_columns;
+            let unique = parent.primary_key.iter().chain(&parent.unique_keys).find(same);
+            let index = unique.map_or(0, |unique| self.numbers.relation(&beside(&parent.name, &unique.name)));
+            let (deletes, updates) = (action(key.on_delete), action(key.on_update));
+            let more = [
+                ("conindid", Value::Int(index)),
+                ("confrelid", Value::Int(referred)),
+                ("confupdtype", text(updates.0)),
+                ("confdeltype", text(deletes.0)),
+                ("confmatchtype", text("s")),
+                ("connoinherit", Value::Bool(true)),
+                ("conkey", attributes(&key.columns)),
+                ("confkey", attributes(&key.parent_columns)),
+            ];
+            let number = self.constraint(table, &key.name, relation, "f", &more);
+            let clause = |word: &str, (_, action): (&str, &str)| match action {
+                "" => String::new(),
+                action => format!(" ON {word} {action}"),
+            };
+            let shown = format!(
+                "FOREIGN KEY ({}) REFERENCES {}({}){}{}",
+                names(table, &key.columns),
+                short(&parent.name),
+                names(parent, &key.parent_columns),
+                clause("UPDATE", updates),
+                clause("DELETE", deletes),
+            );
+            self.definition(number, 0, &shown, &shown);
+        }
+    }
+
+    fn view(&mut self, view: &View) {
+        let kind = if view.materialized { "m" } else { "v" };
+        let columns = &view.query.columns;
+        let more = [("relnatts", Value::Int(columns.len() as i64)), ("relhasrules", Value::Bool(true))];
+        let relation = self.class(&view.name, kind, &more);
+        for (at, column) in columns.iter().enumerate() {
+            self.attribute(relation, (at, &column.name), &column.ty, &[]);
+        }
+        // What stands behind the first AS of its statement.
+        let statement = self.app.sources.text(view.span);
+        let body = Lexer::new(statement, 0)
+            .find(|token| token.is_word(statement, "as"))
+            .map_or(0, |token| token.end);
+        let written = statement.get(body..).unwrap_or(statement).trim().trim_end_matches(';');
+        let shown = format!(" {written};");
+        self.definition(relation, 0, &shown, &shown);
+        let rule = self.numbers.of("rule", &view.name);
+        let given =
+            [("oid", Value::Int(rule)), ("rulename", text("_RETURN")), ("ev_class", Value::Int(relation))];
+        self.add("pg_rewrite", &given);
+    }
+
+    fn sequence(&mut self, sequence: &Sequence) {
+        let relation = self.class(&sequence.name, "S", &[("relnatts", Value::Int(3))]);
+        let owner = sequence.owner.map(|(table, column)| (self.app.catalog.table(table), column));
+        // It has a type by what it may reach.
+        let reach = sequence.maximum.max(sequence.minimum.saturating_neg().saturating_sub(1));
+        let ty = match reach {
+            reach if reach == i64::from(i16::MAX) => SqlType::Int2,
+            reach if reach == i64::from(i32::MAX) => SqlType::Int4,
+            _ => SqlType::Int8,
+        };
+        let ty = self.numbers.of_type(&ty);
+        let given = [
+            ("seqrelid", Value::Int(relation)),
+            ("seqtypid", Value::Int(ty)),
+            ("seqstart", Value::Int(sequence.start)),
+            ("seqincrement", Value::Int(sequence.increment)),
+            ("seqmax", Value::Int(sequence.maximum)),
+            ("seqmin", Value::Int(sequence.minimum)),
+            ("seqcycle", Value::Bool(sequence.cycle)),
+        ];
+        self.add("pg_sequence", &given);
+        if let Some((table, column)) = owner {
+            let referred = self.numbers.relation(&table.name);
+            let identity = table.columns[column].generated_always;
+            let given = [
+                ("classid", Value::Int(CLASS)),
+                ("objid", Value::Int(relation)),
+                ("refclassid", Value::Int(CLASS)),
+                ("refobjid", Value::Int(referred)),
+                ("refobjsubid", Value::Int(column as i64 + 1)),
+                ("deptype", text(if identity { "i" } else { "a" })),
+            ];
+            self.add("pg_depend", &given);
+        }
+    }
+}
+
+fn names(table: &Table, columns: &[ColumnIndex]) -> String {
+    columns.iter().map(|column| quoted(&table.columns[*column].name)).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,145 @@
+//! Procedures, functions and triggers; and what every database has one of.
+
+use weir_types::{SqlType, Value};
+
+use super::deparse::{Deparser, quoted};
+use super::{Rows, split, text};
+use crate::bound::{ParameterMode, Procedure, ProcedureKind};
+use crate::catalog::TriggerTiming;
+
+/// How PostgreSQL shows a parameter.
+fn parameter(rows: &Rows<'_>, one: &crate::bound::Parameter, with_default: bool) -> String {
+    let mode = match one.mode {
+        ParameterMode::In => "",
+        ParameterMode::Out => "OUT ",
+        ParameterMode::InOut => "INOUT ",
+    };
+    let name = if one.name.is_empty() { String::new() } else { format!("{} ", quoted(&one.name)) };
+    let deparser = Deparser { app: rows.app, columns: &[], pretty: false };
+    let default = one
+        .default
+        .as_ref()
+        .filter(|_| with_default)
+        .map(|expr| format!(" DEFAULT {}", deparser.default(expr)));
+    format!("{mode}{name}{}{}", one.ty.name(), default.unwrap_or_default())
+}
+
+impl Rows<'_> {
+    pub(super) fn routines(&mut self) {
+        let simple = [(2, "heap", "t"), (403, "btree", "i")];
+        for (number, name, kind) in simple {
+            self.add("pg_am", &[("oid", Value::Int(number)), ("amname", text(name)), ("amtype", text(kind))]);
+        }
+        for (number, name) in [(12, "internal"), (13, "plpgsql"), (14, "sql")] {
+            let is_language = Value::Bool(name == "plpgsql");
+            self.add(
+                "pg_language",
+                &[("oid", Value::Int(number)), ("lanname", text(name)), ("lanispl", is_language)],
+            );
+        }
+        for (number, name) in [(100, "default"), (950, "C")] {
+            let given = [
+                ("oid", Value::Int(number)),
+                ("collname", text(name)),
+                ("collcollate", text("C")),
+                ("collctype", text("C")),
+            ];
+            self.add("pg_collation", &given);
+        }
+        for (number, name) in [(1663, "pg_default"), (1664, "pg_global")] {
+            self.add("pg_tablespace", &[("oid", Value::Int(number)), ("spcname", text(name))]);
+        }
+        for procedure in &self.app.procedures {
+            if !procedure.synthesised {
+                self.routine(procedure);
+            }
+        }
+        self.triggers();
+    }
+
+    fn routine(&mut self, procedure: &Procedure) {
+        let inputs: Vec<_> =
+            procedure.parameters.iter().filter(|one| one.mode != ParameterMode::Out).collect();
+        let types: Vec<Value> = inputs.iter().map(|one| Value::Int(self.numbers.of_type(&one.ty))).collect();
+        let shown: Vec<String> = inputs.iter().map(|one| one.ty.name()).collect();
+        let number = self.numbers.of("routine", &format!("{}({})", procedure.name, shown.join(",")));
+        let (schema, name) = split(&procedure.name);
+        let namespace = self.numbers.namespace(schema);
+        let outs: Vec<_> = procedure.parameters.iter().filter(|one| one.mode != ParameterMode::In).collect();
+        let (kind, returns, is_set, result) = match &procedure.kind {
+            ProcedureKind::Procedure => ("p", SqlType::Void, false, None),
+            ProcedureKind::Function { .. } if outs.len() > 1 => {
+                ("f", SqlType::Record, false, Some("record".to_owned()))
+            }
+            ProcedureKind::Function { returns } => {
+                let returns = outs.first().map_or(returns, |one| &one.ty);
+                ("f", returns.clone(), false, Some(returns.name()))
+            }
+            ProcedureKind::SetReturningFunction { columns } => {
+                let shown: Vec<String> =
+                    columns.iter().map(|(name, ty)| format!("{} {}", quoted(name), ty.name())).collect();
+                ("f", SqlType::Record, true, Some(format!("TABLE({})", shown.join(", "))))
+            }
+        };
+        let returned = self.numbers.of_type(&returns);
+        let defaults = inputs.iter().filter(|one| one.default.is_some()).count();
+        let names = procedure.parameters.iter().map(|one| text(&one.name)).collect();
+        let written = self.app.sources.text(procedure.span).to_owned();
+        let given = [
+            ("oid", Value::Int(number)),
+            ("proname", text(name)),
+            ("pronamespace", Value::Int(namespace)),
+            ("prokind", text(kind)),
+            ("proretset", Value::Bool(is_set)),
+            ("pronargs", Value::Int(inputs.len() as i64)),
+            ("pronargdefaults", Value::Int(defaults as i64)),
+            ("prorettype", Value::Int(returned)),
+            ("proargtypes", Value::array(SqlType::Int8, types)),
+            ("proargnames", Value::array(SqlType::Text, names)),
+            ("prosrc", text(&written)),
+        ];
+        self.add("pg_proc", &given);
+        let all = |with_default: bool| {
+            let shown: Vec<String> =
+                procedure.parameters.iter().map(|one| parameter(self, one, with_default)).collect();
+            shown.join(", ")
+        };
+        let (arguments, identity) = (all(true), all(false));
+        self.definition(number, 1, &arguments, &arguments);
+        self.definition(number, 2, &identity, &identity);
+        if let Some(result) = result {
+            self.definition(number, 3, &result, &result);
+        }
+    }
+
+    fn triggers(&mut self) {
+        for trigger in &self.app.catalog.triggers {
+            let table = self.app.catalog.table(trigger.table);
+            let relation = self.numbers.relation(&table.name);
+            let number = self.numbers.of("trigger", &format!("{}.{}", table.name, trigger.name));
+            let timing = match trigger.timing {
+                TriggerTiming::Before => 2,
+                TriggerTiming::After => 0,
+                TriggerTiming::InsteadOf => 64,
+            };
+            let events = [
+                (trigger.events.insert, 4),
+                (trigger.events.delete, 8),
+                (trigger.events.update, 16),
+                (trigger.events.truncate, 32),
+            ];
+            let kind = events.iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum::<i64>()
+                + timing
+                + i64::from(trigger.each_row);
+            let given = [
+                ("oid", Value::Int(number)),
+                ("tgrelid", Value::Int(relation)),
+                ("tgname", text(&trigger.name)),
+                ("tgtype", Value::Int(kind)),
+            ];
+            self.add("pg_trigger", &given);
+            let written = self.app.sources.text(trigger.span).trim_end_matches(';').to_owned();
+            self.definition(number, 0, &written, &written);
+        }
+    }
+}

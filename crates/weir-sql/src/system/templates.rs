@@ -1,0 +1,185 @@
+//! Functions and views of pg_catalog and information_schema, as SQL over its tables.
+//!
+//! They are parsed once, and bound where they are used; `$n` is an argument. Nothing here is known to the executor.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use pg_query::protobuf::{Node, SelectStmt, node};
+
+use crate::parse::{self, Piece};
+
+/// The file of places in a template.
+const NO_FILE: u32 = u32::MAX;
+
+const VIEWS: &str = include_str!("views.sql");
+
+/// One expression.
+pub(crate) struct Template {
+    pub(crate) piece: Piece<'static>,
+    pub(crate) node: Node,
+}
+
+/// Name, number of arguments, and the expression.
+const FUNCTIONS: &[(&str, usize, &str)] = &[
+    ("version", 0, "'PostgreSQL 15.0 (Weir)'::text"),
+    ("current_schema", 0, "'public'::text"),
+    ("current_schemas", 1, "CASE WHEN $1 THEN '{pg_catalog,public}'::text[] ELSE '{public}'::text[] END"),
+    ("pg_is_in_recovery", 0, "false"),
+    ("pg_get_userbyid", 1, "(SELECT r.rolname FROM pg_catalog.pg_roles r WHERE r.oid = $1)"),
+    ("pg_table_is_visible", 1, "(SELECT c.relnamespace IN (11, 2200) FROM pg_catalog.pg_class c WHERE c.oid = $1)"),
+    ("pg_type_is_visible", 1, "(SELECT t.typnamespace IN (11, 2200) FROM pg_catalog.pg_type t WHERE t.oid = $1)"),
+    ("pg_function_is_visible", 1, "(SELECT p.pronamespace IN (11, 2200) FROM pg_catalog.pg_proc p WHERE p.oid = $1)"),
+    ("pg_get_expr", 2, "$1"),
+    ("pg_get_expr", 3, "$1"),
+    ("pg_get_constraintdef", 1, "(SELECT d.plain FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 0)"),
+    (
+        "pg_get_constraintdef",
+        2,
+        "(SELECT CASE WHEN $2 THEN d.pretty ELSE d.plain END FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 0)",
+    ),
+    ("pg_get_indexdef", 1, "(SELECT d.plain FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 0)"),
+    (
+        "pg_get_indexdef",
+        3,
+        "(SELECT CASE WHEN $3 THEN d.pretty ELSE d.plain END FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = $2)",
+    ),
+    ("pg_get_viewdef", 1, "(SELECT d.plain FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 0)"),
+    ("pg_get_viewdef", 2, "(SELECT d.plain FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 0)"),
+    ("pg_get_triggerdef", 1, "(SELECT d.plain FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 0)"),
+    ("pg_get_triggerdef", 2, "(SELECT d.plain FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 0)"),
+    ("pg_get_functiondef", 1, "(SELECT d.plain FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 0)"),
+    ("pg_get_function_arguments", 1, "(SELECT d.plain FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 1)"),
+    (
+        "pg_get_function_identity_arguments",
+        1,
+        "(SELECT d.plain FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 2)",
+    ),
+    ("pg_get_function_result", 1, "(SELECT d.plain FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 3)"),
+    (
+        "pg_get_serial_sequence",
+        2,
+        "(SELECT n.nspname || '.' || s.relname FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+          JOIN pg_catalog.pg_namespace n ON n.oid = s.relnamespace
+          JOIN pg_catalog.pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+          WHERE d.refobjid = to_regclass($1) AND a.attname = $2)",
+    ),
+    ("pg_get_statisticsobjdef_columns", 1, "(SELECT NULL::text WHERE $1 IS NULL)"),
+    ("pg_relation_is_publishable", 1, "(SELECT false FROM pg_catalog.pg_class c WHERE c.oid = $1)"),
+    (
+        "format_type",
+        2,
+        "(SELECT CASE WHEN f.element = 1042 AND m.v = -1 THEN 'bpchar' ELSE f.name END
+            || CASE WHEN m.v IS NULL OR m.v < 4 THEN '' WHEN f.element IN (1042, 1043) THEN '(' || (m.v - 4)::text || ')'
+               WHEN f.element = 1700 THEN '(' || ((m.v - 4) / 65536)::text || ',' || ((m.v - 4) % 65536)::text || ')' ELSE '' END || f.suffix
+          FROM pg_catalog.weir_type_names f CROSS JOIN (SELECT $2::integer AS v) m WHERE f.oid = $1)",
+    ),
+    (
+        "obj_description",
+        2,
+        "(SELECT d.description FROM pg_catalog.pg_description d WHERE d.objoid = $1 AND d.objsubid = 0
+          AND d.classoid = (SELECT c.oid FROM pg_catalog.pg_class c WHERE c.relname = $2 AND c.relnamespace = 11))",
+    ),
+    ("obj_description", 1, "(SELECT min(d.description) FROM pg_catalog.pg_description d WHERE d.objoid = $1 AND d.objsubid = 0)"),
+    (
+        "col_description",
+        2,
+        "(SELECT d.description FROM pg_catalog.pg_description d WHERE d.objoid = $1 AND d.classoid = 1259 AND d.objsubid = $2)",
+    ),
+    (
+        "shobj_description",
+        2,
+        "(SELECT d.description FROM pg_catalog.pg_shdescription d WHERE d.objoid = $1
+          AND d.classoid = (SELECT c.oid FROM pg_catalog.pg_class c WHERE c.relname = $2 AND c.relnamespace = 11))",
+    ),
+    (
+        "to_regclass",
+        1,
+        "(SELECT min(c.oid) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+          WHERE $1::text IN (CASE WHEN n.oid IN (11, 2200) THEN c.relname END, CASE WHEN n.oid IN (11, 2200) THEN quote_ident(c.relname) END,
+            n.nspname || '.' || c.relname, quote_ident(n.nspname) || '.' || quote_ident(c.relname)))",
+    ),
+    (
+        "to_regtype",
+        1,
+        "(SELECT min(t.oid) FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+          WHERE $1::text IN (t.typname, n.nspname || '.' || t.typname, format_type(t.oid, NULL)))",
+    ),
+    ("to_regnamespace", 1, "(SELECT n.oid FROM pg_catalog.pg_namespace n WHERE $1::text IN (n.nspname, quote_ident(n.nspname)))"),
+    ("to_regrole", 1, "(SELECT r.oid FROM pg_catalog.pg_roles r WHERE $1::text IN (r.rolname, quote_ident(r.rolname)))"),
+    ("to_regproc", 1, "(SELECT p.oid FROM pg_catalog.pg_proc p WHERE $1::text = p.proname)"),
+    // Of numbers: what PostgreSQL shows of them.
+    (
+        "regclass as text",
+        1,
+        "(SELECT CASE WHEN n.oid IN (11, 2200) THEN '' ELSE quote_ident(n.nspname) || '.' END || quote_ident(c.relname)
+          FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1)",
+    ),
+    ("regtype as text", 1, "format_type($1, NULL)"),
+    ("regnamespace as text", 1, "(SELECT quote_ident(n.nspname) FROM pg_catalog.pg_namespace n WHERE n.oid = $1)"),
+    ("regrole as text", 1, "(SELECT quote_ident(r.rolname) FROM pg_catalog.pg_roles r WHERE r.oid = $1)"),
+    ("regproc as text", 1, "(SELECT quote_ident(p.proname) FROM pg_catalog.pg_proc p WHERE p.oid = $1)"),
+    // Everybody who is let in may do everything.
+    ("has_table_privilege", 2, "($1 IS NOT NULL)"),
+    ("has_table_privilege", 3, "($2 IS NOT NULL)"),
+    ("has_schema_privilege", 2, "($1 IS NOT NULL)"),
+    ("has_schema_privilege", 3, "($2 IS NOT NULL)"),
+    ("has_column_privilege", 3, "($1 IS NOT NULL)"),
+    ("has_any_column_privilege", 2, "($1 IS NOT NULL)"),
+    ("has_sequence_privilege", 2, "($1 IS NOT NULL)"),
+    ("has_function_privilege", 2, "($1 IS NOT NULL)"),
+    ("has_type_privilege", 2, "($1 IS NOT NULL)"),
+    ("has_database_privilege", 2, "($1 IS NOT NULL)"),
+    ("has_database_privilege", 3, "($2 IS NOT NULL)"),
+    ("pg_has_role", 2, "($1 IS NOT NULL)"),
+    ("pg_has_role", 3, "($2 IS NOT NULL)"),
+    ("pg_encoding_to_char", 1, "CASE WHEN $1 = 6 THEN 'UTF8' ELSE '' END"),
+    ("pg_my_temp_schema", 0, "0::bigint"),
+    ("pg_is_other_temp_schema", 1, "false"),
+];
+
+fn functions() -> &'static BTreeMap<&'static str, Vec<(usize, Template)>> {
+    static FUNCTIONS_READ: OnceLock<BTreeMap<&'static str, Vec<(usize, Template)>>> = OnceLock::new();
+    FUNCTIONS_READ.get_or_init(|| {
+        let mut read: BTreeMap<&str, Vec<(usize, Template)>> = BTreeMap::new();
+        for &(name, count, text) in FUNCTIONS {
+            let piece = Piece::new(NO_FILE, 0, text);
+            let node =
+                parse::parse_expression(piece).unwrap_or_else(|wrong| panic!("{name}: {}", wrong.message));
+            read.entry(name).or_default().push((count, Template { piece, node }));
+        }
+        read
+    })
+}
+
+/// The function of so many arguments.
+pub(crate) fn function(name: &str, count: usize) -> Option<&'static Template> {
+    functions().get(name)?.iter().find(|(of, _)| *of == count).map(|(_, template)| template)
+}
+
+/// Names and numbers of arguments.
+#[cfg(test)]
+pub(super) fn all_functions() -> impl Iterator<Item = (&'static str, usize)> {
+    FUNCTIONS.iter().map(|(name, count, _)| (*name, *count))
+}
+
+/// The views, by schema and name: all are in one text.
+pub(crate) fn views() -> &'static BTreeMap<String, SelectStmt> {
+    static VIEWS_READ: OnceLock<BTreeMap<String, SelectStmt>> = OnceLock::new();
+    VIEWS_READ.get_or_init(|| {
+        let statements =
+            parse::parse_statements(views_piece()).unwrap_or_else(|wrong| panic!("{}", wrong.message));
+        let read = |one: parse::ParsedStatement| {
+            let node::Node::ViewStmt(view) = one.node else { return None };
+            let (range, query) = (view.view?, view.query?);
+            let Some(node::Node::SelectStmt(select)) = query.node else { return None };
+            Some((format!("{}.{}", range.schemaname, range.relname), *select))
+        };
+        statements.into_iter().filter_map(read).collect()
+    })
+}
+
+/// The text that the places of [`views`] are in.
+pub(crate) fn views_piece() -> Piece<'static> {
+    Piece::new(NO_FILE, 0, VIEWS)
+}
