@@ -77,6 +77,7 @@ const QUERIES: &[&str] = &[
     "SELECT constraint_name, table_name, column_name FROM information_schema.constraint_column_usage WHERE table_schema = 'public' ORDER BY 1, 2, 3",
     "SELECT sequence_name, data_type, start_value, increment FROM information_schema.sequences WHERE sequence_schema = 'public' ORDER BY 1",
     "SELECT pg_get_serial_sequence('dept', 'id'), has_table_privilege('emp', 'SELECT'), pg_is_in_recovery()",
+    "SELECT typname FROM pg_type WHERE typinput = 'pg_catalog.array_in'::regproc AND typname IN ('_int4', 'int4', '_mood') ORDER BY 1",
     "SELECT count(*) FROM emp e, pg_class c WHERE c.relname = 'emp'",
     "BEGIN; CREATE TABLE fresh (a int); SELECT relname FROM pg_class WHERE relname = 'fresh'; ROLLBACK; SELECT relname FROM pg_class WHERE relname = 'fresh'",
 ];

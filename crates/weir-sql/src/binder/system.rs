@@ -206,6 +206,11 @@ impl<'a> Binder<'a> {
             return self.of_template(shows, vec![operand]).map(Some);
         }
         if let (ExprKind::Literal(Value::Text(text)), SqlType::Unknown) = (&operand.kind, &operand.ty) {
+            // Functions stand in the tables by their names.
+            if kind == "function" {
+                let name = text.strip_prefix("pg_catalog.").unwrap_or(text);
+                return Ok(Some(constant(Value::text(name), SqlType::Text, span)));
+            }
             if let Ok(number) = text.trim().parse::<i64>() {
                 return Ok(Some(constant(Value::Int(number), SqlType::Int8, span)));
             }
