@@ -78,6 +78,9 @@ const QUERIES: &[&str] = &[
     "SELECT sequence_name, data_type, start_value, increment FROM information_schema.sequences WHERE sequence_schema = 'public' ORDER BY 1",
     "SELECT pg_get_serial_sequence('dept', 'id'), has_table_privilege('emp', 'SELECT'), pg_is_in_recovery()",
     "SELECT typname FROM pg_type WHERE typinput = 'pg_catalog.array_in'::regproc AND typname IN ('_int4', 'int4', '_mood') ORDER BY 1",
+    "SELECT result.name, result.at FROM (SELECT a.attname AS name, (information_schema._pg_expandarray(i.indkey)).n AS at,
+        information_schema._pg_expandarray(i.indkey) AS keys, a.attnum AS attnum FROM pg_attribute a JOIN pg_index i ON i.indrelid = a.attrelid
+        WHERE i.indisprimary AND a.attrelid = '\"Two words\"'::regclass) result WHERE result.attnum = (result.keys).x ORDER BY 2",
     "SELECT count(*) FROM emp e, pg_class c WHERE c.relname = 'emp'",
     "BEGIN; CREATE TABLE fresh (a int); SELECT relname FROM pg_class WHERE relname = 'fresh'; ROLLBACK; SELECT relname FROM pg_class WHERE relname = 'fresh'",
 ];
@@ -153,5 +156,6 @@ fn what_is_not_there_is_refused_by_name() {
     check("SELECT pg_table_size('t')", "0A000 the function pg_table_size");
     check("INSERT INTO t SELECT 1, relname FROM pg_class", "0A000 a statement that writes");
     check("DELETE FROM pg_class", "0A000");
+    check("SELECT indkey[0] FROM pg_index", "0A000 a subscript of bigint[]");
     check("SELECT * FROM pg_nothing", "42P01");
 }

@@ -462,6 +462,9 @@ impl<'a> Binder<'a> {
 
     /// `a[i]`, `a[i:j]`, `json['key']`.
     fn bind_indirection(&mut self, indirection: &'a AIndirection) -> Result<Expr, Diagnostic> {
+        if let Some(expanded) = self.bind_expanded(indirection)? {
+            return Ok(expanded);
+        }
         let arg = self.required(&indirection.arg)?;
         let mut value = self.bind_expr(arg)?;
         for step in &indirection.indirection {
@@ -480,6 +483,7 @@ impl<'a> Binder<'a> {
     }
 
     fn bind_subscript(&mut self, array: Expr, indices: &'a AIndices) -> Result<Expr, Diagnostic> {
+        self.refuse_vector(&array)?;
         let after = (array.span.end - self.piece.offset) as i32;
         let span = union(array.span, self.piece.bracketed(after));
         let mut bound = |node: &'a Option<Box<Node>>| match node {

@@ -3,7 +3,7 @@
 //! All of it becomes subqueries and constants here. Numbers of objects are bigint, so that `'orders'::regclass` is a number, and a
 //! number `::regclass` is the name.
 
-use pg_query::protobuf::{FuncCall, Node, SqlValueFunctionOp, TypeCast, TypeName, node};
+use pg_query::protobuf::{AIndirection, FuncCall, Node, SqlValueFunctionOp, TypeCast, TypeName, node};
 use weir_types::{CastContext, SqlState, SqlType, Value};
 
 use super::Binder;
@@ -20,8 +20,7 @@ pub(super) fn stand_in(name: &str) -> Option<SqlType> {
             SqlType::Text
         }
         "cardinal_number" => SqlType::Int4,
-        "int2vector" => SqlType::array_of(SqlType::Int2),
-        "oidvector" => SqlType::array_of(SqlType::Int8),
+        "int2vector" | "oidvector" => SqlType::array_of(SqlType::Int8),
         _ => return None,
     })
 }
@@ -248,17 +247,76 @@ impl<'a> Binder<'a> {
             || templates::views().keys().any(|view| is(view))
     }
 
-    /// Functions of catalogs that give rows: there are no partitions by themselves, so nothing has ancestors.
-    pub(super) fn system_rows(&self, name: &str, span: Span) -> Option<TableCall> {
-        (self.context.system.is_some() && is_set(name)).then(|| {
-            let ty = SqlType::array_of(SqlType::Int8);
-            let none = constant(Value::array(SqlType::Int8, Vec::new()), ty, span);
-            TableCall { function: TableFunction::Unnest, args: vec![none], width: 1 }
-        })
+    /// A function of catalogs that gives rows, and the type of its one column.
+    pub(super) fn system_rows(&self, name: &str, args: &[Expr], span: Span) -> Option<(TableCall, SqlType)> {
+        self.context.system?;
+        let call = |function, args| TableCall { function, args, width: 1 };
+        match (name, args) {
+            // There are no partitions by themselves, so nothing has ancestors.
+            ("pg_partition_ancestors", [_]) => {
+                let none = Value::array(SqlType::Int8, Vec::new());
+                let none = constant(none, SqlType::array_of(SqlType::Int8), span);
+                Some((call(TableFunction::Unnest, vec![none]), SqlType::Int8))
+            }
+            (EXPAND, [Expr { ty: SqlType::Array(element), .. }]) => {
+                Some((call(TableFunction::Unnest, args.to_vec()), (**element).clone()))
+            }
+            (EXPANDED_AT, [array @ Expr { ty: SqlType::Array(_), .. }]) => {
+                let first = constant(Value::Int(1), SqlType::Int4, span);
+                Some((call(TableFunction::GenerateSubscripts, vec![array.clone(), first]), SqlType::Int4))
+            }
+            _ => None,
+        }
+    }
+
+    /// `(information_schema._pg_expandarray(a)).n`, whose rows are (x, n): each field is a set of its own beside the other. Of a
+    /// whole row only x is kept, so that is what `(row).x` is.
+    pub(super) fn bind_expanded(
+        &mut self,
+        indirection: &'a AIndirection,
+    ) -> Result<Option<Expr>, Diagnostic> {
+        let [Node { node: Some(node::Node::String(field)) }] = &indirection.indirection[..] else {
+            return Ok(None);
+        };
+        let arg = self.required(&indirection.arg)?;
+        if self.context.system.is_none() || !matches!(field.sval.as_str(), "x" | "n") {
+            return Ok(None);
+        }
+        match &arg.node {
+            Some(node::Node::FuncCall(call))
+                if strings(&call.funcname).last() == Some(&"_pg_expandarray") =>
+            {
+                let name = if field.sval == "n" { EXPANDED_AT } else { EXPAND };
+                let span = self.piece.bracketed(call.location);
+                self.bind_set_in_list(name, call, span).map(Some)
+            }
+            Some(node::Node::ColumnRef(_)) if field.sval == "x" => {
+                let value = self.bind_expr(arg)?;
+                Ok(Some(value).filter(|value| value.ty.is_integer()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// PostgreSQL counts what is in its vectors from 0, and these are arrays.
+    pub(super) fn refuse_vector(&self, array: &Expr) -> Result<(), Diagnostic> {
+        let is_vector =
+            array.ty == SqlType::array_of(SqlType::Int8) && matches!(array.kind, ExprKind::Column { .. });
+        match is_vector && self.context.system.is_some() {
+            true => {
+                let what = "a subscript of bigint[] in a query of the system catalog";
+                Err(Diagnostic::unsupported(array.span, what, "use unnest(…) WITH ORDINALITY"))
+            }
+            false => Ok(()),
+        }
     }
 }
 
+const EXPAND: &str = "information_schema._pg_expandarray";
+/// Its places.
+const EXPANDED_AT: &str = "information_schema._pg_expandarray.n";
+
 /// A function of catalogs that gives rows.
 pub(super) fn is_set(name: &str) -> bool {
-    name == "pg_partition_ancestors"
+    matches!(name, "pg_partition_ancestors" | EXPAND | EXPANDED_AT)
 }

@@ -123,9 +123,9 @@ impl<'a> Binder<'a> {
         calls: &mut Vec<TableCall>,
     ) -> Result<Vec<OutputColumn>, Diagnostic> {
         let args = self.bind_list(&call.args)?;
-        if let Some(none) = self.system_rows(name, span) {
-            calls.push(none);
-            return Ok(vec![column(name, SqlType::Int8)]);
+        if let Some((call, ty)) = self.system_rows(name, &args, span) {
+            calls.push(call);
+            return Ok(vec![column(name, ty)]);
         }
         let (function, args, columns) = match name {
             "unnest" if !args.is_empty() => {

@@ -282,8 +282,8 @@ impl Rows<'_> {
             ("indisunique", Value::Bool(index.is_unique)),
             ("indisprimary", Value::Bool(index.is_primary)),
             ("indnullsnotdistinct", Value::Bool(index.nulls_not_distinct)),
-            ("indkey", Value::array(SqlType::Int2, index.keys.iter().map(part).collect())),
-            ("indoption", Value::array(SqlType::Int2, index.keys.iter().map(option).collect())),
+            ("indkey", Value::array(SqlType::Int8, index.keys.iter().map(part).collect())),
+            ("indoption", Value::array(SqlType::Int8, index.keys.iter().map(option).collect())),
             ("indpred", predicate),
         ];
         self.add("pg_index", &given);

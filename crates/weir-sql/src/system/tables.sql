@@ -1,5 +1,5 @@
 -- The tables of pg_catalog (the schema is left away), as far as Weir has them. Numbers of objects (oid) are bigint; name, "char" and trees are text;
--- int2vector is smallint[], oidvector bigint[]. A column that a row does not give has its default.
+-- int2vector and oidvector are bigint[]. A column that a row does not give has its default.
 CREATE TABLE pg_namespace (oid bigint PRIMARY KEY, nspname text NOT NULL, nspowner bigint NOT NULL DEFAULT 10, nspacl text[]);
 CREATE TABLE pg_class (oid bigint PRIMARY KEY, relname text NOT NULL, relnamespace bigint NOT NULL DEFAULT 2200,
     reltype bigint NOT NULL DEFAULT 0, reloftype bigint NOT NULL DEFAULT 0, relowner bigint NOT NULL DEFAULT 10,
@@ -33,8 +33,8 @@ CREATE TABLE pg_index (indexrelid bigint PRIMARY KEY, indrelid bigint NOT NULL, 
     indisunique boolean NOT NULL DEFAULT false, indnullsnotdistinct boolean NOT NULL DEFAULT false, indisprimary boolean NOT NULL DEFAULT false,
     indisexclusion boolean NOT NULL DEFAULT false, indimmediate boolean NOT NULL DEFAULT true, indisclustered boolean NOT NULL DEFAULT false,
     indisvalid boolean NOT NULL DEFAULT true, indcheckxmin boolean NOT NULL DEFAULT false, indisready boolean NOT NULL DEFAULT true,
-    indislive boolean NOT NULL DEFAULT true, indisreplident boolean NOT NULL DEFAULT false, indkey smallint[] NOT NULL,
-    indcollation bigint[], indclass bigint[], indoption smallint[] NOT NULL, indexprs text, indpred text);
+    indislive boolean NOT NULL DEFAULT true, indisreplident boolean NOT NULL DEFAULT false, indkey bigint[] NOT NULL,
+    indcollation bigint[], indclass bigint[], indoption bigint[] NOT NULL, indexprs text, indpred text);
 CREATE INDEX pg_index_indrelid ON pg_index (indrelid);
 CREATE TABLE pg_constraint (oid bigint PRIMARY KEY, conname text NOT NULL, connamespace bigint NOT NULL DEFAULT 2200, contype text NOT NULL,
     condeferrable boolean NOT NULL DEFAULT false, condeferred boolean NOT NULL DEFAULT false, convalidated boolean NOT NULL DEFAULT true,
