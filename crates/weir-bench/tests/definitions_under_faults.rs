@@ -2,18 +2,17 @@
 //! told to be committed is there on all shards, none that was rolled back is, and no money is lost, made, or seen on its way
 //! (docs/server.md, "Definitions").
 
+mod world;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weir_analysis::Analysis;
-use weir_bench::Workload;
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
 use weir_sql::bound::Statement;
-use weir_sql::{Application, Sources, Text};
 use weir_txn::exec::definition::{Definition, Description};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
@@ -21,7 +20,8 @@ use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Call, Callee, Output};
 use weir_txn::storage::Rows;
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::{SqlError, SqlState, Value};
+use world::World;
 
 const SCHEMA: &str = "
 CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL);
@@ -47,25 +47,17 @@ x = \"uniform(1, 9)\"
 
 const MONEY: i64 = 800;
 
-struct Bank {
-    application: Application,
-    analysis: Analysis,
-    workload: Arc<Workload>,
-}
+/// On this world.
+struct Bank(World);
 
 impl Bank {
     fn open() -> Bank {
-        let mut sources = Sources::default();
-        sources.add("schema.sql", SCHEMA);
-        let mut application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
-        let analysis = weir_analysis::analyze(&application);
-        let file = application.sources.add("workload.toml", WORKLOAD);
-        let workload = Workload::parse(&application, file, &[]).unwrap_or_else(|errors| panic!("{errors:?}"));
-        Bank { application, analysis, workload: Arc::new(workload) }
+        Bank(World::of(SCHEMA, WORKLOAD))
     }
 
     fn run(&self, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
-        let account = self.application.catalog.table_by_name("account").unwrap().id;
+        let World { application, analysis, workload } = &self.0;
+        let account = application.catalog.table_by_name("account").unwrap().id;
         let check: Check = Arc::new(move |rows: &dyn Rows| {
             let mut sum = 0;
             let end = rows.scan(account, &mut |row| {
@@ -77,11 +69,10 @@ impl Bank {
             assert!(end.expect("the table can be read").is_continue());
             (sum != MONEY).then(|| format!("{sum} of {MONEY}"))
         });
-        let mut simulated = Simulated::new(&self.application, &self.analysis, &self.workload)
-            .with_check(check)
-            .with_definitions(1);
+        let mut simulated =
+            Simulated::new(application, analysis, workload).with_check(check).with_definitions(1);
         let shards = 1 + (seed % 4) as u16;
-        let first = Description::new(&self.application, 1, &self.analysis.plan).compile(shards).unwrap();
+        let first = Description::new(application, 1, &analysis.plan).compile(shards).unwrap();
         let first = Arc::new(Edition::new(first));
         let told = Arc::new(Mutex::new(Told::default()));
         let script = Definers {
@@ -216,10 +207,10 @@ impl Definers {
     }
 
     fn text(&self, at: usize, sql: &str, args: &[i64]) -> Call {
-        let text = Text { sql: sql.to_owned(), types: vec![SqlType::Int4; args.len()] };
+        let text = world::text(sql, args.len());
         let args = args.iter().map(|arg| Value::Int(*arg)).collect();
         let edition = self.made[at].program.edition;
-        Call { callee: Callee::Text(Arc::new(text)), args, transaction_time: 0, edition }
+        Call { callee: Callee::Text(text), args, transaction_time: 0, edition }
     }
 
     fn begin(&mut self, session: usize, line: Line) -> Begin {
@@ -243,7 +234,7 @@ impl Definers {
                 let of = self.sessions.entry(session).or_default();
                 of.edition = Some(self.made.len() - 1);
                 of.defined.push(text.clone());
-                Order::Define(Arc::new(definition), Some(next.program.clone()))
+                Order::Define(Arc::new(definition), next.program.clone())
             }
             Line::Commit => Order::Commit,
             Line::RollBack => Order::RollBack,
@@ -331,7 +322,7 @@ impl Script for Definers {
 fn definitions_are_there_everywhere_or_nowhere() {
     let bank = Bank::open();
     let mut all = Told::default();
-    for seed in seeds() {
+    for seed in world::seeds(0..48) {
         let (report, told) = bank.run(seed, PlantedBugs::default());
         println!(
             "seed {seed}: {report}; {} definitions committed, {} rolled back, {} moves, {} stale",
@@ -353,25 +344,13 @@ fn definitions_are_there_everywhere_or_nowhere() {
     assert!(committed > 20 && rolled_back > 20 && all.moves > 50 && all.stale > 20);
 }
 
-fn seeds() -> std::ops::Range<u64> {
-    let Ok(given) = std::env::var("WEIR_SEEDS") else { return 0..48 };
-    let ends = given.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    ends.expect("WEIR_SEEDS is FROM..TO")
-}
-
-/// Every planted bug is caught within so many seeds.
-const CAUGHT_WITHIN: u64 = 200;
-
 fn check_caught(name: &str, bugs: PlantedBugs) {
     let bank = Bank::open();
-    let caught = (0..CAUGHT_WITHIN).find_map(|seed| {
+    world::check_caught(name, 200, |seed| {
         let (report, told) = bank.run(seed, bugs);
         let missed = told.missed(&report);
-        let why = told.wrong.or(report.failure.map(|failure| format!("{failure:?}"))).or(missed)?;
-        Some((seed, why))
+        told.wrong.or(report.failure.map(|failure| format!("{failure:?}"))).or(missed)
     });
-    let (seed, why) = caught.unwrap_or_else(|| panic!("{name} was not caught"));
-    println!("{name}: seed {seed}: {why}");
 }
 
 #[test]

@@ -386,7 +386,7 @@ impl Script for Tellers<'_> {
 fn no_money_is_lost_made_or_seen_on_its_way() {
     let bank = Bank::open();
     let mut all = Told::default();
-    for seed in seeds() {
+    for seed in world::seeds(0..16) {
         let (report, told) = bank.run(seed, PlantedBugs::default());
         println!("seed {seed}: {report} {told:?}");
         assert_eq!(report.failure, None, "seed {seed}: {report}");
@@ -406,24 +406,12 @@ fn no_money_is_lost_made_or_seen_on_its_way() {
     assert!(all.taken_back > 50 && all.taken_back_after_errors > 20, "{all:?}");
 }
 
-fn seeds() -> std::ops::Range<u64> {
-    let Ok(given) = std::env::var("WEIR_SEEDS") else { return 0..16 };
-    let ends = given.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    ends.expect("WEIR_SEEDS is FROM..TO")
-}
-
-/// Every planted bug is caught within so many seeds.
-const CAUGHT_WITHIN: u64 = 300;
-
 fn check_caught(name: &str, bugs: PlantedBugs) {
     let bank = Bank::open();
-    let caught = (0..CAUGHT_WITHIN).find_map(|seed| {
+    world::check_caught(name, 300, |seed| {
         let (report, told) = bank.run(seed, bugs);
-        let why = told.wrong.or(report.failure.map(|failure| format!("{failure:?}")))?;
-        Some((seed, why))
+        told.wrong.or(report.failure.map(|failure| format!("{failure:?}")))
     });
-    let (seed, why) = caught.unwrap_or_else(|| panic!("{name} was not caught"));
-    println!("{name}: seed {seed}: {why}");
 }
 
 #[test]

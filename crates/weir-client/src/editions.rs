@@ -143,7 +143,7 @@ impl Client {
         let Carried::Calls(session, _) = &self.carried else {
             return Pending::ended(Err(Error::Unfit("the cluster carries items, not tables".into())));
         };
-        let order = Order::Define(next.definition.clone(), Some(next.edition.0.program.clone()));
+        let order = Order::Define(next.definition.clone(), next.edition.0.program.clone());
         session.submit(session.new_tag(), Wish::Within(transaction, order, [].into()))
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_client::{Client, Edition, Error, NextEdition, Prepared, Unprepared};
+use weir_sql::system::Facts;
 use weir_types::{SqlError, SqlState, SqlType};
 
 use crate::session::{Session, sql_error};
@@ -43,13 +44,17 @@ impl Session {
     pub(crate) fn bind_text(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
         let edition = |failure: Failure| Unprepared { error: failure.error, position: 1 };
         let before = self.edition().map_err(edition)?;
-        let facts = self.facts.get().cloned().unwrap_or_default();
-        before.prepare_for(&facts, text, types).or_else(|wrong| {
+        let facts = self.facts.get_or_init(Facts::default);
+        before.prepare_for(facts, text, types).or_else(|wrong| {
+            if self.own_edition.get().is_some() {
+                // Nobody else changes what the transaction has made.
+                return Err(wrong);
+            }
             // Nobody can wait for it otherwise where a text is bound; it is wrong texts that are slow.
             let asked = tokio::task::block_in_place(|| self.client.refresh());
             let now = self.edition().map_err(edition)?;
             match asked.is_ok() && now != before {
-                true => now.prepare_for(&facts, text, types),
+                true => now.prepare_for(facts, text, types),
                 false => Err(wrong),
             }
         })
@@ -144,16 +149,16 @@ impl Session {
     }
 
     /// Runs what is bound, outside of transactions of several statements; binds it again as often as it takes.
-    pub(crate) async fn run_by_itself(
+    pub(crate) async fn run_by_itself<'p>(
         &self,
-        prepared: &Prepared,
+        prepared: &'p Prepared,
         values: &[weir_types::Value],
-    ) -> Result<(weir_client::CallResult, Prepared), Failure> {
+    ) -> Result<(weir_client::CallResult, Cow<'p, Prepared>), Failure> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             let bound = self.bound(prepared)?;
             match self.wait_for(self.client.begin_prepared(&bound, values)).await {
-                Ok(result) => return Ok((result, bound.into_owned())),
+                Ok(result) => return Ok((result, bound)),
                 Err(failure) => self.meet(failure).await?,
             }
         }

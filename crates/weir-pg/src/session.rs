@@ -255,7 +255,7 @@ impl Session {
             Some(name) => {
                 let bound = self.bound(prepared)?;
                 self.limit_waits(name, lock_timeout).await?;
-                (self.wait_for(self.client.begin_within(name, &bound, values)).await?, bound.into_owned())
+                (self.wait_for(self.client.begin_within(name, &bound, values)).await?, bound)
             }
             // Shards tell of open transactions alone for whom they wait.
             None if lock_timeout.is_some() && !prepared.reads_only() => {
@@ -266,7 +266,7 @@ impl Session {
                 let ended = self.client.end_transaction(name, result.is_ok()).await.map_err(sql_error);
                 let result = result?;
                 ended?;
-                (result, bound.into_owned())
+                (result, bound)
             }
             None => self.run_by_itself(prepared, values).await?,
         };

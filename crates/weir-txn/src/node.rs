@@ -65,8 +65,6 @@ pub struct PlantedBugs {
     pub rolled_back_comes_again: bool,
     /// Others write while a transaction changes the schema.
     pub ignores_definitions: bool,
-    /// What was bound to another edition of the schema is run all the same.
-    pub ignores_editions: bool,
 }
 
 /// What a step wants sent.
@@ -486,7 +484,7 @@ impl Node {
 
     /// What was bound to another edition of the schema has other numbers for its parts.
     fn check_edition(&self, edition: u64) -> Result<(), SqlError> {
-        match edition == self.program.edition || self.bugs.ignores_editions {
+        match edition == self.program.edition {
             true => Ok(()),
             false => Err(schema_has_changed()),
         }

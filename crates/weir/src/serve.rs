@@ -139,11 +139,14 @@ fn start_application(settings: Settings, named: &Application) -> Result<(Server,
         print_remark("weir: filling the tables");
         load(application, analysis, &workload, &options, true, &mut |_| ()).map(Loaded::into_snapshots)
     };
-    // For its messages, which tell places.
-    Program::compile(application, &analysis.plan, options.shards)
-        .map_err(|error| run::failure(&loaded, error.into()))?;
-    let program = described.compile(options.shards);
-    let program = Arc::new(program.map_err(|error| usage(&error.to_string(), "this is a defect of Weir"))?);
+    let program = described.compile(options.shards).map_err(|error| {
+        // Compiled from what was read, for that has places to tell.
+        match Program::compile(application, &analysis.plan, options.shards) {
+            Err(placed) => run::failure(&loaded, placed.into()),
+            Ok(_) => usage(&error.to_string(), "this is a defect of Weir"),
+        }
+    })?;
+    let program = Arc::new(program);
     let mut rows = None;
     let mut wrong = None;
     let started = Server::start_with(settings, terms, |shard, mut records, has_log| {

@@ -1,5 +1,6 @@
 //! Small applications for the tests under faults: a schema and a workload as text, analysed.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use weir_analysis::Analysis;
@@ -26,6 +27,7 @@ impl World {
     }
 
     /// For statements by themselves, too.
+    #[allow(dead_code, reason = "each test uses its part")]
     pub fn program(&self, shards: u16) -> Program {
         let plan = &self.analysis.plan;
         let program = Program::compile(&self.application, plan, shards).unwrap();
@@ -36,4 +38,20 @@ impl World {
 /// A statement of so many integers.
 pub fn text(sql: &str, parameters: usize) -> Arc<Text> {
     Arc::new(Text { sql: sql.to_owned(), types: vec![SqlType::Int4; parameters] })
+}
+
+/// Those that `WEIR_SEEDS=FROM..TO` says.
+#[allow(dead_code, reason = "each test uses its part")]
+pub fn seeds(otherwise: Range<u64>) -> Range<u64> {
+    let Ok(given) = std::env::var("WEIR_SEEDS") else { return otherwise };
+    let ends = given.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    ends.expect("WEIR_SEEDS is FROM..TO")
+}
+
+/// A planted bug shows within so many seeds: a run with it says what is wrong.
+#[allow(dead_code, reason = "each test uses its part")]
+pub fn check_caught(name: &str, within: u64, run: impl Fn(u64) -> Option<String>) {
+    let caught = (0..within).find_map(|seed| Some((seed, run(seed)?)));
+    let (seed, why) = caught.unwrap_or_else(|| panic!("{name} was not caught"));
+    println!("{name}: seed {seed}: {why}");
 }

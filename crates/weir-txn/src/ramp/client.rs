@@ -78,8 +78,8 @@ pub enum Order {
     Release(usize),
     /// To the savepoint of that place, which stays.
     RollBackTo(usize),
-    /// Changes the schema, after the statements before: with what the program is then, if it is another one.
-    Define(Arc<Definition>, Option<Arc<Program>>),
+    /// Changes the schema, after the statements before: with what the program is then.
+    Define(Arc<Definition>, Arc<Program>),
     Commit,
     RollBack,
 }

@@ -149,7 +149,6 @@ impl Node {
 
     /// Does for good what a transaction with definitions has done. Nobody else has anything under way but reads: these begin again.
     pub(crate) fn commit_definitions(&mut self, done: Vec<Done>, timestamp: Timestamp) {
-        self.forget_all();
         for Done { undone, defined, .. } in done {
             match defined {
                 Some(mut defined) => {

@@ -62,7 +62,7 @@ impl Coordinator {
                 };
                 let shards = (0..self.program.shards).collect();
                 if let Some(Flight::Open { programs, .. }) = self.flights.get_mut(sequence) {
-                    programs.extend(next);
+                    programs.push(next);
                 }
                 let (machine, actions) = self.open_machine(sequence);
                 machine.statement(call, shards, actions);
