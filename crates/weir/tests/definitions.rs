@@ -1,75 +1,16 @@
 //! A database that begins empty and is changed by definitions, through PostgreSQL's protocol: told the same as a PostgreSQL server it
 //! answers the same, on one shard and on several; it is all there after it was killed; and others work on meanwhile.
 
+mod alone;
 mod nodes;
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
+use alone::Alone;
 use nodes::Nodes;
 use postgres::error::SqlState;
 use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
-use tempfile::TempDir;
 use weir_bench::postgres::Server;
-
-/// `weir serve` without a cluster file.
-struct Alone {
-    place: TempDir,
-    shards: u16,
-    process: Child,
-    port: u16,
-}
-
-impl Alone {
-    fn start(shards: u16) -> Alone {
-        let place = tempfile::tempdir().unwrap();
-        let process = Alone::spawn(place.path(), shards);
-        let mut alone = Alone { place, shards, process, port: 0 };
-        alone.wait();
-        alone
-    }
-
-    fn spawn(place: &Path, shards: u16) -> Child {
-        let file = std::fs::File::create(place.join("said.txt")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--shards", &shards.to_string(), "--data"]);
-        command.arg(place.join("data")).stderr(file).stdout(Stdio::null()).spawn().unwrap()
-    }
-
-    /// Until it says where it listens.
-    fn wait(&mut self) {
-        let patience = Instant::now();
-        loop {
-            let said = std::fs::read_to_string(self.place.path().join("said.txt")).unwrap();
-            let port = said.split("protocol on 127.0.0.1:").nth(1).and_then(|rest| rest.split(',').next());
-            if let Some(port) = port {
-                self.port = port.parse().unwrap();
-                return;
-            }
-            assert!(patience.elapsed() < Duration::from_secs(120), "it does not start:\n{said}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    fn driver(&self) -> Driver {
-        driver(self.port)
-    }
-
-    fn kill_and_start_again(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-        self.process = Alone::spawn(self.place.path(), self.shards);
-        self.wait();
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        let _ = self.process.kill().and_then(|()| self.process.wait());
-    }
-}
 
 fn driver(port: u16) -> Driver {
     Driver::connect(&format!("host=127.0.0.1 port={port} user=ann dbname=weir"), NoTls).unwrap()

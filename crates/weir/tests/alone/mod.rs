@@ -1,48 +1,112 @@
-//! `weir serve` without a cluster file, for tests that define its schema.
+//! `weir serve` without a cluster file, for tests that define its schema, or kill it.
 
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use postgres::{Client as Driver, NoTls};
 use tempfile::TempDir;
 
 pub struct Alone {
-    _place: TempDir,
+    place: TempDir,
+    arguments: Vec<String>,
     process: Child,
     port: u16,
 }
 
+#[allow(dead_code, reason = "each test uses its part")]
 impl Alone {
     pub fn start(shards: u16) -> Alone {
+        Alone::with(&["--shards", &shards.to_string()])
+    }
+
+    /// With these arguments beside those that say where.
+    pub fn with(arguments: &[&str]) -> Alone {
         let place = tempfile::tempdir().unwrap();
-        let log = place.path().join("said.txt");
-        let process = Command::new(env!("CARGO_BIN_EXE_weir"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--shards", &shards.to_string(), "--data"])
-            .arg(place.path().join("data"))
-            .stderr(std::fs::File::create(&log).unwrap())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut alone = Alone { _place: place, process, port: 0 };
+        let arguments: Vec<String> = arguments.iter().map(|one| (*one).to_owned()).collect();
+        let process = spawn(place.path(), &arguments);
+        let mut alone = Alone { place, arguments, process, port: 0 };
+        alone.wait();
+        alone
+    }
+
+    /// Until it says where it listens.
+    pub fn wait(&mut self) {
         let patience = Instant::now();
         loop {
-            let said = std::fs::read_to_string(&log).unwrap();
+            let said = self.said();
             let port = said.split("protocol on 127.0.0.1:").nth(1).and_then(|rest| rest.split(',').next());
             if let Some(port) = port {
-                alone.port = port.parse().unwrap();
-                return alone;
+                self.port = port.parse().unwrap();
+                return;
             }
+            let ended = self.process.try_wait().unwrap();
+            assert!(ended.is_none(), "it has ended:\n{said}");
             assert!(patience.elapsed() < Duration::from_secs(120), "it does not start:\n{said}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
+    /// What it has said since its last start.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(self.place.path().join("said.txt")).unwrap()
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.place.path().join("data")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     pub fn url(&self) -> String {
         format!("host=127.0.0.1 port={} user=postgres dbname=weir", self.port)
     }
+
+    pub fn driver(&self) -> Driver {
+        Driver::connect(&self.url(), NoTls).unwrap()
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Begins to; `wait` waits for it.
+    pub fn start_again(&mut self) {
+        self.process = spawn(self.place.path(), &self.arguments);
+    }
+
+    pub fn kill_and_start_again(&mut self) {
+        self.kill();
+        self.start_again();
+        self.wait();
+    }
+
+    /// Until it ends by itself.
+    pub fn ends(&mut self) -> ExitStatus {
+        self.process.wait().unwrap()
+    }
+}
+
+fn spawn(place: &Path, arguments: &[String]) -> Child {
+    let file = std::fs::File::create(place.join("said.txt")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(place.join("data")).args(arguments);
+    command.stderr(file).stdout(Stdio::null()).spawn().unwrap()
 }
 
 impl Drop for Alone {
     fn drop(&mut self) {
+        // It may have ended by itself.
         let _ = self.process.kill().and_then(|()| self.process.wait());
+        if std::thread::panicking() {
+            eprintln!("--- the server said\n{}", self.said());
+        }
     }
 }
