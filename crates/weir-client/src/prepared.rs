@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_analysis::TransactionPlan;
 use weir_sql::bound::{
     Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
@@ -81,6 +82,46 @@ impl Prepared {
         match self.what {
             What::Write { verb, .. } => Some(verb),
             What::Query(_) | What::Call { .. } => None,
+        }
+    }
+
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// Of the schema that it is bound to.
+    pub fn edition(&self) -> u64 {
+        self.of.program.edition
+    }
+
+    /// What it is called in figures: the procedure, or what kind of statement it is.
+    pub fn name(&self) -> &str {
+        match &self.what {
+            What::Query(_) => "select",
+            What::Call { procedure, .. } => &self.of.application.procedures[*procedure].name,
+            What::Write { verb: Verb::Insert, .. } => "insert",
+            What::Write { verb: Verb::Update, .. } => "update",
+            What::Write { verb: Verb::Delete, .. } => "delete",
+            What::Write { verb: Verb::Lock, .. } => "select for update",
+        }
+    }
+
+    /// How it commits if it is not one of several statements; a query: "read".
+    pub fn mechanism(&self) -> &'static str {
+        self.plan().map_or("read", |plan| plan.mechanism.name())
+    }
+
+    /// None: it is a query.
+    pub fn plan(&self) -> Option<TransactionPlan> {
+        let Callable { program, .. } = &*self.of;
+        match &self.what {
+            What::Query(_) => None,
+            What::Call { procedure, .. } => {
+                let (_, description) = program.described()?;
+                let plans = &description.plan().transactions;
+                plans.iter().find(|plan| plan.procedure == *procedure).cloned()
+            }
+            What::Write { text, .. } => program.text(text).ok().map(|text| text.plan.clone()),
         }
     }
 

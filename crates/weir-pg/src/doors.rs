@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::Sink;
 use pgwire::api::auth::sasl::SASLAuthStartupHandler;
 use pgwire::api::auth::sasl::scram::{ScramAuth, gen_salted_password};
@@ -18,14 +17,14 @@ use pgwire::api::cancel::CancelHandler;
 use pgwire::api::{ClientInfo, METADATA_DATABASE, METADATA_USER, PgWireConnectionState};
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use pgwire::messages::cancel::CancelRequest;
-use pgwire::messages::startup::SecretKey;
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 
 use weir_sql::system::Facts;
 
 use crate::Settings;
-use crate::session::Session;
+use crate::session::{Origin, Session};
 use crate::settings::{PARAMETER_STATUS, Values};
+use crate::watch::FrontEnd;
 
 /// As often as PostgreSQL hashes.
 const ITERATIONS: usize = 4_096;
@@ -36,36 +35,11 @@ pub struct Doors {
     scram: Option<SASLAuthStartupHandler<Parameters>>,
     /// Whoever comes from another machine must speak TLS.
     wants_tls: bool,
-    inside: Inside,
-}
-
-/// Who is inside, by the number and the secret that only they were told: with these a statement may be cancelled from another
-/// connection.
-#[derive(Default)]
-struct Inside {
-    last: AtomicI32,
-    sessions: Mutex<HashMap<(i32, Bytes), Weak<Session>>>,
-}
-
-impl Inside {
-    fn sessions(&self) -> MutexGuard<'_, HashMap<(i32, Bytes), Weak<Session>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enter(&self, session: &Arc<Session>) -> (i32, SecretKey) {
-        let mut secret = [0; 4];
-        getrandom::fill(&mut secret).expect("the system has randomness");
-        let key = (
-            self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
-            SecretKey::I32(i32::from_be_bytes(secret)),
-        );
-        self.sessions().insert((key.0, key.1.to_bytes()), Arc::downgrade(session));
-        key
-    }
+    pub front: Arc<FrontEnd>,
 }
 
 impl Doors {
-    pub fn new(settings: &Settings) -> Doors {
+    pub fn new(settings: &Settings, front: Arc<FrontEnd>) -> Doors {
         let scram = settings.password.as_deref().map(|password| {
             let mut salt = vec![0; 16];
             getrandom::fill(&mut salt).expect("the system has randomness");
@@ -75,7 +49,7 @@ impl Doors {
             SASLAuthStartupHandler::new(Arc::new(Parameters)).with_scram(scram)
         });
         let wants_tls = settings.certificate.is_some() && !settings.insecure;
-        Doors { database: settings.database.clone(), scram, wants_tls, inside: Inside::default() }
+        Doors { database: settings.database.clone(), scram, wants_tls, front }
     }
 }
 
@@ -125,24 +99,20 @@ pub struct AtTheDoor {
     pub session: Arc<Session>,
     /// There are as many connections as there may be.
     pub is_full: bool,
-    /// What it was told, once it was.
-    key: Mutex<Option<(i32, Bytes)>>,
+    /// Its number, once it has one.
+    number: OnceLock<i32>,
 }
 
 impl AtTheDoor {
     pub fn new(doors: Arc<Doors>, session: Arc<Session>, is_full: bool) -> AtTheDoor {
-        AtTheDoor { doors, session, is_full, key: Mutex::default() }
-    }
-
-    fn key(&self) -> MutexGuard<'_, Option<(i32, Bytes)>> {
-        self.key.lock().unwrap_or_else(PoisonError::into_inner)
+        AtTheDoor { doors, session, is_full, number: OnceLock::new() }
     }
 }
 
 impl Drop for AtTheDoor {
     fn drop(&mut self) {
-        if let Some(key) = self.key().take() {
-            self.doors.inside.sessions().remove(&key);
+        if let Some(number) = self.number.take() {
+            self.doors.front.inside.leave(number);
         }
     }
 }
@@ -151,9 +121,8 @@ impl Drop for AtTheDoor {
 impl CancelHandler for AtTheDoor {
     /// Nobody is told whether there is such a session.
     async fn on_cancel_request(&self, request: CancelRequest) {
-        let key = (request.pid, request.secret_key.to_bytes());
-        let session = self.doors.inside.sessions().get(&key).and_then(Weak::upgrade);
-        if let Some(session) = session {
+        let secret = request.secret_key.to_bytes();
+        if let Some(session) = self.doors.front.inside.with_secret(request.pid, &secret) {
             session.cancel();
         }
     }
@@ -187,10 +156,13 @@ impl StartupHandler for AtTheDoor {
                 return Err(fatal("3D000", &message, Some(hint)));
             }
             *self.session.values() = Values::of(&startup.parameters);
-            let (number, secret) = self.doors.inside.enter(&self.session);
-            *self.key() = Some((number, secret.to_bytes()));
             let (user, database) = (user.clone(), database.clone());
+            let (number, secret) = self.doors.front.inside.enter(&self.session);
+            tracing::debug!(process = number, address = %client.socket_addr(), user, "connection");
             // A connection begins once.
+            let _ = self.number.set(number);
+            let _ =
+                self.session.origin.set(Origin { address: client.socket_addr(), since: SystemTime::now() });
             let _ = self.session.facts.set(Facts { user, database, process: number });
             client.set_pid_and_secret_key(number, secret);
         }

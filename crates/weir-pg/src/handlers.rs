@@ -46,7 +46,7 @@ pub struct Connection {
 
 impl Connection {
     pub fn new(client: Arc<Client>, doors: Arc<Doors>, is_full: bool) -> Connection {
-        let session = Arc::new(Session::new(client));
+        let session = Arc::new(Session::new(client, doors.front.clone()));
         Connection {
             door: Arc::new(AtTheDoor::new(doors, session.clone(), is_full)),
             talk: Arc::new(Talk { session, held_back: Mutex::default(), has_failed: AtomicBool::new(false) }),
@@ -153,9 +153,11 @@ impl Talk {
     }
 
     pub(crate) fn failed(&self, failure: impl Into<Failure>) -> PgWireError {
+        let failure = failure.into();
+        self.session.log_error(&failure.error);
         self.session.fail();
         self.has_failed.store(true, Ordering::Relaxed);
-        answer::wire_error(failure.into())
+        answer::wire_error(failure)
     }
 
     /// What has failed has been told, and what comes now is new. Says whether something had.

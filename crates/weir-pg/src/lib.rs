@@ -11,6 +11,7 @@ mod definitions;
 mod doors;
 mod handlers;
 mod idle;
+mod inside;
 mod portals;
 mod savepoints;
 mod scope;
@@ -18,12 +19,14 @@ mod session;
 mod settings;
 mod statement;
 mod under_way;
+mod watch;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use pgwire::tokio::{TlsAcceptor, process_socket};
 use tokio::sync::oneshot;
@@ -32,6 +35,8 @@ use weir_net::tls;
 
 use doors::Doors;
 use handlers::Connection;
+use watch::FrontEnd;
+pub use watch::Watch;
 
 /// How a server lets in.
 #[derive(Clone, Debug)]
@@ -44,6 +49,8 @@ pub struct Settings {
     /// In PEM: a certificate with what leads to its authority, and its private key. None: nobody can speak TLS.
     pub certificate: Option<(PathBuf, PathBuf)>,
     pub connections_max: usize,
+    /// Statements that take as long are logged, unless their session sets `log_min_duration_statement`.
+    pub log_slow: Option<Duration>,
     /// Listens beyond loopback although what is said can be overheard, or anybody may come in.
     pub insecure: bool,
 }
@@ -57,6 +64,7 @@ impl Settings {
             password: None,
             certificate: None,
             connections_max: 10_000,
+            log_slow: None,
             insecure: false,
         }
     }
@@ -124,23 +132,26 @@ impl Door {
             .build()
             .map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
+        let front = Arc::new(FrontEnd::new(self.settings.connections_max, self.settings.log_slow));
+        let watched = front.clone();
         let thread = std::thread::Builder::new().name("weir-pg".to_owned()).spawn(move || {
             runtime.block_on(async move {
                 tokio::select! {
-                    () = accept(listener, self, Arc::new(client)) => {}
+                    () = accept(listener, self, (Arc::new(client), front)) => {}
                     _ = stopped => {}
                 }
             });
             // What is said at this moment is not waited for.
             runtime.shutdown_background();
         });
-        Ok(Server { address, stop: Some(stop), thread: Some(thread.map_err(failed)?) })
+        Ok(Server { address, front: watched, stop: Some(stop), thread: Some(thread.map_err(failed)?) })
     }
 }
 
 /// A server under way. Dropping it ends its connections.
 pub struct Server {
     address: SocketAddr,
+    front: Arc<FrontEnd>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -148,6 +159,11 @@ pub struct Server {
 impl Server {
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Tells what it has done.
+    pub fn watch(&self) -> Watch {
+        Watch(self.front.clone())
     }
 }
 
@@ -162,10 +178,14 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: TcpListener, Door { settings, tls }: Door, client: Arc<Client>) {
+async fn accept(
+    listener: TcpListener,
+    Door { settings, tls }: Door,
+    (client, front): (Arc<Client>, Arc<FrontEnd>),
+) {
     let listener =
         tokio::net::TcpListener::from_std(listener).expect("it is a listener, and there is a runtime");
-    let doors = Arc::new(Doors::new(&settings));
+    let doors = Arc::new(Doors::new(&settings, front));
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         let socket = match listener.accept().await {

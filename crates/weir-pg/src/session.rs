@@ -1,7 +1,8 @@
 //! What one client may say, and what comes of it. Knows nothing of the wire.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use weir_client::{Client, Error, Prepared};
@@ -18,6 +19,7 @@ use crate::scope::OpenScope;
 use crate::settings::Values;
 use crate::statement::{Done, Failure, Kind, Statement};
 use crate::under_way::UnderWay;
+use crate::watch::{Activity, FrontEnd, Phase};
 
 pub struct Session {
     pub(crate) client: Arc<Client>,
@@ -32,6 +34,16 @@ pub struct Session {
     pub(crate) own_edition: Own,
     /// Who is at the other end, once they are let in.
     pub(crate) facts: OnceLock<Facts>,
+    pub(crate) origin: OnceLock<Origin>,
+    pub(crate) front: Arc<FrontEnd>,
+    pub(crate) activity: Activity,
+}
+
+/// From where a client has come, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub address: SocketAddr,
+    pub since: SystemTime,
 }
 
 /// What PostgreSQL calls the status of a transaction: I, T and E.
@@ -54,10 +66,10 @@ pub enum Status {
 }
 
 impl Session {
-    pub fn new(client: Arc<Client>) -> Session {
+    pub(crate) fn new(client: Arc<Client>, front: Arc<FrontEnd>) -> Session {
         let (values, transaction, names) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (savepoints, scope, under_way, idle, own_edition) = Default::default();
-        let facts = OnceLock::new();
+        let (facts, origin) = Default::default();
         Session {
             client,
             values,
@@ -70,6 +82,9 @@ impl Session {
             copying: Mutex::default(),
             own_edition,
             facts,
+            origin,
+            front,
+            activity: Activity::default(),
         }
     }
 
@@ -137,7 +152,10 @@ impl Session {
         let ended = match transaction {
             Transaction::Open { name, is_implicit: true } => {
                 *self.transaction() = Transaction::None;
-                self.end_named(name, !has_failed).await
+                let ended = self.end_named(name, !has_failed).await;
+                self.count_transaction(!has_failed && ended.is_ok());
+                self.activity.end(std::time::Instant::now(), Phase::Idle);
+                ended
             }
             _ => Ok(()),
         };
@@ -183,7 +201,9 @@ impl Session {
     /// What PostgreSQL would say, or that it is not supported.
     pub async fn run(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
         self.idle.stop()?;
+        let watched = self.begin_watch(statement);
         let result = self.run_now(statement, values).await;
+        self.end_watch(statement, watched, &result);
         let transaction = *self.transaction();
         if let Transaction::Open { name, is_implicit: false } | Transaction::Failed { name } = transaction
             && let Some(most) = self.values().time("idle_in_transaction_session_timeout")
@@ -490,6 +510,11 @@ impl Drop for Session {
         if let Transaction::Open { name, .. } | Transaction::Failed { name } = transaction {
             // Nobody waits for it.
             drop(self.client.end_transaction(name, false));
+            self.count_transaction(false);
+        }
+        if let (Some(Origin { address, since }), Some(facts)) = (self.origin.get(), self.facts.get()) {
+            let seconds = since.elapsed().unwrap_or_default().as_secs_f64();
+            tracing::debug!(process = facts.process, %address, seconds, "connection ended");
         }
     }
 }

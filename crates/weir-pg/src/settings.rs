@@ -14,6 +14,8 @@ enum May {
     BeSwitched,
     /// A time, in milliseconds where no unit is given; 0 is none.
     BeTime,
+    /// The same; -1 is none.
+    BeTimeOrNever,
     /// Nothing else: what clients are sent does not follow it.
     Only(&'static [&'static str]),
     /// It cannot be set.
@@ -36,6 +38,7 @@ const KNOWN: &[(&str, &str, May)] = &[
     ("IntervalStyle", "postgres", May::Only(&["postgres"])),
     ("is_superuser", "on", May::NotBeSet),
     ("lock_timeout", "0", May::BeTime),
+    (LOG_SLOW, "-1", May::BeTimeOrNever),
     ("max_identifier_length", "63", May::NotBeSet),
     ("row_security", "on", May::BeAnything),
     ("search_path", "\"$user\", public", May::BeAnything),
@@ -49,6 +52,8 @@ const KNOWN: &[(&str, &str, May)] = &[
     ("transaction_isolation", "read committed", May::Only(&["read committed", "read uncommitted"])),
     ("transaction_read_only", "off", May::BeSwitched),
 ];
+
+const LOG_SLOW: &str = "log_min_duration_statement";
 
 /// Clients are told these when they come in.
 pub const PARAMETER_STATUS: [&str; 14] = [
@@ -98,6 +103,12 @@ impl Values {
     pub fn time(&self, name: &str) -> Option<Duration> {
         let value = self.get(name)?;
         milliseconds(name, &value).ok().filter(|ms| *ms > 0).map(Duration::from_millis)
+    }
+
+    /// How long a statement takes that is logged; `otherwise`: where nothing is set.
+    pub fn log_slow(&self, otherwise: Option<Duration>) -> Option<Duration> {
+        let Some(value) = self.0.get(LOG_SLOW) else { return otherwise };
+        milliseconds(LOG_SLOW, value).ok().map(Duration::from_millis)
     }
 
     pub fn get(&self, name: &str) -> Option<String> {
@@ -155,7 +166,11 @@ impl Values {
                 self.0.insert(key, if is_on { "on" } else { "off" }.to_owned());
                 Ok(())
             }
-            May::BeTime => {
+            May::BeTimeOrNever if value.trim_matches('\'') == "-1" => {
+                self.0.insert(key, "-1".to_owned());
+                Ok(())
+            }
+            May::BeTime | May::BeTimeOrNever => {
                 self.0.insert(key, shown(milliseconds(name, value)?));
                 Ok(())
             }
@@ -270,6 +285,16 @@ mod tests {
         }
         assert_eq!(values.time("statement_timeout"), Some(Duration::from_secs(5_400)));
         assert_eq!(values.time("lock_timeout"), None);
+        let second = Some(Duration::from_secs(1));
+        assert_eq!(values.log_slow(second), second);
+        for (given, told, slow) in
+            [("-1", "-1", None), ("0", "0", Some(Duration::ZERO)), ("1000", "1s", second)]
+        {
+            values.set("log_min_duration_statement", Some(given)).unwrap();
+            check(&values, "log_min_duration_statement", told);
+            assert_eq!(values.log_slow(second), slow);
+        }
+        refused(&mut values, "log_min_duration_statement", "-2", "22023");
         values.set("extra_float_digits", None).unwrap();
         check(&values, "extra_float_digits", "1");
         values.reset();

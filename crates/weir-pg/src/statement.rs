@@ -9,6 +9,7 @@ use weir_sql::session::{Command, Copied, Copy, Said, statements};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::session::Session;
+use crate::watch::StatementFigures;
 
 /// One statement, bound.
 #[derive(Clone)]
@@ -16,6 +17,9 @@ pub struct Statement {
     pub kind: Kind,
     pub parameters: Arc<[SqlType]>,
     pub columns: Arc<[OutputColumn]>,
+    pub text: Arc<str>,
+    /// What is counted of it; none: it is nothing that takes time.
+    pub figures: Option<Arc<StatementFigures>>,
 }
 
 #[derive(Clone)]
@@ -43,7 +47,8 @@ pub enum Kind {
 
 impl Statement {
     pub fn empty() -> Statement {
-        Statement { kind: Kind::Empty, parameters: [].into(), columns: [].into() }
+        let (parameters, columns, text) = ([].into(), [].into(), "".into());
+        Statement { kind: Kind::Empty, parameters, columns, text, figures: None }
     }
 
     /// It outlives the message that it came in, and its client is told which columns it gives.
@@ -136,6 +141,30 @@ impl Session {
     /// # Errors
     /// What is wrong with it, or not supported.
     pub fn prepare(&self, text: &str, said: &Said, types: &[SqlType]) -> Result<Statement, Failure> {
+        let statement = self.prepare_unwatched(text, said, types)?;
+        let text = match &statement.kind {
+            Kind::Run(prepared, _) => prepared.text().clone(),
+            _ => of_span(text, said.span).into(),
+        };
+        let figures = self.figures_of(&statement.kind, &text);
+        Ok(Statement { text, figures, ..statement })
+    }
+
+    fn figures_of(&self, kind: &Kind, text: &str) -> Option<Arc<StatementFigures>> {
+        let (edition, mechanism, name): (_, &dyn Fn() -> &'static str, _) = match kind {
+            Kind::Run(prepared, _) => (prepared.edition(), &|| prepared.mechanism(), prepared.name()),
+            Kind::Define(_, tag) => (0, &|| "definition", *tag),
+            Kind::Copy(copy, _) if !copy.is_from => (0, &|| "read", "copy to"),
+            Kind::Command(Command::Commit) => (0, &|| "open", "commit"),
+            Kind::Command(Command::RollBack) => (0, &|| "open", "rollback"),
+            _ => return None,
+        };
+        let front = &self.front;
+        let kind = || front.kinds.of(mechanism(), &name.to_ascii_lowercase());
+        Some(front.statements.of(text, edition, kind))
+    }
+
+    fn prepare_unwatched(&self, text: &str, said: &Said, types: &[SqlType]) -> Result<Statement, Failure> {
         let column = |name: &str| OutputColumn { name: name.to_owned(), ty: SqlType::Text };
         let columns = match &said.what {
             Command::Run => return self.prepare_run(text, said.span, types),
@@ -165,7 +194,7 @@ impl Session {
                 }
                 let parameters = query.parameters().into();
                 let kind = Kind::Declare { name, scroll, hold, binary, query };
-                return Ok(Statement { kind, parameters, columns: [].into() });
+                return Ok(Statement { kind, parameters, ..Statement::empty() });
             }
             Command::Copy(copy) => {
                 let query = match &copy.what {
@@ -183,7 +212,7 @@ impl Session {
             _ => Vec::new(),
         };
         let kind = Kind::Command(said.what.clone());
-        Ok(Statement { kind, parameters: [].into(), columns: columns.into() })
+        Ok(Statement { kind, columns: columns.into(), ..Statement::empty() })
     }
 
     fn bind(&self, text: &str, span: Span, types: &[SqlType]) -> Result<Prepared, Failure> {
@@ -208,6 +237,7 @@ impl Session {
             parameters: prepared.parameters().into(),
             columns: prepared.columns().into(),
             kind: Kind::Run(prepared, tag),
+            ..Statement::empty()
         })
     }
 

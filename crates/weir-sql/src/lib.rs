@@ -15,6 +15,7 @@ mod definition;
 mod lexer;
 mod load;
 mod mentions;
+pub mod normal;
 mod notes;
 pub mod parse;
 pub mod plpgsql;

@@ -88,6 +88,42 @@ pub trait Exposed: Durable {
     }
     /// Whose transactions are prepared here and not decided, for each of them.
     fn undecided(&self) -> impl Iterator<Item = CoordinatorId>;
+    /// For whoever watches it. Looks at no more rows than it takes to say about how large they are.
+    fn figures(&self) -> Figures {
+        Figures::default()
+    }
+}
+
+/// What a shard has at the moment, and has done since it started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub tables: Vec<TableFigures>,
+    /// Transactions of several statements that have worked here.
+    pub open: usize,
+    /// Transactions that are prepared and not decided.
+    pub prepared: usize,
+    /// Requests that wait for what another transaction holds.
+    pub waiting: usize,
+    pub done: Done,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableFigures {
+    pub name: String,
+    pub rows: usize,
+    /// Of rows and indexes, about.
+    pub bytes: usize,
+}
+
+/// How often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// A transaction has become visible that has written here.
+    pub commits: u64,
+    /// A request began to wait for what another transaction held.
+    pub waits: u64,
+    /// A request was told to come again, because another transaction held what it wanted.
+    pub withdrawals: u64,
 }
 
 /// What a coordinator wants done after a step.

@@ -15,7 +15,7 @@ use crate::exec::definition::{Description, schema_has_changed};
 use crate::exec::fetch::{Found, fetch};
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
-use crate::machine::{self, CoordinatorId, Sender, Shard};
+use crate::machine::{self, CoordinatorId, Done, Sender, Shard};
 use crate::ramp::definitions::Barrier;
 use crate::ramp::ledger::Ledger;
 use crate::ramp::message::{
@@ -95,6 +95,7 @@ pub struct Node {
     scratch: call::Scratch,
     pub(crate) sequences: Sequences,
     pub(crate) bugs: PlantedBugs,
+    pub(crate) has_done: Done,
 }
 
 impl Node {
@@ -115,6 +116,7 @@ impl Node {
             sequences: Sequences::default(),
             program,
             bugs,
+            has_done: Done::default(),
         }
     }
 }
@@ -306,6 +308,7 @@ impl Node {
         match self.run(txn, &call, Role::Whole, timestamp, false, None) {
             Ok(ran) => {
                 let reply = Reply::Executed { txn, result: Ok(ran.output) };
+                self.has_done.commits += u64::from(!read_only);
                 // What has no effect may run again.
                 if self.ledger.is_some() && !read_only {
                     self.note_commit(txn, timestamp, begin, &[], Some(&reply));
@@ -463,6 +466,7 @@ impl Node {
                 let writes = keep.then(|| ran.writes.into());
                 let participants = decision.participants;
                 let reply = Reply::Decided { txn, output: ran.output, timestamp };
+                self.has_done.commits += 1;
                 self.note_commit(txn, timestamp, begin, &participants, Some(&reply));
                 if !participants.is_empty() {
                     let unsettled = Unsettled::new(timestamp, participants, position, begin, writes);
@@ -543,8 +547,10 @@ impl Node {
             false => self.participant.age_of(holder).is_some_and(|holder| age < holder),
         };
         if older {
+            self.has_done.waits += 1;
             self.waiting.entry(holder).or_default().push(request);
         } else {
+            self.has_done.withdrawals += 1;
             self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
         }
     }
@@ -565,6 +571,7 @@ impl Node {
     /// participant has done so already; says whether it did.
     pub(crate) fn commit(&mut self, txn: TxnId, timestamp: Timestamp) -> bool {
         let Some(mut prepared) = self.participant.release(txn) else { return false };
+        self.has_done.commits += 1;
         self.clock.observe(timestamp);
         if let Some(definitions) = prepared.definitions.take() {
             self.commit_definitions(definitions.done, timestamp);

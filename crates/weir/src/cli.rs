@@ -404,9 +404,29 @@ pub struct ServeArguments {
     /// So many clients of PostgreSQL's protocol may be connected at once; others are told 53300
     #[arg(long, value_name = "NUMBER", requires = "listen", default_value_t = 10_000)]
     pub max_connections: usize,
+    /// Answer there by HTTP: /metrics for Prometheus, /health for whoever watches that it runs
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<SocketAddr>,
+    /// How the log on standard error is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+    /// What is logged: error, warn, info, debug or trace; the environment variable WEIR_LOG says it, too [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<tracing_subscriber::filter::LevelFilter>,
+    /// Log statements of PostgreSQL's protocol that take so many milliseconds; 0 logs all. SET log_min_duration_statement
+    /// says otherwise for a session
+    #[arg(long, value_name = "MS")]
+    pub log_slow: Option<u64>,
     /// Listen beyond loopback without TLS or without a secret
     #[arg(long)]
     pub insecure: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    /// A JSON document a line
+    Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

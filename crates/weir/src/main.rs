@@ -14,6 +14,7 @@ mod explanation;
 mod input;
 mod kept;
 mod live;
+mod logging;
 mod output;
 mod progress;
 mod replay;

@@ -2,13 +2,14 @@
 //!
 //! Serves nothing itself: weir-server does.
 
-use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_bench::run::{Loaded, load};
 use weir_client::{Application, Client, ClusterFile, Description};
+use weir_observe::{Http, Source};
 use weir_server::embedded::now_ms;
 use weir_server::serve::{Durability, ServeError, Server, Settings, Stop};
 use weir_txn::exec::program::Program;
@@ -17,6 +18,7 @@ use weir_txn::ramp::{Record, ShardId};
 
 use crate::application::{Bare, Carried};
 use crate::cli::{ServeArguments, ServeDurability};
+use crate::logging;
 use crate::output::{Failure, print_remark};
 use crate::run;
 
@@ -24,6 +26,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let ServeArguments { application, shards, cluster, node, data, durability, insecure, .. } = arguments;
     let ServeArguments { listen, database, password_file, tls_certificate, tls_key, max_connections, .. } =
         arguments;
+    let ServeArguments { http, log_format, log_level, log_slow, .. } = arguments;
     let (cluster, node, listen) = match cluster.zip(node) {
         Some((file, node)) => {
             let read = ClusterFile::read(&file);
@@ -49,20 +52,23 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         }
         (None, Some(_)) => return Err(usage("nothing is durable without a place for it", "add --data DIR")),
     };
-    if data.is_none() {
-        print_remark("weir: without --data everything is gone when this process ends");
-    }
     let door = listen.map(|listen| -> Result<_, Failure> {
         let password = password(&cluster, password_file)?;
         let certificate = tls_certificate.zip(tls_key);
         let door = weir_pg::Settings::new(listen);
         let door = weir_pg::Settings { database: database.clone(), password, certificate, insecure, ..door };
-        let door = weir_pg::Settings { connections_max: max_connections, ..door };
+        let log_slow = log_slow.map(Duration::from_millis);
+        let door = weir_pg::Settings { connections_max: max_connections, log_slow, ..door };
         weir_pg::Door::new(door).map_err(closed)
     });
     let door = door.transpose()?;
-    let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(colours).init();
+    let http = http.map(|listen| weir_observe::Settings { listen, insecure });
+    http.as_ref().map_or(Ok(()), weir_observe::Settings::check).map_err(unheard)?;
+    logging::begin(log_format, log_level)?;
+    let remark = |message: &str| logging::remark(log_format, message);
+    if data.is_none() {
+        remark("without --data everything is gone when this process ends");
+    }
     let (application, file) = (cluster.application.clone(), cluster.clone());
     let settings = Settings { data, insecure, ..Settings::new(cluster, node) };
     let (server, stop) = match application {
@@ -71,9 +77,18 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     };
     ctrlc::set_handler(move || stop.stop())
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
-    print_remark(&format!("weir: listening on {}; ^C ends it", server.address()));
-    // It ends before the node does.
-    let _door = door.map(|door| open(door, &file, &database)).transpose()?;
+    remark(&format!("listening on {}; ^C ends it", server.address()));
+    // They end before the node does.
+    let door = door.map(|door| open(door, &file)).transpose()?;
+    if let Some(door) = &door {
+        remark(&format!("PostgreSQL's protocol on {}, database {database}", door.address()));
+    }
+    let watch = door.as_ref().map(|door| -> Box<dyn Source> { Box::new(door.watch()) });
+    let sources = [Box::new(server.watch()) as Box<dyn Source>].into_iter().chain(watch).collect();
+    let http = http.map(|settings| Http::open(&settings, sources)).transpose().map_err(unheard)?;
+    if let Some(http) = &http {
+        remark(&format!("HTTP on {}: /metrics and /health", http.address()));
+    }
     server.wait().map_err(failure)
 }
 
@@ -112,13 +127,15 @@ fn closed(weir_pg::NotStarted(what, hint): weir_pg::NotStarted) -> Failure {
     usage(&what, &hint)
 }
 
-fn open(door: weir_pg::Door, cluster: &ClusterFile, database: &str) -> Result<weir_pg::Server, Failure> {
+fn unheard(weir_observe::NotStarted(what, hint): weir_observe::NotStarted) -> Failure {
+    usage(&format!("--http: {what}"), &hint)
+}
+
+fn open(door: weir_pg::Door, cluster: &ClusterFile) -> Result<weir_pg::Server, Failure> {
     let settings = weir_client::Settings { under_way_max: UNDER_WAY_MAX, ..Default::default() };
     let client = Client::connect_with(cluster, settings)
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
-    let door = door.open(client).map_err(closed)?;
-    print_remark(&format!("weir: PostgreSQL's protocol on {}, database {database}", door.address()));
-    Ok(door)
+    door.open(client).map_err(closed)
 }
 
 /// No more than one for each connection, and there are fewer of these.

@@ -6,9 +6,12 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weir_observe::{Counter, Histogram};
 use weir_txn::ramp::ShardId;
 
 /// What a segment begins with. The version follows; a salt; from version 2 on the shard whose log it is; and the checksum of it all.
@@ -106,6 +109,17 @@ pub struct Log {
     snapshot_length: u64,
     durability: Durability,
     batch: Vec<u8>,
+    figures: Arc<LogFigures>,
+}
+
+/// What a log has done since it was opened.
+#[derive(Debug, Default)]
+pub struct LogFigures {
+    /// Of batches, without snapshots.
+    pub bytes: Counter,
+    pub batches: Counter,
+    pub syncs: Histogram,
+    pub snapshots: Counter,
 }
 
 /// What a log has, for a shard to start from.
@@ -164,6 +178,7 @@ impl Log {
             snapshot_length,
             durability,
             batch: Vec::new(),
+            figures: Arc::default(),
         };
         Ok(Opened { log, records, torn })
     }
@@ -195,6 +210,7 @@ impl Log {
             snapshot_length: 0,
             durability,
             batch: Vec::new(),
+            figures: Arc::default(),
         };
         if let Some(snapshot) = snapshot {
             log.append(std::slice::from_ref(snapshot))?;
@@ -227,11 +243,19 @@ impl Log {
         self.batch[8..12].copy_from_slice(&sum.to_le_bytes());
         self.file.write_all(&self.batch).map_err(failed)?;
         self.length += self.batch.len() as u64;
+        self.figures.bytes.add(self.batch.len() as u64);
+        self.figures.batches.add(1);
         if self.durability == Durability::Sync {
+            let begun = Instant::now();
             self.file.sync_data().map_err(failed)?;
+            self.figures.syncs.add(begun.elapsed());
             self.synced = self.length;
         }
         Ok(())
+    }
+
+    pub fn figures(&self) -> Arc<LogFigures> {
+        self.figures.clone()
     }
 
     /// It is time for a snapshot.
@@ -244,10 +268,12 @@ impl Log {
     /// # Errors
     /// The system's. The old segment stands.
     pub fn begin_anew<R: Serialize>(&mut self, snapshot: &R) -> Result<(), LogError> {
-        let next = {
+        let mut next = {
             let numbers = (self.number + 1, self.shard);
             Log::begin_segment(&self.directory, numbers, self.durability, Some(snapshot))?
         };
+        next.figures = self.figures.clone();
+        next.figures.snapshots.add(1);
         let old = std::mem::replace(self, next);
         fs::remove_file(&old.path).map_err(|error| LogError::Io(old.path, error))
     }

@@ -6,6 +6,7 @@ mod acceptor;
 pub mod log;
 mod shard_loop;
 mod take;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,6 +40,7 @@ use acceptor::Acceptor;
 pub use log::Durability;
 use log::{Log, LogError, Opened};
 use shard_loop::{Arrival, Inbox, ShardLoop};
+pub use watch::Watch;
 
 /// What a node is started with.
 #[derive(Clone, Debug)]
@@ -131,6 +133,7 @@ pub struct Server {
     address: SocketAddr,
     threads: Vec<JoinHandle<()>>,
     inboxes: Vec<Arc<Inbox>>,
+    watch: Watch,
     waker: Arc<Waker>,
     ended: Receiver<Ended>,
     /// Locked while the node runs.
@@ -208,12 +211,14 @@ impl Server {
         let address = listener.local_addr().map_err(listen)?;
         let inboxes: BTreeMap<ShardId, Arc<Inbox>> =
             loops.iter().map(|(shard, one)| (*shard, one.inbox())).collect();
+        let watch = Watch::new(loops.iter().map(|(shard, one)| (*shard, one.inbox(), one.log_figures())));
         let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, inboxes.clone(), told)?;
         let (says, ended) = channel();
         let mut server = Server {
             address,
             threads: Vec::new(),
             inboxes: inboxes.into_values().collect(),
+            watch,
             waker: Arc::new(waker),
             ended,
             _identity: identity,
@@ -232,6 +237,11 @@ impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Tells how its shards are, for as long as the node runs.
+    pub fn watch(&self) -> Watch {
+        self.watch.clone()
     }
 
     fn spawn(

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
@@ -17,11 +17,11 @@ use weir_net::connection::UNSENT_BYTES_MAX;
 use weir_net::frame::{self, expect};
 use weir_net::handshake::Terms;
 use weir_net::{Connection, Fault, Kind, Link, body};
-use weir_txn::machine::{CoordinatorId, Effects, Exposed, Sender};
+use weir_txn::machine::{CoordinatorId, Effects, Exposed, Figures, Sender};
 use weir_txn::ramp::ShardId;
 
 use super::Told;
-use super::log::{Log, LogError};
+use super::log::{Log, LogError, LogFigures};
 use super::take::{Taken, take};
 use crate::embedded::now_ms;
 
@@ -45,6 +45,8 @@ pub(super) enum Arrival {
         from: Sender,
         address: SocketAddr,
     },
+    /// Somebody wants to know how the shard is.
+    Question(mpsc::Sender<Figures>),
     Stop,
 }
 
@@ -150,6 +152,10 @@ where
         self.inbox.clone()
     }
 
+    pub(super) fn log_figures(&self) -> Option<Arc<LogFigures>> {
+        self.log.as_ref().map(Log::figures)
+    }
+
     /// Runs until it is told to stop.
     ///
     /// # Errors
@@ -176,6 +182,8 @@ where
                         return Ok(());
                     }
                     Arrival::Visitor { connection, from, address } => self.welcome(connection, from, address),
+                    // Whoever has asked may have gone.
+                    Arrival::Question(answer) => drop(answer.send(self.shard.figures())),
                 }
             }
             self.hear();

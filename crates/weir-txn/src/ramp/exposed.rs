@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::definitions::definition_of;
@@ -14,8 +15,9 @@ use crate::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exposed::{refuses_clock, refuses_from, refuses_sequence};
-use crate::machine::{CoordinatorId, Exposed, Sender, Shard as _};
+use crate::machine::{CoordinatorId, Exposed, Figures, Sender, Shard as _, TableFigures};
 use crate::node::Node;
+use crate::storage::{Rows as _, TableSchema};
 use crate::termination::Says as _;
 
 impl Exposed for Node {
@@ -61,6 +63,21 @@ impl Exposed for Node {
             Request::Abort { .. } | Request::EndRead { .. } | Request::Ask { .. } | Request::Tell { .. } => {
                 None
             }
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        let table = |(id, table): (usize, &TableSchema)| TableFigures {
+            name: table.name.clone(),
+            rows: self.storage.row_count(TableId(id as u32)),
+            bytes: self.storage.about_bytes(TableId(id as u32)),
+        };
+        Figures {
+            tables: self.storage.schema().tables.iter().enumerate().map(table).collect(),
+            open: self.open.len(),
+            prepared: self.participant.prepared.len(),
+            waiting: self.waiting.values().map(Vec::len).sum(),
+            done: self.has_done,
         }
     }
 

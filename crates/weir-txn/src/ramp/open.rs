@@ -185,6 +185,7 @@ impl Node {
                     self.open.insert(txn, open);
                 }
                 let holder = self.holder(&stop);
+                self.has_done.waits += 1;
                 self.waiting.entry(holder).or_default().push(Request::Work { txn, begun, work });
                 out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
                 return;
@@ -345,6 +346,7 @@ impl Node {
         let Some(mut open) = self.has_open(txn, opened).then(|| self.open.remove(&txn)).flatten() else {
             return self.refuse_forgotten(txn, out);
         };
+        self.has_done.commits += 1;
         self.clock.observe(above);
         let timestamp = self.clock.tick(now_ms);
         let reply = Reply::Decided { txn, output: Output::default(), timestamp };

@@ -234,8 +234,9 @@ impl IndexTree {
         }
     }
 
-    /// Bytes held by nodes, keys and boxes; `BTreeMap`'s nodes are on average about two thirds full.
-    pub fn memory_bytes(&self) -> usize {
+    /// Bytes held by nodes, keys and boxes; `BTreeMap`'s nodes are on average about two thirds full. Keys of any width are as large
+    /// as the first `looked_at` are.
+    pub fn memory_bytes(&self, looked_at: usize) -> usize {
         let points = match &self.points {
             Points::None => 0,
             Points::One(points) => points.memory_bytes(),
@@ -246,8 +247,10 @@ impl IndexTree {
             Map::Two(tree) => tree.memory_bytes(),
             Map::Three(tree) => tree.memory_bytes(),
             Map::Bytes(map) => {
-                let boxed: usize = map.keys().map(|key| key.len().div_ceil(16) * 16 + 16).sum();
-                map.len() * 20 * 3 / 2 + boxed
+                let boxed = |key: &Box<[u8]>| key.len().div_ceil(16) * 16 + 16;
+                let some: usize = map.keys().take(looked_at).map(boxed).sum();
+                let all = (some * map.len()).checked_div(looked_at.min(map.len()));
+                map.len() * 20 * 3 / 2 + all.unwrap_or(0)
             }
         };
         points + ordered

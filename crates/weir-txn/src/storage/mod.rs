@@ -365,6 +365,11 @@ impl Storage {
         self.tables[table.0 as usize].memory_bytes()
     }
 
+    /// The same, from some of the rows.
+    pub fn about_bytes(&self, table: TableId) -> usize {
+        self.tables[table.0 as usize].about_bytes()
+    }
+
     /// Bytes of the table's values alone.
     pub fn raw_bytes(&self, table: TableId) -> usize {
         self.tables[table.0 as usize].raw_bytes()

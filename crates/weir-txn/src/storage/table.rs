@@ -276,8 +276,30 @@ impl TableStore {
 
     /// Bytes of rows (with their allocations) and indexes.
     pub fn memory_bytes(&self) -> usize {
-        let rows: usize = self.rows.iter().flatten().map(|row| row.len().div_ceil(16) * 16 + 8).sum();
-        let slots = self.rows.capacity() * size_of::<Option<Packed>>();
-        rows + slots + self.indexes.iter().map(IndexTree::memory_bytes).sum::<usize>()
+        let rows: usize = self.rows.iter().flatten().map(bytes_of).sum();
+        self.slots_bytes()
+            + rows
+            + self.indexes.iter().map(|index| index.memory_bytes(usize::MAX)).sum::<usize>()
     }
+
+    /// The same, as if all rows and keys were as large as some of them are.
+    pub fn about_bytes(&self) -> usize {
+        const LOOKED_AT: usize = 256;
+        let step = (self.rows.len() / LOOKED_AT).max(1);
+        let some = self.rows.iter().step_by(step).flatten();
+        let (count, bytes) = some.fold((0, 0), |(count, bytes), row| (count + 1, bytes + bytes_of(row)));
+        let rows = (bytes * self.live).checked_div(count).unwrap_or(0);
+        self.slots_bytes()
+            + rows
+            + self.indexes.iter().map(|index| index.memory_bytes(LOOKED_AT)).sum::<usize>()
+    }
+
+    fn slots_bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<Option<Packed>>()
+    }
+}
+
+/// With its allocation.
+fn bytes_of(row: &Packed) -> usize {
+    row.len().div_ceil(16) * 16 + 8
 }

@@ -1,0 +1,30 @@
+//! What a process tells of itself: counters and histograms, Prometheus' text of them, and the HTTP listener that gives it.
+//!
+//! Knows nothing of what is counted: whoever counts is a [`Source`].
+
+pub mod figures;
+mod http;
+pub mod page;
+mod process;
+
+pub use figures::{Counter, Histogram};
+pub use http::{Http, NotStarted, Settings};
+pub use page::Page;
+
+/// A part of the process that has figures. It is asked on a thread that may wait a moment.
+pub trait Source: Send + Sync + 'static {
+    fn tell(&self, page: &mut Page);
+
+    /// Parts that work, or not.
+    fn health(&self) -> Vec<Check> {
+        Vec::new()
+    }
+}
+
+/// Whether one part works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    pub part: String,
+    /// Why not.
+    pub wrong: Option<String>,
+}

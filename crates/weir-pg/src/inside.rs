@@ -1,0 +1,62 @@
+//! Who is inside, by the number that each was told as its process'.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
+use pgwire::messages::startup::SecretKey;
+use weir_observe::Counter;
+
+use crate::session::Session;
+use crate::watch::Phase;
+
+#[derive(Default)]
+pub(crate) struct Inside {
+    last: AtomicI32,
+    sessions: Mutex<BTreeMap<i32, Entered>>,
+    pub(crate) entered: Counter,
+}
+
+struct Entered {
+    /// With it and the number a statement may be cancelled from another connection.
+    secret: Bytes,
+    session: Weak<Session>,
+}
+
+impl Inside {
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<i32, Entered>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn enter(&self, session: &Arc<Session>) -> (i32, SecretKey) {
+        let mut secret = [0; 4];
+        getrandom::fill(&mut secret).expect("the system has randomness");
+        let secret = SecretKey::I32(i32::from_be_bytes(secret));
+        let number = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let entered = Entered { secret: secret.to_bytes(), session: Arc::downgrade(session) };
+        self.sessions().insert(number, entered);
+        self.entered.add(1);
+        (number, secret)
+    }
+
+    pub fn leave(&self, number: i32) {
+        self.sessions().remove(&number);
+    }
+
+    /// Whoever knows the secret is as good as the session itself.
+    pub fn with_secret(&self, number: i32, secret: &Bytes) -> Option<Arc<Session>> {
+        let sessions = self.sessions();
+        sessions.get(&number).filter(|entered| entered.secret == *secret)?.session.upgrade()
+    }
+
+    pub fn all(&self) -> Vec<(i32, Arc<Session>)> {
+        let of = |(number, entered): (&i32, &Entered)| Some((*number, entered.session.upgrade()?));
+        self.sessions().iter().filter_map(of).collect()
+    }
+
+    pub fn by_phase(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        let phases: Vec<Phase> = self.all().iter().map(|(_, session)| session.activity.now().phase).collect();
+        Phase::ALL.map(|phase| (phase.name(), phases.iter().filter(|one| **one == phase).count())).into_iter()
+    }
+}

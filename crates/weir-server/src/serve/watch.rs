@@ -1,0 +1,114 @@
+//! What a node's shards tell of themselves. Each is asked, in a turn of its own; it counts nothing for others while nobody asks.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use weir_observe::{Check, Page, Source};
+use weir_txn::machine::Figures;
+use weir_txn::ramp::ShardId;
+
+use super::log::LogFigures;
+use super::shard_loop::{Arrival, Inbox};
+
+/// A shard that has not answered within this is not well.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+#[derive(Clone)]
+pub struct Watch(Arc<[Watched]>);
+
+struct Watched {
+    shard: ShardId,
+    inbox: Arc<Inbox>,
+    /// None: it keeps none.
+    log: Option<Arc<LogFigures>>,
+}
+
+impl Watch {
+    pub(super) fn new(shards: impl Iterator<Item = (ShardId, Arc<Inbox>, Option<Arc<LogFigures>>)>) -> Watch {
+        Watch(shards.map(|(shard, inbox, log)| Watched { shard, inbox, log }).collect())
+    }
+
+    /// None: it does not answer.
+    fn ask(&self) -> Vec<(&Watched, Option<Figures>)> {
+        let question = |watched: &Watched| {
+            let (answer, answered) = mpsc::channel();
+            watched.inbox.send(Arrival::Question(answer));
+            answered
+        };
+        let asked: Vec<_> = self.0.iter().map(|watched| (watched, question(watched))).collect();
+        let until = Instant::now() + PATIENCE;
+        let left = || until.saturating_duration_since(Instant::now());
+        asked.into_iter().map(|(watched, answered)| (watched, answered.recv_timeout(left()).ok())).collect()
+    }
+}
+
+impl Source for Watch {
+    fn tell(&self, page: &mut Page) {
+        for (watched, figures) in self.ask() {
+            let shard = watched.shard.to_string();
+            let labels = [("shard", shard.as_str())];
+            let up = f64::from(u8::from(figures.is_some()));
+            page.gauge("weir_shard_up", "Whether the shard answers.", &labels, up);
+            if let Some(figures) = figures {
+                tell_figures(page, &shard, &figures);
+            }
+            if let Some(log) = &watched.log {
+                tell_log(page, &labels, log);
+            }
+        }
+    }
+
+    fn health(&self) -> Vec<Check> {
+        let silent = || format!("it has not answered within {} s", PATIENCE.as_secs());
+        let check = |(watched, figures): (&Watched, Option<Figures>)| Check {
+            part: format!("shard {}", watched.shard),
+            wrong: figures.is_none().then(silent),
+        };
+        self.ask().into_iter().map(check).collect()
+    }
+}
+
+fn tell_figures(page: &mut Page, shard: &str, figures: &Figures) {
+    for table in &figures.tables {
+        let labels = [("shard", shard), ("table", table.name.as_str())];
+        page.gauge("weir_table_rows", "Rows of the table on the shard.", &labels, table.rows as f64);
+        let help = "Memory of the table's rows and indexes on the shard, about.";
+        page.gauge("weir_table_bytes", help, &labels, table.bytes as f64);
+    }
+    let labels = [("shard", shard)];
+    for (name, help, value) in [
+        (
+            "weir_open_transactions",
+            "Transactions of several statements that have worked there.",
+            figures.open,
+        ),
+        ("weir_prepared_transactions", "Transactions that are prepared and not decided.", figures.prepared),
+        ("weir_waiting_requests", "Requests that wait for what another transaction holds.", figures.waiting),
+    ] {
+        page.gauge(name, help, &labels, value as f64);
+    }
+    for (name, help, value) in [
+        ("weir_shard_commits_total", "Transactions that have written there.", figures.done.commits),
+        ("weir_waits_total", "Requests that had to wait for another transaction.", figures.done.waits),
+        (
+            "weir_guard_withdrawals_total",
+            "Requests that were told to come again, because another transaction held a guard or a row.",
+            figures.done.withdrawals,
+        ),
+    ] {
+        page.counter(name, help, &labels, value as f64);
+    }
+}
+
+fn tell_log(page: &mut Page, labels: &[(&'static str, &str)], log: &LogFigures) {
+    let counters = [
+        ("weir_log_bytes_total", "Bytes written to the log, without snapshots.", &log.bytes),
+        ("weir_log_batches_total", "Writes to the log: each has the records of one turn.", &log.batches),
+        ("weir_log_snapshots_total", "Segments of the log that were begun with a snapshot.", &log.snapshots),
+    ];
+    for (name, help, counter) in counters {
+        page.counter(name, help, labels, counter.get() as f64);
+    }
+    let help = "How long the disk took to have what was written.";
+    page.histogram("weir_log_sync_seconds", help, labels, &log.syncs.counts());
+}
