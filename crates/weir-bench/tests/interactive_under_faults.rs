@@ -12,6 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weir_bench::simulate::{Check, Simulated};
 use weir_sim::calls::{Report, Script, Setup};
+use weir_sim::network::Faults;
 use weir_sql::bound::Statement;
 use weir_txn::exec::gather::Gather;
 use weir_txn::node::PlantedBugs;
@@ -22,7 +23,9 @@ use weir_types::{SqlError, Value};
 use world::World;
 
 const SCHEMA: &str = "
-CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL, uses integer NOT NULL);
+CREATE TABLE account (id integer PRIMARY KEY, balance integer NOT NULL, uses integer NOT NULL,
+    visits integer NOT NULL);
+CREATE INDEX ON account (visits);
 CREATE TABLE entry (id integer PRIMARY KEY, account integer NOT NULL, amount integer NOT NULL);
 COMMENT ON TABLE entry IS 'weir: partition by (id)';
 CREATE PROCEDURE move(a integer, b integer, x integer) LANGUAGE plpgsql AS $$
@@ -43,6 +46,7 @@ for = [\"a in 1..8\"]
 id = \"a\"
 balance = \"100\"
 uses = \"0\"
+visits = \"0\"
 [mix]
 move = 1
 [parameters.move]
@@ -53,13 +57,15 @@ x = \"uniform(1, 9)\"
 
 const MONEY: i64 = 800;
 
-const TAKE: &str = "UPDATE account SET balance = balance - $2 WHERE id = $1";
-const GIVE: &str = "UPDATE account SET balance = balance + $2 WHERE id = $1";
+const TAKE: &str = "UPDATE account SET balance = balance - $2, uses = uses + 1 WHERE id = $1";
+const GIVE: &str = "UPDATE account SET balance = balance + $2, visits = visits + 1 WHERE id = $1";
 
 struct Bank {
     world: World,
     sum: Arc<Gather>,
     balance: Arc<Gather>,
+    uses: Arc<Gather>,
+    unvisited: Arc<Gather>,
 }
 
 impl Bank {
@@ -73,10 +79,17 @@ impl Bank {
         };
         let sum = gather("SELECT sum(balance)::int FROM account");
         let balance = gather("SELECT balance FROM account WHERE id = $1::int");
-        Bank { world, sum, balance }
+        let uses = gather("SELECT uses FROM account WHERE id = $1::int");
+        let unvisited = gather("SELECT count(*)::int FROM account WHERE visits = 0");
+        Bank { world, sum, balance, uses, unvisited }
     }
 
     fn run(&self, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
+        self.run_as(Setup { bugs, calls: 240, ..Setup::new(seed) })
+    }
+
+    fn run_as(&self, setup: Setup) -> (Report, Told) {
+        let seed = setup.seed;
         let balance = self.world.application.catalog.table_by_name("account").unwrap().clone();
         let check: Check = Arc::new(move |rows: &dyn Rows| {
             let mut sum = 0;
@@ -102,7 +115,7 @@ impl Bank {
             told: told.clone(),
         };
         let logged = std::env::var("WEIR_LOG").is_ok();
-        let setup = Setup { bugs, calls: 240, logged, ..Setup::new(seed) };
+        let setup = Setup { logged, ..setup };
         let report = simulated.run_script(&setup, tellers).unwrap_or_else(|error| panic!("{error:?}"));
         let told = std::mem::take(&mut *told.lock().unwrap());
         if logged {
@@ -121,6 +134,9 @@ struct Told {
     rolled_back: usize,
     deadlocks: usize,
     own_reads: usize,
+    /// What only grows: by account how often it was used, under 0 how many have been visited.
+    grown: BTreeMap<i64, i64>,
+    grown_reads: usize,
     /// To savepoints.
     taken_back: usize,
     taken_back_after_errors: usize,
@@ -142,6 +158,8 @@ struct Session {
     /// How often it may.
     patience: usize,
     has_failed: bool,
+    /// What anybody had been told when it asked.
+    at_least: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -159,6 +177,8 @@ enum Line {
     },
     /// The balance is what was set at last.
     OwnRead(i64),
+    /// What somebody has been told is never less again (S16): of that account, or 0.
+    Grown(i64),
     /// Inserts one row on its shard, and one twice on its own: nothing of it stays.
     Twice(i64),
     Savepoint,
@@ -195,7 +215,9 @@ impl Tellers<'_> {
         let (a, b, x) = (1 + self.below(8), 1 + self.below(8), 1 + self.below(9));
         let b = if a == b { 1 + a % 8 } else { b };
         let end = if self.below(5) == 0 { Line::RollBack } else { Line::Commit };
-        match self.below(11) {
+        match self.below(13) {
+            11 => vec![Line::Grown(a)],
+            12 => vec![Line::Grown(0)],
             8 => vec![
                 Line::Sql(TAKE, vec![a, x]),
                 Line::Savepoint,
@@ -263,6 +285,13 @@ impl Tellers<'_> {
         of.under_way = Some(line.clone());
         let order = match line {
             Line::Sum => return Begin::Read(bank.sum.clone(), Vec::new()),
+            Line::Grown(account) => {
+                of.at_least = self.told.lock().unwrap().grown.get(&account).copied().unwrap_or(0);
+                return match account {
+                    0 => Begin::Read(bank.unvisited.clone(), Vec::new()),
+                    _ => Begin::Read(bank.uses.clone(), vec![Value::Int(account)]),
+                };
+            }
             Line::Call(args) => {
                 let args = args.into_iter().map(Value::Int).collect();
                 return Begin::Call(Call {
@@ -325,6 +354,16 @@ impl Script for Tellers<'_> {
         match (&line, result) {
             (Line::Sum, Ok(_)) if !self.sets && first != Some(Value::Int(MONEY)) => {
                 told.wrong.get_or_insert(format!("a reader saw {first:?} of {MONEY}"));
+            }
+            (Line::Grown(account), Ok(_)) => {
+                let Some(Value::Int(now)) = first else { panic!("{result:?}") };
+                let now = if *account == 0 { 8 - now } else { now };
+                if now < of.at_least {
+                    told.wrong.get_or_insert(format!("{now} of {account}, and it was {}", of.at_least));
+                }
+                let most = told.grown.entry(*account).or_default();
+                *most = now.max(*most);
+                told.grown_reads += 1;
             }
             (Line::Hold(_), Ok(_)) => {
                 let Some(Value::Int(balance)) = first else { panic!("{result:?}") };
@@ -395,6 +434,7 @@ fn no_money_is_lost_made_or_seen_on_its_way() {
         all.rolled_back += told.rolled_back;
         all.deadlocks += told.deadlocks;
         all.own_reads += told.own_reads;
+        all.grown_reads += told.grown_reads;
         all.taken_back += told.taken_back;
         all.taken_back_after_errors += told.taken_back_after_errors;
     }
@@ -403,6 +443,7 @@ fn no_money_is_lost_made_or_seen_on_its_way() {
         all.committed > 100 && all.rolled_back > 20 && all.deadlocks > 0 && all.own_reads > 20,
         "{all:?}"
     );
+    assert!(all.grown_reads > 50, "{all:?}");
     assert!(all.taken_back > 50 && all.taken_back_after_errors > 20, "{all:?}");
 }
 
@@ -432,6 +473,38 @@ fn shards_that_keep_what_is_rolled_back_are_caught() {
 #[test]
 fn statements_that_come_again_after_they_were_rolled_back_are_caught() {
     check_caught("a late statement", PlantedBugs { rolled_back_comes_again: true, ..PlantedBugs::default() });
+}
+
+/// One shard, whose disk is slow and which crashes all the time.
+fn on_a_slow_disk(seed: u64, bugs: PlantedBugs) -> Setup {
+    let faults = Faults {
+        delay_us_max: 500,
+        mishap_every_us: 50_000,
+        shard_down_us_max: 10_000,
+        sync_us_max: 20_000,
+        ..Faults::default()
+    };
+    Setup { bugs, calls: 400, shards: Some(1), faults: Some(faults), ..Setup::new(seed) }
+}
+
+#[test]
+fn what_has_been_told_is_never_taken_back() {
+    let bank = Bank::open();
+    let mut reads = 0;
+    for seed in world::seeds(0..16) {
+        let (report, told) = bank.run_as(on_a_slow_disk(seed, PlantedBugs::default()));
+        println!("seed {seed}: {report} {told:?}");
+        assert_eq!((report.failure, told.wrong), (None, None), "seed {seed}");
+        reads += told.grown_reads;
+    }
+    assert!(reads > 150, "{reads}");
+}
+
+#[test]
+fn answers_from_what_is_not_durable_are_caught() {
+    let bank = Bank::open();
+    let bugs = PlantedBugs { meets_nothing_unsynced: true, ..PlantedBugs::default() };
+    world::check_caught("S16", 300, |seed| bank.run_as(on_a_slow_disk(seed, bugs)).1.wrong);
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn placed(error: SqlError, name: &str, at: usize, input: &Input) -> SqlError {
 }
 
 /// The value as one of the parameter's type. Texts are literals; numbers are taken where nothing of them is lost.
-fn argument(value: &Value, ty: &SqlType) -> Result<Value, SqlError> {
+pub(crate) fn argument(value: &Value, ty: &SqlType) -> Result<Value, SqlError> {
     let unfit =
         |what: &str| Err(SqlError::new(SqlState::DATATYPE_MISMATCH, format!("{what} is no {}", ty.name())));
     // Without its length, as PostgreSQL has it for parameters.

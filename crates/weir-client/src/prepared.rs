@@ -8,7 +8,9 @@ use weir_sql::bound::{
 };
 use weir_sql::system::Facts;
 use weir_sql::walk::each_expr_of_query;
-use weir_sql::{BoundText, Diagnostic, Span, Text, bind_system_query, bind_text, lift_constants, locking};
+use weir_sql::{
+    BoundText, Diagnostic, Lifted, Span, Text, bind_system_query, bind_text, lift_constants, locking,
+};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -72,6 +74,16 @@ impl Prepared {
         &self.parameters
     }
 
+    /// The same, to be kept.
+    pub fn parameters_shared(&self) -> Arc<[SqlType]> {
+        self.parameters.clone()
+    }
+
+    /// What comes back, to be kept.
+    pub fn columns_shared(&self) -> Arc<[OutputColumn]> {
+        self.columns.clone()
+    }
+
     /// What comes back; empty for a call without OUT parameters.
     pub fn columns(&self) -> &[OutputColumn] {
         &self.columns
@@ -123,6 +135,11 @@ impl Prepared {
             }
             What::Write { text, .. } => program.text(text).ok().map(|text| text.plan.clone()),
         }
+    }
+
+    /// It was bound to the system catalog, for whoever asks.
+    pub fn is_system(&self) -> bool {
+        self.facts.is_some()
     }
 
     /// It is a query: it writes nothing, whoever runs it.
@@ -225,10 +242,10 @@ pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Resu
         Statement::Delete(_) => Verb::Delete,
     };
     let lifted = lift_constants(&application.catalog, text, &statement, &parameters);
-    if let Some((lifted, constants)) = lifted
+    if let Some(Lifted { text: lifted, values, .. }) = lifted
         && program.text(&lifted).is_ok()
     {
-        let what = What::Write { text: Arc::new(lifted), constants: constants.into(), verb };
+        let what = What::Write { text: Arc::new(lifted), constants: values.into(), verb };
         return Ok(Prepared::new((of, text), what, parameters, columns));
     }
     // With its constants it may do less than with any others.

@@ -30,6 +30,7 @@ use pgwire::messages::startup::ParameterStatus;
 use weir_client::Client;
 use weir_sql::bound::OutputColumn;
 use weir_sql::session::{Command, Said};
+use weir_sql::shape::Shape;
 use weir_types::binary::type_number;
 use weir_types::{SqlError, SqlState, Value};
 
@@ -168,6 +169,10 @@ impl Talk {
     /// Runs the statements of a text up to the first that fails. Says whether a COPY waits for the client.
     async fn run_text<C: Listens>(&self, client: &mut C, text: &str) -> PgWireResult<bool> {
         let session = &self.session;
+        let mut shape = Shape::of(text);
+        if let Some((statement, values)) = session.known(text, shape.as_ref()) {
+            return self.run_one(client, &statement, &values).await;
+        }
         let said = session.read(text).map_err(|failure| self.failed(failure))?;
         if said.is_empty() {
             say(client, Answer::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
@@ -186,23 +191,36 @@ impl Talk {
         }
         for one in &said {
             let statement = session.prepare(text, one, &[]).map_err(|failure| self.failed(failure))?;
-            let done = session.run(&statement, &[]).await.map_err(|failure| self.failed(failure))?;
-            say_beside(client, &done).await?;
-            if done.copy.is_some() {
-                if self.say_copy(client, &done).await? {
-                    return Ok(true);
-                }
-                continue;
+            if self.run_one(client, &statement, &[]).await? {
+                return Ok(true);
             }
-            let formats = session.formats_of(&statement);
-            if !done.columns.is_empty() {
-                let description = answer::row_description(&done.columns, &formats);
-                say(client, Answer::RowDescription(description)).await?;
-                say_rows(client, &done.rows, &done.columns, &formats).await?;
+            if said.len() == 1 {
+                session.remember(text, shape.take(), &statement);
             }
-            let count = done.count.or((!done.columns.is_empty()).then_some(done.rows.len() as u64));
-            say(client, Answer::CommandComplete(answer::complete(&done.tag, count))).await?;
         }
+        Ok(false)
+    }
+
+    /// Runs one statement of a text. Says whether it is a COPY that waits for the client.
+    async fn run_one<C: Listens>(
+        &self,
+        client: &mut C,
+        statement: &Statement,
+        values: &[Value],
+    ) -> PgWireResult<bool> {
+        let done = self.session.run(statement, values).await.map_err(|failure| self.failed(failure))?;
+        say_beside(client, &done).await?;
+        if done.copy.is_some() {
+            return self.say_copy(client, &done).await;
+        }
+        let formats = self.session.formats_of(statement);
+        if !done.columns.is_empty() {
+            let description = answer::row_description(&done.columns, &formats);
+            say(client, Answer::RowDescription(description)).await?;
+            say_rows(client, &done.rows, &done.columns, &formats).await?;
+        }
+        let count = done.count.or((!done.columns.is_empty()).then_some(done.rows.len() as u64));
+        say(client, Answer::CommandComplete(answer::complete(&done.tag, count))).await?;
         Ok(false)
     }
 

@@ -12,6 +12,7 @@ mod doors;
 mod handlers;
 mod idle;
 mod inside;
+mod known_texts;
 mod portals;
 mod savepoints;
 mod scope;

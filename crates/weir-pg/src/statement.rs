@@ -46,6 +46,11 @@ pub enum Kind {
 }
 
 impl Statement {
+    pub fn run(prepared: Prepared, tag: &'static str) -> Statement {
+        let (parameters, columns) = (prepared.parameters_shared(), prepared.columns_shared());
+        Statement { parameters, columns, kind: Kind::Run(prepared, tag), ..Statement::empty() }
+    }
+
     pub fn empty() -> Statement {
         let (parameters, columns, text) = ([].into(), [].into(), "".into());
         Statement { kind: Kind::Empty, parameters, columns, text, figures: None }
@@ -233,12 +238,7 @@ impl Session {
             None if is_call => CALL,
             None => "SELECT",
         };
-        Ok(Statement {
-            parameters: prepared.parameters().into(),
-            columns: prepared.columns().into(),
-            kind: Kind::Run(prepared, tag),
-            ..Statement::empty()
-        })
+        Ok(Statement::run(prepared, tag))
     }
 
     /// What gives the arguments of an EXECUTE as one row.

@@ -208,7 +208,7 @@ where
         let first_us = self.now_us + self.chance.below(TIMER_US);
         let crashes = self.disks[usize::from(shard)].crashes;
         self.plan(first_us, Happening::ShardTimer { shard, crashes });
-        self.send_effects(shard, Effects::default(), None);
+        self.send_effects(shard, Effects::default());
     }
 
     /// Under the next id.
@@ -312,7 +312,7 @@ where
                 let mut out = Effects::default();
                 let Some(at) = &mut self.shards[usize::from(shard)] else { return };
                 at.step(now_ms, Sender::Shard(from), request, &mut out);
-                self.send_effects(shard, out, None);
+                self.send_effects(shard, out);
             }
             Happening::Replies { shard, coordinator, epoch, replies } => {
                 (now_us, 3, shard, coordinator, replies.len()).hash(&mut self.hash);
@@ -349,6 +349,7 @@ where
                 if disk.crashes == crashes {
                     (now_us, 4, shard).hash(&mut self.hash);
                     let ready = disk.end_sync();
+                    self.tell_durable(shard);
                     ready.into_iter().for_each(|message| self.transmit(shard, message));
                     self.sync(shard);
                 }
@@ -400,7 +401,7 @@ where
         if every > 0 && disk.length() > every {
             disk.append_snapshot(at.snapshot());
         }
-        self.send_effects(shard, out, None);
+        self.send_effects(shard, out);
     }
 
     /// Some shard loses all that is not durable, and starts again a while later.
@@ -506,37 +507,52 @@ where
         let mut out = Effects::default();
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
         at.on_progress(now_ms, coordinator, progress);
+        let mut told = Vec::new();
         for request in requests {
             at.step(now_ms, Sender::Coordinator(coordinator), request, &mut out);
+            told.extend(out.replies.drain(..).map(|(to, reply)| (to, at.rests_on(), reply)));
+            self.disks[usize::from(shard)].append(at.take_records());
         }
-        self.send_effects(shard, out, Some(coordinator));
+        self.send(shard, told, out.peers, Some(coordinator));
     }
 
-    /// Sends what the step gave, at once or when what it depends on is durable. `answering`: that coordinator gets the
-    /// shard's epoch even if there is no reply for it.
-    fn send_effects(
+    /// Sends what a step gave, at once or when what it rests on is durable.
+    fn send_effects(&mut self, shard: ShardId, out: Effects<S::Request, S::Reply>) {
+        let Some(at) = &mut self.shards[usize::from(shard)] else { return };
+        let rests_on = at.rests_on();
+        self.disks[usize::from(shard)].append(at.take_records());
+        let told = out.replies.into_iter().map(|(to, reply)| (to, rests_on, reply)).collect();
+        self.send(shard, told, out.peers, None);
+    }
+
+    /// `told`: replies, with how many records must be durable first. `answering`: that coordinator gets the shard's epoch even if
+    /// there is no reply for it.
+    fn send(
         &mut self,
         shard: ShardId,
-        out: Effects<S::Request, S::Reply>,
+        told: Vec<(CoordinatorId, u64, S::Reply)>,
+        peers: Vec<(ShardId, S::Request)>,
         answering: Option<CoordinatorId>,
     ) {
         let Some(at) = &mut self.shards[usize::from(shard)] else { return };
-        let (epoch, disk) = (at.epoch(), &mut self.disks[usize::from(shard)]);
-        disk.append(at.take_records());
-        let mut batches: BTreeMap<CoordinatorId, Vec<S::Reply>> = BTreeMap::new();
-        batches.extend(answering.map(|coordinator| (coordinator, Vec::new())));
-        for (coordinator, reply) in out.replies {
-            batches.entry(coordinator).or_default().push(reply);
+        let (epoch, disk, early) = (at.epoch(), &mut self.disks[usize::from(shard)], self.answers_early);
+        let mut batches: BTreeMap<(CoordinatorId, u64), Vec<S::Reply>> = BTreeMap::new();
+        for (coordinator, rests_on, reply) in told {
+            let after = if early { 0 } else { disk.known(rests_on) };
+            batches.entry((coordinator, after)).or_default().push(reply);
         }
-        let replies = batches.into_iter();
-        let replies = replies.map(|(coordinator, replies)| Outgoing::Replies { coordinator, epoch, replies });
-        let peers = out.peers.into_iter().map(|(shard, request)| Outgoing::Peer { shard, request });
-        let messages: Vec<Outgoing<S>> = replies.chain(peers).collect();
-        if disk.is_synced() || self.answers_early {
-            messages.into_iter().for_each(|message| self.transmit(shard, message));
-        } else {
-            messages.into_iter().for_each(|message| disk.hold(message));
-        }
+        let is_told = |coordinator: &CoordinatorId| batches.keys().any(|(to, _)| to == coordinator);
+        let word = answering.filter(|coordinator| !is_told(coordinator));
+        batches.extend(word.map(|coordinator| ((coordinator, disk.known(u64::MAX)), Vec::new())));
+        let replies = batches.into_iter().map(|((coordinator, after), replies)| {
+            (after, Outgoing::Replies { coordinator, epoch, replies })
+        });
+        let after = if early { 0 } else { disk.known(u64::MAX) };
+        let peers = peers.into_iter().map(|(shard, request)| (after, Outgoing::Peer { shard, request }));
+        let messages = replies.chain(peers);
+        let ready: Vec<Outgoing<S>> =
+            messages.filter_map(|(after, message)| disk.hold(after, message)).collect();
+        ready.into_iter().for_each(|message| self.transmit(shard, message));
         self.sync(shard);
     }
 
@@ -550,10 +566,18 @@ where
         let (crashes, sync_us_max) = (disk.crashes, self.network.faults.sync_us_max);
         if sync_us_max == 0 {
             let ready = disk.end_sync();
+            self.tell_durable(shard);
             ready.into_iter().for_each(|message| self.transmit(shard, message));
         } else {
             let synced_us = self.now_us + self.chance.between(1, sync_us_max);
             self.plan(synced_us, Happening::Synced { shard, crashes });
+        }
+    }
+
+    fn tell_durable(&mut self, shard: ShardId) {
+        let count = self.disks[usize::from(shard)].durable_count();
+        if let Some(at) = &mut self.shards[usize::from(shard)] {
+            at.on_durable(count);
         }
     }
 

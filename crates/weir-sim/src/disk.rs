@@ -13,9 +13,13 @@ pub struct Disk<R, M> {
     from: usize,
     /// Where a snapshot is that may not be durable.
     snapshot: Option<usize>,
-    held: VecDeque<(usize, M)>,
+    /// By the count of records of the shard's life that must be durable first.
+    held: VecDeque<(u64, M)>,
     /// Until where a sync that is under way will reach.
-    pub syncing: Option<usize>,
+    pub syncing: Option<(usize, u64)>,
+    /// How many records the shard has noted since it has started, and how many of them are durable.
+    noted: u64,
+    durable: u64,
     /// How often the shard has crashed; a sync that began before does not count.
     pub crashes: u64,
 }
@@ -23,12 +27,14 @@ pub struct Disk<R, M> {
 impl<R, M> Default for Disk<R, M> {
     fn default() -> Self {
         let (written, held) = (Vec::new(), VecDeque::new());
-        Disk { written, synced: 0, from: 0, snapshot: None, held, syncing: None, crashes: 0 }
+        let (noted, durable) = (0, 0);
+        Disk { written, synced: 0, from: 0, snapshot: None, held, syncing: None, noted, durable, crashes: 0 }
     }
 }
 
 impl<R: Clone, M> Disk<R, M> {
     pub fn append(&mut self, records: Vec<R>) {
+        self.noted += records.len() as u64;
         self.written.extend(records);
     }
 
@@ -41,24 +47,42 @@ impl<R: Clone, M> Disk<R, M> {
         self.synced == self.written.len()
     }
 
-    /// The message leaves when all that is written by now is durable.
-    pub fn hold(&mut self, message: M) {
-        self.held.push_back((self.written.len(), message));
+    /// So many records of the shard's life, or all that there are by now.
+    pub fn known(&self, count: u64) -> u64 {
+        count.min(self.noted)
+    }
+
+    /// The message leaves when so many records of the shard's life are durable; it is given back if they are.
+    pub fn hold(&mut self, after: u64, message: M) -> Option<M> {
+        if after <= self.durable {
+            return Some(message);
+        }
+        self.held.push_back((after, message));
+        None
+    }
+
+    /// So many records of the shard's life are durable.
+    pub fn durable_count(&self) -> u64 {
+        self.durable
     }
 
     /// Begins to make durable what is written by now.
     pub fn begin_sync(&mut self) {
-        self.syncing = Some(self.written.len());
+        self.syncing = Some((self.written.len(), self.noted));
     }
 
     /// The sync has ended; gives what may leave.
     pub fn end_sync(&mut self) -> Vec<M> {
-        self.synced = self.syncing.take().unwrap_or(self.synced);
+        (self.synced, self.durable) = self.syncing.take().unwrap_or((self.synced, self.durable));
         if let Some(at) = self.snapshot.filter(|at| *at < self.synced) {
             self.from = at;
         }
-        let ready = self.held.iter().take_while(|(after, _)| *after <= self.synced).count();
-        self.held.drain(..ready).map(|(_, message)| message).collect()
+        let durable = self.durable;
+        let is_ready = |(after, _): &(u64, M)| *after <= durable;
+        let (ready, held): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.held).into_iter().partition(is_ready);
+        self.held = held;
+        ready.into_iter().map(|(_, message)| message).collect()
     }
 
     /// How many records a restart would read.
@@ -77,6 +101,7 @@ impl<R: Clone, M> Disk<R, M> {
         self.from = self.snapshot.take().filter(|at| *at < self.synced).unwrap_or(self.from);
         self.held.clear();
         self.syncing = None;
+        (self.noted, self.durable) = (0, 0);
         self.crashes += 1;
     }
 
@@ -99,11 +124,13 @@ mod tests {
     fn messages_wait_and_tails_are_lost() {
         let mut disk: Disk<u32, &str> = Disk::default();
         disk.append(vec![1, 2]);
-        disk.hold("of 2");
+        assert_eq!(disk.hold(2, "of 2"), None);
         disk.begin_sync();
         disk.append(vec![3]);
-        disk.hold("of 3");
-        assert_eq!(disk.end_sync(), ["of 2"]);
+        assert_eq!(disk.hold(3, "of 3"), None);
+        assert_eq!(disk.hold(0, "of none"), Some("of none"));
+        assert_eq!(disk.hold(1, "of 1"), None);
+        assert_eq!(disk.end_sync(), ["of 2", "of 1"]);
         assert_eq!((disk.unsynced(), disk.is_synced()), (1, false));
         disk.append_snapshot(40);
         disk.append(vec![5]);

@@ -13,14 +13,24 @@ use crate::lexer::{Lexer, TokenKind};
 use crate::statement::{CLIENT, Text, bind_statement};
 use crate::walk::each_statement_expr;
 
-/// The text with its constants as parameters behind those of these types, and their values. `None` where there are none, or where it
-/// would be another statement.
+/// A text with its constants as parameters.
+#[derive(Clone, Debug)]
+pub struct Lifted {
+    pub text: Text,
+    /// Of the parameters that were constants.
+    pub values: Vec<Value>,
+    /// Which bytes of the text as it was they were, with their sign.
+    pub places: Vec<(usize, usize)>,
+}
+
+/// The text with its constants as parameters behind those of these types. `None` where there are none, or where it would be another
+/// statement.
 pub fn lift_constants(
     catalog: &Catalog,
     sql: &str,
     statement: &Statement,
     types: &[SqlType],
-) -> Option<(Text, Vec<Value>)> {
+) -> Option<Lifted> {
     // By where they begin.
     let mut found: BTreeMap<usize, (usize, Value, SqlType)> = BTreeMap::new();
     each_statement_expr(statement, &mut |expr| {
@@ -32,7 +42,7 @@ pub fn lift_constants(
         return None;
     }
     let mut lifted = Text { sql: String::with_capacity(sql.len()), types: types.to_vec() };
-    let (mut values, mut copied) = (Vec::with_capacity(found.len()), 0);
+    let (mut values, mut places, mut copied) = (Vec::with_capacity(found.len()), Vec::new(), 0);
     let typed = after_names_of_types(sql);
     found.retain(|start, _| !typed.contains(start));
     for (start, (end, value, ty)) in found {
@@ -40,11 +50,16 @@ pub fn lift_constants(
         lifted.sql.push_str(sql.get(copied..start)?);
         lifted.sql.push_str(&format!("${}", lifted.types.len()));
         values.push(value);
+        places.push((start, end));
         copied = end;
     }
     lifted.sql.push_str(sql.get(copied..)?);
     let (again, types) = bind_statement(catalog, &lifted.sql, Some(&lifted.types)).ok()?;
-    (types == lifted.types && again.columns() == statement.columns()).then_some((lifted, values))
+    (types == lifted.types && again.columns() == statement.columns()).then_some(Lifted {
+        text: lifted,
+        values,
+        places,
+    })
 }
 
 /// Where strings begin that a type's name stands before, as in `DATE '2026-11-22'`: no parameter may stand there.

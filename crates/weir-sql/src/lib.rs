@@ -23,6 +23,7 @@ pub mod print;
 mod remedy;
 pub mod routine;
 pub mod session;
+pub mod shape;
 pub mod source;
 mod statement;
 mod synthesise;
@@ -33,7 +34,7 @@ pub mod ways;
 
 pub use anonymous::{anonymous, locking};
 pub use catalog::Catalog;
-pub use constants::lift_constants;
+pub use constants::{Lifted, lift_constants};
 pub use definition::{Matching, define, truncated};
 pub use load::{ACCEPTED, load, load_with};
 pub use notes::Reading;

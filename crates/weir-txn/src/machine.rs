@@ -64,8 +64,15 @@ pub trait Durable: Shard {
     type Record: Clone + Send + 'static;
 
     /// What the steps since the last call want written down, in that order. Whatever these steps have sent may leave
-    /// only once it is durable, and so may whatever later steps send: they may have seen it (S16).
+    /// only once it is durable, and so may what later steps send that have seen it (S16): see [`Durable::rests_on`].
     fn take_records(&mut self) -> Vec<Self::Record>;
+    /// What the last step has sent to coordinators may leave once so many of the records since the start are durable; if there are
+    /// not so many yet, once all that are taken next are. What goes to other shards waits for all.
+    fn rests_on(&self) -> u64 {
+        u64::MAX
+    }
+    /// So many of the records since the start are durable.
+    fn on_durable(&mut self, _count: u64) {}
     /// All that it must not forget, as one record. Once that is durable, those before it are needed no more.
     fn snapshot(&self) -> Self::Record;
 }

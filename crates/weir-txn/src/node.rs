@@ -65,6 +65,8 @@ pub struct PlantedBugs {
     pub rolled_back_comes_again: bool,
     /// Others write while a transaction changes the schema.
     pub ignores_definitions: bool,
+    /// What has seen rows that are not durable is answered all the same (S16).
+    pub meets_nothing_unsynced: bool,
 }
 
 /// What a step wants sent.
@@ -94,6 +96,10 @@ pub struct Node {
     pub(crate) waiting: BTreeMap<TxnId, Vec<Request>>,
     scratch: call::Scratch,
     pub(crate) sequences: Sequences,
+    /// How many records must be durable before what the last step has sent may leave.
+    pub(crate) rests_on: u64,
+    /// How many replies of the step under way rest on nothing but what it has looked at.
+    pub(crate) told_rows: usize,
     pub(crate) bugs: PlantedBugs,
     pub(crate) has_done: Done,
 }
@@ -114,6 +120,8 @@ impl Node {
             waiting: BTreeMap::new(),
             scratch: call::Scratch::default(),
             sequences: Sequences::default(),
+            rests_on: 0,
+            told_rows: 0,
             program,
             bugs,
             has_done: Done::default(),
@@ -147,15 +155,25 @@ impl Shard for Node {
     }
 
     fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects) {
+        let (sent, noted) = (out.replies.len(), self.noted());
+        self.storage.begin_step();
+        self.told_rows = 0;
         match from {
             Sender::Shard(peer) => self.on_peer(peer, &request, &mut out.peers),
             Sender::Coordinator(_) => self.on_request(now_ms, request, out),
         }
         self.wake(now_ms, out);
         self.forget();
+        let tells_what_it_has_met = noted == self.noted() && self.told_rows == out.replies.len() - sent;
+        self.rests_on = match tells_what_it_has_met {
+            true if self.bugs.meets_nothing_unsynced => 0,
+            true => self.storage.met_unsynced(),
+            false => self.noted(),
+        };
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
+        self.rests_on = u64::MAX;
         let Some(ledger) = &self.ledger else { return };
         let terminate_ms = ledger.patience.terminate_ms;
         self.participant.readers.on_timer(now_ms);
@@ -178,6 +196,11 @@ impl Shard for Node {
 }
 
 impl Node {
+    /// How many records there have been since the start.
+    fn noted(&self) -> u64 {
+        self.ledger.as_deref().map_or(0, Ledger::noted)
+    }
+
     fn on_request(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
         if self.ledger.is_some() && self.is_repeated(&request, out) {
             return;
@@ -310,8 +333,9 @@ impl Node {
                 let reply = Reply::Executed { txn, result: Ok(ran.output) };
                 self.has_done.commits += u64::from(!read_only);
                 // What has no effect may run again.
-                if self.ledger.is_some() && !read_only {
-                    self.note_commit(txn, timestamp, begin, &[], Some(&reply));
+                match read_only {
+                    true => self.told_rows += 1,
+                    false => self.note_commit(txn, timestamp, begin, &[], Some(&reply)),
                 }
                 out.replies.push((txn.coordinator, reply));
             }
@@ -667,6 +691,9 @@ impl Node {
         // A repetition may be answered anew, but the reader may stand where the first answer said.
         self.readers.entry(read).or_insert(position.min(undecided));
         let siblings = if self.bugs.no_siblings { Vec::new() } else { self.participant.siblings() };
+        // Other shards may be asked for the siblings, and so these must be durable.
+        let defines = within.and_then(|(txn, _)| self.open.get(&txn)).is_some_and(Open::defines);
+        self.told_rows += usize::from(siblings.is_empty() && !defines);
         out.replies.push((
             read.coordinator,
             Reply::ReadRows { read, shard: self.shard, round: 1, position, rows, examined, siblings },

@@ -121,9 +121,9 @@ impl OnShards {
 
     fn write(&mut self, sql: &str, statement: &Statement) -> Result<Answer, SqlError> {
         let lifted = lift_constants(&self.application.catalog, sql, statement, &[]);
-        let lifted = lifted.filter(|(text, _)| self.program.text(text).is_ok());
+        let lifted = lifted.filter(|lifted| self.program.text(&lifted.text).is_ok());
         let (text, args) = match lifted {
-            Some(lifted) => lifted,
+            Some(lifted) => (lifted.text, lifted.values),
             None => {
                 let own = Text { sql: sql.to_owned(), types: Vec::new() };
                 self.program.text(&own).map_err(|wrong| wrong.error)?;

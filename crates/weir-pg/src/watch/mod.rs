@@ -13,6 +13,7 @@ use weir_observe::{Counter, Page, Source};
 use weir_types::{SqlError, SqlState};
 
 use crate::inside::Inside;
+use crate::known_texts::KnownTexts;
 use crate::session::{Session, Transaction};
 use crate::statement::{Done, Failure, Kind, Statement};
 
@@ -23,6 +24,7 @@ pub(crate) use statements::{StatementFigures, Statements};
 /// What all sessions of a front end have in common beside the cluster.
 pub(crate) struct FrontEnd {
     pub inside: Inside,
+    pub known_texts: KnownTexts,
     pub kinds: Kinds,
     pub statements: Statements,
     pub transactions: Transactions,
@@ -44,6 +46,7 @@ impl FrontEnd {
     pub fn new(connections_max: usize, log_slow: Option<Duration>) -> FrontEnd {
         FrontEnd {
             inside: Inside::default(),
+            known_texts: KnownTexts::default(),
             kinds: Kinds::default(),
             statements: Statements::default(),
             transactions: Transactions::default(),

@@ -258,6 +258,10 @@ impl Log {
         self.figures.clone()
     }
 
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// It is time for a snapshot.
     pub fn is_outgrown(&self) -> bool {
         self.length > SEGMENT_BYTES.max(2 * self.snapshot_length)

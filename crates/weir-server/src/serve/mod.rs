@@ -4,9 +4,11 @@
 
 mod acceptor;
 pub mod log;
+mod outbox;
 mod shard_loop;
 mod take;
 mod watch;
+mod writer;
 
 use std::collections::BTreeMap;
 use std::fs::File;

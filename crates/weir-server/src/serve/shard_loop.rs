@@ -17,12 +17,14 @@ use weir_net::connection::UNSENT_BYTES_MAX;
 use weir_net::frame::{self, expect};
 use weir_net::handshake::Terms;
 use weir_net::{Connection, Fault, Kind, Link, body};
-use weir_txn::machine::{CoordinatorId, Effects, Exposed, Figures, Sender};
+use weir_txn::machine::{CoordinatorId, Exposed, Figures, Sender};
 use weir_txn::ramp::ShardId;
 
 use super::Told;
 use super::log::{Log, LogError, LogFigures};
+use super::outbox::{Leaving, Outbox};
 use super::take::{Taken, take};
+use super::writer::Writer;
 use crate::embedded::now_ms;
 
 /// How often the shard is told that time has passed.
@@ -84,7 +86,7 @@ impl<Reply> Visitor<Reply> {
 pub(super) struct ShardLoop<S: Exposed> {
     shard: S,
     shards: ShardId,
-    log: Option<Log>,
+    outbox: Outbox<S>,
     /// With what whoever speaks with the shard has to agree to.
     told: (Arc<Told>, Terms),
     poll: Poll,
@@ -98,7 +100,8 @@ pub(super) struct ShardLoop<S: Exposed> {
     /// By shard; none to itself.
     links: Vec<Option<Link>>,
     to_peers: Vec<Vec<S::Request>>,
-    effects: Effects<S::Request, S::Reply>,
+    /// Who wants all that the shard has, once it is durable.
+    exports: Vec<usize>,
     /// Who is to get replies in this turn.
     answered: Vec<usize>,
     /// Coordinators that went while something of theirs was prepared and not decided, and when.
@@ -111,7 +114,7 @@ where
     S::Request: Serialize + DeserializeOwned,
     S::Reply: Serialize,
     S::Progress: DeserializeOwned,
-    S::Record: Serialize,
+    S::Record: Serialize + Send + 'static,
 {
     /// `link`: how to reach another shard.
     ///
@@ -125,24 +128,30 @@ where
         link: impl Fn(ShardId, Token) -> Link,
     ) -> io::Result<ShardLoop<S>> {
         let poll = Poll::new()?;
-        let inbox = Inbox { arrivals: Mutex::default(), waker: Waker::new(poll.registry(), WAKER)? };
+        let inbox =
+            Arc::new(Inbox { arrivals: Mutex::default(), waker: Waker::new(poll.registry(), WAKER)? });
+        let writer = log.map(|log| {
+            let inbox = inbox.clone();
+            // A poll that cannot be woken comes back at the next tick.
+            Writer::start(format!("log-{}", shard.id()), log, move || drop(inbox.waker.wake()))
+        });
         let link_to =
             |other: ShardId| (other != shard.id()).then(|| link(other, Token(1 + usize::from(other))));
         Ok(ShardLoop {
             links: (0..shards).map(link_to).collect(),
             shard,
             shards,
-            log,
+            outbox: Outbox::new(writer.transpose()?),
             told,
             poll,
-            inbox: Arc::new(inbox),
+            inbox,
             visitors: Vec::new(),
             free: Vec::new(),
             visitors_from: 1 + usize::from(shards),
             by_coordinator: FxHashMap::default(),
             ready: Vec::new(),
             to_peers: (0..shards).map(|_| Vec::new()).collect(),
-            effects: Effects::default(),
+            exports: Vec::new(),
             answered: Vec::new(),
             lost: Vec::new(),
         })
@@ -153,7 +162,7 @@ where
     }
 
     pub(super) fn log_figures(&self) -> Option<Arc<LogFigures>> {
-        self.log.as_ref().map(Log::figures)
+        self.outbox.log_figures()
     }
 
     /// Runs until it is told to stop.
@@ -179,7 +188,7 @@ where
                 match arrival {
                     Arrival::Stop => {
                         self.say_farewell();
-                        return Ok(());
+                        return self.outbox.finish();
                     }
                     Arrival::Visitor { connection, from, address } => self.welcome(connection, from, address),
                     // Whoever has asked may have gone.
@@ -189,7 +198,7 @@ where
             self.hear();
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
-                self.shard.on_timer(now_ms(), &mut self.effects);
+                self.outbox.on_timer(&mut self.shard, now_ms());
                 self.look_for_lost(now);
             }
             self.write_down()?;
@@ -309,20 +318,19 @@ where
     fn hear(&mut self) {
         let now_ms = now_ms();
         for slot in std::mem::take(&mut self.ready) {
-            let ShardLoop { shard, visitors, effects, shards, .. } = self;
+            let ShardLoop { shard, visitors, outbox, shards, .. } = self;
             let Some(visitor) = &mut visitors[slot] else { continue };
             visitor.is_ready = false;
             if !visitor.replies.is_empty() {
                 // It is heard again once it has been answered.
                 continue;
             }
-            let heard = hear_one(shard, visitor, now_ms, *shards, effects);
-            self.sort_effects();
+            let heard = hear_one(shard, visitor, now_ms, *shards, outbox);
             match heard {
                 Ok(()) => {
                     let visitor = self.visitors[slot].as_mut().expect("nobody has dismissed it");
-                    if visitor.wants_export && visitor.replies.is_empty() {
-                        self.answered.push(slot);
+                    if visitor.wants_export {
+                        self.exports.push(slot);
                     }
                     if visitor.is_readable() {
                         visitor.is_ready = true;
@@ -334,9 +342,12 @@ where
         }
     }
 
-    /// Gives everyone what is for them. Nothing leaves yet.
-    fn sort_effects(&mut self) {
-        for (coordinator, reply) in self.effects.replies.drain(..) {
+    /// Before what rests on it leaves (S16), it is written down; what may leave is given to whom it is for.
+    fn write_down(&mut self) -> Result<(), LogError> {
+        self.outbox.write_down(&mut self.shard)?;
+        let Leaving { replies, peers, description } = std::mem::take(&mut self.outbox.leaving);
+        self.told.0.tell(description, &self.told.1);
+        for (coordinator, reply) in replies {
             // Who is not connected asks again when it is.
             let Some(slot) = self.by_coordinator.get(&coordinator) else { continue };
             let Some(visitor) = &mut self.visitors[*slot] else { continue };
@@ -345,31 +356,15 @@ where
             }
             visitor.replies.push(reply);
         }
-        for (shard, request) in self.effects.peers.drain(..) {
+        for (shard, request) in peers {
             let waiting = &mut self.to_peers[usize::from(shard)];
             if waiting.len() < WAITING_FOR_PEER_MAX {
                 waiting.push(request);
             }
         }
-    }
-
-    /// Before anything of the turn leaves (S16).
-    fn write_down(&mut self) -> Result<(), LogError> {
-        self.sort_effects();
-        let records = self.shard.take_records();
-        let description = self.shard.take_description();
-        let Some(log) = &mut self.log else {
-            self.told.0.tell(description, &self.told.1);
-            return Ok(());
-        };
-        if !records.is_empty() {
-            log.append(&records)?;
+        if self.outbox.is_durable() {
+            self.answered.append(&mut self.exports);
         }
-        if log.is_outgrown() {
-            log.begin_anew(&self.shard.snapshot())?;
-            info!(shard = self.shard.id(), "a new segment of the log");
-        }
-        self.told.0.tell(description, &self.told.1);
         Ok(())
     }
 
@@ -455,16 +450,19 @@ fn hear_one<S>(
     visitor: &mut Visitor<S::Reply>,
     now_ms: u64,
     shards: ShardId,
-    effects: &mut Effects<S::Request, S::Reply>,
+    outbox: &mut Outbox<S>,
 ) -> Result<(), Fault>
 where
     S: Exposed,
     S::Request: DeserializeOwned,
     S::Progress: DeserializeOwned,
+    S::Record: Serialize + Send + 'static,
 {
     visitor.connection.fill()?;
     while let Some(frame) = visitor.connection.next_frame()? {
-        let taken = take(shard, (now_ms, shards), visitor.from, frame, effects)?;
+        let from = visitor.from;
+        let step = |shard: &mut S, request| outbox.step(shard, now_ms, from, request);
+        let taken = take(shard, (now_ms, shards), from, frame, step)?;
         visitor.wants_export |= taken == Taken::Export;
     }
     Ok(())

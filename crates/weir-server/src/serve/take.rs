@@ -5,7 +5,7 @@
 use serde::de::DeserializeOwned;
 use weir_net::frame::{Frame, expect};
 use weir_net::{Fault, Kind, body};
-use weir_txn::machine::{Effects, Exposed, Sender};
+use weir_txn::machine::{Exposed, Sender};
 use weir_txn::ramp::ShardId;
 
 /// What is left to do after a frame.
@@ -16,6 +16,8 @@ pub(super) enum Taken {
     Export,
 }
 
+/// `step`: what it is to do with each request.
+///
 /// # Errors
 /// Why the connection ends. What came before the fault has been done; a coordinator says it again, and shards know what comes
 /// again.
@@ -24,7 +26,7 @@ pub(super) fn take<S>(
     (now_ms, shards): (u64, ShardId),
     from: Sender,
     (kind, mut body): Frame<'_>,
-    effects: &mut Effects<S::Request, S::Reply>,
+    mut step: impl FnMut(&mut S, S::Request),
 ) -> Result<Taken, Fault>
 where
     S: Exposed,
@@ -50,7 +52,7 @@ where
     while !body.is_empty() {
         let request = body::read(kind, &mut body)?;
         believe(shard.refuses_request(from, &request, shards))?;
-        shard.step(now_ms, from, request, effects);
+        step(shard, request);
     }
     Ok(Taken::Done)
 }

@@ -4,17 +4,15 @@
 //! What comes of a text follows from the text, the application and its plan alone, so every process finds the same, and
 //! what is kept here is a cache.
 
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rustc_hash::FxBuildHasher;
 use weir_analysis::open_world::{OpenWorld, Refusal};
 use weir_analysis::plan::{Placement, Plan, TransactionPlan};
 use weir_sql::bound::{Procedure, Statement};
 use weir_sql::catalog::TableId;
 use weir_sql::{Application, Span, Text, anonymous, bind_statement, locking};
-use weir_types::{SqlError, SqlState};
+use weir_types::{Recent, SqlError, SqlState};
 
 use super::compile::{self, Closed};
 use super::program::{CompileError, CompiledProcedure, Program};
@@ -62,35 +60,10 @@ pub struct Texts {
     closed: Closed,
     world: OnceLock<OpenWorld>,
     bugs: PlantedBugs,
-    known: Mutex<Known>,
+    known: Mutex<Recent<Text, Judged>>,
 }
 
 type Judged = Result<Arc<CompiledText>, CompileError>;
-
-/// Those met lately, and those met before them.
-#[derive(Debug, Default)]
-struct Known {
-    young: HashMap<Text, Judged, FxBuildHasher>,
-    old: HashMap<Text, Judged, FxBuildHasher>,
-}
-
-impl Known {
-    fn get(&mut self, text: &Text) -> Option<Judged> {
-        if let Some(judged) = self.young.get(text) {
-            return Some(judged.clone());
-        }
-        let (text, judged) = self.old.remove_entry(text)?;
-        self.put(text, judged.clone());
-        Some(judged)
-    }
-
-    fn put(&mut self, text: Text, judged: Judged) {
-        if self.young.len() >= KEPT {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(text, judged);
-    }
-}
 
 impl Texts {
     /// `closed`: of the program.
@@ -106,7 +79,7 @@ impl Texts {
             closed,
             world: OnceLock::new(),
             bugs,
-            known: Mutex::default(),
+            known: Mutex::new(Recent::new(KEPT)),
         }
     }
 
@@ -114,7 +87,7 @@ impl Texts {
     /// What is wrong with the text, what is not supported, or whom it would endanger.
     pub(super) fn get(&self, program: &Program, text: &Text) -> Judged {
         if let Some(judged) = self.known().get(text) {
-            return judged;
+            return judged.clone();
         }
         // Others may do the same meanwhile, and find the same.
         let judged = self.judge(program, text, self.bugs).map(Arc::new);
@@ -122,14 +95,14 @@ impl Texts {
         judged
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, Recent<Text, Judged>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What has been run: judged no more, for operations need no guard.
     pub(super) fn again(&self, program: &Program, text: &Text) -> Judged {
         if let Some(Ok(judged)) = self.known().get(text) {
-            return Ok(judged);
+            return Ok(judged.clone());
         }
         let trusting = PlantedBugs { trusts_statements: true, ..self.bugs };
         self.judge(program, text, trusting).map(Arc::new)

@@ -19,6 +19,8 @@ pub struct Ledger {
     pub is_logged: bool,
     /// What the driver has not written down yet.
     pub log: Vec<Record>,
+    /// How many records the driver has taken since the start.
+    pub taken: u64,
     /// Rows have been loaded: what is written down next is everything.
     pub has_loaded: bool,
     /// How often the shard has started.
@@ -43,6 +45,11 @@ pub struct Over {
 }
 
 impl Ledger {
+    /// How many records there have been since the start.
+    pub fn noted(&self) -> u64 {
+        self.taken + self.log.len() as u64
+    }
+
     /// Transactions of that coordinator are over everywhere.
     pub fn forget(&mut self, below: Range<TxnId>) {
         while let Some((&txn, _)) = self.over.range(below.clone()).next() {

@@ -109,10 +109,20 @@ impl Durable for Node {
     fn take_records(&mut self) -> Vec<Record> {
         let Some(ledger) = &mut self.ledger else { return Vec::new() };
         let records = std::mem::take(&mut ledger.log);
-        match ledger.is_logged && std::mem::take(&mut ledger.has_loaded) {
+        let has_loaded = ledger.is_logged && std::mem::take(&mut ledger.has_loaded);
+        ledger.taken += if has_loaded { 1 } else { records.len() as u64 };
+        match has_loaded {
             true => vec![self.snapshot()],
             false => records,
         }
+    }
+
+    fn rests_on(&self) -> u64 {
+        self.rests_on
+    }
+
+    fn on_durable(&mut self, count: u64) {
+        self.storage.on_durable(count);
     }
 
     fn snapshot(&self) -> Record {
@@ -411,7 +421,11 @@ impl Node {
         if !ledger.is_logged {
             return;
         }
-        let rows = self.storage.logged_since(begin);
+        let (rows, record) = (self.storage.logged_since(begin), ledger.noted() + 1);
+        match steps.is_empty() {
+            true => self.storage.note_unsynced(begin, record),
+            false => self.storage.note_all_unsynced(record),
+        }
         let (participants, sequences) = (participants.into(), self.sequences.take_changed());
         let commit = LoggedCommit { txn, timestamp, participants, rows, reply, sequences, steps };
         ledger.log.push(Record::Committed(Box::new(commit)));

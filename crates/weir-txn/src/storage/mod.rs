@@ -17,6 +17,7 @@ pub mod rows;
 pub mod schema;
 mod table;
 mod tree;
+mod unsynced;
 pub mod view;
 
 use std::collections::HashMap;
@@ -41,6 +42,7 @@ pub use remake::{Remade, Remake};
 pub use rows::{NoRows, RowRef, Rows, Visit};
 pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 use table::TableStore;
+use unsynced::Unsynced;
 
 #[derive(Debug)]
 pub struct Storage {
@@ -50,6 +52,8 @@ pub struct Storage {
     /// Rows that prepared transactions will write, with how many of them: later changes to such a row
     /// keep their operations, because one of those transactions may have to be folded in below them.
     prepared: Pins,
+    /// What the log has not made durable yet.
+    unsynced: Unsynced,
 }
 
 type Pins = HashMap<(TableId, u32), Pin, FxBuildHasher>;
@@ -84,7 +88,8 @@ fn touch(pins: &mut Pins, table: TableId, row: u32) -> bool {
 impl Storage {
     pub fn new(schema: Arc<Schema>) -> Storage {
         let tables = schema.tables.iter().map(TableStore::new).collect();
-        Storage { schema, tables, history: History::default(), prepared: HashMap::default() }
+        let (history, prepared, unsynced) = Default::default();
+        Storage { schema, tables, history, prepared, unsynced }
     }
 
     /// Adds a row. The error is a violated key (23505); nothing has changed then.
@@ -94,6 +99,8 @@ impl Storage {
         values: &[Value],
         timestamp: Timestamp,
     ) -> Result<u32, SqlError> {
+        // That nobody has the key may be news.
+        self.unsynced.look_at(table);
         let schema = &self.schema.tables[table.0 as usize];
         let store = &mut self.tables[table.0 as usize];
         let packed = store.layout.pack(timestamp.clock, values);
@@ -360,6 +367,41 @@ impl Storage {
         self.history.forget(position);
     }
 
+    /// What has changed since `position` is in this record, which is not durable yet.
+    pub fn note_unsynced(&mut self, position: Position, record: u64) {
+        let changes = (self.history.end() - position) as usize;
+        for change in self.history.since(position) {
+            let (table, row) = (change.table, change.row);
+            let store = &self.tables[table.0 as usize];
+            if changes > unsynced::ROWS_MAX || store.is_missed(self.schema.table(table), row, &change.before)
+            {
+                self.unsynced.note_table(record, table);
+            } else {
+                self.unsynced.note_row(record, table, row);
+            }
+        }
+    }
+
+    /// The record has changed more than rows.
+    pub fn note_all_unsynced(&mut self, record: u64) {
+        self.unsynced.note_all(record);
+    }
+
+    /// Records up to this one are durable.
+    pub fn on_durable(&mut self, record: u64) {
+        self.unsynced.on_durable(record);
+    }
+
+    /// Whatever is met from here on is met by a new step.
+    pub fn begin_step(&mut self) {
+        self.unsynced.begin_step();
+    }
+
+    /// The newest record that the step has met in what it has looked at, of those that are not durable; 0: none.
+    pub fn met_unsynced(&self) -> u64 {
+        self.unsynced.met()
+    }
+
     /// Bytes that the table's rows and indexes take.
     pub fn memory_bytes(&self, table: TableId) -> usize {
         self.tables[table.0 as usize].memory_bytes()
@@ -397,7 +439,10 @@ impl Rows for Storage {
     }
 
     fn get(&self, table: TableId, index: IndexId, key: &KeyBytes) -> Option<RowRef> {
-        self.tables[table.0 as usize].indexes[index].get(key).map(|row| RowRef { shard: 0, row })
+        self.unsynced.look_at(table);
+        let row = self.tables[table.0 as usize].indexes[index].get(key)?;
+        self.unsynced.find(table, row);
+        Some(RowRef { shard: 0, row })
     }
 
     fn range(
@@ -408,14 +453,22 @@ impl Rows for Storage {
         reverse: bool,
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, SqlError> {
-        self.tables[table.0 as usize].indexes[index]
-            .range(range, reverse, &mut |row| visit(RowRef { shard: 0, row }))
+        self.unsynced.look_at(table);
+        self.tables[table.0 as usize].indexes[index].range(range, reverse, &mut |row| {
+            self.unsynced.find(table, row);
+            visit(RowRef { shard: 0, row })
+        })
     }
 
     fn scan(&self, table: TableId, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError> {
+        self.unsynced.look_at(table);
         let store = &self.tables[table.0 as usize];
         for row in 0..store.slots() {
-            if store.row(row).is_some() && visit(RowRef { shard: 0, row })?.is_break() {
+            if store.row(row).is_none() {
+                continue;
+            }
+            self.unsynced.find(table, row);
+            if visit(RowRef { shard: 0, row })?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

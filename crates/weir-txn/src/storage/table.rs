@@ -5,6 +5,7 @@
 use weir_sql::catalog::ColumnIndex;
 use weir_types::{SqlError, SqlState, Value};
 
+use super::history::RowState;
 use super::index::IndexTree;
 use super::key::KeyBytes;
 use super::layout::{Layout, Packed, Patch};
@@ -103,6 +104,14 @@ impl TableStore {
         let old = self.rows[row as usize].as_deref().expect("a row that was just found");
         let key = |index, packed| self.key(schema, index, packed, row);
         (0..self.indexes.len()).all(|index| key(index, old) == key(index, packed))
+    }
+
+    /// Who looks where the row was before the change finds nothing.
+    pub fn is_missed(&self, schema: &TableSchema, row: u32, before: &RowState) -> bool {
+        match before {
+            RowState::Absent | RowState::Patched(_) => false,
+            RowState::Row(packed) => self.row(row).is_none() || !self.has_same_keys(schema, row, packed),
+        }
     }
 
     /// Exchanges the row's bytes, which no index notices.

@@ -13,7 +13,7 @@ use weir_txn::items::{
     Bytes, Coordinator, Isolation, Key, KeyRange, Options, Partition, Patience, Progress, Reply, Request,
     Transaction, Variant, Write, log,
 };
-use weir_txn::machine::{Coordinator as _, CoordinatorOf, Durable, Orders, Shard};
+use weir_txn::machine::{Coordinator as _, CoordinatorOf, Durable, Effects, Orders, Shard};
 use weir_txn::node::Node;
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator as Calls, Protocol};
 use weir_types::Value;
@@ -231,7 +231,8 @@ where
         let mut bytes = Vec::new();
         frame::push(&mut bytes, kind, |out| out.extend(&body)).unwrap();
         let (frame, _) = frame::first(&bytes).unwrap().unwrap();
-        believed += usize::from(take(shard, (NOW_MS, SHARDS), from, frame, &mut effects).is_ok());
+        let step = |shard: &mut S, request| shard.step(NOW_MS, from, request, &mut effects);
+        believed += usize::from(take(shard, (NOW_MS, SHARDS), from, frame, step).is_ok());
         shard.on_timer(NOW_MS + chance.below(3_000) as u64, &mut effects);
         assert!(effects.peers.drain(..).all(|(to, _)| to < SHARDS), "there is no such shard");
         effects.replies.clear();

@@ -1,0 +1,99 @@
+//! Texts whose constants are parameters: what was prepared for one runs any other that differs in its constants only.
+
+use weir_sql::shape::{Constant, ConstantKind, Shape};
+use weir_sql::{BoundText, bind_text, lift_constants};
+use weir_types::{SqlType, Value};
+
+use crate::calls::argument;
+use crate::editions::Edition;
+use crate::prepared::Prepared;
+
+/// A text that was prepared without its constants.
+#[derive(Clone, Debug)]
+pub struct Lifted {
+    pub prepared: Prepared,
+    /// By parameter.
+    places: Vec<Place>,
+    /// Constants that are none: which, and what stands there.
+    fixed: Vec<(usize, String)>,
+}
+
+/// Which constant of a text a parameter is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    constant: usize,
+    is_negative: bool,
+}
+
+impl Place {
+    fn value(self, text: &str, constant: &Constant, ty: &SqlType) -> Option<Value> {
+        let written = constant.written(text);
+        let sign = if self.is_negative { "-" } else { "" };
+        let value = match constant.kind {
+            ConstantKind::Integer | ConstantKind::Bigint => {
+                Value::Int(format!("{sign}{written}").parse().ok()?)
+            }
+            ConstantKind::Numeric => Value::text(format!("{sign}{written}")),
+            ConstantKind::Text => Value::text(written),
+        };
+        argument(&value, ty).ok()
+    }
+}
+
+impl Edition {
+    /// Prepares the text, which has no parameters, so that others of its shape can be run by it. `None` where that cannot be.
+    pub fn lift(&self, text: &str, shape: &Shape) -> Option<Lifted> {
+        let application = &self.0.application;
+        let (bound, parameters) = bind_text(&application.catalog, &application.procedures, text, &[]).ok()?;
+        let BoundText::Statement(statement) = bound else { return None };
+        if !parameters.is_empty() {
+            return None;
+        }
+        if shape.constants.is_empty() {
+            let prepared = self.prepare(text, &[]).ok()?;
+            return Some(Lifted { prepared, places: Vec::new(), fixed: Vec::new() });
+        }
+        let lifted = lift_constants(&application.catalog, text, &statement, &[])?;
+        let place = |&(start, end): &(usize, usize)| {
+            let constant = shape.constants.iter().position(|one| one.end == end && one.start >= start)?;
+            let is_negative = shape.constants[constant].start > start;
+            Some(Place { constant, is_negative })
+        };
+        let places: Vec<Place> = lifted.places.iter().map(place).collect::<Option<_>>()?;
+        let value = |place: &Place, ty| place.value(text, &shape.constants[place.constant], ty);
+        let mut values = places.iter().zip(&lifted.text.types).zip(&lifted.values);
+        if !values.all(|((place, ty), known)| {
+            can_be_any(shape, place, ty) && value(place, ty).as_ref() == Some(known)
+        }) {
+            return None;
+        }
+        let is_fixed = |at: &usize| !places.iter().any(|place| place.constant == *at);
+        let fixed = (0..shape.constants.len()).filter(is_fixed);
+        let fixed = fixed.map(|at| (at, shape.constants[at].written(text))).collect();
+        let prepared = self.prepare(&lifted.text.sql, &lifted.text.types).ok()?;
+        Some(Lifted { prepared, places, fixed })
+    }
+}
+
+/// Whatever constant of its kind stands there is one of that type.
+fn can_be_any(shape: &Shape, place: &Place, ty: &SqlType) -> bool {
+    match shape.constants[place.constant].kind {
+        ConstantKind::Integer => matches!(ty, SqlType::Int4 | SqlType::Int8 | SqlType::Numeric(_)),
+        ConstantKind::Bigint => matches!(ty, SqlType::Int8 | SqlType::Numeric(_)),
+        ConstantKind::Numeric => matches!(ty, SqlType::Numeric(_)),
+        // What is none of that type is told so where its place is known.
+        ConstantKind::Text => true,
+    }
+}
+
+impl Lifted {
+    /// The values of the parameters in a text of the same shape. `None`: it is another statement, or a constant is wrong.
+    pub fn values(&self, text: &str, shape: &Shape) -> Option<Vec<Value>> {
+        if self.fixed.iter().any(|(at, written)| shape.constants[*at].written(text) != *written) {
+            return None;
+        }
+        let types = self.prepared.parameters();
+        let value = |(place, ty): (&Place, _)| place.value(text, &shape.constants[place.constant], ty);
+        self.places.iter().zip(types).map(value).collect()
+    }
+}

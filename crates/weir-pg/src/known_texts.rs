@@ -1,0 +1,128 @@
+//! Texts of the simple protocol that have come before, but for their constants: they need not be parsed again.
+//!
+//! One for all sessions of a server. It is bound to the schema of the moment, and begins anew with the next.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_client::{Edition, Lifted, Prepared};
+use weir_sql::shape::Shape;
+use weir_types::{Recent, Value};
+
+use crate::session::Session;
+use crate::statement::{Kind, Statement};
+
+/// So many shapes are kept at least once they have been met, and twice as many at most.
+const KEPT: usize = 2_048;
+
+/// So many statements of a shape, which differ in constants that are no parameters.
+const PER_SHAPE: usize = 8;
+
+#[derive(Default)]
+enum Known {
+    /// Most texts come once.
+    #[default]
+    Once,
+    Bound(Vec<Bound>),
+    /// It is parsed every time.
+    Never,
+}
+
+#[derive(Clone)]
+enum Bound {
+    /// BEGIN and so on: the same whatever the schema is.
+    Command(Arc<Statement>),
+    Run(Arc<Lifted>, Arc<Statement>),
+}
+
+pub struct KnownTexts(Mutex<Recent<String, Known>>);
+
+impl Default for KnownTexts {
+    fn default() -> KnownTexts {
+        KnownTexts(Mutex::new(Recent::new(KEPT)))
+    }
+}
+
+impl KnownTexts {
+    /// The statement that the text is, with the values of its parameters, if it is known for that edition.
+    fn get(&self, text: &str, shape: &Shape, edition: &Edition) -> Option<(Arc<Statement>, Vec<Value>)> {
+        let all = {
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let Known::Bound(all) = known.get(shape.key.as_str())? else { return None };
+            all.clone()
+        };
+        all.into_iter().find_map(|bound| match bound {
+            Bound::Command(statement) => Some((statement, Vec::new())),
+            Bound::Run(lifted, _) if !lifted.prepared.is_of(edition) => None,
+            Bound::Run(lifted, statement) => {
+                let values = lifted.values(text, shape)?;
+                Some((Arc::new(Statement { text: text.into(), ..(*statement).clone() }), values))
+            }
+        })
+    }
+
+    /// The text has been read, and is that statement.
+    fn put(&self, text: &str, shape: Shape, edition: &Edition, statement: &Statement) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.get(shape.key.as_str()) {
+            None => return known.put(shape.key, Known::Once),
+            Some(Known::Never) => return,
+            Some(_) => {}
+        }
+        drop(known);
+        // Takes as long as to prepare it; others may do the same meanwhile.
+        let bound = match &statement.kind {
+            Kind::Command(_) if shape.constants.is_empty() => {
+                Some(Bound::Command(Arc::new(statement.clone())))
+            }
+            Kind::Run(prepared, tag) if is_general(prepared) => {
+                edition.lift(text, &shape).map(|lifted| {
+                    let figures = statement.figures.clone();
+                    let run = Statement { figures, ..Statement::run(lifted.prepared.clone(), tag) };
+                    Bound::Run(Arc::new(lifted), Arc::new(run))
+                })
+            }
+            _ => None,
+        };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = known.get(shape.key.as_str()) else { return };
+        match (bound, &mut *entry) {
+            (None, Known::Bound(_)) => {}
+            (None, entry) => *entry = Known::Never,
+            (Some(bound), Known::Bound(all)) => {
+                all.retain(|one| matches!(one, Bound::Run(lifted, _) if lifted.prepared.is_of(edition)));
+                if all.len() < PER_SHAPE {
+                    all.push(bound);
+                }
+            }
+            (Some(bound), entry) => *entry = Known::Bound(vec![bound]),
+        }
+    }
+}
+
+/// It is the same whoever asks.
+fn is_general(prepared: &Prepared) -> bool {
+    !prepared.is_system()
+}
+
+impl Session {
+    /// The one statement of the text, with the values of its parameters, if one of its shape has come before.
+    pub(crate) fn known(&self, text: &str, shape: Option<&Shape>) -> Option<(Arc<Statement>, Vec<Value>)> {
+        let edition = self.shared_edition()?;
+        self.front.known_texts.get(text, shape?, &edition)
+    }
+
+    /// The text is that statement.
+    pub(crate) fn remember(&self, text: &str, shape: Option<Shape>, statement: &Statement) {
+        if let (Some(shape), Some(edition)) = (shape, self.shared_edition()) {
+            self.front.known_texts.put(text, shape, &edition, statement);
+        }
+    }
+
+    /// The schema that all sessions see, unless this one has changed it for itself.
+    fn shared_edition(&self) -> Option<Edition> {
+        if self.own_edition.get().is_some() {
+            return None;
+        }
+        self.client.edition().ok()
+    }
+}
