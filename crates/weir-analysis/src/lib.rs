@@ -25,6 +25,7 @@ mod placement;
 pub mod plan;
 mod planner;
 pub mod proof;
+pub mod reasons;
 pub mod registry;
 pub mod reported;
 mod rules;
@@ -43,7 +44,7 @@ pub use effects::ProcedureEffects;
 pub use execution::{Executed, Execution};
 pub use finding::{Finding, Severity};
 pub use invariant::{Invariant, InvariantId, InvariantKind};
-pub use json::to_json;
+pub use json::{guard_on, to_json};
 pub use partitioning::{Partitioning, Weights};
 pub use plan::{
     Class, Guard, GuardKind, Mechanism, Placement, Plan, Requirement, RoundTrips, TransactionPlan,

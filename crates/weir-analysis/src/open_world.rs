@@ -73,10 +73,8 @@ impl OpenWorld {
     /// # Errors
     /// Nothing keeps what it may break.
     pub fn plan(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
-        let mut others = self.strangers.clone();
-        others.push(statement);
-        let Judged { mut plans, broken_alone } =
-            judge(&self.with(&others), &self.placement, self.strangers.len());
+        let all = self.with_strangers_and(statement);
+        let Judged { mut plans, broken_alone } = judge(&all, &self.placement, self.strangers.len());
         let Some(mut plan) = plans.pop() else { unreachable!("as many plans as procedures") };
         if plan.mechanism.is_ordered_family() {
             return Err(Refusal::Unkept { why: plan.why });
@@ -88,6 +86,13 @@ impl OpenWorld {
         }
         plan.procedure = self.closed.procedures.len();
         Ok(plan)
+    }
+
+    /// Everybody beside whom the statement is judged, and itself last.
+    pub(crate) fn with_strangers_and(&self, statement: Procedure) -> Application {
+        let mut others = self.strangers.clone();
+        others.push(statement);
+        self.with(&others)
     }
 
     fn with(&self, others: &[Procedure]) -> Application {

@@ -4,7 +4,7 @@
 //! cannot run.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use weir_net::clock::transaction_time;
 use weir_sql::Application;
@@ -22,6 +22,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::Error;
 use crate::carrier::now_ms;
+use crate::explain::Told;
 use crate::prepared::{Prepared, What, columns_of};
 use crate::requests::Dialect;
 
@@ -215,6 +216,8 @@ pub(crate) enum Wish {
     Within(u64, Order, Arc<[String]>),
     /// What is wished for from here on is bound to this edition of the schema.
     Adopt(Arc<Callable>),
+    /// Somebody wants to know what it takes.
+    Traced(Box<Wish>),
 }
 
 impl Wish {
@@ -225,7 +228,7 @@ impl Wish {
             Wish::Read(gather, values, names) => {
                 Wish::Within(transaction, Order::Read(gather, values), names)
             }
-            other @ (Wish::Within(..) | Wish::Adopt(_)) => other,
+            other @ (Wish::Within(..) | Wish::Adopt(_) | Wish::Traced(_)) => other,
         }
     }
 }
@@ -243,12 +246,13 @@ pub(crate) struct Calls {
     named_max: Option<u64>,
     /// Open transactions of names up to this one were of a coordinator that is no more: their next statement must not begin them anew.
     lost_max: Option<u64>,
+    told: Told,
 }
 
 impl Calls {
-    pub(crate) fn new(id: CoordinatorId, callable: Arc<Callable>) -> Calls {
+    pub(crate) fn new(id: CoordinatorId, callable: Arc<Callable>, told: Told) -> Calls {
         let coordinator = Coordinator::resending(id, callable.program.clone(), Protocol::RampFast);
-        Calls { coordinator, callable, under_way: BTreeMap::new(), named_max: None, lost_max: None }
+        Calls { coordinator, callable, under_way: BTreeMap::new(), named_max: None, lost_max: None, told }
     }
 }
 
@@ -264,7 +268,7 @@ impl Dialect for Calls {
 
     fn begin_anew(&mut self, id: CoordinatorId) {
         let lost_max = self.named_max.max(self.lost_max);
-        *self = Calls { lost_max, ..Calls::new(id, self.callable.clone()) };
+        *self = Calls { lost_max, ..Calls::new(id, self.callable.clone(), self.told.clone()) };
     }
 
     fn grant(
@@ -295,6 +299,10 @@ impl Dialect for Calls {
                 (Begin::Within(name, order), UnderWay::Read(names))
             }
             Wish::Within(name, order, names) => (Begin::Within(name, order), UnderWay::Call(names)),
+            Wish::Traced(wish) => {
+                self.coordinator.trace(tag);
+                return self.grant(tag, *wish, orders);
+            }
         };
         self.under_way.insert(tag, under_way);
         self.coordinator.begin(now_ms(), tag, begin, orders);
@@ -303,6 +311,9 @@ impl Dialect for Calls {
 
     fn outcome(&mut self, tag: u64, done: Event) -> Result<CallResult, Error> {
         let under_way = self.under_way.remove(&tag);
+        if let Some(trace) = self.coordinator.take_trace(tag) {
+            self.told.lock().unwrap_or_else(PoisonError::into_inner).push((tag, trace));
+        }
         match (done, under_way) {
             (Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. }, _) => {
                 Err(Error::Sql(error))
@@ -319,6 +330,7 @@ impl Dialect for Calls {
     }
 
     fn give_up(&mut self, tag: u64, orders: &mut Orders<Request, Event>) -> GivenUp {
+        self.coordinator.take_trace(tag);
         match self.under_way.remove(&tag) {
             Some(UnderWay::Read(_)) => GivenUp::NothingHappened,
             Some(UnderWay::Call(_)) if self.coordinator.give_up(now_ms(), tag, orders) => {
@@ -346,7 +358,7 @@ mod tests {
         let plan = weir_analysis::analyze(&application).plan;
         let described = weir_txn::exec::definition::Description::new(&application, 1, &plan);
         let program = described.compile(1).unwrap();
-        let mut calls = Calls::new(7, Arc::new(Callable::new(program)));
+        let mut calls = Calls::new(7, Arc::new(Callable::new(program)), Told::default());
         let order = |calls: &mut Calls, name: u64, order: Order| {
             let answered = calls.grant(100, Wish::Within(name, order, [].into()), &mut Orders::default());
             answered.map(|result| result.map(drop).map_err(|error| error.to_string()))

@@ -20,6 +20,7 @@ mod calls;
 pub mod carrier;
 mod description;
 mod editions;
+mod explain;
 pub mod export;
 mod items;
 mod lifted;
@@ -37,6 +38,7 @@ use std::time::{Duration, Instant};
 pub use calls::CallResult;
 pub use description::{Description, SQL};
 pub use editions::{Edition, NextEdition};
+pub use explain::{Access, Explained, ExplainedGuard, Trace};
 pub use lifted::Lifted;
 pub use load::{Batch, Load, LoadedTable};
 pub use pending::Pending;
@@ -148,6 +150,7 @@ pub struct Client {
     carried: Carried,
     cluster: ClusterFile,
     settings: Settings,
+    told: explain::Told,
 }
 
 enum Carried {
@@ -169,6 +172,7 @@ impl Client {
     /// As `connect`.
     pub fn connect_with(cluster: &ClusterFile, settings: Settings) -> Result<Client, Error> {
         let id = new_id().map_err(|error| Error::Closed(error.to_string()))?;
+        let told = explain::Told::default();
         let carried = if cluster.application.is_none() {
             let items = Items::new(id, items::options(cluster, settings.one_phase));
             Carried::Items(Session::begin(cluster, cluster.terms(), items, &settings)?)
@@ -176,10 +180,10 @@ impl Client {
             let description = Description::fetch(cluster, &settings.versions, settings.deadline)?;
             let terms = description.terms(cluster);
             let callable = Arc::new(description.compile(cluster.shards)?);
-            let calls = Calls::new(id, callable.clone());
+            let calls = Calls::new(id, callable.clone(), told.clone());
             Carried::Calls(Session::begin(cluster, terms, calls, &settings)?, RwLock::new(callable))
         };
-        Ok(Client { carried, cluster: cluster.clone(), settings })
+        Ok(Client { carried, cluster: cluster.clone(), settings, told })
     }
 
     /// Rows with indexes, foreign keys and views over the cluster's items, on connections of their own.

@@ -104,7 +104,7 @@ pub fn data_row(row: &[Value], columns: &[OutputColumn], formats: &Formats) -> R
 }
 
 /// They give rows, and clients are not told how many.
-const UNCOUNTED: [&str; 2] = [CALL, "SHOW"];
+const UNCOUNTED: [&str; 3] = [CALL, "SHOW", "EXPLAIN"];
 
 /// `count`: of rows given or written, where there is one to tell.
 pub fn complete(tag: &str, count: Option<u64>) -> CommandComplete {

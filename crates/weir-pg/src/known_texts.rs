@@ -74,13 +74,11 @@ impl KnownTexts {
             Kind::Command(_) if shape.constants.is_empty() => {
                 Some(Bound::Command(Arc::new(statement.clone())))
             }
-            Kind::Run(prepared, tag) if is_general(prepared) => {
-                edition.lift(text, &shape).map(|lifted| {
-                    let figures = statement.figures.clone();
-                    let run = Statement { figures, ..Statement::run(lifted.prepared.clone(), tag) };
-                    Bound::Run(Arc::new(lifted), Arc::new(run))
-                })
-            }
+            Kind::Run(prepared, tag) if is_general(prepared) => edition.lift(text, &shape).map(|lifted| {
+                let figures = statement.figures.clone();
+                let run = Statement { figures, ..Statement::run(lifted.prepared.clone(), tag) };
+                Bound::Run(Arc::new(lifted), Arc::new(run))
+            }),
             _ => None,
         };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,6 +9,7 @@ mod copy_messages;
 mod copying;
 mod definitions;
 mod doors;
+mod explain;
 mod handlers;
 mod idle;
 mod inside;

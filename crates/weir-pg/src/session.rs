@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// The name of the transaction that is open.
-    fn open_name(&self) -> Option<u64> {
+    pub(crate) fn open_name(&self) -> Option<u64> {
         match *self.transaction() {
             Transaction::Open { name, .. } => Some(name),
             _ => None,
@@ -137,6 +137,7 @@ impl Session {
                 && match &portal.statement.kind {
                     Kind::Run(prepared, _) => runs(prepared),
                     Kind::Execute(..) | Kind::Define(..) => true,
+                    Kind::Explain(explain, _) => explain.analyze,
                     _ => false,
                 }
         };
@@ -231,23 +232,18 @@ impl Session {
                 Ok(Done::tag("PREPARE"))
             }
             Kind::Execute(name, arguments) => {
-                let statement = self.names().statement(name)?;
-                let mut values = Vec::new();
-                if let Some(arguments) = arguments {
-                    values = self.run_prepared(arguments, "", &[]).await?.rows.pop().unwrap_or_default();
-                }
-                let wanted = statement.parameters.len();
-                if values.len() != wanted {
-                    let message = format!("wrong number of parameters for prepared statement \"{name}\"");
-                    let detail = format!("Expected {wanted} parameters but got {}.", values.len());
-                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).with_detail(detail).into());
-                }
+                let (statement, values) = self.executed(name, arguments.as_ref()).await?;
                 match &statement.kind {
                     Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, &values).await,
                     _ => Ok(Done::tag("")),
                 }
             }
             Kind::Copy(copy, query) => self.copy(copy, query.as_ref()).await,
+            Kind::Explain(explain, of) => {
+                let lines = self.explain(*explain, of, values).await?;
+                let rows = lines.into_iter().map(|line| vec![Value::text(line)]).collect();
+                Ok(Done { rows, columns: statement.columns.clone(), ..Done::tag("EXPLAIN") })
+            }
             Kind::Declare { name, scroll, hold, binary, query } => {
                 if !hold && self.open_name().is_none() {
                     return Err(only_in_transactions("DECLARE CURSOR").into());
@@ -259,6 +255,26 @@ impl Session {
                 Ok(Done::tag("DECLARE CURSOR"))
             }
         }
+    }
+
+    /// What EXECUTE runs, and with which values.
+    pub(crate) async fn executed(
+        &self,
+        name: &str,
+        arguments: Option<&Prepared>,
+    ) -> Result<(Arc<Statement>, Vec<Value>), Failure> {
+        let statement = self.names().statement(name)?;
+        let mut values = Vec::new();
+        if let Some(arguments) = arguments {
+            values = self.run_prepared(arguments, "", &[]).await?.rows.pop().unwrap_or_default();
+        }
+        let wanted = statement.parameters.len();
+        if values.len() != wanted {
+            let message = format!("wrong number of parameters for prepared statement \"{name}\"");
+            let detail = format!("Expected {wanted} parameters but got {}.", values.len());
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).with_detail(detail).into());
+        }
+        Ok((statement, values))
     }
 
     pub(crate) async fn run_prepared(
@@ -487,6 +503,7 @@ impl Session {
             Command::Copy(_)
             | Command::Run
             | Command::Define(_)
+            | Command::Explain(..)
             | Command::Prepare { .. }
             | Command::Execute { .. }
             | Command::Declare { .. } => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_client::{Prepared, Unprepared, Verb};
 use weir_sql::Span;
 use weir_sql::bound::OutputColumn;
+use weir_sql::explain::Explain;
 use weir_sql::session::{Command, Copied, Copy, Said, statements};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -36,6 +37,8 @@ pub enum Kind {
     Execute(String, Option<Prepared>),
     /// With what gives its rows, if that is a query.
     Copy(Copy, Option<Prepared>),
+    /// What is to be told, and of what.
+    Explain(Explain, Box<Statement>),
     Declare {
         name: String,
         scroll: Option<bool>,
@@ -48,7 +51,8 @@ pub enum Kind {
 impl Statement {
     pub fn run(prepared: Prepared, tag: &'static str) -> Statement {
         let (parameters, columns) = (prepared.parameters_shared(), prepared.columns_shared());
-        Statement { parameters, columns, kind: Kind::Run(prepared, tag), ..Statement::empty() }
+        let text = prepared.text().clone();
+        Statement { parameters, columns, text, kind: Kind::Run(prepared, tag), figures: None }
     }
 
     pub fn empty() -> Statement {
@@ -207,6 +211,13 @@ impl Session {
                     Copied::Table { .. } => None,
                 };
                 return Ok(Statement { kind: Kind::Copy(copy.clone(), query), ..Statement::empty() });
+            }
+            Command::Explain(explain, of) => {
+                let of =
+                    self.prepare_unwatched(text, &Said { what: (**of).clone(), span: said.span }, types)?;
+                let (parameters, columns) = (of.parameters.clone(), [column("QUERY PLAN")].into());
+                let kind = Kind::Explain(*explain, Box::new(of));
+                return Ok(Statement { kind, parameters, columns, ..Statement::empty() });
             }
             Command::Show(Some(name)) => {
                 let shown =

@@ -8,8 +8,9 @@ use pg_query::protobuf::{
 };
 use weir_types::{SqlState, SqlType};
 
+use crate::explain::{self, Explain};
 use crate::lexer::{self, Lexer, Token};
-use crate::parse::{self, Piece};
+use crate::parse::{self, ParsedStatement, Piece};
 use crate::source::{Diagnostic, Span};
 use crate::type_name;
 
@@ -81,6 +82,8 @@ pub enum Command {
     Copy(Copy),
     /// CREATE, ALTER, DROP and what else changes the catalog, with what its client is told that it was.
     Define(&'static str),
+    /// What is to be told, and of what: a query, a write, a call, or one that is prepared or declared.
+    Explain(Explain, Box<Command>),
     /// A query, a write or a call.
     Run,
     /// What a server of this kind has nothing to do for: VACUUM, ANALYZE, CHECKPOINT.
@@ -172,12 +175,28 @@ impl Isolation {
 /// # Errors
 /// It is not of PostgreSQL's grammar (42601), or a transaction is to be like nothing that there is (22023).
 pub fn statements(text: &str) -> Result<Vec<Said>, Diagnostic> {
-    let piece = Piece::new(0, 0, text);
+    let (text, explained) = explain::cut_out(text)?;
+    let piece = Piece::new(0, 0, &text);
     let parsed = parse::parse_statements(piece)?;
-    parsed
-        .into_iter()
-        .map(|one| Ok(Said { what: command(piece, &one.node, one.span)?, span: one.span }))
-        .collect()
+    let of = |one: ParsedStatement| {
+        let what = command(piece, &one.node, one.span)?;
+        let explain = explained.iter().find(|cut| cut.body == one.span.start);
+        let what = match (explain, what) {
+            (None, what) => what,
+            (Some(cut), what @ (Command::Run | Command::Execute { .. } | Command::Declare { .. })) => {
+                Command::Explain(cut.explain, Box::new(what))
+            }
+            (Some(_), _) => {
+                let first = piece.token(one.span.start as i32);
+                let message = format!("syntax error at or near \"{}\"", piece.text_of(first));
+                let wrong = Diagnostic::new(SqlState::SYNTAX_ERROR, first, message);
+                let hint = "SELECT, INSERT, UPDATE, DELETE, CALL, EXECUTE and DECLARE can be explained";
+                return Err(wrong.with_hint(hint));
+            }
+        };
+        Ok(Said { what, span: one.span })
+    };
+    parsed.into_iter().map(of).collect()
 }
 
 fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Command, Diagnostic> {

@@ -8,7 +8,9 @@ use weir_types::Value;
 use weir_types::compare::equal;
 
 use crate::ramp::message::{ReadQuery, TableRead};
-use crate::storage::{IndexSchema, KeyBytes, KeyRange, RowRef, Rows, Storage, key::push_key};
+use crate::storage::{
+    IndexId, IndexSchema, KeyBytes, KeyRange, RowRef, Rows, Storage, TableSchema, key::push_key,
+};
 
 /// By table of a query: its rows, each with its number in front (so that one that is wanted twice can
 /// be told). Also how many rows had to be looked at.
@@ -40,6 +42,18 @@ pub fn fetch(storage: &Storage, query: &ReadQuery) -> Found {
     (fetched, examined)
 }
 
+/// The index that fits best where the values of some columns are known, and of how many of its columns they are.
+pub(super) fn best_index(
+    schema: &TableSchema,
+    is_known: impl Fn(ColumnIndex) -> bool,
+) -> Option<(IndexId, usize)> {
+    let covered = |index: &IndexSchema| {
+        index.columns.iter().take_while(|column| column.column.is_some_and(&is_known)).count()
+    };
+    let all = schema.indexes.iter().map(covered).enumerate();
+    all.max_by_key(|&(index, covered)| (covered, usize::MAX - index)).filter(|(_, covered)| *covered > 0)
+}
+
 /// Adds the rows whose columns have these values, found by the index that fits best; how many it looked at.
 fn matching(
     storage: &Storage,
@@ -50,20 +64,14 @@ fn matching(
     let schema = storage.schema().table(read.table);
     let wanted =
         |column: Option<usize>| column.and_then(|column| equals.iter().find(|(of, _)| *of == column));
-    let covered = |index: &IndexSchema| {
-        index.columns.iter().take_while(|column| wanted(column.column).is_some()).count()
-    };
-    let best =
-        (0..schema.indexes.len()).max_by_key(|&index| (covered(&schema.indexes[index]), usize::MAX - index));
-    let best = best.filter(|&index| covered(&schema.indexes[index]) > 0);
+    let best = best_index(schema, |column| wanted(Some(column)).is_some());
     if equals.iter().any(|(_, value)| value.is_null()) {
         return 0;
     }
     // What the index ensures is not asked again.
     let ensured = |column: ColumnIndex| {
-        best.is_some_and(|index| {
-            let index = &schema.indexes[index];
-            index.columns[..covered(index)].iter().any(|of| of.column == Some(column))
+        best.is_some_and(|(index, covered)| {
+            schema.indexes[index].columns[..covered].iter().any(|of| of.column == Some(column))
         })
     };
     let asked: Vec<&(ColumnIndex, Value)> = equals.iter().filter(|(column, _)| !ensured(*column)).collect();
@@ -80,7 +88,7 @@ fn matching(
         Ok(ControlFlow::Continue(()))
     };
     let visited = match best {
-        Some(index) => {
+        Some((index, _)) => {
             let mut key = KeyBytes::new();
             for column in &schema.indexes[index].columns {
                 let Some((_, value)) = wanted(column.column) else { break };

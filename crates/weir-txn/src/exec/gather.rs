@@ -71,6 +71,16 @@ enum Known {
     Literal(Value),
 }
 
+impl GatherTable {
+    fn equals(&self, values: &[Value]) -> Vec<(ColumnIndex, Value)> {
+        let value = |known: &Known| match known {
+            Known::Variable(variable) => values[variable.0 as usize].clone(),
+            Known::Literal(value) => value.clone(),
+        };
+        self.equals.iter().map(|(column, known)| (*column, value(known))).collect()
+    }
+}
+
 /// What shards answered, by shard and then by table of the query.
 pub type Fetched = Vec<(ShardId, Vec<Vec<Vec<Value>>>)>;
 
@@ -132,14 +142,7 @@ impl Gather {
                 places.push(None);
                 continue;
             }
-            let equals: Vec<(ColumnIndex, Value)> = table
-                .equals
-                .iter()
-                .map(|(column, known)| match known {
-                    Known::Variable(variable) => (*column, values[variable.0 as usize].clone()),
-                    Known::Literal(value) => (*column, value.clone()),
-                })
-                .collect();
+            let equals = table.equals(values);
             let shards = shards_of(table.table, &equals, program);
             let single = match shards[..] {
                 [shard] => Some(shard),
@@ -173,6 +176,15 @@ impl Gather {
             .into_iter()
             .map(|(shard, tables)| (shard, Arc::new(ReadQuery { tables, edition: self.edition })))
             .collect()
+    }
+
+    /// Which of its tables are read on that shard, in their order.
+    pub(super) fn places_on(&self, shard: ShardId, values: &[Value], program: &Program) -> Vec<usize> {
+        let is_there = |table: &GatherTable| {
+            self.system_rows(table.table).is_none()
+                && shards_of(table.table, &table.equals(values), program).contains(&shard)
+        };
+        self.tables.iter().enumerate().filter(|(_, table)| is_there(table)).map(|(at, _)| at).collect()
     }
 
     /// Runs the query on what was fetched. `transaction_time`: what `now()` is, in microseconds since 2000.

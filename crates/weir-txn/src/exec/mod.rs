@@ -3,6 +3,7 @@
 //! [`Rows`]: crate::storage::Rows
 
 pub mod access;
+pub mod accesses;
 pub mod aggregate;
 mod ahead;
 pub mod assertion;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_analysis::plan::{GuardKind, Placement, Plan};
+use weir_analysis::reasons::Reason;
 use weir_sql::bound::{LoopLabel, RaiseLevel};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::{Application, Span, Text};
@@ -446,6 +447,17 @@ impl Program {
                 let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "only procedures are run here");
                 Err(CompileError { span: Span::default(), error })
             }
+        }
+    }
+
+    /// Why a statement by itself is planned as it is.
+    ///
+    /// # Errors
+    /// As `text`.
+    pub fn reasons(&self, text: &Text) -> Result<Vec<Reason>, CompileError> {
+        match &self.texts {
+            Some(texts) => texts.reasons(text),
+            None => self.text(text).map(|_| Vec::new()),
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weir_analysis::open_world::{OpenWorld, Refusal};
 use weir_analysis::plan::{Placement, Plan, TransactionPlan};
+use weir_analysis::reasons::{self, Reason};
 use weir_sql::bound::{Procedure, Statement};
 use weir_sql::catalog::TableId;
 use weir_sql::{Application, Span, Text, anonymous, bind_statement, locking};
@@ -108,7 +109,8 @@ impl Texts {
         self.judge(program, text, trusting).map(Arc::new)
     }
 
-    fn judge(&self, program: &Program, text: &Text, bugs: PlantedBugs) -> Result<CompiledText, CompileError> {
+    /// As a procedure of its own.
+    fn bind(&self, text: &Text, bugs: PlantedBugs) -> Result<Procedure, CompileError> {
         if text.sql.len() > TEXT_BYTES_MAX {
             let message =
                 format!("a statement of {} bytes, and {TEXT_BYTES_MAX} is the most", text.sql.len());
@@ -133,10 +135,22 @@ impl Texts {
         if !bugs.trusts_statements {
             self.refuse_what_was_excluded(&statement)?;
         }
-        let Some(procedure) = anonymous(catalog, statement, &types) else {
-            return Err(refused(Span::default(), "a query as a statement that writes", ""));
-        };
+        anonymous(catalog, statement, &types)
+            .ok_or_else(|| refused(Span::default(), "a query as a statement that writes", ""))
+    }
+
+    fn judge(&self, program: &Program, text: &Text, bugs: PlantedBugs) -> Result<CompiledText, CompileError> {
+        let procedure = self.bind(text, bugs)?;
         self.compile(program, text, procedure, bugs)
+    }
+
+    /// Why it is planned as it is.
+    pub(super) fn reasons(&self, text: &Text) -> Result<Vec<Reason>, CompileError> {
+        Ok(reasons::of_statement(self.world(), self.bind(text, self.bugs)?))
+    }
+
+    fn world(&self) -> &OpenWorld {
+        self.world.get_or_init(|| OpenWorld::new(&self.application, &self.plan.placement))
     }
 
     fn compile(
@@ -146,7 +160,7 @@ impl Texts {
         procedure: Procedure,
         bugs: PlantedBugs,
     ) -> Result<CompiledText, CompileError> {
-        let world = self.world.get_or_init(|| OpenWorld::new(&self.application, &self.plan.placement));
+        let world = self.world();
         let span = procedure.span;
         let judged = match bugs.trusts_statements {
             true => world.plan(procedure.clone()),

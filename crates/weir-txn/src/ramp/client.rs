@@ -15,6 +15,7 @@ use super::coordinator::{Action, Transaction, gave_up};
 use super::interactive::{Interactive, deadlock};
 use super::message::{Age, Begun, Call, Output, Progress, Reply, Request, ShardId, TxnId};
 use super::reader::{Read, ReadAction, Within};
+use super::trace::{Trace, Traces};
 use super::waits::Waits;
 use crate::clock::transaction_time;
 use crate::exec::definition::{Definition, schema_has_changed};
@@ -114,6 +115,7 @@ pub struct Coordinator {
     resting: Vec<(u64, Resting)>,
     actions: Vec<Action>,
     read_actions: Vec<ReadAction>,
+    traces: Traces,
 }
 
 enum Flight {
@@ -181,7 +183,17 @@ impl Coordinator {
             resting: Vec::new(),
             actions: Vec::new(),
             read_actions: Vec::new(),
+            traces: Traces::default(),
         }
+    }
+
+    /// Somebody wants to know what takes place under the tag, which is begun next.
+    pub fn trace(&mut self, tag: u64) {
+        self.traces.begin(tag);
+    }
+
+    pub fn take_trace(&mut self, tag: u64) -> Option<Trace> {
+        self.traces.take(tag)
     }
 
     /// The same where messages are lost and shards start again: what is not answered is sent again, by
@@ -364,12 +376,16 @@ impl Coordinator {
                 unreachable!("the transaction is under way")
             };
             match action {
-                Action::Send(shard, request) => out.sends.push((shard, request)),
+                Action::Send(shard, request) => {
+                    self.traces.sent(*tag, shard);
+                    out.sends.push((shard, request));
+                }
                 Action::Answer(result) => out.done.push((*tag, Event::Answered(result))),
                 Action::Retry if *retries == RETRIES_MAX => {
                     out.done.push((*tag, Event::Answered(Err(gave_up()))))
                 }
                 Action::Retry => {
+                    self.traces.retries(*tag);
                     let call = call.take().expect("a call that may meet a guard is kept");
                     again = Some((*tag, call, *age, *retries + 1));
                 }
@@ -392,7 +408,12 @@ impl Coordinator {
     fn perform_read(&mut self, now_ms: u64, sequence: u64, out: &mut Orders<Request, Event>) {
         for action in std::mem::take(&mut self.read_actions) {
             match action {
-                ReadAction::Send(shard, request) => out.sends.push((shard, request)),
+                ReadAction::Send(shard, request) => {
+                    if let Some(Flight::Read { tag, .. }) = self.flights.get_mut(sequence) {
+                        self.traces.sent(*tag, shard);
+                    }
+                    out.sends.push((shard, request));
+                }
                 ReadAction::Done(fetched) => self.finish_read(now_ms, sequence, fetched, out),
                 ReadAction::Failed(error) => {
                     let (tag, machine, ..) = self.end_read(sequence);
@@ -400,6 +421,9 @@ impl Coordinator {
                     out.done.push((tag, Event::ReadDone { result, rounds, fetched: 0, examined }));
                 }
                 ReadAction::Again => {
+                    if let Some(Flight::Read { tag, .. }) = self.flights.get_mut(sequence) {
+                        self.traces.retries(*tag);
+                    }
                     let (tag, _, gather, values, within, _) = self.end_read(sequence);
                     self.begin_read_within(now_ms, tag, (gather, values, within), out);
                     return;
@@ -481,19 +505,22 @@ impl machine::Coordinator for Coordinator {
         }
         let (txn, sequence) = (reply.txn(), reply.txn().sequence);
         match self.flights.get_mut(sequence) {
-            Some(Flight::Transaction { machine, sent, .. }) => {
+            Some(Flight::Transaction { tag, machine, sent, .. }) => {
+                self.traces.heard(*tag);
                 *sent = Sent::at(now_ms);
                 machine.on_reply(reply, &mut self.actions);
                 self.perform(now_ms, sequence, out);
             }
-            Some(Flight::Read { machine, sent, .. }) => {
+            Some(Flight::Read { tag, machine, sent, .. }) => {
+                self.traces.heard(*tag);
                 *sent = Sent::at(now_ms);
                 machine.on_reply(reply, &mut self.read_actions);
                 self.perform_read(now_ms, sequence, out);
             }
-            Some(Flight::Open { machine, sent, .. }) => {
+            Some(Flight::Open { tag, machine, sent, .. }) => {
                 *sent = Sent::at(now_ms);
                 if let Reply::Waits { txn, shard, holder } = reply {
+                    self.traces.waits(*tag);
                     if machine.works()
                         && let Some(youngest) = self.waits.note(now_ms, txn, shard, holder)
                     {
@@ -501,6 +528,7 @@ impl machine::Coordinator for Coordinator {
                     }
                     return;
                 }
+                self.traces.heard(*tag);
                 machine.on_reply(reply, &mut self.actions);
                 let aborted = machine.aborted().cloned();
                 self.perform_open(now_ms, sequence, out);

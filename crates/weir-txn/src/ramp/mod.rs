@@ -16,6 +16,7 @@ pub(crate) mod open;
 pub mod participant;
 pub mod reader;
 mod termination;
+pub mod trace;
 mod waits;
 
 pub use client::{Begin, Coordinator, Event, Protocol};

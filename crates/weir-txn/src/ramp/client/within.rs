@@ -108,6 +108,7 @@ impl Coordinator {
             match action {
                 Action::Send(shard, request) => {
                     *sent = Sent::at(now_ms);
+                    self.traces.sent(*tag, shard);
                     out.sends.push((shard, request));
                 }
                 Action::Answer(result) => out.done.push((*tag, Event::Answered(result))),

@@ -1,0 +1,160 @@
+//! What a statement or call costs before it runs, why, and what it has taken when it ran: EXPLAIN.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_analysis::guard_on;
+use weir_analysis::reasons::{self, Reason};
+pub use weir_txn::exec::accesses::Access;
+use weir_txn::ramp::ShardId;
+pub use weir_txn::ramp::trace::Trace;
+use weir_types::{SqlError, Value};
+
+use crate::calls::{Callable, Wish};
+use crate::prepared::{Prepared, What};
+use crate::{CallResult, Carried, Client, Error, Pending};
+
+/// What a statement or a call takes with these values, if nobody is in its way.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// What kind of statement it is, or of which procedure it is a call.
+    pub what: String,
+    /// `merge`, `ramp`, or `read` for a query.
+    pub mechanism: &'static str,
+    /// Those that it needs with these values, and how many there are.
+    pub shards: Vec<ShardId>,
+    pub of: ShardId,
+    /// Of those that need several, the one that decides.
+    pub decides: Option<ShardId>,
+    /// Until it is answered: times there and back, and requests and answers.
+    pub round_trips: u32,
+    pub messages: u32,
+    pub guards: Vec<ExplainedGuard>,
+    /// Why it commits like that.
+    pub why: String,
+    pub reasons: Vec<Reason>,
+    pub accesses: Vec<Access>,
+}
+
+/// What it holds, or takes at its owner.
+#[derive(Clone, Debug)]
+pub struct ExplainedGuard {
+    pub kind: &'static str,
+    pub on: String,
+    pub shared: bool,
+    /// Names of invariants.
+    pub keeps: Vec<String>,
+    pub why: String,
+}
+
+/// Traces that nobody has asked for yet, by tag. They are few: each is of an EXPLAIN ANALYZE under way.
+pub(crate) type Told = Arc<Mutex<Vec<(u64, Trace)>>>;
+
+impl Explained {
+    /// As a statement of an open transaction: nothing is decided before its end.
+    pub fn within_transaction(self) -> Explained {
+        let shards = self.shards.len() as u32;
+        if self.mechanism == "read" {
+            return self;
+        }
+        Explained { round_trips: shards.min(2), messages: 2 * shards, decides: None, ..self }
+    }
+}
+
+impl Prepared {
+    /// # Errors
+    /// The values do not fit, or an argument of the call cannot be computed.
+    pub fn explain(&self, values: &[Value]) -> Result<Explained, SqlError> {
+        let Callable { application, program, .. } = &*self.of;
+        let of = program.shards;
+        let (call, callee) = match self.of.wish(self, values)? {
+            Wish::Call(call, _) => (call, &self.what),
+            Wish::Read(gather, values, _) => {
+                let shards: Vec<ShardId> = gather.queries(&values, program).into_keys().collect();
+                let asked = shards.len() as u32;
+                return Ok(Explained {
+                    what: self.name().to_owned(),
+                    mechanism: self.mechanism(),
+                    of,
+                    decides: None,
+                    round_trips: asked.min(1),
+                    // Each is asked, answers, and is told that it is over.
+                    messages: 3 * asked,
+                    guards: Vec::new(),
+                    why: "it writes nothing; of each transaction it sees all or nothing, over all shards"
+                        .to_owned(),
+                    reasons: Vec::new(),
+                    accesses: gather.accesses(&values, program),
+                    shards,
+                });
+            }
+            _ => unreachable!("a wish of what was prepared is a call or a read"),
+        };
+        let mut shards = program.participants(&call)?;
+        let decides = shards.last().copied().filter(|_| shards.len() > 1);
+        shards.sort_unstable();
+        let others = shards.len() as u32 - 1;
+        let (what, reasons) = match callee {
+            What::Call { procedure, .. } => {
+                (format!("call of {}", self.name()), reasons::of_procedure(application, *procedure))
+            }
+            What::Write { text, .. } => {
+                (self.name().to_owned(), program.reasons(text).map_err(|wrong| wrong.error)?)
+            }
+            What::Query(_) => unreachable!("a query is read"),
+        };
+        let plan = self.plan();
+        let names = reasons::invariant_names(application);
+        let guards = plan.iter().flat_map(|plan| &plan.guards).map(|guard| ExplainedGuard {
+            kind: guard.kind.name(),
+            on: guard_on(application, guard),
+            shared: guard.shared,
+            keeps: guard.keeps.iter().filter_map(|id| names.get(id.0 as usize).cloned()).collect(),
+            why: guard.why.clone(),
+        });
+        Ok(Explained {
+            what,
+            mechanism: self.mechanism(),
+            shards,
+            of,
+            decides,
+            // All but one prepare; that one decides, which is the answer; then the others are told.
+            round_trips: if others == 0 { 1 } else { 2 },
+            messages: 3 * others + 2,
+            guards: guards.collect(),
+            why: plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default(),
+            reasons,
+            accesses: program.callee(&call.callee)?.accesses(program),
+        })
+    }
+}
+
+impl Client {
+    /// Begins what was prepared on this client, in the open transaction of that name or by itself; what it has taken can be had
+    /// once it has ended ([`Client::take_trace`], by the tag of what is given).
+    pub fn begin_traced(
+        &self,
+        within: Option<u64>,
+        prepared: &Prepared,
+        values: &[Value],
+    ) -> Pending<CallResult> {
+        let Carried::Calls(session, _) = &self.carried else {
+            return Pending::ended(Err(Error::Unfit("it was prepared on another client".into())));
+        };
+        match prepared.of.wish(prepared, values) {
+            Ok(wish) => {
+                let wish = match within {
+                    Some(name) => wish.within(name),
+                    None => wish,
+                };
+                session.submit(session.new_tag(), Wish::Traced(Box::new(wish)))
+            }
+            Err(error) => Pending::ended(Err(Error::Sql(error))),
+        }
+    }
+
+    pub fn take_trace(&self, tag: u64) -> Option<Trace> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = told.iter().position(|(of, _)| *of == tag)?;
+        Some(told.swap_remove(at).1)
+    }
+}
