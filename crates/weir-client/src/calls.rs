@@ -4,6 +4,7 @@
 //! cannot run.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use weir_net::clock::transaction_time;
@@ -21,7 +22,7 @@ use weir_types::cast::{CastContext, can_cast, cast};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::Error;
-use crate::carrier::now_ms;
+use crate::carrier::{new_id, now_ms};
 use crate::explain::Told;
 use crate::prepared::{Prepared, What, columns_of};
 use crate::requests::Dialect;
@@ -52,6 +53,23 @@ pub(crate) struct Callable {
     names: Vec<Arc<[String]>>,
     /// What the schema says of itself, once somebody has asked.
     system: OnceLock<(System, Arc<Virtual>)>,
+    seeds: Seeds,
+}
+
+/// What arguments ask of chance: another seed for every call.
+#[derive(Default)]
+struct Seeds {
+    first: OnceLock<u64>,
+    given: AtomicU64,
+}
+
+impl Seeds {
+    fn next(&self) -> u64 {
+        let given = self.given.fetch_add(1, Ordering::Relaxed);
+        // A system without chance has the time.
+        let first = self.first.get_or_init(|| new_id().unwrap_or_else(|_| now_ms()));
+        first ^ given.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
 }
 
 /// So many names are told to whoever has typed one wrong.
@@ -67,7 +85,13 @@ impl Callable {
             columns_of(procedure).into_iter().filter(has_value).map(|column| column.name).collect()
         };
         let names = application.procedures.iter().map(names).collect();
-        Callable { application, program: Arc::new(program), names, system: OnceLock::new() }
+        Callable {
+            application,
+            program: Arc::new(program),
+            names,
+            system: OnceLock::new(),
+            seeds: Seeds::default(),
+        }
     }
 
     /// The system catalog of this schema.
@@ -109,6 +133,18 @@ impl Callable {
         Ok(Wish::Call(call, self.names[procedure].clone()))
     }
 
+    /// What a query without tables gives, as one row.
+    pub(crate) fn work_out(
+        &self,
+        gather: &Gather,
+        values: &[Value],
+        transaction_time: i64,
+    ) -> Result<Vec<Value>, SqlError> {
+        let at = (&*self.program, transaction_time, self.seeds.next());
+        let rows = gather.rows(values, &BTreeMap::new(), Vec::new(), at)?;
+        Ok(rows.into_iter().next().unwrap_or_default())
+    }
+
     fn call_of(&self, callee: Callee, args: Vec<Value>, transaction_time: i64) -> Call {
         Call { callee, args, transaction_time, edition: self.program.edition }
     }
@@ -127,12 +163,25 @@ impl Callable {
             values.iter().zip(types).map(|(value, ty)| argument(value, ty)).collect::<Result<_, _>>()?;
         let now = transaction_time(now_ms());
         match &prepared.what {
-            What::Query(gather) => Ok(Wish::Read(gather.clone(), values, prepared.names.clone())),
+            What::Query { gather, constants } => {
+                values.extend(constants.iter().cloned());
+                Ok(Wish::Read(gather.clone(), values, prepared.names.clone()))
+            }
             What::Call { procedure, arguments, .. } => {
-                let mut rows = arguments.rows(&values, &BTreeMap::new(), Vec::new(), (&self.program, now))?;
-                let args = rows.pop().unwrap_or_default();
+                let args = self.work_out(arguments, &values, now)?;
                 let call = self.call_of(Callee::Procedure(*procedure), args, now);
                 Ok(Wish::Call(call, self.names[*procedure].clone()))
+            }
+            What::Many(many) => {
+                let mut batches = many.batches(self, &values)?;
+                match (batches.pop(), batches.is_empty()) {
+                    (Some(batch), true) => Ok(batch.into_wish()),
+                    _ => {
+                        let message = "an INSERT of rows of several shards runs in batches";
+                        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                            .with_hint("ask for its batches, and run them in a transaction"))
+                    }
+                }
             }
             What::Write { text, constants, .. } => {
                 values.extend(constants.iter().cloned());

@@ -61,6 +61,25 @@ impl Edition {
         self.prepare(&table.select(), &[]).map_err(|wrong| wrong.error)
     }
 
+    /// A materialized view is always as its tables say: there is nothing to do.
+    ///
+    /// # Errors
+    /// There is no such view (42P01), or it is none that is materialized (0A000).
+    pub fn refresh(&self, view: &str) -> Result<(), SqlError> {
+        let catalog = &self.0.application.catalog;
+        match catalog.views.iter().find(|one| one.name == view) {
+            Some(one) if one.materialized => Ok(()),
+            None if catalog.table_by_name(view).is_none() => {
+                let message = format!("relation \"{view}\" does not exist");
+                Err(SqlError::new(SqlState::UNDEFINED_TABLE, message))
+            }
+            _ => {
+                let message = format!("\"{view}\" is not a materialized view");
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            }
+        }
+    }
+
     /// What a statement of DDL makes of this edition. Takes as long as an analysis of the application.
     ///
     /// # Errors

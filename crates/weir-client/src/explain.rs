@@ -69,7 +69,7 @@ impl Prepared {
         let (call, callee) = match self.of.wish(self, values)? {
             Wish::Call(call, _) => (call, &self.what),
             Wish::Read(gather, values, _) => {
-                let shards: Vec<ShardId> = gather.queries(&values, program).into_keys().collect();
+                let shards: Vec<ShardId> = gather.queries(&values, (program, 0))?.into_keys().collect();
                 let asked = shards.len() as u32;
                 return Ok(Explained {
                     what: self.name().to_owned(),
@@ -100,7 +100,11 @@ impl Prepared {
             What::Write { text, .. } => {
                 (self.name().to_owned(), program.reasons(text).map_err(|wrong| wrong.error)?)
             }
-            What::Query(_) => unreachable!("a query is read"),
+            What::Many(many) => {
+                let What::Write { text, .. } = &many.one().what else { unreachable!("an INSERT writes") };
+                (self.name().to_owned(), program.reasons(text).map_err(|wrong| wrong.error)?)
+            }
+            What::Query { .. } => unreachable!("a query is read"),
         };
         let plan = self.plan();
         let names = reasons::invariant_names(application);

@@ -25,6 +25,7 @@ pub mod export;
 mod items;
 mod lifted;
 mod load;
+mod many;
 mod pending;
 mod prepared;
 mod relations;
@@ -345,6 +346,14 @@ impl Client {
             return Pending::ended(Err(Error::Unfit("it is of another client".into())));
         };
         session.submit(session.new_tag(), batch.into_wish().within(transaction))
+    }
+
+    /// Begins to insert a batch of rows by itself.
+    pub fn begin_batch_alone(&self, batch: Batch) -> Pending<CallResult> {
+        let Carried::Calls(session, _) = &self.carried else {
+            return Pending::ended(Err(Error::Unfit("it is of another client".into())));
+        };
+        session.submit(session.new_tag(), batch.into_wish())
     }
 
     /// Begins to commit it, or to roll it back. What it has done becomes visible together, or not at all.

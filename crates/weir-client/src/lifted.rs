@@ -70,7 +70,7 @@ impl Edition {
         let is_fixed = |at: &usize| !places.iter().any(|place| place.constant == *at);
         let fixed = (0..shape.constants.len()).filter(is_fixed);
         let fixed = fixed.map(|at| (at, shape.constants[at].written(text))).collect();
-        let prepared = self.prepare(&lifted.text.sql, &lifted.text.types).ok()?;
+        let prepared = self.prepare(&lifted.text.sql, &lifted.text.types).ok().filter(Prepared::runs)?;
         Some(Lifted { prepared, places, fixed })
     }
 }

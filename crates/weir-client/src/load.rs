@@ -91,8 +91,9 @@ pub struct Load {
 struct Gathered {
     args: Vec<Value>,
     bytes: usize,
-    /// The places of the first and the last.
+    /// The places of the first and the last, and of all.
     places: Option<(u64, u64)>,
+    all: Vec<u64>,
     /// So many have gone before.
     gone: usize,
 }
@@ -104,6 +105,8 @@ pub struct Batch {
     args: Vec<Value>,
     edition: u64,
     pub places: (u64, u64),
+    /// The places of all its rows.
+    pub all: Vec<u64>,
 }
 
 /// A batch is not smaller, unless its rows are large.
@@ -119,6 +122,15 @@ impl Load {
         let What::Write { text, .. } = prepared.what else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "an INSERT that does not write"));
         };
+        Load::of_text(program, table, text)
+    }
+
+    /// `text` inserts one row.
+    pub(crate) fn of_text(
+        program: Arc<Program>,
+        table: LoadedTable,
+        text: Arc<Text>,
+    ) -> Result<Load, SqlError> {
         let compiled = program.text(&text).map_err(|wrong| wrong.error)?;
         let shards = (0..program.shards).map(|_| Gathered::default()).collect();
         Ok(Load { table, program, text, compiled, shards })
@@ -146,6 +158,7 @@ impl Load {
                     args: row,
                     edition: self.program.edition,
                     places: (place, place),
+                    all: vec![place],
                 });
             }
         };
@@ -153,6 +166,7 @@ impl Load {
         gathered.bytes += row.iter().map(size_of).sum::<usize>();
         gathered.places = Some((gathered.places.map_or(place, |(first, _)| first), place));
         gathered.args.extend(row);
+        gathered.all.push(place);
         let width = self.text.types.len().max(1);
         let enough = ROWS_MIN.max(gathered.gone / 2);
         let is_full = gathered.args.len() / width >= enough || gathered.bytes >= BYTES_MAX;
@@ -165,7 +179,8 @@ impl Load {
         let args = std::mem::take(&mut gathered.args);
         gathered.gone += args.len() / self.text.types.len().max(1);
         gathered.bytes = 0;
-        Some(Batch { text: self.text.clone(), args, edition: self.program.edition, places })
+        let all = std::mem::take(&mut gathered.all);
+        Some(Batch { text: self.text.clone(), args, edition: self.program.edition, places, all })
     }
 
     /// What is left, when all rows have come.

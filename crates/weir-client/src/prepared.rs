@@ -8,15 +8,14 @@ use weir_sql::bound::{
 };
 use weir_sql::system::Facts;
 use weir_sql::walk::each_expr_of_query;
-use weir_sql::{
-    BoundText, Diagnostic, Lifted, Span, Text, bind_system_query, bind_text, lift_constants, locking,
-};
+use weir_sql::{BoundText, Diagnostic, Lifted, Span, Text, bind_system_query, bind_text, lift_constants};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::CallResult;
 use crate::calls::Callable;
+use crate::many::Many;
 
 /// A SELECT, INSERT, UPDATE or DELETE over the application's tables, or a call of one of its procedures, with parameters `$1`, `$2` …
 #[derive(Clone)]
@@ -36,7 +35,11 @@ pub struct Prepared {
 
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    Query(Arc<Gather>),
+    Query {
+        gather: Arc<Gather>,
+        /// Values of its parameters behind the client's.
+        constants: Arc<[Value]>,
+    },
     /// `arguments` gives one row.
     Call {
         procedure: usize,
@@ -45,6 +48,8 @@ pub(crate) enum What {
         gives_rows: bool,
         writes: bool,
     },
+    /// An INSERT of many rows.
+    Many(Arc<Many>),
     Write {
         text: Arc<Text>,
         /// Values of its parameters behind the client's.
@@ -59,8 +64,8 @@ pub enum Verb {
     Insert,
     Update,
     Delete,
-    /// SELECT … FOR UPDATE, or a weaker lock.
-    Lock,
+    /// A query that holds rows (FOR UPDATE), or takes values of sequences.
+    Select,
 }
 
 impl std::fmt::Debug for Prepared {
@@ -93,7 +98,8 @@ impl Prepared {
     pub fn verb(&self) -> Option<Verb> {
         match self.what {
             What::Write { verb, .. } => Some(verb),
-            What::Query(_) | What::Call { .. } => None,
+            What::Many(_) => Some(Verb::Insert),
+            What::Query { .. } | What::Call { .. } => None,
         }
     }
 
@@ -109,12 +115,13 @@ impl Prepared {
     /// What it is called in figures: the procedure, or what kind of statement it is.
     pub fn name(&self) -> &str {
         match &self.what {
-            What::Query(_) => "select",
+            What::Query { .. } => "select",
             What::Call { procedure, .. } => &self.of.application.procedures[*procedure].name,
             What::Write { verb: Verb::Insert, .. } => "insert",
             What::Write { verb: Verb::Update, .. } => "update",
             What::Write { verb: Verb::Delete, .. } => "delete",
-            What::Write { verb: Verb::Lock, .. } => "select for update",
+            What::Write { verb: Verb::Select, .. } => "select for update",
+            What::Many(_) => "insert",
         }
     }
 
@@ -127,13 +134,22 @@ impl Prepared {
     pub fn plan(&self) -> Option<TransactionPlan> {
         let Callable { program, .. } = &*self.of;
         match &self.what {
-            What::Query(_) => None,
+            What::Query { .. } => None,
             What::Call { procedure, .. } => {
                 let (_, description) = program.described()?;
                 let plans = &description.plan().transactions;
                 plans.iter().find(|plan| plan.procedure == *procedure).cloned()
             }
+            What::Many(many) => many.one().plan(),
             What::Write { text, .. } => program.text(text).ok().map(|text| text.plan.clone()),
+        }
+    }
+
+    /// It runs whatever its parameters are.
+    pub(crate) fn runs(&self) -> bool {
+        match &self.what {
+            What::Write { text, .. } => runs(&self.of.program, text),
+            _ => true,
         }
     }
 
@@ -144,22 +160,22 @@ impl Prepared {
 
     /// It is a query: it writes nothing, whoever runs it.
     pub fn reads_only(&self) -> bool {
-        matches!(self.what, What::Query(_))
+        matches!(self.what, What::Query { .. })
     }
 
     /// It may write.
     pub fn writes(&self) -> bool {
         match self.what {
-            What::Query(_) => false,
+            What::Query { .. } => false,
             What::Call { writes, .. } => writes,
-            What::Write { .. } => true,
+            What::Write { .. } | What::Many(_) => true,
         }
     }
 
     /// How many rows it has written, or given.
     pub fn count(&self, result: &CallResult) -> u64 {
         match (&self.what, &result.values[..]) {
-            (What::Write { .. }, [Value::Int(count), ..]) => *count as u64,
+            (What::Write { .. } | What::Many(_), [Value::Int(count), ..]) => *count as u64,
             _ => result.rows.len() as u64,
         }
     }
@@ -226,24 +242,23 @@ pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Resu
     };
     let columns = statement.columns();
     let verb = match &statement {
-        Statement::Query(query) if query.lock_rows && locking(query).is_some() => Verb::Lock,
-        Statement::Query(query) if query.lock_rows => {
-            let what = "not supported yet outside of procedures: FOR UPDATE and FOR SHARE with ORDER BY, LIMIT, joins or subqueries";
-            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what)
-                .with_hint("lock the rows of one table first, by what is so of their columns");
-            return Err(Unprepared::new(text, query.span, error));
-        }
+        Statement::Query(query) if query.has_effects() => Verb::Select,
         Statement::Query(query) => {
-            let gather = compile(text, query, parameters.len(), program)?;
-            return Ok(Prepared::new((of, text), What::Query(Arc::new(gather)), parameters, columns));
+            let what = query_of(of, text, query, (&statement, &parameters))?;
+            return Ok(Prepared::new((of, text), what, parameters, columns));
         }
-        Statement::Insert(_) => Verb::Insert,
+        Statement::Insert(insert) => {
+            if let Some(many) = Many::of(of, text, insert, parameters.len()) {
+                return Ok(Prepared::new((of, text), What::Many(Arc::new(many)), parameters, columns));
+            }
+            Verb::Insert
+        }
         Statement::Update(_) => Verb::Update,
         Statement::Delete(_) => Verb::Delete,
     };
     let lifted = lift_constants(&application.catalog, text, &statement, &parameters);
     if let Some(Lifted { text: lifted, values, .. }) = lifted
-        && program.text(&lifted).is_ok()
+        && runs(program, &lifted)
     {
         let what = What::Write { text: Arc::new(lifted), constants: values.into(), verb };
         return Ok(Prepared::new((of, text), what, parameters, columns));
@@ -276,7 +291,8 @@ pub(crate) fn prepare_system(
     let columns = query.columns.clone();
     let gather = Gather::compile_over(&query, parameters.len(), &of.program, Some(rows.clone()))
         .map_err(|error| Unprepared::new(text, query.span, error))?;
-    let prepared = Prepared::new((of, text), What::Query(Arc::new(gather)), parameters, columns);
+    let what = What::Query { gather: Arc::new(gather), constants: [].into() };
+    let prepared = Prepared::new((of, text), what, parameters, columns);
     Ok(Prepared { facts: Some(Arc::new(facts.clone())), ..prepared })
 }
 
@@ -307,17 +323,44 @@ impl Prepared {
     }
 }
 
+/// It runs whatever its parameters are. Two constants that are the same may say that all is on one shard; two parameters do not.
+fn runs(program: &Program, text: &Text) -> bool {
+    let compiled = program.text(text);
+    compiled.is_ok_and(|text| program.shards == 1 || text.procedure.participants.unsupported.is_none())
+}
+
+/// A query that finds its rows by keys fetches them; any other is run in part by shards, which know it by its text.
+fn query_of(
+    of: &Callable,
+    text: &str,
+    query: &Query,
+    (statement, parameters): (&Statement, &[SqlType]),
+) -> Result<What, Unprepared> {
+    let gather = compile(text, query, parameters.len(), &of.program)?;
+    if gather.is_look_up(&of.program.schema) {
+        return Ok(What::Query { gather: Arc::new(gather), constants: [].into() });
+    }
+    if let Some(lifted) = lift_constants(&of.application.catalog, text, statement, parameters)
+        && let Ok(gather) = of.program.query(&lifted.text)
+    {
+        return Ok(What::Query { gather, constants: lifted.values.into() });
+    }
+    let own = Text { sql: text.to_owned(), types: parameters.to_vec() };
+    let gather = of.program.query(&own).map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
+    Ok(What::Query { gather, constants: [].into() })
+}
+
 fn compile(text: &str, query: &Query, parameters: usize, program: &Program) -> Result<Gather, Unprepared> {
     let mut number = None;
     each_expr_of_query(query, &mut |expr| {
-        if let ExprKind::NextValue(_) | ExprKind::CurrentValue(_) = expr.kind {
+        if let ExprKind::CurrentValue(_) = expr.kind {
             number.get_or_insert(expr.span);
         }
     });
     if let Some(span) = number {
-        let what = "nextval and currval outside of a procedure are not supported yet";
+        let what = "currval outside of a procedure is not supported yet";
         let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what);
-        return Err(Unprepared::new(text, span, error.with_hint("call a function that returns it")));
+        return Err(Unprepared::new(text, span, error.with_hint("nextval and RETURNING give the value")));
     }
     Gather::compile(query, parameters, program).map_err(|error| Unprepared::new(text, query.span, error))
 }

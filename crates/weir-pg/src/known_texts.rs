@@ -99,7 +99,7 @@ impl KnownTexts {
 
 /// It is the same whoever asks.
 fn is_general(prepared: &Prepared) -> bool {
-    !prepared.is_system()
+    !prepared.is_system() && !prepared.has_batches()
 }
 
 impl Session {

@@ -14,6 +14,7 @@ mod handlers;
 mod idle;
 mod inside;
 mod known_texts;
+mod many;
 mod portals;
 mod savepoints;
 mod scope;

@@ -288,6 +288,7 @@ impl Session {
         }
         let lock_timeout = self.values().time("lock_timeout");
         let (result, prepared) = match self.open_name() {
+            _ if prepared.has_batches() => self.run_batches(prepared, values, lock_timeout).await?,
             Some(name) => {
                 let bound = self.bound(prepared)?;
                 self.limit_waits(name, lock_timeout).await?;
@@ -311,7 +312,7 @@ impl Session {
     }
 
     /// A transaction begins without limit; one that has had one is told every time.
-    async fn limit_waits(&self, name: u64, most: Option<Duration>) -> Result<(), Failure> {
+    pub(crate) async fn limit_waits(&self, name: u64, most: Option<Duration>) -> Result<(), Failure> {
         let is_news = self.under_way.limits(name, most.is_some());
         if is_news {
             self.client.begin_lock_timeout(name, most).await.map_err(sql_error)?;
@@ -499,6 +500,10 @@ impl Session {
                 false => Err(no_portal(name, "cursor")),
             },
             Command::Nothing(what) => Ok(Done::tag(*what)),
+            Command::Refresh(name) => {
+                self.edition().map_err(|failure| failure.error)?.refresh(name)?;
+                Ok(Done::tag("REFRESH MATERIALIZED VIEW"))
+            }
             Command::Unsupported(what) => Err(not_yet(what)),
             Command::Copy(_)
             | Command::Run

@@ -245,7 +245,7 @@ impl Session {
             Some(Verb::Insert) => "INSERT 0",
             Some(Verb::Update) => "UPDATE",
             Some(Verb::Delete) => "DELETE",
-            Some(Verb::Lock) => "SELECT",
+            Some(Verb::Select) => "SELECT",
             None if is_call => CALL,
             None => "SELECT",
         };

@@ -4,24 +4,33 @@
 use weir_types::SqlType;
 
 use crate::bound::{
-    BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, Parameter, ParameterMode, Procedure,
-    ProcedureKind, Query, QueryBody, Statement, Step, StepKind, Update, Variable, VariableId,
+    BinaryOp, Expr, ExprKind, Insert, InsertSource, Parameter, ParameterMode, Procedure, ProcedureKind,
+    Statement, Step, StepKind, Variable, VariableId,
 };
 use crate::catalog::Catalog;
 use crate::source::Span;
 use crate::walk::has_subquery;
 
 /// The procedure of the statement. `parameters` are the types of `$1`, `$2` …, its IN parameters; it has one OUT parameter, how many
-/// rows were written, and gives the rows of RETURNING. A SELECT has none: `None`.
+/// rows were written, and gives the rows of RETURNING. A query has one if it does something ([`Query::has_effects`]); any other: `None`.
+///
+/// [`Query::has_effects`]: crate::bound::Query::has_effects
 pub fn anonymous(catalog: &Catalog, statement: Statement, parameters: &[SqlType]) -> Option<Procedure> {
     let (verb, table) = match &statement {
-        Statement::Query(_) => return None,
-        Statement::Insert(insert) => ("INSERT INTO", insert.table),
-        Statement::Update(update) => ("UPDATE", update.table),
-        Statement::Delete(delete) => ("DELETE FROM", delete.table),
+        Statement::Query(query) if !query.has_effects() => return None,
+        Statement::Query(query) => match query.held_tables().first() {
+            Some(table) => ("SELECT FOR UPDATE OF", Some(*table)),
+            None => ("SELECT nextval", None),
+        },
+        Statement::Insert(insert) => ("INSERT INTO", Some(insert.table)),
+        Statement::Update(update) => ("UPDATE", Some(update.table)),
+        Statement::Delete(delete) => ("DELETE FROM", Some(delete.table)),
     };
     let span = statement.span();
-    let name = format!("{verb} {}", catalog.table(table).name);
+    let name = match table {
+        Some(table) => format!("{verb} {}", catalog.table(table).name),
+        None => verb.to_owned(),
+    };
     let mut body = Body { variables: Vec::new(), span };
     let mut declared: Vec<Parameter> = Vec::new();
     let types = parameters.iter().enumerate().map(|(at, ty)| (format!("${}", at + 1), ty, ParameterMode::In));
@@ -83,31 +92,6 @@ fn rows_apart(statement: Statement) -> Vec<Statement> {
         },
         other => vec![other],
     }
-}
-
-/// A SELECT … FOR UPDATE (or a weaker lock) of rows of one table as what it does to them: an UPDATE that sets nothing, and gives what is
-/// asked for. So rows are found, waited for and held as those that are written. `None`: it asks for more than that.
-pub fn locking(query: &Query) -> Option<Statement> {
-    let QueryBody::Select(select) = &query.body else { return None };
-    let [FromItem::Table { relation, table, .. }] = &select.from[..] else { return None };
-    let is_plain = query.ctes.is_empty()
-        && query.order_by.is_empty()
-        && query.limit.is_none()
-        && query.offset.is_none()
-        && matches!(select.distinct, Distinct::All)
-        && !select.aggregates
-        && select.outputs.len() == query.columns.len();
-    (query.lock_rows && is_plain && !query.columns.is_empty()).then(|| {
-        Statement::Update(Update {
-            table: *table,
-            relation: *relation,
-            assignments: Vec::new(),
-            from: Vec::new(),
-            filter: select.filter.clone(),
-            returning: query.columns.iter().cloned().zip(select.outputs.iter().cloned()).collect(),
-            span: query.span,
-        })
-    })
 }
 
 struct Body {

@@ -11,6 +11,7 @@ use weir_types::{SqlState, SqlType, Value};
 
 use crate::catalog::{ColumnIndex, SequenceId, TableId};
 use crate::source::Span;
+use crate::walk;
 
 /// A relation of one statement. In a CHECK, index or generated expression the table itself is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -311,11 +312,29 @@ pub struct Query {
     pub offset: Option<Expr>,
     /// `FETCH FIRST … WITH TIES`: whatever sorts like the last row comes, too.
     pub with_ties: bool,
-    /// `FOR UPDATE` and weaker.
-    pub lock_rows: bool,
+    /// `FOR UPDATE` and weaker: whose rows are held.
+    pub locks: Vec<RowLock>,
     /// What the query returns. The body may have further, hidden outputs behind these, for ORDER BY.
     pub columns: Vec<OutputColumn>,
     pub span: Span,
+}
+
+/// The rows of one table in FROM are held until the transaction ends, as if they were written.
+#[derive(Clone, Copy, Debug)]
+pub struct RowLock {
+    pub relation: RelationId,
+    pub table: TableId,
+    pub wait: LockWait,
+}
+
+/// What to do about a row that another transaction holds. The last of several clauses in this order is what is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LockWait {
+    Block,
+    /// `SKIP LOCKED`.
+    Skip,
+    /// `NOWAIT`.
+    Fail,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -392,10 +411,33 @@ impl Query {
             limit: None,
             offset: None,
             with_ties: false,
-            lock_rows: false,
+            locks: Vec::new(),
             columns,
             span,
         }
+    }
+
+    /// It gives values of sequences, which it does not give again.
+    pub fn takes_values(&self) -> bool {
+        let mut takes = false;
+        walk::each_expr_of_query(self, &mut |expr| takes |= matches!(expr.kind, ExprKind::NextValue(_)));
+        takes
+    }
+
+    /// It does something beside giving rows.
+    pub fn has_effects(&self) -> bool {
+        self.takes_values() || !self.held_tables().is_empty()
+    }
+
+    /// The tables whose rows it holds, or a query within it.
+    pub fn held_tables(&self) -> Vec<TableId> {
+        let mut held = Vec::new();
+        walk::each_part(walk::Part::Query(self), &mut |part| {
+            if let walk::Part::Query(query) = part {
+                held.extend(query.locks.iter().map(|lock| lock.table));
+            }
+        });
+        held
     }
 }
 

@@ -167,6 +167,8 @@ pub struct Sequence {
     pub minimum: i64,
     pub maximum: i64,
     pub cycle: bool,
+    /// How often it has begun again, each time at `start`.
+    pub restarts: u32,
     /// The serial or identity column that owns it.
     pub owner: Option<(TableId, ColumnIndex)>,
     pub span: Span,

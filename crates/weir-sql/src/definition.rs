@@ -75,7 +75,11 @@ fn refuse_orphans(before: &Application, after: &Application, text: &str) -> Resu
         .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
     };
     let has_view = |span: Span| after.catalog.views.iter().any(|view| view.span == span);
-    if let Some(view) = before.catalog.views.iter().find(|view| !has_view(view.span)) {
+    let replaces =
+        statements.iter().any(|one| matches!(&one.node, node::Node::ViewStmt(create) if create.replace));
+    let is_replaced = |name: &str| replaces && after.catalog.views.iter().any(|view| view.name == name);
+    let gone = |view: &&crate::catalog::View| !has_view(view.span) && !is_replaced(&view.name);
+    if let Some(view) = before.catalog.views.iter().find(gone) {
         return Err(depends(format!("view {}", view.name)));
     }
     for (at, old) in matching.tables.iter().enumerate() {

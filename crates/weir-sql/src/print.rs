@@ -189,7 +189,7 @@ pub fn query(q: &Query) -> String {
     if let Some(offset) = &q.offset {
         let _ = write!(out, " offset {}", expr(offset));
     }
-    if q.lock_rows {
+    if !q.locks.is_empty() {
         out += " for update";
     }
     out

@@ -88,6 +88,8 @@ pub enum Command {
     Run,
     /// What a server of this kind has nothing to do for: VACUUM, ANALYZE, CHECKPOINT.
     Nothing(&'static str),
+    /// REFRESH of a materialized view of that name: it is always as its tables say.
+    Refresh(String),
     /// PREPARE, LISTEN, LOCK, DECLARE and so on, by its words.
     Unsupported(String),
 }
@@ -281,6 +283,9 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         }
         N::VacuumStmt(stmt) => Command::Nothing(if stmt.is_vacuumcmd { "VACUUM" } else { "ANALYZE" }),
         N::CheckPointStmt(_) => Command::Nothing("CHECKPOINT"),
+        N::RefreshMatViewStmt(refresh) => {
+            Command::Refresh(refresh.relation.as_ref().map_or_else(String::new, crate::ddl::relation_name))
+        }
         other => match definition(other) {
             Some(tag) => Command::Define(tag),
             None => unsupported(piece, span),
@@ -405,7 +410,6 @@ fn definition(statement: &node::Node) -> Option<&'static str> {
         N::AlterObjectSchemaStmt(alter) => alter_tag(alter.object_type()),
         N::IndexStmt(_) => "CREATE INDEX",
         N::ViewStmt(_) => "CREATE VIEW",
-        N::RefreshMatViewStmt(_) => "REFRESH MATERIALIZED VIEW",
         N::RenameStmt(rename) => alter_tag(match rename.rename_type() {
             ObjectType::ObjectColumn | ObjectType::ObjectTabconstraint => rename.relation_type(),
             other => other,

@@ -123,7 +123,7 @@ pub fn bind_system_query(
     let context = Context { infer_parameters: true, system: Some(facts), ..Context::new(&system.catalog) };
     let mut binder = Binder::new(&context, piece).with_parameters(parameters);
     match binder.bind_statement(&parsed.node)? {
-        Statement::Query(query) if !query.lock_rows => {
+        Statement::Query(query) if !query.has_effects() => {
             let types = known_types(piece, binder.parameters())?;
             Ok((query, types))
         }

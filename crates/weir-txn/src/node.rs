@@ -19,7 +19,7 @@ use crate::machine::{self, CoordinatorId, Done, Sender, Shard};
 use crate::ramp::definitions::Barrier;
 use crate::ramp::ledger::Ledger;
 use crate::ramp::message::{
-    Age, Begun, Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
+    Age, Begun, Call, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
 };
 use crate::ramp::open::{Open, forgotten};
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
@@ -549,7 +549,10 @@ impl Node {
             program: &self.program,
             procedure: &callee,
             storage: &mut self.storage,
-            environment: self.sequences.environment(&self.program, self.shard, call.transaction_time),
+            environment: self
+                .sequences
+                .environment(&self.program, self.shard, call.transaction_time)
+                .of_transaction(&self.program, (&self.participant.claims, txn), open.unwrap_or_default()),
             claims: &self.participant.claims,
             here: self.shard,
             txn,
@@ -763,8 +766,21 @@ impl Node {
     fn fetch_within(&mut self, within: Option<(TxnId, u64)>, query: &ReadQuery) -> Result<Found, SqlError> {
         self.within(within.map(|(txn, _)| txn), |node| {
             node.check_edition(query.edition)?;
-            Ok(fetch(&node.storage, query))
+            match &query.parts {
+                None => Ok(fetch(&node.storage, query)),
+                Some(parts) => node.run_parts(parts),
+            }
         })
+    }
+
+    fn run_parts(&self, read: &PartsRead) -> Result<Found, SqlError> {
+        let gather = self.program.query(&read.text).map_err(|wrong| wrong.error)?;
+        let at = (&*self.program, read.transaction_time);
+        let run = |&part: &u16| gather.run_part(part, &read.values, &self.storage, at).transpose();
+        let parts: Vec<_> =
+            read.parts.iter().filter_map(|part| run(part).transpose()).collect::<Result<_, _>>()?;
+        let count = parts.iter().map(Vec::len).sum();
+        Ok((parts, count))
     }
 
     fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {

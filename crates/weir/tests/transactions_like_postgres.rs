@@ -19,6 +19,8 @@ const SCHEMA: &str = "
 CREATE TABLE account (id integer PRIMARY KEY, owner varchar(20) NOT NULL, balance integer NOT NULL CHECK (balance >= 0));
 CREATE TABLE entry (id integer PRIMARY KEY, account integer NOT NULL, amount integer NOT NULL);
 COMMENT ON TABLE entry IS 'weir: partition by (id)';
+CREATE TABLE job (queue integer, id integer, PRIMARY KEY (queue, id));
+COMMENT ON TABLE job IS 'weir: partition by (queue)';
 CREATE PROCEDURE note(e integer, a integer, x integer) LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO entry VALUES (e, a, x);
@@ -313,15 +315,92 @@ fn rows_selected_for_update() {
          a: COMMIT
          b!",
     ]);
+}
+
+#[test]
+fn rows_selected_for_update_in_an_order_and_with_others() {
+    let both = Both::start();
+    both.check(&[
+        // ORDER BY, OFFSET and LIMIT, of rows of all shards.
+        "a: BEGIN
+         a: SELECT id, owner FROM account WHERE balance > 5 ORDER BY id DESC FOR UPDATE
+         a: ROLLBACK
+         a: BEGIN
+         a: SELECT owner FROM account ORDER BY balance, id LIMIT 2 OFFSET 1 FOR UPDATE
+         a: SELECT id FROM account ORDER BY owner DESC LIMIT 1 FOR NO KEY UPDATE
+         a: SELECT owner, id FROM account WHERE id = 2 ORDER BY balance LIMIT 1 FOR SHARE
+         a: SELECT id FROM account ORDER BY id LIMIT 0 FOR UPDATE
+         b& UPDATE account SET balance = balance + 1 WHERE id = 3
+         a: UPDATE account SET balance = balance + 5 WHERE id = 3
+         a: COMMIT
+         b!
+         a: SELECT id, balance FROM account ORDER BY id",
+        // NOWAIT and SKIP LOCKED, by themselves and in transactions.
+        "a: BEGIN
+         a: SELECT id FROM account WHERE id = 2 FOR UPDATE
+         b: SELECT id FROM account WHERE id = 2 FOR UPDATE NOWAIT
+         b: SELECT id FROM account WHERE id = 1 FOR UPDATE NOWAIT
+         b: SELECT id FROM account ORDER BY id FOR UPDATE SKIP LOCKED
+         b: SELECT id FROM account WHERE id = 2 FOR UPDATE SKIP LOCKED
+         b: BEGIN
+         b: SELECT id FROM account WHERE id < 3 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+         b: SAVEPOINT s
+         b: SELECT id FROM account WHERE id >= 1 FOR UPDATE NOWAIT
+         b: ROLLBACK TO s
+         c: SELECT id FROM account ORDER BY id LIMIT 2 FOR UPDATE SKIP LOCKED
+         a: COMMIT
+         c: SELECT id FROM account ORDER BY id FOR UPDATE SKIP LOCKED
+         b: COMMIT
+         c: SELECT count(*) FROM account",
+        // A queue of one shard: everybody takes the first that nobody has.
+        "a: INSERT INTO job VALUES (1, 1), (1, 2), (1, 3)
+         a: BEGIN
+         a: SELECT id FROM job WHERE queue = 1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+         b: BEGIN
+         b: SELECT id FROM job WHERE queue = 1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+         c: DELETE FROM job WHERE queue = 1 AND id = (SELECT id FROM job WHERE queue = 1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id
+         b: DELETE FROM job WHERE queue = 1 AND id = 2
+         a: DELETE FROM job WHERE queue = 1 AND id = 1
+         b: COMMIT
+         a: COMMIT
+         c: SELECT id FROM job WHERE queue = 1 ORDER BY id FOR UPDATE",
+        // Whoever waited for a row that has gone takes the next one.
+        "a: BEGIN
+         a: DELETE FROM account WHERE id = 1
+         b: BEGIN
+         b& SELECT id FROM account ORDER BY id LIMIT 1 FOR UPDATE
+         a: COMMIT
+         b!
+         b: COMMIT",
+        // In a subquery, in FROM, of one of two tables of one shard.
+        "a: INSERT INTO entry VALUES (1, 1, 5), (2, 2, 6), (3, 3, 7)
+         a: BEGIN
+         a: SELECT s.id FROM (SELECT id, owner FROM account WHERE id = 1 FOR UPDATE) s
+         b: SELECT id FROM account WHERE id = 1 FOR UPDATE SKIP LOCKED
+         a: SELECT a.id, e.amount FROM account a, entry e WHERE a.id = 2 AND e.id = 2 FOR UPDATE OF e
+         b: SELECT id FROM account WHERE id = 2 FOR UPDATE NOWAIT
+         b: SELECT id FROM entry WHERE id = 2 FOR UPDATE NOWAIT
+         a: SELECT a.id, e.amount FROM account a JOIN entry e ON e.id = a.id WHERE a.id = 3 FOR UPDATE
+         b: SELECT id FROM entry WHERE id = 3 FOR UPDATE NOWAIT
+         b: SELECT id FROM account WHERE id = 3 FOR UPDATE SKIP LOCKED
+         a: COMMIT
+         a: SELECT a.id FROM account a LEFT JOIN entry e ON e.id = a.id WHERE a.id = 3 FOR UPDATE OF a
+         a: SELECT id FROM account WHERE id = (SELECT id FROM account WHERE id = 2 FOR UPDATE SKIP LOCKED) AND id = 2",
+        // What is refused, and how.
+        "a: SELECT count(*) FROM account FOR UPDATE
+         a: SELECT DISTINCT owner FROM account FOR UPDATE
+         a: SELECT owner FROM account GROUP BY owner FOR SHARE
+         a: SELECT id FROM account UNION SELECT id FROM entry FOR UPDATE
+         a: SELECT a.id FROM account a LEFT JOIN entry e ON e.id = a.id WHERE a.id = 3 FOR UPDATE
+         a: SELECT id FROM account FOR UPDATE OF nobody
+         a: SELECT id FROM account a FOR UPDATE OF account
+         a: SELECT row_number() OVER () FROM account FOR UPDATE
+         a: VALUES (1) FOR UPDATE
+         a: SELECT 1 FOR UPDATE",
+    ]);
     let mut driver = Driver::connect(&both.weir.url(), NoTls).unwrap();
-    for sql in [
-        "SELECT id FROM account ORDER BY id LIMIT 1 FOR UPDATE",
-        "SELECT a.id FROM account a, entry e WHERE a.id = e.account FOR UPDATE",
-        "SELECT id FROM account WHERE id = 1 FOR UPDATE NOWAIT",
-        "SELECT id FROM account WHERE id = 1 FOR UPDATE SKIP LOCKED",
-    ] {
-        assert_eq!(said(&mut driver, sql), "0A000", "{sql}: refused by name until it is built");
-    }
+    let over_shards = "SELECT a.id FROM account a, entry e WHERE a.id = e.account FOR UPDATE";
+    assert_eq!(said(&mut driver, over_shards), "0A000", "rows of several tables live on several shards");
 }
 
 #[test]
@@ -469,4 +548,43 @@ fn psql_rolls_back_what_fails_alone() {
     let found = run(&both.weir.url());
     assert_eq!(found, run(&both.postgres.connection_string()));
     assert!(found[0].contains("\n3\n") && found[0].contains("\n2\n"), "{found:?}");
+}
+
+#[test]
+fn inserts_of_many_rows() {
+    let rows = |range: std::ops::Range<u32>| {
+        range.map(|id| format!("({id}, 'owner number {id}', {id} + 1)")).collect::<Vec<_>>().join(", ")
+    };
+    let (many, few, again) = (rows(10..4_000), rows(10..40), rows(38..60));
+    assert!(many.len() > 1 << 16, "more than a statement may have");
+    let jobs = (0..50).map(|id| format!("({}, {id})", id % 7)).collect::<Vec<_>>().join(", ");
+    Both::start().check(&[
+        &format!(
+            "a: INSERT INTO account VALUES {many}
+             a: SELECT count(*), sum(balance), min(owner) FROM account
+             a: BEGIN
+             a: INSERT INTO account (id, owner, balance) VALUES {few}
+             a: ROLLBACK
+             a: SELECT count(*) FROM account"
+        ),
+        // What fails leaves nothing; what is returned comes in the order of VALUES.
+        &format!(
+            "a: INSERT INTO account VALUES {few} RETURNING id, owner, balance * 2
+             a: INSERT INTO account VALUES {again}
+             a: SELECT count(*), sum(balance) FROM account
+             a: INSERT INTO account AS old VALUES {again} ON CONFLICT (id) DO UPDATE SET balance = old.balance + 1000
+             a: SELECT count(*), sum(balance) FROM account
+             a: INSERT INTO account VALUES {again} ON CONFLICT DO NOTHING
+             a: BEGIN
+             a: UPDATE account SET balance = 0 WHERE id = 1
+             a: INSERT INTO job VALUES {jobs} RETURNING queue, id
+             a: SELECT queue, count(*) FROM job GROUP BY queue ORDER BY queue
+             a: ROLLBACK
+             a: SELECT count(*) FROM job
+             a: INSERT INTO job VALUES {jobs}, (1, NULL)
+             a: INSERT INTO job VALUES {jobs}, (1, 'x')
+             a: INSERT INTO job VALUES {jobs}, (1, 99999999999)
+             a: SELECT count(*) FROM job"
+        ),
+    ]);
 }

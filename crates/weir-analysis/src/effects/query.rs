@@ -34,7 +34,7 @@ impl Interpreter<'_> {
         query.limit.iter().chain(&query.offset).for_each(|expr| {
             self.expr(expr);
         });
-        if query.lock_rows {
+        if !query.locks.is_empty() {
             self.effects.reads[first_read..].iter_mut().for_each(|read| read.locked = true);
         }
         self.ctes.pop();

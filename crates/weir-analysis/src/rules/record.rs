@@ -99,6 +99,7 @@ const STRICT: &[&str] = &[
     "upper",
     "length",
     "cast to Text",
+    "not",
 ];
 
 impl Computed<'_, '_> {

@@ -183,6 +183,7 @@ fn new_sequence(app: &mut Application, table: TableId, column: ColumnIndex) -> S
         minimum: 1,
         maximum: i64::MAX,
         cycle: false,
+        restarts: 0,
         owner: Some((table, column)),
         span,
     });

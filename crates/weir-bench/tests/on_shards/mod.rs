@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use postgres::Client;
 use weir_sim::Simulation;
-use weir_sql::bound::{OutputColumn, Statement};
+use weir_sql::bound::{OutputColumn, Query, Statement};
 use weir_sql::{Application, BoundText, Sources, Text, bind_text, lift_constants};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
@@ -98,7 +98,8 @@ impl OnShards {
         match &statement {
             Statement::Query(query) => {
                 let ordered = !query.order_by.is_empty();
-                let rows = Gather::compile(query, 0, &self.program).and_then(|gather| self.read(gather));
+                let rows =
+                    self.query(sql, query, &statement).and_then(|(gather, values)| self.read(gather, values));
                 let columns = statement.columns();
                 (
                     rows.map_or_else(
@@ -112,8 +113,27 @@ impl OnShards {
         }
     }
 
-    fn read(&mut self, gather: Gather) -> Result<Vec<Vec<Value>>, SqlError> {
-        match self.simulation.ask(Begin::Read(Arc::new(gather), Vec::new())) {
+    /// As a client prepares it.
+    fn query(
+        &self,
+        sql: &str,
+        query: &Query,
+        statement: &Statement,
+    ) -> Result<(Arc<Gather>, Vec<Value>), SqlError> {
+        // What cannot be run is refused before anybody looks for constants.
+        Gather::compile(query, 0, &self.program)?;
+        let lifted = lift_constants(&self.application.catalog, sql, statement, &[]);
+        if let Some(lifted) = lifted
+            && let Ok(gather) = self.program.query(&lifted.text)
+        {
+            return Ok((gather, lifted.values));
+        }
+        let own = Text { sql: sql.to_owned(), types: Vec::new() };
+        self.program.query(&own).map(|gather| (gather, Vec::new())).map_err(|wrong| wrong.error)
+    }
+
+    fn read(&mut self, gather: Arc<Gather>, values: Vec<Value>) -> Result<Vec<Vec<Value>>, SqlError> {
+        match self.simulation.ask(Begin::Read(gather, values)) {
             Event::ReadDone { result, .. } => result,
             other => panic!("an answer to something else: {other:?}"),
         }
@@ -121,7 +141,12 @@ impl OnShards {
 
     fn write(&mut self, sql: &str, statement: &Statement) -> Result<Answer, SqlError> {
         let lifted = lift_constants(&self.application.catalog, sql, statement, &[]);
-        let lifted = lifted.filter(|lifted| self.program.text(&lifted.text).is_ok());
+        let is_for_all = |text: &Text| {
+            let compiled = self.program.text(text);
+            let shards = self.program.shards;
+            compiled.is_ok_and(|text| shards == 1 || text.procedure.participants.unsupported.is_none())
+        };
+        let lifted = lifted.filter(|lifted| is_for_all(&lifted.text));
         let (text, args) = match lifted {
             Some(lifted) => (lifted.text, lifted.values),
             None => {

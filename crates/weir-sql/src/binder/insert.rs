@@ -75,7 +75,10 @@ impl<'a> Binder<'a> {
         self.scopes.pop();
         self.ctes.pop();
         let id = table.id;
-        Ok(Insert { table: id, relation, excluded, columns, source, defaults, on_conflict, returning, span })
+        let mut insert =
+            Insert { table: id, relation, excluded, columns, source, defaults, on_conflict, returning, span };
+        self.insert_generated(table, &mut insert)?;
+        Ok(insert)
     }
 
     /// The named columns, or all.
@@ -200,6 +203,9 @@ impl<'a> Binder<'a> {
         system: bool,
         span: Span,
     ) -> Result<(), Diagnostic> {
+        if let Some(&column) = columns.iter().find(|&&column| table.columns[column].generated.is_some()) {
+            return Err(super::generated::refused(table, column, span));
+        }
         let generated = columns.iter().find(|&&column| table.columns[column].generated_always);
         match generated {
             Some(&column) if !system => Err(self
@@ -296,7 +302,7 @@ impl<'a> Binder<'a> {
         scope.own.push(excluded);
         scope.relations.push(ScopeRelation::of_table(table, "excluded", excluded, span));
         self.scopes.push(scope);
-        let assignments = self.bind_assignments(table, &clause.target_list)?;
+        let assignments = self.bind_assignments(table, relation, &clause.target_list)?;
         let filter = match &clause.where_clause {
             Some(node) => Some(self.bind_condition(node, "WHERE")?),
             None => None,
@@ -404,7 +410,7 @@ impl<'a> Binder<'a> {
     }
 }
 
-fn around(query: Query, relation: RelationId, outputs: Vec<Expr>) -> Query {
+pub(super) fn around(query: Query, relation: RelationId, outputs: Vec<Expr>) -> Query {
     let span = query.span;
     let names = query.columns.iter().map(|column| column.name.clone());
     let columns =

@@ -6,7 +6,7 @@ use weir_types::{CastContext, SqlState, SqlType};
 use super::Binder;
 use super::insert::default_of;
 use super::scope::{Aggregates, Scope};
-use crate::bound::{Delete, Distinct, Expr, ExprKind, Query, QueryBody, Update};
+use crate::bound::{Delete, Distinct, Expr, ExprKind, Query, QueryBody, RelationId, Update};
 use crate::catalog::{ColumnIndex, Table};
 use crate::source::{Diagnostic, Span};
 use crate::walk;
@@ -22,7 +22,7 @@ impl<'a> Binder<'a> {
         let from = self.bind_from(&update.from_clause)?;
         self.add_target(target.scope(relation))?;
         self.set_aggregates(Aggregates::Forbidden("UPDATE"));
-        let assignments = self.bind_assignments(table, &update.target_list)?;
+        let assignments = self.bind_assignments(table, relation, &update.target_list)?;
         self.set_aggregates(Aggregates::Forbidden("WHERE"));
         let filter = match &update.where_clause {
             Some(node) => Some(self.bind_condition(node, "WHERE")?),
@@ -88,6 +88,7 @@ impl<'a> Binder<'a> {
     pub(super) fn bind_assignments(
         &mut self,
         table: &'a Table,
+        relation: RelationId,
         list: &'a [Node],
     ) -> Result<Vec<(ColumnIndex, Expr)>, Diagnostic> {
         let mut assignments: Vec<(ColumnIndex, Expr)> = Vec::new();
@@ -104,16 +105,20 @@ impl<'a> Binder<'a> {
                 ));
             }
             let value = self.bind_assigned(table, column, target, &mut source, span)?;
-            if table.columns[column].generated_always && !is_default(target) {
+            let is_generated = table.columns[column].generated.is_some();
+            if (table.columns[column].generated_always || is_generated) && !is_default(target) {
                 return Err(self.error(
                     SqlState::GENERATED_ALWAYS,
                     span,
                     format!("column \"{}\" can only be updated to DEFAULT", target.name),
                 ));
             }
-            assignments.push((column, value));
+            // DEFAULT is what it is anyway.
+            if !is_generated {
+                assignments.push((column, value));
+            }
         }
-        assignments.extend(generated_along(table, &assignments));
+        assignments.extend(self.generated_along(table, relation, &assignments)?);
         Ok(assignments)
     }
 
@@ -265,8 +270,7 @@ fn is_default(target: &ResTarget) -> bool {
     }
 }
 
-/// Columns that are generated from what is assigned get some new value. (An application with generated
-/// columns is analysed, not run.)
+/// Columns that are generated from what is assigned get some new value: of a statement that only is thought of.
 pub(crate) fn generated_along(
     table: &Table,
     assignments: &[(ColumnIndex, Expr)],

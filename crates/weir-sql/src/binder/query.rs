@@ -1,9 +1,6 @@
 //! SELECT, VALUES, set operations and WITH.
 
-use pg_query::protobuf::{
-    CommonTableExpr, LimitOption, LockClauseStrength, LockWaitPolicy, Node, SelectStmt, SetOperation,
-    WithClause, node,
-};
+use pg_query::protobuf::{CommonTableExpr, LimitOption, Node, SelectStmt, SetOperation, WithClause, node};
 use weir_types::{CastContext, SqlState, SqlType};
 
 use super::Binder;
@@ -64,7 +61,8 @@ impl<'a> Binder<'a> {
             SetOperation::SetopNone | SetOperation::Undefined => self.bind_select(select, settle)?,
             operation => self.bind_set_operation(select, operation, recursive)?,
         };
-        let lock_rows = self.bind_locks(select, &body)?;
+        let mut body = body;
+        let locks = self.bind_locks(select, &mut body)?;
         let limit = self.bind_limit(select.limit_count.as_deref(), "LIMIT")?;
         let offset = self.bind_limit(select.limit_offset.as_deref(), "OFFSET")?;
         let with_ties = LimitOption::try_from(select.limit_option) == Ok(LimitOption::WithTies);
@@ -74,7 +72,7 @@ impl<'a> Binder<'a> {
             return Err(self.error(SqlState::SYNTAX_ERROR, span, message));
         }
         let span = self.query_span(&body, &columns);
-        Ok(Query { ctes, body, order_by, limit, offset, with_ties, lock_rows, columns, span })
+        Ok(Query { ctes, body, order_by, limit, offset, with_ties, locks, columns, span })
     }
 
     /// The parse tree has no place for a SELECT: the span of its outputs stands for it.
@@ -415,49 +413,6 @@ impl<'a> Binder<'a> {
             ));
         }
         self.coerce(expr, &SqlType::Int8, CastContext::Assignment).map(Some)
-    }
-
-    fn bind_locks(&self, select: &SelectStmt, body: &QueryBody) -> Result<bool, Diagnostic> {
-        for node in &select.locking_clause {
-            let Some(node::Node::LockingClause(lock)) = &node.node else { continue };
-            let place = lock.locked_rels.iter().find_map(|relation| match &relation.node {
-                Some(node::Node::RangeVar(range)) => Some(self.piece.token(range.location)),
-                _ => None,
-            });
-            let place = place.unwrap_or_else(|| self.query_span(body, &[]));
-            if matches!(
-                LockWaitPolicy::try_from(lock.wait_policy),
-                Ok(LockWaitPolicy::LockWaitSkip | LockWaitPolicy::LockWaitError)
-            ) {
-                return Err(Diagnostic::unsupported(
-                    place,
-                    "SKIP LOCKED or NOWAIT",
-                    "leave it away: conflicts are resolved when the transaction commits",
-                ));
-            }
-            let plain = match body {
-                QueryBody::Select(select) => {
-                    !select.aggregates
-                        && matches!(select.distinct, Distinct::All)
-                        && !select.outputs.iter().any(walk::has_window)
-                }
-                _ => false,
-            };
-            if !plain {
-                return Err(self.error(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    place,
-                    "FOR UPDATE is not allowed with DISTINCT, GROUP BY, aggregates, VALUES or set operations",
-                ));
-            }
-        }
-        let locks = |node: &Node| match &node.node {
-            Some(node::Node::LockingClause(lock)) => {
-                LockClauseStrength::try_from(lock.strength) != Ok(LockClauseStrength::LcsNone)
-            }
-            _ => false,
-        };
-        Ok(select.locking_clause.iter().any(locks))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::bound::{Expr, ExprKind};
 use crate::catalog::{Column, Table};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
-use crate::type_name;
+use crate::{type_name, walk};
 
 impl Schema {
     /// Adds the column; its key, CHECK and FOREIGN KEY constraints are left to the caller.
@@ -121,19 +121,47 @@ impl Schema {
             }
             ConstrType::ConstrIdentity => self.add_identity(piece, table, index, constraint)?,
             ConstrType::ConstrGenerated => {
-                self.only_analysed(Diagnostic::unsupported(
-                    span,
-                    "GENERATED ALWAYS AS (…) STORED",
-                    "compute the value in the procedure that writes the row, or in a view",
-                ))?;
                 let Some(node) = &constraint.raw_expr else { return Ok(true) };
                 let ty = table.columns[index].ty.clone();
                 let whole = piece.bracketed(constraint.location);
-                table.columns[index].generated =
-                    Some(self.over_row(piece, table, whole, ty.clone(), |binder| {
-                        let value = binder.bind_expr(node)?;
-                        binder.coerce(value, &ty, CastContext::Assignment)
-                    })?);
+                let invalid = |message: String| {
+                    Err(Diagnostic::new(SqlState::INVALID_OBJECT_DEFINITION, span, message))
+                };
+                if table.columns[index].default.is_some() {
+                    let name = &table.columns[index].name;
+                    return Err(Diagnostic::new(
+                        SqlState::SYNTAX_ERROR,
+                        span,
+                        format!(
+                            "both default and generation expression specified for column \"{name}\" of table \"{}\"",
+                            table.name
+                        ),
+                    ));
+                }
+                let generated = self.over_row(piece, table, whole, ty.clone(), |binder| {
+                    let value = binder.bind_expr(node)?;
+                    binder.coerce(value, &ty, CastContext::Assignment)
+                })?;
+                if walk::changing(&generated).is_some() {
+                    return invalid("generation expression is not immutable".to_owned());
+                }
+                if let Some(span) = walk::first_subquery(&generated) {
+                    let message = "cannot use subquery in column generation expression";
+                    return Err(Diagnostic::new(SqlState::FEATURE_NOT_SUPPORTED, span, message));
+                }
+                let mut other = None;
+                walk::columns(&generated, &mut |_, column| {
+                    if column == index || table.columns[column].generated.is_some() {
+                        other.get_or_insert(column);
+                    }
+                });
+                if let Some(other) = other {
+                    let name = &table.columns[other].name;
+                    return invalid(format!(
+                        "cannot use generated column \"{name}\" in column generation expression"
+                    ));
+                }
+                table.columns[index].generated = Some(generated);
             }
             _ => return Ok(false),
         }

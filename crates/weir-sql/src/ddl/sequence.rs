@@ -167,6 +167,7 @@ impl Schema {
             minimum,
             maximum,
             cycle,
+            restarts: 0,
             owner,
             span,
         });
@@ -194,7 +195,7 @@ impl Schema {
         Ok(Some((table.id, table.column_named(column, span)?)))
     }
 
-    /// Only OWNED BY, as pg_dump has it.
+    /// Where it begins again, its bounds and its owner.
     pub(super) fn alter_sequence(
         &mut self,
         piece: Piece<'_>,
@@ -204,27 +205,62 @@ impl Schema {
         let Some(range) = &alter.sequence else { return Ok(()) };
         let wanted = relation_name(range);
         let options = SequenceOptions::read(piece, &alter.options, span)?;
-        let (Some(names), 1) = (&options.owned_by, alter.options.len()) else {
+        let is_given = |wanted: &str| {
+            alter.options.iter().any(|node| match &node.node {
+                Some(node::Node::DefElem(option)) => option.defname == wanted,
+                _ => false,
+            })
+        };
+        if is_given("as") || is_given("increment") && !is_given("restart") {
             let refusal = Diagnostic::unsupported(
                 span,
-                "this ALTER SEQUENCE",
-                "write the options in CREATE SEQUENCE; OWNED BY may be altered",
+                "ALTER SEQUENCE with another type, or with another increment but without RESTART,",
+                "say where it begins again, too: ALTER SEQUENCE … INCREMENT … RESTART WITH …",
             );
             return self.ignored(refusal, false);
-        };
-        let owner = self.sequence_owner(names, span)?;
-        let found = self.catalog.sequences.iter_mut().find(|sequence| sequence.name == wanted);
-        match found {
-            Some(sequence) => {
-                sequence.owner = owner;
-                Ok(())
-            }
-            None if alter.missing_ok => Ok(()),
-            None => Err(Diagnostic::new(
-                SqlState::UNDEFINED_TABLE,
-                piece.token(range.location),
-                format!("relation \"{wanted}\" does not exist"),
-            )),
         }
+        let owner = match &options.owned_by {
+            Some(names) => Some(self.sequence_owner(names, span)?),
+            None => None,
+        };
+        let Some(found) = self.catalog.sequences.iter_mut().find(|sequence| sequence.name == wanted) else {
+            return match alter.missing_ok {
+                true => Ok(()),
+                false => Err(Diagnostic::new(
+                    SqlState::UNDEFINED_TABLE,
+                    piece.token(range.location),
+                    format!("relation \"{wanted}\" does not exist"),
+                )),
+            };
+        };
+        let mut now = found.clone();
+        now.owner = owner.unwrap_or(now.owner);
+        now.increment = options.increment.unwrap_or(now.increment);
+        now.minimum = options.minimum.unwrap_or(now.minimum);
+        now.maximum = options.maximum.unwrap_or(now.maximum);
+        now.cycle = if is_given("cycle") { options.cycle } else { now.cycle };
+        if is_given("restart") {
+            now.start = options.start.unwrap_or(now.start);
+            now.restarts += 1;
+        }
+        let wrong = match () {
+            () if now.increment == 0 => Some("INCREMENT must not be zero".to_owned()),
+            () if now.minimum >= now.maximum => {
+                Some(format!("MINVALUE ({}) must be less than MAXVALUE ({})", now.minimum, now.maximum))
+            }
+            () if now.start < now.minimum => {
+                Some(format!("RESTART value ({}) cannot be less than MINVALUE ({})", now.start, now.minimum))
+            }
+            () if now.start > now.maximum => Some(format!(
+                "RESTART value ({}) cannot be greater than MAXVALUE ({})",
+                now.start, now.maximum
+            )),
+            () => None,
+        };
+        if let Some(message) = wrong {
+            return Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, span, message));
+        }
+        *found = now;
+        Ok(())
     }
 }

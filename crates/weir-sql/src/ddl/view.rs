@@ -38,7 +38,27 @@ impl Schema {
         let query = self.view_query(piece, create.query.as_deref(), &create.aliases, place)?;
         let view = View { name: relation_name(range), query, materialized: false, target: None, span };
         match replaced {
-            Some(index) => self.catalog.views[index] = view,
+            Some(index) => {
+                let was = &self.catalog.views[index];
+                for (at, column) in was.query.columns.iter().enumerate() {
+                    let message = match view.query.columns.get(at) {
+                        None => "cannot drop columns from view".to_owned(),
+                        Some(now) if now.name != column.name => {
+                            format!(
+                                "cannot change name of view column \"{}\" to \"{}\"",
+                                column.name, now.name
+                            )
+                        }
+                        Some(now) if now.ty != column.ty => format!(
+                            "cannot change data type of view column \"{}\" from {} to {}",
+                            column.name, column.ty, now.ty
+                        ),
+                        Some(_) => continue,
+                    };
+                    return Err(Diagnostic::new(SqlState::INVALID_TABLE_DEFINITION, place, message));
+                }
+                self.catalog.views[index] = view;
+            }
             None => self.catalog.views.push(view),
         }
         Ok(())

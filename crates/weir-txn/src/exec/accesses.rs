@@ -10,7 +10,7 @@ use super::fetch::best_index;
 use super::gather::Gather;
 use super::program::{CompiledProcedure, CompiledStepKind, Program};
 use super::write::Matches;
-use crate::ramp::message::ShardId;
+use crate::ramp::message::{ReadQuery, ShardId};
 use crate::storage::TableSchema;
 
 /// How the rows of one table are found.
@@ -48,8 +48,27 @@ fn names(table: &TableSchema, columns: impl IntoIterator<Item = ColumnIndex>) ->
 impl Gather {
     /// Of the query with these values.
     pub fn accesses(&self, values: &[Value], program: &Program) -> Vec<Access> {
+        // What cannot be computed is told when it is run.
+        let Ok(queries) = self.queries(values, (program, 0)) else { return Vec::new() };
+        if let Some(parts) = self.tables_of_parts() {
+            let shards_of = |at: usize| {
+                let runs = |query: &ReadQuery| {
+                    query.parts.as_ref().is_some_and(|read| read.parts.contains(&(at as u16)))
+                };
+                queries.iter().filter(|(_, query)| runs(query)).map(|(shard, _)| *shard).collect()
+            };
+            let described = |(at, tables): (usize, Vec<&TableAccess>)| {
+                let shards: Vec<ShardId> = shards_of(at);
+                let of = move |access: &TableAccess| Access {
+                    shards: Some(shards.clone()),
+                    ..access.described(program)
+                };
+                tables.into_iter().map(of).collect::<Vec<_>>()
+            };
+            return parts.into_iter().enumerate().flat_map(described).collect();
+        }
         let mut by_table: BTreeMap<usize, Access> = BTreeMap::new();
-        for (shard, query) in self.queries(values, program) {
+        for (shard, query) in queries {
             let places = self.places_on(shard, values, program);
             for (at, read) in places.into_iter().zip(&query.tables) {
                 let table = program.schema.table(read.table);

@@ -309,6 +309,7 @@ impl<'a> Run<'a> {
     fn steps(&mut self, steps: &'a [CompiledStep]) -> Result<Flow, Stop> {
         for step in steps {
             let flow = self.step(step)?;
+            self.claim_wanted()?;
             if flow != Flow::Next {
                 return Ok(flow);
             }
@@ -328,7 +329,7 @@ impl<'a> Run<'a> {
                 let value = self.eval(value)?;
                 assign_element(&mut self.frame.values[*slot as usize], element, index, value)?;
             }
-            CompiledStepKind::Query { query, to, route } => {
+            CompiledStepKind::Query { query, to, route, merged } => {
                 let place = self.place(route)?;
                 self.statement(place, route, to, |run| {
                     let (wanted, keep) = match to {
@@ -338,6 +339,11 @@ impl<'a> Run<'a> {
                     };
                     run.select(query, wanted, keep)
                 })?;
+                if let Some(merged) = merged.as_ref().filter(|_| !matches!(self.fragment.role, Role::Part)) {
+                    let rows = std::mem::take(&mut self.ran.output.rows);
+                    self.ran.output.rows = self.with_cx(|cx| merged.of(vec![rows], cx))?;
+                    self.row_count = Value::Int(self.ran.output.rows.len() as i64);
+                }
             }
             CompiledStepKind::Insert { insert, to, route } => {
                 let place = self.place(route)?;

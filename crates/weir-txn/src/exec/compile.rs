@@ -14,6 +14,7 @@ use super::call::join_effects;
 use super::compiler::Compiler;
 use super::expr::CompiledExpr;
 use super::flow::Participation;
+use super::gathered::{CompiledMerge, Given, of_rows};
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
     CompiledStepKind, Destination, Effects, Homes, Input, Program, Target, VariableRules, guarded_statements,
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use weir_analysis::plan::{GuardKind, Plan};
 use weir_sql::bound::{
     BinaryOp, Expr, ExprKind, IntoTarget, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query,
-    Statement, Step, StepKind, Update, VariableId,
+    RelationId, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::TableId;
 use weir_sql::{Application, Span, Text};
@@ -269,6 +270,7 @@ impl<'a> ProcedureCompiler<'a> {
             returns_value,
             participants,
             read_only: transaction.is_some_and(|transaction| transaction.read_only),
+            by_itself: text.is_some(),
             guarded: text.is_some() || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
         };
         Ok((compiled, compiler.slots.looked_up))
@@ -485,9 +487,27 @@ impl<'a> ProcedureCompiler<'a> {
             None => Destination::Nowhere,
         };
         Ok(match statement {
-            Statement::Query(query) => {
-                CompiledStepKind::Query { query: Box::new(self.query(query, span)?), to, route }
-            }
+            Statement::Query(query) => match (&to, &route, of_rows(query, GIVEN)) {
+                (Destination::Caller { .. }, CompiledRoute::Everywhere, Some((part, whole)))
+                    if self.shards > 1 =>
+                {
+                    let to = Destination::Caller { width: part.columns.len() };
+                    self.slots.begin_query(&part);
+                    let query = CompiledQuery::compile(&part, self.schema, &mut self.slots);
+                    let merged = CompiledMerge::compile(&whole, 1, self.schema, &mut self.slots);
+                    let (query, merged) = (place(query, span)?, place(merged, span)?);
+                    CompiledStepKind::Query {
+                        query: Box::new(query),
+                        to,
+                        route,
+                        merged: Some(Box::new(merged)),
+                    }
+                }
+                _ => {
+                    let query = Box::new(self.query(query, span)?);
+                    CompiledStepKind::Query { query, to, route, merged: None }
+                }
+            },
             Statement::Insert(insert) => CompiledStepKind::Insert {
                 insert: Box::new(place(self.insert(insert, statement), insert.span)?),
                 to,
@@ -514,6 +534,9 @@ impl<'a> ProcedureCompiler<'a> {
         })
     }
 }
+
+/// The rows of a query on all shards.
+const GIVEN: Given = Given { relation: RelationId(0), level: 1, index: 0 };
 
 /// It does the same whatever others do meanwhile to the rows that it finds by their keys. Any other statement by itself holds its rows:
 /// what it was told of them is so when it commits, as in PostgreSQL.

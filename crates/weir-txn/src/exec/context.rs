@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use weir_sql::bound::VolatileFunction;
-use weir_sql::catalog::SequenceId;
+use weir_sql::bound::{LockWait, VolatileFunction};
+use weir_sql::catalog::{SequenceId, TableId};
 use weir_types::{SqlError, Value};
 
 use super::query::hash::{HashTable, ValueMap, ValueSet};
 use super::slots::{CellId, Slot, SlotAllocator};
-use crate::storage::Rows;
+use crate::storage::{RowRef, Rows};
 
 /// What a visit says after each row: go on, or enough.
 pub type Flow = Result<ControlFlow<()>, SqlError>;
@@ -80,6 +80,11 @@ pub trait Environment {
     fn next_value(&mut self, sequence: SequenceId) -> Result<Value, SqlError>;
     fn current_value(&mut self, sequence: SequenceId) -> Result<Value, SqlError>;
     fn volatile(&mut self, function: VolatileFunction) -> Result<Value, SqlError>;
+
+    /// FOR UPDATE of a row; `false`: it is to be passed over, for somebody else has it. Where nobody holds anything, nothing happens.
+    fn hold(&mut self, _rows: &dyn Rows, _row: (TableId, RowRef), _wait: LockWait) -> Result<bool, SqlError> {
+        Ok(true)
+    }
 }
 
 /// One execution's context.

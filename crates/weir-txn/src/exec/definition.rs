@@ -252,7 +252,13 @@ pub fn apply(
     }
     let remaking = Remaking { before, after, program: &next, matching: &matching };
     remaking.refuse_moves(storage, program)?;
-    let mut sequences = sequences.renumbered(&matching.sequences, &[]);
+    let begins_again = |one: &&weir_sql::catalog::Sequence| {
+        let was = matching.sequences[one.id.0 as usize];
+        was.is_some_and(|was| before.catalog.sequence(was).restarts != one.restarts)
+    };
+    let restarted: Vec<_> =
+        after.catalog.sequences.iter().filter(begins_again).map(|sequence| sequence.id).collect();
+    let mut sequences = sequences.renumbered(&matching.sequences, &restarted);
     let mut environment = sequences.environment(&next, here, transaction_time);
     let tables = remaking.remake(storage, &mut environment, transaction_time)?;
     Ok(Edition { program: next, tables, sequences })

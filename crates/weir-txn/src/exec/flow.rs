@@ -247,8 +247,13 @@ impl<'a> Participation<'a> {
                 self.needs[group].extend(&reads);
                 reads.insert(group);
             }
-            (Route::Everywhere, _) if !targets.is_empty() || matches!(statement, Statement::Query(_)) => {
+            (Route::Everywhere, _) if !targets.is_empty() || !changes_or_holds(statement) => {
                 self.refuse("a query over the rows of all shards");
+            }
+            (Route::Everywhere, _)
+                if matches!(statement, Statement::Query(_)) && self.router.asks_elsewhere(statement) =>
+            {
+                self.refuse("FOR UPDATE on all shards of rows of several tables, or with subqueries");
             }
             (Route::Everywhere, _) if self.router.asks_elsewhere(statement) => {
                 self.refuse("a write on all shards that asks for other rows than those that it writes");
@@ -279,6 +284,14 @@ impl<'a> Participation<'a> {
 
 fn is_own(key: &Key) -> bool {
     *key == [[Source::Own]]
+}
+
+/// It writes rows, or holds those that it gives.
+fn changes_or_holds(statement: &Statement) -> bool {
+    match statement {
+        Statement::Query(query) => !query.locks.is_empty(),
+        _ => true,
+    }
 }
 
 /// The steps may leave what is around them.

@@ -1,4 +1,5 @@
-//! A query over several shards, by fetching the rows that it can want and running it on those.
+//! A query over several shards. One that shards know by its text they run in part ([`super::split`]), and what they give is put together
+//! here. Of any other, and of one that finds its rows by their keys, rows are fetched and it is run on those.
 //!
 //! Which rows: for every table of the query, those whose columns have the values that the query's
 //! equalities fix. Where they fix the partition column one shard is asked, else all.
@@ -7,18 +8,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use weir_sql::Text;
 use weir_sql::bound::{Expr, ExprKind, Query, VariableId};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
+use super::access::{TableAccess, unpack_row};
+use super::compiler::Compiler;
 use super::context::{Cx, Frame};
+use super::expr::CompiledExpr;
+use super::expr::compile::compile_list;
+use super::gathered::CompiledMerge;
 use super::program::Program;
 use super::query::CompiledQuery;
-use super::routing::{known_columns, shard_of};
+use super::routing::{Route, Router, known_columns, shard_of};
 use super::sequences::Sequences;
 use super::slots::SlotAllocator;
-use crate::ramp::message::{ReadQuery, ShardId, TableRead};
-use crate::storage::{Schema, Storage, Timestamp};
+use super::split::{Feeds, split};
+use crate::ramp::message::{PartsRead, ReadQuery, ShardId, TableRead};
+use crate::storage::rows::NoRows;
+use crate::storage::{Rows, Schema, Storage, Timestamp};
 
 /// A query with variables, ready to be asked again and again.
 #[derive(Debug)]
@@ -32,6 +41,33 @@ pub struct Gather {
     pub edition: u64,
     /// Tables that no shard has.
     system: Option<Arc<Virtual>>,
+    parts: Option<Parts>,
+}
+
+/// What shards run of a query.
+#[derive(Debug)]
+struct Parts {
+    text: Arc<Text>,
+    /// As a CTE around it each has those that feed one.
+    whole: CompiledMerge,
+    parts: Vec<QueryPart>,
+}
+
+#[derive(Debug)]
+struct QueryPart {
+    query: CompiledQuery,
+    slots: usize,
+    cells: usize,
+    asked: Asked,
+    feeds: Feeds,
+}
+
+/// Which shards run a part.
+#[derive(Debug)]
+enum Asked {
+    Any,
+    All,
+    By(Vec<CompiledExpr>),
 }
 
 /// Tables whose rows whoever asks knows: what a schema says of itself.
@@ -119,7 +155,57 @@ impl Gather {
             })
             .collect();
         let (slots, cells) = (slots.slots_max(), slots.cells_max());
-        Ok(Gather { compiled, slots, cells, tables, rows_max: usize::MAX, edition: program.edition, system })
+        let edition = program.edition;
+        Ok(Gather { compiled, slots, cells, tables, rows_max: usize::MAX, edition, system, parts: None })
+    }
+
+    /// Of a query that shards know by its text. Where keys find its few rows, those are fetched.
+    pub(super) fn compile_text(
+        query: &Query,
+        text: &Text,
+        router: Router<'_>,
+        program: &Program,
+    ) -> Result<Gather, SqlError> {
+        let variables = text.types.len();
+        let gather = Gather::compile(query, variables, program)?;
+        if gather.is_look_up(&program.schema) {
+            return Ok(gather);
+        }
+        let split = split(query, router, &program.schema, program.shards == 1);
+        let mut slots = SlotAllocator::new(variables);
+        let given = split.parts.len();
+        let whole = CompiledMerge::compile(&split.whole, given, &program.schema, &mut slots)?;
+        let mut parts = Vec::with_capacity(split.parts.len());
+        for part in split.parts {
+            let mut slots = SlotAllocator::new(variables);
+            slots.begin_query(&part.query);
+            let query = CompiledQuery::compile(&part.query, &program.schema, &mut slots)?;
+            let asked = match part.route {
+                Route::Anywhere => Asked::Any,
+                _ if program.shards == 1 => Asked::Any,
+                Route::By(keys) => {
+                    let mut compiler = Compiler::new(&program.schema, &mut slots);
+                    Asked::By(compile_list(&keys, &mut compiler)?)
+                }
+                Route::Own | Route::Everywhere => Asked::All,
+            };
+            let (slots, cells) = (slots.slots_max(), slots.cells_max());
+            parts.push(QueryPart { query, slots, cells, asked, feeds: part.feeds });
+        }
+        let (slots, cells) = (slots.slots_max(), slots.cells_max());
+        let parts = Some(Parts { text: Arc::new(text.clone()), whole, parts });
+        Ok(Gather { parts, slots, cells, ..gather })
+    }
+
+    /// Of each table it reads one row at most, found by a key.
+    pub fn is_look_up(&self, schema: &Schema) -> bool {
+        self.tables.iter().all(|of| {
+            let indexes = &schema.table(of.table).indexes;
+            let is_fixed = |column: ColumnIndex| of.equals.iter().any(|(fixed, _)| *fixed == column);
+            indexes.iter().any(|index| {
+                index.unique && index.columns.iter().all(|column| column.column.is_some_and(is_fixed))
+            })
+        })
     }
 
     /// Whoever asks wants no more rows than these.
@@ -133,7 +219,50 @@ impl Gather {
     }
 
     /// What to ask of each shard.
-    pub fn queries(&self, values: &[Value], program: &Program) -> BTreeMap<ShardId, Arc<ReadQuery>> {
+    ///
+    /// # Errors
+    /// What says where its rows live cannot be computed.
+    pub fn queries(
+        &self,
+        values: &[Value],
+        (program, transaction_time): (&Program, i64),
+    ) -> Result<BTreeMap<ShardId, Arc<ReadQuery>>, SqlError> {
+        match &self.parts {
+            Some(parts) => self.parts_queries(parts, values, (program, transaction_time)),
+            None => Ok(self.table_queries(values, program)),
+        }
+    }
+
+    fn parts_queries(
+        &self,
+        of: &Parts,
+        values: &[Value],
+        (program, transaction_time): (&Program, i64),
+    ) -> Result<BTreeMap<ShardId, Arc<ReadQuery>>, SqlError> {
+        let mut by_shard: BTreeMap<ShardId, Vec<u16>> = BTreeMap::new();
+        for (at, part) in of.parts.iter().enumerate() {
+            let shards = match &part.asked {
+                Asked::Any => 0..1,
+                Asked::All => 0..program.shards,
+                Asked::By(keys) => {
+                    let keys = part.run(values, &NoRows, (program, transaction_time), &mut |cx| {
+                        keys.iter().map(|key| key.eval(cx)).collect::<Result<Vec<Value>, SqlError>>()
+                    })?;
+                    let shard = shard_of(&keys, program.shards);
+                    shard..shard + 1
+                }
+            };
+            shards.for_each(|shard| by_shard.entry(shard).or_default().push(at as u16));
+        }
+        let query = |parts: Vec<u16>| {
+            let (text, values) = (of.text.clone(), values.to_vec());
+            let parts = Some(Box::new(PartsRead { text, values, parts, transaction_time }));
+            Arc::new(ReadQuery { tables: Vec::new(), parts, edition: self.edition })
+        };
+        Ok(by_shard.into_iter().map(|(shard, parts)| (shard, query(parts))).collect())
+    }
+
+    fn table_queries(&self, values: &[Value], program: &Program) -> BTreeMap<ShardId, Arc<ReadQuery>> {
         let mut by_shard: BTreeMap<ShardId, Vec<TableRead>> = BTreeMap::new();
         // Where each table is read: the shard and its position there, if it is one shard only.
         let mut places: Vec<Option<(ShardId, usize)>> = Vec::with_capacity(self.tables.len());
@@ -174,7 +303,9 @@ impl Gather {
         }
         by_shard
             .into_iter()
-            .map(|(shard, tables)| (shard, Arc::new(ReadQuery { tables, edition: self.edition })))
+            .map(|(shard, tables)| {
+                (shard, Arc::new(ReadQuery { tables, parts: None, edition: self.edition }))
+            })
             .collect()
     }
 
@@ -187,14 +318,17 @@ impl Gather {
         self.tables.iter().enumerate().filter(|(_, table)| is_there(table)).map(|(at, _)| at).collect()
     }
 
-    /// Runs the query on what was fetched. `transaction_time`: what `now()` is, in microseconds since 2000.
+    /// Runs the query on what was fetched. `transaction_time`: what `now()` is, in microseconds since 2000; `seed`: of what it asks of chance.
     pub fn rows(
         &self,
         values: &[Value],
         queries: &BTreeMap<ShardId, Arc<ReadQuery>>,
         fetched: Fetched,
-        (program, transaction_time): (&Program, i64),
+        (program, transaction_time, seed): (&Program, i64, u64),
     ) -> Result<Vec<Vec<Value>>, SqlError> {
+        if let Some(parts) = &self.parts {
+            return self.whole_of(parts, values, queries, fetched, (program, transaction_time, seed));
+        }
         let schema = self.system.as_ref().map_or(&program.schema, |system| &system.schema);
         let mut storage = Storage::new(schema.clone());
         let known: BTreeSet<TableId> = self.tables.iter().map(|table| table.table).collect();
@@ -220,7 +354,7 @@ impl Gather {
         frame.grow(self.slots, self.cells);
         frame.values[..values.len()].clone_from_slice(values);
         let mut found = Vec::new();
-        let mut sequences = Sequences::default();
+        let mut sequences = Sequences::seeded(seed);
         let mut environment = sequences.environment(program, 0, 0);
         let mut cx =
             Cx { frame: &mut frame, rows: &storage, transaction_time, environment: &mut environment };
@@ -230,6 +364,100 @@ impl Gather {
         })?;
         Ok(found)
     }
+
+    /// Puts together what shards have given of the parts.
+    fn whole_of(
+        &self,
+        of: &Parts,
+        values: &[Value],
+        queries: &BTreeMap<ShardId, Arc<ReadQuery>>,
+        fetched: Fetched,
+        (program, transaction_time, seed): (&Program, i64, u64),
+    ) -> Result<Vec<Vec<Value>>, SqlError> {
+        let mut given: Vec<Vec<Vec<Value>>> = vec![Vec::new(); of.parts.len()];
+        let mut storage = None;
+        let mut seen = BTreeSet::new();
+        for (shard, parts) in fetched {
+            let asked = queries.get(&shard).and_then(|query| query.parts.as_ref());
+            for (&at, rows) in asked.iter().flat_map(|asked| &asked.parts).zip(parts) {
+                let Feeds::Table { table, columns } = &of.parts[usize::from(at)].feeds else {
+                    given[usize::from(at)].extend(rows);
+                    continue;
+                };
+                let storage = storage.get_or_insert_with(|| Storage::new(program.schema.clone()));
+                let width = program.schema.table(*table).types.len();
+                let shard = if program.partition(*table).is_none() { 0 } else { shard };
+                for row in rows {
+                    let Some(number) = row.first().and_then(unpack_row) else { continue };
+                    if !seen.insert((*table, shard, number)) {
+                        continue;
+                    }
+                    let mut whole = vec![Value::Null; width];
+                    for (&column, value) in columns.iter().zip(row.into_iter().skip(1)) {
+                        whole[column] = value;
+                    }
+                    storage.insert(*table, &whole, Timestamp::default())?;
+                }
+            }
+        }
+        let has_tables = of.parts.iter().any(|part| matches!(part.feeds, Feeds::Table { .. }));
+        let storage = match storage {
+            None if has_tables => Some(Storage::new(program.schema.clone())),
+            storage => storage,
+        };
+        let rows: &dyn Rows = storage.as_ref().map_or(&NoRows, |storage| storage);
+        let mut frame = frame_of(self.slots, self.cells, values);
+        let mut sequences = Sequences::seeded(seed);
+        let mut environment = sequences.environment(program, 0, transaction_time);
+        of.whole
+            .of(given, &mut Cx { frame: &mut frame, rows, transaction_time, environment: &mut environment })
+    }
+
+    /// By part. `None`: it reads tables as they are.
+    pub(super) fn tables_of_parts(&self) -> Option<Vec<Vec<&TableAccess>>> {
+        Some(self.parts.as_ref()?.parts.iter().map(|part| part.query.tables()).collect())
+    }
+
+    pub(crate) fn has_part(&self, at: u16) -> bool {
+        self.parts.as_ref().is_some_and(|of| usize::from(at) < of.parts.len())
+    }
+
+    /// At a shard: the rows of one part. `None`: there is no such part.
+    pub(crate) fn run_part(
+        &self,
+        at: u16,
+        values: &[Value],
+        rows: &Storage,
+        (program, transaction_time): (&Program, i64),
+    ) -> Option<Result<Vec<Vec<Value>>, SqlError>> {
+        let part = self.parts.as_ref()?.parts.get(usize::from(at))?;
+        Some(part.run(values, rows, (program, transaction_time), &mut |cx| {
+            cx.frame.begin_statement();
+            part.query.collect(cx)
+        }))
+    }
+}
+
+impl QueryPart {
+    fn run<T>(
+        &self,
+        values: &[Value],
+        rows: &dyn Rows,
+        (program, transaction_time): (&Program, i64),
+        run: &mut dyn FnMut(&mut Cx<'_>) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let mut frame = frame_of(self.slots, self.cells, values);
+        let mut sequences = Sequences::default();
+        let mut environment = sequences.environment(program, 0, transaction_time);
+        run(&mut Cx { frame: &mut frame, rows, transaction_time, environment: &mut environment })
+    }
+}
+
+fn frame_of(slots: usize, cells: usize, values: &[Value]) -> Frame {
+    let mut frame = Frame::default();
+    frame.grow(slots.max(values.len()), cells);
+    frame.values[..values.len()].clone_from_slice(values);
+    frame
 }
 
 fn shards_of(table: TableId, equals: &[(ColumnIndex, Value)], program: &Program) -> Vec<ShardId> {

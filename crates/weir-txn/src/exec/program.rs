@@ -14,6 +14,8 @@ use super::ahead::Ahead;
 use super::compile::Closed;
 use super::definition::{Description, schema_has_changed};
 use super::expr::CompiledExpr;
+use super::gather::Gather;
+use super::gathered::CompiledMerge;
 use super::query::CompiledQuery;
 use super::routing::{Source, shard_of, shard_of_arguments};
 use super::slots::Slot;
@@ -66,14 +68,16 @@ pub struct CompiledProcedure {
     pub read_only: bool,
     /// The plan asks for a guard somewhere in it.
     pub guarded: bool,
+    /// It is a statement that no procedure holds.
+    pub by_itself: bool,
 }
 
 impl CompiledProcedure {
-    /// An INSERT by itself that gives nothing but its count: it may be run for many rows of arguments at once.
+    /// An INSERT of one row by itself: it may be run for many rows of arguments at once.
     pub fn takes_rows(&self) -> bool {
         let is_insert = |step: &CompiledStep| matches!(step.kind, CompiledStepKind::Insert { .. });
         let is_count = |step: &CompiledStep| matches!(step.kind, CompiledStepKind::GetRowCount { .. });
-        !self.returns_set && matches!(&self.body[..], [insert, count] if is_insert(insert) && is_count(count))
+        matches!(&self.body[..], [insert, count] if is_insert(insert) && is_count(count))
     }
 }
 
@@ -219,6 +223,8 @@ pub enum CompiledStepKind {
         query: Box<CompiledQuery>,
         to: Destination,
         route: CompiledRoute,
+        /// What is made of the rows of all shards.
+        merged: Option<Box<CompiledMerge>>,
     },
     Insert {
         insert: Box<CompiledInsert>,
@@ -458,6 +464,20 @@ impl Program {
         match &self.texts {
             Some(texts) => texts.reasons(text),
             None => self.text(text).map(|_| Vec::new()),
+        }
+    }
+
+    /// A query by itself.
+    ///
+    /// # Errors
+    /// What is wrong with it, or not supported.
+    pub fn query(&self, text: &Text) -> Result<Arc<Gather>, CompileError> {
+        match &self.texts {
+            Some(texts) => texts.query(self, text),
+            None => {
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "only procedures are run here");
+                Err(CompileError { span: Span::default(), error })
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use weir_sql::bound::{
     QueryBody, RelationId, Select, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
-use weir_types::Value;
+use weir_types::{SqlType, Value};
 
 use super::compile::proven::Proven;
 use super::sequences::generates_id;
@@ -35,6 +35,11 @@ pub enum Route {
 
 /// Each of its rows comes from one row of one table.
 fn is_row_by_row(query: &Query) -> bool {
+    is_of_one_table(query) && query.limit.is_none() && query.offset.is_none() && !query.with_ties
+}
+
+/// The same, but for LIMIT and OFFSET.
+fn is_of_one_table(query: &Query) -> bool {
     let QueryBody::Select(select) = &query.body else { return false };
     let mut has_subquery = false;
     walk::each_expr_of_query(query, &mut |expr| has_subquery |= walk::subquery(expr).is_some());
@@ -42,9 +47,6 @@ fn is_row_by_row(query: &Query) -> bool {
     one_table
         && !has_subquery
         && query.ctes.is_empty()
-        && query.limit.is_none()
-        && query.offset.is_none()
-        && !query.with_ties
         && !select.aggregates
         && matches!(select.distinct, Distinct::All)
         && !select.outputs.iter().any(walk::has_window)
@@ -320,11 +322,53 @@ pub(super) fn without_integer_cast(expr: &Expr) -> &Expr {
 }
 
 impl Router<'_> {
-    fn partition(&self, table: TableId) -> Option<&[ColumnIndex]> {
+    pub fn partition(&self, table: TableId) -> Option<&[ColumnIndex]> {
         match self.plan.placement(table) {
             Placement::Partitioned { columns } => Some(columns),
             Placement::Replicated => None,
         }
+    }
+
+    pub fn is_partitioned(&self, table: TableId) -> bool {
+        self.partition(table).is_some()
+    }
+
+    /// Wherever the query reads rows of a partitioned table, at any depth, those live where the others live that they are put together
+    /// with.
+    pub fn is_local(&self, query: &Query) -> bool {
+        let mut equalities = Equalities::default();
+        equalities.query(query);
+        self.is_of_one_home(&mut equalities, &mut None)
+    }
+
+    /// `home`: the classes of the partition columns of a table around, and their types.
+    fn is_of_one_home(
+        &self,
+        equalities: &mut Equalities<'_>,
+        home: &mut Option<Vec<(usize, SqlType)>>,
+    ) -> bool {
+        for (relation, table) in std::mem::take(&mut equalities.tables) {
+            let Some(columns) = self.partition(table) else { continue };
+            let ty = |column: ColumnIndex| self.catalog.table(table).columns[column].ty.base();
+            let own: Vec<(usize, SqlType)> =
+                columns.iter().map(|&column| (equalities.class(relation, column), ty(column))).collect();
+            let same = |((own, a), (home, b)): (&(usize, SqlType), &(usize, SqlType))| {
+                equalities.find(*own) == equalities.find(*home)
+                    && (a == b || a.is_integer() && b.is_integer())
+            };
+            match home {
+                None => *home = Some(own),
+                Some(home) if home.len() == own.len() && own.iter().zip(home.iter()).all(same) => {}
+                Some(_) => return false,
+            }
+        }
+        // Classes within are none of those around.
+        home.is_some()
+            && std::mem::take(&mut equalities.within).into_iter().all(|within| {
+                let mut inner = equalities.clone();
+                within.take_in(&mut inner);
+                self.is_of_one_home(&mut inner, home)
+            })
     }
 
     pub fn statement(&self, statement: &Statement) -> Route {
@@ -459,7 +503,7 @@ impl Router<'_> {
         let is_partitioned = |table: &TableId| self.partition(*table).is_some();
         let mut asked = Equalities::default();
         match statement {
-            Statement::Query(_) => return false,
+            Statement::Query(query) => return !is_of_one_table(query),
             Statement::Insert(insert) => {
                 if let InsertSource::Query(query) = &insert.source {
                     return !is_row_by_row(query);
@@ -521,6 +565,7 @@ impl Router<'_> {
 
 /// A table of a query, and what the query's equalities say of its columns.
 pub struct KnownTable<'a> {
+    pub relation: RelationId,
     pub table: TableId,
     /// Fixed to something that no row decides.
     pub fixed: Vec<(ColumnIndex, &'a Expr)>,
@@ -549,7 +594,7 @@ fn add_known<'a>(
         own.map(|((_, column), class)| (*column, equalities.find(*class)))
     };
     for &(relation, table) in &equalities.tables[tables.len()..] {
-        let mut one = KnownTable { table, fixed: Vec::new(), joined: Vec::new() };
+        let mut one = KnownTable { relation, table, fixed: Vec::new(), joined: Vec::new() };
         for (column, class) in columns_of(relation) {
             if let Some(expr) = equalities.known[class] {
                 one.fixed.push((column, expr));

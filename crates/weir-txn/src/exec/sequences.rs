@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weir_sql::bound::{Expr, ExprKind, VolatileFunction};
-use weir_sql::catalog::{Sequence, SequenceId};
+use weir_sql::bound::{Expr, ExprKind, LockWait, VolatileFunction};
+use weir_sql::catalog::{Sequence, SequenceId, TableId};
 use weir_types::{SqlError, SqlState, Value};
 
 use super::context::Environment;
 use super::program::Program;
 use super::routing::{shard_of, shard_of_integer};
-use crate::ramp::message::ShardId;
+use crate::ramp::message::{ShardId, TxnId};
+use crate::ramp::participant::Claim;
+use crate::storage::{RowRef, Rows, Schema};
 
 /// The shard's sequences: of `n` shards each hands out every n-th value, so ids are unique without a word
 /// to anybody (coordination-avoidance.txt §5.1, "grant some unique id"). They are those whose rows live on the
@@ -70,6 +72,37 @@ pub struct Environs<'a> {
     /// Rows are placed by UUIDs: those that are made here live here.
     homed_uuids: bool,
     transaction_time: i64,
+    /// Of a transaction: what others hold.
+    locks: Option<Locks<'a>>,
+}
+
+/// The rows that others hold, and those that a query wants to hold.
+struct Locks<'a> {
+    claims: &'a BTreeMap<Claim, TxnId>,
+    txn: TxnId,
+    /// Rows that it has inserted.
+    own: &'a [(TableId, u32)],
+    schema: &'a Schema,
+    wanted: Vec<(TableId, u32)>,
+}
+
+impl<'a> Environs<'a> {
+    /// Queries of this transaction may hold rows. `own`: those that it has inserted.
+    pub fn of_transaction(
+        self,
+        program: &'a Program,
+        (claims, txn): (&'a BTreeMap<Claim, TxnId>, TxnId),
+        own: &'a [(TableId, u32)],
+    ) -> Environs<'a> {
+        let locks = Locks { claims, txn, own, schema: &program.schema, wanted: Vec::new() };
+        Environs { locks: Some(locks), ..self }
+    }
+
+    /// The rows that queries have wanted to hold since somebody last asked.
+    pub(super) fn take_wanted(&mut self) -> Option<Vec<(TableId, u32)>> {
+        let locks = self.locks.as_mut().filter(|locks| !locks.wanted.is_empty())?;
+        Some(std::mem::take(&mut locks.wanted))
+    }
 }
 
 impl Environment for Environs<'_> {
@@ -122,9 +155,38 @@ impl Environment for Environs<'_> {
             },
         })
     }
+
+    fn hold(
+        &mut self,
+        rows: &dyn Rows,
+        (table, of): (TableId, RowRef),
+        wait: LockWait,
+    ) -> Result<bool, SqlError> {
+        let Some(locks) = &mut self.locks else { return Ok(true) };
+        if wait != LockWait::Block {
+            let holder = locks.claims.get(&Claim::Row(table, of.row));
+            let is_pinned = || rows.is_pinned(table, of) && !locks.own.contains(&(table, of.row));
+            let is_held = holder.map_or_else(is_pinned, |holder| *holder != locks.txn);
+            if is_held && wait == LockWait::Skip {
+                return Ok(false);
+            }
+            if is_held {
+                let name = &locks.schema.table(table).name;
+                let message = format!("could not obtain lock on row in relation \"{name}\"");
+                return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
+            }
+        }
+        locks.wanted.push((table, of.row));
+        Ok(true)
+    }
 }
 
 impl Sequences {
+    /// Nobody's: those of whoever puts a query together.
+    pub fn seeded(seed: u64) -> Sequences {
+        Sequences { random: seed, ..Sequences::default() }
+    }
+
     /// What one call, or one statement outside of calls, may ask.
     pub fn environment<'a>(
         &'a mut self,
@@ -139,6 +201,7 @@ impl Sequences {
             shards: program.shards,
             homed_uuids: here < program.shards && program.placed_by_uuids,
             transaction_time,
+            locks: None,
         }
     }
 

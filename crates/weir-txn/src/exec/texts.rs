@@ -10,13 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_analysis::open_world::{OpenWorld, Refusal};
 use weir_analysis::plan::{Placement, Plan, TransactionPlan};
 use weir_analysis::reasons::{self, Reason};
-use weir_sql::bound::{Procedure, Statement};
+use weir_sql::bound::{Procedure, Statement, Step, StepKind};
 use weir_sql::catalog::TableId;
-use weir_sql::{Application, Span, Text, anonymous, bind_statement, locking};
-use weir_types::{Recent, SqlError, SqlState};
+use weir_sql::{Application, Span, Text, anonymous, bind_statement};
+use weir_types::{Recent, SqlError, SqlState, SqlType};
 
+use super::compile::proven::Proven;
 use super::compile::{self, Closed};
+use super::gather::Gather;
 use super::program::{CompileError, CompiledProcedure, Program};
+use super::routing::Router;
 use super::write::CompiledUpdate;
 use crate::node::PlantedBugs;
 
@@ -62,8 +65,10 @@ pub struct Texts {
     world: OnceLock<OpenWorld>,
     bugs: PlantedBugs,
     known: Mutex<Recent<Text, Judged>>,
+    queries: Mutex<Recent<Text, Compiled>>,
 }
 
+type Compiled = Result<Arc<Gather>, CompileError>;
 type Judged = Result<Arc<CompiledText>, CompileError>;
 
 impl Texts {
@@ -81,7 +86,48 @@ impl Texts {
             world: OnceLock::new(),
             bugs,
             known: Mutex::new(Recent::new(KEPT)),
+            queries: Mutex::new(Recent::new(KEPT)),
         }
+    }
+
+    /// A query, which writes nothing and is not judged.
+    ///
+    /// # Errors
+    /// What is wrong with the text, or not supported.
+    pub(super) fn query(&self, program: &Program, text: &Text) -> Compiled {
+        let known = || self.queries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(compiled) = known().get(text) {
+            return compiled.clone();
+        }
+        let compiled = self.compile_query(program, text).map(Arc::new);
+        known().put(text.clone(), compiled.clone());
+        compiled
+    }
+
+    fn compile_query(&self, program: &Program, text: &Text) -> Result<Gather, CompileError> {
+        let (statement, types) = self.bind(text)?;
+        let (Statement::Query(query), true) = (&statement, types == text.types) else {
+            return Err(refused(statement.span(), "a statement that writes as a query", ""));
+        };
+        let catalog = &self.application.catalog;
+        let router = Router { catalog, plan: &self.plan, proven: &Proven::default() };
+        Gather::compile_text(query, text, router, program)
+            .map_err(|error| CompileError { span: query.span, error })
+    }
+
+    fn bind(&self, text: &Text) -> Result<(Statement, Vec<SqlType>), CompileError> {
+        if text.sql.len() > TEXT_BYTES_MAX {
+            let message =
+                format!("a statement of {} bytes, and {TEXT_BYTES_MAX} is the most", text.sql.len());
+            let error = SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message);
+            let error = error.with_hint("send its rows in several statements");
+            return Err(CompileError { span: Span::default(), error });
+        }
+        bind_statement(&self.application.catalog, &text.sql, Some(&text.types)).map_err(|wrong| {
+            let error = SqlError::new(wrong.state, wrong.message);
+            let error = wrong.hint.into_iter().fold(error, SqlError::with_hint);
+            CompileError { span: wrong.span, error }
+        })
     }
 
     /// # Errors
@@ -110,25 +156,9 @@ impl Texts {
     }
 
     /// As a procedure of its own.
-    fn bind(&self, text: &Text, bugs: PlantedBugs) -> Result<Procedure, CompileError> {
-        if text.sql.len() > TEXT_BYTES_MAX {
-            let message =
-                format!("a statement of {} bytes, and {TEXT_BYTES_MAX} is the most", text.sql.len());
-            let error = SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message);
-            let error = error.with_hint("send its rows in several statements");
-            return Err(CompileError { span: Span::default(), error });
-        }
+    fn bind_write(&self, text: &Text, bugs: PlantedBugs) -> Result<Procedure, CompileError> {
         let catalog = &self.application.catalog;
-        let bound = bind_statement(catalog, &text.sql, Some(&text.types));
-        let (statement, types) = bound.map_err(|wrong| {
-            let error = SqlError::new(wrong.state, wrong.message);
-            let error = wrong.hint.into_iter().fold(error, SqlError::with_hint);
-            CompileError { span: wrong.span, error }
-        })?;
-        let statement = match &statement {
-            Statement::Query(query) => locking(query).unwrap_or(statement),
-            _ => statement,
-        };
+        let (statement, types) = self.bind(text)?;
         if types != text.types {
             return Err(refused(Span::default(), "parameters of other types than the text has", ""));
         }
@@ -140,13 +170,13 @@ impl Texts {
     }
 
     fn judge(&self, program: &Program, text: &Text, bugs: PlantedBugs) -> Result<CompiledText, CompileError> {
-        let procedure = self.bind(text, bugs)?;
+        let procedure = self.bind_write(text, bugs)?;
         self.compile(program, text, procedure, bugs)
     }
 
     /// Why it is planned as it is.
     pub(super) fn reasons(&self, text: &Text) -> Result<Vec<Reason>, CompileError> {
-        Ok(reasons::of_statement(self.world(), self.bind(text, self.bugs)?))
+        Ok(reasons::of_statement(self.world(), self.bind_write(text, self.bugs)?))
     }
 
     fn world(&self) -> &OpenWorld {
@@ -178,6 +208,10 @@ impl Texts {
                 "write a procedure that does all that belongs together, and CALL it",
             ),
         })?;
+        let mut plan = plan;
+        let takes = |step: &Step| matches!(&step.kind, StepKind::Sql { statement, .. } if matches!(&**statement, Statement::Query(query) if query.takes_values()));
+        // What has given a value is written down.
+        plan.read_only &= !procedure.body.iter().any(takes);
         let alone = Plan { placement: self.plan.placement.clone(), transactions: vec![plan.clone()] };
         let (procedure, updates) =
             compile::text(&self.application, &alone, program, (plan.procedure, &procedure), text)?;
@@ -188,7 +222,20 @@ impl Texts {
     fn refuse_what_was_excluded(&self, statement: &Statement) -> Result<(), CompileError> {
         let catalog = &self.application.catalog;
         let (table, span) = match statement {
-            Statement::Query(_) => return Ok(()),
+            Statement::Query(query) => {
+                let is_everywhere = |table: &&TableId| *self.plan.placement(**table) == Placement::Replicated;
+                return match query.held_tables().iter().find(is_everywhere) {
+                    None => Ok(()),
+                    Some(&table) => Err(refused(
+                        query.span,
+                        format!(
+                            "FOR UPDATE of rows of {}, of which every shard has a copy",
+                            catalog.table(table).name
+                        ),
+                        "lock the rows of the other tables: FOR UPDATE OF …",
+                    )),
+                };
+            }
             Statement::Insert(insert) => (insert.table, statement.span()),
             Statement::Update(update) => (update.table, statement.span()),
             Statement::Delete(delete) => (delete.table, statement.span()),

@@ -398,13 +398,8 @@ impl Run<'_> {
 
     /// The row's columns are in the frame.
     fn update_row(&mut self, update: &Arc<CompiledUpdate>, row: u32) -> Result<(), Stop> {
-        let is_forgotten = self.fragment.bugs.forgets_for_update && update.assignments.is_empty();
-        if (update.guarded || self.holds_rows()) && !is_forgotten {
+        if update.guarded || self.holds_rows() {
             self.claim_row(update.table, row)?;
-        }
-        // FOR UPDATE holds it as it is.
-        if update.assignments.is_empty() {
-            return Ok(self.return_row(&update.returning)?);
         }
         let mut changes: SmallVec<[(ColumnIndex, Value); 6]> = SmallVec::new();
         for assignment in &update.assignments {

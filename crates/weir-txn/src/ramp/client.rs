@@ -358,7 +358,13 @@ impl Coordinator {
             return out.done.push((tag, Event::ReadDone { result, rounds: 0, fetched: 0, examined: 0 }));
         };
         let sequence = self.flights.next();
-        let queries = gather.queries(&values, &program);
+        let queries = match gather.queries(&values, (&program, transaction_time(now_ms))) {
+            Ok(queries) => queries,
+            Err(error) => {
+                let result = Err(error);
+                return out.done.push((tag, Event::ReadDone { result, rounds: 0, fetched: 0, examined: 0 }));
+            }
+        };
         let session = |shard: ShardId| self.sessions[usize::from(shard)];
         let read = TxnId { coordinator: self.id, sequence };
         let machine = Read::begin(read, within.clone(), queries, session, &mut self.read_actions);
@@ -434,11 +440,17 @@ impl Coordinator {
 
     fn finish_read(&mut self, now_ms: u64, sequence: u64, found: Fetched, out: &mut Orders<Request, Event>) {
         let (tag, machine, gather, values, _, program) = self.end_read(sequence);
-        let queries = gather.queries(&values, &program);
+        let queries = machine.queries();
         let fetched = found.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
-        let result = gather.rows(&values, &queries, found, (&program, transaction_time(now_ms)));
+        let result =
+            gather.rows(&values, &queries, found, (&program, transaction_time(now_ms), self.seed(sequence)));
         let (rounds, examined) = (machine.rounds, machine.examined);
         out.done.push((tag, Event::ReadDone { result, rounds, fetched, examined }));
+    }
+
+    /// Another one for every read: the coordinator's name is chance.
+    fn seed(&self, sequence: u64) -> u64 {
+        self.id ^ sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 
     fn end_read(&mut self, sequence: u64) -> EndedRead {

@@ -10,7 +10,9 @@ use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::definitions::definition_of;
-use super::message::{Call, Decision, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId};
+use super::message::{
+    Call, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
+};
 use crate::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
@@ -168,6 +170,9 @@ impl Node {
 
     fn refuses_query(&self, within: Option<(TxnId, u64)>, query: &ReadQuery) -> Option<&'static str> {
         let program = self.program_of(query.edition, within.map(|(txn, _)| txn))?;
+        if let Some(read) = &query.parts {
+            return refuses_parts(program, read);
+        }
         let columns_of = |at: usize| program.schema.table(query.tables[at].table).column_names.len();
         let is_one = |at: usize| {
             let read = &query.tables[at];
@@ -214,6 +219,15 @@ impl Node {
         let is_same = expected == participants && participants.contains(&self.id());
         (!is_same).then_some("participants that are not the call's")
     }
+}
+
+fn refuses_parts(program: &Program, read: &PartsRead) -> Option<&'static str> {
+    let Ok(gather) = program.query(&read.text) else { return Some("a query that cannot be run") };
+    let types = &read.text.types;
+    let fit = read.values.len() == types.len()
+        && read.values.iter().zip(types).all(|(value, ty)| is_of(value, ty))
+        && read.parts.iter().all(|part| gather.has_part(*part));
+    (!fit).then_some("parts of a query that it does not have")
 }
 
 fn refuses_siblings(including: &[Sibling], shards: ShardId) -> Option<&'static str> {

@@ -252,8 +252,20 @@ impl Request {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReadQuery {
     pub tables: Vec<TableRead>,
+    /// Instead of tables.
+    pub parts: Option<Box<PartsRead>>,
     /// Of the schema that it was bound to.
     pub edition: u64,
+}
+
+/// Parts of a query that the shard knows by its text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PartsRead {
+    pub text: Arc<Text>,
+    /// Of its parameters.
+    pub values: Vec<Value>,
+    pub parts: Vec<u16>,
+    pub transaction_time: i64,
 }
 
 /// Rows of one table whose named columns have the given values; all rows where there are none.

@@ -72,6 +72,11 @@ impl Read {
         begun
     }
 
+    /// What each shard was asked for.
+    pub fn queries(&self) -> BTreeMap<ShardId, Arc<ReadQuery>> {
+        self.queries.iter().map(|(shard, (query, _))| (*shard, query.clone())).collect()
+    }
+
     /// Sends (again) what is not answered.
     pub fn send(&self, out: &mut Vec<ReadAction>) {
         let read = self.read;

@@ -484,6 +484,10 @@ impl Rows for Storage {
         store.layout.read_text(store.row(row.row)?, column)
     }
 
+    fn is_pinned(&self, table: TableId, row: RowRef) -> bool {
+        is_pinned(&self.prepared, table, row.row)
+    }
+
     fn row_count(&self, table: TableId) -> usize {
         self.tables[table.0 as usize].row_count()
     }

@@ -48,6 +48,11 @@ pub trait Rows: Sync {
 
     /// How many rows the table has, for join order and buffer sizes.
     fn row_count(&self, table: TableId) -> usize;
+
+    /// Somebody has prepared a write of the row.
+    fn is_pinned(&self, _table: TableId, _row: RowRef) -> bool {
+        false
+    }
 }
 
 /// No rows at all: for expressions that read nothing but their frame.

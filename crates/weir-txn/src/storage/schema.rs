@@ -94,6 +94,12 @@ impl TableSchema {
         let mut indexes: Vec<IndexSchema> =
             table.primary_key.iter().chain(&table.unique_keys).map(key).collect();
         for index in &table.indexes {
+            let is_column =
+                |key: &weir_sql::catalog::IndexKey| matches!(key.expr.kind, ExprKind::Column { .. });
+            // An index on an expression would say nothing but where to look first, and nothing looks there yet.
+            if !index.unique && !index.keys.iter().all(is_column) {
+                continue;
+            }
             indexes.push(IndexSchema {
                 name: index.name.clone(),
                 columns: index
@@ -117,7 +123,8 @@ impl TableSchema {
                     .collect(),
                 unique: index.unique,
                 nulls_not_distinct: index.nulls_not_distinct,
-                predicate: index.predicate.clone(),
+                // One that is partial has all rows here: nobody is told of more by it.
+                predicate: None,
                 looked_up: false,
             });
         }

@@ -97,16 +97,20 @@ pub(super) fn check_homes(
     Ok(())
 }
 
+fn has_columns_alone(index: &weir_sql::catalog::Index) -> bool {
+    index.keys.iter().all(|key| matches!(key.expr.kind, ExprKind::Column { .. }))
+}
+
 pub(super) fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
     for table in &catalog.tables {
         for index in &table.indexes {
-            let plain = index.predicate.is_none()
-                && index.keys.iter().all(|key| matches!(key.expr.kind, ExprKind::Column { .. }));
-            if !plain {
+            // Others only make queries faster: storage has what it can of them.
+            let plain = index.predicate.is_none() && has_columns_alone(index);
+            if index.unique && !plain {
                 return Err(unsupported(
                     index.span,
-                    "a partial index or an index on an expression",
-                    "An index on plain columns works.",
+                    "a unique index that is partial or on an expression",
+                    "UNIQUE over plain columns works, of a generated column, too: GENERATED ALWAYS AS (lower(email)) STORED, or AS (CASE WHEN                      is_current THEN email END).",
                 ));
             }
         }

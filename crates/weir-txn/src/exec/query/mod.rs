@@ -14,18 +14,19 @@ pub(crate) mod window;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use weir_sql::bound::{Query, QueryBody, SetOperator, SortOrder};
-use weir_types::{SqlError, SqlState, Value};
+use weir_sql::Span;
+use weir_sql::bound::{Expr, ExprKind, LockWait, Query, QueryBody, RowLock, Select, SetOperator, SortOrder};
+use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use self::hash::{Indexed, ValueSet};
 use self::select::CompiledSelect;
 use self::sort::Sorter;
-use super::access::TableAccess;
+use super::access::{TableAccess, unpack_row};
 use super::compiler::Compiler;
 use super::context::{Cell, Cx, Flow};
 use super::expr::CompiledExpr;
 use super::expr::compile::compile_list;
-use super::slots::{CellId, SlotAllocator};
+use super::slots::{CellId, ROW_IDENTITY, SlotAllocator};
 use super::walk;
 use crate::storage::Schema;
 
@@ -48,8 +49,9 @@ pub struct CompiledQuery {
     cells: Range<CellId>,
     /// Visible columns; the body may have hidden ones behind.
     width: usize,
-    /// FOR UPDATE and weaker.
-    pub lock_rows: bool,
+    /// Whose rows it holds: their identities are the body's last outputs, from `identities` on.
+    locks: Vec<RowLock>,
+    identities: usize,
 }
 
 #[derive(Debug)]
@@ -124,7 +126,8 @@ impl CompiledQuery {
             && self.order_by.is_empty()
             && self.limit.is_none()
             && self.offset.is_none()
-            && self.distinct_on.is_none();
+            && self.distinct_on.is_none()
+            && self.locks.is_empty();
         select.as_look_up().filter(|(_, outputs)| plain && outputs.len() == self.width)
     }
 
@@ -150,6 +153,7 @@ impl CompiledQuery {
         }
         let ties = self.with_ties.then_some(&self.order_by[..]);
         let mut window = Window { skip, left: limit, width: self.width, enough: false, ties, last: None };
+        let skips_locked = self.locks.iter().any(|lock| lock.wait == LockWait::Skip);
         if self.order_by.is_empty() || self.presorted {
             let mut seen = ValueSet::default();
             let flow = self.body_rows(cx, &mut |cx, row| {
@@ -158,12 +162,15 @@ impl CompiledQuery {
                 {
                     return Ok(ControlFlow::Continue(()));
                 }
+                if !self.holds(cx, row)? {
+                    return Ok(ControlFlow::Continue(()));
+                }
                 window.offer(cx, row, sink)
             })?;
             return Ok(window.outcome(flow));
         }
         let keep = match (limit, &self.distinct_on) {
-            (Some(limit), None) if !self.with_ties => Some(limit.saturating_add(skip)),
+            (Some(limit), None) if !self.with_ties && !skips_locked => Some(limit.saturating_add(skip)),
             _ => None,
         };
         let mut sorter = Sorter::new(&self.order_by, keep);
@@ -178,12 +185,28 @@ impl CompiledQuery {
             {
                 continue;
             }
+            if !self.holds(cx, &row)? {
+                continue;
+            }
             let flow = window.offer(cx, &mut row, sink)?;
             if flow.is_break() {
                 return Ok(window.outcome(flow));
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Holds the rows that this one is made of; not if one of them is passed over, since somebody else has it. In the order in which
+    /// rows come, before OFFSET and LIMIT count them.
+    fn holds(&self, cx: &mut Cx<'_>, row: &[Value]) -> Result<bool, SqlError> {
+        for (lock, identity) in self.locks.iter().zip(&row[row.len().min(self.identities)..]) {
+            if let Some(of) = unpack_row(identity)
+                && !cx.environment.hold(cx.rows, (lock.table, of), lock.wait)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What is kept for the query's own expressions, but for the rows of its CTEs.
@@ -369,10 +392,24 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
         query.order_by.iter().map(|order| (order.output, order.order)).collect();
     let mut presorted = false;
     let mut distinct_on = None;
+    let mut identities = usize::MAX;
     let body = match &query.body {
         QueryBody::Select(select) => {
             if let weir_sql::bound::Distinct::On(columns) = &select.distinct {
                 distinct_on = Some(columns.clone());
+            }
+            let with_identities;
+            let mut select = select;
+            if !query.locks.is_empty() {
+                with_identities = Box::new(Select {
+                    outputs: select.outputs.iter().cloned().chain(query.locks.iter().map(identity)).collect(),
+                    ..(**select).clone()
+                });
+                for lock in &query.locks {
+                    compiler.slots.column(lock.relation, ROW_IDENTITY);
+                }
+                identities = select.outputs.len();
+                select = &with_identities;
             }
             let mut compiled = CompiledSelect::compile(select, compiler)?;
             if !order_by.is_empty() && distinct_on.is_none() {
@@ -409,8 +446,14 @@ fn compile_scoped(query: &Query, compiler: &mut Compiler<'_>) -> Result<Compiled
         with_ties: query.with_ties,
         cells: first_cell..compiler.slots.next_cell(),
         width: query.columns.len(),
-        lock_rows: query.lock_rows,
+        locks: query.locks.clone(),
+        identities,
     })
+}
+
+fn identity(lock: &RowLock) -> Expr {
+    let kind = ExprKind::Column { relation: lock.relation, column: ROW_IDENTITY };
+    Expr { kind, ty: SqlType::Int8, span: Span::default() }
 }
 
 /// UNION, INTERSECT [ALL] and EXCEPT [ALL]: rows in order of first appearance.

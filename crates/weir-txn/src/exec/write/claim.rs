@@ -69,6 +69,16 @@ impl Run<'_> {
         self.claim(|| Claim::Row(table, row))
     }
 
+    /// What queries want to hold. In procedures the plan says what that takes, unless a transaction stays open.
+    pub(in crate::exec) fn claim_wanted(&mut self) -> Result<(), Stop> {
+        let Some(wanted) = self.fragment.environment.take_wanted() else { return Ok(()) };
+        let is_held = self.procedure.by_itself || self.holds_rows();
+        if !is_held || self.fragment.bugs.forgets_for_update {
+            return Ok(());
+        }
+        wanted.into_iter().try_for_each(|(table, row)| self.claim_row(table, row))
+    }
+
     /// The unique keys of a row that is about to be inserted.
     pub(super) fn claim_keys(&mut self, table: TableId, values: &[Value]) -> Result<(), Stop> {
         let claims = self.keys_where(table, &|_| true, &|column| values[column].clone());

@@ -1,0 +1,58 @@
+//! An INSERT of many rows as a session runs it.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use weir_client::{Batch, CallResult, Prepared};
+use weir_types::Value;
+
+use crate::session::{Session, sql_error};
+use crate::statement::Failure;
+
+impl Session {
+    /// In the open transaction, or in one of its own unless there is one batch alone.
+    ///
+    /// # Errors
+    /// What PostgreSQL would say.
+    pub(crate) async fn run_batches<'p>(
+        &self,
+        prepared: &'p Prepared,
+        values: &[Value],
+        lock_timeout: Option<Duration>,
+    ) -> Result<(CallResult, Cow<'p, Prepared>), Failure> {
+        let bound = self.bound(prepared)?;
+        let mut batches = bound.batches(values).unwrap_or_else(|| Ok(Vec::new()))?;
+        if let Some(name) = self.open_name() {
+            self.limit_waits(name, lock_timeout).await?;
+            return Ok((self.run_batches_within(name, &bound, batches).await?, bound));
+        }
+        if let ([_], None) = (&batches[..], lock_timeout)
+            && let Some(mut batch) = batches.pop()
+        {
+            let places = std::mem::take(&mut batch.all);
+            let result = self.wait_for(self.client.begin_batch_alone(batch)).await?;
+            return Ok((bound.of_batches(vec![(result, places)]), bound));
+        }
+        let name = self.client.new_transaction();
+        self.limit_waits(name, lock_timeout).await?;
+        let result = self.run_batches_within(name, &bound, batches).await;
+        let ended = self.client.end_transaction(name, result.is_ok()).await.map_err(sql_error);
+        let result = result?;
+        ended?;
+        Ok((result, bound))
+    }
+
+    async fn run_batches_within(
+        &self,
+        name: u64,
+        prepared: &Prepared,
+        batches: Vec<Batch>,
+    ) -> Result<CallResult, Failure> {
+        let mut done = Vec::with_capacity(batches.len());
+        for mut batch in batches {
+            let places = std::mem::take(&mut batch.all);
+            done.push((self.wait_for(self.client.begin_batch(name, batch)).await?, places));
+        }
+        Ok(prepared.of_batches(done))
+    }
+}
