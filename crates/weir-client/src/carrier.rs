@@ -1,13 +1,15 @@
-//! The loop that carries a coordinator and its clients: one connection to each shard, batches of whatever a turn has for it.
+//! What carries a coordinator and its clients: one connection to each shard, batches of whatever a turn has for it.
 //!
 //! Adds sockets and the wall clock to the state machine. `Client` drives it for applications, the benches drive their
-//! closed loops on it directly.
+//! closed loops on it directly. A turn is taken by the loop of its own thread, or by any thread that has something for the clients;
+//! shards of the same process are spoken to in it (`weir_txn::nearby`).
 
+use std::cell::Cell;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll, Token, Waker};
+use mio::{Events, Poll, Registry, Token, Waker};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 pub use weir_net::clock::now_ms;
@@ -16,6 +18,7 @@ use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Fault, Kind, Link, body};
 use weir_txn::machine::{ClientOrders, Clients, Coordinator, CoordinatorId, Orders, Sender, Shard};
+use weir_txn::nearby::{Ear, Nearby, Neighbours, Turns};
 use weir_txn::ramp::ShardId;
 
 /// How often the coordinator is told that time has passed.
@@ -73,20 +76,171 @@ pub type Alarm = Arc<Waker>;
 
 const WAKER: Token = Token(0);
 
+/// What has come from a shard of this process.
+struct Heard<S: Shard> {
+    from: ShardId,
+    epoch: u64,
+    replies: Vec<S::Reply>,
+}
+
+/// What a turn has for the shards of this process.
+struct Sayings<S: Shard> {
+    from: CoordinatorId,
+    to: Vec<(Arc<dyn Nearby<S>>, S::Progress, Vec<S::Request>)>,
+}
+
+impl<S: Shard> Sayings<S> {
+    fn say(self) {
+        for (shard, progress, requests) in self.to {
+            shard.say(self.from, progress, requests);
+        }
+    }
+}
+
+/// The coordinator and its clients.
+struct Core<S: Shard, C: Clients<S>> {
+    /// None: they have ended.
+    clients: Option<C>,
+    coordinator: CoordinatorId,
+    /// By shard: those of this process, and whether they know the coordinator.
+    nearby: Vec<Option<Arc<dyn Nearby<S>>>>,
+    are_told: bool,
+    /// By shard: what waits to be sent.
+    requests: Vec<Vec<S::Request>>,
+    orders: ClientOrders<S, C>,
+}
+
+impl<S: Shard, C: Clients<S>> Core<S, C> {
+    /// Lets the clients go on from what has come and been done, and gives what they and their coordinator want said nearby.
+    fn take_turn(&mut self, heard: Vec<Heard<S>>, ear: &Weak<dyn Ear<S>>) -> Sayings<S> {
+        let mut sayings = Sayings { from: self.coordinator, to: Vec::new() };
+        let Core { clients: Some(clients), orders, .. } = self else { return sayings };
+        let now_ms = now_ms();
+        for Heard { from, epoch, replies } in heard {
+            clients.coordinator().on_epoch(from, epoch);
+            replies.into_iter().for_each(|reply| clients.coordinator().on_reply(now_ms, reply, orders));
+        }
+        clients.go_on(orders);
+        while !orders.done.is_empty() {
+            clients.go_on(orders);
+        }
+        let id = clients.coordinator().id();
+        if id != self.coordinator {
+            // They have begun a new one; nobody knows it by the old links.
+            (self.coordinator, self.are_told) = (id, false);
+            self.requests.iter_mut().for_each(Vec::clear);
+        }
+        for (shard, request) in orders.sends.drain(..) {
+            self.requests[usize::from(shard)].push(request);
+        }
+        if !self.are_told {
+            self.are_told = true;
+            self.nearby.iter().flatten().for_each(|shard| shard.listen(id, ear.clone()));
+        }
+        sayings.from = id;
+        for (shard, (requests, nearby)) in self.requests.iter_mut().zip(&self.nearby).enumerate() {
+            if let Some(nearby) = nearby.as_ref().filter(|_| !requests.is_empty()) {
+                let progress = clients.coordinator().progress(shard as ShardId);
+                sayings.to.push((nearby.clone(), progress, std::mem::take(requests)));
+            }
+        }
+        sayings
+    }
+
+    /// Something is for shards of other processes.
+    fn has_letters(&self) -> bool {
+        self.requests.iter().any(|requests| !requests.is_empty())
+    }
+}
+
+/// Where the threads meet that have something for the clients.
+pub(crate) struct Cabin<S: Shard, C: Clients<S>> {
+    turns: Turns<Core<S, C>, Heard<S>>,
+    ear: Weak<dyn Ear<S>>,
+    alarm: Alarm,
+    /// Somebody has something for the clients that they have not taken.
+    has_more: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+/// So many turns a thread takes that has something else to do.
+const TURNS_MAX: usize = 16;
+
+thread_local! {
+    /// Where this thread takes turns: it looks for arrivals after each of them.
+    static AT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The thread is there until this goes.
+struct Presence {
+    before: usize,
+}
+
+impl Presence {
+    fn at(place: usize) -> Option<Presence> {
+        let before = AT.replace(place);
+        (before != place).then_some(Presence { before })
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        AT.set(self.before);
+    }
+}
+
+impl<S: Shard, C: Clients<S>> Cabin<S, C> {
+    fn place(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Takes turns for as long as there is something to do, unless somebody is at it.
+    pub(crate) fn take_turns(&self) {
+        // Who says something in a turn hears the answer in it.
+        let Some(_presence) = Presence::at(self.place()) else { return };
+        for _ in 0..TURNS_MAX {
+            let Some(mut core) = self.turns.try_lock() else { return };
+            let sayings = core.take_turn(self.turns.take(), &self.ear);
+            let has_letters = core.has_letters();
+            drop(core);
+            if has_letters {
+                self.wake();
+            }
+            sayings.say();
+            if !self.has_work() {
+                return;
+            }
+        }
+        self.wake();
+    }
+
+    fn has_work(&self) -> bool {
+        self.turns.has_arrivals() || (self.has_more)()
+    }
+
+    pub(crate) fn wake(&self) {
+        // A loop that cannot be woken looks at the next tick.
+        let _ = self.alarm.wake();
+    }
+}
+
+impl<S: Shard, C: Clients<S>> Ear<S> for Cabin<S, C> {
+    fn hear(&self, from: ShardId, epoch: u64, replies: Vec<S::Reply>) {
+        self.turns.leave(Heard { from, epoch, replies });
+        self.take_turns();
+    }
+}
+
+/// The loop of the thread that has the connections.
 pub struct Carrier<S: Shard, C: Clients<S>> {
     cluster: ClusterFile,
     terms: Terms,
     tls: Option<Tls>,
-    clients: C,
+    cabin: Arc<Cabin<S, C>>,
+    poll: Poll,
     /// Whose name the links bear.
     coordinator: CoordinatorId,
-    poll: Poll,
-    alarm: Alarm,
-    /// By shard.
-    links: Vec<Link>,
-    /// By shard: what waits to be sent.
-    requests: Vec<Vec<S::Request>>,
-    orders: ClientOrders<S, C>,
+    /// By shard; none to those of this process.
+    links: Vec<Option<Link>>,
     trouble: Trouble,
 }
 
@@ -109,96 +263,163 @@ where
 
     /// # Errors
     /// The system's, or a certificate that cannot be used.
-    pub fn with_terms(cluster: ClusterFile, terms: Terms, mut clients: C) -> io::Result<Carrier<S, C>> {
+    pub fn with_terms(cluster: ClusterFile, terms: Terms, clients: C) -> io::Result<Carrier<S, C>> {
+        Carrier::beside((cluster, terms), clients, Vec::new(), Trouble::default(), Box::new(|| false))
+    }
+
+    /// `neighbours`: shards of this process. `has_more`: somebody has something for the clients that they have not taken; then that
+    /// thread takes a turn, or wakes the loop.
+    ///
+    /// # Errors
+    /// The system's, or a certificate that cannot be used.
+    pub(crate) fn beside(
+        (cluster, terms): (ClusterFile, Terms),
+        mut clients: C,
+        neighbours: Neighbours<S>,
+        trouble: Trouble,
+        has_more: Box<dyn Fn() -> bool + Send + Sync>,
+    ) -> io::Result<Carrier<S, C>> {
         let tls = cluster.load_tls().map_err(io::Error::other)?;
         let poll = Poll::new()?;
         let alarm = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let coordinator = clients.coordinator().id();
-        let mut carrier = Carrier {
-            requests: (0..cluster.shards).map(|_| Vec::new()).collect(),
-            cluster,
-            terms,
-            tls,
-            clients,
+        let mut nearby: Vec<Option<Arc<dyn Nearby<S>>>> = (0..cluster.shards).map(|_| None).collect();
+        for (shard, one) in neighbours {
+            nearby[usize::from(shard)] = Some(one);
+        }
+        let core = Core {
+            clients: Some(clients),
             coordinator,
-            poll,
-            alarm,
-            links: Vec::new(),
+            nearby,
+            are_told: false,
+            requests: (0..cluster.shards).map(|_| Vec::new()).collect(),
             orders: Orders::default(),
-            trouble: Trouble::default(),
         };
+        let cabin = Arc::new_cyclic(|ear: &Weak<Cabin<S, C>>| Cabin {
+            turns: Turns::new(core),
+            ear: ear.clone(),
+            alarm,
+            has_more,
+        });
+        let links = Vec::new();
+        let mut carrier = Carrier { cluster, terms, tls, cabin, poll, coordinator, links, trouble };
         carrier.make_links();
         Ok(carrier)
     }
 
+    pub(crate) fn cabin(&self) -> Arc<Cabin<S, C>> {
+        self.cabin.clone()
+    }
+
     pub fn alarm(&self) -> Alarm {
-        self.alarm.clone()
+        self.cabin.alarm.clone()
     }
 
     pub fn trouble(&self) -> Trouble {
         self.trouble.clone()
     }
 
-    pub fn clients_mut(&mut self) -> &mut C {
-        &mut self.clients
-    }
-
     fn make_links(&mut self) {
         let now = Instant::now();
+        let core = self.cabin.turns.lock();
         let link = |shard: ShardId| {
+            if core.nearby[usize::from(shard)].is_some() {
+                return None;
+            }
             let ends = (Sender::Coordinator(self.coordinator), shard);
             let token = Token(1 + usize::from(shard));
-            Link::new(
-                self.cluster.holder(shard).clone(),
-                ends,
-                self.terms.clone(),
-                self.tls.clone(),
-                token,
-                now,
-            )
+            let holder = self.cluster.holder(shard).clone();
+            Some(Link::new(holder, ends, self.terms.clone(), self.tls.clone(), token, now))
         };
-        self.links = (0..self.cluster.shards).map(link).collect();
+        let links = (0..self.cluster.shards).map(link).collect();
+        drop(core);
+        self.links = links;
     }
 
     /// Runs until the clients have ended, and hands them back.
+    ///
+    /// # Panics
+    /// An assertion has failed on another thread that took a turn.
     pub fn run(mut self) -> C {
+        let cabin = self.cabin.clone();
         let mut events = Events::with_capacity(256);
         let (mut ticked, mut spoke) = (Instant::now(), Instant::now());
         self.dial(ticked);
-        self.clients.begin(&mut self.orders);
+        {
+            let Core { clients, orders, .. } = &mut *cabin.turns.lock();
+            clients.as_mut().expect("they have not begun").begin(orders);
+        }
         loop {
-            self.take_turn();
-            if self.clients.have_ended() {
+            let presence = Presence::at(cabin.place());
+            let sayings = self.take_turn(&cabin);
+            sayings.say();
+            drop(presence);
+            if let Some(clients) = self.ended(&cabin) {
                 // What has ended for the clients may have a COMMIT on its way.
-                return self.clients;
+                return clients;
             }
-            if let Err(error) = self.poll.poll(&mut events, Some(TICK.saturating_sub(ticked.elapsed())))
+            let patience =
+                if cabin.has_work() { Duration::ZERO } else { TICK.saturating_sub(ticked.elapsed()) };
+            if let Err(error) = self.poll.poll(&mut events, Some(patience))
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 panic!("the system gives no events: {error}");
             }
             let now = Instant::now();
+            let mut core = cabin.turns.lock();
             for event in &events {
                 if let Some(shard) = event.token().0.checked_sub(1) {
-                    self.links[shard].on_event(event);
-                    self.hear(shard, now);
+                    let Some(link) = &mut self.links[shard] else { continue };
+                    link.on_event(event);
+                    hear::<S, C>(shard, link, &mut core, now, self.poll.registry());
                 }
             }
             if ticked.elapsed() >= TICK {
                 ticked = now;
                 self.dial(now);
-                self.forget_unsent();
-                self.clients.coordinator().on_timer(now_ms(), &mut self.orders);
+                self.forget_unsent(&mut core);
+                let Core { clients, orders, .. } = &mut *core;
+                if let Some(clients) = clients {
+                    clients.coordinator().on_timer(now_ms(), orders);
+                }
                 if spoke.elapsed() >= WORD {
                     spoke = now;
-                    self.say_a_word(now);
+                    drop(core);
+                    self.say_a_word(&cabin, now);
                 }
             }
         }
     }
 
+    fn ended(&self, cabin: &Cabin<S, C>) -> Option<C> {
+        let mut core = cabin.turns.lock();
+        let have_ended = core.clients.as_mut().is_none_or(Clients::have_ended);
+        have_ended.then(|| core.clients.take().expect("nobody else takes them"))
+    }
+
+    /// A turn of this thread, which sends what is for other processes.
+    fn take_turn(&mut self, cabin: &Cabin<S, C>) -> Sayings<S> {
+        let mut core = cabin.turns.lock();
+        let sayings = core.take_turn(cabin.turns.take(), &cabin.ear);
+        if core.coordinator != self.coordinator {
+            self.coordinator = core.coordinator;
+            drop(core);
+            self.make_links();
+            self.dial(Instant::now());
+            core = cabin.turns.lock();
+        }
+        let now = Instant::now();
+        for shard in 0..self.links.len() {
+            if !core.requests[shard].is_empty() {
+                self.send(shard, &mut core, now);
+            }
+        }
+        sayings
+    }
+
     fn dial(&mut self, now: Instant) {
         for (shard, link) in self.links.iter_mut().enumerate() {
+            let Some(link) = link else { continue };
             link.on_time(now, self.poll.registry());
             let fault = link.fault().cloned().map(|fault| (link.node().address.clone(), fault));
             self.trouble.set(shard, fault);
@@ -206,73 +427,73 @@ where
     }
 
     /// What could not be sent until now is sent again by whoever wants an answer.
-    fn forget_unsent(&mut self) {
-        for (link, requests) in self.links.iter_mut().zip(&mut self.requests) {
-            if link.open().is_none() && link.fault().is_some() {
+    fn forget_unsent(&mut self, core: &mut Core<S, C>) {
+        for (link, requests) in self.links.iter_mut().zip(&mut core.requests) {
+            if let Some(link) = link
+                && link.open().is_none()
+                && link.fault().is_some()
+            {
                 requests.clear();
             }
         }
     }
 
-    fn hear(&mut self, shard: usize, now: Instant) {
-        let registry = self.poll.registry();
-        // Until there is nothing more: an event says only once that there is something.
-        loop {
-            self.links[shard].advance(now, registry);
-            let Some(open) = self.links[shard].open() else { return };
-            let heard = hear_all::<S, C>(shard as ShardId, open, &mut self.clients, &mut self.orders);
-            let more = open.is_readable();
-            // What did not fit into the socket before may fit now.
-            if let Err(fault) = heard.and_then(|()| open.flush()) {
-                return self.links[shard].fail(fault, now, registry);
-            }
-            if !more {
-                return;
-            }
-        }
-    }
-
-    /// Lets the clients go on from what has been done, and sends what they and their coordinator want sent.
-    fn take_turn(&mut self) {
-        self.clients.go_on(&mut self.orders);
-        while !self.orders.done.is_empty() {
-            self.clients.go_on(&mut self.orders);
-        }
-        let id = self.clients.coordinator().id();
-        if id != self.coordinator {
-            // They have begun a new one; nobody knows it by the old links.
-            self.coordinator = id;
-            self.requests.iter_mut().for_each(Vec::clear);
-            self.make_links();
-            self.dial(Instant::now());
-        }
-        for (shard, request) in self.orders.sends.drain(..) {
-            self.requests[usize::from(shard)].push(request);
-        }
-        let now = Instant::now();
+    /// Every shard hears how far the coordinator has come.
+    fn say_a_word(&mut self, cabin: &Cabin<S, C>, now: Instant) {
+        let mut core = cabin.turns.lock();
+        let mut sayings = Sayings { from: core.coordinator, to: Vec::new() };
         for shard in 0..self.links.len() {
-            if !self.requests[shard].is_empty() {
-                self.send(shard, now);
+            match (core.nearby[shard].clone(), &mut core.clients) {
+                (Some(nearby), Some(clients)) => {
+                    let progress = clients.coordinator().progress(shard as ShardId);
+                    sayings.to.push((nearby, progress, Vec::new()));
+                }
+                (Some(_), None) => {}
+                (None, _) => self.send(shard, &mut core, now),
             }
         }
+        drop(core);
+        sayings.say();
     }
 
-    fn say_a_word(&mut self, now: Instant) {
-        (0..self.links.len()).for_each(|shard| self.send(shard, now));
-    }
-
-    fn send(&mut self, shard: usize, now: Instant) {
-        let Some(open) = self.links[shard].open() else { return };
+    fn send(&mut self, shard: usize, core: &mut Core<S, C>, now: Instant) {
+        let Some(link) = &mut self.links[shard] else { return };
+        let Some(open) = link.open() else { return };
         if open.is_clogged() {
             // As if it had been lost: whoever wants an answer sends it again.
-            return self.requests[shard].clear();
+            return core.requests[shard].clear();
         }
-        let progress = self.clients.coordinator().progress(shard as ShardId);
-        let requests = &mut self.requests[shard];
+        let Some(clients) = &mut core.clients else { return };
+        let progress = clients.coordinator().progress(shard as ShardId);
+        let requests = &mut core.requests[shard];
         let pushed = body::push_frames(open.outgoing(), Kind::Requests, &progress, requests, usize::MAX);
         requests.clear();
         if let Err(fault) = pushed.map_err(|(_, fault)| fault).and_then(|_| open.flush()) {
-            self.links[shard].fail(fault, now, self.poll.registry());
+            link.fail(fault, now, self.poll.registry());
+        }
+    }
+}
+
+/// Takes what has come on a link.
+fn hear<S, C>(shard: usize, link: &mut Link, core: &mut Core<S, C>, now: Instant, registry: &Registry)
+where
+    S: Shard,
+    C: Clients<S>,
+    S::Reply: DeserializeOwned,
+{
+    // Until there is nothing more: an event says only once that there is something.
+    loop {
+        link.advance(now, registry);
+        let Core { clients: Some(clients), orders, .. } = core else { return };
+        let Some(open) = link.open() else { return };
+        let heard = hear_all::<S, C>(shard as ShardId, open, clients, orders);
+        let more = open.is_readable();
+        // What did not fit into the socket before may fit now.
+        if let Err(fault) = heard.and_then(|()| open.flush()) {
+            return link.fail(fault, now, registry);
+        }
+        if !more {
+            return;
         }
     }
 }

@@ -54,6 +54,8 @@ pub use weir_net::handshake::Terms;
 pub use weir_net::loopback;
 pub use weir_txn::items::relations as schema;
 pub use weir_txn::items::{Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write};
+use weir_txn::nearby::Neighbours;
+use weir_txn::node::Node;
 
 pub use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -172,17 +174,30 @@ impl Client {
     /// # Errors
     /// As `connect`.
     pub fn connect_with(cluster: &ClusterFile, settings: Settings) -> Result<Client, Error> {
+        Client::connect_beside(cluster, settings, Vec::new())
+    }
+
+    /// The same in a process that has some of the shards itself: it needs no socket to speak with those.
+    ///
+    /// # Errors
+    /// As `connect`.
+    pub fn connect_beside(
+        cluster: &ClusterFile,
+        settings: Settings,
+        neighbours: Neighbours<Node>,
+    ) -> Result<Client, Error> {
         let id = new_id().map_err(|error| Error::Closed(error.to_string()))?;
         let told = explain::Told::default();
         let carried = if cluster.application.is_none() {
             let items = Items::new(id, items::options(cluster, settings.one_phase));
-            Carried::Items(Session::begin(cluster, cluster.terms(), items, &settings)?)
+            Carried::Items(Session::begin(cluster, cluster.terms(), items, &settings, Vec::new())?)
         } else {
             let description = Description::fetch(cluster, &settings.versions, settings.deadline)?;
             let terms = description.terms(cluster);
             let callable = Arc::new(description.compile(cluster.shards)?);
             let calls = Calls::new(id, callable.clone(), told.clone());
-            Carried::Calls(Session::begin(cluster, terms, calls, &settings)?, RwLock::new(callable))
+            let session = Session::begin(cluster, terms, calls, &settings, neighbours)?;
+            Carried::Calls(session, RwLock::new(callable))
         };
         Ok(Client { carried, cluster: cluster.clone(), settings, told })
     }

@@ -116,7 +116,7 @@ impl Relations {
         let id = new_id().map_err(|error| Error::Closed(error.to_string()))?;
         let schema = Arc::new(schema);
         let rows = Rows::new(id, schema.clone(), crate::items::options(cluster, false));
-        let session = Session::begin(cluster, cluster.terms(), rows, settings)?;
+        let session = Session::begin(cluster, cluster.terms(), rows, settings, Vec::new())?;
         Ok(Relations { session, schema, deadline: settings.deadline })
     }
 

@@ -15,9 +15,10 @@ use weir_net::ClusterFile;
 use weir_net::handshake::Terms;
 use weir_txn::items::GivenUp;
 use weir_txn::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorId, CoordinatorOf, Shard};
+use weir_txn::nearby::Neighbours;
 use weir_types::SqlError;
 
-use crate::carrier::{Alarm, Carrier, Trouble, new_id};
+use crate::carrier::{Cabin, Carrier, Trouble, new_id};
 use crate::pending::{Pending, Promise};
 use crate::{Error, Settings};
 
@@ -92,6 +93,12 @@ impl<D: Dialect> Shared<D> {
         pending
     }
 
+    /// Something has been submitted, or is to be cancelled.
+    fn has_more(&self) -> bool {
+        let queue = self.lock();
+        !queue.submitted.is_empty() || !queue.cancelled.is_empty()
+    }
+
     fn on_answered(&self, count: usize) {
         if count > 0 {
             self.lock().under_way -= count;
@@ -115,7 +122,9 @@ impl<D: Dialect> Drop for Last<D> {
 /// The application's side: a loop on a thread of its own. Dropping it ends what is under way.
 pub(crate) struct Session<D: Dialect> {
     shared: Arc<Shared<D>>,
-    alarm: Alarm,
+    cabin: Arc<Cabin<D::Shard, Requests<D>>>,
+    /// There are shards in this process: whoever submits something does it.
+    has_neighbours: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -132,6 +141,7 @@ where
         terms: Terms,
         dialect: D,
         settings: &Settings,
+        neighbours: Neighbours<D::Shard>,
     ) -> Result<Session<D>, Error> {
         let closed = |error: io::Error| Error::Closed(error.to_string());
         let shared = Arc::new(Shared {
@@ -146,19 +156,23 @@ where
             under_way_max: settings.under_way_max.max(1),
             is_closed: AtomicBool::new(false),
         });
+        let (trouble, has_neighbours) = (Trouble::default(), !neighbours.is_empty());
         let requests = Requests {
             dialect,
             settings: settings.clone(),
             shared: shared.clone(),
-            trouble: Trouble::default(),
+            trouble: trouble.clone(),
             waiting: BTreeMap::new(),
             deadlines: BTreeSet::new(),
         };
         let terms = Terms { versions: settings.versions.clone(), ..terms };
-        let mut carrier =
-            Carrier::<D::Shard, Requests<D>>::with_terms(cluster.clone(), terms, requests).map_err(closed)?;
-        let (alarm, trouble) = (carrier.alarm(), carrier.trouble());
-        carrier.clients_mut().trouble = trouble;
+        let has_more = {
+            let shared = shared.clone();
+            Box::new(move || shared.has_more())
+        };
+        let carrier = Carrier::beside((cluster.clone(), terms), requests, neighbours, trouble, has_more)
+            .map_err(closed)?;
+        let cabin = carrier.cabin();
         let run = {
             let shared = shared.clone();
             move || {
@@ -168,7 +182,7 @@ where
             }
         };
         let thread = std::thread::Builder::new().name("weir-client".into()).spawn(run).map_err(closed)?;
-        Ok(Session { shared, alarm, thread: Some(thread) })
+        Ok(Session { shared, cabin, has_neighbours, thread: Some(thread) })
     }
 
     /// A name that no other transaction of the session has.
@@ -178,21 +192,27 @@ where
 
     pub(crate) fn submit(&self, tag: u64, wish: D::Wish) -> Pending<D::Outcome> {
         let pending = self.shared.submit(tag, wish);
-        // A loop that cannot be woken looks at the next tick.
-        let _ = self.alarm.wake();
+        self.go_on();
         pending
     }
 
     pub(crate) fn cancel(&self, tag: u64, error: SqlError) {
         self.shared.lock().cancelled.push((tag, error));
-        let _ = self.alarm.wake();
+        self.go_on();
+    }
+
+    fn go_on(&self) {
+        match self.has_neighbours {
+            true => self.cabin.take_turns(),
+            false => self.cabin.wake(),
+        }
     }
 }
 
 impl<D: Dialect> Drop for Session<D> {
     fn drop(&mut self) {
         self.shared.is_closed.store(true, Ordering::Release);
-        let _ = self.alarm.wake();
+        self.cabin.wake();
         if let Some(thread) = self.thread.take() {
             // If it has panicked, it has said so.
             let _ = thread.join();

@@ -10,6 +10,7 @@ pub mod flights;
 pub mod invariant;
 pub mod items;
 pub mod machine;
+pub mod nearby;
 pub mod node;
 pub mod ramp;
 pub mod readers;

@@ -79,7 +79,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
     remark(&format!("listening on {}; ^C ends it", server.address()));
     // They end before the node does.
-    let door = door.map(|door| open(door, &file)).transpose()?;
+    let door = door.map(|door| open(door, &file, &server)).transpose()?;
     if let Some(door) = &door {
         remark(&format!("PostgreSQL's protocol on {}, database {database}", door.address()));
     }
@@ -131,9 +131,9 @@ fn unheard(weir_observe::NotStarted(what, hint): weir_observe::NotStarted) -> Fa
     usage(&format!("--http: {what}"), &hint)
 }
 
-fn open(door: weir_pg::Door, cluster: &ClusterFile) -> Result<weir_pg::Server, Failure> {
+fn open(door: weir_pg::Door, cluster: &ClusterFile, server: &Server) -> Result<weir_pg::Server, Failure> {
     let settings = weir_client::Settings { under_way_max: UNDER_WAY_MAX, ..Default::default() };
-    let client = Client::connect_with(cluster, settings)
+    let client = Client::connect_beside(cluster, settings, server.nearby::<Node>())
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
     door.open(client).map_err(closed)
 }

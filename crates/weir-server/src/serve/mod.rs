@@ -3,6 +3,7 @@
 //! The design is docs/network.md.
 
 mod acceptor;
+mod counter;
 pub mod log;
 mod outbox;
 mod shard_loop;
@@ -10,6 +11,7 @@ mod take;
 mod watch;
 mod writer;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -35,6 +37,7 @@ use weir_net::{ClusterFile, Link};
 use weir_txn::exec::definition::Description;
 use weir_txn::items::{Partition, Patience, Record};
 use weir_txn::machine::{self, Exposed};
+use weir_txn::nearby::{Nearby, Neighbours};
 use weir_txn::ramp::ShardId;
 
 use crate::embedded::now_ms;
@@ -136,6 +139,8 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     inboxes: Vec<Arc<Inbox>>,
     watch: Watch,
+    /// Of what kind its shards are only who has started it knows.
+    nearby: Box<dyn Any + Send + Sync>,
     waker: Arc<Waker>,
     ended: Receiver<Ended>,
     /// Locked while the node runs.
@@ -214,6 +219,8 @@ impl Server {
         let inboxes: BTreeMap<ShardId, Arc<Inbox>> =
             loops.iter().map(|(shard, one)| (*shard, one.inbox())).collect();
         let watch = Watch::new(loops.iter().map(|(shard, one)| (*shard, one.inbox(), one.log_figures())));
+        let nearby: Neighbours<S> =
+            loops.iter().map(|(shard, one)| (*shard, one.counter() as Arc<dyn Nearby<S>>)).collect();
         let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, inboxes.clone(), told)?;
         let (says, ended) = channel();
         let mut server = Server {
@@ -221,6 +228,7 @@ impl Server {
             threads: Vec::new(),
             inboxes: inboxes.into_values().collect(),
             watch,
+            nearby: Box::new(nearby),
             waker: Arc::new(waker),
             ended,
             _identity: identity,
@@ -239,6 +247,11 @@ impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Its shards, for coordinators of this process; none, if they are of another kind.
+    pub fn nearby<S: machine::Shard>(&self) -> Neighbours<S> {
+        self.nearby.downcast_ref::<Neighbours<S>>().cloned().unwrap_or_default()
     }
 
     /// Tells how its shards are, for as long as the node runs.

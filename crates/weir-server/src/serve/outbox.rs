@@ -145,10 +145,10 @@ where
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn finish(self) -> Result<(), LogError> {
-        let Some(writer) = self.writer else { return Ok(()) };
+    pub(super) fn finish(&mut self) -> Result<(), LogError> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
         if !self.records.is_empty() {
-            writer.append(self.records);
+            writer.append(std::mem::take(&mut self.records));
         }
         writer.finish()
     }

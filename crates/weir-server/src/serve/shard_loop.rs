@@ -21,6 +21,7 @@ use weir_txn::machine::{CoordinatorId, Exposed, Figures, Sender};
 use weir_txn::ramp::ShardId;
 
 use super::Told;
+use super::counter::{Core, Counter};
 use super::log::{Log, LogError, LogFigures};
 use super::outbox::{Leaving, Outbox};
 use super::take::{Taken, take};
@@ -55,6 +56,10 @@ pub(super) enum Arrival {
 impl Inbox {
     pub(super) fn send(&self, arrival: Arrival) {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
+        self.wake();
+    }
+
+    pub(super) fn wake(&self) {
         // A poll that cannot be woken comes back at the next tick.
         let _ = self.waker.wake();
     }
@@ -84,9 +89,9 @@ impl<Reply> Visitor<Reply> {
 }
 
 pub(super) struct ShardLoop<S: Exposed> {
-    shard: S,
+    counter: Arc<Counter<S>>,
+    id: ShardId,
     shards: ShardId,
-    outbox: Outbox<S>,
     /// With what whoever speaks with the shard has to agree to.
     told: (Arc<Told>, Terms),
     poll: Poll,
@@ -132,16 +137,18 @@ where
             Arc::new(Inbox { arrivals: Mutex::default(), waker: Waker::new(poll.registry(), WAKER)? });
         let writer = log.map(|log| {
             let inbox = inbox.clone();
-            // A poll that cannot be woken comes back at the next tick.
-            Writer::start(format!("log-{}", shard.id()), log, move || drop(inbox.waker.wake()))
+            Writer::start(format!("log-{}", shard.id()), log, move || inbox.wake())
         });
         let link_to =
             |other: ShardId| (other != shard.id()).then(|| link(other, Token(1 + usize::from(other))));
+        let (id, links) = (shard.id(), (0..shards).map(link_to).collect());
+        let outbox = Outbox::new(writer.transpose()?);
+        let counter = Arc::new(Counter::new(shard, outbox, inbox.clone()));
         Ok(ShardLoop {
-            links: (0..shards).map(link_to).collect(),
-            shard,
+            links,
+            counter,
+            id,
             shards,
-            outbox: Outbox::new(writer.transpose()?),
             told,
             poll,
             inbox,
@@ -162,7 +169,12 @@ where
     }
 
     pub(super) fn log_figures(&self) -> Option<Arc<LogFigures>> {
-        self.outbox.log_figures()
+        self.counter.turns.lock().outbox.log_figures()
+    }
+
+    /// How coordinators of this process speak to the shard.
+    pub(super) fn counter(&self) -> Arc<Counter<S>> {
+        self.counter.clone()
     }
 
     /// Runs until it is told to stop.
@@ -172,6 +184,7 @@ where
     pub(super) fn run(mut self) -> Result<(), LogError> {
         let mut events = Events::with_capacity(1024);
         let mut ticked = Instant::now();
+        let counter = self.counter.clone();
         loop {
             let has_more = !self.ready.is_empty() || !self.answered.is_empty();
             let patience = if has_more { Duration::ZERO } else { TICK.saturating_sub(ticked.elapsed()) };
@@ -181,28 +194,40 @@ where
                 panic!("the system gives no events: {error}");
             }
             let now = Instant::now();
+            let mut core = counter.turns.lock();
+            core.serve(counter.turns.take());
             for event in &events {
-                self.on_event(event, now);
+                self.on_event(&mut core, event, now);
             }
             for arrival in self.inbox.take() {
                 match arrival {
                     Arrival::Stop => {
                         self.say_farewell();
-                        return self.outbox.finish();
+                        return core.finish();
                     }
-                    Arrival::Visitor { connection, from, address } => self.welcome(connection, from, address),
+                    Arrival::Visitor { connection, from, address } => {
+                        self.welcome(&mut core, connection, from, address)
+                    }
                     // Whoever has asked may have gone.
-                    Arrival::Question(answer) => drop(answer.send(self.shard.figures())),
+                    Arrival::Question(answer) => drop(answer.send(core.shard.figures())),
                 }
             }
-            self.hear();
+            self.hear(&mut core);
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
-                self.outbox.on_timer(&mut self.shard, now_ms());
-                self.look_for_lost(now);
+                let Core { shard, outbox, .. } = &mut *core;
+                outbox.on_timer(shard, now_ms());
+                self.look_for_lost(shard, now);
             }
-            self.write_down()?;
-            self.send(now);
+            let told = core.end_turn();
+            if let Some(error) = core.failed.take() {
+                return Err(error);
+            }
+            self.sort(&mut core);
+            self.send(&mut core, now);
+            drop(core);
+            told.tell();
+            counter.go_on();
         }
     }
 
@@ -213,7 +238,7 @@ where
         visitors.chain(links).for_each(|connection| connection.say_farewell("the node was told to end"));
     }
 
-    fn on_event(&mut self, event: &mio::event::Event, now: Instant) {
+    fn on_event(&mut self, core: &mut Core<S>, event: &mio::event::Event, now: Instant) {
         let Token(token) = event.token();
         if token == 0 {
             return;
@@ -233,13 +258,13 @@ where
             if let Err(fault) = said {
                 link.fail(fault, now, self.poll.registry());
             }
-            return tell_news(self.shard.id(), (token - 1) as ShardId, link);
+            return tell_news(self.id, (token - 1) as ShardId, link);
         }
         let slot = token - self.visitors_from;
         let Some(Some(visitor)) = self.visitors.get_mut(slot) else { return };
         visitor.connection.on_event(event);
         if let Err(fault) = visitor.connection.flush() {
-            return self.dismiss(slot, &fault);
+            return self.dismiss(core, slot, &fault);
         }
         if !visitor.replies.is_empty() {
             self.answered.push(slot);
@@ -249,7 +274,13 @@ where
         }
     }
 
-    fn welcome(&mut self, mut connection: Box<Connection>, from: Sender, address: SocketAddr) {
+    fn welcome(
+        &mut self,
+        core: &mut Core<S>,
+        mut connection: Box<Connection>,
+        from: Sender,
+        address: SocketAddr,
+    ) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.visitors.push(None);
             self.visitors.len() - 1
@@ -261,9 +292,9 @@ where
         if let Sender::Coordinator(coordinator) = from
             && let Some(old) = self.by_coordinator.insert(coordinator, slot)
         {
-            self.dismiss(old, &Fault::sense("the same coordinator has connected anew"));
+            self.dismiss(core, old, &Fault::sense("the same coordinator has connected anew"));
         }
-        debug!(shard = self.shard.id(), %address, ?from, "connected");
+        debug!(shard = self.id, %address, ?from, "connected");
         self.visitors[slot] = Some(Visitor {
             connection,
             from,
@@ -275,20 +306,20 @@ where
         self.ready.push(slot);
     }
 
-    fn dismiss(&mut self, slot: usize, fault: &Fault) {
+    fn dismiss(&mut self, core: &mut Core<S>, slot: usize, fault: &Fault) {
         let Some(mut visitor) = self.visitors[slot].take() else { return };
         if let Sender::Coordinator(coordinator) = visitor.from
             && self.by_coordinator.get(&coordinator) == Some(&slot)
         {
             self.by_coordinator.remove(&coordinator);
-            if self.shard.undecided().any(|of| of == coordinator) {
+            if core.shard.undecided().any(|of| of == coordinator) {
                 self.lost.push((coordinator, Instant::now()));
             }
         }
         if fault.is_ours() {
-            warn!(shard = self.shard.id(), address = %visitor.address, reason = %fault, "connection closed");
+            warn!(shard = self.id, address = %visitor.address, reason = %fault, "connection closed");
         } else {
-            debug!(shard = self.shard.id(), address = %visitor.address, reason = %fault, "connection ended");
+            debug!(shard = self.id, address = %visitor.address, reason = %fault, "connection ended");
         }
         visitor.connection.say_goodbye(fault);
         // It is closed either way.
@@ -297,8 +328,8 @@ where
     }
 
     /// Says when nothing is undecided any more of those who went in the middle; who came back is none of them.
-    fn look_for_lost(&mut self, now: Instant) {
-        let ShardLoop { shard, lost, by_coordinator, .. } = self;
+    fn look_for_lost(&mut self, shard: &S, now: Instant) {
+        let ShardLoop { lost, by_coordinator, .. } = self;
         lost.retain(|(coordinator, _)| !by_coordinator.contains_key(coordinator));
         // What they have left may be a hundred thousand transactions: it is gone through once.
         let mut decided: BTreeSet<CoordinatorId> = lost.iter().map(|(coordinator, _)| *coordinator).collect();
@@ -315,17 +346,17 @@ where
     }
 
     /// Takes what has come from everyone who may have said something.
-    fn hear(&mut self) {
+    fn hear(&mut self, core: &mut Core<S>) {
         let now_ms = now_ms();
         for slot in std::mem::take(&mut self.ready) {
-            let ShardLoop { shard, visitors, outbox, shards, .. } = self;
+            let ShardLoop { visitors, shards, .. } = self;
             let Some(visitor) = &mut visitors[slot] else { continue };
             visitor.is_ready = false;
             if !visitor.replies.is_empty() {
                 // It is heard again once it has been answered.
                 continue;
             }
-            let heard = hear_one(shard, visitor, now_ms, *shards, outbox);
+            let heard = hear_one(core, visitor, now_ms, *shards);
             match heard {
                 Ok(()) => {
                     let visitor = self.visitors[slot].as_mut().expect("nobody has dismissed it");
@@ -337,15 +368,14 @@ where
                         self.ready.push(slot);
                     }
                 }
-                Err(fault) => self.dismiss(slot, &fault),
+                Err(fault) => self.dismiss(core, slot, &fault),
             }
         }
     }
 
-    /// Before what rests on it leaves (S16), it is written down; what may leave is given to whom it is for.
-    fn write_down(&mut self) -> Result<(), LogError> {
-        self.outbox.write_down(&mut self.shard)?;
-        let Leaving { replies, peers, description } = std::mem::take(&mut self.outbox.leaving);
+    /// Gives what may leave to whom it is for.
+    fn sort(&mut self, core: &mut Core<S>) {
+        let Leaving { replies, peers, description } = std::mem::take(&mut core.away);
         self.told.0.tell(description, &self.told.1);
         for (coordinator, reply) in replies {
             // Who is not connected asks again when it is.
@@ -362,17 +392,16 @@ where
                 waiting.push(request);
             }
         }
-        if self.outbox.is_durable() {
+        if core.outbox.is_durable() {
             self.answered.append(&mut self.exports);
         }
-        Ok(())
     }
 
-    fn send(&mut self, now: Instant) {
+    fn send(&mut self, core: &mut Core<S>, now: Instant) {
         for slot in std::mem::take(&mut self.answered) {
             let Some(visitor) = &mut self.visitors[slot] else { continue };
-            if let Err(fault) = answer(&self.shard, visitor) {
-                self.dismiss(slot, &fault);
+            if let Err(fault) = answer(&core.shard, visitor) {
+                self.dismiss(core, slot, &fault);
             } else if !visitor.replies.is_empty() {
                 // If the socket is full, it will say when it is not.
                 if visitor.connection.unsent() < UNSENT_BYTES_MAX {
@@ -390,7 +419,7 @@ where
                 continue;
             }
             link.on_time(now, registry);
-            tell_news(self.shard.id(), other as ShardId, link);
+            tell_news(self.id, other as ShardId, link);
             let Some(open) = link.open().filter(|open| !open.is_clogged()) else { continue };
             let pushed = body::push_frames(open.outgoing(), Kind::Peer, &(), waiting, usize::MAX);
             let sent = pushed.map_err(|(_, fault)| fault).and_then(|_| open.flush());
@@ -446,11 +475,10 @@ where
 }
 
 fn hear_one<S>(
-    shard: &mut S,
+    core: &mut Core<S>,
     visitor: &mut Visitor<S::Reply>,
     now_ms: u64,
     shards: ShardId,
-    outbox: &mut Outbox<S>,
 ) -> Result<(), Fault>
 where
     S: Exposed,
@@ -458,6 +486,7 @@ where
     S::Progress: DeserializeOwned,
     S::Record: Serialize + Send + 'static,
 {
+    let Core { shard, outbox, .. } = core;
     visitor.connection.fill()?;
     while let Some(frame) = visitor.connection.next_frame()? {
         let from = visitor.from;

@@ -1,0 +1,173 @@
+//! Where a shard is spoken to: by its own thread, which carries connections, and by the coordinators of its own process.
+
+use std::sync::{Arc, Weak};
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use weir_txn::machine::{CoordinatorId, Exposed, Sender, Shard};
+use weir_txn::nearby::{Ear, Nearby, Turns};
+use weir_txn::ramp::ShardId;
+
+use super::log::LogError;
+use super::outbox::{Leaving, Outbox};
+use super::shard_loop::Inbox;
+use crate::embedded::now_ms;
+
+/// A shard, and what it has to say.
+pub(super) struct Core<S: Exposed> {
+    pub shard: S,
+    pub outbox: Outbox<S>,
+    ears: FxHashMap<CoordinatorId, Weak<dyn Ear<S>>>,
+    /// For the thread that has connections.
+    pub away: Leaving<S>,
+    /// It could not be written down.
+    pub failed: Option<LogError>,
+    /// Nothing more is done.
+    is_over: bool,
+}
+
+/// Requests of a coordinator of this process.
+pub(super) struct Said<S: Shard> {
+    from: CoordinatorId,
+    progress: S::Progress,
+    requests: Vec<S::Request>,
+}
+
+/// Replies for coordinators of this process.
+pub(super) struct Told<S: Shard> {
+    to: Vec<(Arc<dyn Ear<S>>, Vec<S::Reply>)>,
+    shard: ShardId,
+    epoch: u64,
+}
+
+impl<S: Shard> Told<S> {
+    /// Nobody may be at the shard any more who calls this: it may be asked for more at once.
+    pub(super) fn tell(self) {
+        for (ear, replies) in self.to {
+            ear.hear(self.shard, self.epoch, replies);
+        }
+    }
+}
+
+pub(super) struct Counter<S: Exposed> {
+    pub turns: Turns<Core<S>, Said<S>>,
+    inbox: Arc<Inbox>,
+}
+
+impl<S> Core<S>
+where
+    S: Exposed,
+    S::Record: Serialize + Send + 'static,
+{
+    /// Does what coordinators of this process have asked for.
+    pub(super) fn serve(&mut self, said: Vec<Said<S>>) {
+        if self.is_over || said.is_empty() {
+            return;
+        }
+        let now_ms = now_ms();
+        for Said { from, progress, requests } in said {
+            self.shard.on_progress(now_ms, from, progress);
+            for request in requests {
+                self.outbox.step(&mut self.shard, now_ms, Sender::Coordinator(from), request);
+            }
+        }
+    }
+
+    /// Has it written down, and sorts what may leave. Gives what is for this process.
+    pub(super) fn end_turn(&mut self) -> Told<S> {
+        let mut told = Told { to: Vec::new(), shard: self.shard.id(), epoch: self.shard.epoch() };
+        if self.is_over {
+            return told;
+        }
+        if let Err(error) = self.outbox.write_down(&mut self.shard) {
+            (self.failed, self.is_over) = (Some(error), true);
+            return told;
+        }
+        let leaving = std::mem::take(&mut self.outbox.leaving);
+        let mut of_ears: Vec<(CoordinatorId, Vec<S::Reply>)> = Vec::new();
+        for (coordinator, reply) in leaving.replies {
+            if !self.ears.contains_key(&coordinator) {
+                self.away.replies.push((coordinator, reply));
+            } else if let Some((_, replies)) = of_ears.iter_mut().find(|(of, _)| *of == coordinator) {
+                replies.push(reply);
+            } else {
+                of_ears.push((coordinator, vec![reply]));
+            }
+        }
+        for (coordinator, replies) in of_ears {
+            match self.ears[&coordinator].upgrade() {
+                Some(ear) => told.to.push((ear, replies)),
+                None => drop(self.ears.remove(&coordinator)),
+            }
+        }
+        self.away.peers.extend(leaving.peers);
+        self.away.description = leaving.description.or(self.away.description.take());
+        told
+    }
+
+    /// Writes what has been noted, and ends.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn finish(&mut self) -> Result<(), LogError> {
+        self.is_over = true;
+        self.outbox.finish()
+    }
+
+    /// Its thread has something to do.
+    fn wants_thread(&self) -> bool {
+        let Leaving { replies, peers, description } = &self.away;
+        !replies.is_empty() || !peers.is_empty() || description.is_some() || self.failed.is_some()
+    }
+}
+
+impl<S> Counter<S>
+where
+    S: Exposed,
+    S::Record: Serialize + Send + 'static,
+{
+    pub(super) fn new(shard: S, outbox: Outbox<S>, inbox: Arc<Inbox>) -> Counter<S> {
+        let ears = FxHashMap::default();
+        let core = Core { shard, outbox, ears, away: Leaving::default(), failed: None, is_over: false };
+        Counter { turns: Turns::new(core), inbox }
+    }
+
+    /// Somebody has been at it: what has come meanwhile is done.
+    pub(super) fn go_on(&self) {
+        if self.turns.has_arrivals() {
+            self.take_turns();
+        }
+    }
+
+    /// Takes turns for as long as something has come, unless somebody is at it.
+    fn take_turns(&self) {
+        loop {
+            let Some(mut core) = self.turns.try_lock() else { return };
+            core.serve(self.turns.take());
+            let (told, wants_thread) = (core.end_turn(), core.wants_thread());
+            drop(core);
+            if wants_thread {
+                self.inbox.wake();
+            }
+            told.tell();
+            if !self.turns.has_arrivals() {
+                return;
+            }
+        }
+    }
+}
+
+impl<S> Nearby<S> for Counter<S>
+where
+    S: Exposed,
+    S::Record: Serialize + Send + 'static,
+{
+    fn listen(&self, coordinator: CoordinatorId, ear: Weak<dyn Ear<S>>) {
+        self.turns.lock().ears.insert(coordinator, ear);
+    }
+
+    fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>) {
+        self.turns.leave(Said { from, progress, requests });
+        self.take_turns();
+    }
+}

@@ -1,0 +1,70 @@
+//! Shards and coordinators of one process, which need no socket to speak with each other.
+//!
+//! Whoever says something does what it asks for itself if nobody else is at it, and leaves it to them if somebody is: so a request
+//! is answered without waking a thread, and nobody waits for a lock.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+
+use crate::machine::{CoordinatorId, Shard};
+use crate::ramp::ShardId;
+
+/// A shard of this process.
+pub trait Nearby<S: Shard>: Send + Sync {
+    /// What the shard has to say to that coordinator it says to that ear from here on.
+    fn listen(&self, coordinator: CoordinatorId, ear: Weak<dyn Ear<S>>);
+    /// Says it to the shard. Answers may have come before this comes back.
+    fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>);
+}
+
+/// Whoever has a coordinator in this process.
+pub trait Ear<S: Shard>: Send + Sync {
+    /// With the shard's drain epoch.
+    fn hear(&self, from: ShardId, epoch: u64, replies: Vec<S::Reply>);
+}
+
+/// Some of the shards of a cluster, by number.
+pub type Neighbours<S> = Vec<(ShardId, Arc<dyn Nearby<S>>)>;
+
+/// A machine that several threads take turns with, and what has come for it.
+///
+/// What comes while somebody is at it is done by them: nobody who has left something there needs to come again.
+#[derive(Debug)]
+pub struct Turns<M, A> {
+    machine: Mutex<M>,
+    arrivals: Mutex<Vec<A>>,
+}
+
+impl<M, A> Turns<M, A> {
+    pub fn new(machine: M) -> Turns<M, A> {
+        Turns { machine: Mutex::new(machine), arrivals: Mutex::new(Vec::new()) }
+    }
+
+    pub fn leave(&self, arrival: A) {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
+    }
+
+    pub fn take(&self) -> Vec<A> {
+        std::mem::take(&mut *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn has_arrivals(&self) -> bool {
+        !self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// The machine, when nobody is at it any more. Whoever has had it looks for arrivals afterwards.
+    ///
+    /// # Panics
+    /// An assertion has failed in another's turn.
+    pub fn lock(&self) -> MutexGuard<'_, M> {
+        self.machine.lock().expect("no assertion has failed in anybody's turn")
+    }
+
+    /// The machine, if nobody is at it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, M>> {
+        match self.machine.try_lock() {
+            Ok(machine) => Some(machine),
+            // Whoever has a thread for it will say so.
+            Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => None,
+        }
+    }
+}
