@@ -26,11 +26,12 @@ pub(super) struct Core<S: Exposed> {
     is_over: bool,
 }
 
-/// Requests of a coordinator of this process.
-pub(super) struct Said<S: Shard> {
-    from: CoordinatorId,
-    progress: S::Progress,
-    requests: Vec<S::Request>,
+/// What has come.
+pub(super) enum Arrival<S: Shard> {
+    /// From a coordinator of this process.
+    Said { from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request> },
+    /// More of the log is durable.
+    Written,
 }
 
 /// Replies for coordinators of this process.
@@ -50,7 +51,7 @@ impl<S: Shard> Told<S> {
 }
 
 pub(super) struct Counter<S: Exposed> {
-    pub turns: Turns<Core<S>, Said<S>>,
+    pub turns: Turns<Core<S>, Arrival<S>>,
     inbox: Arc<Inbox>,
 }
 
@@ -60,12 +61,13 @@ where
     S::Record: Serialize + Send + 'static,
 {
     /// Does what coordinators of this process have asked for.
-    pub(super) fn serve(&mut self, said: Vec<Said<S>>) {
-        if self.is_over || said.is_empty() {
+    pub(super) fn serve(&mut self, arrivals: Vec<Arrival<S>>) {
+        if self.is_over || arrivals.is_empty() {
             return;
         }
         let now_ms = now_ms();
-        for Said { from, progress, requests } in said {
+        for arrival in arrivals {
+            let Arrival::Said { from, progress, requests } = arrival else { continue };
             self.shard.on_progress(now_ms, from, progress);
             for request in requests {
                 self.outbox.step(&mut self.shard, now_ms, Sender::Coordinator(from), request);
@@ -139,6 +141,12 @@ where
         }
     }
 
+    /// More of the log is durable.
+    pub(super) fn on_written(&self) {
+        self.turns.leave(Arrival::Written);
+        self.take_turns();
+    }
+
     /// Takes turns for as long as something has come, unless somebody is at it.
     fn take_turns(&self) {
         loop {
@@ -167,7 +175,7 @@ where
     }
 
     fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>) {
-        self.turns.leave(Said { from, progress, requests });
+        self.turns.leave(Arrival::Said { from, progress, requests });
         self.take_turns();
     }
 }

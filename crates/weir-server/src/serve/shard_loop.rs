@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
@@ -135,15 +135,22 @@ where
         let poll = Poll::new()?;
         let inbox =
             Arc::new(Inbox { arrivals: Mutex::default(), waker: Waker::new(poll.registry(), WAKER)? });
+        let place: Arc<OnceLock<Weak<Counter<S>>>> = Arc::default();
         let writer = log.map(|log| {
-            let inbox = inbox.clone();
-            Writer::start(format!("log-{}", shard.id()), log, move || inbox.wake())
+            let (inbox, place) = (inbox.clone(), place.clone());
+            // What may leave then leaves without waking another thread.
+            let tell = move || match place.get().and_then(Weak::upgrade) {
+                Some(counter) => counter.on_written(),
+                None => inbox.wake(),
+            };
+            Writer::start(format!("log-{}", shard.id()), log, tell)
         });
         let link_to =
             |other: ShardId| (other != shard.id()).then(|| link(other, Token(1 + usize::from(other))));
         let (id, links) = (shard.id(), (0..shards).map(link_to).collect());
         let outbox = Outbox::new(writer.transpose()?);
         let counter = Arc::new(Counter::new(shard, outbox, inbox.clone()));
+        place.get_or_init(|| Arc::downgrade(&counter));
         Ok(ShardLoop {
             links,
             counter,

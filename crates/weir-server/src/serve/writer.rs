@@ -135,7 +135,9 @@ impl<R> Writer<R> {
     fn end(&mut self) {
         self.desk.lock().is_over = true;
         self.desk.has_jobs.notify_one();
-        if let Some(thread) = self.thread.take() {
+        // It may be the last that knows of the shard.
+        let is_other = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(is_other) {
             // If it has panicked, that is what has failed.
             let _ = thread.join();
         }

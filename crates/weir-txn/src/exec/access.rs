@@ -239,6 +239,12 @@ impl TableAccess {
         matches!(self.path, Path::Get { .. })
     }
 
+    /// Of at most one row, by values that are given, and by nothing else.
+    pub(super) fn is_by_given_key(&self) -> bool {
+        let is_given = |key: &CompiledExpr| matches!(key, CompiledExpr::Constant(_) | CompiledExpr::Slot(_));
+        self.filter.is_empty() && matches!(&self.path, Path::Get { keys, .. } if keys.iter().all(is_given))
+    }
+
     /// The slots of the columns that the statement needs, and the row's own.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let columns = self.filter_columns.iter().chain(&self.other_columns).map(|&(_, slot)| slot);

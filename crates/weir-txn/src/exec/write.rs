@@ -99,6 +99,14 @@ pub enum CompiledSource {
     Query(CompiledQuery),
 }
 
+impl CompiledUpdate {
+    /// All that its answer tells of the row is that it is there: what it becomes nobody is told.
+    fn asks_existence(&self, access: &TableAccess) -> bool {
+        let tells_nothing = self.returning.is_empty() && !self.checked && !self.assignments.is_empty();
+        tells_nothing && access.is_by_given_key()
+    }
+}
+
 #[derive(Debug)]
 pub struct CompiledConflict {
     /// The index that arbitrates; `None` is any.
@@ -347,12 +355,15 @@ impl Run<'_> {
         match &update.rows {
             Matches::Access(access) if access.is_single() => {
                 let mut found = None;
-                let _ = self.with_cx(|cx| {
+                self.fragment.storage.ask_existence(update.asks_existence(access));
+                let looked = self.with_cx(|cx| {
                     access.for_each_match(cx, &mut |_, row| {
                         found = Some(row.row);
                         Ok(ControlFlow::Continue(()))
                     })
-                })?;
+                });
+                self.fragment.storage.ask_existence(false);
+                let _ = looked?;
                 if let Some(row) = found {
                     self.update_row(update, row)?;
                 }

@@ -377,7 +377,8 @@ impl Storage {
             {
                 self.unsynced.note_table(record, table);
             } else {
-                self.unsynced.note_row(record, table, row);
+                let is_new = matches!(change.before, RowState::Absent);
+                self.unsynced.note_row(record, table, row, is_new);
             }
         }
     }
@@ -390,6 +391,11 @@ impl Storage {
     /// Records up to this one are durable.
     pub fn on_durable(&mut self, record: u64) {
         self.unsynced.on_durable(record);
+    }
+
+    /// From here on, or no longer, no more is asked of rows that are found than whether they are there.
+    pub fn ask_existence(&self, does: bool) {
+        self.unsynced.ask_existence(does);
     }
 
     /// Whatever is met from here on is met by a new step.

@@ -4,7 +4,7 @@
 //! is told apart, too: a row that a record which is not durable has taken away, or given another key, is missed where it was.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rustc_hash::FxBuildHasher;
 use weir_sql::catalog::TableId;
@@ -12,10 +12,17 @@ use weir_sql::catalog::TableId;
 /// Above so many rows of one record its tables count as a whole.
 pub const ROWS_MAX: usize = 4_096;
 
+/// The records that have changed a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Changed {
+    last: u64,
+    /// Which has inserted it; 0: it was there before.
+    inserted: u64,
+}
+
 #[derive(Debug, Default)]
 pub struct Unsynced {
-    /// By row: the last record that has changed it.
-    rows: HashMap<(TableId, u32), u64, FxBuildHasher>,
+    rows: HashMap<(TableId, u32), Changed, FxBuildHasher>,
     /// By table: the last record that is seen by whoever looks for anything there.
     tables: HashMap<TableId, u64, FxBuildHasher>,
     /// The last record that is seen by whoever looks for anything at all.
@@ -25,11 +32,17 @@ pub struct Unsynced {
     durable: u64,
     /// The newest of the records that the step has met. Only one thread looks at a time; whoever audits may, too, and harms nothing.
     met: AtomicU64,
+    /// All that is asked of a row is whether it is there.
+    asks_existence: AtomicBool,
 }
 
 impl Unsynced {
-    pub fn note_row(&mut self, record: u64, table: TableId, row: u32) {
-        self.rows.insert((table, row), record);
+    pub fn note_row(&mut self, record: u64, table: TableId, row: u32, is_new: bool) {
+        let changed = self.rows.entry((table, row)).or_default();
+        changed.last = record;
+        if is_new {
+            changed.inserted = record;
+        }
         self.in_order.push_back((record, table, row));
     }
 
@@ -49,7 +62,7 @@ impl Unsynced {
         {
             self.in_order.pop_front();
             // A later record may have changed it again.
-            if self.rows.get(&(table, row)) == Some(&of) {
+            if self.rows.get(&(table, row)).is_some_and(|changed| changed.last == of) {
                 self.rows.remove(&(table, row));
             }
         }
@@ -84,10 +97,15 @@ impl Unsynced {
     /// The row has been found.
     pub fn find(&self, table: TableId, row: u32) {
         if !self.rows.is_empty()
-            && let Some(record) = self.rows.get(&(table, row))
+            && let Some(changed) = self.rows.get(&(table, row))
         {
-            self.meet(*record);
+            self.meet(if self.asks_existence.load(Relaxed) { changed.inserted } else { changed.last });
         }
+    }
+
+    /// From here on, or no longer, all that is asked of a row that is found is whether it is there.
+    pub fn ask_existence(&self, does: bool) {
+        self.asks_existence.store(does, Relaxed);
     }
 }
 
@@ -105,13 +123,17 @@ mod tests {
     fn what_is_met_is_what_is_not_durable() {
         let (one, two) = (TableId(0), TableId(1));
         let mut unsynced = Unsynced::default();
-        unsynced.note_row(3, one, 7);
-        unsynced.note_row(5, one, 7);
-        unsynced.note_row(4, one, 8);
+        unsynced.note_row(3, one, 7, true);
+        unsynced.note_row(5, one, 7, false);
+        unsynced.note_row(4, one, 8, false);
         unsynced.note_table(6, two);
         assert_eq!(met(&mut unsynced, |u| u.find(one, 9)), 0);
         assert_eq!(met(&mut unsynced, |u| u.find(one, 7)), 5);
         assert_eq!(met(&mut unsynced, |u| u.look_at(two)), 6);
+        unsynced.ask_existence(true);
+        assert_eq!(met(&mut unsynced, |u| u.find(one, 7)), 3, "it is there since");
+        assert_eq!(met(&mut unsynced, |u| u.find(one, 8)), 0, "it was there before");
+        unsynced.ask_existence(false);
         unsynced.on_durable(4);
         assert_eq!(met(&mut unsynced, |u| u.find(one, 8)), 0);
         assert_eq!(met(&mut unsynced, |u| u.find(one, 7)), 5, "the later record is not durable");
