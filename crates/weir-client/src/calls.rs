@@ -267,6 +267,8 @@ pub(crate) enum Wish {
     Adopt(Arc<Callable>),
     /// Somebody wants to know what it takes.
     Traced(Box<Wish>),
+    /// Who waits for whom.
+    Waits,
 }
 
 impl Wish {
@@ -277,7 +279,7 @@ impl Wish {
             Wish::Read(gather, values, names) => {
                 Wish::Within(transaction, Order::Read(gather, values), names)
             }
-            other @ (Wish::Within(..) | Wish::Adopt(_) | Wish::Traced(_)) => other,
+            other @ (Wish::Within(..) | Wish::Adopt(_) | Wish::Traced(_) | Wish::Waits) => other,
         }
     }
 }
@@ -348,6 +350,15 @@ impl Dialect for Calls {
                 (Begin::Within(name, order), UnderWay::Read(names))
             }
             Wish::Within(name, order, names) => (Begin::Within(name, order), UnderWay::Call(names)),
+            Wish::Waits => {
+                let waits = self.coordinator.waits().into_iter();
+                let row = |(waits, holder, since): (u64, Option<u64>, u64)| {
+                    let holder = holder.map_or(Value::Null, |name| Value::Int(name as i64));
+                    vec![Value::Int(waits as i64), holder, Value::Int(since as i64)]
+                };
+                let rows = waits.map(row).collect();
+                return Some(Ok(CallResult { names: [].into(), values: Vec::new(), rows }));
+            }
             Wish::Traced(wish) => {
                 self.coordinator.trace(tag);
                 return self.grant(tag, *wish, orders);

@@ -156,6 +156,15 @@ impl Client {
         }
     }
 
+    /// Which open transactions of this client wait for locks at the moment: rows of their name, the name of the one that they wait for
+    /// (NULL: it is none of this client's), and since when, in milliseconds of the Unix epoch.
+    pub fn begin_waits(&self) -> Pending<CallResult> {
+        let Carried::Calls(session, _) = &self.carried else {
+            return Pending::ended(Err(Error::Unfit("the cluster carries items, not tables".into())));
+        };
+        session.submit(session.new_tag(), Wish::Waits)
+    }
+
     pub fn take_trace(&self, tag: u64) -> Option<Trace> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let at = told.iter().position(|(of, _)| *of == tag)?;

@@ -6,7 +6,7 @@ use weir_analysis::TransactionPlan;
 use weir_sql::bound::{
     Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
-use weir_sql::system::Facts;
+use weir_sql::system::{Facts, Row, VOLATILE};
 use weir_sql::walk::each_expr_of_query;
 use weir_sql::{BoundText, Diagnostic, Lifted, Span, Text, bind_system_query, bind_text, lift_constants};
 use weir_txn::exec::gather::Gather;
@@ -154,6 +154,26 @@ impl Prepared {
     }
 
     /// It was bound to the system catalog, for whoever asks.
+    /// Which tables it reads whose rows the server that is asked knows alone.
+    pub fn volatile(&self) -> Vec<&'static str> {
+        let What::Query { gather, .. } = &self.what else { return Vec::new() };
+        if !self.is_system() {
+            return Vec::new();
+        }
+        let (system, _) = self.of.system();
+        let reads = |name: &&str| system.table(name).is_some_and(|table| gather.reads(table));
+        VOLATILE.into_iter().filter(reads).collect()
+    }
+
+    /// The same, where these tables have these rows.
+    pub fn with_rows(&self, given: Vec<(&'static str, Vec<Row>)>) -> Prepared {
+        let What::Query { gather, constants } = &self.what else { return self.clone() };
+        let (system, _) = self.of.system();
+        let given = given.into_iter().filter_map(|(name, rows)| Some((system.table(name)?, rows)));
+        let what = What::Query { gather: Arc::new(gather.with_rows(given)), constants: constants.clone() };
+        Prepared { what, ..self.clone() }
+    }
+
     pub fn is_system(&self) -> bool {
         self.facts.is_some()
     }

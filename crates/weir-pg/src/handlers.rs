@@ -55,6 +55,12 @@ impl Connection {
     }
 }
 
+impl Connection {
+    pub(crate) fn session(&self) -> Arc<Session> {
+        self.talk.session.clone()
+    }
+}
+
 impl PgWireServerHandlers for Connection {
     fn simple_query_handler(&self) -> Arc<impl SimpleQueryHandler> {
         self.talk.clone()

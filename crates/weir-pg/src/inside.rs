@@ -50,6 +50,10 @@ impl Inside {
         sessions.get(&number).filter(|entered| entered.secret == *secret)?.session.upgrade()
     }
 
+    pub fn get(&self, number: i32) -> Option<Arc<Session>> {
+        self.sessions().get(&number)?.session.upgrade()
+    }
+
     pub fn all(&self) -> Vec<(i32, Arc<Session>)> {
         let of = |(number, entered): (&i32, &Entered)| Some((*number, entered.session.upgrade()?));
         self.sessions().iter().filter_map(of).collect()

@@ -204,8 +204,14 @@ async fn accept(
         let connection = Connection::new(client.clone(), doors.clone(), is_full);
         let (open, tls) = (open.clone(), tls.clone());
         tokio::spawn(async move {
-            if let Err(error) = process_socket(socket, tls, connection).await {
-                tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}");
+            let session = connection.session();
+            tokio::select! {
+                ended = process_socket(socket, tls, connection) => {
+                    if let Err(error) = ended {
+                        tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}");
+                    }
+                }
+                () = session.ends.notified() => {}
             }
             open.fetch_sub(1, Ordering::Relaxed);
         });

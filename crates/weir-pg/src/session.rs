@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use weir_client::{Client, Error, Prepared};
 use weir_sql::session::{Characteristics, Command, Isolation};
@@ -37,6 +38,8 @@ pub struct Session {
     pub(crate) origin: OnceLock<Origin>,
     pub(crate) front: Arc<FrontEnd>,
     pub(crate) activity: Activity,
+    /// Somebody wishes that the connection ends.
+    pub(crate) ends: Notify,
 }
 
 /// From where a client has come, and when.
@@ -85,6 +88,7 @@ impl Session {
             origin,
             front,
             activity: Activity::default(),
+            ends: Notify::new(),
         }
     }
 
@@ -239,6 +243,11 @@ impl Session {
                 }
             }
             Kind::Copy(copy, query) => self.copy(copy, query.as_ref()).await,
+            Kind::Signal(signals, query) => {
+                let mut done = self.run_prepared(query, "SELECT", values).await?;
+                self.signal(signals, &mut done.rows);
+                Ok(Done { columns: statement.columns.clone(), ..done })
+            }
             Kind::Explain(explain, of) => {
                 let lines = self.explain(*explain, of, values).await?;
                 let rows = lines.into_iter().map(|line| vec![Value::text(line)]).collect();
@@ -283,6 +292,11 @@ impl Session {
         tag: &'static str,
         values: &[Value],
     ) -> Result<Done, Failure> {
+        let filled = match &prepared.volatile()[..] {
+            [] => None,
+            tables => Some(self.fill(prepared, tables).await?),
+        };
+        let prepared = filled.as_ref().unwrap_or(prepared);
         if prepared.writes() {
             self.refuse_write(if tag.is_empty() { "SELECT" } else { tag.split(' ').next().unwrap_or(tag) })?;
         }
@@ -509,6 +523,7 @@ impl Session {
             | Command::Run
             | Command::Define(_)
             | Command::Explain(..)
+            | Command::Signal { .. }
             | Command::Prepare { .. }
             | Command::Execute { .. }
             | Command::Declare { .. } => {

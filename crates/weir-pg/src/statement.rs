@@ -6,6 +6,7 @@ use weir_client::{Prepared, Unprepared, Verb};
 use weir_sql::Span;
 use weir_sql::bound::OutputColumn;
 use weir_sql::explain::Explain;
+use weir_sql::session::Signal;
 use weir_sql::session::{Command, Copied, Copy, Said, statements};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -37,6 +38,8 @@ pub enum Kind {
     Execute(String, Option<Prepared>),
     /// With what gives its rows, if that is a query.
     Copy(Copy, Option<Prepared>),
+    /// What gives the numbers of processes that are to be told something, and the columns in which these stand.
+    Signal(Vec<Signal>, Prepared),
     /// What is to be told, and of what.
     Explain(Explain, Box<Statement>),
     Declare {
@@ -211,6 +214,21 @@ impl Session {
                     Copied::Table { .. } => None,
                 };
                 return Ok(Statement { kind: Kind::Copy(copy.clone(), query), ..Statement::empty() });
+            }
+            Command::Signal { signals, query } => {
+                let before = text.get(..said.span.start as usize).unwrap_or_default();
+                let query = self.bind_text(query, types).map_err(|wrong| Failure::of(wrong, before))?;
+                let mut columns = query.columns().to_vec();
+                for signal in signals {
+                    let Some(column) = columns.get_mut(signal.column) else { continue };
+                    column.ty = SqlType::Bool;
+                    if signal.is_unnamed {
+                        column.name = signal.kind.name().to_owned();
+                    }
+                }
+                let parameters = query.parameters().into();
+                let kind = Kind::Signal(signals.clone(), query);
+                return Ok(Statement { kind, parameters, columns: columns.into(), ..Statement::empty() });
             }
             Command::Explain(explain, of) => {
                 let of =

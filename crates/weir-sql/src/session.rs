@@ -4,7 +4,8 @@
 //! against a catalog.
 
 use pg_query::protobuf::{
-    CopyStmt, FetchDirection, Node, ObjectType, TransactionStmtKind, TypeName, VariableSetKind, a_const, node,
+    CopyStmt, FetchDirection, Node, ObjectType, SelectStmt, TransactionStmtKind, TypeName, VariableSetKind,
+    a_const, node,
 };
 use weir_types::{SqlState, SqlType};
 
@@ -82,6 +83,12 @@ pub enum Command {
     Copy(Copy),
     /// CREATE, ALTER, DROP and what else changes the catalog, with what its client is told that it was.
     Define(&'static str),
+    /// A query with calls of pg_cancel_backend or pg_terminate_backend in its select list, and the same with what these are given in
+    /// their place.
+    Signal {
+        signals: Vec<Signal>,
+        query: String,
+    },
     /// What is to be told, and of what: a query, a write, a call, or one that is prepared or declared.
     Explain(Explain, Box<Command>),
     /// A query, a write or a call.
@@ -92,6 +99,33 @@ pub enum Command {
     Refresh(String),
     /// PREPARE, LISTEN, LOCK, DECLARE and so on, by its words.
     Unsupported(String),
+}
+
+/// A column of a query that is the number of a process, which is to be told something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signal {
+    pub column: usize,
+    pub kind: SignalKind,
+    /// The column has the name of the function.
+    pub is_unnamed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignalKind {
+    /// Its statement is to end.
+    Cancel,
+    /// Its connection is to end.
+    Terminate,
+}
+
+impl SignalKind {
+    /// Of the function.
+    pub fn name(self) -> &'static str {
+        match self {
+            SignalKind::Cancel => "pg_cancel_backend",
+            SignalKind::Terminate => "pg_terminate_backend",
+        }
+    }
 }
 
 /// COPY between a client and a table, or from a query.
@@ -278,6 +312,9 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
             Command::CloseCursor(Some(stmt.portalname.clone()).filter(|name| !name.is_empty()))
         }
         N::CopyStmt(stmt) => copy(piece, stmt, span)?,
+        N::SelectStmt(select) if piece.text_of(span).contains("_backend") => {
+            signals(piece, select, span).unwrap_or(Command::Run)
+        }
         N::SelectStmt(_) | N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::CallStmt(_) => {
             Command::Run
         }
@@ -325,6 +362,38 @@ fn copy(piece: Piece<'_>, stmt: &CopyStmt, span: Span) -> Result<Command, Diagno
     };
     let options = stmt.options.iter().filter_map(option).collect();
     Ok(Command::Copy(Copy { what, is_from: stmt.is_from, options }))
+}
+
+/// None: there is no such call where it can be told apart from the query.
+fn signals(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Option<Command> {
+    let mut query = piece.text_of(span).as_bytes().to_vec();
+    let mut signals = Vec::new();
+    for (column, target) in select.target_list.iter().enumerate() {
+        let Some(node::Node::ResTarget(target)) = &target.node else { return None };
+        match target.val.as_ref()?.node.as_ref()? {
+            node::Node::FuncCall(call) if call.args.len() == 1 => {
+                let name = call.funcname.last().and_then(constant);
+                let kind = [SignalKind::Cancel, SignalKind::Terminate]
+                    .into_iter()
+                    .find(|kind| name.as_deref() == Some(kind.name()));
+                let Some(kind) = kind else { continue };
+                let start = usize::try_from(call.location).ok()?;
+                let open = Lexer::new(piece.text, start).find(|token| token.is(b'('))?.start;
+                let within = span.start as usize;
+                query.get_mut(start.checked_sub(within)?..open.checked_sub(within)?)?.fill(b' ');
+                signals.push(Signal { column, kind, is_unnamed: target.name.is_empty() });
+            }
+            // How many columns it is nobody knows here.
+            node::Node::ColumnRef(column)
+                if column.fields.iter().any(|field| matches!(field.node, Some(node::Node::AStar(_)))) =>
+            {
+                return None;
+            }
+            _ => {}
+        }
+    }
+    let query = String::from_utf8(query).ok()?;
+    (!signals.is_empty()).then_some(Command::Signal { signals, query })
 }
 
 /// `DeclareCursorStmt.options` of PostgreSQL.
@@ -545,6 +614,30 @@ mod tests {
         );
         check("COMMIT AND CHAIN", &[Command::Unsupported("COMMIT AND".into())]);
         check("PREPARE TRANSACTION 'x'", &[Command::Unsupported("PREPARE TRANSACTION".into())]);
+    }
+
+    #[test]
+    fn signals_are_told_apart_from_their_query() {
+        let signal = |column, kind, is_unnamed| Signal { column, kind, is_unnamed };
+        check(
+            "SELECT pg_cancel_backend(7)",
+            &[Command::Signal {
+                signals: vec![signal(0, SignalKind::Cancel, true)],
+                query: "SELECT                  (7)".into(),
+            }],
+        );
+        check(
+            "SELECT 1; SELECT pid, pg_catalog.pg_terminate_backend (pid) AS ended FROM pg_stat_activity",
+            &[
+                Command::Run,
+                Command::Signal {
+                    signals: vec![signal(1, SignalKind::Terminate, false)],
+                    query: "SELECT pid,                                 (pid) AS ended FROM pg_stat_activity"
+                        .into(),
+                },
+            ],
+        );
+        check("SELECT *, pg_cancel_backend(pid) FROM pg_stat_activity", &[Command::Run]);
     }
 
     #[test]

@@ -129,3 +129,114 @@ fn strangers_are_not_answered_unless_that_is_said() {
         assert!(said.contains(expected), "{said}");
     }
 }
+
+fn value(driver: &mut Driver, text: &str) -> String {
+    let row = driver.query_one(text, &[]).unwrap_or_else(|why| panic!("{text}: {why:?}"));
+    let values = (0..row.len()).map(|at| row.get::<_, Option<String>>(at).unwrap_or("NULL".to_owned()));
+    values.collect::<Vec<_>>().join("|")
+}
+
+/// Until the query gives that.
+fn wait_for(driver: &mut Driver, text: &str, expected: &str) {
+    let patience = std::time::Instant::now();
+    loop {
+        let found = value(driver, text);
+        if found == expected {
+            return;
+        }
+        assert!(patience.elapsed().as_secs() < 60, "{text}: {found}, not {expected}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn sessions_see_each_other() {
+    let server = Alone::with(&["--shards", "2"]);
+    let mut watcher = driver(&server);
+    let mut holder = driver(&server);
+    let waiter = format!("{} application_name=waits", server.url());
+    watcher.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t VALUES (1, 0)").unwrap();
+    holder.batch_execute("BEGIN; UPDATE t SET b = 1 WHERE a = 1").unwrap();
+    let other = std::thread::spawn(move || {
+        let mut waiter = Driver::connect(&waiter, NoTls).unwrap();
+        let waited = waiter.batch_execute("BEGIN; UPDATE t SET b = 2 WHERE a = 1");
+        waited.unwrap_err().code().cloned()
+    });
+    let of_waiter = "SELECT state, wait_event_type, query, (xact_start <= query_start)::text, client_addr FROM pg_stat_activity
+        WHERE application_name = 'waits'";
+    let expected = "active|Lock|UPDATE t SET b = 2 WHERE a = 1|true|127.0.0.1";
+    wait_for(&mut watcher, "SELECT count(*)::text FROM pg_stat_activity WHERE wait_event_type = 'Lock'", "1");
+    assert_eq!(value(&mut watcher, of_waiter), expected);
+    let states = "SELECT string_agg(state, ',' ORDER BY pid) FROM pg_stat_activity";
+    assert_eq!(value(&mut watcher, states), "active,idle in transaction,active");
+    let locks = "SELECT string_agg(concat(a.application_name, l.mode, l.granted), ',' ORDER BY l.mode)
+        FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid";
+    assert_eq!(value(&mut watcher, locks), "ExclusiveLockt,waitsShareLockf");
+    let me = "SELECT state FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+    assert_eq!(value(&mut watcher, me), "active");
+    // Of rows of a query; and one of which there is none.
+    let cancel =
+        "SELECT pid > 0 AS p, pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'waits'";
+    let row = watcher.query_one(cancel, &[]).unwrap();
+    assert_eq!((row.columns()[1].name(), row.get::<_, bool>(1)), ("pg_cancel_backend", true));
+    assert_eq!(other.join().unwrap(), Some(postgres::error::SqlState::QUERY_CANCELED));
+    assert!(!watcher.query_one("SELECT pg_cancel_backend(999999)", &[]).unwrap().get::<_, bool>(0));
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'";
+    assert!(watcher.query_one(end, &[]).unwrap().get::<_, bool>(0));
+    wait_for(&mut watcher, "SELECT count(*)::text FROM pg_stat_activity", "1");
+    assert!(holder.batch_execute("SELECT 1").is_err());
+    // What it held is free.
+    watcher.batch_execute("UPDATE t SET b = 3 WHERE a = 1").unwrap();
+    let wrong = watcher.batch_execute("SELECT 1 WHERE pg_cancel_backend(1)").unwrap_err();
+    assert_eq!(wrong.code(), Some(&postgres::error::SqlState::FEATURE_NOT_SUPPORTED));
+}
+
+#[test]
+fn statements_are_counted_without_their_constants() {
+    let server = Alone::with(HTTP);
+    let mut driver = driver(&server);
+    driver.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b int)").unwrap();
+    for a in 0..4 {
+        driver.batch_execute(&format!("INSERT INTO t VALUES ({a}, 7)")).unwrap();
+        driver.query("SELECT b FROM t WHERE a < $1", &[&a]).unwrap();
+    }
+    driver.batch_execute("BEGIN; DELETE FROM t; ROLLBACK").unwrap();
+    let of = |text: &str| {
+        format!("SELECT calls::text, rows::text, (min_exec_time <= mean_exec_time AND mean_exec_time <= max_exec_time AND max_exec_time > 0)::text
+            FROM pg_stat_statements WHERE query = '{text}'")
+    };
+    assert_eq!(value(&mut driver, &of("INSERT INTO t VALUES ($1, $2)")), "4|4|true");
+    assert_eq!(value(&mut driver, &of("SELECT b FROM t WHERE a < $1")), "4|6|true");
+    let database =
+        "SELECT datname, numbackends::text, tup_inserted::text, tup_deleted::text, (xact_commit > 8)::text,
+        xact_rollback::text, deadlocks::text FROM pg_stat_database";
+    assert_eq!(value(&mut driver, database), "weir|1|4|4|true|1|0");
+}
+
+#[test]
+fn the_log_is_json_and_has_slow_statements() {
+    let server = Alone::with(&["--log-format", "json", "--log-slow", "0", "--log-level", "debug"]);
+    let mut driver = driver(&server);
+    driver.batch_execute("SELECT 41 + 1").unwrap();
+    driver.batch_execute("SELECT nothing").unwrap_err();
+    driver.batch_execute("SET log_min_duration_statement = -1; SELECT 2 + 2").unwrap();
+    drop(driver);
+    let said = || server.said();
+    while !said().contains("connection ended") {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let said = said();
+    for line in said.lines() {
+        assert!(line.starts_with("{\"timestamp\":") && line.ends_with('}'), "{line}");
+    }
+    let one =
+        |words: &[&str]| said.lines().filter(|line| words.iter().all(|word| line.contains(word))).count();
+    assert_eq!(
+        one(&["slow statement", "\"statement\":\"SELECT 41 + 1\"", "\"state\":\"00000\"", "duration_ms"]),
+        1,
+        "{said}"
+    );
+    assert_eq!(one(&["DEBUG", "\"state\":\"42703\""]), 1, "{said}");
+    assert_eq!(one(&["SELECT 2 + 2"]), 0, "{said}");
+    assert_eq!(one(&["recovered", "\"shard\":0"]), 1, "{said}");
+}

@@ -1,10 +1,9 @@
 //! What a front end has done, counted where it is done: by relaxed atomics, and no lock that two statements could meet at.
 
 mod activity;
-#[allow(dead_code, reason = "for the views that follow")]
 mod kinds;
-#[allow(dead_code, reason = "for the views that follow")]
 mod statements;
+mod views;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

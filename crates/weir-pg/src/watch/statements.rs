@@ -111,9 +111,4 @@ impl Statements {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         all.values().map(|one| one.calls.clone()).collect()
     }
-
-    /// Forgets all of them.
-    pub fn reset(&self) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).clear();
-    }
 }

@@ -79,8 +79,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("pg_table_size", "du of the data folder says what all takes"),
     ("pg_total_relation_size", "du of the data folder says what all takes"),
     ("pg_database_size", "du of the data folder says what all takes"),
-    ("pg_terminate_backend", "close the connection"),
-    ("pg_cancel_backend", "send a cancel request"),
+    (
+        "pg_terminate_backend",
+        "let it be a column of the outermost select list, beside columns that are named",
+    ),
+    ("pg_cancel_backend", "let it be a column of the outermost select list, beside columns that are named"),
 ];
 
 fn constant(value: Value, ty: SqlType, span: Span) -> Expr {

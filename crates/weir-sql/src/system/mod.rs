@@ -66,7 +66,36 @@ fn tables() -> &'static Catalog {
     })
 }
 
+/// Tables whose rows say what the server does that is asked: it gives them when it is, made by [`volatile_row`].
+pub const VOLATILE: [&str; 4] = ["pg_stat_activity", "pg_stat_statements", "pg_stat_database", "pg_locks"];
+
+/// A row of one of these; what is not given has its default.
+pub fn volatile_row(table: &str, given: &[(&str, Value)]) -> Row {
+    row(table, given).1
+}
+
+/// With the place of its table.
+fn row(table: &str, given: &[(&str, Value)]) -> (usize, Row) {
+    let all = tables();
+    let known = all.tables.iter().position(|one| one.name.strip_prefix("pg_catalog.") == Some(table));
+    let at = known.unwrap_or_else(|| panic!("there is no table {table}"));
+    for (name, _) in given {
+        assert!(all.tables[at].column_by_name(name).is_some(), "{table} has no column {name}");
+    }
+    let value = |column: &crate::catalog::Column| {
+        let given = given.iter().find(|(name, _)| *name == column.name);
+        given.map_or_else(|| constant(column.default.as_ref()), |(_, value)| value.clone())
+    };
+    (at, all.tables[at].columns.iter().map(value).collect())
+}
+
 impl System {
+    /// The table of that name, which is virtual.
+    pub fn table(&self, name: &str) -> Option<TableId> {
+        let of = |table: &&crate::catalog::Table| table.name.strip_prefix("pg_catalog.") == Some(name);
+        self.catalog.tables[self.first.0 as usize..].iter().find(of).map(|table| table.id)
+    }
+
     pub fn of(app: &Application) -> System {
         let first = TableId(app.catalog.tables.len() as u32);
         let mut rows =
@@ -102,17 +131,8 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// Adds a row; what is not given has its default.
     fn add(&mut self, table: &str, given: &[(&str, Value)]) {
-        let all = tables();
-        let known = all.tables.iter().position(|one| one.name.strip_prefix("pg_catalog.") == Some(table));
-        let at = known.unwrap_or_else(|| panic!("there is no table {table}"));
-        for (name, _) in given {
-            assert!(all.tables[at].column_by_name(name).is_some(), "{table} has no column {name}");
-        }
-        let value = |column: &crate::catalog::Column| {
-            let given = given.iter().find(|(name, _)| *name == column.name);
-            given.map_or_else(|| constant(column.default.as_ref()), |(_, value)| value.clone())
-        };
-        self.rows[at].push(all.tables[at].columns.iter().map(value).collect());
+        let (at, row) = row(table, given);
+        self.rows[at].push(row);
     }
 
     fn namespaces(&mut self) {

@@ -91,3 +91,18 @@ CREATE TABLE pg_db_role_setting (setdatabase bigint, setrole bigint, setconfig t
 -- Weir's own: what the functions pg_get_…def and format_type say of an object, or of the part of it of that number.
 CREATE TABLE weir_definitions (oid bigint NOT NULL, part integer NOT NULL, plain text NOT NULL, pretty text NOT NULL, PRIMARY KEY (oid, part));
 CREATE TABLE weir_type_names (oid bigint PRIMARY KEY, name text NOT NULL, suffix text NOT NULL, element bigint NOT NULL);
+-- What a server does at the moment, and has done: whoever is asked fills these in when it is (VOLATILE).
+CREATE TABLE pg_stat_activity (datid bigint DEFAULT 5, datname text, pid integer NOT NULL, leader_pid integer, usesysid bigint DEFAULT 10, usename text,
+    application_name text, client_addr text, client_hostname text, client_port integer, backend_start timestamptz, xact_start timestamptz,
+    query_start timestamptz, state_change timestamptz, wait_event_type text, wait_event text, state text, backend_xid bigint, backend_xmin bigint,
+    query_id bigint, query text, backend_type text DEFAULT 'client backend');
+CREATE TABLE pg_stat_statements (userid bigint DEFAULT 10, dbid bigint DEFAULT 5, toplevel boolean DEFAULT true, queryid bigint NOT NULL, query text NOT NULL,
+    calls bigint NOT NULL, total_exec_time double precision NOT NULL, min_exec_time double precision NOT NULL, max_exec_time double precision NOT NULL,
+    mean_exec_time double precision NOT NULL, rows bigint NOT NULL);
+CREATE TABLE pg_stat_database (datid bigint DEFAULT 5, datname text, numbackends integer NOT NULL, xact_commit bigint NOT NULL, xact_rollback bigint NOT NULL,
+    blks_read bigint DEFAULT 0, blks_hit bigint DEFAULT 0, tup_returned bigint NOT NULL, tup_fetched bigint NOT NULL, tup_inserted bigint NOT NULL,
+    tup_updated bigint NOT NULL, tup_deleted bigint NOT NULL, conflicts bigint DEFAULT 0, temp_files bigint DEFAULT 0, temp_bytes bigint DEFAULT 0,
+    deadlocks bigint NOT NULL, stats_reset timestamptz);
+CREATE TABLE pg_locks (locktype text DEFAULT 'transactionid', database bigint DEFAULT 5, relation bigint, page integer, tuple smallint, virtualxid text,
+    transactionid bigint, classid bigint, objid bigint, objsubid smallint, virtualtransaction text, pid integer, mode text NOT NULL,
+    granted boolean NOT NULL, fastpath boolean DEFAULT false, waitstart timestamptz);

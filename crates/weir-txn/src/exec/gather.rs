@@ -30,18 +30,18 @@ use crate::storage::rows::NoRows;
 use crate::storage::{Rows, Schema, Storage, Timestamp};
 
 /// A query with variables, ready to be asked again and again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Gather {
-    compiled: CompiledQuery,
+    compiled: Arc<CompiledQuery>,
     slots: usize,
     cells: usize,
-    tables: Vec<GatherTable>,
+    tables: Arc<[GatherTable]>,
     rows_max: usize,
     /// Of the schema that it was bound to.
     pub edition: u64,
     /// Tables that no shard has.
     system: Option<Arc<Virtual>>,
-    parts: Option<Parts>,
+    parts: Option<Arc<Parts>>,
 }
 
 /// What shards run of a query.
@@ -71,25 +71,29 @@ enum Asked {
 }
 
 /// Tables whose rows whoever asks knows: what a schema says of itself.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Virtual {
     /// Those of the shards, and behind them these.
     schema: Arc<Schema>,
     /// The first of these.
     first: TableId,
     /// Of each of them.
-    rows: Vec<Vec<Vec<Value>>>,
+    rows: Vec<Arc<[Vec<Value>]>>,
 }
 
 impl Virtual {
     /// `catalog` has them from `first` on, behind those of the shards.
     pub fn new(catalog: &Catalog, first: TableId, rows: Vec<Vec<Vec<Value>>>) -> Virtual {
-        Virtual { schema: Arc::new(Schema::new(catalog)), first, rows }
+        Virtual {
+            schema: Arc::new(Schema::new(catalog)),
+            first,
+            rows: rows.into_iter().map(Arc::from).collect(),
+        }
     }
 
     fn rows_of(&self, table: TableId) -> Option<&[Vec<Value>]> {
         let at = table.0.checked_sub(self.first.0)?;
-        self.rows.get(at as usize).map(Vec::as_slice)
+        self.rows.get(at as usize).map(|rows| &**rows)
     }
 }
 
@@ -155,7 +159,7 @@ impl Gather {
             })
             .collect();
         let (slots, cells) = (slots.slots_max(), slots.cells_max());
-        let edition = program.edition;
+        let (compiled, edition) = (Arc::new(compiled), program.edition);
         Ok(Gather { compiled, slots, cells, tables, rows_max: usize::MAX, edition, system, parts: None })
     }
 
@@ -193,7 +197,7 @@ impl Gather {
             parts.push(QueryPart { query, slots, cells, asked, feeds: part.feeds });
         }
         let (slots, cells) = (slots.slots_max(), slots.cells_max());
-        let parts = Some(Parts { text: Arc::new(text.clone()), whole, parts });
+        let parts = Some(Arc::new(Parts { text: Arc::new(text.clone()), whole, parts }));
         Ok(Gather { parts, slots, cells, ..gather })
     }
 
@@ -206,6 +210,25 @@ impl Gather {
                 index.unique && index.columns.iter().all(|column| column.column.is_some_and(is_fixed))
             })
         })
+    }
+
+    /// It reads that table.
+    pub fn reads(&self, table: TableId) -> bool {
+        self.tables.iter().any(|one| one.table == table)
+    }
+
+    /// The same query where virtual tables have these rows.
+    pub fn with_rows(&self, given: impl IntoIterator<Item = (TableId, Vec<Vec<Value>>)>) -> Gather {
+        let mut system = self.system.as_deref().cloned();
+        for (table, rows) in given {
+            let Some(system) = &mut system else { break };
+            if let Some(at) = table.0.checked_sub(system.first.0).map(|at| at as usize)
+                && let Some(of) = system.rows.get_mut(at)
+            {
+                *of = rows.into();
+            }
+        }
+        Gather { system: system.map(Arc::new), ..self.clone() }
     }
 
     /// Whoever asks wants no more rows than these.
@@ -266,7 +289,7 @@ impl Gather {
         let mut by_shard: BTreeMap<ShardId, Vec<TableRead>> = BTreeMap::new();
         // Where each table is read: the shard and its position there, if it is one shard only.
         let mut places: Vec<Option<(ShardId, usize)>> = Vec::with_capacity(self.tables.len());
-        for table in &self.tables {
+        for table in self.tables.iter() {
             if self.system_rows(table.table).is_some() {
                 places.push(None);
                 continue;

@@ -192,6 +192,16 @@ impl Coordinator {
         self.traces.begin(tag);
     }
 
+    /// Which open transactions wait, by their names: for which other one, if that is this coordinator's, and since when.
+    pub fn waits(&mut self) -> Vec<(u64, Option<u64>, u64)> {
+        let all: Vec<(TxnId, TxnId, u64)> = self.waits.all().collect();
+        let mut name = |txn: TxnId| match self.flights.get_mut(txn.sequence) {
+            Some(Flight::Open { name, .. }) if txn.coordinator == self.id => Some(*name),
+            _ => None,
+        };
+        all.into_iter().filter_map(|(txn, holder, since)| Some((name(txn)?, name(holder), since))).collect()
+    }
+
     pub fn take_trace(&mut self, tag: u64) -> Option<Trace> {
         self.traces.take(tag)
     }

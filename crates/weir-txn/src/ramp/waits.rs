@@ -27,6 +27,15 @@ impl Waits {
         self.0.remove(&txn);
     }
 
+    /// Who waits for whom, and since when.
+    pub fn all(&self) -> impl Iterator<Item = (TxnId, TxnId, u64)> {
+        let of = |(txn, edges): (&TxnId, &BTreeMap<ShardId, (TxnId, u64)>)| {
+            let txn = *txn;
+            edges.values().map(move |(holder, since_ms)| (txn, *holder, *since_ms)).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of)
+    }
+
     /// Those that wait, and since when for one that they wait for longest.
     pub fn longest(&self) -> impl Iterator<Item = (TxnId, u64)> {
         let since = |(txn, edges): (&TxnId, &BTreeMap<ShardId, (TxnId, u64)>)| {

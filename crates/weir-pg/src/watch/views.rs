@@ -1,0 +1,189 @@
+//! The rows of pg_stat_activity and its like, as they are when somebody asks; and what sessions tell each other to do.
+
+use std::collections::BTreeMap;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use weir_client::Prepared;
+use weir_sql::session::{Signal, SignalKind};
+use weir_sql::system::{Row, volatile_row};
+use weir_types::{SqlState, Value};
+
+use crate::session::{Session, Transaction, sql_error};
+use crate::statement::Failure;
+
+/// From the Unix epoch to PostgreSQL's.
+const EPOCH_US: i64 = 946_684_800_000_000;
+
+fn instant_of_system(at: SystemTime) -> Value {
+    let us = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
+    Value::Timestamp(us - EPOCH_US)
+}
+
+/// On the wall clock.
+fn time(at: Option<Instant>) -> Value {
+    let at = at.and_then(|at| SystemTime::now().checked_sub(at.elapsed()));
+    at.map_or(Value::Null, instant_of_system)
+}
+
+/// By the name of an open transaction that waits: for which one, if that is one of this front end, and since when.
+type Waits = BTreeMap<i64, (Option<i64>, i64)>;
+
+impl Session {
+    /// The query with the rows that these tables have now.
+    pub(crate) async fn fill(
+        &self,
+        prepared: &Prepared,
+        tables: &[&'static str],
+    ) -> Result<Prepared, Failure> {
+        let waits = self.client.begin_waits().await.map_err(sql_error)?;
+        let wait = |row: Row| match row[..] {
+            [Value::Int(name), Value::Int(holder), Value::Int(since)] => Some((name, (Some(holder), since))),
+            [Value::Int(name), Value::Null, Value::Int(since)] => Some((name, (None, since))),
+            _ => None,
+        };
+        let waits: Waits = waits.rows.into_iter().filter_map(wait).collect();
+        let rows = |table: &&'static str| {
+            let rows = match *table {
+                "pg_stat_activity" => self.activity_rows(&waits),
+                "pg_stat_statements" => self.statement_rows(),
+                "pg_stat_database" => vec![self.database_row()],
+                _ => self.lock_rows(&waits),
+            };
+            (*table, rows)
+        };
+        Ok(prepared.with_rows(tables.iter().map(rows).collect()))
+    }
+
+    fn open_transaction(&self) -> Option<i64> {
+        match *self.transaction() {
+            Transaction::Open { name, .. } => Some(name as i64),
+            Transaction::None | Transaction::Failed { .. } => None,
+        }
+    }
+
+    fn activity_rows(&self, waits: &Waits) -> Vec<Row> {
+        let row = |(pid, session): (i32, std::sync::Arc<Session>)| {
+            let facts = session.facts.get()?;
+            let origin = session.origin.get()?;
+            let now = session.activity.now();
+            let is_waiting = session.open_transaction().is_some_and(|name| waits.contains_key(&name));
+            let if_waiting = |word: &str| if is_waiting { Value::text(word) } else { Value::Null };
+            let application = session.values().get("application_name").unwrap_or_default();
+            Some(volatile_row(
+                "pg_stat_activity",
+                &[
+                    ("datname", Value::text(&facts.database)),
+                    ("pid", Value::Int(pid.into())),
+                    ("usename", Value::text(&facts.user)),
+                    ("application_name", Value::text(application)),
+                    ("client_addr", Value::text(origin.address.ip().to_string())),
+                    ("client_port", Value::Int(origin.address.port().into())),
+                    ("backend_start", instant_of_system(origin.since)),
+                    ("xact_start", time(now.transaction_since)),
+                    ("query_start", time(now.statement_since)),
+                    ("state_change", time(now.phase_since)),
+                    ("wait_event_type", if_waiting("Lock")),
+                    ("wait_event", if_waiting("transactionid")),
+                    ("state", Value::text(now.phase.name())),
+                    ("query", Value::text(now.statement.as_deref().unwrap_or_default())),
+                ],
+            ))
+        };
+        self.front.inside.all().into_iter().filter_map(row).collect()
+    }
+
+    fn statement_rows(&self) -> Vec<Row> {
+        let all = self.front.statements.all();
+        let called = all.iter().filter(|one| one.count.get() > 0);
+        called
+            .map(|one| {
+                let [total, min, max] = one.times_ms();
+                let count = one.count.get();
+                volatile_row(
+                    "pg_stat_statements",
+                    &[
+                        ("queryid", Value::Int(one.number as i64)),
+                        ("query", Value::text(&one.text)),
+                        ("calls", Value::Int(count as i64)),
+                        ("total_exec_time", Value::Float8(total)),
+                        ("min_exec_time", Value::Float8(min)),
+                        ("max_exec_time", Value::Float8(max)),
+                        ("mean_exec_time", Value::Float8(total / count as f64)),
+                        ("rows", Value::Int(one.rows.get() as i64)),
+                    ],
+                )
+            })
+            .collect()
+    }
+
+    fn database_row(&self) -> Row {
+        let front = &self.front;
+        let count = |count: u64| Value::Int(count as i64);
+        let rows = |name: &str| count(front.kinds.rows(name));
+        let database = self.facts.get().map_or("", |facts| facts.database.as_str());
+        volatile_row(
+            "pg_stat_database",
+            &[
+                ("datname", Value::text(database)),
+                ("numbackends", Value::Int(front.inside.all().len() as i64)),
+                ("xact_commit", count(front.transactions.commits.get())),
+                ("xact_rollback", count(front.transactions.rollbacks.get())),
+                ("tup_returned", rows("select")),
+                ("tup_fetched", rows("select")),
+                ("tup_inserted", rows("insert")),
+                ("tup_updated", rows("update")),
+                ("tup_deleted", rows("delete")),
+                ("deadlocks", count(front.kinds.errors(SqlState::DEADLOCK_DETECTED))),
+                ("stats_reset", instant_of_system(front.since)),
+            ],
+        )
+    }
+
+    /// Of those that are waited for, and of those that wait for them.
+    fn lock_rows(&self, waits: &Waits) -> Vec<Row> {
+        let by_name: BTreeMap<i64, i32> = self
+            .front
+            .inside
+            .all()
+            .into_iter()
+            .filter_map(|(pid, session)| Some((session.open_transaction()?, pid)))
+            .collect();
+        let pid = |name: i64| by_name.get(&name).map_or(Value::Null, |pid| Value::Int((*pid).into()));
+        let holders: std::collections::BTreeSet<i64> =
+            waits.values().filter_map(|(holder, _)| *holder).collect();
+        let held = holders.into_iter().map(|holder| {
+            let of = [("transactionid", Value::Int(holder)), ("pid", pid(holder))];
+            let how = [("mode", Value::text("ExclusiveLock")), ("granted", Value::Bool(true))];
+            volatile_row("pg_locks", &[of, how].concat())
+        });
+        let waiting = waits.iter().map(|(name, (holder, since_ms))| {
+            let holder = holder.map_or(Value::Null, Value::Int);
+            let since = Value::Timestamp(since_ms * 1_000 - EPOCH_US);
+            let of = [("transactionid", holder), ("pid", pid(*name)), ("waitstart", since)];
+            let how = [("mode", Value::text("ShareLock")), ("granted", Value::Bool(false))];
+            volatile_row("pg_locks", &[&of[..], &how].concat())
+        });
+        held.chain(waiting).collect()
+    }
+
+    /// Tells the processes whose numbers stand in the rows, and puts there whether there is such a one.
+    pub(crate) fn signal(&self, signals: &[Signal], rows: &mut [Row]) {
+        for row in rows {
+            for signal in signals {
+                self.signal_one(signal, row);
+            }
+        }
+    }
+
+    fn signal_one(&self, signal: &Signal, row: &mut Row) {
+        let Some(value) = row.get_mut(signal.column) else { return };
+        let Value::Int(number) = *value else { return };
+        let session = i32::try_from(number).ok().and_then(|number| self.front.inside.get(number));
+        *value = Value::Bool(session.is_some());
+        match (signal.kind, session) {
+            (SignalKind::Cancel, Some(session)) => session.cancel(),
+            (SignalKind::Terminate, Some(session)) => session.ends.notify_one(),
+            (_, None) => {}
+        }
+    }
+}
