@@ -11,6 +11,7 @@ const FILE_LINES_MAX: usize = 1_000;
 pub fn verify() -> ExitCode {
     let root = workspace_root();
     let mut complaints = house_rules(&root);
+    complaints.extend(crate::compatibility::complaint(&root));
     for (name, component, arguments) in [
         ("rustfmt", "fmt", &["fmt", "--all", "--check"][..]),
         (
@@ -75,7 +76,10 @@ fn house_rules(root: &Path) -> Vec<String> {
         if file.ends_with(".rs") {
             complaints.extend(check_module(&file, &text));
         }
-        if matches!(file.as_str(), "ARCHITECTURE.md" | "README.md" | "CONTRIBUTING.md" | "docs/glossary.md") {
+        if matches!(
+            file.as_str(),
+            "ARCHITECTURE.md" | "README.md" | "CONTRIBUTING.md" | "docs/glossary.md" | "docs/limits.md"
+        ) {
             complaints.extend(check_named_paths(root, &file, &text));
         }
     }
