@@ -14,11 +14,15 @@ use std::time::Duration;
 pub struct Server {
     process: Child,
     folder: PathBuf,
+    port: u16,
 }
 
 /// Where Debian and others put the server's programs, newest supported version first.
 const PROGRAM_FOLDERS: [&str; 3] =
     ["/usr/lib/postgresql/15/bin", "/usr/pgsql-15/bin", "/usr/local/pgsql/bin"];
+
+/// PostgreSQL's own.
+const PORT: u16 = 5432;
 
 const START_ATTEMPTS: u32 = 600;
 const START_PAUSE: Duration = Duration::from_millis(50);
@@ -39,6 +43,14 @@ impl Server {
     /// # Errors
     /// As [`Server::start`].
     pub fn start_with(settings: &[&str]) -> io::Result<Server> {
+        Server::start_at(PORT, settings)
+    }
+
+    /// The same with a port, which names its socket, and which is listened on if the settings say an address.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_at(port: u16, settings: &[&str]) -> io::Result<Server> {
         let programs = program_folder()?;
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("weir-postgres-{}-{number}", std::process::id()));
@@ -57,21 +69,30 @@ impl Server {
             .arg(&data)
             .arg("-k")
             .arg(&folder)
-            .args(["-c", "listen_addresses=", "-c", "timezone=UTC", "-c", "fsync=off"])
+            .args([
+                "-c",
+                &format!("port={port}"),
+                "-c",
+                "listen_addresses=",
+                "-c",
+                "timezone=UTC",
+                "-c",
+                "fsync=off",
+            ])
             .args(settings.iter().flat_map(|setting| ["-c", setting]))
             .current_dir(&folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()?;
-        let mut server = Server { process, folder };
+        let mut server = Server { process, folder, port };
         server.wait_until_ready()?;
         Ok(server)
     }
 
     /// For any client library that takes `key=value` pairs.
     pub fn connection_string(&self) -> String {
-        format!("host={} user=postgres dbname=postgres", self.folder.display())
+        format!("host={} port={} user=postgres dbname=postgres", self.folder.display(), self.port)
     }
 
     /// Where it keeps its data, and its logs.
@@ -85,7 +106,7 @@ impl Server {
     }
 
     fn wait_until_ready(&mut self) -> io::Result<()> {
-        let ready = self.folder.join(".s.PGSQL.5432");
+        let ready = self.folder.join(format!(".s.PGSQL.{}", self.port));
         for _ in 0..START_ATTEMPTS {
             if self.process.try_wait()?.is_some() {
                 break;

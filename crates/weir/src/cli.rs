@@ -33,6 +33,7 @@ impl Cli {
             Command::Bench(arguments) => arguments.format == Format::Json,
             Command::Explain(arguments) => arguments.format == Format::Json,
             Command::Reproduce(arguments) => arguments.format == Format::Json,
+            Command::Beside(arguments) => arguments.format == Format::Json,
             Command::Calibrate(_) | Command::Serve(_) | Command::Sim(_) | Command::History(_) => false,
         }
     }
@@ -46,6 +47,8 @@ pub enum Command {
     Run(RunArguments),
     /// Run a known workload under several protocols, one after the other, and compare them
     Bench(BenchArguments),
+    /// Measure a durable server of Weir beside a durable PostgreSQL 15 on this machine, in turns
+    Beside(BesideArguments),
     /// Measure the papers' tables and figures anew: data, a picture, and the paper's figure beside ours
     Reproduce(ReproduceArguments),
     /// Measure what the steps of the protocols take on this machine: what `weir bench --simulate` charges
@@ -328,6 +331,55 @@ pub struct CalibrateArguments {
     /// In seconds instead of minutes, with few items: to see that it works
     #[arg(long)]
     pub quick: bool,
+}
+
+/// What both servers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BesideWhat {
+    /// pgbench's own script, TPC-B: transactions of several statements
+    Pgbench,
+    /// pgbench -S: a row by its key
+    PgbenchSelect,
+    /// A million rows by COPY, into a table with a primary key
+    Copy,
+    /// The calls of an application with a workload.toml, prepared
+    Calls,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir beside pgbench
+  weir beside pgbench-select --pairs 3 --seconds 2
+  weir beside calls examples/tpcc --count new_order --format json
+
+Both servers are started for it, on ports of the loopback interface that are free and in folders of their own, and end with it.
+pgbench, initdb and postgres must be there: apt-get install postgresql-15, or WEIR_POSTGRES_BIN names their folder.")]
+pub struct BesideArguments {
+    #[arg(value_enum)]
+    pub what: BesideWhat,
+    /// Of `calls`: the directory of the application
+    #[arg(value_name = "DIRECTORY")]
+    pub application: Option<PathBuf>,
+    /// Of `calls`: count the calls of this procedure alone
+    #[arg(long, value_name = "NAME")]
+    pub count: Option<String>,
+    /// So often each server is measured, in turns
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub pairs: u32,
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub seconds: u32,
+    /// Connections
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub clients: u32,
+    /// Of pgbench: how many times 100,000 accounts
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    pub scale: u32,
+    /// Of Weir
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub shards: u16,
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@
 mod analyze;
 mod application;
 mod bench;
+mod beside;
 mod calibrate;
 mod cli;
 mod diagnostic;
@@ -97,6 +98,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Analyze(arguments) => analyze::execute(&arguments),
         Command::Run(arguments) => run::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),
+        Command::Beside(arguments) => beside::execute(&arguments),
         Command::Calibrate(arguments) => calibrate::execute(&arguments),
         Command::Reproduce(arguments) => reproduce::execute(&arguments),
         Command::Serve(arguments) => serve::execute(arguments),

@@ -87,7 +87,7 @@ pub const BARS: &[Bar] = &[
         claim: "the same calls and expressions on PostgreSQL 15 and on Weir: same tables, rows and errors",
         bar: "no difference",
         kind: Kind::Real,
-        measure: |weir, _| tests(weir, DIFFERENTIAL),
+        measure: |weir, _| tests(weir, DIFFERENTIAL, &[]),
     },
     Bar {
         id: "planted-bugs",
@@ -95,7 +95,7 @@ pub const BARS: &[Bar] = &[
         claim: "a planted bug for each claim is caught",
         bar: "all",
         kind: Kind::Real,
-        measure: |weir, _| tests(weir, &["--package", "weir-bench", "--test", "planted_bugs"]),
+        measure: |weir, _| tests(weir, &["--package", "weir-bench", "--test", "planted_bugs"], &[]),
     },
     Bar {
         id: "bad-input",
@@ -103,7 +103,7 @@ pub const BARS: &[Bar] = &[
         claim: "bad input: exit code 2, one message with its place, no stack trace",
         bar: "all",
         kind: Kind::Real,
-        measure: |weir, _| tests(weir, &["--package", "weir", "--test", "bad_input"]),
+        measure: |weir, _| tests(weir, &["--package", "weir", "--test", "bad_input"], &[]),
     },
 ];
 
@@ -285,8 +285,9 @@ fn memory(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     })
 }
 
-pub(super) fn tests(weir: &Weir, arguments: &[&str]) -> Result<Seen, String> {
-    let (passed, failed) = weir.tests(arguments, &[])?;
+/// Runs tests: all of them must pass.
+pub(super) fn tests(weir: &Weir, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Seen, String> {
+    let (passed, failed) = weir.tests(arguments, environment)?;
     Ok(Seen {
         met: failed == 0,
         figure: format!("{passed} of {} tests pass", passed + failed),

@@ -7,6 +7,7 @@ mod figures;
 mod issue_02;
 mod issue_03;
 mod issue_04;
+mod issue_05;
 mod large_schema;
 mod record;
 mod weir;
@@ -79,8 +80,13 @@ pub fn run(arguments: &[String]) -> ExitCode {
             _ => return usage(),
         }
     }
-    let bars: Vec<&Bar> =
-        issue_02::BARS.iter().chain(issue_03::BARS).chain(issue_04::BARS).chain(figures::BARS).collect();
+    let bars: Vec<&Bar> = issue_02::BARS
+        .iter()
+        .chain(issue_03::BARS)
+        .chain(issue_04::BARS)
+        .chain(issue_05::BARS)
+        .chain(figures::BARS)
+        .collect();
     if list {
         for bar in bars {
             println!("{:24} {}: {}", bar.id, bar.claim, bar.bar);

@@ -20,7 +20,7 @@ impl Weir {
         let root = workspace_root();
         let status = Command::new("cargo")
             .current_dir(&root)
-            .args(["build", "--release", "--quiet", "--package", "weir"])
+            .args(["build", "--release", "--quiet", "--workspace", "--bin", "weir"])
             .status()
             .map_err(|error| format!("cannot run cargo: {error}"))?;
         if !status.success() {

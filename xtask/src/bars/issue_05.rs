@@ -1,0 +1,118 @@
+//! The bars of issue 5, a server people can use: PostgreSQL's protocol beside PostgreSQL, durability, the breadth of SQL.
+
+use super::issue_02::tests;
+use super::weir::Weir;
+use super::{Bar, Effort, Kind, Seen};
+
+pub const BARS: &[Bar] = &[
+    Bar {
+        id: "pgbench",
+        issue: 5,
+        claim: "pgbench's own TPC-B, both fully durable, scale 16, 16 clients, simple protocol, TCP: over PostgreSQL 15",
+        bar: "≥ 1.5, p99 no worse",
+        kind: Kind::Real,
+        measure: |weir, effort| beside(weir, effort, 1.5, &["pgbench"]),
+    },
+    Bar {
+        id: "pgbench-select",
+        issue: 5,
+        claim: "`pgbench -S` in the same way: over PostgreSQL 15",
+        bar: "≥ 1.2, p99 no worse",
+        kind: Kind::Real,
+        measure: |weir, effort| beside(weir, effort, 1.2, &["pgbench-select"]),
+    },
+    Bar {
+        id: "copy-million",
+        issue: 5,
+        claim: "a million rows by COPY into a table with a primary key: over PostgreSQL 15",
+        bar: "≥ 100,000 rows a second, and faster than PostgreSQL",
+        kind: Kind::Real,
+        measure: copied,
+    },
+    Bar {
+        id: "tpcc-calls",
+        issue: 5,
+        claim: "New-Orders a second by prepared CALLs of tokio-postgres, both durable, 16 connections, with every condition afterwards: over PostgreSQL 15",
+        bar: "≥ 10, twelve of twelve conditions",
+        kind: Kind::Real,
+        measure: |weir, effort| {
+            beside(weir, effort, 10.0, &["calls", "examples/tpcc", "--count", "new_order"])
+        },
+    },
+    Bar {
+        id: "kills-through-postgres",
+        issue: 5,
+        claim: "`kill -9` at random moments with traffic through PostgreSQL's protocol: acknowledged is there, nothing by half, order ids dense",
+        bar: "200 kills",
+        kind: Kind::Real,
+        measure: kills,
+    },
+    Bar {
+        id: "power-loss",
+        issue: 5,
+        claim: "simulated power loss that drops what was not synced, under statements, transactions and definitions; what was told is never taken back",
+        bar: "every seed",
+        kind: Kind::Simulated,
+        measure: power_loss,
+    },
+    Bar {
+        id: "corpus",
+        issue: 5,
+        claim: "SQL that PostgreSQL 15 and Weir answer alike, on one shard and on three (`testdata/sql/corpus`)",
+        bar: "no difference; 1,500 cases with those of expressions.sql",
+        kind: Kind::Real,
+        measure: |weir, _| tests(weir, &["--workspace", "--test", "corpus", "--test", "expressions"], &[]),
+    },
+];
+
+/// Runs `weir beside …`: the median of the ratios, and p99 where there is one.
+fn beside(weir: &Weir, effort: Effort, least: f64, what: &[&str]) -> Result<Seen, String> {
+    let report = run_beside(weir, effort, what)?;
+    let [value, min, max] =
+        ["value", "min", "max"].map(|field| report["ratio"][field].as_f64().unwrap_or(f64::NAN));
+    let p99 = report["p99_ratio"]["value"].as_f64();
+    let pairs = report["pairs"].as_array().map_or(0, Vec::len);
+    let of = |server: &str| {
+        let figures = report["pairs"].as_array().into_iter().flatten();
+        let mut all: Vec<f64> = figures.filter_map(|pair| pair[server]["per_second"].as_f64()).collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    let said = p99.map_or_else(String::new, |p99| format!(", p99 {p99:.2} of PostgreSQL's"));
+    Ok(Seen {
+        met: value >= least && (what[0] == "calls" || p99.is_none_or(|p99| p99 <= 1.0)),
+        figure: format!("{value:.2}{said}"),
+        interval: format!(
+            "{min:.2} to {max:.2}, {pairs} pairs; {:.0} and {:.0} a second",
+            of("weir"),
+            of("postgres")
+        ),
+    })
+}
+
+fn run_beside(weir: &Weir, effort: Effort, what: &[&str]) -> Result<serde_json::Value, String> {
+    let (pairs, seconds) = if effort == Effort::Quick { ("2", "2") } else { ("10", "5") };
+    let options = ["--pairs", pairs, "--seconds", seconds, "--format", "json"];
+    weir.json(&[&["beside"], what, &options].concat())
+}
+
+fn copied(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let seen = beside(weir, effort, 1.0, &["copy"])?;
+    let rows =
+        seen.interval.split("; ").nth(1).and_then(|figures| figures.split(' ').next()?.parse::<f64>().ok());
+    let is_fast = rows.is_some_and(|rows| rows >= 100_000.0);
+    Ok(Seen { met: seen.met && is_fast, ..seen })
+}
+
+fn kills(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let count = if effort == Effort::Quick { "20" } else { "200" };
+    let seen = tests(weir, &["--workspace", "--test", "kills_through_postgres"], &[("WEIR_KILLS", count)])?;
+    Ok(Seen { figure: format!("{count} kills, {}", seen.figure), ..seen })
+}
+
+fn power_loss(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let seeds = if effort == Effort::Quick { "0..16" } else { "0..300" };
+    let which = ["--workspace", "--test", "interactive_under_faults", "--test", "definitions_under_faults"];
+    let seen = tests(weir, &which, &[("WEIR_SEEDS", seeds)])?;
+    Ok(Seen { interval: format!("seeds {seeds}, {}", seen.interval), ..seen })
+}
