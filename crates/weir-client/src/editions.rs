@@ -61,6 +61,37 @@ impl Edition {
         self.prepare(&table.select(), &[]).map_err(|wrong| wrong.error)
     }
 
+    /// There is a table or view of that name.
+    pub fn has_relation(&self, name: &str) -> bool {
+        let catalog = &self.0.application.catalog;
+        catalog.table_by_name(name).is_some() || catalog.views.iter().any(|view| view.name == name)
+    }
+
+    /// The definition by which the sequence goes on behind that value, or with it if it has not been given.
+    ///
+    /// # Errors
+    /// There is no such sequence, or the value is out of its bounds.
+    pub fn set_value(&self, sequence: &str, value: i64, is_given: bool) -> Result<String, SqlError> {
+        let name = weir_sql::relation_named(sequence);
+        let sequences = &self.0.application.catalog.sequences;
+        let Some(found) = sequences.iter().find(|one| one.name == name) else {
+            let message = format!("relation \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
+        };
+        if value < found.minimum || value > found.maximum {
+            let (minimum, maximum) = (found.minimum, found.maximum);
+            let message = format!(
+                "setval: value {value} is out of bounds for sequence \"{name}\" ({minimum}..{maximum})"
+            );
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+        }
+        let next = if is_given { value.saturating_add(found.increment) } else { value };
+        let next = next.clamp(found.minimum, found.maximum);
+        let quoted: Vec<String> =
+            name.split('.').map(|part| format!("\"{}\"", part.replace('"', "\"\""))).collect();
+        Ok(format!("ALTER SEQUENCE {} RESTART WITH {next}", quoted.join(".")))
+    }
+
     /// A materialized view is always as its tables say: there is nothing to do.
     ///
     /// # Errors

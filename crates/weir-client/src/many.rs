@@ -1,17 +1,18 @@
-//! An INSERT of many rows of VALUES: a text of one row, and its rows as arguments. So it is judged and compiled once whatever the number
-//! of rows is, and they go to their shards in batches, as those of COPY do.
+//! An INSERT of many rows, of VALUES or of a query over several shards: a text of one row, and its rows as arguments. So it is judged and
+//! compiled once whatever the number of rows is, and they go to their shards in batches, as those of COPY do.
 
 use std::sync::Arc;
 
 use weir_net::clock::transaction_time;
-use weir_sql::bound::{Expr, ExprKind, Insert, InsertSource, OutputColumn, Query, Select};
-use weir_sql::of_one_row;
-use weir_sql::walk::{changing, has_subquery};
+use weir_sql::bound::{Expr, ExprKind, Insert, InsertSource, OutputColumn, Query, QueryBody, Select};
+use weir_sql::walk::{changing, has_subquery, uncast};
+use weir_sql::{Text, of_one_row, of_rows_of_query};
 use weir_txn::exec::gather::Gather;
-use weir_types::{SqlError, Value};
+use weir_txn::exec::program::CompiledText;
+use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::CallResult;
-use crate::calls::Callable;
+use crate::calls::{Callable, argument};
 use crate::carrier::now_ms;
 use crate::load::{Batch, Load, LoadedTable};
 use crate::prepared::{Prepared, What, prepare};
@@ -24,9 +25,17 @@ pub struct Many {
     /// The INSERT of one row.
     one: Prepared,
     table: LoadedTable,
-    rows: Vec<Vec<Given>>,
-    /// Gives, as one row, what has to be worked out.
-    computed: Option<Gather>,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Values {
+        rows: Vec<Vec<Given>>,
+        /// Gives, as one row, what has to be worked out.
+        computed: Option<Gather>,
+    },
+    Query(Box<Prepared>),
 }
 
 /// A value of a row.
@@ -45,12 +54,11 @@ impl Many {
         if rows.len() < ROWS_MIN || !rows.iter().flatten().all(is_plain) {
             return None;
         }
-        let one = prepare(of, &of_one_row(text, rows[0].len())?, &[]).ok()?;
-        let What::Write { text: own, constants, .. } = &one.what else { return None };
-        let compiled = of.program.text(own).ok()?;
-        if !compiled.procedure.takes_rows() || own.types.len() != rows[0].len() + constants.len() {
-            return None;
-        }
+        // Generated columns are behind those that are given.
+        let generated = of.application.catalog.table(insert.table).columns.iter();
+        let width = rows[0].len() - generated.filter(|column| column.generated.is_some()).count();
+        let one = prepare(of, &of_one_row(text, width)?, &[]).ok()?;
+        takes_rows(of, &one, width)?;
         let mut computed = Vec::new();
         let given = |value: &Expr| match &value.kind {
             ExprKind::Literal(value) => Given::Value(value.clone()),
@@ -61,14 +69,50 @@ impl Many {
             }
         };
         let mut given = given;
-        let rows = rows.iter().map(|row| row.iter().map(&mut given).collect()).collect();
+        let rows = rows.iter().map(|row| row[..width].iter().map(&mut given).collect()).collect();
         let computed = match computed.is_empty() {
             true => None,
             false => Some(Gather::compile(&row_of(computed), parameters, &of.program).ok()?),
         };
-        let table =
-            LoadedTable::of(&of.application.catalog, &of.application.catalog.table(insert.table).name, &[]);
-        Some(Many { one, table: table.ok()?, rows, computed })
+        Some(Many { one, table: table_of(of, insert)?, source: Source::Values { rows, computed } })
+    }
+
+    /// Of a query whose rows may live elsewhere than what they are made of. `None`: one shard does all of it, or its text cannot be taken
+    /// apart.
+    pub(crate) fn of_query(
+        of: &Arc<Callable>,
+        text: &str,
+        insert: &Insert,
+        parameters: &[SqlType],
+    ) -> Option<Many> {
+        let InsertSource::Query(query) = &insert.source else { return None };
+        let own = Text { sql: text.to_owned(), types: parameters.to_vec() };
+        let stays = |text: Arc<CompiledText>| {
+            let participants = &text.procedure.participants;
+            !participants.keys.is_empty() && !participants.everywhere && participants.unsupported.is_none()
+        };
+        if of.program.shards == 1
+            || of.program.partition(insert.table).is_none()
+            || keeps_homes(of, insert, query) && of.program.text(&own).is_ok_and(stays)
+        {
+            return None;
+        }
+        let generated = of.application.catalog.table(insert.table).columns.iter();
+        let width = query.columns.len() - generated.filter(|column| column.generated.is_some()).count();
+        let (one, select) = of_rows_of_query(text, width)?;
+        let query = prepare(of, select, parameters).ok()?;
+        if !query.reads_only() || query.columns().len() != width {
+            return None;
+        }
+        // A constant of no type has become a text: what it is as a value of the column is told when it is there.
+        let known = |column: &OutputColumn| match column.ty {
+            SqlType::Text => SqlType::Unknown,
+            ref ty => ty.clone(),
+        };
+        let types: Vec<SqlType> = query.columns().iter().map(known).collect();
+        let one = prepare(of, &one, &types).ok()?;
+        takes_rows(of, &one, width)?;
+        Some(Many { one, table: table_of(of, insert)?, source: Source::Query(Box::new(query)) })
     }
 
     /// The INSERT of one row.
@@ -76,27 +120,72 @@ impl Many {
         &self.one
     }
 
+    /// Of VALUES.
     pub(crate) fn batches(&self, of: &Callable, values: &[Value]) -> Result<Vec<Batch>, SqlError> {
-        let now = transaction_time(now_ms());
-        let computed = match &self.computed {
-            Some(gather) => of.work_out(gather, values, now)?,
+        let Source::Values { rows, computed } = &self.source else {
+            let message = "an INSERT of a query over several shards runs in batches";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .with_hint("run the query, and ask for the batches of its rows"));
+        };
+        let computed = match computed {
+            Some(gather) => of.work_out(gather, values, transaction_time(now_ms()))?,
             None => Vec::new(),
         };
+        let value = |given: &Given| match given {
+            Given::Value(value) => value.clone(),
+            Given::Parameter(at) => values.get(*at).cloned().unwrap_or_default(),
+            Given::Computed(at) => computed.get(*at).cloned().unwrap_or_default(),
+        };
+        self.loaded(of, rows.iter().map(|row| Ok(row.iter().map(value).collect())))
+    }
+
+    fn loaded(
+        &self,
+        of: &Callable,
+        rows: impl Iterator<Item = Result<Vec<Value>, SqlError>>,
+    ) -> Result<Vec<Batch>, SqlError> {
         let What::Write { text, constants, .. } = &self.one.what else { return Ok(Vec::new()) };
         let mut load = Load::of_text(of.program.clone(), self.table.clone(), text.clone())?;
         let mut batches = Vec::new();
-        for (at, row) in self.rows.iter().enumerate() {
-            let value = |given: &Given| match given {
-                Given::Value(value) => value.clone(),
-                Given::Parameter(at) => values.get(*at).cloned().unwrap_or_default(),
-                Given::Computed(at) => computed.get(*at).cloned().unwrap_or_default(),
-            };
-            let row = row.iter().map(value).chain(constants.iter().cloned()).collect();
+        for (at, row) in rows.enumerate() {
+            let row = row?.into_iter().chain(constants.iter().cloned()).collect();
             batches.extend(load.push(row, at as u64));
         }
         batches.extend(std::iter::from_fn(|| load.rest()));
         Ok(batches)
     }
+}
+
+/// Each row comes to live where the row lives that it is made of.
+fn keeps_homes(of: &Callable, insert: &Insert, query: &Query) -> bool {
+    let (QueryBody::Select(select), Some(partition)) = (&query.body, of.program.partition(insert.table))
+    else {
+        return false;
+    };
+    let homes = weir_sql::walk::tables(query);
+    let is_home = |(at, column): (usize, &usize)| {
+        let given = insert.columns.iter().position(|one| one == column);
+        let output = given.and_then(|given| select.outputs.get(given)).map(uncast);
+        let Some(ExprKind::Column { relation, column }) = output.map(|output| &output.kind) else {
+            return false;
+        };
+        let table =
+            homes.iter().find(|(of, _)| of == relation).and_then(|(_, table)| of.program.partition(*table));
+        table.is_some_and(|columns| columns.len() == partition.len() && columns[at] == *column)
+    };
+    partition.iter().enumerate().all(is_home)
+}
+
+fn table_of(of: &Callable, insert: &Insert) -> Option<LoadedTable> {
+    let catalog = &of.application.catalog;
+    LoadedTable::of(catalog, &catalog.table(insert.table).name, &[]).ok()
+}
+
+/// The INSERT of one row runs for many, each of so many values.
+fn takes_rows(of: &Callable, one: &Prepared, width: usize) -> Option<()> {
+    let What::Write { text, constants, .. } = &one.what else { return None };
+    let compiled = of.program.text(text).ok()?;
+    (compiled.procedure.takes_rows() && text.types.len() == width + constants.len()).then_some(())
 }
 
 /// `SELECT a, b, …`.
@@ -120,6 +209,28 @@ impl Prepared {
     pub fn batches(&self, values: &[Value]) -> Option<Result<Vec<Batch>, SqlError>> {
         let What::Many(many) = &self.what else { return None };
         Some(many.batches(&self.of, values))
+    }
+
+    /// The query whose rows it inserts.
+    pub fn source(&self) -> Option<&Prepared> {
+        match &self.what {
+            What::Many(many) => match &many.source {
+                Source::Query(query) => Some(query),
+                Source::Values { .. } => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Its batches, of the rows that its query has given.
+    ///
+    /// # Errors
+    /// A value does not fit its column.
+    pub fn batches_of(&self, rows: Vec<Vec<Value>>) -> Result<Vec<Batch>, SqlError> {
+        let What::Many(many) = &self.what else { return Ok(Vec::new()) };
+        let types = many.one.parameters();
+        let fit = |row: Vec<Value>| row.iter().zip(types).map(|(value, ty)| argument(value, ty)).collect();
+        many.loaded(&self.of, rows.into_iter().map(fit))
     }
 
     /// What its batches have done: how many rows, and the rows of RETURNING in the order of VALUES as far as each has given one.

@@ -268,7 +268,8 @@ pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Resu
             return Ok(Prepared::new((of, text), what, parameters, columns));
         }
         Statement::Insert(insert) => {
-            if let Some(many) = Many::of(of, text, insert, parameters.len()) {
+            let many = Many::of(of, text, insert, parameters.len());
+            if let Some(many) = many.or_else(|| Many::of_query(of, text, insert, &parameters)) {
                 return Ok(Prepared::new((of, text), What::Many(Arc::new(many)), parameters, columns));
             }
             Verb::Insert

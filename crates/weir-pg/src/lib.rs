@@ -7,6 +7,7 @@ mod answer;
 mod copy;
 mod copy_messages;
 mod copying;
+mod create_as;
 mod definitions;
 mod doors;
 mod explain;

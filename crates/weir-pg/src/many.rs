@@ -1,4 +1,4 @@
-//! An INSERT of many rows as a session runs it.
+//! An INSERT of many rows, or of a query over several shards, as a session runs it.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -21,7 +21,14 @@ impl Session {
         lock_timeout: Option<Duration>,
     ) -> Result<(CallResult, Cow<'p, Prepared>), Failure> {
         let bound = self.bound(prepared)?;
-        let mut batches = bound.batches(values).unwrap_or_else(|| Ok(Vec::new()))?;
+        let mut batches = match bound.source() {
+            Some(query) => {
+                let values = &values[..values.len().min(query.parameters().len())];
+                let done = Box::pin(self.run_prepared(query, "", values)).await?;
+                bound.batches_of(done.rows)?
+            }
+            None => bound.batches(values).unwrap_or_else(|| Ok(Vec::new()))?,
+        };
         if let Some(name) = self.open_name() {
             self.limit_waits(name, lock_timeout).await?;
             return Ok((self.run_batches_within(name, &bound, batches).await?, bound));
@@ -32,6 +39,9 @@ impl Session {
             let places = std::mem::take(&mut batch.all);
             let result = self.wait_for(self.client.begin_batch_alone(batch)).await?;
             return Ok((bound.of_batches(vec![(result, places)]), bound));
+        }
+        if batches.is_empty() {
+            return Ok((bound.of_batches(Vec::new()), bound));
         }
         let name = self.client.new_transaction();
         self.limit_waits(name, lock_timeout).await?;

@@ -248,6 +248,11 @@ impl Session {
                 self.signal(signals, &mut done.rows);
                 Ok(Done { columns: statement.columns.clone(), ..done })
             }
+            Kind::CreateAs(create, query) => self.create_as(create, &query.0, &query.1).await,
+            Kind::SetValue(arguments) => {
+                let done = self.set_value(arguments).await?;
+                Ok(Done { columns: self.columns_of(statement), ..done })
+            }
             Kind::Explain(explain, of) => {
                 let lines = self.explain(*explain, of, values).await?;
                 let rows = lines.into_iter().map(|line| vec![Value::text(line)]).collect();
@@ -520,6 +525,8 @@ impl Session {
             }
             Command::Unsupported(what) => Err(not_yet(what)),
             Command::Copy(_)
+            | Command::CreateAs(_)
+            | Command::SetValue { .. }
             | Command::Run
             | Command::Define(_)
             | Command::Explain(..)

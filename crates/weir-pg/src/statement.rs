@@ -6,6 +6,7 @@ use weir_client::{Prepared, Unprepared, Verb};
 use weir_sql::Span;
 use weir_sql::bound::OutputColumn;
 use weir_sql::explain::Explain;
+use weir_sql::session::CreateAs;
 use weir_sql::session::Signal;
 use weir_sql::session::{Command, Copied, Copy, Said, statements};
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -49,6 +50,10 @@ pub enum Kind {
         binary: bool,
         query: Prepared,
     },
+    /// CREATE TABLE AS: of the query, and its text.
+    CreateAs(CreateAs, Box<(Prepared, String)>),
+    /// What gives the arguments of setval.
+    SetValue(Prepared),
 }
 
 impl Statement {
@@ -236,6 +241,17 @@ impl Session {
                 let (parameters, columns) = (of.parameters.clone(), [column("QUERY PLAN")].into());
                 let kind = Kind::Explain(*explain, Box::new(of));
                 return Ok(Statement { kind, parameters, columns, ..Statement::empty() });
+            }
+            Command::CreateAs(create) => {
+                let query = self.bind(text, create.query, &[])?;
+                let own = of_span(text, create.query).to_owned();
+                let kind = Kind::CreateAs(create.clone(), Box::new((query, own)));
+                return Ok(Statement { kind, ..Statement::empty() });
+            }
+            Command::SetValue { arguments, column } => {
+                let arguments = self.prepare_arguments(text, *arguments)?;
+                let columns = [OutputColumn { name: column.clone(), ty: SqlType::Int8 }].into();
+                return Ok(Statement { kind: Kind::SetValue(arguments), columns, ..Statement::empty() });
             }
             Command::Show(Some(name)) => {
                 let shown =

@@ -35,12 +35,13 @@ pub mod walk;
 pub mod ways;
 
 pub use anonymous::anonymous;
+pub use binder::relation_named;
 pub use catalog::Catalog;
 pub use constants::{Lifted, lift_constants};
 pub use definition::{Matching, define, truncated};
 pub use load::{ACCEPTED, load, load_with};
 pub use notes::Reading;
-pub use rows::of_one_row;
+pub use rows::{of_one_row, of_rows_of_query};
 pub use source::{Diagnostic, Severity, Sources, Span};
 pub use statement::{BoundText, Text, bind_statement, bind_system_query, bind_text};
 pub use synthesise::synthesise;

@@ -95,6 +95,13 @@ pub enum Command {
     Run,
     /// What a server of this kind has nothing to do for: VACUUM, ANALYZE, CHECKPOINT.
     Nothing(&'static str),
+    /// CREATE TABLE … AS a query.
+    CreateAs(CreateAs),
+    /// `SELECT setval(…)` and nothing else: the bytes within its parentheses, and what its column is called.
+    SetValue {
+        arguments: Span,
+        column: String,
+    },
     /// REFRESH of a materialized view of that name: it is always as its tables say.
     Refresh(String),
     /// PREPARE, LISTEN, LOCK, DECLARE and so on, by its words.
@@ -126,6 +133,18 @@ impl SignalKind {
             SignalKind::Terminate => "pg_terminate_backend",
         }
     }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateAs {
+    /// As a catalog has it, and as a text does.
+    pub table: String,
+    pub written: String,
+    /// Other names than those of the query, of the first columns.
+    pub columns: Vec<String>,
+    pub if_not_exists: bool,
+    pub with_data: bool,
+    pub query: Span,
 }
 
 /// COPY between a client and a table, or from a query.
@@ -315,6 +334,26 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         N::SelectStmt(select) if piece.text_of(span).contains("_backend") => {
             signals(piece, select, span).unwrap_or(Command::Run)
         }
+        N::SelectStmt(select) if sets_value(select).is_some() => {
+            let column = sets_value(select).unwrap_or_default();
+            Command::SetValue { arguments: in_parentheses(piece, span), column }
+        }
+        N::CreateTableAsStmt(create) if create_as(create).is_some() => {
+            let (into, relation) = create_as(create).expect("just looked at");
+            let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+            let written = match relation.schemaname.as_str() {
+                "" => quoted(&relation.relname),
+                schema => format!("{}.{}", quoted(schema), quoted(&relation.relname)),
+            };
+            Command::CreateAs(CreateAs {
+                table: crate::ddl::relation_name(relation),
+                written,
+                columns: into.col_names.iter().filter_map(constant).collect(),
+                if_not_exists: create.if_not_exists,
+                with_data: !into.skip_data,
+                query: without_data(piece, behind(piece, span, "as")),
+            })
+        }
         N::SelectStmt(_) | N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::CallStmt(_) => {
             Command::Run
         }
@@ -451,6 +490,44 @@ fn tokens<'p>(piece: Piece<'p>, span: Span) -> impl Iterator<Item = Token> + use
 fn trimmed(piece: Piece<'_>, span: Span) -> Span {
     let first = tokens(piece, span).next();
     Span { start: first.map_or(span.end, |token| token.start as u32), ..span }
+}
+
+/// What the column is called, if the statement is `SELECT setval(…)`.
+fn sets_value(select: &pg_query::protobuf::SelectStmt) -> Option<String> {
+    let [target] = &select.target_list[..] else { return None };
+    let is_alone =
+        select.from_clause.is_empty() && select.where_clause.is_none() && select.with_clause.is_none();
+    let Some(node::Node::ResTarget(target)) = &target.node else { return None };
+    let Some(node::Node::FuncCall(call)) = target.val.as_deref()?.node.as_ref() else { return None };
+    let Some(node::Node::String(name)) = call.funcname.last()?.node.as_ref() else { return None };
+    let named = if target.name.is_empty() { "setval" } else { &target.name };
+    (is_alone && name.sval == "setval").then(|| named.to_owned())
+}
+
+/// A table of a query, for everybody to see.
+fn create_as(
+    create: &pg_query::protobuf::CreateTableAsStmt,
+) -> Option<(&pg_query::protobuf::IntoClause, &pg_query::protobuf::RangeVar)> {
+    let into = create.into.as_deref()?;
+    let relation = into.rel.as_ref()?;
+    let is_query = matches!(create.query.as_deref()?.node, Some(node::Node::SelectStmt(_)));
+    let is_table = create.objtype() == ObjectType::ObjectTable && !create.is_select_into;
+    (is_query && is_table && relation.relpersistence != "t").then_some((into, relation))
+}
+
+/// The query in front of WITH [NO] DATA.
+fn without_data(piece: Piece<'_>, span: Span) -> Span {
+    let tokens: Vec<Token> = tokens(piece, span).collect();
+    let is = |from_end: usize, word: &str| {
+        let at = tokens.len().checked_sub(from_end);
+        at.is_some_and(|at| tokens[at].is_word(piece.text, word))
+    };
+    let left = match () {
+        () if is(1, "data") && is(2, "no") && is(3, "with") => tokens.len() - 3,
+        () if is(1, "data") && is(2, "with") => tokens.len() - 2,
+        () => return span,
+    };
+    Span { end: tokens.get(left.wrapping_sub(1)).map_or(span.start, |token| token.end as u32), ..span }
 }
 
 /// The tag of a statement that changes the catalog.

@@ -136,6 +136,57 @@ CREATE DOMAIN positive AS int CHECK (VALUE > 0)
 CREATE TABLE d (id int PRIMARY KEY, p positive)
 INSERT INTO d VALUES (1, 0)
 INSERT INTO d VALUES (1, 1)
+CREATE TABLE gen (id int PRIMARY KEY, a int, twice int GENERATED ALWAYS AS (a * 2) STORED)
+INSERT INTO gen (id, a) VALUES (1, 5), (2, NULL) RETURNING twice
+UPDATE gen SET a = id + 3
+SELECT id, a, twice FROM gen ORDER BY id
+ALTER TABLE gen ADD COLUMN shown text GENERATED ALWAYS AS ('#' || id) STORED
+SELECT * FROM gen ORDER BY id
+INSERT INTO gen VALUES (3, 1, 2)
+INSERT INTO gen VALUES (3, 1, DEFAULT) RETURNING *
+UPDATE gen SET twice = 1
+CREATE TABLE wrong (a int, b int GENERATED ALWAYS AS (a + random()) STORED)
+CREATE TABLE wrong (a int, b int GENERATED ALWAYS AS (a) STORED, c int GENERATED ALWAYS AS (b) STORED)
+CREATE TABLE wrong (a int DEFAULT 1 GENERATED ALWAYS AS (2) STORED)
+CREATE TABLE copy AS SELECT id, a + 1 AS more, 'x' AS word, shown FROM gen WHERE id < 3
+SELECT * FROM copy ORDER BY id
+CREATE TABLE copy AS SELECT 1 AS one
+CREATE TABLE IF NOT EXISTS copy AS SELECT 1 AS one
+CREATE TABLE named (k, v) AS SELECT g, g * 1.5 FROM generate_series(1, 5) g
+SELECT k, v FROM named ORDER BY k
+CREATE TABLE bare AS SELECT * FROM gen WITH NO DATA
+SELECT count(*) FROM bare
+BEGIN
+CREATE TABLE gone AS SELECT id FROM gen
+SELECT count(*) FROM gone
+ROLLBACK
+SELECT * FROM gone
+INSERT INTO named SELECT k + 10, v FROM named
+INSERT INTO named SELECT k + 100, v FROM named WHERE k = 12 RETURNING k, v
+INSERT INTO gen (id, a) SELECT k, k FROM named ON CONFLICT (id) DO NOTHING
+SELECT sum(id), sum(twice), count(*) FROM gen
+INSERT INTO gen (id, a) SELECT 7, '8'
+INSERT INTO gen (id) SELECT id FROM gen
+CREATE VIEW v1 AS SELECT id FROM gen
+CREATE OR REPLACE VIEW v1 AS SELECT id, a FROM gen
+SELECT * FROM v1 ORDER BY id LIMIT 2
+CREATE OR REPLACE VIEW v1 AS SELECT a FROM gen
+CREATE MATERIALIZED VIEW m1 AS SELECT count(*) AS n FROM gen WITH NO DATA
+REFRESH MATERIALIZED VIEW m1
+SELECT n FROM m1
+REFRESH MATERIALIZED VIEW nothing
+CREATE INDEX gen_sum ON gen ((a + id))
+CREATE INDEX gen_some ON gen (a) WHERE a > 3
+SELECT id FROM gen WHERE a > 3 ORDER BY a, id LIMIT 2
+CREATE SEQUENCE seq
+SELECT setval('seq', 40)
+SELECT setval('public.seq', (SELECT max(id) FROM gen), false)
+SELECT setval('seq', 0)
+SELECT setval('nothing', 1)
+ALTER SEQUENCE seq RESTART WITH 7
+ALTER SEQUENCE seq MINVALUE 10
+ALTER SEQUENCE nothing RESTART
+DROP SEQUENCE seq
 CREATE FUNCTION plus(i int) RETURNS int LANGUAGE sql AS 'SELECT i + 1'
 SELECT plus(3)
 CREATE FUNCTION plus(i int) RETURNS int LANGUAGE sql AS 'SELECT i + 2'
@@ -168,6 +219,22 @@ SELECT * FROM t
 
 /// What only one shard takes, or has the same ids for.
 const ON_ONE_SHARD: &str = "
+CREATE SEQUENCE seq START 5
+SELECT nextval('seq'), nextval('seq')
+SELECT nextval('seq') FROM generate_series(1, 3)
+ALTER SEQUENCE seq RESTART
+SELECT nextval('seq')
+ALTER SEQUENCE seq INCREMENT BY 10 RESTART WITH 100
+SELECT nextval('seq') AS a, nextval('public.seq') AS b
+SELECT setval('seq', 42)
+SELECT nextval('seq')
+SELECT pg_catalog.setval('public.seq', 50, false) AS done
+SELECT nextval('seq')
+BEGIN
+SELECT setval('seq', 1000, true)
+SELECT nextval('seq')
+COMMIT
+SELECT nextval('seq')
 CREATE TABLE num (id serial PRIMARY KEY, name text NOT NULL UNIQUE)
 INSERT INTO num (name) VALUES ('a'), ('b') RETURNING id, name
 INSERT INTO num (name) VALUES ('a')
@@ -195,6 +262,7 @@ INSERT INTO ref VALUES (9, 'nobody')
 
 #[test]
 fn definitions_are_answered_as_by_postgresql() {
+    let mut different = Vec::new();
     for (shards, more) in [(1, ON_ONE_SHARD), (3, "")] {
         let weir = Alone::start(shards);
         let postgres = Server::start().unwrap();
@@ -209,9 +277,12 @@ fn definitions_are_answered_as_by_postgresql() {
                 (true, true) => state(&expected) == state(&seen) || shards > 1 && state(&seen) == "0A000",
                 _ => expected == seen,
             };
-            assert!(same, "{shards} shards: {text}\nPostgreSQL: {expected}\nWeir: {seen}");
+            if !same {
+                different.push(format!("{shards} shards: {text}\nPostgreSQL: {expected}\nWeir: {seen}"));
+            }
         }
     }
+    assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
 #[test]

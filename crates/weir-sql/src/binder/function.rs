@@ -149,15 +149,7 @@ impl<'a> Binder<'a> {
                 "write the name as a literal: nextval('orders_id_seq')",
             ));
         };
-        let parts: Option<Vec<String>> = crate::lexer::Lexer::new(name, 0)
-            .filter(|token| !token.is(b'.'))
-            .map(|token| token.name(name))
-            .collect();
-        let bare = match parts.as_deref() {
-            Some([schema, bare]) => qualified(schema, bare),
-            Some([bare]) => bare.clone(),
-            _ => name.to_string(),
-        };
+        let bare = relation_named(name);
         let sequences = &self.context.catalog.sequences;
         let found = sequences.iter().find(|sequence| sequence.name == bare);
         found.map(|sequence| sequence.id).ok_or_else(|| {
@@ -217,5 +209,18 @@ impl<'a> Binder<'a> {
             .map(|(arg, ty)| self.coerce_resolved(arg, ty))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Expr { kind: ExprKind::Function { function: resolved.function, args }, ty: resolved.result, span })
+    }
+}
+
+/// What a text names as a relation, as a catalog has it: quotes are taken off, and `public`.
+pub fn relation_named(text: &str) -> String {
+    let parts: Option<Vec<String>> = crate::lexer::Lexer::new(text, 0)
+        .filter(|token| !token.is(b'.'))
+        .map(|token| token.name(text))
+        .collect();
+    match parts.as_deref() {
+        Some([schema, bare]) => qualified(schema, bare),
+        Some([bare]) => bare.clone(),
+        _ => text.to_owned(),
     }
 }

@@ -40,6 +40,7 @@ use crate::source::{Diagnostic, Span};
 use crate::system::Facts;
 
 pub(crate) use expr::strings as expr_strings;
+pub use function::relation_named;
 pub(crate) use insert::default_of;
 pub(crate) use modify::generated_along;
 pub(crate) use scope::nearest;

@@ -1,0 +1,70 @@
+//! What a session makes of several things: CREATE TABLE AS is a definition and an INSERT, setval a definition whose arguments are worked out.
+
+use weir_client::Prepared;
+use weir_sql::session::CreateAs;
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use crate::session::Session;
+use crate::statement::{Done, Failure};
+
+impl Session {
+    /// # Errors
+    /// What PostgreSQL would say.
+    pub(crate) async fn create_as(
+        &self,
+        create: &CreateAs,
+        query: &Prepared,
+        text: &str,
+    ) -> Result<Done, Failure> {
+        self.refuse_write("CREATE TABLE AS")?;
+        if create.if_not_exists && self.edition()?.has_relation(&create.table) {
+            return Ok(Done::tag("CREATE TABLE AS"));
+        }
+        if create.columns.len() > query.columns().len() {
+            let message = "too many column names were specified";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).into());
+        }
+        let names = create.columns.iter().map(Some).chain(std::iter::repeat(None));
+        let columns = query.columns().iter().zip(names).map(|(column, name)| {
+            let name = name.unwrap_or(&column.name).replace('"', "\"\"");
+            let ty = if column.ty == SqlType::Unknown { &SqlType::Text } else { &column.ty };
+            format!("\"{name}\" {ty}")
+        });
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        let definition = format!("CREATE TABLE {} ({columns})", create.written);
+        let transaction = self.begin_together();
+        self.define(&definition.into(), "CREATE TABLE AS", Some(transaction)).await?;
+        if !create.with_data {
+            return Ok(Done::tag("CREATE TABLE AS"));
+        }
+        let insert = format!("INSERT INTO {} {text}", create.written);
+        let prepared = self.bind_text(&insert, &[]).map_err(|wrong| Failure::from(wrong.error))?;
+        let done = self.run_prepared(&prepared, "SELECT", &[]).await?;
+        Ok(Done { count: done.count, ..Done::tag("SELECT") })
+    }
+
+    /// # Errors
+    /// What PostgreSQL would say.
+    pub(crate) async fn set_value(&self, arguments: &Prepared) -> Result<Done, Failure> {
+        self.refuse_write("setval()")?;
+        let row = self.run_prepared(arguments, "", &[]).await?.rows.pop().unwrap_or_default();
+        let (sequence, value, is_given) = match &row[..] {
+            [Value::Text(sequence), Value::Int(value)] => (sequence, *value, true),
+            [Value::Text(sequence), Value::Int(value), Value::Bool(is_given)] => {
+                (sequence, *value, *is_given)
+            }
+            _ if row.iter().any(Value::is_null) && matches!(row.len(), 2 | 3) => {
+                return Ok(Done { rows: vec![vec![Value::Null]], ..Done::tag("SELECT") });
+            }
+            _ => {
+                let message = "setval wants the name of a sequence, a bigint, and perhaps a boolean";
+                return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
+                    .with_hint("for example, setval('orders_id_seq', 42)")
+                    .into());
+            }
+        };
+        let definition = self.edition()?.set_value(sequence.as_str(), value, is_given)?;
+        self.define(&definition.into(), "SELECT", self.open_name()).await?;
+        Ok(Done { rows: vec![vec![Value::Int(value)]], ..Done::tag("SELECT") })
+    }
+}
