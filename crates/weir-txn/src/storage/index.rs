@@ -247,8 +247,8 @@ impl IndexTree {
             Map::Two(tree) => tree.memory_bytes(),
             Map::Three(tree) => tree.memory_bytes(),
             Map::Bytes(map) => {
-                let boxed = |key: &Box<[u8]>| key.len().div_ceil(16) * 16 + 16;
-                let some: usize = map.keys().take(looked_at).map(boxed).sum();
+                let some = map.keys().take(looked_at).map(|key| key.len().div_ceil(16) * 16 + 16);
+                let some: usize = some.sum();
                 let all = (some * map.len()).checked_div(looked_at.min(map.len()));
                 map.len() * 20 * 3 / 2 + all.unwrap_or(0)
             }
