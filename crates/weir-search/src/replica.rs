@@ -254,6 +254,7 @@ impl<'l> Replica<'l> {
             timestamp,
             keep_writes: true,
             open: None,
+            hides_own_rows: false,
             has_locks: false,
             bugs: PlantedBugs::default(),
         };

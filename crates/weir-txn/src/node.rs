@@ -21,7 +21,7 @@ use crate::ramp::ledger::Ledger;
 use crate::ramp::message::{
     Age, Begun, Call, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
 };
-use crate::ramp::open::{Open, forgotten};
+use crate::ramp::open::{Open, OpenRows, forgotten};
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
 use crate::storage::{Position, Storage, Timestamp};
 use crate::termination::Terminates as _;
@@ -533,7 +533,7 @@ impl Node {
         self.description().filter(|description| description.edition() != 0)
     }
 
-    /// `open`: the rows that the open transaction has inserted whose statement it is.
+    /// `open`: of the open transaction whose statement it is.
     pub(crate) fn run(
         &mut self,
         txn: TxnId,
@@ -541,10 +541,12 @@ impl Node {
         role: Role<'_>,
         timestamp: Timestamp,
         keep_writes: bool,
-        open: Option<&[(TableId, u32)]>,
+        open: Option<OpenRows<'_>>,
     ) -> Result<call::Ran, Stop> {
         self.check_edition(call.edition)?;
         let callee = self.program.callee(&call.callee)?;
+        let hides_own_rows = open.is_some_and(|open| open.are_hidden);
+        let open = open.map(|open| open.inserted);
         let fragment = Fragment {
             program: &self.program,
             procedure: &callee,
@@ -560,6 +562,7 @@ impl Node {
             timestamp,
             keep_writes,
             open,
+            hides_own_rows,
             has_locks: (!self.open.is_empty() || self.participant.hold_rows > 0) && !self.bugs.ignores_open,
             bugs: self.bugs,
         };

@@ -65,6 +65,8 @@ pub struct Fragment<'a> {
     pub keep_writes: bool,
     /// It is a statement of a transaction that stays open, which has inserted these rows before: what it writes is held until the end.
     pub open: Option<&'a [(weir_sql::catalog::TableId, u32)]>,
+    /// What it has inserted before is not in place: whose keys it has claimed are there.
+    pub hides_own_rows: bool,
     /// Open transactions hold rows here, so whoever writes one asks (S14).
     pub has_locks: bool,
     pub bugs: PlantedBugs,

@@ -79,6 +79,19 @@ impl CompiledProcedure {
         let is_count = |step: &CompiledStep| matches!(step.kind, CompiledStepKind::GetRowCount { .. });
         matches!(&self.body[..], [insert, count] if is_insert(insert) && is_count(count))
     }
+
+    /// The table that it inserts given rows into, if it is that and nothing more, and looks at no row of that table but for the
+    /// uniqueness of its keys.
+    pub(crate) fn loads(&self, program: &Program) -> Option<TableId> {
+        let [CompiledStep { kind: CompiledStepKind::Insert { insert, .. }, .. }, _] = &self.body[..] else {
+            return None;
+        };
+        let refers_to_itself = || {
+            let keys = &program.rules[insert.table.0 as usize].foreign_keys;
+            keys.iter().any(|key| key.parent == insert.table)
+        };
+        (self.takes_rows() && insert.takes_given_rows() && !refers_to_itself()).then_some(insert.table)
+    }
 }
 
 /// A procedure's [`super::slice`].

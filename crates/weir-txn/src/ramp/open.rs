@@ -11,7 +11,7 @@ use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
 
 use super::definitions::{Defined, Definitions, definition_of};
-use super::message::{Age, Answers, Begun, Output, Reply, Request, ShardId, TxnId, Work};
+use super::message::{Age, Answers, Begun, Call, Output, Reply, Request, ShardId, TxnId, Work};
 use super::participant::{Claim, Prepared, Unsettled, Write};
 use crate::exec::call::{Role, Stop};
 use crate::exec::program::Program;
@@ -59,8 +59,18 @@ pub(crate) struct Done {
     writes: Vec<Write>,
     /// Rows, and which of the writes each is.
     inserted: Vec<(TableId, u32, usize)>,
+    /// It has inserted rows into that table, and nothing else.
+    loads: Option<TableId>,
     /// It has changed the schema, and nothing else.
     pub(super) defined: Option<Box<Defined>>,
+}
+
+/// What an open transaction has inserted before a statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenRows<'a> {
+    pub inserted: &'a [(TableId, u32)],
+    /// It is not in place, nor among `inserted`.
+    pub are_hidden: bool,
 }
 
 impl Done {
@@ -118,6 +128,15 @@ impl Node {
         is_forgotten
     }
 
+    /// The table that the call inserts many rows into, if it does nothing else.
+    fn loads(&self, call: &Call) -> Option<TableId> {
+        let callee = self.program.callee(&call.callee).ok()?;
+        if call.args.len() <= callee.inputs.len() {
+            return None;
+        }
+        callee.loads(&self.program)
+    }
+
     pub(crate) fn on_work(
         &mut self,
         now_ms: u64,
@@ -139,9 +158,15 @@ impl Node {
         }
         let timestamp = self.clock.tick(now_ms);
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
-        let begins = self.replay_open(&mut open);
-        let before: Vec<(TableId, u32)> =
-            open.done.iter().flat_map(|done| &done.inserted).map(|(table, row, _)| (*table, *row)).collect();
+        let loads = self.loads(&work.call);
+        // What only inserts rows needs nothing of those before it but their keys, and those are claimed.
+        let are_hidden = loads.is_some() && open.done.iter().all(|done| done.loads == loads);
+        let (mut begins, mut before) = (Vec::new(), Vec::new());
+        if !are_hidden {
+            begins = self.replay_open(&mut open);
+            let inserted = open.done.iter().flat_map(|done| &done.inserted);
+            before = inserted.map(|(table, row, _)| (*table, *row)).collect();
+        }
         let role = match (work.participants.split_last(), &work.answers[..]) {
             (Some((last, others)), answers) if *last == shard && !others.is_empty() => Role::Last(answers),
             (Some((last, _)), _) if *last == shard => Role::Whole,
@@ -160,7 +185,8 @@ impl Node {
             return self.worked(txn, open, (number, result), out);
         }
         let begin = self.storage.position();
-        let ran = self.run(txn, &work.call, role, timestamp, true, Some(&before));
+        let rows = OpenRows { inserted: &before, are_hidden };
+        let ran = self.run(txn, &work.call, role, timestamp, true, Some(rows));
         let undone = self.storage.rewind(begin);
         self.take_back(&mut open.done, begins);
         let result = match ran {
@@ -168,7 +194,7 @@ impl Node {
                 let mut claims = ran.claims;
                 claims.retain(|claim| self.participant.claims.insert(claim.clone(), txn).is_none());
                 let (writes, inserted) = (ran.writes, ran.inserted);
-                open.done.push(Done { number, claims, undone, writes, inserted, defined: None });
+                open.done.push(Done { number, claims, undone, writes, inserted, loads, defined: None });
                 Ok((ran.answers, ran.output))
             }
             Ok(ran) => {

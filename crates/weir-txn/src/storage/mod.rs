@@ -213,6 +213,12 @@ impl Storage {
         self.history.push(Change { table, row, before: RowState::Row(before), operation, timestamp });
     }
 
+    /// What is said of a row that has the key of another.
+    pub fn unique_violation(&self, table: TableId, index: IndexId, values: &[Value]) -> SqlError {
+        let (store, schema) = (&self.tables[table.0 as usize], self.schema.table(table));
+        store.unique_violation(schema, index, &|column| values[column].clone())
+    }
+
     /// A prepared transaction will write this row.
     pub fn is_pinned(&self, table: TableId, row: u32) -> bool {
         is_pinned(&self.prepared, table, row)

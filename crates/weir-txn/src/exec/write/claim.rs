@@ -82,6 +82,12 @@ impl Run<'_> {
     /// The unique keys of a row that is about to be inserted.
     pub(super) fn claim_keys(&mut self, table: TableId, values: &[Value]) -> Result<(), Stop> {
         let claims = self.keys_where(table, &|_| true, &|column| values[column].clone());
+        if self.fragment.hides_own_rows {
+            let is_own = |claim: &&Claim| self.fragment.claims.get(*claim) == Some(&self.fragment.txn);
+            if let Some(Claim::Key(table, index, _)) = claims.iter().find(is_own) {
+                return Err(self.fragment.storage.unique_violation(*table, *index, values).into());
+            }
+        }
         claims.into_iter().try_for_each(|claim| self.claim(|| claim))
     }
 
