@@ -246,7 +246,7 @@ pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Resu
     let bound = bind_text(&application.catalog, &application.procedures, text, types);
     let (bound, parameters) = bound.map_err(|wrong| Unprepared::of(text, wrong))?;
     let statement = match bound {
-        BoundText::Statement(statement) => statement,
+        BoundText::Statement(statement) => *statement,
         BoundText::Call { call, name } => {
             let procedure = &application.procedures[call.procedure];
             let mut columns = columns_of(procedure);

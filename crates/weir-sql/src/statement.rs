@@ -53,7 +53,7 @@ pub enum BoundText {
         call: BoundCall,
         name: Option<String>,
     },
-    Statement(Statement),
+    Statement(Box<Statement>),
 }
 
 /// Binds a text as [`bind_statement`] does, or as a call of one of these procedures if it is that and nothing else.
@@ -79,7 +79,7 @@ pub fn bind_text(
         Some((call, name)) => BoundText::Call { call: routine::bind_call(&mut binder, call)?, name },
         None => {
             let bound = binder.bind_statement(&parsed.node);
-            BoundText::Statement(bound.map_err(|wrong| call_within(text, procedures, wrong))?)
+            BoundText::Statement(Box::new(bound.map_err(|wrong| call_within(text, procedures, wrong))?))
         }
     };
     let types = known_types(piece, binder.parameters())?;

@@ -88,7 +88,7 @@ impl OnShards {
     /// The answer, and whether its rows have an order.
     pub fn run(&mut self, sql: &str) -> (Answer, bool) {
         let statement = match bind_text(&self.application.catalog, &self.application.procedures, sql, &[]) {
-            Ok((BoundText::Statement(statement), _)) => statement,
+            Ok((BoundText::Statement(statement), _)) => *statement,
             Ok(_) => return (Answer::Error("a call".to_owned(), String::new()), false),
             Err(wrong) => {
                 let words = format!("{} ({})", wrong.message, wrong.hint.unwrap_or_default());

@@ -111,7 +111,7 @@ pub struct DistantParent {
 #[derive(Debug)]
 pub enum CompiledSource {
     Values(Vec<Vec<CompiledExpr>>),
-    Query(CompiledQuery),
+    Query(Box<CompiledQuery>),
 }
 
 impl CompiledUpdate {

@@ -49,7 +49,7 @@ impl<'a> ProcedureCompiler<'a> {
                 CompiledSource::Values(rows?)
             }
             InsertSource::Query(query) => {
-                CompiledSource::Query(CompiledQuery::compile_in(query, &mut compiler)?)
+                CompiledSource::Query(Box::new(CompiledQuery::compile_in(query, &mut compiler)?))
             }
         };
         let mut defaults = Vec::new();
