@@ -21,6 +21,9 @@ use crate::network::{Faults, Network, Node};
 /// How often a node looks for what is late.
 pub const TIMER_US: u64 = 40_000;
 
+/// Of a snapshot: so small that a few rows take several.
+const PART_BYTES: usize = 100;
+
 /// Every so many times it also tells all shards how far it has come, whether it asks for something or not.
 const TIMERS_PER_WORD: u64 = 5;
 
@@ -398,8 +401,13 @@ where
         at.on_timer(now_ms, &mut out);
         let (disk, every) = (&mut self.disks[usize::from(shard)], self.network.faults.snapshot_every);
         disk.append(at.take_records());
-        if every > 0 && disk.length() > every {
-            disk.append_snapshot(at.snapshot());
+        // A part at a time: a shard goes on while it is written.
+        let is_first = !disk.wants_part();
+        if !is_first || every > 0 && disk.length() > every {
+            match at.snapshot_part(is_first, PART_BYTES) {
+                Some((part, has_more)) => disk.add_part(part, has_more),
+                None => disk.give_up_snapshot(),
+            }
         }
         self.send_effects(shard, out);
     }

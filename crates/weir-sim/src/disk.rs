@@ -9,10 +9,11 @@ pub struct Disk<R, M> {
     written: Vec<R>,
     /// So many of them are durable.
     synced: usize,
-    /// Where the newest durable snapshot is, or the beginning.
+    /// The newest durable snapshot, and what is written was there when it began.
+    base: Vec<R>,
     from: usize,
-    /// Where a snapshot is that may not be durable.
-    snapshot: Option<usize>,
+    /// The same of one that may not be durable; and whether it is whole.
+    snapshot: Option<(Vec<R>, usize, bool)>,
     /// By the count of records of the shard's life that must be durable first.
     held: VecDeque<(u64, M)>,
     /// Until where a sync that is under way will reach.
@@ -27,8 +28,18 @@ pub struct Disk<R, M> {
 impl<R, M> Default for Disk<R, M> {
     fn default() -> Self {
         let (written, held) = (Vec::new(), VecDeque::new());
-        let (noted, durable) = (0, 0);
-        Disk { written, synced: 0, from: 0, snapshot: None, held, syncing: None, noted, durable, crashes: 0 }
+        Disk {
+            written,
+            synced: 0,
+            base: Vec::new(),
+            from: 0,
+            snapshot: None,
+            held,
+            syncing: None,
+            noted: 0,
+            durable: 0,
+            crashes: 0,
+        }
     }
 }
 
@@ -38,9 +49,33 @@ impl<R: Clone, M> Disk<R, M> {
         self.written.extend(records);
     }
 
-    pub fn append_snapshot(&mut self, snapshot: R) {
-        self.snapshot = Some(self.written.len());
-        self.written.push(snapshot);
+    /// The first part of a snapshot of what is written by now, or the next; and whether more follow.
+    pub fn add_part(&mut self, part: R, has_more: bool) {
+        let now = self.written.len();
+        // Another one that is whole and does not count yet makes way.
+        self.snapshot.take_if(|(_, _, is_whole)| *is_whole);
+        let (parts, _, is_whole) = self.snapshot.get_or_insert_with(|| (Vec::new(), now, false));
+        parts.push(part);
+        *is_whole = !has_more;
+        self.take_over_snapshot();
+    }
+
+    /// A snapshot has been begun and is not whole.
+    pub fn wants_part(&self) -> bool {
+        self.snapshot.as_ref().is_some_and(|(_, _, is_whole)| !is_whole)
+    }
+
+    pub fn give_up_snapshot(&mut self) {
+        self.snapshot = None;
+    }
+
+    /// It counts once all that was written before it is durable.
+    fn take_over_snapshot(&mut self) {
+        if let Some((base, from, _)) =
+            self.snapshot.take_if(|(_, from, is_whole)| *is_whole && *from <= self.synced)
+        {
+            (self.base, self.from) = (base, from);
+        }
     }
 
     pub fn is_synced(&self) -> bool {
@@ -74,9 +109,7 @@ impl<R: Clone, M> Disk<R, M> {
     /// The sync has ended; gives what may leave.
     pub fn end_sync(&mut self) -> Vec<M> {
         (self.synced, self.durable) = self.syncing.take().unwrap_or((self.synced, self.durable));
-        if let Some(at) = self.snapshot.filter(|at| *at < self.synced) {
-            self.from = at;
-        }
+        self.take_over_snapshot();
         let durable = self.durable;
         let is_ready = |(after, _): &(u64, M)| *after <= durable;
         let (ready, held): (VecDeque<_>, VecDeque<_>) =
@@ -87,7 +120,7 @@ impl<R: Clone, M> Disk<R, M> {
 
     /// How many records a restart would read.
     pub fn length(&self) -> usize {
-        self.written.len() - self.snapshot.unwrap_or(self.from)
+        self.written.len() - self.snapshot.as_ref().map_or(self.from, |(_, from, _)| *from)
     }
 
     pub fn unsynced(&self) -> usize {
@@ -98,7 +131,8 @@ impl<R: Clone, M> Disk<R, M> {
     pub fn crash(&mut self, survive: usize) {
         self.written.truncate(self.synced + survive);
         self.synced = self.written.len();
-        self.from = self.snapshot.take().filter(|at| *at < self.synced).unwrap_or(self.from);
+        self.take_over_snapshot();
+        self.snapshot = None;
         self.held.clear();
         self.syncing = None;
         (self.noted, self.durable) = (0, 0);
@@ -107,7 +141,7 @@ impl<R: Clone, M> Disk<R, M> {
 
     /// What a restart reads.
     pub fn log(&self) -> Vec<R> {
-        self.written[self.from..self.synced].to_vec()
+        [&self.base[..], &self.written[self.from..self.synced]].concat()
     }
 
     /// Everything that has ever become durable.
@@ -132,12 +166,18 @@ mod tests {
         assert_eq!(disk.hold(1, "of 1"), None);
         assert_eq!(disk.end_sync(), ["of 2", "of 1"]);
         assert_eq!((disk.unsynced(), disk.is_synced()), (1, false));
-        disk.append_snapshot(40);
+        disk.add_part(40, true);
+        disk.append(vec![4]);
+        disk.add_part(41, false);
         disk.append(vec![5]);
         disk.crash(2);
-        assert_eq!((disk.log(), disk.durable()), (vec![40], &[1, 2, 3, 40][..]));
-        disk.append_snapshot(60);
+        assert_eq!((disk.log(), disk.durable()), (vec![40, 41, 4], &[1, 2, 3, 4][..]));
+        disk.append(vec![6]);
+        disk.add_part(60, false);
         disk.crash(0);
-        assert_eq!((disk.log(), disk.length()), (vec![40], 1));
+        assert_eq!((disk.log(), disk.length()), (vec![40, 41, 4], 1));
+        disk.add_part(70, true);
+        disk.crash(0);
+        assert_eq!((disk.log(), disk.wants_part()), (vec![40, 41, 4], false));
     }
 }

@@ -75,6 +75,17 @@ pub trait Durable: Shard {
     fn on_durable(&mut self, _count: u64) {}
     /// All that it must not forget, as one record. Once that is durable, those before it are needed no more.
     fn snapshot(&self) -> Self::Record;
+    /// The same in parts of about so many bytes, for a shard that goes on meanwhile: all that it must not forget as of the first of
+    /// them. Also says whether another part follows. None: what has happened since makes it void.
+    fn snapshot_part(&mut self, _is_first: bool, _bytes: usize) -> Option<(Self::Record, bool)> {
+        Some((self.snapshot(), false))
+    }
+    /// No more parts are wanted.
+    fn end_snapshot(&mut self) {}
+    /// There may be no room for what it would have to write down: it refuses whatever it can refuse.
+    fn set_disk_full(&mut self, _is_full: bool) {}
+    /// What it holds may take so many bytes; beyond, it refuses whatever makes that more.
+    fn set_memory_max(&mut self, _bytes: Option<usize>) {}
 }
 
 /// A shard that parties of other processes speak to. They may be wrong, or worse.

@@ -92,6 +92,8 @@ pub struct Node {
     pub(crate) barrier: Option<Barrier>,
     /// Whoever describes the application has not been told of the last definition.
     pub(crate) has_new_description: bool,
+    /// The schema has changed since the snapshot began that is being taken.
+    pub(crate) snapshot_is_void: bool,
     /// Requests that wait for the outcome of a transaction that holds their claim.
     pub(crate) waiting: BTreeMap<TxnId, Vec<Request>>,
     scratch: call::Scratch,
@@ -117,6 +119,7 @@ impl Node {
             open: BTreeMap::new(),
             barrier: None,
             has_new_description: false,
+            snapshot_is_void: false,
             waiting: BTreeMap::new(),
             scratch: call::Scratch::default(),
             sequences: Sequences::default(),
@@ -174,6 +177,7 @@ impl Shard for Node {
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
         self.rests_on = u64::MAX;
+        self.storage.look_at_memory();
         let Some(ledger) = &self.ledger else { return };
         let terminate_ms = ledger.patience.terminate_ms;
         self.participant.readers.on_timer(now_ms);

@@ -34,7 +34,11 @@ impl Cli {
             Command::Explain(arguments) => arguments.format == Format::Json,
             Command::Reproduce(arguments) => arguments.format == Format::Json,
             Command::Beside(arguments) => arguments.format == Format::Json,
-            Command::Calibrate(_) | Command::Serve(_) | Command::Sim(_) | Command::History(_) => false,
+            Command::Calibrate(_)
+            | Command::Serve(_)
+            | Command::Dump(_)
+            | Command::Sim(_)
+            | Command::History(_) => false,
         }
     }
 }
@@ -55,6 +59,8 @@ pub enum Command {
     Calibrate(CalibrateArguments),
     /// Serve the shards of one node of a cluster
     Serve(ServeArguments),
+    /// Write what a server has as SQL that PostgreSQL and Weir load
+    Dump(DumpArguments),
     /// Run a cluster in virtual time, under faults, seed by seed, and check what its clients were told
     Sim(SimArguments),
     /// Decide a recorded history, or export it for other checkers
@@ -438,6 +444,13 @@ pub struct ServeArguments {
     /// When a write counts as written down [default: sync with --data, else memory]
     #[arg(long, value_enum)]
     pub durability: Option<ServeDurability>,
+    /// So much log of a shard is written before the next snapshot of it, and twice as much as the last one
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size)]
+    pub snapshot_after: u64,
+    /// The rows and indexes of the node's shards may take so much memory; beyond, what makes them more is refused (53200), and
+    /// reads and deletes go on [default: no bound]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<u64>,
     /// Speak PostgreSQL's protocol there [default without a cluster file: 127.0.0.1:5433]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
@@ -479,6 +492,23 @@ pub enum LogFormat {
     Text,
     /// A JSON document a line
     Json,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+While it reads, writes wait. The password is in PGPASSWORD.
+
+Examples:
+  weir dump postgres://me@localhost:5433/weir > weir.sql
+  weir dump postgres://me@localhost:5433/weir --out weir.sql
+  psql -v ON_ERROR_STOP=1 -f weir.sql postgres://me@localhost/shop")]
+pub struct DumpArguments {
+    /// The server, which speaks PostgreSQL's protocol there
+    #[arg(value_name = "postgres://USER@HOST:PORT/DATABASE")]
+    pub server: String,
+    /// Write there instead of to standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -600,6 +630,20 @@ fn number(text: &str) -> Result<u64, String> {
 
 fn calls(text: &str) -> Result<u64, String> {
     number(text).ok().filter(|calls| *calls > 0).ok_or_else(|| format!("a number from 1 to {}", u64::MAX))
+}
+
+/// A number of bytes: `512KiB`, `64MiB`, `2GiB`, or bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("", 0)];
+    let (number, shift) = units
+        .iter()
+        .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)))
+        .expect("everything ends with nothing");
+    let number: u64 = number.trim().parse().map_err(|_| "write a size as 64MiB or 2GiB".to_owned())?;
+    number
+        .checked_shl(shift)
+        .filter(|bytes| bytes >> shift == number && *bytes > 0)
+        .ok_or("that is no size".to_owned())
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

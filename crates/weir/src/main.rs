@@ -10,6 +10,7 @@ mod beside;
 mod calibrate;
 mod cli;
 mod diagnostic;
+mod dump;
 mod explain;
 mod explanation;
 mod input;
@@ -102,6 +103,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Calibrate(arguments) => calibrate::execute(&arguments),
         Command::Reproduce(arguments) => reproduce::execute(&arguments),
         Command::Serve(arguments) => serve::execute(arguments),
+        Command::Dump(arguments) => dump::execute(&arguments),
         Command::Sim(arguments) => sim::execute(&arguments),
         Command::History(arguments) => sim::execute_history(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),

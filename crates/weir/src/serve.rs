@@ -26,6 +26,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let ServeArguments { application, shards, cluster, node, data, durability, insecure, .. } = arguments;
     let ServeArguments { listen, database, password_file, tls_certificate, tls_key, max_connections, .. } =
         arguments;
+    let ServeArguments { snapshot_after, memory, .. } = arguments;
     let ServeArguments { http, log_format, log_level, log_slow, .. } = arguments;
     let (cluster, node, listen) = match cluster.zip(node) {
         Some((file, node)) => {
@@ -70,7 +71,8 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         remark("without --data everything is gone when this process ends");
     }
     let (application, file) = (cluster.application.clone(), cluster.clone());
-    let settings = Settings { data, insecure, ..Settings::new(cluster, node) };
+    let memory = memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let settings = Settings { data, snapshot_after, memory, insecure, ..Settings::new(cluster, node) };
     let (server, stop) = match application {
         None => Server::start(settings).map_err(failure)?,
         Some(named) => start_application(settings, &named)?,
@@ -166,20 +168,22 @@ fn start_application(settings: Settings, named: &Application) -> Result<(Server,
     let program = Arc::new(program);
     let mut rows = None;
     let mut wrong = None;
-    let started = Server::start_with(settings, terms, |shard, mut records, has_log| {
-        if records.is_empty() {
-            if rows.is_none() {
-                let (_, snapshots, _) = population().map_err(|error| {
-                    wrong = Some(error);
-                    ServeError::Settings(String::new(), String::new())
-                })?;
-                rows = Some(snapshots);
-            }
-            let snapshots: &Vec<Record> = rows.as_ref().expect("they have just been made");
-            records.push(snapshots[usize::from(shard)].clone());
+    let begin = |shard: ShardId, has_log| {
+        if rows.is_none() {
+            let (_, snapshots, _) = population().map_err(|error| {
+                wrong = Some(error);
+                ServeError::Settings(String::new(), String::new())
+            })?;
+            rows = Some(snapshots);
         }
+        let snapshots: &Vec<Record> = rows.as_ref().expect("they have just been made");
+        let begins = [snapshots[usize::from(shard)].clone()];
+        Ok(begins.into_iter().chain(started(has_log)).collect())
+    };
+    let recover = move |shard, records: &mut dyn Iterator<Item = Record>, has_log| {
         recovered(shard, &program, records, has_log)
-    });
+    };
+    let started = Server::start_with(settings, terms, begin, recover);
     started.map_err(|error| match wrong {
         Some(error) => run::failure(&loaded, error),
         None => failure(error),
@@ -194,21 +198,25 @@ fn start_bare(settings: Settings, bare: Bare) -> Result<(Server, Stop), Failure>
     let program = Arc::new(program.map_err(|error| usage(&error.to_string(), "change the schema"))?);
     let description = Description::new(described, placement).to_bytes();
     let settings = Settings { description: Some(description.into()), ..settings };
-    let started = Server::start_with(settings, terms, |shard, records: Vec<Record>, has_log| {
+    let begin = |_, has_log| Ok(started(has_log).collect());
+    let recover = move |shard, records: &mut dyn Iterator<Item = Record>, has_log| {
         recovered(shard, &program, records, has_log)
-    });
+    };
+    let started = Server::start_with(settings, terms, begin, recover);
     started.map_err(failure)
+}
+
+/// What a shard without a log knows of its lives: no other had this time.
+fn started(has_log: bool) -> impl Iterator<Item = Record> {
+    (!has_log).then(|| Record::Started { incarnation: now_ms() }).into_iter()
 }
 
 fn recovered(
     shard: ShardId,
     program: &Arc<Program>,
-    mut records: Vec<Record>,
+    records: &mut dyn Iterator<Item = Record>,
     has_log: bool,
 ) -> Result<Node, ServeError> {
-    if !has_log {
-        records.push(Record::Started { incarnation: now_ms() });
-    }
     let node = Node::try_recover(shard, program.clone(), Default::default(), Default::default(), records);
     let node = node.map_err(|error| {
         ServeError::Settings(

@@ -14,7 +14,7 @@ use postgres::{Client as Driver, Error, NoTls};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-const SHARDS: u16 = 3;
+const SHARDS: &str = "3";
 /// Enough that what waits for the end of a transaction which a kill has cut off does not keep all others.
 const ACCOUNTS: i32 = 400;
 const BALANCE: i32 = 100;
@@ -298,7 +298,8 @@ fn number_from(name: &str) -> Option<u64> {
 #[test]
 fn what_was_acknowledged_is_there_and_nothing_by_half() {
     let (kills, seed) = (number_from("WEIR_KILLS").unwrap_or(20), number_from("WEIR_SEED").unwrap_or(1));
-    let mut server = Alone::start(SHARDS);
+    // Snapshots are written all the while.
+    let mut server = Alone::with(&["--shards", SHARDS, "--snapshot-after", "32KiB"]);
     let mut driver = server.driver();
     driver.batch_execute(SCHEMA).unwrap();
     let accounts: Vec<String> = (1..=ACCOUNTS).map(|account| format!("({account}, {BALANCE})")).collect();

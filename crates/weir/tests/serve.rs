@@ -123,11 +123,11 @@ fn a_node_whose_disk_is_full_says_so_and_starts_again_with_all_that_it_acknowled
         assert!(said.any(|line| line.unwrap().contains("listening on")));
         (node, said)
     };
-    let (mut node, said) = start("trap '' XFSZ; ulimit -f 400;");
+    let (mut node, said) = start("trap '' XFSZ; ulimit -f 20000;");
     let cluster = ClusterFile::read(&file).unwrap();
     let settings = Settings { deadline: Duration::from_secs(5), ..Settings::default() };
     let client = Client::connect_with(&cluster, settings).unwrap();
-    let value = vec![7; 8_000];
+    let value = vec![7; 100_000];
     let acknowledged = (0..).take_while(|n| client.put_all([(format!("key{n:04}"), &value)]).is_ok()).count();
     assert_eq!(node.wait().unwrap().code(), Some(1));
     let said: Vec<String> = said.map(Result::unwrap).collect();

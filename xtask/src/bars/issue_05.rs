@@ -63,6 +63,22 @@ pub const BARS: &[Bar] = &[
         kind: Kind::Real,
         measure: |weir, _| tests(weir, &["--workspace", "--test", "corpus", "--test", "expressions"], &[]),
     },
+    Bar {
+        id: "recovery",
+        issue: 5,
+        claim: "recovery of 1 GiB of log",
+        bar: "< 20 s",
+        kind: Kind::Real,
+        measure: |weir, effort| recovery(weir, effort).map(|seen| seen.0),
+    },
+    Bar {
+        id: "memory",
+        issue: 5,
+        claim: "memory of a server over the bytes of its rows' values, loaded and recovered",
+        bar: "≤ 3",
+        kind: Kind::Real,
+        measure: |weir, effort| recovery(weir, effort).map(|seen| seen.1),
+    },
 ];
 
 /// Runs `weir beside …`: the median of the ratios, and p99 where there is one.
@@ -115,4 +131,36 @@ fn power_loss(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let which = ["--workspace", "--test", "interactive_under_faults", "--test", "definitions_under_faults"];
     let seen = tests(weir, &which, &[("WEIR_SEEDS", seeds)])?;
     Ok(Seen { interval: format!("seeds {seeds}, {}", seen.interval), ..seen })
+}
+
+/// Of time, and of memory.
+fn recovery(weir: &Weir, effort: Effort) -> Result<(Seen, Seen), String> {
+    let mib = if effort == Effort::Quick { "128" } else { "1024" };
+    let test = ["--release", "--workspace", "--test", "recovery", "--", "--nocapture"];
+    let text = weir.test_output(&test, &[("WEIR_LOG_MIB", mib)])?;
+    let line =
+        |words: &str| text.lines().find(|line| line.contains(words)).ok_or(format!("{words:?} is not said"));
+    let numbers =
+        |line: &str| -> Vec<f64> { line.split_whitespace().filter_map(|word| word.parse().ok()).collect() };
+    let read = line("of log in")?;
+    let [read_mib, seconds] = numbers(read)[..] else { return Err(format!("{read:?} has no two numbers")) };
+    let memory = line("raw data")?;
+    let [raw, _, _, loaded, recovered] = numbers(memory)[..] else {
+        return Err(format!("{memory:?} has no five numbers"));
+    };
+    let time = Seen {
+        // A shorter log must be read as fast.
+        met: seconds < 20.0 * (read_mib / 1024.0).min(1.0),
+        figure: format!("{seconds:.1} s"),
+        interval: format!("{read_mib:.0} MiB, two shards"),
+    };
+    let memory = Seen {
+        met: loaded.max(recovered) <= 3.0,
+        figure: format!("{:.2}", loaded.max(recovered)),
+        interval: format!(
+            "{loaded:.2} loaded, {recovered:.2} recovered, of {:.0} MiB",
+            raw / f64::from(1 << 20)
+        ),
+    };
+    Ok((time, memory))
 }

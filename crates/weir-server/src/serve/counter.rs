@@ -119,7 +119,8 @@ where
     /// Its thread has something to do.
     fn wants_thread(&self) -> bool {
         let Leaving { replies, peers, description } = &self.away;
-        !replies.is_empty() || !peers.is_empty() || description.is_some() || self.failed.is_some()
+        let has_news = !replies.is_empty() || !peers.is_empty() || description.is_some();
+        has_news || self.failed.is_some() || self.outbox.wants_snapshot()
     }
 }
 

@@ -6,6 +6,7 @@ mod acceptor;
 mod counter;
 pub mod log;
 mod outbox;
+mod recovery;
 mod shard_loop;
 mod take;
 mod watch;
@@ -43,7 +44,8 @@ use weir_txn::ramp::ShardId;
 use crate::embedded::now_ms;
 use acceptor::Acceptor;
 pub use log::Durability;
-use log::{Log, LogError, Opened};
+use log::{Log, LogError};
+use recovery::{Known, Recover, ToMake, find_log, recover_all};
 use shard_loop::{Arrival, Inbox, ShardLoop};
 pub use watch::Watch;
 
@@ -55,6 +57,10 @@ pub struct Settings {
     pub node: String,
     /// Where its shards keep their logs; none: what they know is gone with the process.
     pub data: Option<(PathBuf, Durability)>,
+    /// So many bytes of a shard's log are written before its next snapshot, and twice as many as that had.
+    pub snapshot_after: u64,
+    /// What its shards hold may take so many bytes; beyond, they refuse what makes that more, if they can.
+    pub memory: Option<usize>,
     /// Beyond loopback a node demands TLS and a secret. This lifts it.
     pub insecure: bool,
     /// What the cluster carries if not items, as clients are told that ask.
@@ -67,7 +73,9 @@ impl Settings {
     /// Of a node of items that keeps nothing.
     pub fn new(cluster: ClusterFile, node: impl Into<String>) -> Settings {
         let (node, versions) = (node.into(), VERSIONS);
-        Settings { cluster, node, data: None, insecure: false, description: None, versions }
+        let snapshot_after = log::SNAPSHOT_AFTER;
+        let (data, memory, insecure, description) = (None, None, false, None);
+        Settings { cluster, node, data, snapshot_after, memory, insecure, description, versions }
     }
 }
 
@@ -165,25 +173,30 @@ impl Server {
     /// Why it cannot.
     pub fn start(settings: Settings) -> Result<(Server, Stop), ServeError> {
         let terms = settings.cluster.terms();
-        let recover = |shard, records: Vec<Record>, has_log| {
-            let start = |records| Partition::recover(shard, Default::default(), Patience::default(), records);
-            Ok(match has_log {
-                true => start(records),
-                false => start(vec![Record::Started { incarnation: now_ms() }]).without_log(),
-            })
+        let begin = |_, has_log: bool| {
+            let started = Record::Started { incarnation: now_ms() };
+            Ok(if has_log { Vec::new() } else { vec![started] })
         };
-        Server::start_with(settings, terms, recover)
+        let recover = |shard, records: &mut dyn Iterator<Item = Record>, has_log| {
+            let partition = Partition::recover(shard, Default::default(), Patience::default(), records);
+            Ok(if has_log { partition } else { partition.without_log() })
+        };
+        Server::start_with(settings, terms, begin, recover)
     }
 
-    /// The same of shards of any kind. `recover` makes one from the records of its log; without a log it has none, and is asked
-    /// for none.
+    /// The same of shards of any kind. `begin` says what one begins with that has no log yet, or will never have one; `recover`
+    /// makes one of that, or of the records of its log.
     ///
     /// # Errors
     /// Why it cannot.
     pub fn start_with<S>(
         settings: Settings,
         terms: Terms,
-        mut recover: impl FnMut(ShardId, Vec<S::Record>, bool) -> Result<S, ServeError>,
+        mut begin: impl FnMut(ShardId, bool) -> Result<Vec<S::Record>, ServeError>,
+        recover: impl Fn(ShardId, &mut dyn Iterator<Item = S::Record>, bool) -> Result<S, ServeError>
+        + Send
+        + Sync
+        + 'static,
     ) -> Result<(Server, Stop), ServeError>
     where
         S: Exposed,
@@ -192,7 +205,8 @@ impl Server {
         S::Progress: DeserializeOwned,
         S::Record: Serialize + DeserializeOwned,
     {
-        let Settings { cluster, node: name, data, insecure, description, versions } = settings;
+        let Settings { cluster, node: name, data, snapshot_after, memory, insecure, description, versions } =
+            settings;
         let terms = Terms { versions, ..terms };
         let node = named(&cluster, &name, insecure)?;
         let shards = node.shards.clone();
@@ -206,13 +220,26 @@ impl Server {
             None => None,
         };
         let told = Arc::new(Told(Mutex::new(description)));
-        let mut loops = Vec::new();
+        let recover: Arc<Recover<S>> = Arc::new(recover);
+        let mut known = Known::read(data.as_ref())?;
+        let mut to_make = Vec::new();
         for shard in shards {
-            loops.push((
-                shard,
-                open_shard(shard, (&cluster, &terms, &told), data.as_ref(), tls.as_ref(), &mut recover)?,
-            ));
+            let find =
+                |data: &(PathBuf, Durability)| Ok::<_, ServeError>((find_log(data, shard, &known)?, data.1));
+            let log = data.as_ref().map(find).transpose()?;
+            let is_new = log.as_ref().is_none_or(|(reading, _)| reading.is_new());
+            let begins_with = if is_new { begin(shard, log.is_some())? } else { Vec::new() };
+            to_make.push(ToMake { shard, log, begins_with });
         }
+        let mut loops = Vec::new();
+        let share = memory.map(|bytes| bytes / to_make.len().max(1));
+        for (shard, mut machine, log) in recover_all(to_make, snapshot_after, &recover)? {
+            machine.set_memory_max(share);
+            known.add(shard);
+            let one = open_shard((shard, machine), log, (&cluster, &terms, &told), tls.as_ref())?;
+            loops.push((shard, one));
+        }
+        known.write()?;
         // Only now: whoever connects finds everything as it was.
         let listener = TcpListener::bind(resolved).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
@@ -315,11 +342,10 @@ fn named<'c>(cluster: &'c ClusterFile, name: &str, insecure: bool) -> Result<&'c
 }
 
 fn open_shard<S>(
-    shard: ShardId,
+    (shard, mut machine): (ShardId, S),
+    log: Option<Log>,
     (cluster, terms, told): (&ClusterFile, &Terms, &Arc<Told>),
-    data: Option<&(PathBuf, Durability)>,
     tls: Option<&Tls>,
-    recover: &mut impl FnMut(ShardId, Vec<S::Record>, bool) -> Result<S, ServeError>,
 ) -> Result<ShardLoop<S>, ServeError>
 where
     S: Exposed,
@@ -328,24 +354,6 @@ where
     S::Progress: DeserializeOwned,
     S::Record: Serialize + DeserializeOwned,
 {
-    let (mut machine, log) = match data {
-        None => (recover(shard, Vec::new(), false)?, None),
-        Some((directory, durability)) => {
-            let directory = directory.join(format!("shard-{shard}"));
-            let Opened { mut log, records, torn } = Log::open(&directory, shard, *durability)?;
-            if torn > 0 {
-                warn!(shard, bytes = torn, log = %directory.display(), "cut off the end of the log, which was never durable");
-            }
-            let count = records.len();
-            let machine = recover(shard, records, true)?;
-            if count == 0 {
-                // What it begins with is nowhere else.
-                log.append(&[machine.snapshot()])?;
-            }
-            info!(shard, records = count, "recovered");
-            (machine, Some(log))
-        }
-    };
     // Whoever asks before its first turn is told of the schema that it has recovered.
     told.tell(machine.take_description(), terms);
     let link = |other, token| {

@@ -2,15 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tracing::info;
+use tracing::{info, warn};
 use weir_txn::exec::definition::Description;
 use weir_txn::machine::{CoordinatorId, Effects, Exposed, Sender};
 use weir_txn::ramp::ShardId;
 
-use super::log::{LogError, LogFigures};
+use super::log::{LogError, LogFigures, Parts};
 use super::writer::{Writer, Written};
+
+/// A part of a snapshot has about so many bytes.
+const PART_BYTES: usize = 256 << 10;
+
+/// A turn gives so much of its time to a snapshot.
+const SNAPSHOT_SLICE: Duration = Duration::from_millis(2);
 
 /// What may leave.
 pub(super) struct Leaving<S: Exposed> {
@@ -45,8 +52,56 @@ pub(super) struct Outbox<S: Exposed> {
     /// By the count of records that must be durable first.
     held: BTreeMap<u64, Leaving<S>>,
     pub leaving: Leaving<S>,
-    /// So many snapshots have been given to the writer.
+    /// So many snapshots have been begun, and the one that has not been given whole.
     snapshots: u64,
+    snapshot: Option<Snapshot<S::Record>>,
+    /// The disk takes no more of it for now.
+    snapshot_waits: bool,
+    is_full: bool,
+}
+
+/// One that is being taken.
+struct Snapshot<R> {
+    parts: Parts<R>,
+    next: Next<R>,
+}
+
+/// What the disk is given next of it.
+enum Next<R> {
+    First,
+    Another,
+    /// This one, which it did not take yet; and whether others follow.
+    Waiting(Option<R>, bool),
+    End,
+}
+
+/// What has become of a part.
+enum Put {
+    Taken,
+    /// Not now.
+    Waits,
+    /// That was the last one, or there is no snapshot any more.
+    Over,
+}
+
+impl<R> Snapshot<R> {
+    fn go_on<S: Exposed<Record = R>>(&mut self, shard: &mut S) -> Put {
+        let (part, has_more) = match std::mem::replace(&mut self.next, Next::End) {
+            Next::Waiting(part, has_more) => (part, has_more),
+            Next::End => (None, false),
+            next => match shard.snapshot_part(matches!(next, Next::First), PART_BYTES) {
+                Some((part, has_more)) => (Some(part), has_more),
+                None => return Put::Over,
+            },
+        };
+        let is_end = part.is_none();
+        if let Err(part) = self.parts.put(part) {
+            self.next = Next::Waiting(part, has_more);
+            return Put::Waits;
+        }
+        self.next = if has_more { Next::Another } else { Next::End };
+        if is_end { Put::Over } else { Put::Taken }
+    }
 }
 
 impl<S> Outbox<S>
@@ -64,6 +119,9 @@ where
             held: BTreeMap::new(),
             leaving: Leaving::default(),
             snapshots: 0,
+            snapshot: None,
+            snapshot_waits: false,
+            is_full: false,
         }
     }
 
@@ -75,6 +133,9 @@ where
     pub(super) fn on_timer(&mut self, shard: &mut S, now_ms: u64) {
         shard.on_timer(now_ms, &mut self.effects);
         self.sort(shard);
+        if let Some(writer) = self.writer.as_ref().filter(|_| self.is_full) {
+            writer.look_for_room();
+        }
     }
 
     /// Holds back what the step has sent, for as long as it must be.
@@ -124,7 +185,7 @@ where
         if !self.records.is_empty() {
             writer.append(std::mem::take(&mut self.records));
         }
-        let Written { durable, is_outgrown, snapshots } = writer.written()?;
+        let Written { durable, is_outgrown, snapshots, is_full } = writer.written()?;
         if durable > self.durable {
             self.durable = durable;
             shard.on_durable(durable);
@@ -135,10 +196,54 @@ where
         }
         if is_outgrown && self.snapshots == snapshots {
             self.snapshots += 1;
-            writer.begin_anew(shard.snapshot());
-            info!(shard = shard.id(), "a new segment of the log");
+            let (parts, taken) = Parts::new();
+            writer.begin_snapshot(taken);
+            let mut snapshot = Snapshot { parts, next: Next::First };
+            // It is of this moment.
+            self.snapshot = match snapshot.go_on(shard) {
+                Put::Over => None,
+                Put::Taken | Put::Waits => Some(snapshot),
+            };
         }
+        if is_full != self.is_full {
+            self.is_full = is_full;
+            shard.set_disk_full(is_full);
+            match is_full {
+                true => warn!(
+                    shard = shard.id(),
+                    "no room for the log: writes are refused (53100) until there is, reads go on"
+                ),
+                false => info!(shard = shard.id(), "there is room for the log again: writes are taken"),
+            }
+        }
+        // Whoever takes parts may have taken one.
+        self.snapshot_waits = false;
         Ok(())
+    }
+
+    /// Goes on with a snapshot that is being taken: a slice of it, for others want a turn, too.
+    pub(super) fn go_on_with_snapshot(&mut self, shard: &mut S) {
+        let Some(snapshot) = &mut self.snapshot else { return };
+        let since = Instant::now();
+        while since.elapsed() < SNAPSHOT_SLICE {
+            match snapshot.go_on(shard) {
+                Put::Taken => {}
+                Put::Waits => {
+                    self.snapshot_waits = true;
+                    return;
+                }
+                Put::Over => {
+                    shard.end_snapshot();
+                    self.snapshot = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// There is more of a snapshot to be taken.
+    pub(super) fn wants_snapshot(&self) -> bool {
+        self.snapshot.is_some() && !self.snapshot_waits
     }
 
     /// Writes what has been noted, and ends.
@@ -146,6 +251,7 @@ where
     /// # Errors
     /// It cannot be written.
     pub(super) fn finish(&mut self) -> Result<(), LogError> {
+        self.snapshot = None;
         let Some(writer) = self.writer.take() else { return Ok(()) };
         if !self.records.is_empty() {
             writer.append(std::mem::take(&mut self.records));

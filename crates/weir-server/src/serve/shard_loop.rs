@@ -192,8 +192,9 @@ where
         let mut events = Events::with_capacity(1024);
         let mut ticked = Instant::now();
         let counter = self.counter.clone();
+        let mut wants_snapshot = false;
         loop {
-            let has_more = !self.ready.is_empty() || !self.answered.is_empty();
+            let has_more = !self.ready.is_empty() || !self.answered.is_empty() || wants_snapshot;
             let patience = if has_more { Duration::ZERO } else { TICK.saturating_sub(ticked.elapsed()) };
             if let Err(error) = self.poll.poll(&mut events, Some(patience))
                 && error.kind() != io::ErrorKind::Interrupted
@@ -232,6 +233,9 @@ where
             }
             self.sort(&mut core);
             self.send(&mut core, now);
+            let Core { shard, outbox, .. } = &mut *core;
+            outbox.go_on_with_snapshot(shard);
+            wants_snapshot = outbox.wants_snapshot();
             drop(core);
             told.tell();
             counter.go_on();

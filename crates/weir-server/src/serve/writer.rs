@@ -5,17 +5,23 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use serde::Serialize;
+use tracing::{info, warn};
 
 use super::log::{Log, LogError, LogFigures};
 
 enum Job<R> {
     Records(Vec<R>),
-    /// Goes on from here in a new segment.
-    Snapshot(R),
+    /// What was before is to be written as a snapshot, whose parts come there.
+    Snapshot(Receiver<Option<R>>),
+    /// A snapshot has been written, or will not be.
+    HasSnapshot(Result<Option<u64>, LogError>),
+    /// The disk was full, and may not be any more.
+    LookForRoom,
 }
 
 struct State<R> {
@@ -26,8 +32,9 @@ struct State<R> {
     durable: u64,
     /// It is time for a snapshot.
     is_outgrown: bool,
-    /// So many snapshots have been written.
+    /// So many snapshots have been begun and are over.
     snapshots: u64,
+    is_full: bool,
     failed: Option<LogError>,
 }
 
@@ -39,6 +46,17 @@ struct Desk<R> {
 impl<R> Desk<R> {
     fn lock(&self) -> MutexGuard<'_, State<R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give(&self, job: Job<R>) {
+        let is_idle = {
+            let mut state = self.lock();
+            state.jobs.push(job);
+            state.jobs.len() == 1
+        };
+        if is_idle {
+            self.has_jobs.notify_one();
+        }
     }
 }
 
@@ -54,8 +72,10 @@ pub(super) struct Written {
     pub durable: u64,
     /// It is time for a snapshot.
     pub is_outgrown: bool,
-    /// So many have been written.
+    /// So many have been begun and are over.
     pub snapshots: u64,
+    /// There may be no room for more.
+    pub is_full: bool,
 }
 
 impl<R: Serialize + Send + 'static> Writer<R> {
@@ -63,17 +83,22 @@ impl<R: Serialize + Send + 'static> Writer<R> {
     ///
     /// # Errors
     /// The system has no thread.
-    pub(super) fn start(name: String, log: Log, tell: impl Fn() + Send + 'static) -> io::Result<Writer<R>> {
+    pub(super) fn start(
+        name: String,
+        log: Log,
+        tell: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Writer<R>> {
         let state = State {
             jobs: Vec::new(),
             is_over: false,
             durable: 0,
             is_outgrown: false,
             snapshots: 0,
+            is_full: log.is_full(),
             failed: None,
         };
         let desk = Arc::new(Desk { state: Mutex::new(state), has_jobs: Condvar::new() });
-        let (at, figures) = (desk.clone(), log.figures());
+        let (at, figures, tell) = (desk.clone(), log.figures(), Arc::new(tell));
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             let directory = log.directory().to_path_buf();
             let written = catch_unwind(AssertUnwindSafe(|| write(&at, log, &tell)));
@@ -89,22 +114,16 @@ impl<R: Serialize + Send + 'static> Writer<R> {
     }
 
     pub(super) fn append(&self, records: Vec<R>) {
-        self.give(Job::Records(records));
+        self.desk.give(Job::Records(records));
     }
 
-    pub(super) fn begin_anew(&self, snapshot: R) {
-        self.give(Job::Snapshot(snapshot));
+    /// Of what was before. Its parts come there.
+    pub(super) fn begin_snapshot(&self, parts: Receiver<Option<R>>) {
+        self.desk.give(Job::Snapshot(parts));
     }
 
-    fn give(&self, job: Job<R>) {
-        let is_idle = {
-            let mut state = self.desk.lock();
-            state.jobs.push(job);
-            state.jobs.len() == 1
-        };
-        if is_idle {
-            self.desk.has_jobs.notify_one();
-        }
+    pub(super) fn look_for_room(&self) {
+        self.desk.give(Job::LookForRoom);
     }
 
     /// # Errors
@@ -117,6 +136,7 @@ impl<R: Serialize + Send + 'static> Writer<R> {
                 durable: state.durable,
                 is_outgrown: state.is_outgrown,
                 snapshots: state.snapshots,
+                is_full: state.is_full,
             }),
         }
     }
@@ -154,8 +174,66 @@ fn unwritten(directory: PathBuf) -> LogError {
     LogError::Io(directory, io::Error::other("an assertion of Weir failed on the thread that writes the log"))
 }
 
-fn write<R: Serialize>(desk: &Desk<R>, mut log: Log, tell: &impl Fn()) -> Result<(), LogError> {
-    let (mut count, mut snapshots) = (0, 0);
+/// What is to be written down, in its order; then all there is of it is durable together.
+struct Writing<'d, R, T> {
+    desk: &'d Arc<Desk<R>>,
+    log: Log,
+    tell: &'d Arc<T>,
+    records: Vec<R>,
+    /// So many records have been written, and so many snapshots begun.
+    count: u64,
+    snapshots: u64,
+}
+
+impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_, R, T> {
+    fn append(&mut self) -> Result<(), LogError> {
+        self.count += self.records.len() as u64;
+        match self.records.is_empty() {
+            true => Ok(()),
+            false => self.log.append(&std::mem::take(&mut self.records)),
+        }
+    }
+
+    fn take(&mut self, job: Job<R>) -> Result<(), LogError> {
+        match job {
+            Job::Records(more) => self.records.extend(more),
+            Job::Snapshot(parts) => {
+                self.append()?;
+                let (tell, desk) = (self.tell.clone(), self.desk.clone());
+                let ended = move |ended| desk.give(Job::HasSnapshot(ended));
+                let log = self.log.directory().to_path_buf();
+                match self.log.begin_checkpoint(parts, move || tell(), ended)? {
+                    true => info!(log = %log.display(), "a snapshot begins"),
+                    false => {
+                        warn!(log = %log.display(), "no room for a snapshot: the log is kept");
+                        self.snapshots += 1;
+                    }
+                }
+            }
+            Job::HasSnapshot(ended) => {
+                self.snapshots += 1;
+                let (is_whole, log) = (matches!(ended, Ok(Some(_))), self.log.directory().to_path_buf());
+                match self.log.end_checkpoint(ended)? {
+                    Some(error) => warn!(%error, "no room for a snapshot: the log is kept"),
+                    None if is_whole => {
+                        info!(log = %log.display(), "a snapshot is durable: what was before it is removed")
+                    }
+                    None => info!(log = %log.display(), "a snapshot is given up: the schema has changed"),
+                }
+            }
+            // It is looked for after every write.
+            Job::LookForRoom => {}
+        }
+        Ok(())
+    }
+}
+
+fn write<R, T>(desk: &Arc<Desk<R>>, log: Log, tell: &Arc<T>) -> Result<(), LogError>
+where
+    R: Serialize + Send + 'static,
+    T: Fn() + Send + Sync + 'static,
+{
+    let mut writing = Writing { desk, log, tell, records: Vec::new(), count: 0, snapshots: 0 };
     loop {
         let jobs = {
             let mut state = desk.lock();
@@ -167,27 +245,12 @@ fn write<R: Serialize>(desk: &Desk<R>, mut log: Log, tell: &impl Fn()) -> Result
             }
             std::mem::take(&mut state.jobs)
         };
-        let mut records = Vec::new();
-        let mut append = |log: &mut Log, records: &mut Vec<R>| {
-            count += records.len() as u64;
-            match records.is_empty() {
-                true => Ok(()),
-                false => log.append(&std::mem::take(records)),
-            }
-        };
-        for job in jobs {
-            match job {
-                Job::Records(more) => records.extend(more),
-                Job::Snapshot(snapshot) => {
-                    append(&mut log, &mut records)?;
-                    log.begin_anew(&snapshot)?;
-                    snapshots += 1;
-                }
-            }
-        }
-        append(&mut log, &mut records)?;
+        jobs.into_iter().try_for_each(|job| writing.take(job))?;
+        writing.append()?;
+        let has_room = writing.log.look_for_room()?;
         let mut state = desk.lock();
-        (state.durable, state.is_outgrown, state.snapshots) = (count, log.is_outgrown(), snapshots);
+        (state.durable, state.snapshots) = (writing.count, writing.snapshots);
+        (state.is_outgrown, state.is_full) = (writing.log.is_outgrown(), !has_room);
         drop(state);
         tell();
     }

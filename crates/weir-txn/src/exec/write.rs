@@ -543,6 +543,7 @@ impl Run<'_> {
     }
 
     fn delete_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
+        self.fragment.storage.check_disk()?;
         self.on_parent_change(table, row, None)?;
         if self.fragment.keep_writes && !self.inserted.iter().any(|&(of, at, _)| of == table && at == row) {
             self.ran.writes.push(Write { table, row: Some(row), operation: Operation::Delete });

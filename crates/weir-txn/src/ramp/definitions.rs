@@ -159,6 +159,8 @@ impl Node {
             }
         }
         self.forget_all();
+        self.snapshot_is_void = self.storage.is_saving();
+        self.storage.end_saving();
         // Slots of what has been taken back are nobody's.
         self.storage.end_replay();
         self.has_new_description = true;

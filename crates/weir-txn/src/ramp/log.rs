@@ -20,7 +20,7 @@ use crate::exec::sequences::Sequences;
 use crate::machine::{CoordinatorId, Durable};
 use crate::node::{Node, PlantedBugs};
 use crate::readers::OverOf;
-use crate::storage::{Image, LoggedOperation, LoggedRow, Position, Rows as _, Storage, Timestamp};
+use crate::storage::{Image, LoggedOperation, LoggedRow, Position, Rows as _, SavedRows, Storage, Timestamp};
 use crate::termination::Patience;
 
 /// One line of a shard's log.
@@ -38,6 +38,8 @@ pub enum Record {
     Retired { coordinator: CoordinatorId },
     /// All that came before, as it stands.
     Snapshot(Box<Snapshot>),
+    /// Rows that a snapshot had, which has come before without rows.
+    Rows(Box<SavedRows>),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -126,6 +128,44 @@ impl Durable for Node {
     }
 
     fn snapshot(&self) -> Record {
+        self.snapshot_with(true)
+    }
+
+    fn snapshot_part(&mut self, is_first: bool, bytes: usize) -> Option<(Record, bool)> {
+        if is_first {
+            self.snapshot_is_void = false;
+            let defines = |prepared: &Prepared| prepared.definitions.is_some();
+            if self.participant.prepared.values().any(defines) {
+                // They are done again when the log is read, on the rows.
+                return Some((self.snapshot(), false));
+            }
+            let head = self.snapshot_with(false);
+            self.storage.begin_saving();
+            return Some((head, self.storage.is_saving()));
+        }
+        if std::mem::take(&mut self.snapshot_is_void) {
+            return None;
+        }
+        let rows = self.storage.saved_rows(bytes)?;
+        Some((Record::Rows(Box::new(rows)), self.storage.is_saving()))
+    }
+
+    fn end_snapshot(&mut self) {
+        self.storage.end_saving();
+    }
+
+    fn set_disk_full(&mut self, is_full: bool) {
+        self.storage.room.disk_is_full = is_full;
+    }
+
+    fn set_memory_max(&mut self, bytes: Option<usize>) {
+        self.storage.room.bytes_max = bytes;
+    }
+}
+
+impl Node {
+    /// All that it must not forget, or all but its rows.
+    fn snapshot_with(&self, rows: bool) -> Record {
         let nothing = Ledger::default();
         let ledger = self.ledger.as_deref().unwrap_or(&nothing);
         let mut since: BTreeMap<(TableId, u32), Position> = BTreeMap::new();
@@ -136,7 +176,7 @@ impl Durable for Node {
                 since.entry((*table, *row)).or_insert(prepared.at);
             }
         }
-        let (image, positions) = self.storage.image(&since);
+        let (image, positions) = self.storage.image(&since, rows);
         let before = |at| positions.partition_point(|position| *position < at) as Position;
         let prepared =
             |(txn, prepared): (&TxnId, &Prepared)| (*txn, before(prepared.at), LoggedPrepared::of(prepared));
@@ -275,6 +315,7 @@ impl Node {
                 self.ledger_mut().forget_coordinator(coordinator);
             }
             Record::Snapshot(snapshot) => self.restore(*snapshot)?,
+            Record::Rows(rows) => self.storage.restore_saved(*rows),
         }
         self.forget();
         Ok(())
@@ -441,7 +482,10 @@ impl Node {
         if !self.participant.readers.is_below(txn.coordinator, txn.sequence) {
             ledger.over.insert(txn, Over { clock: None, reply: reply.clone() });
         }
-        if ledger.is_logged && !self.bugs.refusal_is_not_recorded {
+        // Whoever is told that there is no room does not ask again for the same; and there is no room for that word.
+        let needs_room =
+            matches!(reply.as_deref(), Some(Reply::Executed { .. })) && self.storage.room.disk_is_full;
+        if ledger.is_logged && !self.bugs.refusal_is_not_recorded && !needs_room {
             ledger.log.push(Record::Refused { txn, reply });
         }
     }

@@ -17,6 +17,7 @@ use crate::exec::call::{Role, Stop};
 use crate::exec::program::Program;
 use crate::machine::CoordinatorId;
 use crate::node::{Effects, Node};
+use crate::storage::room::disk_full;
 use crate::storage::{Operation, Timestamp, Undone};
 
 /// A transaction that has worked here and has not been asked to end.
@@ -324,6 +325,10 @@ impl Node {
         let Some(mut open) = self.has_open(txn, opened).then(|| self.open.remove(&txn)).flatten() else {
             return self.refuse_forgotten(txn, out);
         };
+        if self.storage.room.disk_is_full {
+            self.open.insert(txn, open);
+            return self.answer(txn, Reply::Refused { txn, shard, error: disk_full() }, out);
+        }
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
         let defines = open.defines();
@@ -374,6 +379,10 @@ impl Node {
         let Some(mut open) = self.has_open(txn, opened).then(|| self.open.remove(&txn)).flatten() else {
             return self.refuse_forgotten(txn, out);
         };
+        if self.storage.room.disk_is_full {
+            self.open.insert(txn, open);
+            return self.answer(txn, Reply::Refused { txn, shard: self.shard, error: disk_full() }, out);
+        }
         self.has_done.commits += 1;
         self.clock.observe(above);
         let timestamp = self.clock.tick(now_ms);

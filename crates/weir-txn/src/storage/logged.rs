@@ -256,9 +256,13 @@ impl Storage {
         self.history.push(Change { table, row, before, operation: None, timestamp });
     }
 
-    /// Everything, as of now. `since`: for each row that prepared transactions will write, where the first of them
+    /// Everything, as of now, or all but the rows. `since`: for each row that prepared transactions will write, where the first of them
     /// prepared. Also gives, for a position, how many of the changes in the image were before it.
-    pub fn image(&self, since: &BTreeMap<(TableId, u32), Position>) -> (Image, Vec<Position>) {
+    pub fn image(
+        &self,
+        since: &BTreeMap<(TableId, u32), Position>,
+        has_rows: bool,
+    ) -> (Image, Vec<Position>) {
         let bytes = |row: Option<&[u8]>| row.map(<[u8]>::to_vec);
         let rows = |store: &super::table::TableStore| {
             (0..store.slots()).map(|row| bytes(store.row(row))).collect::<Vec<_>>()
@@ -280,7 +284,8 @@ impl Storage {
             changes.push(LoggedStep { table, row, before, operation, timestamp });
             positions.push(position);
         }
-        (Image { tables: self.tables.iter().map(rows).collect(), changes }, positions)
+        let tables = if has_rows { self.tables.iter().map(rows).collect() } else { Vec::new() };
+        (Image { tables, changes }, positions)
     }
 
     /// Takes over an image. Positions count its changes from 0.

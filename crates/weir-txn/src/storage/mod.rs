@@ -13,7 +13,9 @@ pub mod logged;
 pub mod operation;
 mod point;
 mod remake;
+pub mod room;
 pub mod rows;
+mod saved;
 pub mod schema;
 mod table;
 mod tree;
@@ -39,7 +41,9 @@ pub use operation::{
     UpdateName,
 };
 pub use remake::{Remade, Remake};
+pub use room::Room;
 pub use rows::{NoRows, RowRef, Rows, Visit};
+pub use saved::SavedRows;
 pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 use table::TableStore;
 use unsynced::Unsynced;
@@ -54,6 +58,7 @@ pub struct Storage {
     prepared: Pins,
     /// What the log has not made durable yet.
     unsynced: Unsynced,
+    pub room: Room,
 }
 
 type Pins = HashMap<(TableId, u32), Pin, FxBuildHasher>;
@@ -89,16 +94,18 @@ impl Storage {
     pub fn new(schema: Arc<Schema>) -> Storage {
         let tables = schema.tables.iter().map(TableStore::new).collect();
         let (history, prepared, unsynced) = Default::default();
-        Storage { schema, tables, history, prepared, unsynced }
+        Storage { schema, tables, history, prepared, unsynced, room: Room::default() }
     }
 
-    /// Adds a row. The error is a violated key (23505); nothing has changed then.
+    /// Adds a row. The error is a violated key (23505), or that there is no room; nothing has changed then.
     pub fn insert(
         &mut self,
         table: TableId,
         values: &[Value],
         timestamp: Timestamp,
     ) -> Result<u32, SqlError> {
+        self.check_disk()?;
+        self.check_memory()?;
         // That nobody has the key may be news.
         self.unsynced.look_at(table);
         let schema = &self.schema.tables[table.0 as usize];
@@ -121,21 +128,27 @@ impl Storage {
         timestamp: Timestamp,
         operation: Option<Operation>,
     ) -> Result<(), SqlError> {
+        self.check_disk()?;
         let schema = &self.schema.tables[table.0 as usize];
-        let store = &mut self.tables[table.0 as usize];
+        let store = &self.tables[table.0 as usize];
         let old = store.row(row).expect("a row that was just found");
         let touched = |column| changes.iter().any(|(changed, _)| *changed == column);
-        let pinned = touch(&mut self.prepared, table, row);
+        let pinned = is_pinned(&self.prepared, table, row);
         if !pinned
             && !TableStore::is_indexed(schema, touched)
             && let Some(mut patch) = store.layout.patch(old, timestamp.clock, changes)
         {
-            store.exchange(row, &mut patch);
+            self.tables[table.0 as usize].exchange(row, &mut patch);
             let before = RowState::Patched(patch);
             self.history.push(Change { table, row, before, operation: None, timestamp });
             return Ok(());
         }
         let packed = store.layout.changed(old, timestamp.clock, changes);
+        if packed.len() > old.len() {
+            self.check_memory()?;
+        }
+        touch(&mut self.prepared, table, row);
+        let store = &mut self.tables[table.0 as usize];
         let before = store.replace(schema, row, packed, touched).map_err(|index| {
             let new = |column| match changes.iter().find(|(changed, _)| *changed == column) {
                 Some((_, value)) => value.clone(),

@@ -9,6 +9,7 @@ use super::history::RowState;
 use super::index::IndexTree;
 use super::key::KeyBytes;
 use super::layout::{Layout, Packed, Patch};
+use super::saved::Saved;
 use super::schema::{IndexId, TableSchema};
 
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct TableStore {
     free: Vec<u32>,
     pub indexes: Vec<IndexTree>,
     live: usize,
+    /// Rows of an earlier moment are being read.
+    pub(super) saved: Option<Box<Saved>>,
 }
 
 impl TableStore {
@@ -28,6 +31,7 @@ impl TableStore {
             free: Vec::new(),
             indexes: schema.indexes.iter().map(IndexTree::new).collect(),
             live: 0,
+            saved: None,
         }
     }
 
@@ -37,6 +41,15 @@ impl TableStore {
 
     pub fn value(&self, row: u32, column: ColumnIndex) -> Value {
         self.layout.read(self.rows[row as usize].as_deref().expect("a row that was just found"), column)
+    }
+
+    /// The row is about to change.
+    fn keep(&mut self, row: u32) {
+        if let Some(saved) = &mut self.saved
+            && saved.is_wanted(row)
+        {
+            saved.keep(row, self.rows[row as usize].clone());
+        }
     }
 
     /// How many rows there are.
@@ -116,7 +129,13 @@ impl TableStore {
 
     /// Exchanges the row's bytes, which no index notices.
     pub fn overwrite(&mut self, row: u32, packed: Packed) {
-        self.rows[row as usize] = Some(packed);
+        self.put(row, packed);
+    }
+
+    /// Exchanges what is in the slot.
+    fn put(&mut self, row: u32, packed: Packed) -> Packed {
+        self.keep(row);
+        self.rows[row as usize].replace(packed).expect("a row that was just found")
     }
 
     /// Slots without a row are free if `may_be` says so.
@@ -142,6 +161,7 @@ impl TableStore {
                 return Err(index);
             }
         }
+        self.keep(row);
         self.rows[row as usize] = Some(packed);
         self.live += 1;
         Ok(())
@@ -158,6 +178,7 @@ impl TableStore {
 
     /// Takes the row out; `recycle` frees its slot for others.
     pub fn remove(&mut self, schema: &TableSchema, row: u32, recycle: bool) -> Packed {
+        self.keep(row);
         let packed = self.rows[row as usize].take().expect("a row that was just found");
         for index in 0..self.indexes.len() {
             let key = self.key(schema, index, &packed, row);
@@ -206,11 +227,12 @@ impl TableStore {
                 return Err(clash);
             }
         }
-        Ok(self.rows[row as usize].replace(packed).expect("a row that was just found"))
+        Ok(self.put(row, packed))
     }
 
     /// Puts a patch into the row, and the row's own bytes into the patch. No index column may be touched.
     pub fn exchange(&mut self, row: u32, patch: &mut Patch) {
+        self.keep(row);
         patch.exchange(self.rows[row as usize].as_deref_mut().expect("a row that was just found"));
     }
 

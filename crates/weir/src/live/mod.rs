@@ -20,7 +20,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Adds every object of the database that `url` names.
 pub fn read(url: &str, timeout: Duration, sources: &mut Sources) -> Result<(), Failure> {
-    let config = config(url, timeout)?;
+    let mut config = config("--from", url)?;
+    config.tcp_user_timeout(timeout + CONNECT_TIMEOUT).application_name("weir analyze");
     let place = shown(&config);
     let texts = fetch(&config, timeout).map_err(|problem| problem.told(&place, timeout))?;
     if !texts.iter().any(|(object, _)| object.ends_with("(table)")) {
@@ -36,10 +37,11 @@ pub fn read(url: &str, timeout: Duration, sources: &mut Sources) -> Result<(), F
     Ok(())
 }
 
-fn config(url: &str, timeout: Duration) -> Result<Config, Failure> {
+/// How the server is reached; `whose`: what the address was given for.
+pub fn config(whose: &str, url: &str) -> Result<Config, Failure> {
     let wrong = |what: &str| {
         Failure::input(format!(
-            "--from: error: {what}\nhint: write postgres://user@host:5432/database, and the password in PGPASSWORD"
+            "{whose}: error: {what}\nhint: write postgres://user@host:5432/database, and the password in PGPASSWORD"
         ))
     };
     if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) && !url.contains('=') {
@@ -60,7 +62,6 @@ fn config(url: &str, timeout: Duration) -> Result<Config, Failure> {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_TIMEOUT);
     }
-    config.tcp_user_timeout(timeout + CONNECT_TIMEOUT).application_name("weir analyze");
     Ok(config)
 }
 
@@ -172,7 +173,7 @@ impl Problem {
 }
 
 /// The error and what lies below it.
-fn causes(error: &dyn std::error::Error) -> String {
+pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut below = error.source();
     while let Some(cause) = below {
@@ -196,7 +197,7 @@ mod tests {
             ("postgresql://me:secret@db.example:6432/bank", "postgres://me@db.example:6432/bank"),
             ("host=/tmp user=me password=secret", "postgres://me@/tmp/me"),
         ] {
-            let config = config(url, Duration::from_secs(1)).expect("an address");
+            let config = config("--from", url).expect("an address");
             assert_eq!(shown(&config), expected, "{url}");
         }
     }
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused_with_a_remedy() {
         for url in ["", "mysql://me@host/db", "postgres://[", "postgres://host/db", "user=", "a=b"] {
-            match config(url, Duration::from_secs(1)) {
+            match config("--from", url) {
                 Err(Failure::Input(message)) => {
                     assert!(message.contains("error: ") && message.contains("hint: "), "{message}");
                 }

@@ -9,6 +9,8 @@ use tempfile::TempDir;
 
 pub struct Alone {
     place: TempDir,
+    /// What a shell does first.
+    before: String,
     arguments: Vec<String>,
     process: Child,
     port: u16,
@@ -22,10 +24,15 @@ impl Alone {
 
     /// With these arguments beside those that say where.
     pub fn with(arguments: &[&str]) -> Alone {
+        Alone::after("", arguments)
+    }
+
+    /// The same, after a shell has done that.
+    pub fn after(before: &str, arguments: &[&str]) -> Alone {
         let place = tempfile::tempdir().unwrap();
         let arguments: Vec<String> = arguments.iter().map(|one| (*one).to_owned()).collect();
-        let process = spawn(place.path(), &arguments);
-        let mut alone = Alone { place, arguments, process, port: 0 };
+        let process = spawn(place.path(), before, &arguments);
+        let mut alone = Alone { place, before: before.to_owned(), arguments, process, port: 0 };
         alone.wait();
         alone
     }
@@ -79,7 +86,7 @@ impl Alone {
 
     /// Begins to; `wait` waits for it.
     pub fn start_again(&mut self) {
-        self.process = spawn(self.place.path(), &self.arguments);
+        self.process = spawn(self.place.path(), &self.before, &self.arguments);
     }
 
     pub fn kill_and_start_again(&mut self) {
@@ -88,15 +95,22 @@ impl Alone {
         self.wait();
     }
 
-    /// Until it ends by itself.
+    /// Until it ends by itself, instead of serving.
     pub fn ends(&mut self) -> ExitStatus {
-        self.process.wait().unwrap()
+        loop {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status;
+            }
+            assert!(!self.said().contains("listening on"), "it serves:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
-fn spawn(place: &Path, arguments: &[String]) -> Child {
+fn spawn(place: &Path, before: &str, arguments: &[String]) -> Child {
     let file = std::fs::File::create(place.join("said.txt")).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{before} exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_weir"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(place.join("data")).args(arguments);
     command.stderr(file).stdout(Stdio::null()).spawn().unwrap()
 }

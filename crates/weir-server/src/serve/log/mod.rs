@@ -1,0 +1,360 @@
+//! The log of one shard on disk: batches of records in segments, each batch synced before anything that depends on it
+//! leaves (soundness S16); and snapshots, written beside it, from which a node starts again (docs/server.md, "Durability").
+//!
+//! Knows nothing of what is in a record.
+
+mod checkpoint;
+mod error;
+mod files;
+mod format;
+mod reading;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
+
+use serde::Serialize;
+use weir_observe::{Counter, Histogram};
+use weir_txn::ramp::ShardId;
+
+pub use checkpoint::Parts;
+pub use error::LogError;
+use files::{at, finish, reserve, segment_path, unfinished, whole_steps};
+pub(super) use files::{make_directory, sync_directory};
+use format::{HEAD_BYTES, Kind, Preamble, seal};
+pub use reading::Reading;
+use reading::Segment;
+
+/// Unless it is said: so much log is written before the next snapshot. A segment has no more than that.
+pub const SNAPSHOT_AFTER: u64 = 64 << 20;
+
+/// So much is reserved on the disk ahead of what is written: what has been let in finds room.
+const RESERVE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
+
+/// And twice the largest batch so far, up to this.
+const RESERVE_BYTES_MAX: u64 = 256 << 20;
+
+/// When a batch counts as written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Once the disk has it.
+    Sync,
+    /// Once the operating system has it: a crash of the process loses nothing, a loss of power the last moments.
+    Relaxed,
+}
+
+#[derive(Debug)]
+pub struct Log {
+    directory: PathBuf,
+    path: PathBuf,
+    file: File,
+    number: u64,
+    shard: ShardId,
+    salt: u64,
+    length: u64,
+    /// How long the file is; none: no longer than what is in it.
+    capacity: Option<u64>,
+    synced: u64,
+    durability: Durability,
+    batch: Vec<u8>,
+    batch_bytes_max: u64,
+    /// What a segment has, and the least log before a snapshot.
+    snapshot_after: u64,
+    /// The next segment is begun when this one is so long.
+    length_max: u64,
+    /// Of the newest snapshot.
+    snapshot_bytes: u64,
+    /// Of the segments since, but for this one.
+    log_bytes: u64,
+    /// There has to be so much log before the next snapshot: the last one failed.
+    log_bytes_min: u64,
+    /// Of those that the snapshot which is being written makes needless.
+    log_bytes_before: u64,
+    /// Nothing may be let in that has to be written down.
+    is_full: bool,
+    figures: Arc<LogFigures>,
+}
+
+/// What a log has done since it was opened.
+#[derive(Debug, Default)]
+pub struct LogFigures {
+    /// Of batches, without snapshots.
+    pub bytes: Counter,
+    pub batches: Counter,
+    pub syncs: Histogram,
+    pub snapshots: Counter,
+}
+
+impl Log {
+    /// Goes on where a log ends.
+    fn go_on<R>(
+        reading: &Reading<R>,
+        last: &Segment,
+        file: File,
+        (durability, snapshot_after): (Durability, u64),
+    ) -> Result<Log, LogError> {
+        let mut log = Log {
+            directory: reading.directory.clone(),
+            path: last.path.clone(),
+            file,
+            number: last.number,
+            shard: reading.shard,
+            salt: last.preamble.salt,
+            length: last.length,
+            capacity: (!last.preamble.stands_alone()).then_some(last.length),
+            synced: last.length,
+            durability,
+            batch: Vec::new(),
+            batch_bytes_max: 0,
+            snapshot_after,
+            length_max: snapshot_after,
+            snapshot_bytes: reading.snapshot_bytes,
+            log_bytes: reading.log_bytes - last.length,
+            log_bytes_min: 0,
+            log_bytes_before: 0,
+            is_full: false,
+            figures: Arc::default(),
+        };
+        // What it has reserved before it has still, and at once, or the disk is full.
+        if let Err(error) = log.make_room(last.size) {
+            log.capacity = Some(last.size);
+            if !error.is_no_room() {
+                return Err(error);
+            }
+        }
+        log.look_for_room()?;
+        Ok(log)
+    }
+
+    /// Begins a segment.
+    fn begin(
+        directory: &Path,
+        number: u64,
+        shard: ShardId,
+        (durability, snapshot_after): (Durability, u64),
+    ) -> Result<Log, LogError> {
+        let path = segment_path(directory, number);
+        let unfinished = unfinished(&path);
+        let failed = at(&unfinished);
+        let salt = new_salt().map_err(&failed)?;
+        let mut file = File::create(&unfinished).map_err(&failed)?;
+        let (_, preamble) = Preamble::new(Kind::Segment, shard, salt);
+        let (length, capacity) = (preamble.len() as u64, whole_steps(RESERVE_BYTES));
+        reserve(&file, 0, capacity).and_then(|()| file.write_all(&preamble)).map_err(&failed)?;
+        file.sync_all().and_then(|()| finish(&path)).map_err(&failed)?;
+        Ok(Log {
+            directory: directory.into(),
+            path,
+            file,
+            number,
+            shard,
+            salt,
+            length,
+            capacity: Some(capacity),
+            synced: length,
+            durability,
+            batch: Vec::new(),
+            batch_bytes_max: 0,
+            snapshot_after,
+            length_max: snapshot_after,
+            snapshot_bytes: 0,
+            log_bytes: 0,
+            log_bytes_min: 0,
+            log_bytes_before: 0,
+            is_full: false,
+            figures: Arc::default(),
+        })
+    }
+
+    /// Writes records down. When it comes back, they count as written down.
+    ///
+    /// # Errors
+    /// The system's. Then nobody may be answered from the shard any more.
+    pub fn append<R: Serialize>(&mut self, records: &[R]) -> Result<(), LogError> {
+        let batch = begin_batch(records, std::mem::take(&mut self.batch)).map_err(at(&self.path))?;
+        self.batch_bytes_max = self.batch_bytes_max.max(batch.len() as u64);
+        let written = self.write(batch);
+        self.batch = written?;
+        if self.length > self.length_max {
+            self.begin_next()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, mut batch: Vec<u8>) -> Result<Vec<u8>, LogError> {
+        let length = self.length + batch.len() as u64;
+        if self.capacity.is_some_and(|capacity| capacity < length) {
+            self.make_room(length)?;
+        }
+        seal(&mut batch, (self.length, self.salt), self.synced);
+        self.file.write_all(&batch).map_err(at(&self.path))?;
+        self.length = length;
+        self.figures.bytes.add(batch.len() as u64);
+        self.figures.batches.add(1);
+        if self.durability == Durability::Sync {
+            let begun = Instant::now();
+            self.file.sync_data().map_err(at(&self.path))?;
+            self.figures.syncs.add(begun.elapsed());
+            self.synced = self.length;
+        }
+        Ok(batch)
+    }
+
+    /// Goes on in the next segment; where there is no room for one, in this. Says whether it does.
+    fn begin_next(&mut self) -> Result<bool, LogError> {
+        let next = match Log::begin(
+            &self.directory,
+            self.number + 1,
+            self.shard,
+            (self.durability, self.snapshot_after),
+        ) {
+            Err(error) if error.is_no_room() => {
+                let _ = std::fs::remove_file(unfinished(&segment_path(&self.directory, self.number + 1)));
+                self.length_max = self.length + self.snapshot_after / 16;
+                return Ok(false);
+            }
+            next => next?,
+        };
+        // Of this segment all is durable from here on, and it says that another one follows.
+        self.file.sync_data().map_err(at(&self.path))?;
+        self.synced = self.length;
+        self.write(vec![0; HEAD_BYTES])?;
+        let capacity = whole_steps(self.length);
+        self.file.set_len(capacity).and_then(|()| self.file.sync_all()).map_err(at(&self.path))?;
+        let old = std::mem::replace(self, next);
+        self.batch = old.batch;
+        self.batch_bytes_max = old.batch_bytes_max;
+        self.snapshot_bytes = old.snapshot_bytes;
+        self.log_bytes = old.log_bytes + old.length;
+        self.log_bytes_min = old.log_bytes_min;
+        self.log_bytes_before = old.log_bytes_before;
+        self.figures = old.figures;
+        Ok(true)
+    }
+
+    /// The segment is to be so long.
+    fn make_room(&mut self, until: u64) -> Result<(), LogError> {
+        let until = whole_steps(until);
+        if let Some(capacity) = self.capacity.filter(|capacity| *capacity < until) {
+            reserve(&self.file, capacity, until).map_err(at(&self.path))?;
+            self.capacity = Some(until);
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for what may come; asks the disk for it where it gets short.
+    ///
+    /// # Errors
+    /// The system's, but for a full disk.
+    pub fn look_for_room(&mut self) -> Result<bool, LogError> {
+        let ahead = RESERVE_BYTES.max(2 * self.batch_bytes_max).min(RESERVE_BYTES_MAX);
+        let Some(capacity) = self.capacity else { return Ok(true) };
+        if self.is_full || capacity < self.length + ahead {
+            match self.make_room(self.length + 2 * ahead) {
+                Err(error) if !error.is_no_room() => return Err(error),
+                made => self.is_full = made.is_err(),
+            }
+        }
+        Ok(!self.is_full)
+    }
+
+    pub fn figures(&self) -> Arc<LogFigures> {
+        self.figures.clone()
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// It is time for a snapshot.
+    pub fn is_outgrown(&self) -> bool {
+        let least = self.snapshot_after.max(2 * self.snapshot_bytes).max(self.log_bytes_min);
+        !self.is_full && self.log_bytes + self.length > least
+    }
+
+    /// Begins a snapshot of this moment: what comes from here on is in a segment of its own, and the snapshot is written beside it,
+    /// by a thread of its own. Says whether it does. `taken`: a part has been taken; `ended`: for [`Log::end_checkpoint`].
+    ///
+    /// # Errors
+    /// The system's, but that there is no room.
+    pub fn begin_checkpoint<R: Serialize + Send + 'static>(
+        &mut self,
+        parts: Receiver<Option<R>>,
+        taken: impl Fn() + Send + 'static,
+        ended: impl FnOnce(Result<Option<u64>, LogError>) + Send + 'static,
+    ) -> Result<bool, LogError> {
+        if !self.begin_next()? {
+            self.log_bytes_min = self.log_bytes + self.length + self.snapshot_after / 16;
+            return Ok(false);
+        }
+        self.log_bytes_before = std::mem::take(&mut self.log_bytes);
+        let (directory, number, shard) = (self.directory.clone(), self.number, self.shard);
+        let thread = std::thread::Builder::new().name(format!("snapshot-{shard}"));
+        let run = move || {
+            let place = directory.clone();
+            let write = AssertUnwindSafe(|| checkpoint::write(&directory, (number, shard), &parts, &taken));
+            let failed =
+                |_| Err(LogError::Io(place, io::Error::other("an assertion of Weir failed; see above")));
+            ended(catch_unwind(write).unwrap_or_else(failed));
+            taken();
+        };
+        thread.spawn(run).map_err(at(&self.directory))?;
+        Ok(true)
+    }
+
+    /// A snapshot has been written or given up, or there was no room for it, which is said.
+    ///
+    /// # Errors
+    /// The system's, but for a full disk: it goes on with what it has.
+    pub fn end_checkpoint(
+        &mut self,
+        ended: Result<Option<u64>, LogError>,
+    ) -> Result<Option<LogError>, LogError> {
+        let before = std::mem::take(&mut self.log_bytes_before);
+        match ended {
+            Ok(Some(bytes)) => {
+                (self.snapshot_bytes, self.log_bytes_min) = (bytes, 0);
+                self.figures.snapshots.add(1);
+                Ok(None)
+            }
+            Ok(None) => {
+                self.log_bytes += before;
+                Ok(None)
+            }
+            Err(error) if error.is_no_room() => {
+                self.log_bytes += before;
+                self.log_bytes_min = self.log_bytes + self.length + self.snapshot_after;
+                Ok(Some(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn new_salt() -> io::Result<u64> {
+    let mut salt = [0; 8];
+    getrandom::fill(&mut salt).map_err(io::Error::other)?;
+    Ok(u64::from_le_bytes(salt))
+}
+
+/// A batch of these records, but for what its head says.
+fn begin_batch<R: Serialize>(records: &[R], mut batch: Vec<u8>) -> io::Result<Vec<u8>> {
+    batch.clear();
+    batch.resize(HEAD_BYTES, 0);
+    let batch = postcard::to_extend(records, batch).expect("memory takes all");
+    match u32::try_from(batch.len()) {
+        Ok(_) => Ok(batch),
+        Err(_) => Err(io::Error::other("a batch of more than 4 GiB")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! The rows of one moment, read part by part while they go on changing: whoever changes a row that has not been read yet leaves
+//! behind what it was.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use weir_sql::catalog::TableId;
+
+use super::Storage;
+use super::layout::Packed;
+use super::table::TableStore;
+
+/// Of a table.
+#[derive(Debug)]
+pub(super) struct Saved {
+    /// The slots before are read.
+    from: u32,
+    /// There were no more then.
+    until: u32,
+    /// What slots that have changed since had.
+    before: BTreeMap<u32, Option<Packed>>,
+}
+
+/// Rows of a table in consecutive slots.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SavedRows {
+    table: TableId,
+    first: u32,
+    rows: Vec<Option<Vec<u8>>>,
+}
+
+impl Saved {
+    pub fn is_wanted(&self, row: u32) -> bool {
+        (self.from..self.until).contains(&row) && !self.before.contains_key(&row)
+    }
+
+    pub fn keep(&mut self, row: u32, packed: Option<Packed>) {
+        self.before.insert(row, packed);
+    }
+}
+
+impl TableStore {
+    /// As many rows as have so many bytes together, at least one; none: all are read.
+    fn saved_rows(&mut self, table: TableId, bytes_max: usize) -> Option<SavedRows> {
+        let mut saved = self.saved.take()?;
+        let first = saved.from;
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while saved.from < saved.until && bytes < bytes_max {
+            let row = match saved.before.remove(&saved.from) {
+                Some(before) => before.map(Vec::from),
+                None => self.row(saved.from).map(<[u8]>::to_vec),
+            };
+            bytes += 1 + row.as_ref().map_or(0, Vec::len);
+            rows.push(row);
+            saved.from += 1;
+        }
+        self.saved = (saved.from < saved.until).then_some(saved);
+        (!rows.is_empty()).then_some(SavedRows { table, first, rows })
+    }
+}
+
+impl Storage {
+    /// All rows are to be read as they are now.
+    pub fn begin_saving(&mut self) {
+        for store in &mut self.tables {
+            let until = store.slots();
+            store.saved = (until > 0).then(|| Box::new(Saved { from: 0, until, before: BTreeMap::new() }));
+        }
+    }
+
+    /// There are rows to be read.
+    pub fn is_saving(&self) -> bool {
+        self.tables.iter().any(|store| store.saved.is_some())
+    }
+
+    /// The next of them, of about so many bytes.
+    pub fn saved_rows(&mut self, bytes_max: usize) -> Option<SavedRows> {
+        let (at, store) = self.tables.iter_mut().enumerate().find(|(_, store)| store.saved.is_some())?;
+        store.saved_rows(TableId(at as u32), bytes_max)
+    }
+
+    /// The others need not be read.
+    pub fn end_saving(&mut self) {
+        self.tables.iter_mut().for_each(|store| store.saved = None);
+    }
+
+    /// Puts rows where they were.
+    pub fn restore_saved(&mut self, saved: SavedRows) {
+        let SavedRows { table, first, rows } = saved;
+        let (schema, store) = (&self.schema.tables[table.0 as usize], &mut self.tables[table.0 as usize]);
+        for (row, packed) in (first..).zip(rows) {
+            if let Some(packed) = packed {
+                store.restore(schema, row, packed.into());
+            }
+        }
+    }
+}
