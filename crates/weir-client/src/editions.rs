@@ -3,9 +3,11 @@
 //! What is prepared is bound to one [`Edition`]. Whoever's statement is told that the schema has changed since
 //! ([`SqlState::SCHEMA_HAS_CHANGED`]) asks for it anew ([`Client::refresh`]), and prepares again.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use weir_sql::system::Facts;
+use weir_sql::catalog::Sequence;
+use weir_sql::system::{Facts, known_name};
 use weir_txn::exec::definition::Definition;
 use weir_types::{SqlError, SqlState, SqlType};
 
@@ -42,6 +44,13 @@ impl Edition {
         // Nearly every text is about the application's own tables, and those come first.
         self.prepare(text, types)
             .or_else(|wrong| prepared::prepare_system(&self.0, facts, text, types, wrong))
+    }
+
+    /// The sequence of that name, written as SQL has names.
+    pub fn sequence(&self, name: &str) -> Option<&Sequence> {
+        let sequences = &self.0.application.catalog.sequences;
+        let known = known_name(name);
+        sequences.iter().find(|sequence| sequence.name == known)
     }
 
     /// Prepares to insert many rows into the table; none as columns is all but generated ones.
@@ -132,13 +141,21 @@ pub struct NextEdition {
 }
 
 impl Prepared {
-    /// The same text, bound to that edition.
+    /// The same text, bound to that edition, where settings are as these if it tells of them.
     ///
     /// # Errors
     /// It does not fit that any more; or what it gives is something else, and somebody has been told otherwise (0A000).
-    pub fn again(&self, edition: &Edition) -> Result<Prepared, Unprepared> {
+    pub fn again(
+        &self,
+        edition: &Edition,
+        settings: Option<BTreeMap<String, String>>,
+    ) -> Result<Prepared, Unprepared> {
         let mut again = match &self.facts {
-            Some(facts) => edition.prepare_for(facts, &self.text, self.parameters())?,
+            Some(facts) => {
+                let settings = settings.unwrap_or_default();
+                let facts = Facts { settings, ..Facts::clone(facts) };
+                edition.prepare_for(&facts, &self.text, self.parameters())?
+            }
             None => edition.prepare(&self.text, self.parameters())?,
         };
         if !self.keeps_columns {
@@ -154,6 +171,11 @@ impl Prepared {
         }
         again.keep_columns();
         Ok(again)
+    }
+
+    /// Of the session, if it tells of them.
+    pub fn settings(&self) -> Option<&BTreeMap<String, String>> {
+        self.facts.as_ref().map(|facts| &facts.settings).filter(|settings| !settings.is_empty())
     }
 
     /// Whoever has prepared it is told which columns it gives.

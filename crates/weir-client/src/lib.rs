@@ -56,6 +56,7 @@ pub use weir_txn::items::relations as schema;
 pub use weir_txn::items::{Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, Stamp, Transaction, Write};
 use weir_txn::nearby::Neighbours;
 use weir_txn::node::Node;
+pub use weir_txn::ramp::AdvisoryKey;
 
 pub use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -369,6 +370,17 @@ impl Client {
             return Pending::ended(Err(Error::Unfit("it is of another client".into())));
         };
         session.submit(session.new_tag(), batch.into_wish())
+    }
+
+    /// Begins to hold the key until the end of the transaction of that name, whose statements before have ended. The first value of what
+    /// it gives is whether it does: one that does not wait may not.
+    pub fn begin_advisory_lock(
+        &self,
+        transaction: u64,
+        key: AdvisoryKey,
+        waits: bool,
+    ) -> Pending<CallResult> {
+        self.order(transaction, calls::Order::AdvisoryLock { key, waits })
     }
 
     /// Begins to commit it, or to roll it back. What it has done becomes visible together, or not at all.

@@ -183,6 +183,14 @@ impl Prepared {
         matches!(self.what, What::Query { .. })
     }
 
+    /// It reads rows of tables, and not only what the schema says of itself.
+    pub fn reads_tables(&self) -> bool {
+        match &self.what {
+            What::Query { gather, .. } => gather.reads_tables(),
+            _ => true,
+        }
+    }
+
     /// It may write.
     pub fn writes(&self) -> bool {
         match self.what {
@@ -320,7 +328,7 @@ pub(crate) fn prepare_system(
 /// It is about the system catalog, whatever else it is about.
 fn names_catalog(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    ["pg_", "information_schema", "regclass", "set_config"].iter().any(|word| text.contains(word))
+    ["pg_", "information_schema", "regclass", "_setting", "set_config"].iter().any(|word| text.contains(word))
 }
 
 impl Prepared {

@@ -4,6 +4,7 @@
 //! front end hears of it when a shard tells it that its statement is bound to an edition that is over.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,7 +45,7 @@ impl Session {
     pub(crate) fn bind_text(&self, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
         let edition = |failure: Failure| Unprepared { error: failure.error, position: 1 };
         let before = self.edition().map_err(edition)?;
-        let facts = self.facts.get_or_init(Facts::default);
+        let facts = &self.facts_for(text);
         before.prepare_for(facts, text, types).or_else(|wrong| {
             if self.own_edition.get().is_some() {
                 // Nobody else changes what the transaction has made.
@@ -60,13 +61,28 @@ impl Session {
         })
     }
 
-    /// The statement as it is bound to the schema of the moment.
+    /// Who asks; with the settings, where the text is about them.
+    fn facts_for(&self, text: &str) -> Facts {
+        let facts = self.facts.get_or_init(Facts::default).clone();
+        let text = text.to_ascii_lowercase();
+        match ["current_setting", "pg_settings"].iter().any(|word| text.contains(word)) {
+            true => Facts { settings: self.settings_by_name(), ..facts },
+            false => facts,
+        }
+    }
+
+    fn settings_by_name(&self) -> BTreeMap<String, String> {
+        self.values().by_name()
+    }
+
+    /// The statement as it is bound to the schema and the settings of the moment.
     pub(crate) fn bound<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>, Failure> {
         let edition = self.edition()?;
-        if prepared.is_of(&edition) {
+        let settings = prepared.settings().map(|_| self.settings_by_name());
+        if prepared.is_of(&edition) && prepared.settings() == settings.as_ref() {
             return Ok(Cow::Borrowed(prepared));
         }
-        prepared.again(&edition).map(Cow::Owned).map_err(|wrong| Failure::of(wrong, ""))
+        prepared.again(&edition, settings).map(Cow::Owned).map_err(|wrong| Failure::of(wrong, ""))
     }
 
     /// Runs the statement of the text, in the open transaction or in one of its own.

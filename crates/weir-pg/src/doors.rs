@@ -163,7 +163,7 @@ impl StartupHandler for AtTheDoor {
             let _ = self.number.set(number);
             let _ =
                 self.session.origin.set(Origin { address: client.socket_addr(), since: SystemTime::now() });
-            let _ = self.session.facts.set(Facts { user, database, process: number });
+            let _ = self.session.facts.set(Facts { user, database, process: number, ..Facts::default() });
             client.set_pid_and_secret_key(number, secret);
         }
         match (&self.doors.scram, &message) {

@@ -3,6 +3,7 @@
 //! The wire is `pgwire`'s; here are what a session may say, the formats of values, and who may come in. What is asked of tables goes
 //! through a [`weir_client::Client`]. docs/server.md has the design, and what is not built yet.
 
+mod advisory;
 mod answer;
 mod copy;
 mod copy_messages;
@@ -10,6 +11,7 @@ mod copying;
 mod create_as;
 mod definitions;
 mod doors;
+mod effects;
 mod explain;
 mod handlers;
 mod idle;
@@ -22,6 +24,7 @@ mod scope;
 mod session;
 mod settings;
 mod statement;
+mod still;
 mod under_way;
 mod watch;
 

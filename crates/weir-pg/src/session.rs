@@ -11,6 +11,7 @@ use weir_sql::session::{Characteristics, Command, Isolation};
 use weir_sql::system::Facts;
 use weir_types::{SqlError, SqlState, Value};
 
+use crate::advisory::AdvisoryLocks;
 use crate::copy::CopyIn;
 use crate::definitions::Own;
 use crate::idle::Idle;
@@ -19,6 +20,7 @@ use crate::savepoints::Savepoints;
 use crate::scope::OpenScope;
 use crate::settings::Values;
 use crate::statement::{Done, Failure, Kind, Statement};
+use crate::still::Still;
 use crate::under_way::UnderWay;
 use crate::watch::{Activity, FrontEnd, Phase};
 
@@ -32,6 +34,8 @@ pub struct Session {
     pub(crate) under_way: UnderWay,
     idle: Idle,
     pub(crate) copying: Mutex<Option<CopyIn>>,
+    pub(crate) advisory: Mutex<AdvisoryLocks>,
+    pub(crate) still: Still,
     pub(crate) own_edition: Own,
     /// Who is at the other end, once they are let in.
     pub(crate) facts: OnceLock<Facts>,
@@ -83,6 +87,8 @@ impl Session {
             under_way,
             idle,
             copying: Mutex::default(),
+            advisory: Mutex::default(),
+            still: Still::default(),
             own_edition,
             facts,
             origin,
@@ -165,6 +171,7 @@ impl Session {
             _ => Ok(()),
         };
         if *self.transaction() == Transaction::None {
+            self.end_advice();
             self.names().end_transaction(!has_failed && ended.is_ok());
             self.end_scope(!has_failed && ended.is_ok());
         }
@@ -242,6 +249,7 @@ impl Session {
                     _ => Ok(Done::tag("")),
                 }
             }
+            Kind::Effects(calls, query) => self.run_effects(calls, query, values).await,
             Kind::Copy(copy, query) => self.copy(copy, query.as_ref()).await,
             Kind::Signal(signals, query) => {
                 let mut done = self.run_prepared(query, "SELECT", values).await?;
@@ -305,6 +313,7 @@ impl Session {
         if prepared.writes() {
             self.refuse_write(if tag.is_empty() { "SELECT" } else { tag.split(' ').next().unwrap_or(tag) })?;
         }
+        self.keep_still(prepared)?;
         let lock_timeout = self.values().time("lock_timeout");
         let (result, prepared) = match self.open_name() {
             _ if prepared.has_batches() => self.run_batches(prepared, values, lock_timeout).await?,
@@ -357,6 +366,12 @@ impl Session {
 
     /// Of the transaction that is open, until its end.
     fn be_like(&self, wished: Characteristics) -> Result<(), SqlError> {
+        if let Some(isolation) = wished.isolation {
+            self.be_still(isolation)?;
+        }
+        if wished.read_only == Some(false) {
+            self.refuse_to_write_still()?;
+        }
         if let Some(read_only) = wished.read_only {
             self.set("transaction_read_only", Some(if read_only { "on" } else { "off" }), true)?;
         }
@@ -430,6 +445,7 @@ impl Session {
             Transaction::Failed { name } => (name, false, None),
         };
         let ended = self.end_named(name, commits).await;
+        self.end_advice();
         self.names().end_transaction(commits && ended.is_ok());
         let changed = self.end_scope(commits && ended.is_ok());
         ended?;
@@ -454,7 +470,7 @@ impl Session {
                 Ok(Done { warning, ..Done::tag("SET") })
             }
             Command::SetSession(wished) => {
-                check(*wished)?;
+                check(Characteristics { read_only: None, ..*wished })?;
                 match wished.read_only {
                     Some(read_only) => {
                         let value = if read_only { "on" } else { "off" };
@@ -487,6 +503,7 @@ impl Session {
                     return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
                 }
                 let changed = self.reset()?;
+                self.give_all_advice_back();
                 let mut names = self.names();
                 names.clear_statements();
                 names.clear_portals();
@@ -524,10 +541,12 @@ impl Session {
                 Ok(Done::tag("REFRESH MATERIALIZED VIEW"))
             }
             Command::Unsupported(what) => Err(not_yet(what)),
+            Command::LockSchema => self.lock_schema(),
             Command::Copy(_)
             | Command::CreateAs(_)
             | Command::SetValue { .. }
             | Command::Run
+            | Command::Effects(_)
             | Command::Define(_)
             | Command::Explain(..)
             | Command::Signal { .. }
@@ -550,6 +569,7 @@ impl Session {
 impl Drop for Session {
     /// A connection that ends rolls back.
     fn drop(&mut self) {
+        self.give_all_advice_back();
         let transaction = std::mem::take(&mut *self.transaction());
         if let Transaction::Open { name, .. } | Transaction::Failed { name } = transaction {
             // Nobody waits for it.
@@ -565,7 +585,9 @@ impl Drop for Session {
 
 fn check(wished: Characteristics) -> Result<(), SqlError> {
     let level = wished.isolation.unwrap_or(Isolation::ReadCommitted);
-    if !matches!(level, Isolation::ReadCommitted | Isolation::ReadUncommitted) {
+    // Of the schema, which is all that such a transaction may read.
+    let is_still = level == Isolation::RepeatableRead && wished.read_only == Some(true);
+    if !is_still && !matches!(level, Isolation::ReadCommitted | Isolation::ReadUncommitted) {
         return Err(
             not_yet(&format!("isolation level {}", level.name())).with_hint("it may be read committed")
         );
@@ -573,7 +595,7 @@ fn check(wished: Characteristics) -> Result<(), SqlError> {
     Ok(())
 }
 
-fn not_yet(what: &str) -> SqlError {
+pub(crate) fn not_yet(what: &str) -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported yet: {what}"))
 }
 

@@ -20,37 +20,90 @@ enum May {
     Only(&'static [&'static str]),
     /// It cannot be set.
     NotBeSet,
+    /// Nobody else: there is one role, whoever asks.
+    BeWhoAsks,
 }
 
 /// Name as SHOW ALL has it, what it is at first, what it may be.
 const KNOWN: &[(&str, &str, May)] = &[
     ("application_name", "", May::BeAnything),
+    ("backslash_quote", "safe_encoding", May::BeAnything),
     ("bytea_output", "hex", May::Only(&["hex"])),
+    ("check_function_bodies", "on", May::BeAnything),
     ("client_encoding", "UTF8", May::Only(&["utf8", "utf-8", "unicode"])),
     ("client_min_messages", "notice", May::BeAnything),
+    ("commit_delay", "0", May::NotBeSet),
+    ("cursor_tuple_fraction", "0.1", May::BeAnything),
     ("DateStyle", "ISO, MDY", May::Only(&["iso", "iso, mdy", "iso, ymd", "iso, dmy"])),
+    ("default_table_access_method", "heap", May::Only(&["heap"])),
+    ("default_tablespace", "", May::Only(&[""])),
+    ("default_transaction_deferrable", "off", May::BeSwitched),
     ("default_transaction_isolation", "read committed", May::Only(&["read committed", "read uncommitted"])),
     ("default_transaction_read_only", "off", May::BeSwitched),
+    ("default_with_oids", "off", May::Only(&["off", "false", "0", "no"])),
+    ("enable_bitmapscan", "on", May::BeAnything),
+    ("enable_hashagg", "on", May::BeAnything),
+    ("enable_hashjoin", "on", May::BeAnything),
+    ("enable_indexonlyscan", "on", May::BeAnything),
+    ("enable_indexscan", "on", May::BeAnything),
+    ("enable_material", "on", May::BeAnything),
+    ("enable_mergejoin", "on", May::BeAnything),
+    ("enable_nestloop", "on", May::BeAnything),
+    ("enable_seqscan", "on", May::BeAnything),
+    ("enable_sort", "on", May::BeAnything),
+    ("escape_string_warning", "on", May::BeAnything),
     ("extra_float_digits", "1", May::BeAnything),
+    ("from_collapse_limit", "8", May::BeAnything),
+    ("geqo", "on", May::BeAnything),
     ("idle_in_transaction_session_timeout", "1min", May::BeTime),
+    ("idle_session_timeout", "0", May::Only(&["0"])),
     ("in_hot_standby", "off", May::NotBeSet),
     ("integer_datetimes", "on", May::NotBeSet),
     ("IntervalStyle", "postgres", May::Only(&["postgres"])),
     ("is_superuser", "on", May::NotBeSet),
+    ("jit", "off", May::BeAnything),
+    ("join_collapse_limit", "8", May::BeAnything),
+    ("lc_collate", "C", May::NotBeSet),
+    ("lc_ctype", "C", May::NotBeSet),
+    ("lc_messages", "C", May::BeAnything),
+    ("lc_monetary", "C", May::BeAnything),
+    ("lc_numeric", "C", May::BeAnything),
+    ("lc_time", "C", May::BeAnything),
     ("lock_timeout", "0", May::BeTime),
     (LOG_SLOW, "-1", May::BeTimeOrNever),
+    ("log_min_messages", "warning", May::BeAnything),
+    ("log_statement", "none", May::BeAnything),
+    ("maintenance_work_mem", "64MB", May::BeAnything),
+    ("max_function_args", "100", May::NotBeSet),
     ("max_identifier_length", "63", May::NotBeSet),
+    ("max_index_keys", "32", May::NotBeSet),
+    ("max_parallel_workers_per_gather", "2", May::BeAnything),
+    ("plan_cache_mode", "auto", May::BeAnything),
+    ("quote_all_identifiers", "off", May::BeAnything),
+    ("random_page_cost", "4", May::BeAnything),
+    ("role", "none", May::BeWhoAsks),
     ("row_security", "on", May::BeAnything),
     ("search_path", "\"$user\", public", May::BeAnything),
+    ("seq_page_cost", "1", May::BeAnything),
     ("server_encoding", "UTF8", May::NotBeSet),
     ("server_version", "15.0 (Weir)", May::NotBeSet),
     ("server_version_num", "150000", May::NotBeSet),
-    ("session_authorization", "", May::NotBeSet),
+    ("session_authorization", "", May::BeWhoAsks),
+    ("session_replication_role", "origin", May::Only(&["origin"])),
     ("standard_conforming_strings", "on", May::Only(&["on", "true", "1", "yes"])),
     ("statement_timeout", "0", May::BeTime),
+    ("synchronize_seqscans", "on", May::BeAnything),
+    ("synchronous_commit", "on", May::BeAnything),
+    ("temp_tablespaces", "", May::Only(&[""])),
     ("TimeZone", "UTC", May::Only(&["utc", "etc/utc", "gmt", "z", "0", "+00:00"])),
+    ("transaction_deferrable", "off", May::BeSwitched),
     ("transaction_isolation", "read committed", May::Only(&["read committed", "read uncommitted"])),
     ("transaction_read_only", "off", May::BeSwitched),
+    ("transform_null_equals", "off", May::Only(&["off", "false", "0", "no"])),
+    ("vacuum_cost_delay", "0", May::BeAnything),
+    ("wal_level", "replica", May::NotBeSet),
+    ("work_mem", "4MB", May::BeAnything),
+    ("xmloption", "content", May::Only(&["content"])),
 ];
 
 const LOG_SLOW: &str = "log_min_duration_statement";
@@ -121,6 +174,13 @@ impl Values {
         given.or_else(|| known(name).map(|(_, first, _)| (*first).to_owned()))
     }
 
+    /// All that there are, and the application's own.
+    pub fn by_name(&self) -> BTreeMap<String, String> {
+        let own = self.0.iter().filter(|(name, _)| known(name).is_none());
+        let own = own.map(|(name, value)| (name.clone(), value.clone()));
+        own.chain(self.all().map(|(name, value)| (name.to_owned(), value))).collect()
+    }
+
     /// All that there are, by name.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, String)> {
         KNOWN.iter().map(|(name, ..)| (*name, self.get(name).unwrap_or_default()))
@@ -143,13 +203,23 @@ impl Values {
             return Ok(());
         };
         let Some(value) = value else {
-            self.0.remove(&key);
+            if *name != "session_authorization" {
+                self.0.remove(&key);
+            }
             return Ok(());
         };
         match may {
             May::NotBeSet => {
                 let message = format!("parameter \"{name}\" cannot be changed");
                 Err(SqlError::new(SqlState::CANT_CHANGE_RUNTIME_PARAM, message))
+            }
+            May::BeWhoAsks if value.eq_ignore_ascii_case("none") => {
+                self.0.remove("role");
+                Ok(())
+            }
+            May::BeWhoAsks if self.get("session_authorization").as_deref() != Some(value) => {
+                let message = format!("role \"{value}\" does not exist");
+                Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
             }
             May::Only(these)
                 if !these.iter().any(|one| one.eq_ignore_ascii_case(value.trim_matches('\''))) =>
@@ -176,7 +246,7 @@ impl Values {
             }
             // What it means is the same, and clients are told what they know.
             May::Only(_) => Ok(()),
-            May::BeAnything => {
+            May::BeAnything | May::BeWhoAsks => {
                 self.0.insert(key, value.to_owned());
                 Ok(())
             }
@@ -187,6 +257,14 @@ impl Values {
     pub fn told_anew(&self, before: &Values) -> Vec<(&'static str, String)> {
         let told = PARAMETER_STATUS.iter().filter(|name| self.get(name) != before.get(name));
         told.filter_map(|name| Some((*name, self.get(name)?))).collect()
+    }
+
+    /// What SHOW transaction_isolation says; none: the usual.
+    pub fn set_isolation(&mut self, level: Option<&str>) {
+        match level {
+            Some(level) => self.0.insert("transaction_isolation".to_owned(), level.to_owned()),
+            None => self.0.remove("transaction_isolation"),
+        };
     }
 
     pub fn reset(&mut self) {

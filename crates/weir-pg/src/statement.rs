@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_client::{Prepared, Unprepared, Verb};
 use weir_sql::Span;
 use weir_sql::bound::OutputColumn;
+use weir_sql::effects::EffectCall;
 use weir_sql::explain::Explain;
 use weir_sql::session::CreateAs;
 use weir_sql::session::Signal;
@@ -37,6 +38,8 @@ pub enum Kind {
     Prepare(String, Arc<Statement>),
     /// EXECUTE: the name, and what gives the row of its arguments.
     Execute(String, Option<Prepared>),
+    /// SELECT of functions that act on the session, and what gives their arguments.
+    Effects(Arc<[EffectCall]>, Prepared),
     /// With what gives its rows, if that is a query.
     Copy(Copy, Option<Prepared>),
     /// What gives the numbers of processes that are to be told something, and the columns in which these stand.
@@ -212,6 +215,16 @@ impl Session {
                 let parameters = query.parameters().into();
                 let kind = Kind::Declare { name, scroll, hold, binary, query };
                 return Ok(Statement { kind, parameters, ..Statement::empty() });
+            }
+            Command::Effects(effects) => {
+                // Places in its text are none of the client's.
+                let query = self.bind_text(&effects.query, types);
+                let query = query.map_err(|Unprepared { error, .. }| Failure::from(error))?;
+                let of = |call: &EffectCall| OutputColumn { name: call.column.clone(), ty: call.ty() };
+                let columns = effects.calls.iter().map(of).collect();
+                let parameters = query.parameters().into();
+                let kind = Kind::Effects(effects.calls.clone().into(), query);
+                return Ok(Statement { kind, parameters, columns, ..Statement::empty() });
             }
             Command::Copy(copy) => {
                 let query = match &copy.what {

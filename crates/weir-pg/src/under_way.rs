@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use weir_client::{CallResult, Pending};
+use weir_client::{CallResult, Error, Pending};
 use weir_types::{SqlError, SqlState};
 
 use crate::session::{Session, sql_error};
@@ -46,6 +46,11 @@ impl Session {
 
     /// Everything that the session asks of the cluster goes through here, so that it can be cancelled.
     pub(crate) async fn wait_for(&self, pending: Pending<CallResult>) -> Result<CallResult, Failure> {
+        self.answer_of(pending).await.map_err(sql_error)
+    }
+
+    /// The same, with what the client calls the error.
+    pub(crate) async fn answer_of(&self, pending: Pending<CallResult>) -> Result<CallResult, Error> {
         let tag = pending.tag();
         let most = self.values().time("statement_timeout");
         let mut pending = std::pin::pin!(pending);
@@ -64,6 +69,6 @@ impl Session {
             }
         };
         self.under_way.set(None);
-        result.map_err(sql_error)
+        result
     }
 }

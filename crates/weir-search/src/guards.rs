@@ -85,6 +85,8 @@ impl Guards {
                 let asked = asked.iter().find(same)?;
                 Some(Taken { item: Item::Key(*table, *index, key.clone()), shared: asked.shared })
             }
+            // No call takes one.
+            Claim::Advisory(_) => None,
         }
     }
 

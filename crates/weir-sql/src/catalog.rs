@@ -71,6 +71,8 @@ pub struct Table {
     pub partitioned: Option<String>,
     /// `COMMENT ON TABLE … IS 'weir: replicated'`: a copy on every shard.
     pub replicated: bool,
+    /// COMMENT ON, whole.
+    pub comment: Option<String>,
     pub span: Span,
 }
 
@@ -85,8 +87,11 @@ pub struct Column {
     pub default: Option<Expr>,
     /// `GENERATED ALWAYS AS IDENTITY`: an INSERT may not choose the value.
     pub generated_always: bool,
+    /// `GENERATED … AS IDENTITY`, of either kind.
+    pub is_identity: bool,
     /// `GENERATED ALWAYS AS (…) STORED`: columns of the row are of relation 0.
     pub generated: Option<Expr>,
+    pub comment: Option<String>,
     pub span: Span,
 }
 
@@ -147,6 +152,7 @@ pub struct Index {
     pub nulls_not_distinct: bool,
     /// A partial index's WHERE; columns are of relation 0.
     pub predicate: Option<Expr>,
+    pub comment: Option<String>,
     pub span: Span,
 }
 
@@ -162,7 +168,10 @@ pub struct IndexKey {
 pub struct Sequence {
     pub id: SequenceId,
     pub name: String,
+    /// The first value that it gives.
     pub start: i64,
+    /// What it was created with; it may have been restarted with another.
+    pub declared_start: i64,
     pub increment: i64,
     pub minimum: i64,
     pub maximum: i64,
@@ -171,6 +180,7 @@ pub struct Sequence {
     pub restarts: u32,
     /// The serial or identity column that owns it.
     pub owner: Option<(TableId, ColumnIndex)>,
+    pub comment: Option<String>,
     pub span: Span,
 }
 
@@ -179,6 +189,7 @@ pub struct View {
     pub name: String,
     pub query: Query,
     pub materialized: bool,
+    pub comment: Option<String>,
     /// How it is written to, where each of its rows is one row of one table.
     pub target: Option<ViewTarget>,
     pub span: Span,
@@ -282,7 +293,9 @@ impl Column {
             not_null_span: None,
             default: None,
             generated_always: false,
+            is_identity: false,
             generated: None,
+            comment: None,
             span,
         }
     }
@@ -321,6 +334,7 @@ impl Table {
             partition_by: None,
             partitioned: None,
             replicated: false,
+            comment: None,
             span,
         }
     }

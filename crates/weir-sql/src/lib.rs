@@ -12,6 +12,7 @@ pub mod catalog;
 mod constants;
 mod ddl;
 mod definition;
+pub mod effects;
 pub mod explain;
 mod lexer;
 mod load;

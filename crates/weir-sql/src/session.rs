@@ -9,6 +9,8 @@ use pg_query::protobuf::{
 };
 use weir_types::{SqlState, SqlType};
 
+use crate::binder::stand_in;
+use crate::effects::Effects;
 use crate::explain::{self, Explain};
 use crate::lexer::{self, Lexer, Token};
 use crate::parse::{self, ParsedStatement, Piece};
@@ -93,6 +95,10 @@ pub enum Command {
     Explain(Explain, Box<Command>),
     /// A query, a write or a call.
     Run,
+    /// A SELECT of functions that act on the session.
+    Effects(Effects),
+    /// LOCK TABLE … IN ACCESS SHARE MODE, which keeps nobody from anything but a change of the schema.
+    LockSchema,
     /// What a server of this kind has nothing to do for: VACUUM, ANALYZE, CHECKPOINT.
     Nothing(&'static str),
     /// CREATE TABLE … AS a query.
@@ -354,9 +360,9 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
                 query: without_data(piece, behind(piece, span, "as")),
             })
         }
-        N::SelectStmt(_) | N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::CallStmt(_) => {
-            Command::Run
-        }
+        N::SelectStmt(select) => Effects::of(piece, select, span).map_or(Command::Run, Command::Effects),
+        N::LockStmt(lock) if lock.mode == ACCESS_SHARE => Command::LockSchema,
+        N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::CallStmt(_) => Command::Run,
         N::VacuumStmt(stmt) => Command::Nothing(if stmt.is_vacuumcmd { "VACUUM" } else { "ANALYZE" }),
         N::CheckPointStmt(_) => Command::Nothing("CHECKPOINT"),
         N::RefreshMatViewStmt(refresh) => {
@@ -434,6 +440,8 @@ fn signals(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Option<Command>
     let query = String::from_utf8(query).ok()?;
     (!signals.is_empty()).then_some(Command::Signal { signals, query })
 }
+/// `LockStmt.mode` of PostgreSQL.
+const ACCESS_SHARE: i32 = 1;
 
 /// `DeclareCursorStmt.options` of PostgreSQL.
 const CURSOR_BINARY: i32 = 1;
@@ -445,15 +453,24 @@ fn parameter_types(piece: Piece<'_>, types: &[Node]) -> Result<Vec<SqlType>, Dia
     let of = |node: &Node| match &node.node {
         // `unknown` is for the statement to say.
         Some(node::Node::TypeName(name)) if is_unknown(name) => Some(Ok(SqlType::Unknown)),
-        Some(node::Node::TypeName(name)) => Some(type_name::resolve(piece, name)),
+        Some(node::Node::TypeName(name)) => {
+            let of_catalog = last_word(name).filter(|_| name.array_bounds.is_empty()).and_then(stand_in);
+            Some(of_catalog.map_or_else(|| type_name::resolve(piece, name), Ok))
+        }
         _ => None,
     };
     types.iter().filter_map(of).collect()
 }
 
 fn is_unknown(name: &TypeName) -> bool {
-    let last = name.names.last().and_then(|name| name.node.as_ref());
-    matches!(last, Some(node::Node::String(word)) if word.sval == "unknown")
+    last_word(name) == Some("unknown")
+}
+
+fn last_word(name: &TypeName) -> Option<&str> {
+    match name.names.last()?.node.as_ref()? {
+        node::Node::String(word) => Some(&word.sval),
+        _ => None,
+    }
 }
 
 /// What follows the first such word that stands in no parentheses.

@@ -1,38 +1,15 @@
 //! Drivers and tools as their users have them, from their registries, against a server of PostgreSQL's protocol: each does what an
 //! application does.
-//!
-//! What is installed is kept in cargo's target folder. What cannot be installed fails its test.
 
 mod bank;
+mod installed;
 mod nodes;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bank::Bank;
-
-/// Where a driver is kept; `install` fills it once.
-fn installed(name: &str, install: impl FnOnce(&Path) -> Command) -> PathBuf {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("drivers").join(name);
-    let ready = place.join("installed");
-    if !ready.exists() {
-        std::fs::create_dir_all(&place).unwrap();
-        let said = run(&mut install(&place));
-        said.unwrap_or_else(|why| panic!("{name} cannot be installed, so it cannot be tested: {why}"));
-        std::fs::write(ready, "").unwrap();
-    }
-    place
-}
-
-/// What it says, or why it has failed.
-fn run(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    match output.status.success() {
-        true => Ok(said[0].clone()),
-        false => Err(format!("{command:?} has failed:\n{}{}", said[0], said[1])),
-    }
-}
+use installed::{installed, is_well, run};
 
 fn of_tests(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers").join(file)
@@ -48,8 +25,7 @@ fn psycopg_3() {
     let bank = Bank::open(|_| ());
     let mut python = Command::new("python3");
     python.arg(of_tests("session.py")).arg(bank.url("")).env("PYTHONPATH", place);
-    let said = run(&mut python).unwrap_or_else(|why| panic!("{why}"));
-    assert!(said.contains("all is well"), "{said}");
+    is_well(&mut python);
 }
 
 #[test]
@@ -63,26 +39,15 @@ fn node_postgres() {
     let bank = Bank::open(|_| ());
     let mut node = Command::new("node");
     node.arg(of_tests("session.js")).arg(bank.port().to_string()).arg(place);
-    let said = run(&mut node).unwrap_or_else(|why| panic!("{why}"));
-    assert!(said.contains("all is well"), "{said}");
+    is_well(&mut node);
 }
 
 #[test]
 fn jdbc() {
-    let place = installed("jdbc", |place| {
-        let mut maven = Command::new("mvn");
-        maven.args(["-q", "-B", "dependency:copy", "-Dartifact=org.postgresql:postgresql:42.7.4"]);
-        maven.arg(format!("-DoutputDirectory={}", place.display())).current_dir(place);
-        maven
-    });
     let bank = Bank::open(|_| ());
     let mut java = Command::new("java");
-    java.arg("-cp")
-        .arg(place.join("postgresql-42.7.4.jar"))
-        .arg(of_tests("Session.java"))
-        .arg(bank.port().to_string());
-    let said = run(&mut java).unwrap_or_else(|why| panic!("{why}"));
-    assert!(said.contains("all is well"), "{said}");
+    java.arg("-cp").arg(installed::jdbc()).arg(of_tests("Session.java")).arg(bank.port().to_string());
+    is_well(&mut java);
 }
 
 #[test]

@@ -179,12 +179,14 @@ fn new_sequence(app: &mut Application, table: TableId, column: ColumnIndex) -> S
         id,
         name,
         start: 1,
+        declared_start: 1,
         increment: 1,
         minimum: 1,
         maximum: i64::MAX,
         cycle: false,
         restarts: 0,
         owner: Some((table, column)),
+        comment: None,
         span,
     });
     id

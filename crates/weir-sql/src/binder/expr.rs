@@ -483,7 +483,7 @@ impl<'a> Binder<'a> {
     }
 
     fn bind_subscript(&mut self, array: Expr, indices: &'a AIndices) -> Result<Expr, Diagnostic> {
-        self.refuse_vector(&array)?;
+        let is_vector = self.is_vector(&array)?;
         let after = (array.span.end - self.piece.offset) as i32;
         let span = union(array.span, self.piece.bracketed(after));
         let mut bound = |node: &'a Option<Box<Node>>| match node {
@@ -496,6 +496,13 @@ impl<'a> Binder<'a> {
                 Some(key) if !indices.is_slice => self.binary(BinaryOp::JsonGet, array, key, span),
                 _ => Err(Diagnostic::unsupported(span, "a slice of jsonb", "use -> with an index")),
             };
+        }
+        let lower = lower.map(|index| self.from_one(is_vector, index)).transpose()?;
+        let upper = upper.map(|index| self.from_one(is_vector, index)).transpose()?;
+        if let (true, Some(index)) =
+            (self.is_of_system() && array.ty.is_string() && !indices.is_slice, &upper)
+        {
+            return self.letter(array, index.clone(), span);
         }
         let SqlType::Array(element) = array.ty.clone() else {
             return Err(self.error(

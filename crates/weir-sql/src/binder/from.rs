@@ -1,8 +1,8 @@
 //! FROM: tables, views, CTEs, subqueries, table functions and joins.
 
 use pg_query::protobuf::{Alias, JoinExpr, JoinType, Node, RangeSubselect, RangeVar, node};
-use weir_types::SqlState;
 use weir_types::operator::BinaryOp;
+use weir_types::{SqlState, SqlType};
 
 use super::Binder;
 use super::expr::strings;
@@ -96,6 +96,9 @@ impl<'a> Binder<'a> {
         if let Some(table) = self.table_in_sight(name, span)? {
             let relation = self.own_relation();
             let mut seen = ScopeRelation::of_table(table, shown, relation, span);
+            let array = SqlType::array_of(SqlType::Int8);
+            self.reads_arrays |=
+                seen.class.is_none() && table.columns.iter().any(|column| column.ty == array);
             rename_seen(&mut seen, alias, span)?;
             let item = FromItem::Table { relation, table: table.id, alias: shown.to_owned(), span };
             return Ok((item, vec![seen]));
@@ -364,6 +367,7 @@ impl<'a> Binder<'a> {
             span,
             relation: None,
             is_scalar: false,
+            class: None,
         };
         let hide = |relation: ScopeRelation| ScopeRelation { unqualified: false, ..relation };
         let mut seen: Vec<ScopeRelation> = left.into_iter().chain(right).map(hide).collect();
@@ -432,6 +436,7 @@ fn join_alias(seen: Vec<ScopeRelation>, alias: &Alias, span: Span) -> Result<Sco
         span,
         relation: None,
         is_scalar: false,
+        class: None,
     };
     rename_seen(&mut joined, Some(alias), span)?;
     Ok(joined)

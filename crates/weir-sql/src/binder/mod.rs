@@ -45,7 +45,7 @@ pub(crate) use insert::default_of;
 pub(crate) use modify::generated_along;
 pub(crate) use scope::nearest;
 use scope::{CteFrame, Scope};
-pub(crate) use system::show_names;
+pub(crate) use system::{show_names, stand_in};
 pub(crate) use target::view_target;
 
 /// The variables that an expression inside a procedure sees besides columns.
@@ -116,6 +116,8 @@ pub struct Binder<'a> {
     recursive: Option<recursive::Recursive>,
     /// Of the templates of [`crate::system`] that are being bound, innermost last.
     template_args: Vec<Vec<Expr>>,
+    /// A table of users with a column of bigint[] is read.
+    reads_arrays: bool,
     depth: usize,
 }
 
@@ -210,6 +212,7 @@ impl<'a> Binder<'a> {
             window_clauses: Vec::new(),
             recursive: None,
             template_args: Vec::new(),
+            reads_arrays: false,
             depth: 0,
         }
     }

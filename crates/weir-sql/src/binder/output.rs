@@ -26,6 +26,7 @@ impl<'a> Binder<'a> {
                 Some(column) => self.expand_star(column, &mut targets)?,
                 None => {
                     let expr = self.bind_expr(value)?;
+                    let expr = self.shown_vector(value, expr)?;
                     let expr = if settle { self.settle(expr)? } else { expr };
                     targets.push(Target { name: target_name(target, value), expr });
                 }

@@ -7,6 +7,7 @@ use super::Binder;
 use crate::bound::{Expr, ExprKind, FromItem, OutputColumn, RelationId};
 use crate::catalog::Table;
 use crate::source::{Diagnostic, Span};
+use crate::system::class_number;
 
 /// One query level.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +50,8 @@ pub(super) struct ScopeRelation {
     pub relation: Option<RelationId>,
     /// Of a function that gives one value a row: its name stands for that.
     pub is_scalar: bool,
+    /// The number of a table of the system catalog.
+    pub class: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
@@ -98,7 +101,8 @@ impl ScopeRelation {
             .columns
             .iter()
             .map(|column| OutputColumn { name: column.name.clone(), ty: column.ty.clone() });
-        ScopeRelation::of_columns(columns, alias, relation, span)
+        let class = table.name.strip_prefix("pg_catalog.").map(|_| class_number(&table.name));
+        ScopeRelation { class, ..ScopeRelation::of_columns(columns, alias, relation, span) }
     }
 
     pub fn of_columns(
@@ -118,6 +122,7 @@ impl ScopeRelation {
             span,
             relation: Some(relation),
             is_scalar: false,
+            class: None,
         }
     }
 }
@@ -134,6 +139,9 @@ impl<'a> Binder<'a> {
             [schema, rest @ ..] if rest.len() == 2 && self.is_schema_of(schema, rest[0]) => rest,
             other => other,
         };
+        if let Some(class) = self.system_class(parts, span) {
+            return Ok(class);
+        }
         let column = match parts {
             [name] => match self.unqualified_column(name, span)? {
                 Some(column) => Some(column),

@@ -3,17 +3,21 @@
 //! All of it becomes subqueries and constants here. Numbers of objects are bigint, so that `'orders'::regclass` is a number, and a
 //! number `::regclass` is the name.
 
+use std::collections::BTreeMap;
+
 use pg_query::protobuf::{AIndirection, FuncCall, Node, SqlValueFunctionOp, TypeCast, TypeName, node};
+use weir_types::operator::BinaryOp;
 use weir_types::{CastContext, SqlState, SqlType, Value};
 
 use super::Binder;
 use super::expr::strings;
 use crate::bound::{Expr, ExprKind, Query, TableCall, TableFunction};
 use crate::source::{Diagnostic, Span};
+use crate::system::Facts;
 use crate::system::templates::{self, Template};
 
 /// The type that stands for one of PostgreSQL's that only catalogs have.
-pub(super) fn stand_in(name: &str) -> Option<SqlType> {
+pub(crate) fn stand_in(name: &str) -> Option<SqlType> {
     Some(match name {
         "oid" | "xid" => SqlType::Int8,
         "name" | "char" | "cstring" | "pg_node_tree" | "sql_identifier" | "character_data" | "yes_or_no" => {
@@ -73,12 +77,9 @@ pub(crate) fn show_names(statement: &mut node::Node) {
 
 /// What has an effect, or says what only a shard knows.
 const REFUSED: &[(&str, &str)] = &[
-    ("set_config", "use SET"),
+    ("set_config", "make it an item of the select list by itself, or use SET"),
+    ("setval", "make it an item of the select list by itself"),
     ("txid_current", "no number is given to a transaction"),
-    ("pg_relation_size", "du of the data folder says what all takes"),
-    ("pg_table_size", "du of the data folder says what all takes"),
-    ("pg_total_relation_size", "du of the data folder says what all takes"),
-    ("pg_database_size", "du of the data folder says what all takes"),
     (
         "pg_terminate_backend",
         "let it be a column of the outermost select list, beside columns that are named",
@@ -110,6 +111,14 @@ impl<'a> Binder<'a> {
         if let Some(told) = told {
             return Ok(Some(constant(Value::text(told), SqlType::Text, span)));
         }
+        if name == "current_setting" && matches!(call.args.len(), 1 | 2) {
+            return self.bind_setting(call, &facts.settings, span).map(Some);
+        }
+        // `json` is no type; what clients make of it is the same.
+        if name == "json_build_object" {
+            let args = self.bind_list(&call.args)?;
+            return self.function_of("jsonb_build_object", args, span).map(Some);
+        }
         if name == "pg_typeof" && call.args.len() == 1 {
             let of = self.bind_expr(&call.args[0])?;
             return Ok(Some(constant(Value::text(of.ty.name()), SqlType::Text, span)));
@@ -118,12 +127,69 @@ impl<'a> Binder<'a> {
             return Err(Diagnostic::unsupported(span, format!("the function {name}"), *remedy));
         }
         if name.starts_with("pg_advisory_") || name.starts_with("pg_try_advisory_") {
-            let remedy = "lock a row of a table with SELECT … FOR UPDATE";
+            let remedy = "make it an item of the select list by itself";
             return Err(Diagnostic::unsupported(span, format!("the function {name}"), remedy));
         }
         let Some(template) = templates::function(name, call.args.len()) else { return Ok(None) };
         let args = self.bind_list(&call.args)?;
         self.bind_template(template, args).map(|expr| Some(Expr { span, ..expr }))
+    }
+
+    /// `current_setting(name)`; with `true` behind it, one that there is not is NULL.
+    fn bind_setting(
+        &mut self,
+        call: &'a FuncCall,
+        settings: &BTreeMap<String, String>,
+        span: Span,
+    ) -> Result<Expr, Diagnostic> {
+        let args = self.bind_list(&call.args)?;
+        let literal = |expr: &Expr| match &expr.kind {
+            ExprKind::Literal(value) => Some(value.clone()),
+            ExprKind::Cast { operand, .. } => match &operand.kind {
+                ExprKind::Literal(value) => Some(value.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(Value::Text(name)) = args.first().and_then(literal) else {
+            // One that there is not is NULL: nobody knows before it runs.
+            let Some(name) = args.into_iter().next() else {
+                return Ok(constant(Value::Null, SqlType::Text, span));
+            };
+            let name = self.coerce(name, &SqlType::Text, CastContext::Implicit)?;
+            let args = std::iter::once(name).chain(settings_of(settings)).collect();
+            return self.of_template("current_setting as text", args);
+        };
+        match settings.iter().find(|(one, _)| one.eq_ignore_ascii_case(&name)) {
+            Some((_, value)) => Ok(constant(Value::text(value.as_str()), SqlType::Text, span)),
+            None if args.get(1).and_then(literal) == Some(Value::Bool(true)) => {
+                Ok(constant(Value::Null, SqlType::Text, span))
+            }
+            None => {
+                let message = format!("unrecognized configuration parameter \"{name}\"");
+                Err(self.error(SqlState::UNDEFINED_OBJECT, span, message))
+            }
+        }
+    }
+
+    /// `tableoid` of a table of the system catalog: its number, NULL where an outer join has no row of it.
+    pub(super) fn system_class(&self, parts: &[&str], span: Span) -> Option<Expr> {
+        self.context.system?;
+        let of_name = |name: &str| self.relation_in_sight(name).filter(|relation| relation.class.is_some());
+        let relation = match parts {
+            ["tableoid"] => {
+                let scopes = self.scopes.iter().rev().filter(|scope| !scope.hidden);
+                scopes.flat_map(|scope| &scope.relations).find(|relation| relation.class.is_some())?
+            }
+            [relation, "tableoid"] => of_name(relation)?,
+            _ => return None,
+        };
+        let first = relation.columns.first()?.expr.clone();
+        let is_there = ExprKind::IsNull { operand: Box::new(first), negated: true };
+        let is_there = Expr { kind: is_there, ty: SqlType::Bool, span };
+        let number = constant(Value::Int(relation.class?), SqlType::Int8, span);
+        let kind = ExprKind::Case { whens: vec![(is_there, number)], otherwise: None };
+        Some(Expr { kind, ty: SqlType::Int8, span })
     }
 
     fn bind_template(&mut self, template: &'static Template, args: Vec<Expr>) -> Result<Expr, Diagnostic> {
@@ -152,9 +218,11 @@ impl<'a> Binder<'a> {
             false => views.get(&format!("pg_catalog.{name}")),
         });
         let Some(select) = found else { return Ok(None) };
+        let arguments =
+            self.context.system.filter(|_| name.ends_with("pg_settings")).map_or_else(Vec::new, settings);
         let piece = std::mem::replace(&mut self.piece, templates::views_piece());
         let (scopes, ctes) = (std::mem::take(&mut self.scopes), std::mem::take(&mut self.ctes));
-        self.template_args.push(Vec::new());
+        self.template_args.push(arguments);
         let query = self.bind_query(select);
         self.template_args.pop();
         (self.scopes, self.ctes, self.piece) = (scopes, ctes, piece);
@@ -250,6 +318,10 @@ impl<'a> Binder<'a> {
             || templates::views().keys().any(|view| is(view))
     }
 
+    pub(super) fn is_of_system(&self) -> bool {
+        self.context.system.is_some()
+    }
+
     /// A function of catalogs that gives rows, and the type of its one column.
     pub(super) fn system_rows(&self, name: &str, args: &[Expr], span: Span) -> Option<(TableCall, SqlType)> {
         self.context.system?;
@@ -301,25 +373,72 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// PostgreSQL counts what is in its vectors from 0, and these are arrays.
-    pub(super) fn refuse_vector(&self, array: &Expr) -> Result<(), Diagnostic> {
+    /// PostgreSQL counts what is in its vectors from 0, and these are arrays: whether the subscript is one of a vector.
+    pub(super) fn is_vector(&self, array: &Expr) -> Result<bool, Diagnostic> {
+        let is_column = matches!(array.kind, ExprKind::Column { .. });
         let is_vector =
-            array.ty == SqlType::array_of(SqlType::Int8) && matches!(array.kind, ExprKind::Column { .. });
-        match is_vector && self.context.system.is_some() {
-            true => {
-                let what = "a subscript of bigint[] in a query of the system catalog";
-                Err(Diagnostic::unsupported(array.span, what, "use unnest(…) WITH ORDINALITY"))
-            }
-            false => Ok(()),
+            array.ty == SqlType::array_of(SqlType::Int8) && is_column && self.context.system.is_some();
+        if is_vector && self.reads_arrays {
+            let what =
+                "a subscript of bigint[] in a query of the system catalog and of a table with such a column";
+            return Err(Diagnostic::unsupported(array.span, what, "use unnest(…) WITH ORDINALITY"));
         }
+        Ok(is_vector)
+    }
+
+    /// A vector in the select list of the whole query is shown as PostgreSQL shows it: numbers with blanks between.
+    pub(super) fn shown_vector(&mut self, value: &Node, expr: Expr) -> Result<Expr, Diagnostic> {
+        let Some(node::Node::ColumnRef(column)) = &value.node else { return Ok(expr) };
+        let is_one = strings(&column.fields).last().is_some_and(|name| VECTORS.contains(name));
+        let is_outermost = self.scopes.len() == 1 && self.ctes.len() <= 1 && self.template_args.is_empty();
+        if !is_one || !is_outermost || !self.is_vector(&expr).is_ok_and(|is_vector| is_vector) {
+            return Ok(expr);
+        }
+        let span = expr.span;
+        self.function_of("array_to_string", vec![expr, constant(Value::text(" "), SqlType::Text, span)], span)
+    }
+
+    /// An index of a vector, as arrays are counted.
+    pub(super) fn from_one(&mut self, is_vector: bool, index: Expr) -> Result<Expr, Diagnostic> {
+        if !is_vector {
+            return Ok(index);
+        }
+        let span = index.span;
+        self.binary(BinaryOp::Add, index, constant(Value::Int(1), SqlType::Int4, span), span)
+    }
+
+    /// A letter of a name, which PostgreSQL counts from 0, too.
+    pub(super) fn letter(&mut self, name: Expr, index: Expr, span: Span) -> Result<Expr, Diagnostic> {
+        let one = constant(Value::Int(1), SqlType::Int4, span);
+        let at = self.binary(BinaryOp::Add, index, one.clone(), span)?;
+        self.function_of("substr", vec![name, at, one], span)
     }
 }
 
+/// Columns of the types int2vector and oidvector.
+const VECTORS: [&str; 5] = ["indkey", "indclass", "indcollation", "indoption", "proargtypes"];
+
+/// What stands for `$1` and `$2` of the view of settings: their names, and what they are.
+fn settings(facts: &Facts) -> Vec<Expr> {
+    settings_of(&facts.settings)
+}
+
+fn settings_of(settings: &BTreeMap<String, String>) -> Vec<Expr> {
+    let list = |values: Vec<Value>| {
+        let ty = SqlType::array_of(SqlType::Text);
+        constant(Value::array(SqlType::Text, values), ty, Span::default())
+    };
+    let names = settings.keys().map(|name| Value::text(name.as_str())).collect();
+    vec![list(names), list(settings.values().map(|value| Value::text(value.as_str())).collect())]
+}
+
+/// Of foreign data, of which there is none.
+pub(super) const OPTIONS: &str = "pg_options_to_table";
 const EXPAND: &str = "information_schema._pg_expandarray";
 /// Its places.
 const EXPANDED_AT: &str = "information_schema._pg_expandarray.n";
 
 /// A function of catalogs that gives rows.
 pub(super) fn is_set(name: &str) -> bool {
-    matches!(name, "pg_partition_ancestors" | EXPAND | EXPANDED_AT)
+    matches!(name, "pg_partition_ancestors" | OPTIONS | EXPAND | EXPANDED_AT)
 }

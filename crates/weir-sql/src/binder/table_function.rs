@@ -1,12 +1,13 @@
 //! Functions in FROM, and set-returning functions of a select list, which become items of FROM.
 
 use pg_query::protobuf::{FuncCall, RangeFunction, node};
-use weir_types::{CastContext, SqlState, SqlType};
+use weir_types::{CastContext, SqlState, SqlType, Value};
 
 use super::Binder;
 use super::expr::strings;
 use super::query::rename;
 use super::scope::ScopeRelation;
+use super::system::OPTIONS;
 use crate::bound::{Expr, ExprKind, FromItem, OutputColumn, TableCall, TableFunction};
 use crate::routine::simple_name;
 use crate::source::{Diagnostic, Span};
@@ -123,6 +124,16 @@ impl<'a> Binder<'a> {
         calls: &mut Vec<TableCall>,
     ) -> Result<Vec<OutputColumn>, Diagnostic> {
         let args = self.bind_list(&call.args)?;
+        if name == OPTIONS && self.is_of_system() {
+            let none = || Expr {
+                kind: ExprKind::Literal(Value::array(SqlType::Text, Vec::new())),
+                ty: SqlType::array_of(SqlType::Text),
+                span,
+            };
+            let unnest = || TableCall { function: TableFunction::Unnest, args: vec![none()], width: 1 };
+            calls.extend([unnest(), unnest()]);
+            return Ok(["option_name", "option_value"].map(|name| column(name, SqlType::Text)).into());
+        }
         if let Some((call, ty)) = self.system_rows(name, &args, span) {
             calls.push(call);
             return Ok(vec![column(name, ty)]);

@@ -211,6 +211,7 @@ impl Schema {
         }
         column.forbid_null(span);
         column.generated_always = constraint.generated_when == "a";
+        column.is_identity = true;
         let options = SequenceOptions::read(piece, &constraint.options, span)?;
         self.own_sequence(table, index, options, span)
     }

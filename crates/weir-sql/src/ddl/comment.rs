@@ -45,6 +45,8 @@ impl Schema {
         span: Span,
     ) -> Result<(), Diagnostic> {
         let trimmed = comment.comment.trim_start();
+        let kept = self.keep_comment(piece, comment, span);
+        self.tolerate(kept)?;
         if !trimmed.get(..5).is_some_and(|prefix| prefix.eq_ignore_ascii_case("weir:")) {
             return Ok(());
         }
@@ -64,6 +66,67 @@ impl Schema {
         let tokens: Vec<Token> = Lexer::new(&text, start).collect();
         for part in tokens.split(|token| token.is(b';')).filter(|part| !part.is_empty()) {
             self.directive(&directive, table, part)?;
+        }
+        Ok(())
+    }
+
+    /// Of tables, columns, views, indexes and sequences; others are not kept.
+    fn keep_comment(
+        &mut self,
+        piece: Piece<'_>,
+        comment: &CommentStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let Some(node::Node::List(list)) = comment.object.as_deref().and_then(|object| object.node.as_ref())
+        else {
+            return Ok(());
+        };
+        // IS NULL is as IS ''.
+        let text = Some(comment_text(piece, comment, span).0).filter(|text| !text.is_empty());
+        let name = object_path(&list.items);
+        let catalog = &mut self.catalog;
+        let found = match comment.objtype() {
+            ObjectType::ObjectTable => {
+                catalog.tables.iter_mut().find(|table| table.name == name).map(|table| &mut table.comment)
+            }
+            ObjectType::ObjectView | ObjectType::ObjectMatview => {
+                catalog.views.iter_mut().find(|view| view.name == name).map(|view| &mut view.comment)
+            }
+            ObjectType::ObjectSequence => {
+                let mut sequences = catalog.sequences.iter_mut();
+                sequences.find(|sequence| sequence.name == name).map(|sequence| &mut sequence.comment)
+            }
+            ObjectType::ObjectIndex => {
+                let own = name.rsplit('.').next().unwrap_or(&name);
+                let mut indexes = catalog.tables.iter_mut().flat_map(|table| &mut table.indexes);
+                match indexes.find(|index| index.name == own) {
+                    Some(index) => Some(&mut index.comment),
+                    // Those of keys have none.
+                    None => return Ok(()),
+                }
+            }
+            ObjectType::ObjectColumn => {
+                let Some((column, table)) = list.items.split_last() else { return Ok(()) };
+                let (table, column) = (object_path(table), object_path(std::slice::from_ref(column)));
+                let Some(table) = catalog.tables.iter_mut().find(|one| one.name == table) else {
+                    return match catalog.views.iter().any(|view| view.name == table) {
+                        true => Ok(()),
+                        false => Err(missing(span, &table)),
+                    };
+                };
+                let Some(at) = table.column_by_name(&column) else {
+                    let message =
+                        format!("column \"{column}\" of relation \"{}\" does not exist", table.name);
+                    return Err(Diagnostic::new(SqlState::UNDEFINED_COLUMN, span, message));
+                };
+                Some(&mut table.columns[at].comment)
+            }
+            _ => return Ok(()),
+        };
+        match found {
+            Some(kept) => *kept = text,
+            None if catalog.partitions.contains_key(&name) => {}
+            None => return Err(missing(span, &name)),
         }
         Ok(())
     }
@@ -139,6 +202,10 @@ impl Schema {
         table.partition_by = Some(columns);
         Ok(())
     }
+}
+
+fn missing(span: Span, name: &str) -> Diagnostic {
+    Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{name}\" does not exist"))
 }
 
 /// The tree has no place for the comment: it is the statement's last string, whose doubled quotes are

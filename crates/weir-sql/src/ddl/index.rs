@@ -71,6 +71,7 @@ impl Schema {
             unique: create.unique,
             nulls_not_distinct: create.nulls_not_distinct,
             predicate,
+            comment: None,
             span,
         };
         self.catalog.tables[at].indexes.push(index);

@@ -163,6 +163,8 @@ impl Schema {
             id,
             name,
             start,
+            declared_start: start,
+            comment: None,
             increment,
             minimum,
             maximum,
@@ -240,7 +242,7 @@ impl Schema {
         now.maximum = options.maximum.unwrap_or(now.maximum);
         now.cycle = if is_given("cycle") { options.cycle } else { now.cycle };
         if is_given("restart") {
-            now.start = options.start.unwrap_or(now.start);
+            now.start = options.start.unwrap_or(now.declared_start);
             now.restarts += 1;
         }
         let wrong = match () {

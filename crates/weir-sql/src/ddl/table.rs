@@ -111,7 +111,13 @@ impl Schema {
         let other = &self.catalog.tables[self.table_index(piece, range)?];
         let offset = table.columns.len();
         for column in &other.columns {
-            let mut copy = Column { span, generated_always: false, generated: None, ..column.clone() };
+            let mut copy = Column {
+                span,
+                generated_always: false,
+                is_identity: false,
+                generated: None,
+                ..column.clone()
+            };
             copy.default = copy.default.filter(|_| defaults);
             copy.not_null_span = copy.not_null_span.map(|_| span);
             table.columns.push(copy);

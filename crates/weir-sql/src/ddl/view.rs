@@ -36,7 +36,14 @@ impl Schema {
             self.check_new_relation(piece, range, false)?;
         }
         let query = self.view_query(piece, create.query.as_deref(), &create.aliases, place)?;
-        let view = View { name: relation_name(range), query, materialized: false, target: None, span };
+        let view = View {
+            name: relation_name(range),
+            query,
+            materialized: false,
+            comment: None,
+            target: None,
+            span,
+        };
         match replaced {
             Some(index) => {
                 let was = &self.catalog.views[index];
@@ -92,6 +99,7 @@ impl Schema {
             name: relation_name(range),
             query,
             materialized: true,
+            comment: None,
             target: None,
             span,
         });

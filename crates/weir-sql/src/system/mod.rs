@@ -13,6 +13,7 @@ pub(crate) mod templates;
 mod tests;
 mod types;
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use weir_types::Value;
@@ -31,6 +32,8 @@ pub struct Facts {
     pub database: String,
     /// The number that the session was told as its process'.
     pub process: i32,
+    /// Of the session, where the text asks for them.
+    pub settings: BTreeMap<String, String>,
 }
 
 /// A row of a virtual table.
@@ -83,7 +86,8 @@ fn row(table: &str, given: &[(&str, Value)]) -> (usize, Row) {
         assert!(all.tables[at].column_by_name(name).is_some(), "{table} has no column {name}");
     }
     let value = |column: &crate::catalog::Column| {
-        let given = given.iter().find(|(name, _)| *name == column.name);
+        // What is said last.
+        let given = given.iter().rfind(|(name, _)| *name == column.name);
         given.map_or_else(|| constant(column.default.as_ref()), |(_, value)| value.clone())
     };
     (at, all.tables[at].columns.iter().map(value).collect())
@@ -102,6 +106,7 @@ impl System {
             Rows { app, numbers: Numbers::default(), rows: vec![Vec::new(); tables().tables.len()] };
         rows.namespaces();
         rows.types();
+        rows.operator_classes();
         rows.relations();
         rows.routines();
         let mut catalog = app.catalog.clone();
@@ -110,6 +115,31 @@ impl System {
         }
         System { catalog, first, rows: rows.rows }
     }
+}
+
+/// A name as SQL has it, as it is known: what is not quoted is in small letters, and `public` goes without saying.
+pub fn known_name(written: &str) -> String {
+    let (mut parts, mut part, mut quoted) = (Vec::new(), String::new(), false);
+    let mut letters = written.trim().chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => part.extend(letters.next()),
+            '"' => quoted = !quoted,
+            '.' if !quoted => parts.push(std::mem::take(&mut part)),
+            letter if quoted => part.push(letter),
+            letter => part.extend(letter.to_lowercase()),
+        }
+    }
+    parts.push(part);
+    if parts.len() > 1 && parts[0] == "public" {
+        parts.remove(0);
+    }
+    parts.join(".")
+}
+
+/// The number of a table of pg_catalog, as `tableoid` shows it.
+pub(crate) fn class_number(table: &str) -> i64 {
+    Numbers::default().relation(table)
 }
 
 /// `schema.name` as it is known: what is in `public` has no schema.
@@ -149,7 +179,23 @@ impl Rows<'_> {
         schemas.dedup();
         for schema in schemas {
             let number = self.numbers.namespace(schema);
-            self.add("pg_namespace", &[("oid", Value::Int(number)), ("nspname", text(schema))]);
+            // pg_database_owner has it, as in PostgreSQL.
+            let owner = if schema == "public" { 6171 } else { 10 };
+            let given =
+                [("oid", Value::Int(number)), ("nspname", text(schema)), ("nspowner", Value::Int(owner))];
+            self.add("pg_namespace", &given);
+            let described = match schema {
+                "public" => "standard public schema",
+                "pg_catalog" => "system catalog schema",
+                _ => continue,
+            };
+            let given = [
+                ("objoid", Value::Int(number)),
+                ("classoid", Value::Int(2615)),
+                ("objsubid", Value::Int(0)),
+                ("description", text(described)),
+            ];
+            self.add("pg_description", &given);
         }
     }
 }

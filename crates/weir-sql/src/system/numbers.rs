@@ -10,7 +10,7 @@ use weir_types::binary::type_number;
 const USERS: i64 = 16384;
 
 /// Of the tables that others refer to by number.
-const KNOWN: [(&str, i64); 12] = [
+const KNOWN: [(&str, i64); 19] = [
     ("pg_class", 1259),
     ("pg_attribute", 1249),
     ("pg_type", 1247),
@@ -23,6 +23,13 @@ const KNOWN: [(&str, i64); 12] = [
     ("pg_rewrite", 2618),
     ("pg_description", 2609),
     ("pg_depend", 2608),
+    ("pg_sequence", 2224),
+    ("pg_database", 1262),
+    ("pg_am", 2601),
+    ("pg_opclass", 2616),
+    ("pg_operator", 2617),
+    ("pg_collation", 3456),
+    ("pg_language", 2612),
 ];
 
 #[derive(Default)]

@@ -3,23 +3,33 @@
 use weir_types::{SqlType, Value};
 
 use super::deparse::{Deparser, quoted};
-use super::types::{modifier, stored};
+use super::types::{collation, modifier, operator_class, stored};
 use super::{Rows, split, tables, templates, text};
 use crate::bound::{Expr, ExprKind};
-use crate::catalog::{ColumnIndex, ForeignKeyAction, Index, IndexKey, Sequence, Table, UniqueKey, View};
+use crate::catalog::{
+    ColumnIndex, ForeignKeyAction, Index, IndexKey, Sequence, SequenceId, Table, UniqueKey, View,
+};
 use crate::lexer::Lexer;
 
-/// `pg_class` in `pg_depend`.
+/// `pg_class` in `pg_depend`, `pg_attrdef` and `pg_rewrite`.
 const CLASS: i64 = 1259;
+const ATTRDEF: i64 = 2604;
+const REWRITE: i64 = 2618;
 
 fn attributes(columns: &[ColumnIndex]) -> Value {
     Value::array(SqlType::Int2, columns.iter().map(|column| Value::Int(*column as i64 + 1)).collect())
 }
 
+/// The name of a key without its table's schema, which one that is not given begins with.
+fn own_name<'n>(table: &str, name: &'n str) -> &'n str {
+    let schema = split(table).0;
+    name.strip_prefix(schema).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
+}
+
 /// Another object of the same schema.
 fn beside(table: &str, name: &str) -> String {
     match table.split_once('.') {
-        Some((schema, _)) => format!("{schema}.{name}"),
+        Some((schema, _)) => format!("{schema}.{}", own_name(table, name)),
         None => name.to_owned(),
     }
 }
@@ -46,6 +56,7 @@ struct Indexed<'a> {
     is_primary: bool,
     nulls_not_distinct: bool,
     predicate: Option<&'a Expr>,
+    comment: Option<&'a str>,
 }
 
 impl<'a> Indexed<'a> {
@@ -57,7 +68,9 @@ impl<'a> Indexed<'a> {
         };
         let keys = key.columns.iter().map(part).collect();
         let nulls_not_distinct = key.nulls_not_distinct;
-        Indexed { name: &key.name, keys, is_unique: true, is_primary, nulls_not_distinct, predicate: None }
+        let (predicate, comment) = (None, None);
+        let name = own_name(&table.name, &key.name);
+        Indexed { name, keys, is_unique: true, is_primary, nulls_not_distinct, predicate, comment }
     }
 
     fn of_index(index: &'a Index) -> Indexed<'a> {
@@ -68,7 +81,17 @@ impl<'a> Indexed<'a> {
             is_primary: false,
             nulls_not_distinct: index.nulls_not_distinct,
             predicate: index.predicate.as_ref(),
+            comment: index.comment.as_deref(),
         }
+    }
+}
+
+/// Of a default that is its next value.
+fn sequence_of(default: &Expr) -> Option<SequenceId> {
+    match &default.kind {
+        ExprKind::NextValue(sequence) => Some(*sequence),
+        ExprKind::Cast { operand, .. } => sequence_of(operand),
+        _ => None,
     }
 }
 
@@ -108,6 +131,30 @@ impl Rows<'_> {
         }
     }
 
+    /// Of a relation, or of its column of that number.
+    fn comment(&mut self, relation: i64, column: i64, comment: Option<&str>) {
+        let Some(comment) = comment else { return };
+        let given = [
+            ("objoid", Value::Int(relation)),
+            ("classoid", Value::Int(CLASS)),
+            ("objsubid", Value::Int(column)),
+            ("description", text(comment)),
+        ];
+        self.add("pg_description", &given);
+    }
+
+    /// Both by the table that they are in and their number there.
+    fn depends(&mut self, (class, object): (i64, i64), (of_class, of): (i64, i64), kind: &str) {
+        let given = [
+            ("classid", Value::Int(class)),
+            ("objid", Value::Int(object)),
+            ("refclassid", Value::Int(of_class)),
+            ("refobjid", Value::Int(of)),
+            ("deptype", text(kind)),
+        ];
+        self.add("pg_depend", &given);
+    }
+
     /// Gives its number.
     fn class(&mut self, name: &str, kind: &str, more: &[(&str, Value)]) -> i64 {
         let number = self.numbers.relation(name);
@@ -126,8 +173,6 @@ impl Rows<'_> {
 
     fn attribute(&mut self, relation: i64, (at, name): (usize, &str), ty: &SqlType, more: &[(&str, Value)]) {
         let (length, storage) = stored(ty);
-        let collation =
-            if matches!(ty, SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_)) { 100 } else { 0 };
         let given = [
             ("attrelid", Value::Int(relation)),
             ("attname", text(name)),
@@ -137,7 +182,7 @@ impl Rows<'_> {
             ("attlen", Value::Int(length)),
             ("attstorage", text(storage)),
             ("attndims", Value::Int(i64::from(matches!(ty, SqlType::Array(_))))),
-            ("attcollation", Value::Int(collation)),
+            ("attcollation", Value::Int(collation(ty))),
         ];
         self.add("pg_attribute", &[&given[..], more].concat());
     }
@@ -169,6 +214,7 @@ impl Rows<'_> {
             ("relhastriggers", Value::Bool(has_triggers)),
         ];
         let relation = self.class(&table.name, "r", &more);
+        self.comment(relation, 0, table.comment.as_deref());
         self.columns(table, relation, is_users);
         for index in &own {
             self.index(table, relation, index);
@@ -183,22 +229,10 @@ impl Rows<'_> {
     fn columns(&mut self, table: &Table, relation: i64, is_users: bool) {
         let deparser = Deparser { app: self.app, columns: &table.columns, pretty: false };
         for (at, column) in table.columns.iter().enumerate() {
-            let owner = Some((table.id, at));
-            let serial =
-                column.default.as_ref().filter(|_| is_users).and_then(|default| match default.kind {
-                    ExprKind::NextValue(id) => {
-                        Some(self.app.catalog.sequence(id)).filter(|sequence| sequence.owner == owner)
-                    }
-                    _ => None,
-                });
-            let by_default = |sequence: &Sequence| {
-                let written = self.app.sources.text(sequence.span).to_lowercase();
-                written.contains("identity")
-                    || self.app.sources.text(column.span).to_lowercase().contains("as identity")
-            };
-            let identity = match (column.generated_always, serial) {
+            let sequence = column.default.as_ref().filter(|_| is_users).and_then(sequence_of);
+            let identity = match (column.generated_always, column.is_identity) {
                 (true, _) => "a",
-                (false, Some(sequence)) if by_default(sequence) => "d",
+                (false, true) => "d",
                 _ => "",
             };
             let default = match &column.generated {
@@ -215,7 +249,14 @@ impl Rows<'_> {
                 ("attidentity", text(identity)),
                 ("attgenerated", text(if column.generated.is_some() { "s" } else { "" })),
             ];
+            let domain =
+                table.checks.iter().filter_map(|check| check.domain.as_ref()).find(|(_, of)| *of == at);
+            let of_domain = domain.map(|(name, _)| {
+                [("atttypid", Value::Int(self.numbers.of("type", name))), ("atttypmod", Value::Int(-1))]
+            });
+            let more = [&more[..], of_domain.as_ref().map_or(&[], |of| &of[..])].concat();
             self.attribute(relation, (at, &column.name), &column.ty, &more);
+            self.comment(relation, at as i64 + 1, column.comment.as_deref());
             if let Some(default) = default {
                 let number = self.numbers.of("default", &format!("{}.{}", table.name, column.name));
                 let given = [
@@ -224,6 +265,10 @@ impl Rows<'_> {
                     ("adbin", text(&default)),
                 ];
                 self.add("pg_attrdef", &[&[("oid", Value::Int(number))], &given[..]].concat());
+                if let Some(sequence) = sequence {
+                    let of = self.numbers.relation(&self.app.catalog.sequence(sequence).name);
+                    self.depends((ATTRDEF, number), (CLASS, of), "n");
+                }
             }
         }
     }
@@ -233,6 +278,7 @@ impl Rows<'_> {
         let name = beside(&table.name, index.name);
         let count = Value::Int(index.keys.len() as i64);
         let number = self.class(&name, "i", &[("relam", Value::Int(403)), ("relnatts", count.clone())]);
+        self.comment(number, 0, index.comment);
         let deparser = |pretty| Deparser { app, columns: &table.columns, pretty };
         let (plain, pretty) = (deparser(false), deparser(true));
         let mut columns = Vec::new();
@@ -274,6 +320,8 @@ impl Rows<'_> {
             _ => Value::Int(0),
         };
         let option = |key: &IndexKey| Value::Int(i64::from(key.descending) + 2 * i64::from(key.nulls_first));
+        let class = |key: &IndexKey| Value::Int(operator_class(&key.expr.ty));
+        let collation_of = |key: &IndexKey| Value::Int(collation(&key.expr.ty));
         let given = [
             ("indexrelid", Value::Int(number)),
             ("indrelid", Value::Int(relation)),
@@ -283,6 +331,8 @@ impl Rows<'_> {
             ("indisprimary", Value::Bool(index.is_primary)),
             ("indnullsnotdistinct", Value::Bool(index.nulls_not_distinct)),
             ("indkey", Value::array(SqlType::Int8, index.keys.iter().map(part).collect())),
+            ("indclass", Value::array(SqlType::Int8, index.keys.iter().map(class).collect())),
+            ("indcollation", Value::array(SqlType::Int8, index.keys.iter().map(collation_of).collect())),
             ("indoption", Value::array(SqlType::Int8, index.keys.iter().map(option).collect())),
             ("indpred", predicate),
         ];
@@ -302,7 +352,7 @@ impl Rows<'_> {
         let namespace = self.numbers.namespace(split(&table.name).0);
         let given = [
             ("oid", Value::Int(number)),
-            ("conname", text(name)),
+            ("conname", text(own_name(&table.name, name))),
             ("connamespace", Value::Int(namespace)),
             ("contype", text(kind)),
             ("conrelid", Value::Int(relation)),
@@ -389,6 +439,7 @@ impl Rows<'_> {
         let columns = &view.query.columns;
         let more = [("relnatts", Value::Int(columns.len() as i64)), ("relhasrules", Value::Bool(true))];
         let relation = self.class(&view.name, kind, &more);
+        self.comment(relation, 0, view.comment.as_deref());
         for (at, column) in columns.iter().enumerate() {
             self.attribute(relation, (at, &column.name), &column.ty, &[]);
         }
@@ -404,10 +455,23 @@ impl Rows<'_> {
         let given =
             [("oid", Value::Int(rule)), ("rulename", text("_RETURN")), ("ev_class", Value::Int(relation))];
         self.add("pg_rewrite", &given);
+        self.depends((REWRITE, rule), (CLASS, relation), "i");
+        // On what its text names.
+        let words: Vec<String> = Lexer::new(written, 0).filter_map(|token| token.name(written)).collect();
+        let catalog = &self.app.catalog;
+        let tables = catalog.tables.iter().map(|table| &table.name);
+        let named = |name: &&String| **name != view.name && words.iter().any(|word| word == split(name).1);
+        let named: Vec<&String> =
+            tables.chain(catalog.views.iter().map(|view| &view.name)).filter(named).collect();
+        for name in named {
+            let of = self.numbers.relation(name);
+            self.depends((REWRITE, rule), (CLASS, of), "n");
+        }
     }
 
     fn sequence(&mut self, sequence: &Sequence) {
         let relation = self.class(&sequence.name, "S", &[("relnatts", Value::Int(3))]);
+        self.comment(relation, 0, sequence.comment.as_deref());
         let owner = sequence.owner.map(|(table, column)| (self.app.catalog.table(table), column));
         // It has a type by what it may reach.
         let reach = sequence.maximum.max(sequence.minimum.saturating_neg().saturating_sub(1));
@@ -420,7 +484,7 @@ impl Rows<'_> {
         let given = [
             ("seqrelid", Value::Int(relation)),
             ("seqtypid", Value::Int(ty)),
-            ("seqstart", Value::Int(sequence.start)),
+            ("seqstart", Value::Int(sequence.declared_start)),
             ("seqincrement", Value::Int(sequence.increment)),
             ("seqmax", Value::Int(sequence.maximum)),
             ("seqmin", Value::Int(sequence.minimum)),
@@ -429,7 +493,7 @@ impl Rows<'_> {
         self.add("pg_sequence", &given);
         if let Some((table, column)) = owner {
             let referred = self.numbers.relation(&table.name);
-            let identity = table.columns[column].generated_always;
+            let identity = table.columns[column].is_identity;
             let given = [
                 ("classid", Value::Int(CLASS)),
                 ("objid", Value::Int(relation)),

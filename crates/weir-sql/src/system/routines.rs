@@ -1,15 +1,19 @@
 //! Procedures, functions and triggers; and what every database has one of.
 
+use pg_query::protobuf::node;
 use weir_types::{SqlType, Value};
 
 use super::deparse::{Deparser, quoted};
 use super::{Rows, split, text};
+use crate::binder::expr_strings;
 use crate::bound::{ParameterMode, Procedure, ProcedureKind};
 use crate::catalog::TriggerTiming;
+use crate::parse::{self, Piece};
 
 /// How PostgreSQL shows a parameter.
-fn parameter(rows: &Rows<'_>, one: &crate::bound::Parameter, with_default: bool) -> String {
+fn parameter(rows: &Rows<'_>, of: &Procedure, one: &crate::bound::Parameter, with_default: bool) -> String {
     let mode = match one.mode {
+        ParameterMode::In if matches!(of.kind, ProcedureKind::Procedure) => "IN ",
         ParameterMode::In => "",
         ParameterMode::Out => "OUT ",
         ParameterMode::InOut => "INOUT ",
@@ -22,6 +26,53 @@ fn parameter(rows: &Rows<'_>, one: &crate::bound::Parameter, with_default: bool)
         .filter(|_| with_default)
         .map(|expr| format!(" DEFAULT {}", deparser.default(expr)));
     format!("{mode}{name}{}{}", one.ty.name(), default.unwrap_or_default())
+}
+
+/// PL/pgSQL's number, which is one of what every database has.
+const EXTENSION: i64 = 13563;
+
+/// What a CREATE FUNCTION says beside its parameters.
+struct Written {
+    body: String,
+    language: String,
+    volatility: &'static str,
+    is_strict: bool,
+}
+
+impl Written {
+    fn of(statement: &str) -> Written {
+        let mut written = Written {
+            body: statement.to_owned(),
+            language: "plpgsql".to_owned(),
+            volatility: "v",
+            is_strict: false,
+        };
+        let parsed = parse::parse_statement(Piece::new(0, 0, statement));
+        let Ok(parse::ParsedStatement { node: node::Node::CreateFunctionStmt(create), .. }) = parsed else {
+            return written;
+        };
+        for option in &create.options {
+            let Some(node::Node::DefElem(option)) = &option.node else { continue };
+            match (option.defname.as_str(), option.arg.as_ref().and_then(|arg| arg.node.as_ref())) {
+                ("as", Some(node::Node::List(list))) => {
+                    written.body = expr_strings(&list.items).first().copied().unwrap_or_default().to_owned();
+                }
+                ("language", Some(node::Node::String(language))) => {
+                    written.language.clone_from(&language.sval)
+                }
+                ("volatility", Some(node::Node::String(word))) => {
+                    written.volatility = match word.sval.as_str() {
+                        "immutable" => "i",
+                        "stable" => "s",
+                        _ => "v",
+                    };
+                }
+                ("strict", Some(node::Node::Boolean(strict))) => written.is_strict = strict.boolval,
+                _ => {}
+            }
+        }
+        written
+    }
 }
 
 impl Rows<'_> {
@@ -37,6 +88,22 @@ impl Rows<'_> {
                 &[("oid", Value::Int(number)), ("lanname", text(name)), ("lanispl", is_language)],
             );
         }
+        let extension = [
+            ("oid", Value::Int(EXTENSION)),
+            ("extname", text("plpgsql")),
+            ("extowner", Value::Int(10)),
+            ("extnamespace", Value::Int(11)),
+            ("extrelocatable", Value::Bool(false)),
+            ("extversion", text("1.0")),
+        ];
+        self.add("pg_extension", &extension);
+        let described = [
+            ("objoid", Value::Int(EXTENSION)),
+            ("classoid", Value::Int(self.numbers.relation("pg_catalog.pg_extension"))),
+            ("objsubid", Value::Int(0)),
+            ("description", text("PL/pgSQL procedural language")),
+        ];
+        self.add("pg_description", &described);
         for (number, name) in [(100, "default"), (950, "C")] {
             let given = [
                 ("oid", Value::Int(number)),
@@ -84,7 +151,8 @@ impl Rows<'_> {
         let returned = self.numbers.of_type(&returns);
         let defaults = inputs.iter().filter(|one| one.default.is_some()).count();
         let names = procedure.parameters.iter().map(|one| text(&one.name)).collect();
-        let written = self.app.sources.text(procedure.span).to_owned();
+        let Written { body, language, volatility, is_strict } =
+            Written::of(self.app.sources.text(procedure.span));
         let given = [
             ("oid", Value::Int(number)),
             ("proname", text(name)),
@@ -96,12 +164,18 @@ impl Rows<'_> {
             ("prorettype", Value::Int(returned)),
             ("proargtypes", Value::array(SqlType::Int8, types)),
             ("proargnames", Value::array(SqlType::Text, names)),
-            ("prosrc", text(&written)),
+            ("prosrc", text(&body)),
+            ("prolang", Value::Int(if language == "sql" { 14 } else { 13 })),
+            ("provolatile", text(volatility)),
+            ("proisstrict", Value::Bool(is_strict)),
         ];
         self.add("pg_proc", &given);
         let all = |with_default: bool| {
-            let shown: Vec<String> =
-                procedure.parameters.iter().map(|one| parameter(self, one, with_default)).collect();
+            let shown: Vec<String> = procedure
+                .parameters
+                .iter()
+                .map(|one| parameter(self, procedure, one, with_default))
+                .collect();
             shown.join(", ")
         };
         let (arguments, identity) = (all(true), all(false));

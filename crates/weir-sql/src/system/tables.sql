@@ -76,7 +76,8 @@ CREATE TABLE pg_policy (oid bigint PRIMARY KEY, polname text, polrelid bigint, p
 CREATE TABLE pg_publication (oid bigint PRIMARY KEY, pubname text, pubowner bigint, puballtables boolean, pubinsert boolean, pubupdate boolean, pubdelete boolean, pubtruncate boolean, pubviaroot boolean);
 CREATE TABLE pg_publication_rel (oid bigint PRIMARY KEY, prpubid bigint, prrelid bigint, prqual text, prattrs smallint[]);
 CREATE TABLE pg_publication_namespace (oid bigint PRIMARY KEY, pnpubid bigint, pnnspid bigint);
-CREATE TABLE pg_subscription (oid bigint PRIMARY KEY, subdbid bigint, subname text, subowner bigint, subenabled boolean);
+CREATE TABLE pg_subscription (oid bigint PRIMARY KEY, subdbid bigint, subname text, subowner bigint, subenabled boolean, subbinary boolean, substream boolean,
+    subtwophasestate text, subdisableonerr boolean, subconninfo text, subslotname text, subsynccommit text, subpublications text[]);
 CREATE TABLE pg_statistic_ext (oid bigint PRIMARY KEY, stxrelid bigint, stxname text, stxnamespace bigint, stxowner bigint, stxstattarget integer, stxkeys smallint[], stxkind text[], stxexprs text);
 CREATE TABLE pg_extension (oid bigint PRIMARY KEY, extname text, extowner bigint, extnamespace bigint, extrelocatable boolean, extversion text, extconfig bigint[], extcondition text[]);
 CREATE TABLE pg_tablespace (oid bigint PRIMARY KEY, spcname text NOT NULL, spcowner bigint NOT NULL DEFAULT 10, spcacl text[], spcoptions text[]);
@@ -88,6 +89,34 @@ CREATE TABLE pg_foreign_server (oid bigint PRIMARY KEY, srvname text, srvowner b
 CREATE TABLE pg_foreign_data_wrapper (oid bigint PRIMARY KEY, fdwname text, fdwowner bigint, fdwhandler bigint, fdwvalidator bigint, fdwacl text[], fdwoptions text[]);
 CREATE TABLE pg_event_trigger (oid bigint PRIMARY KEY, evtname text, evtevent text, evtowner bigint, evtfoid bigint, evtenabled text, evttags text[]);
 CREATE TABLE pg_db_role_setting (setdatabase bigint, setrole bigint, setconfig text[]);
+CREATE TABLE pg_init_privs (objoid bigint, classoid bigint, objsubid integer, privtype text, initprivs text[]);
+CREATE TABLE pg_operator (oid bigint PRIMARY KEY, oprname text, oprnamespace bigint, oprowner bigint, oprkind text, oprcanmerge boolean, oprcanhash boolean,
+    oprleft bigint, oprright bigint, oprresult bigint, oprcom bigint, oprnegate bigint, oprcode text, oprrest text, oprjoin text);
+CREATE TABLE pg_opclass (oid bigint PRIMARY KEY, opcmethod bigint NOT NULL DEFAULT 403, opcname text, opcnamespace bigint NOT NULL DEFAULT 11,
+    opcowner bigint NOT NULL DEFAULT 10, opcfamily bigint NOT NULL DEFAULT 0, opcintype bigint, opcdefault boolean NOT NULL DEFAULT true,
+    opckeytype bigint NOT NULL DEFAULT 0);
+CREATE TABLE pg_opfamily (oid bigint PRIMARY KEY, opfmethod bigint, opfname text, opfnamespace bigint, opfowner bigint);
+CREATE TABLE pg_amop (oid bigint PRIMARY KEY, amopfamily bigint, amoplefttype bigint, amoprighttype bigint, amopstrategy smallint, amoppurpose text,
+    amopopr bigint, amopmethod bigint, amopsortfamily bigint);
+CREATE TABLE pg_amproc (oid bigint PRIMARY KEY, amprocfamily bigint, amproclefttype bigint, amprocrighttype bigint, amprocnum smallint, amproc text);
+CREATE TABLE pg_cast (oid bigint PRIMARY KEY, castsource bigint, casttarget bigint, castfunc bigint, castcontext text, castmethod text);
+CREATE TABLE pg_conversion (oid bigint PRIMARY KEY, conname text, connamespace bigint, conowner bigint, conforencoding integer, contoencoding integer,
+    conproc text, condefault boolean);
+CREATE TABLE pg_transform (oid bigint PRIMARY KEY, trftype bigint, trflang bigint, trffromsql bigint, trftosql bigint);
+CREATE TABLE pg_ts_config (oid bigint PRIMARY KEY, cfgname text, cfgnamespace bigint, cfgowner bigint, cfgparser bigint);
+CREATE TABLE pg_ts_dict (oid bigint PRIMARY KEY, dictname text, dictnamespace bigint, dictowner bigint, dicttemplate bigint, dictinitoption text);
+CREATE TABLE pg_ts_parser (oid bigint PRIMARY KEY, prsname text, prsnamespace bigint, prsstart text, prstoken text, prsend text, prsheadline text,
+    prslextype text);
+CREATE TABLE pg_ts_template (oid bigint PRIMARY KEY, tmplname text, tmplnamespace bigint, tmplinit text, tmpllexize text);
+CREATE TABLE pg_default_acl (oid bigint PRIMARY KEY, defaclrole bigint, defaclnamespace bigint, defaclobjtype text, defaclacl text[]);
+CREATE TABLE pg_seclabel (objoid bigint, classoid bigint, objsubid integer, provider text, label text);
+CREATE TABLE pg_shseclabel (objoid bigint, classoid bigint, provider text, label text);
+CREATE TABLE pg_aggregate (aggfnoid text, aggkind text, aggnumdirectargs smallint, aggtransfn text, aggfinalfn text, aggcombinefn text, aggserialfn text,
+    aggdeserialfn text, aggmtransfn text, aggminvtransfn text, aggmfinalfn text, aggfinalextra boolean, aggmfinalextra boolean, aggfinalmodify text,
+    aggmfinalmodify text, aggsortop bigint, aggtranstype bigint, aggtransspace integer, aggmtranstype bigint, aggmtransspace integer, agginitval text,
+    aggminitval text);
+CREATE TABLE pg_largeobject_metadata (oid bigint PRIMARY KEY, lomowner bigint, lomacl text[]);
+CREATE TABLE pg_user_mapping (oid bigint PRIMARY KEY, umuser bigint, umserver bigint, umoptions text[]);
 -- Weir's own: what the functions pg_get_…def and format_type say of an object, or of the part of it of that number.
 CREATE TABLE weir_definitions (oid bigint NOT NULL, part integer NOT NULL, plain text NOT NULL, pretty text NOT NULL, PRIMARY KEY (oid, part));
 CREATE TABLE weir_type_names (oid bigint PRIMARY KEY, name text NOT NULL, suffix text NOT NULL, element bigint NOT NULL);

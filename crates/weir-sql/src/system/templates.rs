@@ -133,6 +133,37 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
     ("has_database_privilege", 3, "($2 IS NOT NULL)"),
     ("pg_has_role", 2, "($1 IS NOT NULL)"),
     ("pg_has_role", 3, "($2 IS NOT NULL)"),
+    // The name, the names of all, and what they are.
+    (
+        "current_setting as text",
+        3,
+        "(SELECT v.setting FROM unnest($2) WITH ORDINALITY n(name, at) JOIN unnest($3) WITH ORDINALITY v(setting, at) ON n.at = v.at
+          WHERE lower(n.name) = lower($1))",
+    ),
+    // Nobody knows, without asking every shard.
+    ("pg_relation_size", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
+    ("pg_table_size", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
+    ("pg_indexes_size", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
+    ("pg_total_relation_size", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
+    ("pg_database_size", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
+    ("pg_tablespace_size", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
+    (
+        "pg_size_pretty",
+        1,
+        "(SELECT CASE WHEN abs(s.v) < 10240 THEN s.v::text || ' bytes' WHEN abs(s.v) / 512 < 20479 THEN ((s.v / 512 + 1) / 2)::text || ' kB'
+         WHEN abs(s.v) / 524288 < 20479 THEN ((s.v / 524288 + 1) / 2)::text || ' MB'
+         WHEN abs(s.v) / 536870912 < 20479 THEN ((s.v / 536870912 + 1) / 2)::text || ' GB'
+         ELSE ((s.v / 549755813888 + 1) / 2)::text || ' TB' END FROM (SELECT $1::bigint AS v) s)",
+    ),
+    // Nobody has been given anything, or been denied it.
+    ("acldefault", 2, "NULL::text[]"),
+    ("pg_collation_is_visible", 1, "(SELECT c.collnamespace IN (11, 2200) FROM pg_catalog.pg_collation c WHERE c.oid = $1)"),
+    ("pg_opclass_is_visible", 1, "(SELECT c.opcnamespace IN (11, 2200) FROM pg_catalog.pg_opclass c WHERE c.oid = $1)"),
+    ("pg_operator_is_visible", 1, "(SELECT o.oprnamespace IN (11, 2200) FROM pg_catalog.pg_operator o WHERE o.oid = $1)"),
+    ("pg_conversion_is_visible", 1, "(SELECT c.connamespace IN (11, 2200) FROM pg_catalog.pg_conversion c WHERE c.oid = $1)"),
+    ("pg_ts_config_is_visible", 1, "(SELECT c.cfgnamespace IN (11, 2200) FROM pg_catalog.pg_ts_config c WHERE c.oid = $1)"),
+    ("pg_ts_dict_is_visible", 1, "(SELECT d.dictnamespace IN (11, 2200) FROM pg_catalog.pg_ts_dict d WHERE d.oid = $1)"),
+    ("pg_get_function_sqlbody", 1, "(SELECT NULL::text WHERE $1 IS NULL)"),
     ("pg_encoding_to_char", 1, "CASE WHEN $1 = 6 THEN 'UTF8' ELSE '' END"),
     ("pg_my_temp_schema", 0, "0::bigint"),
     ("pg_is_other_temp_schema", 1, "false"),

@@ -27,7 +27,7 @@ fn system() -> System {
 }
 
 fn check(system: &System, text: &str) {
-    let facts = Facts { user: "ann".into(), database: "weir".into(), process: 7 };
+    let facts = Facts { user: "ann".into(), database: "weir".into(), process: 7, ..Facts::default() };
     if let Err(wrong) = crate::bind_system_query(system, &facts, text, &[]) {
         panic!("{text}: {} {}", wrong.state, wrong.message);
     }

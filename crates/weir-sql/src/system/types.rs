@@ -3,8 +3,9 @@
 use weir_types::binary::type_number;
 use weir_types::{SqlType, Value};
 
+use super::deparse::Deparser;
 use super::{Rows, split, text};
-use crate::catalog::UserType;
+use crate::catalog::{Column, Domain, UserType};
 
 /// Type, PostgreSQL's name, length, category.
 const BUILT_IN: [(SqlType, &str, i64, &str); 19] = [
@@ -52,6 +53,46 @@ pub(super) fn stored(ty: &SqlType) -> (i64, &'static str) {
         None if of_enum => (4, "p"),
         None => (-1, "x"),
     }
+}
+
+/// Number, name and type of the operator classes by which ordered indexes compare.
+const OPERATOR_CLASSES: [(i64, &str, SqlType); 15] = [
+    (1978, "int4_ops", SqlType::Int4),
+    (1979, "int2_ops", SqlType::Int2),
+    (3122, "date_ops", SqlType::Date),
+    (3123, "float8_ops", SqlType::Float8),
+    (3124, "int8_ops", SqlType::Int8),
+    (3125, "numeric_ops", SqlType::Numeric(None)),
+    (3126, "text_ops", SqlType::Text),
+    (3127, "timestamptz_ops", SqlType::Timestamptz),
+    (3128, "timestamp_ops", SqlType::Timestamp),
+    (10003, "bool_ops", SqlType::Bool),
+    (10004, "bpchar_ops", SqlType::Char(0)),
+    (10006, "bytea_ops", SqlType::Bytea),
+    (10012, "float4_ops", SqlType::Float4),
+    (10022, "interval_ops", SqlType::Interval),
+    (10065, "uuid_ops", SqlType::Uuid),
+];
+
+/// Of types that the schema makes, of arrays, and of the rest.
+const ENUM_CLASS: i64 = 10069;
+const ARRAY_CLASS: i64 = 10000;
+const JSONB_CLASS: i64 = 10088;
+
+pub(super) fn operator_class(ty: &SqlType) -> i64 {
+    let ty = ty.base();
+    let found = OPERATOR_CLASSES.iter().find(|(_, _, one)| type_number(one) == type_number(&ty));
+    match (&ty, found) {
+        (SqlType::Enum(_), _) => ENUM_CLASS,
+        (SqlType::Array(_), _) => ARRAY_CLASS,
+        (SqlType::Jsonb, _) => JSONB_CLASS,
+        (SqlType::Varchar(_), _) => 3126,
+        (_, found) => found.map_or(0, |(number, ..)| *number),
+    }
+}
+
+pub(super) fn collation(ty: &SqlType) -> i64 {
+    if matches!(ty, SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_)) { 100 } else { 0 }
 }
 
 struct Type<'a> {
@@ -111,6 +152,7 @@ impl Rows<'_> {
                     ("e", "E", 4, (0, -1), false)
                 }
                 UserType::Domain(domain) => {
+                    self.domain_checks(number, namespace, domain);
                     let base = (self.numbers.of_type(&domain.base), modifier(&domain.base));
                     ("d", "U", stored(&domain.base).0, base, domain.not_null.is_some())
                 }
@@ -134,6 +176,12 @@ impl Rows<'_> {
     fn one_type(&mut self, ty: &Type<'_>) {
         let common = [("typnamespace", Value::Int(ty.namespace))];
         let collation = if ty.category == "S" { 100 } else { 0 };
+        let storage = match ty.name {
+            "numeric" => "m",
+            "void" | "record" => "p",
+            _ if ty.length < 0 => "x",
+            _ => "p",
+        };
         let own = [
             ("oid", Value::Int(ty.number)),
             ("typname", text(ty.name)),
@@ -146,6 +194,7 @@ impl Rows<'_> {
             ("typtypmod", Value::Int(ty.base.1)),
             ("typnotnull", Value::Bool(ty.not_null)),
             ("typcollation", Value::Int(collation)),
+            ("typstorage", text(storage)),
             ("typinput", text(&format!("{}in", ty.name))),
             ("typoutput", text(&format!("{}out", ty.name))),
         ];
@@ -160,11 +209,51 @@ impl Rows<'_> {
             ("typcategory", text("A")),
             ("typelem", Value::Int(ty.number)),
             ("typcollation", Value::Int(collation)),
+            ("typstorage", text("x")),
             ("typinput", text("array_in")),
             ("typoutput", text("array_out")),
         ];
         self.add("pg_type", &[&common[..], &own].concat());
         self.type_name(ty.array, &ty.shown, "[]", ty.number);
+    }
+
+    fn domain_checks(&mut self, number: i64, namespace: i64, domain: &Domain) {
+        for check in domain
+            .checks
+            .iter()
+            .filter(|check| check.domain.as_ref().is_none_or(|(of, _)| *of == domain.name))
+        {
+            let own = self.numbers.of("constraint", &format!("{}.{}", domain.name, check.name));
+            let given = [
+                ("oid", Value::Int(own)),
+                ("conname", text(&check.name)),
+                ("connamespace", Value::Int(namespace)),
+                ("contype", text("c")),
+                ("contypid", Value::Int(number)),
+            ];
+            self.add("pg_constraint", &given);
+            let value = [Column::plain("VALUE".to_owned(), domain.base.clone(), check.span)];
+            let shown = |pretty| {
+                let deparser = Deparser { app: self.app, columns: &value, pretty };
+                format!("CHECK ({})", deparser.expr(&check.expr).replace("\"VALUE\"", "VALUE"))
+            };
+            let (plain, pretty) = (shown(false), shown(true));
+            self.definition(own, 0, &plain, &pretty);
+        }
+    }
+
+    pub(super) fn operator_classes(&mut self) {
+        let known = OPERATOR_CLASSES.map(|(number, name, ty)| (number, name, i64::from(type_number(&ty))));
+        // anyenum, anyarray
+        let others = [
+            (ENUM_CLASS, "enum_ops", 3500),
+            (ARRAY_CLASS, "array_ops", 2277),
+            (JSONB_CLASS, "jsonb_ops", 3802),
+        ];
+        for (number, name, ty) in known.into_iter().chain(others) {
+            let given = [("oid", Value::Int(number)), ("opcname", text(name)), ("opcintype", Value::Int(ty))];
+            self.add("pg_opclass", &given);
+        }
     }
 
     fn type_name(&mut self, number: i64, name: &str, suffix: &str, element: i64) {

@@ -1,9 +1,11 @@
 -- The views of pg_catalog and information_schema, over the tables of tables.sql. There is one role, whoever asks, who owns everything.
 CREATE VIEW pg_catalog.pg_roles AS SELECT current_user AS rolname, true AS rolsuper, true AS rolinherit, true AS rolcreaterole, true AS rolcreatedb,
-    true AS rolcanlogin, false AS rolreplication, -1 AS rolconnlimit, '********'::text AS rolpassword, NULL::timestamptz AS rolvaliduntil,
-    true AS rolbypassrls, NULL::text[] AS rolconfig, 10::bigint AS oid;
+    true AS rolcanlogin, true AS rolreplication, -1 AS rolconnlimit, '********'::text AS rolpassword, NULL::timestamptz AS rolvaliduntil,
+    true AS rolbypassrls, NULL::text[] AS rolconfig, 10::bigint AS oid
+    UNION ALL SELECT 'pg_database_owner', false, true, false, false, false, false, -1, '********', NULL, false, NULL, 6171;
 CREATE VIEW pg_catalog.pg_authid AS SELECT 10::bigint AS oid, current_user AS rolname, true AS rolsuper, true AS rolinherit, true AS rolcreaterole, true AS rolcreatedb,
-    true AS rolcanlogin, false AS rolreplication, true AS rolbypassrls, -1 AS rolconnlimit, NULL::text AS rolpassword, NULL::timestamptz AS rolvaliduntil;
+    true AS rolcanlogin, true AS rolreplication, true AS rolbypassrls, -1 AS rolconnlimit, NULL::text AS rolpassword, NULL::timestamptz AS rolvaliduntil
+    UNION ALL SELECT 6171, 'pg_database_owner', false, true, false, false, false, false, false, -1, NULL, NULL;
 CREATE VIEW pg_catalog.pg_user AS SELECT current_user AS usename, 10::bigint AS usesysid, true AS usecreatedb, true AS usesuper, false AS userepl,
     true AS usebypassrls, '********'::text AS passwd, NULL::timestamptz AS valuntil, NULL::text[] AS useconfig;
 CREATE VIEW pg_catalog.pg_group AS SELECT NULL::text AS groname, NULL::bigint AS grosysid, NULL::bigint[] AS grolist WHERE false;
@@ -13,9 +15,10 @@ CREATE VIEW pg_catalog.pg_database AS SELECT 5::bigint AS oid, current_database(
 CREATE VIEW pg_catalog.pg_settings AS SELECT s.name, s.setting, NULL::text AS unit, 'Preset Options'::text AS category, s.name AS short_desc, NULL::text AS extra_desc,
     'internal'::text AS context, s.vartype, 'default'::text AS source, NULL::text AS min_val, NULL::text AS max_val, NULL::text[] AS enumvals, s.setting AS boot_val,
     s.setting AS reset_val, NULL::text AS sourcefile, NULL::integer AS sourceline, false AS pending_restart
-    FROM (VALUES ('integer_datetimes', 'on', 'bool'), ('max_identifier_length', '63', 'integer'), ('max_index_keys', '32', 'integer'),
-        ('server_encoding', 'UTF8', 'string'), ('server_version', '15.0 (Weir)', 'string'), ('server_version_num', '150000', 'integer'),
-        ('standard_conforming_strings', 'on', 'bool')) AS s(name, setting, vartype);
+    FROM (SELECT n.name, v.setting, CASE WHEN v.setting IN ('on', 'off') THEN 'bool' WHEN v.setting ~ '^[0-9]+$' THEN 'integer' ELSE 'string' END AS vartype
+        FROM unnest($1) WITH ORDINALITY n(name, at) JOIN unnest($2) WITH ORDINALITY v(setting, at) ON n.at = v.at) s;
+CREATE VIEW pg_catalog.pg_seclabels AS SELECT objoid, classoid, objsubid, NULL::text AS objtype, NULL::bigint AS objnamespace, NULL::text AS objname, provider, label
+    FROM pg_catalog.pg_seclabel;
 CREATE VIEW pg_catalog.pg_tables AS SELECT n.nspname AS schemaname, c.relname AS tablename, pg_get_userbyid(c.relowner) AS tableowner, NULL::text AS tablespace,
     c.relhasindex AS hasindexes, c.relhasrules AS hasrules, c.relhastriggers AS hastriggers, c.relrowsecurity AS rowsecurity
     FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p');

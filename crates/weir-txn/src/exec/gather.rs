@@ -236,6 +236,11 @@ impl Gather {
         Gather { rows_max, ..self }
     }
 
+    /// Of shards.
+    pub fn reads_tables(&self) -> bool {
+        self.tables.iter().any(|table| self.system_rows(table.table).is_none())
+    }
+
     /// Of a table that no shard has.
     fn system_rows(&self, table: TableId) -> Option<&[Vec<Value>]> {
         self.system.as_ref()?.rows_of(table)

@@ -22,7 +22,7 @@ pub mod program;
 pub mod query;
 mod remake;
 pub mod returned;
-mod routing;
+pub(crate) mod routing;
 pub mod sequences;
 mod slice;
 pub mod slots;

@@ -515,8 +515,8 @@ impl Program {
                 })
             }
             Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
-            Callee::Definition(_) => {
-                let message = "a definition runs in a transaction of several statements";
+            Callee::Definition(_) | Callee::AdvisoryLock { .. } => {
+                let message = "it runs in a transaction of several statements";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
         }

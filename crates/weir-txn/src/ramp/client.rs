@@ -13,7 +13,7 @@ use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
 use super::interactive::{Interactive, deadlock};
-use super::message::{Age, Begun, Call, Output, Progress, Reply, Request, ShardId, TxnId};
+use super::message::{AdvisoryKey, Age, Begun, Call, Output, Progress, Reply, Request, ShardId, TxnId};
 use super::reader::{Read, ReadAction, Within};
 use super::trace::{Trace, Traces};
 use super::waits::Waits;
@@ -81,6 +81,11 @@ pub enum Order {
     RollBackTo(usize),
     /// Changes the schema, after the statements before: with what the program is then.
     Define(Arc<Definition>, Arc<Program>),
+    /// Holds the key until its end; one that does not wait may not get it.
+    AdvisoryLock {
+        key: AdvisoryKey,
+        waits: bool,
+    },
     Commit,
     RollBack,
 }

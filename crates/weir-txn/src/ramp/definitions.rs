@@ -63,10 +63,15 @@ impl Node {
             Request::Prepare { .. } | Request::Decide { .. } | Request::Apply { .. } => {
                 self.answer(txn, Reply::Busy { txn, shard }, out);
             }
+            // A lock that has nothing to do with tables.
+            Request::Work { work, .. } if matches!(work.call.callee, Callee::AdvisoryLock { .. }) => {
+                return Some(request);
+            }
             Request::Work { begun, .. } => {
+                let is_open = self.open.get(&txn).is_some_and(|open| !open.only_advises());
                 let has_defined = self.open.get(&holder).is_some_and(|open| open.defines())
                     || self.participant.prepared.contains_key(&holder);
-                if self.open.contains_key(&txn) || begun.age < age && !has_defined {
+                if is_open || begun.age < age && !has_defined {
                     return Some(request);
                 }
                 self.waiting.entry(holder).or_default().push(request);
@@ -90,7 +95,8 @@ impl Node {
             Some(barrier) if barrier.txn != txn => return Some(barrier.txn),
             _ => self.barrier = Some(Barrier { txn, age }),
         }
-        let under_way = self.open.keys().chain(self.participant.prepared.keys());
+        let open = self.open.iter().filter(|(_, open)| !open.only_advises()).map(|(txn, _)| txn);
+        let under_way = open.chain(self.participant.prepared.keys());
         under_way.copied().find(|other| *other != txn && !self.bugs.ignores_definitions)
     }
 
@@ -225,6 +231,6 @@ impl Node {
 pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
     match callee {
         Callee::Definition(definition) => Some(definition),
-        Callee::Procedure(_) | Callee::Text(_) => None,
+        Callee::Procedure(_) | Callee::Text(_) | Callee::AdvisoryLock { .. } => None,
     }
 }

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::definitions::definition_of;
 use super::message::{
-    Call, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
+    Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
 };
 use crate::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
 use crate::exec::definition::Description;
@@ -40,9 +39,15 @@ impl Exposed for Node {
             Request::Prepare { txn, call, participants, .. } => self.refuses_call(*txn, call, participants),
             Request::Decide { txn, decision, .. } => self.refuses_decision(*txn, decision),
             Request::Apply { .. } => Some("the comparator `none`, which is for benches within a process"),
-            Request::Work { txn, work, .. } => match definition_of(&work.call.callee) {
-                Some(_) => self.refuses_definition(&work.call, &work.participants),
-                None => self.refuses_call(*txn, &work.call, &work.participants),
+            Request::Work { txn, work, .. } => match &work.call.callee {
+                Callee::Definition(_) => self.refuses_definition(&work.call, &work.participants),
+                Callee::AdvisoryLock { key, .. } => {
+                    let is_home = *work.participants == [self.id()] && key.home(shards) == self.id();
+                    (!is_home).then_some("an advisory lock that another shard knows of")
+                }
+                Callee::Procedure(_) | Callee::Text(_) => {
+                    self.refuses_call(*txn, &work.call, &work.participants)
+                }
             },
             Request::RollBackTo { number, after, .. } => {
                 (after >= number).then_some("a roll-back to what is to come")

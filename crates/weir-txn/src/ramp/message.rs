@@ -9,6 +9,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
 use crate::exec::definition::Definition;
+use crate::exec::routing::shard_of_integer;
 use crate::machine::CoordinatorId;
 use crate::storage::{Position, Timestamp};
 use crate::termination::Fate;
@@ -48,6 +49,28 @@ pub enum Callee {
     Text(Arc<Text>),
     /// A change of the schema, on all shards; only in a transaction of several statements.
     Definition(Arc<Definition>),
+    /// Holds what its users have agreed to mean by the key, on the shard of that; only in a transaction of several statements.
+    /// Gives whether it does: one that does not wait may not.
+    AdvisoryLock { key: AdvisoryKey, waits: bool },
+}
+
+/// What is locked by pg_advisory_lock. The two kinds have nothing to do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum AdvisoryKey {
+    One(i64),
+    Two(i32, i32),
+}
+
+impl AdvisoryKey {
+    /// The shard that knows who holds it.
+    pub fn home(self, shards: ShardId) -> ShardId {
+        match self {
+            AdvisoryKey::One(key) => shard_of_integer(key, shards),
+            AdvisoryKey::Two(first, second) => {
+                shard_of_integer(i64::from(first) << 32 | i64::from(second as u32), shards)
+            }
+        }
+    }
 }
 
 /// One call of a procedure, or of a statement by itself.

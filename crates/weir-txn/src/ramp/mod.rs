@@ -23,8 +23,8 @@ pub use client::{Begin, Coordinator, Event, Protocol};
 pub use coordinator::{Action, Transaction};
 pub use log::Record;
 pub use message::{
-    Age, Answers, Begun, Call, Callee, Output, PartsRead, Progress, ReadQuery, Reply, Request, ShardId,
-    Sibling, TableRead, TxnId,
+    AdvisoryKey, Age, Answers, Begun, Call, Callee, Output, PartsRead, Progress, ReadQuery, Reply, Request,
+    ShardId, Sibling, TableRead, TxnId,
 };
 pub use open::forgotten;
 

@@ -5,13 +5,15 @@
 //! statements, and taken back at once. That is exact, for it holds every row that it has written and every key that it has
 //! inserted. It is volatile: a shard that starts again has forgotten it, and says so.
 
+mod advisory;
+
 use std::sync::Arc;
 
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
 
 use super::definitions::{Defined, Definitions, definition_of};
-use super::message::{Age, Answers, Begun, Call, Output, Reply, Request, ShardId, TxnId, Work};
+use super::message::{Age, Answers, Begun, Call, Callee, Output, Reply, Request, ShardId, TxnId, Work};
 use super::participant::{Claim, Prepared, Unsettled, Write};
 use crate::exec::call::{Role, Stop};
 use crate::exec::program::Program;
@@ -149,6 +151,9 @@ impl Node {
         let (shard, number) = (self.shard, work.number);
         if self.is_old_step(txn, number, work.opened, out) {
             return;
+        }
+        if let Callee::AdvisoryLock { key, waits } = work.call.callee {
+            return self.on_advisory_lock((txn, begun), work, key, waits, out);
         }
         let defines = definition_of(&work.call.callee).cloned();
         if defines.is_some()

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use weir_sql::catalog::TableId;
 
 use super::definitions::Definitions;
-use super::message::{Age, Answers, ShardId, Sibling, TxnId};
+use super::message::{AdvisoryKey, Age, Answers, ShardId, Sibling, TxnId};
 use crate::machine::CoordinatorId;
 use crate::readers::Readers;
 use crate::storage::{IndexId, KeyBytes, Operation, Position, Timestamp, Undone};
@@ -34,6 +34,8 @@ pub enum Claim {
     Key(TableId, IndexId, KeyBytes),
     /// A row that is taken exactly once, or whose counter is being taken.
     Row(TableId, u32),
+    /// What its users have agreed to mean by it.
+    Advisory(AdvisoryKey),
 }
 
 #[derive(Debug)]

@@ -67,6 +67,17 @@ impl Coordinator {
                 let (machine, actions) = self.open_machine(sequence);
                 machine.statement(call, shards, actions);
             }
+            Order::AdvisoryLock { key, waits } => {
+                let call = Call {
+                    edition: self.program.edition,
+                    callee: Callee::AdvisoryLock { key, waits },
+                    args: Vec::new(),
+                    transaction_time: transaction_time(now_ms),
+                };
+                let home = key.home(self.program.shards);
+                let (machine, actions) = self.open_machine(sequence);
+                machine.statement(call, vec![home], actions);
+            }
             Order::Read(gather, values) => {
                 let within = Some((machine.txn(), machine.open()));
                 return self.begin_read_within(now_ms, tag, (gather, values, within), out);

@@ -1,0 +1,117 @@
+//! SELECT of functions that act on the session (`weir_sql::effects`): their arguments are asked for, and each row of them is obeyed.
+
+use std::sync::Arc;
+
+use weir_client::{AdvisoryKey, Prepared};
+use weir_sql::effects::{Effect, EffectCall};
+use weir_types::{SqlError, SqlState, Value};
+
+use crate::session::Session;
+use crate::statement::{Done, Failure};
+
+/// `sequence "x" does not exist`, and what else is wrong with an argument.
+fn wrong(state: SqlState, message: impl Into<String>) -> Failure {
+    SqlError::new(state, message.into()).into()
+}
+
+impl Session {
+    pub(crate) async fn run_effects(
+        &self,
+        calls: &Arc<[EffectCall]>,
+        query: &Prepared,
+        values: &[Value],
+    ) -> Result<Done, Failure> {
+        let asked = self.run_prepared(query, "SELECT", values).await?;
+        let (mut rows, mut changed) = (Vec::with_capacity(asked.rows.len()), Vec::new());
+        for row in &asked.rows {
+            let mut arguments = &row[..];
+            let mut given = Vec::with_capacity(calls.len());
+            for call in &calls[..] {
+                let (own, others) = arguments.split_at(call.arguments);
+                arguments = others;
+                given.push(self.act(call, own, &mut changed).await?);
+            }
+            rows.push(given);
+        }
+        let columns = calls
+            .iter()
+            .map(|call| weir_sql::bound::OutputColumn { name: call.column.clone(), ty: call.ty() });
+        Ok(Done { columns: columns.collect(), rows, changed, ..Done::tag("SELECT") })
+    }
+
+    async fn act(
+        &self,
+        call: &EffectCall,
+        arguments: &[Value],
+        changed: &mut Vec<(&'static str, String)>,
+    ) -> Result<Value, Failure> {
+        match (call.effect, arguments) {
+            (Effect::SetConfig, [Value::Text(name), value, is_local]) => {
+                let value = if let Value::Text(value) = value { Some(&value[..]) } else { None };
+                let done = self.set(name, value, *is_local == Value::Bool(true))?;
+                changed.extend(done.changed);
+                Ok(Value::text(
+                    value.map(str::to_owned).or_else(|| self.values().get(name)).unwrap_or_default(),
+                ))
+            }
+            (Effect::SetConfig, _) => {
+                Err(wrong(SqlState::NULL_VALUE_NOT_ALLOWED, "SET requires parameter name"))
+            }
+            (Effect::AdvisoryUnlockAll, _) => {
+                self.give_all_advice_back();
+                Ok(Value::Null)
+            }
+            // All others are of no effect where an argument is NULL.
+            (_, arguments) if arguments.contains(&Value::Null) => Ok(Value::Null),
+            (Effect::SetValue, [Value::Text(name), Value::Int(value), rest @ ..]) => {
+                self.restart(name, *value, rest.first() != Some(&Value::Bool(false))).await
+            }
+            (Effect::AdvisoryLock { waits, of_transaction }, arguments) => {
+                let is_held = self.lock(key(arguments)?, waits, of_transaction).await?;
+                Ok(if waits { Value::Null } else { Value::Bool(is_held) })
+            }
+            (Effect::AdvisoryUnlock, arguments) => Ok(Value::Bool(self.unlock(key(arguments)?))),
+            (Effect::SetValue, _) => {
+                Err(wrong(SqlState::INTERNAL_ERROR, "arguments that setval does not have"))
+            }
+        }
+    }
+
+    /// The next value of the sequence is that one, or the one behind it; as a change of the schema, it is as if no value had been given.
+    async fn restart(&self, name: &str, value: i64, is_called: bool) -> Result<Value, Failure> {
+        self.refuse_write("setval()")?;
+        let edition = self.edition()?;
+        let Some(sequence) = edition.sequence(name) else {
+            return Err(wrong(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")));
+        };
+        if !(sequence.minimum..=sequence.maximum).contains(&value) {
+            let (name, low, high) = (&sequence.name, sequence.minimum, sequence.maximum);
+            let message =
+                format!("setval: value {value} is out of bounds for sequence \"{name}\" ({low}..{high})");
+            return Err(wrong(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+        }
+        let next = if is_called { value.checked_add(sequence.increment) } else { Some(value) };
+        let next =
+            next.filter(|next| (sequence.minimum..=sequence.maximum).contains(next)).ok_or_else(|| {
+                let error = SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "setval to the last value of a sequence is not supported",
+                );
+                Failure::from(error.with_hint("setval(…, …, false) gives that value once more"))
+            })?;
+        let quoted = |part: &str| format!("\"{}\"", part.replace('"', "\"\""));
+        let name: Vec<String> = sequence.name.splitn(2, '.').map(quoted).collect();
+        let text = format!("ALTER SEQUENCE {} RESTART WITH {next}", name.join("."));
+        self.define(&text.into(), "ALTER SEQUENCE", self.open_name()).await?;
+        Ok(Value::Int(value))
+    }
+}
+
+fn key(arguments: &[Value]) -> Result<AdvisoryKey, Failure> {
+    match *arguments {
+        [Value::Int(key)] => Ok(AdvisoryKey::One(key)),
+        // They have been cast to integer.
+        [Value::Int(first), Value::Int(second)] => Ok(AdvisoryKey::Two(first as i32, second as i32)),
+        _ => Err(wrong(SqlState::INTERNAL_ERROR, "arguments that no advisory lock has")),
+    }
+}

@@ -1,0 +1,216 @@
+//! SELECT of functions that act on the session: `SELECT pg_advisory_lock(1)`, `SELECT set_config(…)`, `SELECT setval(…)`.
+//!
+//! What such a statement asks for is computed by a query of the arguments alone, with the FROM and WHERE that were written; whoever
+//! runs it acts on each of the rows. A call anywhere else than as a whole item of the select list is none of these.
+
+use pg_query::protobuf::{FuncCall, SelectStmt, SetOperation, node};
+use weir_types::SqlType;
+
+use crate::binder::expr_strings;
+use crate::lexer::{Lexer, Token, closing_end};
+use crate::parse::Piece;
+use crate::source::Span;
+
+/// What one of the functions does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Holds a lock whose meaning its users have agreed on: until the end of the transaction, or until it is given back.
+    AdvisoryLock {
+        waits: bool,
+        of_transaction: bool,
+    },
+    AdvisoryUnlock,
+    AdvisoryUnlockAll,
+    /// SET.
+    SetConfig,
+    /// ALTER SEQUENCE … RESTART.
+    SetValue,
+}
+
+/// One item of the select list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EffectCall {
+    pub effect: Effect,
+    /// As the function is named.
+    pub function: String,
+    /// How many columns of the query are its arguments.
+    pub arguments: usize,
+    /// The name of its column.
+    pub column: String,
+}
+
+impl EffectCall {
+    /// What it gives.
+    pub fn ty(&self) -> SqlType {
+        match self.effect {
+            Effect::AdvisoryLock { waits: true, .. } | Effect::AdvisoryUnlockAll => SqlType::Void,
+            Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock => SqlType::Bool,
+            Effect::SetConfig => SqlType::Text,
+            Effect::SetValue => SqlType::Int8,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effects {
+    pub calls: Vec<EffectCall>,
+    /// Gives the arguments of the calls, one behind the other.
+    pub query: String,
+}
+
+/// The function of that name and number of arguments, and what these are cast to. Shared locks are held alone, too.
+fn known(name: &str, arguments: usize) -> Option<(Effect, &'static [&'static str])> {
+    let lock = |waits, of_transaction| Effect::AdvisoryLock { waits, of_transaction };
+    let effect = match name {
+        "pg_advisory_lock" | "pg_advisory_lock_shared" => lock(true, false),
+        "pg_advisory_xact_lock" | "pg_advisory_xact_lock_shared" => lock(true, true),
+        "pg_try_advisory_lock" | "pg_try_advisory_lock_shared" => lock(false, false),
+        "pg_try_advisory_xact_lock" | "pg_try_advisory_xact_lock_shared" => lock(false, true),
+        "pg_advisory_unlock" | "pg_advisory_unlock_shared" => Effect::AdvisoryUnlock,
+        "pg_advisory_unlock_all" => Effect::AdvisoryUnlockAll,
+        "set_config" => Effect::SetConfig,
+        "setval" => Effect::SetValue,
+        _ => return None,
+    };
+    let types: &[&str] = match (effect, arguments) {
+        (Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock, 1) => &["bigint"],
+        (Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock, 2) => &["integer", "integer"],
+        (Effect::AdvisoryUnlockAll, 0) => &[],
+        (Effect::SetConfig, 3) => &["text", "text", "boolean"],
+        (Effect::SetValue, 2) => &["text", "bigint"],
+        (Effect::SetValue, 3) => &["text", "bigint", "boolean"],
+        _ => return None,
+    };
+    Some((effect, types))
+}
+
+impl Effects {
+    /// None: the statement is a query like any other.
+    pub(crate) fn of(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Option<Effects> {
+        let is_plain = select.op() == SetOperation::SetopNone
+            && select.with_clause.is_none()
+            && select.into_clause.is_none()
+            && select.distinct_clause.is_empty()
+            && !select.target_list.is_empty();
+        if !is_plain {
+            return None;
+        }
+        let (mut calls, mut columns, mut end) = (Vec::new(), Vec::new(), span.start as usize);
+        for target in &select.target_list {
+            let Some(node::Node::ResTarget(target)) = &target.node else { return None };
+            let Some(node::Node::FuncCall(call)) = target.val.as_ref()?.node.as_ref() else { return None };
+            let function = function_name(call)?;
+            let (effect, types) = known(function, call.args.len())?;
+            let start = usize::try_from(call.location).ok()?;
+            let open = tokens(piece, start, span).find(|token| token.is(b'('))?;
+            end = closing_end(piece.text, open.start);
+            let arguments = split(piece.text.get(open.end..end.checked_sub(1)?)?);
+            if arguments.len() != types.len() {
+                return None;
+            }
+            columns.extend(arguments.iter().zip(types).map(|(text, ty)| format!("CAST(({text}) AS {ty})")));
+            let column = if target.name.is_empty() { function } else { &target.name };
+            calls.push(EffectCall {
+                effect,
+                function: function.to_owned(),
+                arguments: types.len(),
+                column: column.to_owned(),
+            });
+            if !target.name.is_empty() {
+                let mut behind = tokens(piece, end, span);
+                let first = behind.next()?;
+                end = if first.is_word(piece.text, "as") { behind.next()?.end } else { first.end };
+            }
+        }
+        if columns.is_empty() {
+            columns.push("1".to_owned());
+        }
+        let rest = piece.text.get(end..span.end as usize)?;
+        Some(Effects { calls, query: format!("SELECT {}{rest}", columns.join(", ")) })
+    }
+}
+
+/// Of a plain call.
+fn function_name(call: &FuncCall) -> Option<&str> {
+    let is_plain = !call.agg_star
+        && !call.agg_distinct
+        && !call.func_variadic
+        && call.agg_filter.is_none()
+        && call.agg_order.is_empty()
+        && call.over.is_none()
+        && call.args.iter().all(|arg| !matches!(arg.node, Some(node::Node::NamedArgExpr(_))));
+    match expr_strings(&call.funcname)[..] {
+        [name] | ["pg_catalog", name] if is_plain => Some(name),
+        _ => None,
+    }
+}
+
+fn tokens<'p>(piece: Piece<'p>, start: usize, span: Span) -> impl Iterator<Item = Token> + use<'p> {
+    Lexer::new(piece.text, start).take_while(move |token| token.end <= span.end as usize)
+}
+
+/// By the commas that stand in no parentheses.
+fn split(text: &str) -> Vec<&str> {
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0usize, 0);
+    for token in Lexer::new(text, 0) {
+        if token.is(b'(') || token.is(b'[') {
+            depth += 1;
+        } else if token.is(b')') || token.is(b']') {
+            depth = depth.saturating_sub(1);
+        } else if depth == 0 && token.is(b',') {
+            parts.push(&text[start..token.start]);
+            start = token.end;
+        }
+    }
+    if !text[start..].trim().is_empty() {
+        parts.push(&text[start..]);
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::session::{Command, statements};
+
+    fn check(text: &str, expect: &str) {
+        let found = match statements(text).unwrap().remove(0).what {
+            Command::Effects(effects) => {
+                let names: Vec<String> =
+                    effects.calls.iter().map(|one| format!("{}/{}", one.column, one.arguments)).collect();
+                format!("{}: {}", names.join(" "), effects.query)
+            }
+            Command::Run => "a query".to_owned(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(found, expect, "{text}");
+    }
+
+    #[test]
+    fn what_acts_on_the_session_is_split_from_what_it_asks() {
+        check("SELECT pg_advisory_lock($1)", "pg_advisory_lock/1: SELECT CAST(($1) AS bigint)");
+        check(
+            "select pg_catalog.pg_try_advisory_lock(1, f(2, 3)) AS \"it\"",
+            "it/2: SELECT CAST((1) AS integer), CAST(( f(2, 3)) AS integer)",
+        );
+        check(
+            "SELECT set_config('a', 'b,)', false) x, set_config(name, $1, true) FROM s WHERE y LIMIT 1",
+            "x/3 set_config/3: SELECT CAST(('a') AS text), CAST(( 'b,)') AS text), CAST(( false) AS boolean), \
+             CAST((name) AS text), CAST(( $1) AS text), CAST(( true) AS boolean) FROM s WHERE y LIMIT 1",
+        );
+        check(
+            "SELECT setval('t_id_seq', (SELECT max(id) FROM t))",
+            "setval/2: SELECT CAST(('t_id_seq') AS text), CAST(( (SELECT max(id) FROM t)) AS bigint)",
+        );
+        check("SELECT pg_advisory_unlock_all()", "pg_advisory_unlock_all/0: SELECT 1");
+        for query in [
+            "SELECT 1 + pg_advisory_lock(1)",
+            "SELECT setval('s', 1), 2",
+            "SELECT pg_advisory_lock()",
+            "SELECT DISTINCT setval('s', 1)",
+            "SELECT my.setval('s', 1)",
+            "SELECT setval('s', 1) UNION SELECT 2",
+        ] {
+            check(query, "a query");
+        }
+    }
+}

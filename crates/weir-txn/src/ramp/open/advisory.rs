@@ -1,0 +1,46 @@
+//! Locks that mean what their users have agreed on (pg_advisory_lock). They are claims of an open transaction like those of rows, at the
+//! shard of their key, and go with it. Definitions do not wait for whoever holds nothing else: who migrates a schema holds one while it
+//! is changed.
+
+use weir_types::Value;
+
+use super::{Done, Open};
+use crate::node::{Effects, Node};
+use crate::ramp::message::{AdvisoryKey, Answers, Begun, Output, Reply, Request, TxnId, Work};
+use crate::ramp::participant::Claim;
+
+impl Open {
+    /// It has done nothing but take such locks.
+    pub(crate) fn only_advises(&self) -> bool {
+        let advises = |done: &Done| {
+            !done.claims.is_empty() && done.claims.iter().all(|claim| matches!(claim, Claim::Advisory(_)))
+        };
+        !self.done.is_empty() && self.done.iter().all(advises)
+    }
+}
+
+impl Node {
+    pub(super) fn on_advisory_lock(
+        &mut self,
+        (txn, begun): (TxnId, Begun),
+        work: Box<Work>,
+        key: AdvisoryKey,
+        waits: bool,
+        out: &mut Effects,
+    ) {
+        let (shard, number, claim) = (self.shard, work.number, Claim::Advisory(key));
+        let holder = self.participant.claims.get(&claim).copied();
+        if let Some(holder) = holder.filter(|holder| waits && *holder != txn) {
+            self.waiting.entry(holder).or_default().push(Request::Work { txn, begun, work });
+            return out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
+        }
+        let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
+        if holder.is_none() {
+            self.participant.claims.insert(claim.clone(), txn);
+            open.done.push(Done { number, claims: vec![claim], ..Done::default() });
+        }
+        let is_held = Value::Bool(holder.is_none_or(|holder| holder == txn));
+        let output = Output { values: vec![is_held], rows: Vec::new() };
+        self.worked(txn, open, (number, Ok((Answers::default(), output))), out);
+    }
+}

@@ -1,0 +1,48 @@
+//! Migrations of applications by tools as their users have them.
+//!
+//! On one shard: a key that has nothing to do with where rows live is refused on several.
+
+mod alone;
+mod installed;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use alone::Alone;
+use installed::{installed, is_well};
+
+fn of_tests(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/migrations").join(file)
+}
+
+/// Flyway writes its history on one connection while another defines, and a definition keeps everybody else out until its transaction
+/// ends: migrations run outside of transactions, and the lock is the session's.
+#[test]
+fn flyway() {
+    let place = installed("flyway", |place| {
+        let mut maven = Command::new("mvn");
+        maven.args(["-q", "-B", "dependency:copy-dependencies", "-f"]).arg(of_tests("pom.xml"));
+        maven.arg(format!("-DoutputDirectory={}", place.display())).current_dir(place);
+        maven
+    });
+    let weir = Alone::start(1);
+    let mut java = Command::new("java");
+    java.arg("-cp").arg(place.join("*")).arg(of_tests("Migrate.java"));
+    is_well(java.arg(weir.port().to_string()).arg(of_tests("flyway")));
+}
+
+#[test]
+fn sqlalchemy_and_alembic() {
+    let place = installed("alembic", |place| {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(place);
+        pip.args(["psycopg[binary]>=3.2,<4", "sqlalchemy>=2,<3", "alembic>=1.13,<2"]);
+        pip
+    });
+    let weir = Alone::start(1);
+    let folder = tempfile::tempdir().unwrap();
+    let mut python = Command::new("python3");
+    python.arg(of_tests("migrate.py")).env("PYTHONPATH", &place);
+    python.arg(format!("postgresql+psycopg://ann@127.0.0.1:{}/weir", weir.port())).arg(folder.path());
+    is_well(&mut python);
+}
