@@ -42,7 +42,7 @@ fn a_server_reads_its_log_and_has_all_of_it() {
     let mut server = Alone::with(&["--shards", "2", "--snapshot-after", "1TiB"]);
     let mut driver = server.driver();
     driver
-        .batch_execute("CREATE TABLE t (id bigint PRIMARY KEY, a integer NOT NULL, b text NOT NULL, c double precision NOT NULL)")
+        .batch_execute("CREATE TABLE t (id bigint PRIMARY KEY, a integer, b text, c double precision)")
         .unwrap();
     // Room is reserved before there is anything.
     let empty = log_bytes(&server.data());
