@@ -83,6 +83,8 @@ pub struct Load {
     program: Arc<Program>,
     text: Arc<Text>,
     compiled: Arc<CompiledText>,
+    /// A batch is done without those before it.
+    is_plain: bool,
     /// By shard.
     shards: Vec<Gathered>,
 }
@@ -115,6 +117,10 @@ const ROWS_MIN: usize = 2_048;
 /// A message carries 16 MiB; what a batch has as values takes less as a message.
 const BYTES_MAX: usize = 6 << 20;
 
+/// Of batches that are done without those before them: memory that is used again and again is fast.
+const ROWS_PLAIN: usize = 4_096;
+const BYTES_PLAIN: usize = 512 << 10;
+
 impl Load {
     pub(crate) fn new(of: &Arc<Callable>, table: LoadedTable) -> Result<Load, SqlError> {
         let program = of.program.clone();
@@ -133,7 +139,8 @@ impl Load {
     ) -> Result<Load, SqlError> {
         let compiled = program.text(&text).map_err(|wrong| wrong.error)?;
         let shards = (0..program.shards).map(|_| Gathered::default()).collect();
-        Ok(Load { table, program, text, compiled, shards })
+        let is_plain = compiled.procedure.loads(&program).is_some();
+        Ok(Load { table, program, text, compiled, is_plain, shards })
     }
 
     /// The types of a row's values.
@@ -141,8 +148,8 @@ impl Load {
         &self.text.types
     }
 
-    /// Adds a row; gives a batch when there is enough for one. An open transaction does all that it has done again for each of its
-    /// statements, so batches grow with what has gone before.
+    /// Adds a row; gives a batch when there is enough for one. Where an open transaction does all that it has done again for each batch,
+    /// they grow with what has gone before.
     pub fn push(&mut self, row: Vec<Value>, place: u64) -> Option<Batch> {
         let shards = match self.program.shards {
             1 => Vec::new(),
@@ -168,8 +175,11 @@ impl Load {
         gathered.args.extend(row);
         gathered.all.push(place);
         let width = self.text.types.len().max(1);
-        let enough = ROWS_MIN.max(gathered.gone / 2);
-        let is_full = gathered.args.len() / width >= enough || gathered.bytes >= BYTES_MAX;
+        let (enough, bytes_max) = match self.is_plain {
+            true => (ROWS_PLAIN, BYTES_PLAIN),
+            false => (ROWS_MIN.max(gathered.gone / 2), BYTES_MAX),
+        };
+        let is_full = gathered.args.len() / width >= enough || gathered.bytes >= bytes_max;
         if is_full { self.take(shard) } else { None }
     }
 

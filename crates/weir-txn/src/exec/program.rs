@@ -82,7 +82,7 @@ impl CompiledProcedure {
 
     /// The table that it inserts given rows into, if it is that and nothing more, and looks at no row of that table but for the
     /// uniqueness of its keys.
-    pub(crate) fn loads(&self, program: &Program) -> Option<TableId> {
+    pub fn loads(&self, program: &Program) -> Option<TableId> {
         let [CompiledStep { kind: CompiledStepKind::Insert { insert, .. }, .. }, _] = &self.body[..] else {
             return None;
         };

@@ -15,7 +15,7 @@ use weir_types::{SqlError, SqlState};
 use super::definitions::{Defined, Definitions, definition_of};
 use super::message::{Age, Answers, Begun, Call, Callee, Output, Reply, Request, ShardId, TxnId, Work};
 use super::participant::{Claim, Prepared, Unsettled, Write};
-use crate::exec::call::{Role, Stop};
+use crate::exec::call::{Ran, Role, Stop};
 use crate::exec::program::Program;
 use crate::machine::CoordinatorId;
 use crate::node::{Effects, Node};
@@ -164,21 +164,13 @@ impl Node {
         }
         let timestamp = self.clock.tick(now_ms);
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
-        let loads = self.loads(&work.call);
-        // What only inserts rows needs nothing of those before it but their keys, and those are claimed.
-        let are_hidden = loads.is_some() && open.done.iter().all(|done| done.loads == loads);
-        let (mut begins, mut before) = (Vec::new(), Vec::new());
-        if !are_hidden {
-            begins = self.replay_open(&mut open);
-            let inserted = open.done.iter().flat_map(|done| &done.inserted);
-            before = inserted.map(|(table, row, _)| (*table, *row)).collect();
-        }
         let role = match (work.participants.split_last(), &work.answers[..]) {
             (Some((last, others)), answers) if *last == shard && !others.is_empty() => Role::Last(answers),
             (Some((last, _)), _) if *last == shard => Role::Whole,
             _ => Role::Part,
         };
         if let Some(definition) = defines {
+            let begins = self.replay_open(&mut open);
             let defined = self.define(&definition, work.call.transaction_time).map(|mut defined| {
                 self.exchange(&mut defined);
                 defined
@@ -190,11 +182,23 @@ impl Node {
             });
             return self.worked(txn, open, (number, result), out);
         }
-        let begin = self.storage.position();
-        let rows = OpenRows { inserted: &before, are_hidden };
-        let ran = self.run(txn, &work.call, role, timestamp, true, Some(rows));
-        let undone = self.storage.rewind(begin);
-        self.take_back(&mut open.done, begins);
+        let loads = self.loads(&work.call);
+        // What only inserts rows needs nothing of the rows that were inserted so before it but their keys, and those are claimed.
+        let seen = match loads {
+            Some(_) => open.done.iter().rposition(|done| done.loads != loads).map_or(0, |last| last + 1),
+            None => open.done.len(),
+        };
+        let mut tried = self.try_work(&mut open, (txn, &work, role), timestamp, seen);
+        if let (Err(Stop::Error(error)), _) = &tried
+            && (1..open.done.len()).contains(&seen)
+            && error.state() == SqlState::UNIQUE_VIOLATION
+        {
+            // It may have claimed the key of a row that it has deleted since.
+            self.storage.discard(tried.1);
+            let all = open.done.len();
+            tried = self.try_work(&mut open, (txn, &work, role), timestamp, all);
+        }
+        let (ran, undone) = tried;
         let result = match ran {
             Ok(ran) if ran.answers.error.is_none() => {
                 let mut claims = ran.claims;
@@ -224,6 +228,26 @@ impl Node {
             }
         };
         self.worked(txn, open, (number, result), out);
+    }
+
+    /// Runs a statement on top of the first so many that the transaction has done here, and takes all of it back.
+    fn try_work(
+        &mut self,
+        open: &mut Open,
+        (txn, work, role): (TxnId, &Work, Role<'_>),
+        timestamp: Timestamp,
+        seen: usize,
+    ) -> (Result<Ran, Stop>, Vec<Undone>) {
+        let are_hidden = seen < open.done.len();
+        let begins: Vec<u64> = open.done[..seen].iter_mut().map(|done| self.replay_done(done)).collect();
+        let inserted = open.done[..seen].iter().flat_map(|done| &done.inserted);
+        let before: Vec<(TableId, u32)> = inserted.map(|(table, row, _)| (*table, *row)).collect();
+        let begin = self.storage.position();
+        let rows = OpenRows { inserted: &before, are_hidden };
+        let ran = self.run(txn, &work.call, role, timestamp, true, Some(rows));
+        let undone = self.storage.rewind(begin);
+        self.take_back(&mut open.done[..seen], begins);
+        (ran, undone)
     }
 
     /// Answers a statement, and keeps the answer for repetitions.
