@@ -198,8 +198,8 @@ mod tests {
              CAST((name) AS text), CAST(( $1) AS text), CAST(( true) AS boolean) FROM s WHERE y LIMIT 1",
         );
         check(
-            "SELECT setval('t_id_seq', (SELECT max(id) FROM t))",
-            "setval/2: SELECT CAST(('t_id_seq') AS text), CAST(( (SELECT max(id) FROM t)) AS bigint)",
+            "SELECT setval('t_id_seq', max(id)) FROM t",
+            "setval/2: SELECT CAST(('t_id_seq') AS text), CAST(( max(id)) AS bigint) FROM t",
         );
         check("SELECT pg_advisory_unlock_all()", "pg_advisory_unlock_all/0: SELECT 1");
         for query in [
