@@ -179,6 +179,9 @@ impl Rows<'_> {
             shown.join(", ")
         };
         let (arguments, identity) = (all(true), all(false));
+        // pg_get_functiondef: as it was written.
+        let written = self.app.sources.text(procedure.span).to_owned();
+        self.definition(number, 0, &written, &written);
         self.definition(number, 1, &arguments, &arguments);
         self.definition(number, 2, &identity, &identity);
         if let Some(result) = result {
