@@ -86,8 +86,10 @@ struct Heard<S: Shard> {
 /// What a turn has for the shards of this process.
 struct Sayings<S: Shard> {
     from: CoordinatorId,
-    to: Vec<(Arc<dyn Nearby<S>>, S::Progress, Vec<S::Request>)>,
+    to: Vec<Saying<S>>,
 }
+
+type Saying<S> = (Arc<dyn Nearby<S>>, <S as Shard>::Progress, Vec<<S as Shard>::Request>);
 
 impl<S: Shard> Sayings<S> {
     fn say(self) {

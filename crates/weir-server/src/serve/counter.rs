@@ -34,9 +34,11 @@ pub(super) enum Arrival<S: Shard> {
     Written,
 }
 
+type Answers<S> = (Arc<dyn Ear<S>>, Vec<<S as Shard>::Reply>);
+
 /// Replies for coordinators of this process.
 pub(super) struct Told<S: Shard> {
-    to: Vec<(Arc<dyn Ear<S>>, Vec<S::Reply>)>,
+    to: Vec<Answers<S>>,
     shard: ShardId,
     epoch: u64,
 }

@@ -497,8 +497,8 @@ impl<'a> Binder<'a> {
                 _ => Err(Diagnostic::unsupported(span, "a slice of jsonb", "use -> with an index")),
             };
         }
-        let lower = lower.map(|index| self.from_one(is_vector, index)).transpose()?;
-        let upper = upper.map(|index| self.from_one(is_vector, index)).transpose()?;
+        let lower = lower.map(|index| self.counted_from_one(is_vector, index)).transpose()?;
+        let upper = upper.map(|index| self.counted_from_one(is_vector, index)).transpose()?;
         if let (true, Some(index)) =
             (self.is_of_system() && array.ty.is_string() && !indices.is_slice, &upper)
         {

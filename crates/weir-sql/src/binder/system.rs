@@ -399,7 +399,7 @@ impl<'a> Binder<'a> {
     }
 
     /// An index of a vector, as arrays are counted.
-    pub(super) fn from_one(&mut self, is_vector: bool, index: Expr) -> Result<Expr, Diagnostic> {
+    pub(super) fn counted_from_one(&mut self, is_vector: bool, index: Expr) -> Result<Expr, Diagnostic> {
         if !is_vector {
             return Ok(index);
         }

@@ -1,3 +1,5 @@
+//! Segments of a log: written, cut, damaged, and read again.
+
 use std::fs;
 use std::sync::mpsc::channel;
 
