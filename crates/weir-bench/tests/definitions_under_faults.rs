@@ -1,6 +1,6 @@
 //! The schema is changed while messages are lost and shards and coordinators die, and while others move money: every definition that was
-//! told to be committed is there on all shards, none that was rolled back is, and no money is lost, made, or seen on its way
-//! (docs/server.md, "Definitions").
+//! told to be committed is there on all shards, none that was rolled back is, be it to a savepoint, and no money is lost, made, or seen
+//! on its way (docs/server.md, "Definitions"). Some migrate as tools do: they hold an advisory lock meanwhile, and others wait for it.
 
 mod world;
 
@@ -18,7 +18,7 @@ use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::client::Order;
-use weir_txn::ramp::{Begin, Call, Callee, Output};
+use weir_txn::ramp::{AdvisoryKey, Begin, Call, Callee, Output};
 use weir_txn::storage::Rows;
 use weir_types::{SqlError, SqlState, Value};
 use world::World;
@@ -105,6 +105,10 @@ struct Told {
     moves: usize,
     /// Statements that met another edition than they were bound to.
     stale: usize,
+    /// Advisory locks that were got.
+    locks: usize,
+    /// To savepoints, with a definition.
+    taken_back: usize,
 }
 
 impl Told {
@@ -143,6 +147,18 @@ struct Session {
     /// By its place in `made`: of its open transaction.
     edition: Option<usize>,
     defined: Vec<String>,
+    /// Both, at its savepoint.
+    at_savepoint: Option<(Option<usize>, usize)>,
+    /// The transaction that holds its advisory lock, or waits for it.
+    lock: Option<u64>,
+}
+
+impl Session {
+    /// Its transaction is over; its lock may not be.
+    fn end(&mut self) {
+        let (lock, script) = (self.lock, std::mem::take(&mut self.script));
+        *self = Session { lock, script, ..Session::default() };
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -152,8 +168,13 @@ enum Line {
     Call(Vec<i64>),
     Sql(&'static str, Vec<i64>),
     Define(String),
+    Savepoint,
+    RollBackTo,
     Commit,
     RollBack,
+    /// In a transaction of its own, which does nothing else.
+    Lock(i64),
+    Unlock,
 }
 
 struct Definers {
@@ -191,12 +212,30 @@ impl Definers {
         let take = || Line::Sql("UPDATE account SET balance = balance - $2 WHERE id = $1", vec![a, x]);
         let give = || Line::Sql("UPDATE account SET balance = balance + $2 WHERE id = $1", vec![b, x]);
         let end = if self.below(4) == 0 { Line::RollBack } else { Line::Commit };
-        let mut lines = match self.below(12) {
+        let mut lines = match self.below(16) {
             0 | 1 => vec![Line::Sum],
             2..=4 => vec![Line::Call(vec![a, b, x])],
             5..=8 => vec![take(), give(), end],
             9 => vec![Line::Define(self.definition()), end],
             10 => vec![take(), Line::Define(self.definition()), give(), end],
+            11 => vec![Line::Savepoint, Line::Define(self.definition()), Line::RollBackTo, take(), give(), end],
+            12 => {
+                let (one, two) = (self.definition(), self.definition());
+                vec![
+                    Line::Define(one),
+                    take(),
+                    Line::Savepoint,
+                    give(),
+                    Line::Define(two),
+                    Line::RollBackTo,
+                    give(),
+                    end,
+                ]
+            }
+            13 | 14 => {
+                let definition = Line::Define(self.definition());
+                vec![Line::Lock(a % 2), definition, take(), give(), end, Line::Unlock]
+            }
             _ => {
                 let (one, two) = (self.definition(), self.definition());
                 vec![Line::Define(one), take(), give(), Line::Define(two), end]
@@ -236,15 +275,34 @@ impl Definers {
                 of.defined.push(text.clone());
                 Order::Define(Arc::new(definition), next.program.clone())
             }
+            Line::Savepoint => {
+                let of = self.sessions.entry(session).or_default();
+                of.at_savepoint = Some((of.edition, of.defined.len()));
+                Order::Savepoint
+            }
+            Line::RollBackTo => Order::RollBackTo(0),
             Line::Commit => Order::Commit,
             Line::RollBack => Order::RollBack,
+            Line::Lock(key) => {
+                self.names += 1;
+                let (name, key) = (self.names, AdvisoryKey::One(*key));
+                self.sessions.entry(session).or_default().lock = Some(name);
+                let order = Order::AdvisoryLock { key, waits: true };
+                return self.under_way(session, line, |_| Begin::Within(name, order));
+            }
+            Line::Unlock => {
+                let lock = self.sessions.entry(session).or_default().lock.take().expect("it has one");
+                return self.under_way(session, line, |_| Begin::Within(lock, Order::RollBack));
+            }
         };
         self.under_way(session, line, |of| Begin::Within(of.name.expect("it is named"), order))
     }
 
     fn under_way(&mut self, session: usize, line: Line, begin: impl FnOnce(&Session) -> Begin) -> Begin {
         let of = self.sessions.entry(session).or_default();
-        if !matches!(line, Line::Adopt | Line::Sum | Line::Call(_)) && of.name.is_none() {
+        let is_within =
+            !matches!(line, Line::Adopt | Line::Sum | Line::Call(_) | Line::Lock(_) | Line::Unlock);
+        if is_within && of.name.is_none() {
             self.names += 1;
             of.name = Some(self.names);
         }
@@ -255,7 +313,8 @@ impl Definers {
 
 impl Script for Definers {
     fn next(&mut self, session: usize, is_last: bool) -> Option<Begin> {
-        let has_open = self.sessions.entry(session).or_default().name.is_some();
+        let of = self.sessions.entry(session).or_default();
+        let has_open = of.name.is_some() || of.lock.is_some();
         if is_last && !has_open {
             return None;
         }
@@ -291,7 +350,7 @@ impl Script for Definers {
                     self.current = self.candidates.len() - 1;
                     told.committed.append(&mut of.defined);
                 }
-                *of = Session::default();
+                of.end();
             }
             (Line::Commit | Line::RollBack, result) => {
                 // Of a commit that has failed for sure nothing happens either.
@@ -303,10 +362,18 @@ impl Script for Definers {
                     true => told.rolled_back.append(&mut of.defined),
                     false => self.candidates.extend(of.edition),
                 }
-                *of = Session::default();
+                of.end();
             }
+            (Line::RollBackTo, Ok(_)) => {
+                let (edition, defined) = of.at_savepoint.expect("it has set one");
+                told.rolled_back.extend(of.defined.split_off(defined));
+                of.edition = edition;
+                told.taken_back += 1;
+            }
+            (Line::Lock(_), Ok(_)) => told.locks += 1,
             (_, Err(_)) => {
-                of.script = if of.name.is_some() { vec![Line::RollBack] } else { Vec::new() };
+                of.script = Vec::from_iter(of.lock.map(|_| Line::Unlock));
+                of.script.extend(of.name.map(|_| Line::RollBack));
             }
             _ => {}
         }
@@ -338,10 +405,13 @@ fn definitions_are_there_everywhere_or_nowhere() {
         all.rolled_back.extend(told.rolled_back);
         all.moves += told.moves;
         all.stale += told.stale;
+        all.locks += told.locks;
+        all.taken_back += told.taken_back;
     }
     let (committed, rolled_back) = (all.committed.len(), all.rolled_back.len());
     println!("{committed} committed, {rolled_back} rolled back, {} moves, {} stale", all.moves, all.stale);
     assert!(committed > 20 && rolled_back > 20 && all.moves > 50 && all.stale > 20);
+    assert!(all.locks > 20 && all.taken_back > 20, "{} locks, {} taken back", all.locks, all.taken_back);
 }
 
 fn check_caught(name: &str, bugs: PlantedBugs) {

@@ -61,15 +61,20 @@ impl LoadedTable {
     }
 
     pub(crate) fn select(&self) -> String {
-        format!("SELECT {} FROM {}", self.names(), quoted(&self.name))
+        format!("SELECT {} FROM {}", self.names(), quoted_table(&self.name))
     }
 
     fn insert(&self) -> String {
         let values: Vec<String> = (1..=self.columns.len()).map(|at| format!("${at}")).collect();
         let overriding = if self.overrides { " OVERRIDING SYSTEM VALUE" } else { "" };
-        let (name, names) = (quoted(&self.name), self.names());
+        let (name, names) = (quoted_table(&self.name), self.names());
         format!("INSERT INTO {name} ({names}){overriding} VALUES ({})", values.join(", "))
     }
+}
+
+/// With its schema, if that is not `public`.
+fn quoted_table(name: &str) -> String {
+    name.splitn(2, '.').map(quoted).collect::<Vec<_>>().join(".")
 }
 
 fn quoted(name: &str) -> String {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{MutexGuard, PoisonError};
 
-use weir_client::{AdvisoryKey, Error};
+use weir_client::{AdvisoryKey, CallResult, Error};
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::session::{Session, sql_error};
@@ -59,28 +59,30 @@ impl Session {
         }
         let of_open = open.filter(|_| of_transaction);
         let lock_timeout = self.values().time("lock_timeout");
-        let (name, answered) = loop {
-            let name = of_open.unwrap_or_else(|| self.client.new_transaction());
+        let asked = async |name: u64| {
             self.limit_waits(name, lock_timeout).await?;
-            match self.answer_of(self.client.begin_advisory_lock(name, key, waits)).await {
+            Ok::<_, Failure>(self.answer_of(self.client.begin_advisory_lock(name, key, waits)).await)
+        };
+        let is_true = |result: &CallResult| result.values == [Value::Bool(true)];
+        if let Some(name) = of_open {
+            let is_held = asked(name).await?.map(|result| is_true(&result)).map_err(sql_error)?;
+            if is_held {
+                self.locks().of_transaction.insert(key);
+            }
+            return Ok(is_held);
+        }
+        let (own, answered) = loop {
+            let own = self.by_itself();
+            match asked(own.name()).await? {
                 // Somebody may hold it for long.
-                Err(Error::Deadline(_)) if waits && of_open.is_none() => {
-                    drop(self.client.end_transaction(name, false));
-                }
-                answered => break (name, answered.map_err(sql_error)),
+                Err(Error::Deadline(_)) if waits => {}
+                answered => break (own, answered.map_err(sql_error)?),
             }
         };
-        let is_own = of_open.is_none();
-        let is_held = matches!(&answered, Ok(result) if result.values == [Value::Bool(true)]);
-        if is_own && (of_transaction || !is_held) {
-            // Nobody waits for it.
-            drop(self.client.end_transaction(name, false));
-        }
-        answered?;
-        if is_held && of_transaction && !is_own {
-            self.locks().of_transaction.insert(key);
-        } else if is_held && !of_transaction {
-            self.locks().of_session.insert(key, Held { name, times: 1, of_transaction: false });
+        let is_held = is_true(&answered);
+        if is_held && !of_transaction {
+            let held = Held { name: own.keep(), times: 1, of_transaction: false };
+            self.locks().of_session.insert(key, held);
         }
         Ok(is_held)
     }

@@ -101,16 +101,16 @@ impl Session {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             let next = self.next_edition(text).await?;
-            let name = self.client.new_transaction();
-            match self.wait_for(self.client.begin_definition(name, &next)).await {
+            let own = self.by_itself();
+            match self.wait_for(self.client.begin_definition(own.name(), &next)).await {
                 Ok(_) => {
-                    let done = self.client.end_transaction(name, true).await;
-                    self.adopt(&next.edition, done.map(|_| ())).await?;
+                    let done = own.end(true).await;
+                    self.adopt(&next.edition, done).await?;
                     return Ok(Done::tag(tag));
                 }
                 Err(failure) => {
-                    // Nobody waits for it.
-                    drop(self.client.end_transaction(name, false));
+                    // Nobody waits for its end.
+                    drop(own);
                     // It has done nothing else, so nobody need know that it was in others' way.
                     if failure.error.state() != SqlState::DEADLOCK_DETECTED {
                         self.meet(failure).await?;

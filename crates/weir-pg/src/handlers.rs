@@ -133,15 +133,6 @@ async fn say_rows<C: Listens>(
     Ok(())
 }
 
-async fn say_failure<C: Listens>(client: &mut C, error: PgWireError) -> PgWireResult<()> {
-    // What the socket says nobody can be told.
-    if let PgWireError::IoError(_) = error {
-        return Err(error);
-    }
-    let info: pgwire::error::ErrorInfo = error.into();
-    say(client, Answer::ErrorResponse(info.into())).await
-}
-
 impl Talk {
     pub(crate) fn status(&self) -> TransactionStatus {
         match self.session.status() {
@@ -149,6 +140,15 @@ impl Talk {
             Status::InTransaction => TransactionStatus::Transaction,
             Status::Failed => TransactionStatus::Error,
         }
+    }
+
+    async fn say_failure<C: Listens>(&self, client: &mut C, error: PgWireError) -> PgWireResult<()> {
+        // What the socket says nobody can be told; and one whose session is ended is told that, and nothing else.
+        if matches!(error, PgWireError::IoError(_)) || self.session.ending.is_wished() {
+            return Err(error);
+        }
+        let info: pgwire::error::ErrorInfo = error.into();
+        say(client, Answer::ErrorResponse(info.into())).await
     }
 
     /// The client may say the next.
@@ -410,7 +410,7 @@ impl SimpleQueryHandler for Talk {
         self.session.names().remove_portal("");
         self.forget_failure();
         if let Err(error) = ran.and(ended.map_err(answer::wire_error)) {
-            say_failure(client, error).await?;
+            self.say_failure(client, error).await?;
         }
         self.say_ready(client).await
     }
@@ -531,7 +531,7 @@ impl ExtendedQueryHandler for Talk {
         };
         let ended = self.session.end_together(has_failed || ran.is_err()).await;
         if let Err(error) = ran.and(ended.map_err(answer::wire_error)) {
-            say_failure(client, error).await?;
+            self.say_failure(client, error).await?;
         }
         self.say_ready(client).await
     }

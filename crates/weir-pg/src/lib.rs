@@ -5,6 +5,8 @@
 
 mod advisory;
 mod answer;
+mod by_itself;
+mod conversation;
 mod copy;
 mod copy_messages;
 mod copying;
@@ -12,6 +14,7 @@ mod create_as;
 mod definitions;
 mod doors;
 mod effects;
+mod ending;
 mod explain;
 mod handlers;
 mod idle;
@@ -33,13 +36,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pgwire::tokio::{TlsAcceptor, process_socket};
+use pgwire::tokio::TlsAcceptor;
 use tokio::sync::oneshot;
 use weir_client::Client;
 use weir_net::tls;
 
+use conversation::{END_MAX, converse};
 use doors::Doors;
 use handlers::Connection;
 use watch::FrontEnd;
@@ -140,22 +144,23 @@ impl Door {
             .map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let front = Arc::new(FrontEnd::new(self.settings.connections_max, self.settings.log_slow));
-        let watched = front.clone();
+        let (watched, inside) = (front.clone(), front.clone());
         let thread = std::thread::Builder::new().name("weir-pg".to_owned()).spawn(move || {
             runtime.block_on(async move {
                 tokio::select! {
                     () = accept(listener, self, (Arc::new(client), front)) => {}
                     _ = stopped => {}
                 }
+                end_sessions(&inside).await;
             });
-            // What is said at this moment is not waited for.
+            // Of who is not at the door yet nothing is waited for.
             runtime.shutdown_background();
         });
         Ok(Server { address, front: watched, stop: Some(stop), thread: Some(thread.map_err(failed)?) })
     }
 }
 
-/// A server under way. Dropping it ends its connections.
+/// A server under way. Dropping it ends its sessions, which are told so (57P01), with what they do.
 pub struct Server {
     address: SocketAddr,
     front: Arc<FrontEnd>,
@@ -185,6 +190,20 @@ impl Drop for Server {
     }
 }
 
+/// Tells everyone who is inside that the server ends, and waits until they have heard it.
+async fn end_sessions(front: &FrontEnd) {
+    let until = Instant::now() + END_MAX + Duration::from_secs(1);
+    while Instant::now() < until {
+        let inside = front.inside.all();
+        if inside.is_empty() {
+            return;
+        }
+        inside.iter().for_each(|(_, session)| session.terminate());
+        drop(inside);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 async fn accept(
     listener: TcpListener,
     Door { settings, tls }: Door,
@@ -208,14 +227,8 @@ async fn accept(
         let connection = Connection::new(client.clone(), doors.clone(), is_full);
         let (open, tls) = (open.clone(), tls.clone());
         tokio::spawn(async move {
-            let session = connection.session();
-            tokio::select! {
-                ended = process_socket(socket, tls, connection) => {
-                    if let Err(error) = ended {
-                        tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}");
-                    }
-                }
-                () = session.ends.notified() => {}
+            if let Err(error) = converse(socket, tls, connection).await {
+                tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}");
             }
             open.fetch_sub(1, Ordering::Relaxed);
         });

@@ -43,10 +43,10 @@ impl Session {
         if batches.is_empty() {
             return Ok((bound.of_batches(Vec::new()), bound));
         }
-        let name = self.client.new_transaction();
-        self.limit_waits(name, lock_timeout).await?;
-        let result = self.run_batches_within(name, &bound, batches).await;
-        let ended = self.client.end_transaction(name, result.is_ok()).await.map_err(sql_error);
+        let own = self.by_itself();
+        self.limit_waits(own.name(), lock_timeout).await?;
+        let result = self.run_batches_within(own.name(), &bound, batches).await;
+        let ended = own.end(result.is_ok()).await.map_err(sql_error);
         let result = result?;
         ended?;
         Ok((result, bound))

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use weir_client::{Client, Error, Prepared};
 use weir_sql::session::{Characteristics, Command, Isolation};
@@ -14,6 +13,7 @@ use weir_types::{SqlError, SqlState, Value};
 use crate::advisory::AdvisoryLocks;
 use crate::copy::CopyIn;
 use crate::definitions::Own;
+use crate::ending::Ending;
 use crate::idle::Idle;
 use crate::portals::{Cursor, Formats, Names, Portal, PortalState, no_portal};
 use crate::savepoints::Savepoints;
@@ -42,8 +42,7 @@ pub struct Session {
     pub(crate) origin: OnceLock<Origin>,
     pub(crate) front: Arc<FrontEnd>,
     pub(crate) activity: Activity,
-    /// Somebody wishes that the connection ends.
-    pub(crate) ends: Notify,
+    pub(crate) ending: Ending,
 }
 
 /// From where a client has come, and when.
@@ -94,7 +93,7 @@ impl Session {
             origin,
             front,
             activity: Activity::default(),
-            ends: Notify::new(),
+            ending: Ending::default(),
         }
     }
 
@@ -325,10 +324,10 @@ impl Session {
             // Shards tell of open transactions alone for whom they wait.
             None if lock_timeout.is_some() && !prepared.reads_only() => {
                 let bound = self.bound(prepared)?;
-                let name = self.client.new_transaction();
-                self.limit_waits(name, lock_timeout).await?;
-                let result = self.wait_for(self.client.begin_within(name, &bound, values)).await;
-                let ended = self.client.end_transaction(name, result.is_ok()).await.map_err(sql_error);
+                let own = self.by_itself();
+                self.limit_waits(own.name(), lock_timeout).await?;
+                let result = self.wait_for(self.client.begin_within(own.name(), &bound, values)).await;
+                let ended = own.end(result.is_ok()).await.map_err(sql_error);
                 let result = result?;
                 ended?;
                 (result, bound)

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use weir_client::{CallResult, Error, Pending};
 use weir_types::{SqlError, SqlState};
 
+use crate::ending::terminated;
 use crate::session::{Session, sql_error};
 use crate::statement::Failure;
 
@@ -38,9 +39,14 @@ impl Session {
     /// Ends the statement that is under way with 57014, if one is and it can still be kept from happening: what waits for a lock or
     /// for the network can, a commit cannot. Whoever runs it is told. May be called at any time, from anywhere.
     pub fn cancel(&self) {
+        let message = "canceling statement due to user request";
+        self.cancel_with(SqlError::new(SqlState::QUERY_CANCELED, message));
+    }
+
+    /// The same, with that error.
+    pub(crate) fn cancel_with(&self, error: SqlError) {
         if let Some(tag) = self.under_way.tag() {
-            let message = "canceling statement due to user request";
-            self.client.cancel(tag, SqlError::new(SqlState::QUERY_CANCELED, message));
+            self.client.cancel(tag, error);
         }
     }
 
@@ -55,6 +61,10 @@ impl Session {
         let most = self.values().time("statement_timeout");
         let mut pending = std::pin::pin!(pending);
         self.under_way.set(Some(tag));
+        // Whoever ends the session cancels what is under way; this may have come behind that.
+        if self.ending.is_wished() {
+            self.client.cancel(tag, terminated());
+        }
         let in_time = match most {
             Some(most) => tokio::time::timeout(most, pending.as_mut()).await.ok(),
             None => Some(pending.as_mut().await),

@@ -164,7 +164,7 @@ pub struct Copy {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Copied {
-    /// None as columns: all of them.
+    /// By the catalog's name, with the schema's before it unless that is `public`. None as columns: all of them.
     Table {
         name: String,
         columns: Vec<String>,
@@ -388,7 +388,7 @@ fn copy(piece: Piece<'_>, stmt: &CopyStmt, span: Span) -> Result<Command, Diagno
     }
     let what = match &stmt.relation {
         Some(relation) => Copied::Table {
-            name: relation.relname.clone(),
+            name: crate::ddl::relation_name(relation),
             columns: stmt.attlist.iter().filter_map(constant).collect(),
         },
         None => Copied::Query(in_parentheses(piece, span)),

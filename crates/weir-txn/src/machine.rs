@@ -122,6 +122,8 @@ pub struct Figures {
     pub prepared: usize,
     /// Requests that wait for what another transaction holds.
     pub waiting: usize,
+    /// Writes are refused: there may be no room for what would have to be written down.
+    pub disk_is_full: bool,
     pub done: Done,
 }
 

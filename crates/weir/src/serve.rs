@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_bench::run::{Loaded, load};
@@ -77,10 +77,16 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         None => Server::start(settings).map_err(failure)?,
         Some(named) => start_application(settings, &named)?,
     };
-    ctrlc::set_handler(move || stop.stop())
+    // Clients of PostgreSQL's protocol are told, and end what they do, before the node ends.
+    let inside: Arc<Mutex<Option<weir_pg::Server>>> = Arc::default();
+    let to_end = inside.clone();
+    let end = move || {
+        drop(to_end.lock().unwrap_or_else(PoisonError::into_inner).take());
+        stop.stop();
+    };
+    ctrlc::set_handler(end)
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
     remark(&format!("listening on {}; ^C ends it", server.address()));
-    // They end before the node does.
     let door = door.map(|door| open(door, &file, &server)).transpose()?;
     if let Some(door) = &door {
         remark(&format!("PostgreSQL's protocol on {}, database {database}", door.address()));
@@ -91,6 +97,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     if let Some(http) = &http {
         remark(&format!("HTTP on {}: /metrics and /health", http.address()));
     }
+    *inside.lock().unwrap_or_else(PoisonError::into_inner) = door;
     server.wait().map_err(failure)
 }
 

@@ -117,6 +117,36 @@ fn health_is_told_and_other_things_are_not_there() {
     assert_eq!(ask(&address, "GET", "/health").0, 200);
 }
 
+/// The system's limit for the length of files stands in for a disk that is full, and for one that has room again.
+#[test]
+fn a_full_disk_is_no_good_health() {
+    let limit = "trap '' XFSZ; prlimit --pid $$ --fsize=9000000:unlimited;";
+    let server = Alone::after(limit, &[&["--shards", "1"], HTTP].concat());
+    let address = http_of(&server);
+    let health = || {
+        let (status, _, body) = ask(&address, "GET", "/health");
+        (status, body)
+    };
+    assert_eq!(health().0, 200);
+    let mut driver = driver(&server);
+    driver.batch_execute("CREATE TABLE t (a int PRIMARY KEY, b text)").unwrap();
+    let insert = "INSERT INTO t VALUES ($1, repeat('x', 100000))";
+    let full = (0..).find_map(|a: i32| driver.execute(insert, &[&a]).err()).unwrap();
+    assert_eq!(full.code().map(|code| code.code()), Some("53100"), "{full}");
+    let (status, body) = health();
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("\"status\":\"failed\",\"parts\"") && body.contains("writes are refused (53100)"), "{body}");
+    assert_eq!(samples(&address)["weir_shard_disk_full{shard=\"0\"}"], 1.0);
+    let more =
+        Command::new("prlimit").args(["--pid", &server.pid().to_string(), "--fsize=unlimited"]).status();
+    assert!(more.unwrap().success());
+    while health().0 != 200 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(samples(&address)["weir_shard_disk_full{shard=\"0\"}"], 0.0);
+    driver.execute(insert, &[&-1]).unwrap();
+}
+
 #[test]
 fn strangers_are_not_answered_unless_that_is_said() {
     for (arguments, expected) in [

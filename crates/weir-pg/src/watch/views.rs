@@ -182,7 +182,7 @@ impl Session {
         *value = Value::Bool(session.is_some());
         match (signal.kind, session) {
             (SignalKind::Cancel, Some(session)) => session.cancel(),
-            (SignalKind::Terminate, Some(session)) => session.ends.notify_one(),
+            (SignalKind::Terminate, Some(session)) => session.terminate(),
             (_, None) => {}
         }
     }

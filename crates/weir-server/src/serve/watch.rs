@@ -13,6 +13,9 @@ use super::shard_loop::{Arrival, Inbox};
 /// A shard that has not answered within this is not well.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Why a shard is not well that answers.
+const FULL: &str = "no room for its log: writes are refused (53100) until there is, reads go on";
+
 #[derive(Clone)]
 pub struct Watch(Arc<[Watched]>);
 
@@ -59,10 +62,14 @@ impl Source for Watch {
     }
 
     fn health(&self) -> Vec<Check> {
-        let silent = || format!("it has not answered within {} s", PATIENCE.as_secs());
+        let wrong = |figures: Option<Figures>| match figures {
+            None => Some(format!("it has not answered within {} s", PATIENCE.as_secs())),
+            Some(figures) if figures.disk_is_full => Some(FULL.to_owned()),
+            Some(_) => None,
+        };
         let check = |(watched, figures): (&Watched, Option<Figures>)| Check {
             part: format!("shard {}", watched.shard),
-            wrong: figures.is_none().then(silent),
+            wrong: wrong(figures),
         };
         self.ask().into_iter().map(check).collect()
     }
@@ -87,6 +94,8 @@ fn tell_figures(page: &mut Page, shard: &str, figures: &Figures) {
     ] {
         page.gauge(name, help, &labels, value as f64);
     }
+    let help = "Whether writes are refused because there is no room for the log.";
+    page.gauge("weir_shard_disk_full", help, &labels, f64::from(u8::from(figures.disk_is_full)));
     for (name, help, value) in [
         ("weir_shard_commits_total", "Transactions that have written there.", figures.done.commits),
         ("weir_waits_total", "Requests that had to wait for another transaction.", figures.done.waits),

@@ -84,6 +84,7 @@ impl Exposed for Node {
             open: self.open.len(),
             prepared: self.participant.prepared.len(),
             waiting: self.waiting.values().map(Vec::len).sum(),
+            disk_is_full: self.storage.room.disk_is_full,
             done: self.has_done,
         }
     }

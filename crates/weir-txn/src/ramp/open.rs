@@ -291,6 +291,10 @@ impl Node {
         let reply = Reply::RolledBack { txn, shard, number, incarnation: self.incarnation() };
         open.answered = (if self.bugs.rolled_back_comes_again { after } else { number }, reply.clone());
         let claims = self.discard_open(&open.done, gone);
+        if !open.defines() {
+            // What it kept others out for is taken back, or has not been made.
+            self.lower_barrier(txn);
+        }
         self.open.insert(txn, open);
         self.release_open(txn, claims);
         out.replies.push((txn.coordinator, reply));

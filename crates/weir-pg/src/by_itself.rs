@@ -1,0 +1,50 @@
+//! Transactions that statements have for themselves, where none is open.
+
+use std::sync::Arc;
+
+use weir_client::{Client, Error};
+
+use crate::session::Session;
+
+/// One of them. Whoever lets go of it without ending it, because the connection has ended in the middle, rolls it back: nobody else
+/// would, and what it holds would be held for as long as the front end runs.
+pub(crate) struct ByItself {
+    client: Arc<Client>,
+    name: u64,
+    is_over: bool,
+}
+
+impl Session {
+    pub(crate) fn by_itself(&self) -> ByItself {
+        let client = self.client.clone();
+        ByItself { name: client.new_transaction(), client, is_over: false }
+    }
+}
+
+impl ByItself {
+    pub fn name(&self) -> u64 {
+        self.name
+    }
+
+    /// # Errors
+    /// It cannot commit.
+    pub async fn end(mut self, commit: bool) -> Result<(), Error> {
+        self.is_over = true;
+        self.client.end_transaction(self.name, commit).await.map(drop)
+    }
+
+    /// Somebody else ends it. Gives its name.
+    pub fn keep(mut self) -> u64 {
+        self.is_over = true;
+        self.name
+    }
+}
+
+impl Drop for ByItself {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Nobody waits for it.
+            drop(self.client.end_transaction(self.name, false));
+        }
+    }
+}
