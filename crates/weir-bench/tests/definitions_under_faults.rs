@@ -218,7 +218,9 @@ impl Definers {
             5..=8 => vec![take(), give(), end],
             9 => vec![Line::Define(self.definition()), end],
             10 => vec![take(), Line::Define(self.definition()), give(), end],
-            11 => vec![Line::Savepoint, Line::Define(self.definition()), Line::RollBackTo, take(), give(), end],
+            11 => {
+                vec![Line::Savepoint, Line::Define(self.definition()), Line::RollBackTo, take(), give(), end]
+            }
             12 => {
                 let (one, two) = (self.definition(), self.definition());
                 vec![

@@ -132,7 +132,10 @@ impl Sent {
                 };
                 let arguments = match &callee {
                     Callee::Procedure(at) => self.world.application.procedures[*at].parameters.len(),
-                    Callee::Text(_) | Callee::Definition(_) | Callee::AdvisoryLock { .. } => 2,
+                    Callee::Text(_)
+                    | Callee::Definition(_)
+                    | Callee::AdvisoryLock { .. }
+                    | Callee::Constraints(_) => 2,
                 };
                 let args = (0..arguments).map(|_| Value::Int(1 + small(9))).collect();
                 Call { callee, args, transaction_time: 0, edition: 0 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use weir_sql::catalog::Sequence;
+use weir_sql::catalog::{Deferral, Sequence};
 use weir_sql::system::{Facts, known_name};
 use weir_txn::exec::definition::Definition;
 use weir_types::{SqlError, SqlState, SqlType};
@@ -74,6 +74,32 @@ impl Edition {
     pub fn has_relation(&self, name: &str) -> bool {
         let catalog = &self.0.application.catalog;
         catalog.table_by_name(name).is_some() || catalog.views.iter().any(|view| view.name == name)
+    }
+
+    /// Those of these constraints that SET CONSTRAINTS may speak of.
+    ///
+    /// # Errors
+    /// There is none of that name (42704), or it cannot wait (42809).
+    pub fn check_deferrable(&self, names: &[String]) -> Result<(), SqlError> {
+        let tables = &self.0.application.catalog.tables;
+        for name in names {
+            let mut keys =
+                tables.iter().flat_map(|table| &table.foreign_keys).filter(|key| key.name == *name);
+            if keys.any(|key| key.deferral != Deferral::Never) {
+                continue;
+            }
+            let is_there = tables.iter().any(|table| table.constraint_names().any(|one| one == name));
+            return Err(match is_there {
+                true => SqlError::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    format!("constraint \"{name}\" is not deferrable"),
+                ),
+                false => {
+                    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("constraint \"{name}\" does not exist"))
+                }
+            });
+        }
+        Ok(())
     }
 
     /// The definition by which the sequence goes on behind that value, or with it if it has not been given.

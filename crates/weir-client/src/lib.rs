@@ -383,6 +383,18 @@ impl Client {
         self.order(transaction, calls::Order::AdvisoryLock { key, waits })
     }
 
+    /// Begins to say when deferrable constraints are looked at, until the transaction ends; none as names is all of them. What has waited
+    /// is looked at if it is not to wait any more.
+    pub fn begin_constraints(
+        &self,
+        transaction: u64,
+        names: Option<Vec<String>>,
+        deferred: bool,
+    ) -> Pending<CallResult> {
+        let setting = weir_txn::exec::deferred::Setting { names, deferred };
+        self.order(transaction, calls::Order::Constraints(setting))
+    }
+
     /// Begins to commit it, or to roll it back. What it has done becomes visible together, or not at all.
     pub fn end_transaction(&self, transaction: u64, commit: bool) -> Pending<CallResult> {
         self.order(transaction, if commit { calls::Order::Commit } else { calls::Order::RollBack })

@@ -50,6 +50,24 @@ impl Session {
         })
     }
 
+    /// SET CONSTRAINTS, which takes back what a roll-back to a savepoint before it takes back.
+    pub(crate) async fn set_constraints(
+        &self,
+        names: Option<&[String]>,
+        deferred: bool,
+    ) -> Result<Done, Failure> {
+        self.edition()?.check_deferrable(names.unwrap_or_default())?;
+        let done = Done::tag("SET CONSTRAINTS");
+        match self.open_name() {
+            Some(name) => {
+                let said = self.client.begin_constraints(name, names.map(<[String]>::to_vec), deferred);
+                self.wait_for(said).await?;
+                Ok(done)
+            }
+            None => Ok(Done { warning: Some(only_in_transactions("SET CONSTRAINTS")), ..done }),
+        }
+    }
+
     pub(crate) async fn savepoint(&self, savepoint: &str) -> Result<Done, Failure> {
         let name = self.block("SAVEPOINT")?;
         self.wait_for(self.client.begin_savepoint(name)).await?;

@@ -233,6 +233,9 @@ impl Session {
             Kind::Command(Command::Savepoint(name)) => self.savepoint(name).await,
             Kind::Command(Command::Release(name)) => self.release(name).await,
             Kind::Command(Command::RollBackTo(name)) => self.roll_back_to(name).await,
+            Kind::Command(Command::Constraints { names, deferred }) => {
+                self.set_constraints(names.as_deref(), *deferred).await
+            }
             Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
             Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
             Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, values).await,
@@ -458,7 +461,8 @@ impl Session {
             | Command::RollBack
             | Command::Savepoint(_)
             | Command::Release(_)
-            | Command::RollBackTo(_) => {
+            | Command::RollBackTo(_)
+            | Command::Constraints { .. } => {
                 Err(SqlError::new(SqlState::INTERNAL_ERROR, "it is obeyed elsewhere"))
             }
             Command::SetTransaction(wished) => {

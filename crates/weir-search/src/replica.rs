@@ -256,6 +256,8 @@ impl<'l> Replica<'l> {
             open: None,
             hides_own_rows: false,
             has_locks: false,
+            said: &[],
+            looks: None,
             bugs: PlantedBugs::default(),
         };
         let call = Call {

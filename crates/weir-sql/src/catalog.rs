@@ -132,16 +132,48 @@ pub struct ForeignKey {
     pub parent_columns: Vec<ColumnIndex>,
     pub on_delete: ForeignKeyAction,
     pub on_update: ForeignKeyAction,
+    pub deferral: Deferral,
     pub span: Span,
+}
+
+/// When a foreign key is looked at: as soon as a row is written, or when its transaction ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Deferral {
+    /// NOT DEFERRABLE.
+    #[default]
+    Never,
+    /// DEFERRABLE, and at once unless SET CONSTRAINTS says otherwise.
+    Immediate,
+    /// DEFERRABLE INITIALLY DEFERRED.
+    Deferred,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignKeyAction {
-    /// NO ACTION; RESTRICT differs only for deferred constraints, which are refused.
+    /// Refused, when the constraint is looked at.
+    NoAction,
+    /// Refused at once.
     Restrict,
     Cascade,
     SetNull,
     SetDefault,
+}
+
+impl Table {
+    /// Of all its constraints that have one.
+    pub fn constraint_names(&self) -> impl Iterator<Item = &str> {
+        let keys = self.primary_key.iter().chain(&self.unique_keys).map(|key| key.name.as_str());
+        let checks = self.checks.iter().map(|check| check.name.as_str());
+        let exclusions = self.exclusions.iter().map(|exclusion| exclusion.name.as_str());
+        keys.chain(checks).chain(exclusions).chain(self.foreign_keys.iter().map(|key| key.name.as_str()))
+    }
+}
+
+impl ForeignKeyAction {
+    /// The children stay as they are.
+    pub fn refuses(self) -> bool {
+        matches!(self, ForeignKeyAction::NoAction | ForeignKeyAction::Restrict)
+    }
 }
 
 #[derive(Clone, Debug)]

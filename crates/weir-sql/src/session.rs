@@ -97,6 +97,11 @@ pub enum Command {
     Run,
     /// A SELECT of functions that act on the session.
     Effects(Effects),
+    /// SET CONSTRAINTS; none as names is ALL.
+    Constraints {
+        names: Option<Vec<String>>,
+        deferred: bool,
+    },
     /// LOCK TABLE … IN ACCESS SHARE MODE, which keeps nobody from anything but a change of the schema.
     LockSchema,
     /// What a server of this kind has nothing to do for: VACUUM, ANALYZE, CHECKPOINT.
@@ -361,6 +366,17 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
             })
         }
         N::SelectStmt(select) => Effects::of(piece, select, span).map_or(Command::Run, Command::Effects),
+        N::ConstraintsSetStmt(set) => {
+            let name = |node: &Node| match &node.node {
+                Some(node::Node::RangeVar(range)) => Some(range.relname.clone()),
+                _ => None,
+            };
+            let names: Vec<String> = set.constraints.iter().filter_map(name).collect();
+            Command::Constraints {
+                names: Some(names).filter(|names| !names.is_empty()),
+                deferred: set.deferred,
+            }
+        }
         N::LockStmt(lock) if lock.mode == ACCESS_SHARE => Command::LockSchema,
         N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::CallStmt(_) => Command::Run,
         N::VacuumStmt(stmt) => Command::Nothing(if stmt.is_vacuumcmd { "VACUUM" } else { "ANALYZE" }),

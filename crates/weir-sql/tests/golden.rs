@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use weir_sql::bound::{Procedure, Step, StepKind};
-use weir_sql::catalog::{Catalog, ForeignKeyAction, Table, TableId, UserType};
+use weir_sql::catalog::{Catalog, Table, TableId, UserType};
 use weir_sql::{Application, Diagnostic, Reading, Sources, bind_statement, load_with, print};
 
 fn error(sources: &Sources, error: &Diagnostic) -> String {
@@ -212,7 +212,7 @@ fn print_table(out: &mut String, catalog: &Catalog, table: &Table) {
             parent.name,
             names(parent, &key.parent_columns)
         );
-        if key.on_delete != ForeignKeyAction::Restrict || key.on_update != ForeignKeyAction::Restrict {
+        if !(key.on_delete.refuses() && key.on_update.refuses()) {
             let _ = write!(out, " delete {:?} update {:?}", key.on_delete, key.on_update);
         }
         out.push('\n');

@@ -19,7 +19,8 @@ use crate::machine::{self, CoordinatorId, Done, Sender, Shard};
 use crate::ramp::definitions::Barrier;
 use crate::ramp::ledger::Ledger;
 use crate::ramp::message::{
-    Age, Begun, Call, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
+    Age, Begun, Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling,
+    TxnId,
 };
 use crate::ramp::open::{Open, OpenRows, forgotten};
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
@@ -65,6 +66,8 @@ pub struct PlantedBugs {
     pub rolled_back_comes_again: bool,
     /// Others write while a transaction changes the schema.
     pub ignores_definitions: bool,
+    /// Foreign keys that wait for the end of their transaction are not looked at then.
+    pub forgets_deferred: bool,
     /// What has seen rows that are not durable is answered all the same (S16).
     pub meets_nothing_unsynced: bool,
 }
@@ -547,9 +550,14 @@ impl Node {
         keep_writes: bool,
         open: Option<OpenRows<'_>>,
     ) -> Result<call::Ran, Stop> {
-        self.check_edition(call.edition)?;
+        let looks = matches!(call.callee, Callee::Constraints(_));
+        if !looks {
+            // What is looked at is of the edition that the transaction has.
+            self.check_edition(call.edition)?;
+        }
         let callee = self.program.callee(&call.callee)?;
         let hides_own_rows = open.is_some_and(|open| open.are_hidden);
+        let (said, later) = open.map_or((&[][..], &[][..]), |open| (open.said, open.later));
         let open = open.map(|open| open.inserted);
         let fragment = Fragment {
             program: &self.program,
@@ -568,6 +576,8 @@ impl Node {
             open,
             hides_own_rows,
             has_locks: (!self.open.is_empty() || self.participant.hold_rows > 0) && !self.bugs.ignores_open,
+            said,
+            looks: looks.then_some(if self.bugs.forgets_deferred { &[][..] } else { later }),
             bugs: self.bugs,
         };
         call::run(fragment, call, &mut self.scratch)

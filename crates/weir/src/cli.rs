@@ -509,6 +509,12 @@ pub struct DumpArguments {
     /// Write there instead of to standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Without rows
+    #[arg(long, conflicts_with = "data_only")]
+    pub schema_only: bool,
+    /// Rows, and where sequences go on, without the schema
+    #[arg(long)]
+    pub data_only: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

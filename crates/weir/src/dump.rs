@@ -23,7 +23,8 @@ pub fn execute(arguments: &DumpArguments) -> Result<(), Failure> {
     let failed = |what: &dyn std::fmt::Display| Failure::Check(Some(format!("weir dump: error: {what}")));
     let mut client: Client = config.connect(NoTls).map_err(|error| failed(&live::causes(&error)))?;
     let mut out = open(arguments.out.as_deref())?;
-    let dumped = dump(&mut client, &mut out).and_then(|remarks| {
+    let parts = Parts { schema: !arguments.data_only, data: !arguments.schema_only };
+    let dumped = dump(&mut client, parts, &mut out).and_then(|remarks| {
         out.flush()?;
         Ok(remarks)
     });
@@ -62,19 +63,45 @@ impl From<io::Error> for Problem {
     }
 }
 
+/// What is wanted.
+#[derive(Clone, Copy)]
+struct Parts {
+    schema: bool,
+    data: bool,
+}
+
 /// Gives what whoever asked has to know.
-fn dump(client: &mut Client, out: &mut dyn Write) -> Result<Vec<String>, Problem> {
+fn dump(client: &mut Client, parts: Parts, out: &mut dyn Write) -> Result<Vec<String>, Problem> {
     client.batch_execute("SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0")?;
     let mut transaction = client.transaction()?;
     transaction.batch_execute(&format!("CREATE SCHEMA {BARRIER}"))?;
     let objects = Objects::read(&mut transaction, BARRIER)?;
-    write_before_data(&objects, out)?;
-    for table in objects.tables_in_order() {
-        write_rows(&mut transaction, table, out)?;
+    out.write_all(BEGIN.as_bytes())?;
+    if parts.schema {
+        write_before_data(&objects, out)?;
     }
-    write_after_data(&objects, out)?;
+    if parts.data {
+        for table in objects.tables_in_order() {
+            write_rows(&mut transaction, table, out)?;
+        }
+    }
+    if parts.schema {
+        write_after_data(&objects, out)?;
+    }
+    if parts.data {
+        write_places(&objects, out)?;
+    }
     transaction.rollback()?;
-    Ok(objects.remarks)
+    let sequences = objects.sequence_remarks.into_iter().filter(|_| parts.data);
+    Ok(objects.remarks.into_iter().filter(|_| parts.schema).chain(sequences).collect())
+}
+
+/// Where sequences go on.
+fn write_places(objects: &Objects, out: &mut dyn Write) -> Result<(), Problem> {
+    for (sequence, next) in &objects.places {
+        writeln!(out, "SELECT setval({sequence}, {next}, false);\n")?;
+    }
+    Ok(())
 }
 
 const BEGIN: &str = "-- A dump of Weir: load it with psql -v ON_ERROR_STOP=1 into an empty database of PostgreSQL 15 or of Weir.
@@ -85,7 +112,6 @@ SET standard_conforming_strings = on;
 ";
 
 fn write_before_data(objects: &Objects, out: &mut dyn Write) -> Result<(), Problem> {
-    out.write_all(BEGIN.as_bytes())?;
     for text in objects.schemas.iter().chain(&objects.types).chain(&objects.sequences) {
         writeln!(out, "{text};\n")?;
     }

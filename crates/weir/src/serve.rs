@@ -84,8 +84,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         drop(to_end.lock().unwrap_or_else(PoisonError::into_inner).take());
         stop.stop();
     };
-    ctrlc::set_handler(end)
-        .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
+    ctrlc::set_handler(end).map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
     remark(&format!("listening on {}; ^C ends it", server.address()));
     let door = door.map(|door| open(door, &file, &server)).transpose()?;
     if let Some(door) = &door {

@@ -212,3 +212,44 @@ async fn queries(pool: &sqlx::PgPool) {
     assert_eq!(id, Uuid::from_u128(9));
     pool.acquire().await.unwrap().ping().await.unwrap();
 }
+
+/// What everybody does at the moment, for whoever waits too long.
+async fn watched(weir: &Alone) -> String {
+    let client = client(weir).await;
+    let mut all = String::new();
+    for query in [
+        "SELECT concat_ws(' ', pid, state, wait_event_type, query) FROM pg_stat_activity",
+        "SELECT concat_ws(' ', pid, transactionid, mode, granted, waitstart) FROM pg_locks",
+    ] {
+        for row in client.query(query, &[]).await.unwrap() {
+            all.push_str(row.get(0));
+            all.push('\n');
+        }
+    }
+    all
+}
+
+/// Each is a process of its own as far as the server knows, and all begin at once on an empty database.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlx_migrators_race() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in MIGRATIONS {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    for shards in [1, 3, 1, 3] {
+        let weir = Alone::start(shards);
+        let url = format!("postgres://ann@127.0.0.1:{}/weir?sslmode=disable", weir.port());
+        let one = async || {
+            let pool = PgPoolOptions::new().max_connections(1).connect(&url).await.unwrap();
+            Migrator::new(folder.path()).await.unwrap().run(&pool).await.unwrap();
+            pool.close().await;
+        };
+        let all = futures::future::join_all((0..6).map(|_| one()));
+        if tokio::time::timeout(Duration::from_secs(120), all).await.is_err() {
+            panic!("they are stuck:\n{}", watched(&weir).await);
+        }
+        let done =
+            client(&weir).await.query_one("SELECT count(*) FROM _sqlx_migrations WHERE success", &[]).await;
+        assert_eq!(done.unwrap().get::<_, i64>(0), 4);
+    }
+}

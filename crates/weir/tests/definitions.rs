@@ -418,3 +418,19 @@ fn others_work_on_while_the_schema_changes() {
     assert!(done > 0);
     assert_eq!(answer(&mut own, "SELECT sum(n) FROM c"), format!("{done} (1)"));
 }
+
+/// What kept others out goes with what it was for.
+#[test]
+fn a_definition_that_is_taken_back_keeps_nobody_out() {
+    for shards in [1, 3] {
+        let server = Alone::start(shards);
+        let (mut one, mut other) = (server.driver(), server.driver());
+        one.batch_execute("CREATE TABLE t (a integer PRIMARY KEY)").unwrap();
+        other.batch_execute("SET statement_timeout = '20s'").unwrap();
+        one.batch_execute("BEGIN; INSERT INTO t VALUES (1); SAVEPOINT s; CREATE TABLE u (a integer PRIMARY KEY); ROLLBACK TO s").unwrap();
+        other.batch_execute("INSERT INTO t VALUES (2)").unwrap();
+        one.batch_execute("INSERT INTO t VALUES (3); COMMIT").unwrap();
+        other.batch_execute("INSERT INTO t VALUES (4); CREATE TABLE u (a integer PRIMARY KEY)").unwrap();
+        assert_eq!(one.query_one("SELECT count(*) FROM t", &[]).unwrap().get::<_, i64>(0), 4);
+    }
+}

@@ -46,3 +46,19 @@ fn sqlalchemy_and_alembic() {
     python.arg(format!("postgresql+psycopg://ann@127.0.0.1:{}/weir", weir.port())).arg(folder.path());
     is_well(&mut python);
 }
+
+#[test]
+fn django() {
+    let place = installed("django", |place| {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(place);
+        pip.args(["psycopg[binary]>=3.2,<4", "django>=5,<6"]);
+        pip
+    });
+    let weir = Alone::start(1);
+    let folder = tempfile::tempdir().unwrap();
+    let mut python = Command::new("python3");
+    python.arg(of_tests("manage.py")).env("PYTHONPATH", &place);
+    python.arg(weir.port().to_string()).arg(folder.path()).args(["weir", "ann", "127.0.0.1"]);
+    is_well(&mut python);
+}

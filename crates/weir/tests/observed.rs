@@ -120,7 +120,7 @@ fn health_is_told_and_other_things_are_not_there() {
 /// The system's limit for the length of files stands in for a disk that is full, and for one that has room again.
 #[test]
 fn a_full_disk_is_no_good_health() {
-    let limit = "trap '' XFSZ; prlimit --pid $$ --fsize=9000000:unlimited;";
+    let limit = "trap '' XFSZ; prlimit --pid $$ --fsize=11000000:unlimited;";
     let server = Alone::after(limit, &[&["--shards", "1"], HTTP].concat());
     let address = http_of(&server);
     let health = || {
@@ -135,7 +135,10 @@ fn a_full_disk_is_no_good_health() {
     assert_eq!(full.code().map(|code| code.code()), Some("53100"), "{full}");
     let (status, body) = health();
     assert_eq!(status, 503, "{body}");
-    assert!(body.contains("\"status\":\"failed\",\"parts\"") && body.contains("writes are refused (53100)"), "{body}");
+    assert!(
+        body.contains("\"status\":\"failed\",\"parts\"") && body.contains("writes are refused (53100)"),
+        "{body}"
+    );
     assert_eq!(samples(&address)["weir_shard_disk_full{shard=\"0\"}"], 1.0);
     let more =
         Command::new("prlimit").args(["--pid", &server.pid().to_string(), "--fsize=unlimited"]).status();

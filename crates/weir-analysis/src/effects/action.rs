@@ -45,7 +45,7 @@ impl<'a> Interpreter<'a> {
         updates: Option<&[(ColumnIndex, ColumnOperation)]>,
         span: Span,
     ) {
-        if done == ForeignKeyAction::Restrict {
+        if done.refuses() {
             return;
         }
         let key = &child.foreign_keys[action.key];

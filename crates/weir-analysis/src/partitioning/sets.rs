@@ -417,7 +417,7 @@ impl Builder<'_> {
         };
         add(existing, Kind::Read);
         match action {
-            ForeignKeyAction::Restrict => return,
+            ForeignKeyAction::NoAction | ForeignKeyAction::Restrict => return,
             ForeignKeyAction::Cascade if deleted => add(all_columns(child), Kind::Delete),
             ForeignKeyAction::Cascade | ForeignKeyAction::SetNull | ForeignKeyAction::SetDefault => {
                 add(changed, Kind::Update)

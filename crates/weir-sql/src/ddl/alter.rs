@@ -161,9 +161,7 @@ impl Schema {
         let Command { piece, place, .. } = command;
         match command.kind() {
             AlterTableType::AtAddConstraint => match command.constraint() {
-                Some(constraint) => {
-                    self.add_constraint(piece, table, TableConstraint { constraint, column: None })
-                }
+                Some(constraint) => self.add_constraint(piece, table, TableConstraint::of(constraint, None)),
                 None => Ok(()),
             },
             AlterTableType::AtColumnDefault => {

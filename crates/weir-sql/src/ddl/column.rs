@@ -67,9 +67,13 @@ impl Schema {
         }
         for node in &definition.constraints {
             let Some(node::Node::Constraint(constraint)) = &node.node else { continue };
+            let before = constraints.last_mut().filter(|before| before.column == Some(index));
+            if before.is_some_and(|before| before.takes(constraint)) {
+                continue;
+            }
             let result = self.column_constraint(piece, table, index, constraint);
             if self.tolerate(result)? == Some(false) {
-                constraints.push(TableConstraint { constraint, column: Some(index) });
+                constraints.push(TableConstraint::of(constraint, Some(index)));
             }
         }
         // A domain's default gives way to the column's own.

@@ -9,7 +9,7 @@ use super::table::kind;
 use super::{Schema, index_names, relation_taken};
 use crate::binder::{Binder, expr_strings};
 use crate::bound::{Expr, ExprKind};
-use crate::catalog::{Check, ColumnIndex, Table, UniqueKey};
+use crate::catalog::{Check, ColumnIndex, Deferral, Table, UniqueKey};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::{mentions, walk};
@@ -19,6 +19,35 @@ use crate::{mentions, walk};
 pub(super) struct TableConstraint<'d> {
     pub constraint: &'d Constraint,
     pub column: Option<ColumnIndex>,
+    pub deferral: Deferral,
+}
+
+impl<'d> TableConstraint<'d> {
+    /// `column`: where it is written at one; what may be deferred of it follows it there.
+    pub fn of(constraint: &'d Constraint, column: Option<ColumnIndex>) -> TableConstraint<'d> {
+        let deferral = match (constraint.deferrable, constraint.initdeferred) {
+            (_, true) => Deferral::Deferred,
+            (true, false) => Deferral::Immediate,
+            (false, false) => Deferral::Never,
+        };
+        TableConstraint { constraint, column, deferral }
+    }
+
+    /// Takes what follows it at its column, if that says when it is looked at.
+    pub fn takes(&mut self, attribute: &Constraint) -> bool {
+        self.deferral = match (kind(attribute), self.deferral) {
+            (ConstrType::ConstrAttrDeferred, _) => Deferral::Deferred,
+            (ConstrType::ConstrAttrDeferrable, Deferral::Never) => Deferral::Immediate,
+            (
+                ConstrType::ConstrAttrDeferrable
+                | ConstrType::ConstrAttrImmediate
+                | ConstrType::ConstrAttrNotDeferrable,
+                said,
+            ) => said,
+            _ => return false,
+        };
+        true
+    }
 }
 
 impl Schema {
@@ -31,10 +60,10 @@ impl Schema {
         let constraint = added.constraint;
         let span = constraint_span(piece, constraint);
         // What is promised for the end of the transaction holds for the analysis all the same.
-        if let Err(refusal) = refuse_attributes(constraint, span) {
+        if let Err(refusal) = refuse_attributes(added, span) {
             self.only_analysed(refusal)?;
         }
-        let taken = constraint_names(table).any(|name| name == constraint.conname);
+        let taken = table.constraint_names().any(|name| name == constraint.conname);
         if !constraint.conname.is_empty() && taken {
             return Err(Diagnostic::new(
                 SqlState::DUPLICATE_OBJECT,
@@ -83,7 +112,7 @@ impl Schema {
         &mut self,
         piece: Piece<'_>,
         table: &mut Table,
-        TableConstraint { constraint, column }: TableConstraint<'_>,
+        TableConstraint { constraint, column, .. }: TableConstraint<'_>,
     ) -> Result<(), Diagnostic> {
         let span = constraint_span(piece, constraint);
         if !constraint.indexname.is_empty() {
@@ -216,7 +245,7 @@ impl Schema {
     pub(super) fn free_name(&self, wanted: &str, table: &Table) -> String {
         free(wanted, |name| {
             self.relation_exists(name)
-                || constraint_names(table).any(|taken| taken == name)
+                || table.constraint_names().any(|taken| taken == name)
                 || index_names(table).any(|taken| taken == name)
         })
     }
@@ -269,13 +298,6 @@ pub(super) fn column_names(table: &Table, columns: &[ColumnIndex]) -> String {
     names.join("_")
 }
 
-pub(super) fn constraint_names(table: &Table) -> impl Iterator<Item = &str> {
-    let keys = table.primary_key.iter().chain(&table.unique_keys).map(|key| key.name.as_str());
-    let checks = table.checks.iter().map(|check| check.name.as_str());
-    let exclusions = table.exclusions.iter().map(|exclusion| exclusion.name.as_str());
-    keys.chain(checks).chain(exclusions).chain(table.foreign_keys.iter().map(|key| key.name.as_str()))
-}
-
 pub(super) fn foreign_key_name(table: &Table, columns: &[ColumnIndex]) -> String {
     free_constraint_name(table, &column_names(table, columns), "fkey")
 }
@@ -283,7 +305,7 @@ pub(super) fn foreign_key_name(table: &Table, columns: &[ColumnIndex]) -> String
 /// The name of a constraint that has no index, and so shares its space of names with the table's only.
 pub(super) fn free_constraint_name(table: &Table, columns: &str, label: &str) -> String {
     let wanted = object_name(&table.name, columns, label);
-    free(&wanted, |name| constraint_names(table).any(|taken| taken == name))
+    free(&wanted, |name| table.constraint_names().any(|taken| taken == name))
 }
 
 pub(super) fn refuse_subquery(expr: &Expr, clause: &str) -> Result<(), Diagnostic> {
@@ -357,13 +379,16 @@ pub(super) fn constraint_span(piece: Piece<'_>, constraint: &Constraint) -> Span
 fn deferrable(span: Span) -> Diagnostic {
     Diagnostic::unsupported(
         span,
-        "a DEFERRABLE constraint",
-        "constraints hold when a transaction commits: leave DEFERRABLE away",
+        "a DEFERRABLE constraint that is no FOREIGN KEY",
+        "only foreign keys wait for the end of their transaction: leave DEFERRABLE away",
     )
 }
 
-fn refuse_attributes(constraint: &Constraint, span: Span) -> Result<(), Diagnostic> {
-    if constraint.deferrable || constraint.initdeferred {
+fn refuse_attributes(
+    TableConstraint { constraint, deferral, .. }: TableConstraint<'_>,
+    span: Span,
+) -> Result<(), Diagnostic> {
+    if deferral != Deferral::Never && kind(constraint) != ConstrType::ConstrForeign {
         return Err(deferrable(span));
     }
     let enforceable = matches!(kind(constraint), ConstrType::ConstrCheck | ConstrType::ConstrForeign);

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use pg_query::protobuf::{DropStmt, Node, ObjectType, node};
 use weir_types::SqlState;
 
-use super::constraint::constraint_names;
 use super::types::{object_path, path};
 use super::{PendingRoutine, Schema};
 use crate::binder::expr_strings;
@@ -115,7 +114,7 @@ impl Schema {
             table.primary_key = None;
             return true;
         }
-        let count = |table: &Table| constraint_names(table).count();
+        let count = |table: &Table| table.constraint_names().count();
         let before = count(table);
         table.unique_keys.retain(|key| key.name != name);
         table.checks.retain(|check| check.name != name);

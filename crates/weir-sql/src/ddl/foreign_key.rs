@@ -15,7 +15,7 @@ impl Schema {
         &mut self,
         piece: Piece<'_>,
         table: &mut Table,
-        TableConstraint { constraint, column }: TableConstraint<'_>,
+        TableConstraint { constraint, column, deferral }: TableConstraint<'_>,
     ) -> Result<(), Diagnostic> {
         let span = constraint_span(piece, constraint);
         let Some(range) = &constraint.pktable else {
@@ -67,6 +67,7 @@ impl Schema {
             parent_columns,
             on_delete: action(&constraint.fk_del_action),
             on_update: action(&constraint.fk_upd_action),
+            deferral,
             span,
         };
         table.foreign_keys.push(key);
@@ -79,7 +80,8 @@ fn action(code: &str) -> ForeignKeyAction {
         "c" => ForeignKeyAction::Cascade,
         "n" => ForeignKeyAction::SetNull,
         "d" => ForeignKeyAction::SetDefault,
-        _ => ForeignKeyAction::Restrict,
+        "r" => ForeignKeyAction::Restrict,
+        _ => ForeignKeyAction::NoAction,
     }
 }
 

@@ -63,7 +63,7 @@ impl Schema {
                     self.tolerate(result)?;
                 }
                 Some(node::Node::Constraint(constraint)) => {
-                    constraints.push(TableConstraint { constraint, column: None });
+                    constraints.push(TableConstraint::of(constraint, None));
                 }
                 Some(node::Node::TableLikeClause(like)) => self.columns_like(piece, table, like)?,
                 _ => {

@@ -7,7 +7,7 @@ use super::types::{collation, modifier, operator_class, stored};
 use super::{Rows, split, tables, templates, text};
 use crate::bound::{Expr, ExprKind};
 use crate::catalog::{
-    ColumnIndex, ForeignKeyAction, Index, IndexKey, Sequence, SequenceId, Table, UniqueKey, View,
+    ColumnIndex, Deferral, ForeignKeyAction, Index, IndexKey, Sequence, SequenceId, Table, UniqueKey, View,
 };
 use crate::lexer::Lexer;
 
@@ -97,7 +97,8 @@ fn sequence_of(default: &Expr) -> Option<SequenceId> {
 
 fn action(action: ForeignKeyAction) -> (&'static str, &'static str) {
     match action {
-        ForeignKeyAction::Restrict => ("a", ""),
+        ForeignKeyAction::NoAction => ("a", ""),
+        ForeignKeyAction::Restrict => ("r", "RESTRICT"),
         ForeignKeyAction::Cascade => ("c", "CASCADE"),
         ForeignKeyAction::SetNull => ("n", "SET NULL"),
         ForeignKeyAction::SetDefault => ("d", "SET DEFAULT"),
@@ -413,6 +414,8 @@ impl Rows<'_> {
                 ("confupdtype", text(updates.0)),
                 ("confdeltype", text(deletes.0)),
                 ("confmatchtype", text("s")),
+                ("condeferrable", Value::Bool(key.deferral != Deferral::Never)),
+                ("condeferred", Value::Bool(key.deferral == Deferral::Deferred)),
                 ("connoinherit", Value::Bool(true)),
                 ("conkey", attributes(&key.columns)),
                 ("confkey", attributes(&key.parent_columns)),
@@ -423,12 +426,17 @@ impl Rows<'_> {
                 action => format!(" ON {word} {action}"),
             };
             let shown = format!(
-                "FOREIGN KEY ({}) REFERENCES {}({}){}{}",
+                "FOREIGN KEY ({}) REFERENCES {}({}){}{}{}",
                 names(table, &key.columns),
                 short(&parent.name),
                 names(parent, &key.parent_columns),
                 clause("UPDATE", updates),
                 clause("DELETE", deletes),
+                match key.deferral {
+                    Deferral::Never => "",
+                    Deferral::Immediate => " DEFERRABLE",
+                    Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+                },
             );
             self.definition(number, 0, &shown, &shown);
         }

@@ -76,7 +76,7 @@ CREATE VIEW information_schema.sequences AS SELECT current_database() AS sequenc
 CREATE VIEW information_schema.table_constraints AS SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema, k.conname AS constraint_name,
     current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
     CASE k.contype WHEN 'c' THEN 'CHECK' WHEN 'f' THEN 'FOREIGN KEY' WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE' END AS constraint_type,
-    'NO'::text AS is_deferrable, 'NO'::text AS initially_deferred, 'YES'::text AS enforced, 'YES'::text AS nulls_distinct
+    CASE WHEN k.condeferrable THEN 'YES' ELSE 'NO' END AS is_deferrable, CASE WHEN k.condeferred THEN 'YES' ELSE 'NO' END AS initially_deferred, 'YES'::text AS enforced, 'YES'::text AS nulls_distinct
     FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE k.contype IN ('c', 'f', 'p', 'u');
 CREATE VIEW information_schema.key_column_usage AS SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema, k.conname AS constraint_name,
     current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name, a.attname AS column_name, x.place::integer AS ordinal_position,
@@ -87,8 +87,8 @@ CREATE VIEW information_schema.referential_constraints AS SELECT current_databas
     current_database() AS unique_constraint_catalog, n.nspname AS unique_constraint_schema,
     (SELECT u.conname FROM pg_catalog.pg_constraint u WHERE u.conrelid = k.confrelid AND u.conindid = k.conindid AND u.contype IN ('p', 'u')) AS unique_constraint_name,
     'NONE'::text AS match_option,
-    CASE k.confupdtype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END AS update_rule,
-    CASE k.confdeltype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END AS delete_rule
+    CASE k.confupdtype WHEN 'r' THEN 'RESTRICT' WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END AS update_rule,
+    CASE k.confdeltype WHEN 'r' THEN 'RESTRICT' WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' WHEN 'd' THEN 'SET DEFAULT' ELSE 'NO ACTION' END AS delete_rule
     FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_namespace n ON n.oid = k.connamespace WHERE k.contype = 'f';
 CREATE VIEW information_schema.constraint_column_usage AS SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name, a.attname AS column_name,
     current_database() AS constraint_catalog, n.nspname AS constraint_schema, k.conname AS constraint_name

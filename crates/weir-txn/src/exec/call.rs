@@ -18,6 +18,7 @@ use weir_types::{SqlError, SqlState, Value};
 use self::loops::after_body;
 use self::values::assign_element;
 use super::context::{Cx, Frame};
+use super::deferred::{Later, Setting};
 use super::expr::{CompiledExpr, Truth};
 use super::program::{
     CompiledProcedure, CompiledStep, CompiledStepKind, Destination, Effects, Program, Target,
@@ -69,6 +70,10 @@ pub struct Fragment<'a> {
     pub hides_own_rows: bool,
     /// Open transactions hold rows here, so whoever writes one asks (S14).
     pub has_locks: bool,
+    /// What SET CONSTRAINTS has said in the transaction.
+    pub said: &'a [&'a Setting],
+    /// Nothing is called: what was left to be looked at is looked at.
+    pub looks: Option<&'a [Later]>,
     pub bugs: PlantedBugs,
 }
 
@@ -81,6 +86,8 @@ pub struct Ran {
     pub claims: Vec<Claim>,
     /// Of an open transaction: the rows that it has inserted, and which of the writes each is.
     pub inserted: Vec<(weir_sql::catalog::TableId, u32, usize)>,
+    /// The same: what is to be looked at before it commits.
+    pub later: Vec<Later>,
 }
 
 impl Ran {
@@ -144,20 +151,26 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
             .collect(),
         parent_seen: None,
         foreseen: Vec::new(),
+        later: Vec::new(),
         ran: Ran::new(fragment.role),
         procedure,
         depth: 0,
         fragment,
     };
-    let result = match procedure.inputs.len() {
-        width if width > 0 && call.args.len() > width => run.rows(procedure, call.args.chunks(width)),
+    let result = match (run.fragment.looks, procedure.inputs.len()) {
+        (Some(all), _) => run.look_for_all(all),
+        (None, width) if width > 0 && call.args.len() > width => run.rows(procedure, call.args.chunks(width)),
         _ => run.procedure(procedure, &call.args),
     };
+    let result = result.and_then(|values| run.end(values));
     let result = run.keep_error(result).map(|values| {
         run.ran.output.values = values;
         match run.fragment.open {
             // Its later statements may change them.
-            Some(before) => run.ran.inserted = run.inserted.split_off(before.len()),
+            Some(before) => {
+                run.ran.inserted = run.inserted.split_off(before.len());
+                run.ran.later = std::mem::take(&mut run.later);
+            }
             None => run.final_inserts(),
         }
         std::mem::take(&mut run.ran)
@@ -192,6 +205,8 @@ pub(super) struct Run<'a> {
         Option<(weir_sql::catalog::TableId, crate::storage::IndexId, crate::storage::KeyBytes)>,
     /// Keys that the next rounds of a loop will look up.
     pub(super) foreseen: Vec<(weir_sql::catalog::TableId, crate::storage::IndexId, crate::storage::KeyBytes)>,
+    /// What is to be looked at when the transaction ends.
+    pub(super) later: Vec<Later>,
     pub(super) ran: Ran,
     depth: u32,
 }
@@ -232,6 +247,27 @@ impl<'a> Run<'a> {
         match expr.peek(&self.frame) {
             Some(value) => Ok(value.clone()),
             None => self.with_cx(|cx| expr.eval(cx)),
+        }
+    }
+
+    /// Its transaction ends with it, unless it stays open.
+    fn end(&mut self, values: Vec<Value>) -> Result<Vec<Value>, Stop> {
+        if self.fragment.open.is_none() && !self.later.is_empty() {
+            let all = std::mem::take(&mut self.later);
+            self.look(&all)?;
+        }
+        Ok(values)
+    }
+
+    /// SET CONSTRAINTS. The last participant has the others' errors.
+    fn look_for_all(&mut self, all: &[Later]) -> Result<Vec<Value>, Stop> {
+        self.look(all)?;
+        match self.fragment.role {
+            Role::Last(answers) => {
+                let error = answers.iter().find_map(|(_, answers)| answers.error.clone());
+                error.map_or(Ok(Vec::new()), |error| Err(Stop::Error(error)))
+            }
+            _ => Ok(Vec::new()),
         }
     }
 

@@ -35,7 +35,7 @@ use weir_sql::bound::{
     BinaryOp, Expr, ExprKind, IntoTarget, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query,
     RelationId, Statement, Step, StepKind, Update, VariableId,
 };
-use weir_sql::catalog::TableId;
+use weir_sql::catalog::{Deferral, TableId};
 use weir_sql::{Application, Span, Text};
 use weir_types::{SqlError, SqlState, SqlType};
 
@@ -80,6 +80,8 @@ pub fn program(
     };
     let placed_by_uuids = shards > 1 && catalog.tables.iter().any(is_uuid);
     let sequences = catalog.sequences.clone();
+    let mut keys = catalog.tables.iter().flat_map(|table| &table.foreign_keys);
+    let defers = keys.any(|key| key.deferral != Deferral::Never);
     let updates = updates.into_inner();
     Ok(Program {
         schema,
@@ -92,6 +94,7 @@ pub fn program(
         placed_by_uuids,
         texts: None,
         edition: 0,
+        defers,
         described: None,
     })
 }

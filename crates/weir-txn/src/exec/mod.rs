@@ -12,6 +12,7 @@ mod compile;
 pub mod compiler;
 pub mod constraint;
 pub mod context;
+pub mod deferred;
 pub mod definition;
 pub mod expr;
 pub mod fetch;

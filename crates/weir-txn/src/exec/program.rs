@@ -44,6 +44,8 @@ pub struct Program {
     pub(super) texts: Option<Box<Texts>>,
     /// Of the schema, which is 0 until somebody changes it.
     pub edition: u64,
+    /// Some foreign key may be looked at when its transaction ends.
+    pub defers: bool,
     /// What it was compiled from; none: its schema does not change.
     pub(super) described: Option<(Arc<Application>, Arc<Description>)>,
 }
@@ -73,6 +75,28 @@ pub struct CompiledProcedure {
 }
 
 impl CompiledProcedure {
+    /// Of a call that runs no statement.
+    pub(super) fn nothing() -> Box<CompiledProcedure> {
+        let participants = Participants { keys: Vec::new(), everywhere: true, unsupported: None };
+        Box::new(CompiledProcedure {
+            name: "SET CONSTRAINTS".to_owned(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            variables: Vec::new(),
+            slots: 1,
+            cells: 0,
+            found: 0,
+            body: Vec::new(),
+            part: CompiledPart::default(),
+            returns_set: false,
+            returns_value: false,
+            participants,
+            read_only: false,
+            guarded: true,
+            by_itself: true,
+        })
+    }
+
     /// An INSERT of one row by itself: it may be run for many rows of arguments at once.
     pub fn takes_rows(&self) -> bool {
         let is_insert = |step: &CompiledStep| matches!(step.kind, CompiledStepKind::Insert { .. });
@@ -515,6 +539,7 @@ impl Program {
                 })
             }
             Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
+            Callee::Constraints(_) => Ok(Runs::Nothing(CompiledProcedure::nothing())),
             Callee::Definition(_) | Callee::AdvisoryLock { .. } => {
                 let message = "it runs in a transaction of several statements";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))

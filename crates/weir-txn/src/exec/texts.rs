@@ -37,6 +37,7 @@ pub struct CompiledText {
 pub enum Runs<'p> {
     Procedure(&'p CompiledProcedure),
     Text(Arc<CompiledText>),
+    Nothing(Box<CompiledProcedure>),
 }
 
 impl Deref for Runs<'_> {
@@ -46,6 +47,7 @@ impl Deref for Runs<'_> {
         match self {
             Runs::Procedure(procedure) => procedure,
             Runs::Text(text) => &text.procedure,
+            Runs::Nothing(nothing) => nothing,
         }
     }
 }

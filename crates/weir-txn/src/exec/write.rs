@@ -4,13 +4,14 @@
 mod check;
 mod children;
 mod claim;
+mod deferred;
 pub(super) mod operation;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, TableId};
+use weir_sql::catalog::{ColumnIndex, Deferral, ForeignKeyAction, TableId};
 use weir_types::{SqlError, SqlState, Value};
 
 use self::claim::key_of;
@@ -53,6 +54,7 @@ pub struct ForeignKeyRule {
     pub together: bool,
     /// Some procedure deletes parents, so a child must hold on to its own (S12).
     pub parent_may_go: bool,
+    pub deferral: Deferral,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,9 @@ pub struct Reference {
     /// An index of the child that begins with the columns, in their order.
     pub child_index: Option<IndexId>,
     pub together: bool,
+    pub deferral: Deferral,
+    /// The same foreign key, among the child's.
+    pub rule: usize,
 }
 
 #[derive(Debug)]
@@ -267,7 +272,7 @@ impl Run<'_> {
             )));
         }
         self.check_home(table, values)?;
-        self.check_row(table, values, &|_| true, &insert.parents_seen)?;
+        let later = self.check_row(table, values, &|_| true, &insert.parents_seen)?;
         if let Some(conflict) = &insert.on_conflict
             && let Some(row) = self.conflicting(table, conflict.index, values)?
         {
@@ -278,6 +283,7 @@ impl Run<'_> {
         }
         self.claim_keys(table, values)?;
         let row = self.fragment.storage.insert(table, values, self.fragment.timestamp)?;
+        self.look_later(table, row, &later);
         if self.fragment.keep_writes {
             self.inserted.push((table, row, self.ran.writes.len()));
             // The row as it will be at the end of the run is filled in then.
@@ -465,7 +471,12 @@ impl Run<'_> {
                 new.push(self.changed(table, row, changes, column));
             }
             self.check_moved(table, row, &new)?;
-            self.check_row(table, &new, &touched, &[])?;
+            let mut later = self.check_row(table, &new, &touched, &[])?;
+            // A key that stays as it was is as good as it was.
+            let rules = &self.fragment.program.rules[table.0 as usize].foreign_keys;
+            let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
+            later.retain(|at| rules[*at].key_columns.iter().any(|&column| old(column) != new[column]));
+            self.look_later(table, row, &later);
             self.on_parent_change(table, row, Some(&new))?;
         }
         self.claim_changed_keys(table, row, changes)?;

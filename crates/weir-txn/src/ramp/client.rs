@@ -18,6 +18,7 @@ use super::reader::{Read, ReadAction, Within};
 use super::trace::{Trace, Traces};
 use super::waits::Waits;
 use crate::clock::transaction_time;
+use crate::exec::deferred::Setting;
 use crate::exec::definition::{Definition, schema_has_changed};
 use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
@@ -86,6 +87,8 @@ pub enum Order {
         key: AdvisoryKey,
         waits: bool,
     },
+    /// SET CONSTRAINTS.
+    Constraints(Setting),
     Commit,
     RollBack,
 }

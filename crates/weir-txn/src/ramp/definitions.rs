@@ -231,6 +231,6 @@ impl Node {
 pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
     match callee {
         Callee::Definition(definition) => Some(definition),
-        Callee::Procedure(_) | Callee::Text(_) | Callee::AdvisoryLock { .. } => None,
+        Callee::Procedure(_) | Callee::Text(_) | Callee::AdvisoryLock { .. } | Callee::Constraints(_) => None,
     }
 }

@@ -45,6 +45,11 @@ impl Exposed for Node {
                     let is_home = *work.participants == [self.id()] && key.home(shards) == self.id();
                     (!is_home).then_some("an advisory lock that another shard knows of")
                 }
+                Callee::Constraints(_) => {
+                    let are_some = work.participants.contains(&self.id())
+                        && work.participants.iter().all(|shard| *shard < shards);
+                    (!are_some || !work.call.args.is_empty()).then_some("constraints of other shards")
+                }
                 Callee::Procedure(_) | Callee::Text(_) => {
                     self.refuses_call(*txn, &work.call, &work.participants)
                 }
@@ -205,6 +210,9 @@ impl Node {
     }
 
     fn refuses_call(&self, txn: TxnId, call: &Call, participants: &[ShardId]) -> Option<&'static str> {
+        if call.callee.setting().is_some() {
+            return Some("SET CONSTRAINTS by itself");
+        }
         let program = self.program_of(call.edition, Some(txn))?;
         let Ok(procedure) = program.callee(&call.callee) else {
             return Some("a call of what cannot be run");

@@ -29,6 +29,8 @@ pub struct Interactive {
     failed: Option<Failed>,
     /// Whoever works in it has ended it.
     is_ended: bool,
+    /// It commits when the statement under way has ended well.
+    commits_next: bool,
     /// How long a statement waits for another transaction.
     lock_timeout_ms: Option<u64>,
 }
@@ -98,6 +100,7 @@ impl Interactive {
             savepoints: Vec::new(),
             failed: None,
             is_ended: false,
+            commits_next: false,
             lock_timeout_ms: None,
         }
     }
@@ -216,17 +219,30 @@ impl Interactive {
         }
     }
 
-    pub fn commit(&mut self, out: &mut Vec<Action>) {
+    /// `look`: what is to be run first wherever it has worked, unless it has failed; if that fails, the transaction has.
+    pub fn commit(&mut self, look: Option<Call>, out: &mut Vec<Action>) {
         self.is_ended = true;
         if let Some(Failed { error, can_go_back }) = &self.failed {
             out.push(Action::Answer(Err(error.clone())));
             return if *can_go_back { self.abort(out) } else { self.end_if_told(out) };
         }
         assert!(self.is_between_statements(), "a statement is under way");
-        let Some(&(decides, _)) = self.open.first() else {
+        if self.open.is_empty() {
             self.phase = Phase::Over;
             return out.extend([Action::Answer(Ok(Output::default())), Action::Settled]);
-        };
+        }
+        match look {
+            Some(look) => {
+                self.commits_next = true;
+                let participants = self.open.iter().map(|(shard, _)| *shard).collect();
+                self.statement(look, participants, out);
+            }
+            None => self.begin_to_commit(out),
+        }
+    }
+
+    fn begin_to_commit(&mut self, out: &mut Vec<Action>) {
+        let (decides, _) = *self.open.first().expect("some shard has worked");
         let waiting: Shards = self.open[1..].iter().map(|(shard, _)| *shard).collect();
         let above = Timestamp::default();
         self.phase = match waiting.is_empty() {
@@ -414,6 +430,10 @@ impl Interactive {
                     self.send(out);
                 }
             }
+            (phase, Ok(_)) if self.commits_next => {
+                *phase = Phase::Idle;
+                self.begin_to_commit(out);
+            }
             (phase, Ok((_, output))) => {
                 *phase = Phase::Idle;
                 out.push(Action::Answer(Ok(output)));
@@ -457,7 +477,8 @@ impl Interactive {
 
     /// What was done since the innermost savepoint is taken back at once, with its locks, as PostgreSQL does; without one, everything.
     fn fail_quietly(&mut self, error: SqlError, out: &mut Vec<Action>) {
-        let innermost = self.savepoints.last().copied();
+        // A COMMIT that fails is the end.
+        let innermost = self.savepoints.last().copied().filter(|_| !self.commits_next);
         self.failed = Some(Failed { error, can_go_back: innermost.is_some() });
         match innermost {
             Some(after) => self.begin_to_roll_back(after, false, out),

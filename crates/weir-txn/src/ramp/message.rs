@@ -8,6 +8,7 @@ use weir_sql::Text;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
+use crate::exec::deferred::Setting;
 use crate::exec::definition::Definition;
 use crate::exec::routing::shard_of_integer;
 use crate::machine::CoordinatorId;
@@ -52,6 +53,17 @@ pub enum Callee {
     /// Holds what its users have agreed to mean by the key, on the shard of that; only in a transaction of several statements.
     /// Gives whether it does: one that does not wait may not.
     AdvisoryLock { key: AdvisoryKey, waits: bool },
+    /// SET CONSTRAINTS, and the look that comes before COMMIT; only in a transaction of several statements.
+    Constraints(Setting),
+}
+
+impl Callee {
+    pub(crate) fn setting(&self) -> Option<&Setting> {
+        match self {
+            Callee::Constraints(setting) => Some(setting),
+            _ => None,
+        }
+    }
 }
 
 /// What is locked by pg_advisory_lock. The two kinds have nothing to do with each other.

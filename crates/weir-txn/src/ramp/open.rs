@@ -16,6 +16,7 @@ use super::definitions::{Defined, Definitions, definition_of};
 use super::message::{Age, Answers, Begun, Call, Callee, Output, Reply, Request, ShardId, TxnId, Work};
 use super::participant::{Claim, Prepared, Unsettled, Write};
 use crate::exec::call::{Ran, Role, Stop};
+use crate::exec::deferred::{Later, Setting, pending};
 use crate::exec::program::Program;
 use crate::machine::CoordinatorId;
 use crate::node::{Effects, Node};
@@ -39,6 +40,16 @@ impl Open {
 
     fn into_claims(self) -> Vec<Claim> {
         self.done.into_iter().flat_map(|done| done.claims).collect()
+    }
+
+    /// What its statements have left to be looked at; with a setting, what that is about.
+    fn pending(&self, last: Option<&Setting>, program: &Program) -> Vec<Later> {
+        pending(self.done.iter().map(|done| (done.setting.as_ref(), &done.later[..])), last, program)
+    }
+
+    /// Something that it has done has not been looked at.
+    fn has_pending(&self, program: &Program) -> bool {
+        self.done.iter().any(|done| !done.later.is_empty()) && !self.pending(None, program).is_empty()
     }
 
     /// It changes the schema.
@@ -66,6 +77,10 @@ pub(crate) struct Done {
     loads: Option<TableId>,
     /// It has changed the schema, and nothing else.
     pub(super) defined: Option<Box<Defined>>,
+    /// What it has said of constraints, and nothing else.
+    setting: Option<Setting>,
+    /// What it has left to be looked at.
+    later: Vec<Later>,
 }
 
 /// What an open transaction has inserted before a statement.
@@ -74,6 +89,10 @@ pub(crate) struct OpenRows<'a> {
     pub inserted: &'a [(TableId, u32)],
     /// It is not in place, nor among `inserted`.
     pub are_hidden: bool,
+    /// What it has said of constraints.
+    pub said: &'a [&'a Setting],
+    /// What the statement is to look at, if that is what it is for.
+    pub later: &'a [Later],
 }
 
 impl Done {
@@ -169,6 +188,9 @@ impl Node {
             (Some((last, _)), _) if *last == shard => Role::Whole,
             _ => Role::Part,
         };
+        if defines.is_some() && open.has_pending(&self.program) {
+            return self.worked(txn, open, (number, Err(pending_checks())), out);
+        }
         if let Some(definition) = defines {
             let begins = self.replay_open(&mut open);
             let defined = self.define(&definition, work.call.transaction_time).map(|mut defined| {
@@ -204,7 +226,9 @@ impl Node {
                 let mut claims = ran.claims;
                 claims.retain(|claim| self.participant.claims.insert(claim.clone(), txn).is_none());
                 let (writes, inserted) = (ran.writes, ran.inserted);
-                open.done.push(Done { number, claims, undone, writes, inserted, loads, defined: None });
+                let (setting, later) = (work.call.callee.setting().cloned(), ran.later);
+                let of = Done { number, claims, undone, writes, inserted, loads, ..Done::default() };
+                open.done.push(Done { setting, later, ..of });
                 Ok((ran.answers, ran.output))
             }
             Ok(ran) => {
@@ -243,7 +267,10 @@ impl Node {
         let inserted = open.done[..seen].iter().flat_map(|done| &done.inserted);
         let before: Vec<(TableId, u32)> = inserted.map(|(table, row, _)| (*table, *row)).collect();
         let begin = self.storage.position();
-        let rows = OpenRows { inserted: &before, are_hidden };
+        let said: Vec<&Setting> = open.done.iter().filter_map(|done| done.setting.as_ref()).collect();
+        let setting = work.call.callee.setting();
+        let later = setting.map_or_else(Vec::new, |setting| open.pending(Some(setting), &self.program));
+        let rows = OpenRows { inserted: &before, are_hidden, said: &said, later: &later };
         let ran = self.run(txn, &work.call, role, timestamp, true, Some(rows));
         let undone = self.storage.rewind(begin);
         self.take_back(&mut open.done[..seen], begins);
@@ -291,8 +318,10 @@ impl Node {
         let reply = Reply::RolledBack { txn, shard, number, incarnation: self.incarnation() };
         open.answered = (if self.bugs.rolled_back_comes_again { after } else { number }, reply.clone());
         let claims = self.discard_open(&open.done, gone);
-        if !open.defines() {
-            // What it kept others out for is taken back, or has not been made.
+        if self.barrier.is_some_and(|barrier| barrier.txn == txn) && !open.defines() {
+            // What it kept others out for is taken back, or has not been made. Slots of its rows that stay are not free.
+            let begins = self.replay_open(&mut open);
+            self.take_back(&mut open.done, begins);
             self.lower_barrier(txn);
         }
         self.open.insert(txn, open);
@@ -347,6 +376,18 @@ impl Node {
         self.answer(txn, Reply::Refused { txn, shard: self.shard, error: forgotten() }, out)
     }
 
+    /// Why it cannot commit here. Whoever ends it has had everything looked at before.
+    fn refuses_end(&self, open: &Open) -> Option<SqlError> {
+        let is_unseen = || open.has_pending(&self.program) && !self.bugs.forgets_deferred;
+        match self.storage.room.disk_is_full {
+            true => Some(disk_full()),
+            false => is_unseen().then(|| {
+                let message = "a transaction ends whose deferred constraints have not been checked";
+                SqlError::new(SqlState::INTERNAL_ERROR, message)
+            }),
+        }
+    }
+
     pub(crate) fn on_bind(
         &mut self,
         now_ms: u64,
@@ -358,9 +399,9 @@ impl Node {
         let Some(mut open) = self.has_open(txn, opened).then(|| self.open.remove(&txn)).flatten() else {
             return self.refuse_forgotten(txn, out);
         };
-        if self.storage.room.disk_is_full {
+        if let Some(error) = self.refuses_end(&open) {
             self.open.insert(txn, open);
-            return self.answer(txn, Reply::Refused { txn, shard, error: disk_full() }, out);
+            return self.answer(txn, Reply::Refused { txn, shard, error }, out);
         }
         let timestamp = self.clock.tick(now_ms);
         let begin = self.storage.position();
@@ -412,9 +453,9 @@ impl Node {
         let Some(mut open) = self.has_open(txn, opened).then(|| self.open.remove(&txn)).flatten() else {
             return self.refuse_forgotten(txn, out);
         };
-        if self.storage.room.disk_is_full {
+        if let Some(error) = self.refuses_end(&open) {
             self.open.insert(txn, open);
-            return self.answer(txn, Reply::Refused { txn, shard: self.shard, error: disk_full() }, out);
+            return self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out);
         }
         self.has_done.commits += 1;
         self.clock.observe(above);
@@ -487,6 +528,15 @@ impl Node {
         let left: Vec<TxnId> = self.open.keys().filter(of_them).copied().collect();
         left.into_iter().for_each(|txn| self.note_refusal(txn, None));
     }
+}
+
+/// A transaction has left constraints to be looked at, and goes on as if it had not.
+fn pending_checks() -> SqlError {
+    SqlError::new(
+        SqlState::OBJECT_IN_USE,
+        "the schema cannot be changed while deferred constraints are to be checked",
+    )
+    .with_hint("Say SET CONSTRAINTS ALL IMMEDIATE first.")
 }
 
 /// What a transaction is told that a shard no longer knows.

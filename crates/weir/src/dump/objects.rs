@@ -18,7 +18,11 @@ pub struct Objects {
     pub views: Vec<String>,
     pub routines: Vec<String>,
     pub comments: Vec<String>,
+    /// Sequences as literals, and the value that each gives next.
+    pub places: Vec<(String, i64)>,
     pub remarks: Vec<String>,
+    /// The same about where sequences go on.
+    pub sequence_remarks: Vec<String>,
 }
 
 pub struct Table {
@@ -70,7 +74,13 @@ impl Objects {
     /// All but what belongs to that schema.
     pub fn read(transaction: &mut Transaction<'_>, without: &str) -> Result<Objects, postgres::Error> {
         let users = format!("{USERS} AND n.nspname <> '{without}'");
-        let mut reader = Reader { transaction, users, remarks: Vec::new() };
+        let mut reader = Reader {
+            transaction,
+            users,
+            remarks: Vec::new(),
+            sequence_remarks: Vec::new(),
+            places: Vec::new(),
+        };
         let schemas = reader.schemas()?;
         let types = [reader.enums()?, reader.domains()?].concat();
         let (tables, used) = reader.tables()?;
@@ -80,7 +90,7 @@ impl Objects {
         let routines = reader.routines()?;
         let (early_comments, comments) =
             reader.comments()?.into_iter().partition(|text| text.contains(" IS 'weir:"));
-        let remarks = reader.remarks;
+        let Reader { remarks, sequence_remarks, places, .. } = reader;
         Ok(Objects {
             schemas,
             types,
@@ -92,7 +102,9 @@ impl Objects {
             views,
             routines,
             comments,
+            places,
             remarks,
+            sequence_remarks,
         })
     }
 
@@ -139,6 +151,8 @@ struct Reader<'r, 't> {
     /// Which schemas, of which `n` is one.
     users: String,
     remarks: Vec<String>,
+    sequence_remarks: Vec<String>,
+    places: Vec<(String, i64)>,
 }
 
 impl Reader<'_, '_> {
@@ -178,9 +192,11 @@ impl Reader<'_, '_> {
             "SELECT n.nspname::text, t.typname::text, format_type(t.typbasetype, t.typtypmod), t.typdefault, t.typnotnull, t.oid::bigint
              FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE {users} AND t.typtype = 'd' ORDER BY 1, 2",
         )?;
-        for row in &rows {
+        let is_checked =
+            |row: &&postgres::Row| checks.iter().any(|check| check.get::<_, i64>(0) == row.get::<_, i64>(5));
+        for row in rows.iter().filter(|row| !is_checked(row)) {
             self.remarks.push(format!(
-                "Weir does not say which columns are of domain {} and what it checks: add that by hand",
+                "domain {} checks nothing: columns of it are dumped as of its type, with its NOT NULL and default",
                 qualified(row.get(0), row.get(1))
             ));
         }
@@ -233,7 +249,11 @@ impl Reader<'_, '_> {
                 ("a" | "d", _) => {
                     let how = if identity == "a" { "ALWAYS" } else { "BY DEFAULT" };
                     let next = self.next_of(&[(name.to_owned(), column.clone())], 1, 1)?;
-                    definition.push_str(&format!(" GENERATED {how} AS IDENTITY (START WITH {next})"));
+                    definition.push_str(&format!(" GENERATED {how} AS IDENTITY"));
+                    if next != 1 {
+                        let of = format!("pg_get_serial_sequence({}, {})", literal(name), literal(&column));
+                        self.places.push((of, next));
+                    }
                 }
                 (_, Some(expression)) if is_generated => {
                     definition.push_str(&format!(" GENERATED ALWAYS AS ({expression}) STORED"));
@@ -302,14 +322,17 @@ impl Reader<'_, '_> {
             let (least, most, cycles): (i64, i64, bool) = (row.get(5), row.get(6), row.get(7));
             let columns = used.get(&name);
             if columns.is_none() {
-                self.remarks.push(format!(
+                self.sequence_remarks.push(format!(
                     "no column takes its numbers from sequence {name}: it will begin at {start} again"
                 ));
             }
             let next = self.next_of(columns.map_or(&[], Vec::as_slice), start, increment)?.clamp(least, most);
+            if next != start {
+                self.places.push((literal(&name), next));
+            }
             let cycle = if cycles { " CYCLE" } else { "" };
             sequences.push(format!(
-                "CREATE SEQUENCE {name} AS {ty} START WITH {next} INCREMENT BY {increment} MINVALUE {least} MAXVALUE {most}{cycle}"
+                "CREATE SEQUENCE {name} AS {ty} START WITH {start} INCREMENT BY {increment} MINVALUE {least} MAXVALUE {most}{cycle}"
             ));
             if let Some([(table, column)]) = columns.map(Vec::as_slice) {
                 owners.push(format!("ALTER SEQUENCE {name} OWNED BY {table}.{}", quoted(column)));

@@ -95,6 +95,11 @@ impl Alone {
         self.wait();
     }
 
+    /// How it ends, which it has been told to.
+    pub fn has_ended(&mut self) -> ExitStatus {
+        self.process.wait().unwrap()
+    }
+
     /// Until it ends by itself, instead of serving.
     pub fn ends(&mut self) -> ExitStatus {
         loop {

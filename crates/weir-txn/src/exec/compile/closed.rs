@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_sql::Application;
 use weir_sql::bound::{Expr, InsertSource, Statement};
-use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};
+use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, Table, TableId};
 
 use super::each_statement;
 use crate::exec::routing::inserted;
@@ -96,9 +96,7 @@ impl Closed {
             for child in &catalog.tables {
                 let acts = |key: &ForeignKey| {
                     key.parent == parent
-                        && [key.on_delete, key.on_update]
-                            .iter()
-                            .any(|action| *action != ForeignKeyAction::Restrict)
+                        && [key.on_delete, key.on_update].iter().any(|action| !action.refuses())
                 };
                 if child.foreign_keys.iter().any(acts) && self.deleted.insert(child.id) {
                     reached.push(child.id);

@@ -8,7 +8,7 @@ use crate::exec::slots::SlotAllocator;
 use crate::exec::write::{CheckRule, ForeignKeyRule, Reference, TableRules};
 use crate::storage::Schema;
 use weir_sql::bound::{ExprKind, RelationId};
-use weir_sql::catalog::{Catalog, ColumnIndex, ForeignKey, TableId};
+use weir_sql::catalog::{Catalog, ColumnIndex, Deferral, ForeignKey, TableId};
 use weir_types::SqlType;
 
 use super::{Closed, unsupported};
@@ -74,6 +74,16 @@ pub(super) fn check_homes(
                         key.name
                     ),
                     "Partition the parent by columns that the key refers to, make it replicated, or run on one shard.",
+                ));
+            }
+            if key.deferral != Deferral::Never && !lives_together(partitions, table.id, key) {
+                return Err(unsupported(
+                    key.span,
+                    format!(
+                        "DEFERRABLE foreign key \"{}\" of rows whose parents live on other shards",
+                        key.name
+                    ),
+                    "Leave DEFERRABLE away, partition the table by the columns that refer to the parent, or run on one shard.",
                 ));
             }
         }
@@ -164,7 +174,7 @@ pub(super) fn table_rules(
         rules.foreign_keys.push(foreign_key(schema, partitions, deleted, table, key));
     }
     for child in &catalog.tables {
-        for key in child.foreign_keys.iter().filter(|key| key.parent == table) {
+        for (rule, key) in child.foreign_keys.iter().enumerate().filter(|(_, key)| key.parent == table) {
             let starts = |index: &crate::storage::IndexSchema| {
                 index.columns.len() >= key.columns.len()
                     && index.columns.iter().zip(&key.columns).all(|(have, want)| have.column == Some(*want))
@@ -178,6 +188,8 @@ pub(super) fn table_rules(
                 on_update: key.on_update,
                 child_index: schema.table(child.id).indexes.iter().position(starts),
                 together: lives_together(partitions, child.id, key),
+                deferral: key.deferral,
+                rule,
             });
         }
     }
@@ -218,6 +230,7 @@ pub(super) fn foreign_key(
         parent_partition,
         together: lives_together(partitions, table, key),
         parent_may_go: deleted.contains(&key.parent),
+        deferral: key.deferral,
     }
 }
 

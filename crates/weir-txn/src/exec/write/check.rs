@@ -13,14 +13,14 @@ use crate::storage::{KeyBytes, Rows, TableSchema, key::push_key};
 
 impl Run<'_> {
     /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new, and the foreign keys
-    /// `parents_seen` are known to hold.
+    /// `parents_seen` are known to hold. Gives those that are to be looked at later.
     pub(super) fn check_row(
         &mut self,
         table: TableId,
         values: &[Value],
         touched: &dyn Fn(ColumnIndex) -> bool,
         parents_seen: &[usize],
-    ) -> Result<(), Stop> {
+    ) -> Result<SmallVec<[usize; 2]>, Stop> {
         let program = self.fragment.program;
         let schema = program.schema.table(table);
         for (column, not_null) in schema.not_null.iter().enumerate() {
@@ -50,12 +50,17 @@ impl Run<'_> {
                 .into());
             }
         }
+        let mut later = SmallVec::new();
         for (at, rule) in rules.foreign_keys.iter().enumerate() {
-            if !parents_seen.contains(&at) && rule.key_columns.iter().any(|&column| touched(column)) {
-                self.check_parent(table, rule, values)?;
+            if parents_seen.contains(&at) || !rule.key_columns.iter().any(|&column| touched(column)) {
+                continue;
+            }
+            match self.waits(rule.deferral, &rule.name) {
+                true => later.push(at),
+                false => self.check_parent(table, rule, values)?,
             }
         }
-        Ok(())
+        Ok(later)
     }
 
     pub(super) fn not_null_violation(
@@ -109,7 +114,7 @@ impl Run<'_> {
     }
 
     /// Whether the row that the foreign key names is here, and will stay.
-    fn has_parent(&mut self, rule: &ForeignKeyRule, key: KeyBytes) -> Result<bool, Stop> {
+    pub(super) fn has_parent(&mut self, rule: &ForeignKeyRule, key: KeyBytes) -> Result<bool, Stop> {
         // The lines of an order all have the same parent; where nobody deletes parents, one look is enough.
         let last = self.parent_seen.as_ref();
         if last.is_some_and(|(table, index, seen)| {

@@ -8,6 +8,7 @@ use weir_types::{SqlError, SqlState, Value};
 
 use super::Reference;
 use crate::exec::call::{Run, Stop};
+use crate::exec::deferred::Later;
 use crate::storage::{
     ColumnChange, ColumnOperation, KeyBytes, KeyRange, Operation, RowRef, Rows, key::push_key,
 };
@@ -21,7 +22,7 @@ impl Run<'_> {
         new: Option<&[Value]>,
     ) -> Result<(), Stop> {
         let program = self.fragment.program;
-        for reference in &program.rules[table.0 as usize].referenced_by {
+        for (at, reference) in program.rules[table.0 as usize].referenced_by.iter().enumerate() {
             let old =
                 |column: ColumnIndex| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
             let columns = &reference.parent_columns;
@@ -48,8 +49,12 @@ impl Run<'_> {
                 .into());
             }
             self.claim_row(table, row)?;
-            let children = self.children(reference, &old_key);
             let action = if new.is_some() { reference.on_update } else { reference.on_delete };
+            if action == ForeignKeyAction::NoAction && self.waits(reference.deferral, &reference.name) {
+                self.later.push(Later::Parent { table, reference: at, key: old_key });
+                continue;
+            }
+            let children = self.children(reference, &old_key);
             for child in children {
                 self.on_child(table, reference, child, &old_key, new_key.as_deref(), action)?;
             }
@@ -66,39 +71,12 @@ impl Run<'_> {
         new_key: Option<&[Value]>,
         action: ForeignKeyAction,
     ) -> Result<(), Stop> {
-        let program = self.fragment.program;
         let assign = |values: Vec<Value>| -> Vec<(ColumnIndex, Value)> {
             reference.columns.iter().copied().zip(values).collect()
         };
         let changes = match (action, new_key) {
-            (ForeignKeyAction::Restrict, _) => {
-                let schema = program.schema.table(table);
-                let names: Vec<&str> = reference
-                    .parent_columns
-                    .iter()
-                    .map(|&column| schema.column_names[column].as_str())
-                    .collect();
-                let texts: Vec<String> = reference
-                    .parent_columns
-                    .iter()
-                    .zip(old_key)
-                    .map(|(&column, value)| to_text(value, &schema.types[column]))
-                    .collect();
-                let child = &program.schema.table(reference.child).name;
-                return Err(SqlError::new(
-                    SqlState::FOREIGN_KEY_VIOLATION,
-                    format!(
-                        "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{child}\"",
-                        schema.name, reference.name
-                    ),
-                )
-                .with_detail(format!(
-                    "Key ({})=({}) is still referenced from table \"{child}\".",
-                    names.join(", "),
-                    texts.join(", ")
-                ))
-                .with_constraint(reference.name.clone())
-                .into());
+            (ForeignKeyAction::NoAction | ForeignKeyAction::Restrict, _) => {
+                return Err(self.is_referenced(table, reference, old_key).into());
             }
             (ForeignKeyAction::Cascade, None) => return self.delete_row(reference.child, child),
             (ForeignKeyAction::Cascade, Some(new)) => assign(new.to_vec()),
@@ -118,6 +96,31 @@ impl Run<'_> {
         });
         let operation = Operation::Update(columns.collect());
         self.write_update(reference.child, child, &changes, Some(operation), false)
+    }
+
+    /// PostgreSQL's 23503 of a parent that has children.
+    #[cold]
+    pub(super) fn is_referenced(&self, table: TableId, reference: &Reference, key: &[Value]) -> SqlError {
+        let program = self.fragment.program;
+        let schema = program.schema.table(table);
+        let names: Vec<&str> =
+            reference.parent_columns.iter().map(|&column| schema.column_names[column].as_str()).collect();
+        let text = |(&column, value): (&ColumnIndex, &Value)| to_text(value, &schema.types[column]);
+        let texts: Vec<String> = reference.parent_columns.iter().zip(key).map(text).collect();
+        let child = &program.schema.table(reference.child).name;
+        SqlError::new(
+            SqlState::FOREIGN_KEY_VIOLATION,
+            format!(
+                "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{child}\"",
+                schema.name, reference.name
+            ),
+        )
+        .with_detail(format!(
+            "Key ({})=({}) is still referenced from table \"{child}\".",
+            names.join(", "),
+            texts.join(", ")
+        ))
+        .with_constraint(reference.name.clone())
     }
 
     pub(super) fn children(&self, reference: &Reference, key_values: &[Value]) -> Vec<u32> {

@@ -2,6 +2,7 @@
 
 use super::{Coordinator, Event, Flight, Order};
 use crate::clock::transaction_time;
+use crate::exec::deferred::Setting;
 use crate::exec::definition::schema_has_changed;
 use crate::machine::{Orders, Sent};
 use crate::ramp::coordinator::Action;
@@ -78,6 +79,12 @@ impl Coordinator {
                 let (machine, actions) = self.open_machine(sequence);
                 machine.statement(call, vec![home], actions);
             }
+            Order::Constraints(setting) => {
+                let call = self.constraints(now_ms, setting);
+                let shards = (0..self.program.shards).collect();
+                let (machine, actions) = self.open_machine(sequence);
+                machine.statement(call, shards, actions);
+            }
             Order::Read(gather, values) => {
                 let within = Some((machine.txn(), machine.open()));
                 return self.begin_read_within(now_ms, tag, (gather, values, within), out);
@@ -95,13 +102,35 @@ impl Coordinator {
                 out.done.push((tag, Event::Answered(Ok(Output::default()))));
             }
             Order::RollBackTo(at) => machine.roll_back_to(at, &mut self.actions),
-            Order::Commit => machine.commit(&mut self.actions),
+            Order::Commit => {
+                let look = self.defers(sequence).then(|| self.constraints(now_ms, Setting::end()));
+                let (machine, actions) = self.open_machine(sequence);
+                machine.commit(look, actions);
+            }
             Order::RollBack => {
                 machine.roll_back(&mut self.actions);
                 out.done.push((tag, Event::Answered(Ok(Output::default()))));
             }
         }
         self.perform_open(now_ms, sequence, out);
+    }
+
+    fn constraints(&self, now_ms: u64, setting: Setting) -> Call {
+        Call {
+            edition: self.program.edition,
+            callee: Callee::Constraints(setting),
+            args: Vec::new(),
+            transaction_time: transaction_time(now_ms),
+        }
+    }
+
+    /// Foreign keys of a schema that the transaction has met may wait for its end.
+    fn defers(&mut self, sequence: u64) -> bool {
+        let of = |flight: &mut Flight| match flight {
+            Flight::Open { programs, .. } => programs.iter().any(|program| program.defers),
+            _ => false,
+        };
+        self.program.defers || self.flights.get_mut(sequence).is_some_and(of)
     }
 
     fn open_machine(&mut self, sequence: u64) -> (&mut Interactive, &mut Vec<Action>) {

@@ -1,0 +1,107 @@
+//! Sessions that somebody else ends, by pg_terminate_backend or by ending the server, are told what PostgreSQL tells them; what they
+//! held is free.
+
+mod alone;
+mod wire;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use alone::Alone;
+use postgres::{Client as Driver, NoTls};
+use weir_bench::postgres::Server as Postgres;
+use wire::{Wire, query};
+
+const TABLE: &str = "CREATE TABLE t (a int PRIMARY KEY, b int)";
+
+fn wire(server: &Alone) -> Wire {
+    Wire::tcp(format!("127.0.0.1:{}", server.port()).parse().unwrap(), "ann", "weir")
+}
+
+/// The number that the server calls the session by.
+fn pid(wire: &Wire) -> i32 {
+    i32::from_be_bytes(wire.key[..4].try_into().unwrap())
+}
+
+/// What it is told up to the end.
+fn last_words(wire: &mut Wire) -> String {
+    wire.hear(1).join(", ")
+}
+
+fn wait_for(driver: &mut Driver, query: &str) {
+    while driver.query_one(query, &[]).unwrap().get::<_, i64>(0) == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// An idle session, one in a transaction, one that waits for a row, one that waits for a lock of a session, and one that waits to define.
+fn five(connect: &dyn Fn() -> Wire, watch: &mut Driver) -> Vec<Wire> {
+    watch.batch_execute("INSERT INTO t VALUES (1, 0)").unwrap();
+    let mut all: Vec<Wire> = (0..5).map(|_| connect()).collect();
+    let [_, open, waits, locks, defines] = &mut all[..] else { unreachable!("there are five") };
+    open.send(&[query("BEGIN; UPDATE t SET b = 1; SELECT pg_advisory_lock(7)")]);
+    open.hear(1);
+    waits.send(&[query("UPDATE t SET b = 2")]);
+    locks.send(&[query("SELECT pg_advisory_lock(7)")]);
+    wait_for(
+        watch,
+        "SELECT count(*) / 2 FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%t%' AND pid <> pg_backend_pid()",
+    );
+    defines.send(&[query("ALTER TABLE t ADD COLUMN c int")]);
+    wait_for(watch, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'ALTER%'");
+    std::thread::sleep(Duration::from_millis(200));
+    all
+}
+
+#[test]
+fn who_is_ended_is_told_and_holds_nothing() {
+    let postgres = Postgres::start().unwrap();
+    let weir = Alone::start(2);
+    let folder = postgres.connection_string();
+    let folder = folder.split_whitespace().find_map(|word| word.strip_prefix("host=")).unwrap().to_owned();
+    let servers: [(Box<dyn Fn() -> Wire>, String); 2] = [
+        (
+            Box::new(move || Wire::unix(Path::new(&folder), "postgres", "postgres")),
+            postgres.connection_string(),
+        ),
+        (Box::new(|| wire(&weir)), weir.url()),
+    ];
+    for (connect, url) in &servers {
+        let mut watch = Driver::connect(url, NoTls).unwrap();
+        watch.batch_execute(TABLE).unwrap();
+        let mut all = five(connect, &mut watch);
+        // Those that wait first, so that nobody gets what the others hold.
+        for one in all.iter_mut().rev() {
+            let end = format!("SELECT pg_terminate_backend({})", pid(one));
+            let ended = watch.query_one(&end, &[]).unwrap();
+            assert!(ended.get::<_, bool>(0));
+            let words = last_words(one);
+            assert_eq!(words, "E 57P01 terminating connection due to administrator command, the end");
+        }
+        watch.batch_execute("SET statement_timeout = '20s'").unwrap();
+        watch
+            .batch_execute("UPDATE t SET b = 3; SELECT pg_advisory_lock(7); ALTER TABLE t ADD COLUMN d int")
+            .unwrap();
+        assert_eq!(watch.query_one("SELECT b FROM t", &[]).unwrap().get::<_, i32>(0), 3);
+    }
+}
+
+#[test]
+fn a_server_that_is_told_to_end_tells_its_sessions() {
+    let mut weir = Alone::start(2);
+    let mut watch = weir.driver();
+    watch.batch_execute(TABLE).unwrap();
+    let mut all = five(&|| wire(&weir), &mut watch);
+    assert!(Command::new("kill").arg(weir.pid().to_string()).status().unwrap().success());
+    for one in &mut all {
+        let words = last_words(one);
+        assert_eq!(words, "E 57P01 terminating connection due to administrator command, the end");
+    }
+    let told = watch.batch_execute("SELECT 1").unwrap_err();
+    assert!(told.code().is_none_or(|code| code.code() == "57P01"), "{told}");
+    assert_eq!(weir.has_ended().code(), Some(0));
+    weir.start_again();
+    weir.wait();
+    assert_eq!(weir.driver().query_one("SELECT b FROM t", &[]).unwrap().get::<_, i32>(0), 0);
+}
