@@ -53,6 +53,12 @@ pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// The same without quotes, where it needs none: some functions of Weir take no others.
+fn unquoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.\"".contains(c);
+    if name.chars().all(is_plain) { name.replace('"', "") } else { name.to_owned() }
+}
+
 fn literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
     match quoted.contains('\\') {
@@ -251,7 +257,11 @@ impl Reader<'_, '_> {
                     let next = self.next_of(&[(name.to_owned(), column.clone())], 1, 1)?;
                     definition.push_str(&format!(" GENERATED {how} AS IDENTITY"));
                     if next != 1 {
-                        let of = format!("pg_get_serial_sequence({}, {})", literal(name), literal(&column));
+                        let of = format!(
+                            "pg_get_serial_sequence({}, {})",
+                            literal(&unquoted(name)),
+                            literal(&column)
+                        );
                         self.places.push((of, next));
                     }
                 }
