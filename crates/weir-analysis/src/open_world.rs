@@ -27,6 +27,8 @@ pub enum Refusal {
     Endangers { procedure: String, why: String },
     /// Nothing that runs at once keeps what it may break.
     Unkept { why: String },
+    /// This procedure is not shown to keep the assertion when it runs by itself, and nobody checks that before it commits.
+    Unchecked { procedure: String, assertion: String, operation: String },
 }
 
 /// What strangers may do to the tables of an application that has been placed.
@@ -74,15 +76,13 @@ impl OpenWorld {
     /// Nothing keeps what it may break.
     pub fn plan(&self, statement: Procedure) -> Result<TransactionPlan, Refusal> {
         let all = self.with_strangers_and(statement);
-        let Judged { mut plans, broken_alone } = judge(&all, &self.placement, self.strangers.len());
+        let Judged { mut plans, open } = judge(&all, &self.placement, self.strangers.len());
         let Some(mut plan) = plans.pop() else { unreachable!("as many plans as procedures") };
         if plan.mechanism.is_ordered_family() {
             return Err(Refusal::Unkept { why: plan.why });
         }
-        if let Some(assertion) = broken_alone {
-            return Err(Refusal::Unkept {
-                why: format!("{assertion} may not hold after it, and nothing checks that"),
-            });
+        if let Some(one) = open.iter().find(|one| one.procedure + 1 == all.procedures.len()) {
+            return Err(one.refusal(&all));
         }
         plan.procedure = self.closed.procedures.len();
         Ok(plan)
@@ -103,11 +103,12 @@ impl OpenWorld {
 }
 
 /// The plan of an application whose schema has changed while it runs. `stays`: by table, where its rows live already; any other
-/// is placed as its comment says, or by the first column of its primary key.
+/// is placed as its comment says, or by the first column of its primary key. `since`: the first of its files that is new, whose
+/// procedures are to keep every assertion, and whose assertions are to be kept by every procedure.
 ///
 /// # Errors
-/// A procedure would have to be ordered, which one that runs is not.
-pub fn plan_anew(application: &Application, stays: &[Option<Placement>]) -> Result<Plan, Refusal> {
+/// A procedure would have to be ordered, which one that runs is not; or it may break an assertion by itself.
+pub fn plan_anew(application: &Application, stays: &[Option<Placement>], since: u32) -> Result<Plan, Refusal> {
     let new = |table: &Table| {
         let key = || table.primary_key.as_ref().map_or(0, |key| key.columns[0]);
         let columns = table.partition_by.clone().filter(|columns| !columns.is_empty());
@@ -119,12 +120,17 @@ pub fn plan_anew(application: &Application, stays: &[Option<Placement>]) -> Resu
     let placed =
         |table: &Table| stays.get(table.id.0 as usize).cloned().flatten().unwrap_or_else(|| new(table));
     let placement: Vec<Placement> = application.catalog.tables.iter().map(placed).collect();
-    let transactions = judge(application, &placement, 0).plans;
-    match transactions.iter().find(|plan| plan.mechanism.is_ordered_family()) {
-        Some(plan) => Err(Refusal::Endangers {
-            procedure: application.procedures[plan.procedure].name.clone(),
-            why: plan.why.clone(),
-        }),
+    let Judged { plans: transactions, open } = judge(application, &placement, 0);
+    if let Some(plan) = transactions.iter().find(|plan| plan.mechanism.is_ordered_family()) {
+        let procedure = application.procedures[plan.procedure].name.clone();
+        return Err(Refusal::Endangers { procedure, why: plan.why.clone() });
+    }
+    let is_new = |one: &&Open| {
+        let assertion = &application.assertions[one.assertion];
+        assertion.span.file >= since || application.procedures[one.procedure].span.file >= since
+    };
+    match open.iter().find(is_new) {
+        Some(one) => Err(one.refusal(application)),
         None => Ok(Plan { placement, transactions }),
     }
 }
@@ -154,8 +160,26 @@ impl Obeyed {
 
 struct Judged {
     plans: Vec<TransactionPlan>,
-    /// An assertion that the last procedure may break by itself: nobody checks one before a commit.
-    broken_alone: Option<String>,
+    /// By procedure.
+    open: Vec<Open>,
+}
+
+/// A procedure that is not shown to keep an assertion when it runs by itself: nobody checks one before a commit.
+struct Open {
+    procedure: usize,
+    /// By its index among the application's.
+    assertion: usize,
+    operation: String,
+}
+
+impl Open {
+    fn refusal(&self, application: &Application) -> Refusal {
+        Refusal::Unchecked {
+            procedure: application.procedures[self.procedure].name.clone(),
+            assertion: application.assertions[self.assertion].name.clone(),
+            operation: self.operation.clone(),
+        }
+    }
 }
 
 /// All procedures where rows live as they do. So many before the last are strangers: what they need themselves does not matter.
@@ -171,10 +195,15 @@ fn judge(application: &Application, placement: &[Placement], strangers: usize) -
     let last = all.len().saturating_sub(1);
     let strangers = last.saturating_sub(strangers)..last;
     let plans = planner::transactions(&world, &names, placement, None, strangers, &outcomes, &mut Vec::new());
-    let is_unproved = |(id, outcome): &&(InvariantId, rules::Outcome)| {
-        let kind = invariants[id.0 as usize].kind;
-        matches!(kind, InvariantKind::Assertion(_)) && outcome.alone != Alone::Proved
+    let open_of = |(procedure, outcomes): (usize, &rules::Outcomes)| {
+        let of = |(id, outcome): &(InvariantId, rules::Outcome)| match invariants[id.0 as usize].kind {
+            InvariantKind::Assertion(assertion) if outcome.alone != Alone::Proved => {
+                Some(Open { procedure, assertion, operation: outcome.operation.clone() })
+            }
+            _ => None,
+        };
+        outcomes.iter().filter_map(of).collect::<Vec<Open>>()
     };
-    let broken = outcomes.last().and_then(|outcomes| outcomes.iter().find(is_unproved));
-    Judged { plans, broken_alone: broken.map(|(id, _)| names[id.0 as usize].clone()) }
+    let open = outcomes.iter().enumerate().flat_map(open_of).collect();
+    Judged { plans, open }
 }

@@ -8,7 +8,8 @@ use std::sync::{Arc, PoisonError};
 
 use weir_sql::catalog::{Deferral, Sequence};
 use weir_sql::system::{Facts, known_name};
-use weir_txn::exec::definition::Definition;
+use weir_sql::{Validation, validations};
+use weir_txn::exec::definition::{Change, Definition};
 use weir_types::{SqlError, SqlState, SqlType};
 
 use crate::calls::{Callable, Order, Wish};
@@ -155,7 +156,15 @@ impl Edition {
             .map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
         let edition =
             program.map_or_else(|| self.clone(), |program| Edition(Arc::new(Callable::new(program))));
-        Ok(NextEdition { definition: Arc::new(definition), edition })
+        let emptied = match &definition.change {
+            Change::Truncate { tables, .. } => &tables[..],
+            Change::Schema { .. } => &[],
+        };
+        let asked = validations(&self.0.application, &edition.0.application, emptied).into_iter();
+        let asked = asked.map(|one| edition.prepare(&one.query, &[]).map(|query| (one, query)));
+        let validations =
+            asked.collect::<Result<_, _>>().map_err(|Unprepared { error, .. }| Unprepared { error, position: 1 })?;
+        Ok(NextEdition { definition: Arc::new(definition), edition, validations })
     }
 }
 
@@ -164,6 +173,8 @@ pub struct NextEdition {
     definition: Arc<Definition>,
     /// That of the statements that follow in the same transaction.
     pub edition: Edition,
+    /// What is to be asked of the rows within the transaction, once it has been defined: nothing is to be given.
+    pub validations: Vec<(Validation, Prepared)>,
 }
 
 impl Prepared {

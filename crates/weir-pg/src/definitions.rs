@@ -9,8 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_client::{Client, Edition, Error, NextEdition, Prepared, Unprepared};
+use weir_sql::bound::OutputColumn;
 use weir_sql::system::Facts;
-use weir_types::{SqlError, SqlState, SqlType};
+use weir_sql::{Gives, Validation};
+use weir_types::text::to_text;
+use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::session::{Session, sql_error};
 use crate::statement::{Done, Failure};
@@ -94,7 +97,7 @@ impl Session {
     ) -> Result<Done, Failure> {
         if let Some(name) = open {
             let next = self.next_edition(text).await?;
-            self.wait_for(self.client.begin_definition(name, &next)).await?;
+            self.begin_and_validate(name, &next).await?;
             self.own_edition.set(Some(next.edition));
             return Ok(Done::tag(tag));
         }
@@ -102,8 +105,8 @@ impl Session {
         while Instant::now() < until {
             let next = self.next_edition(text).await?;
             let own = self.by_itself();
-            match self.wait_for(self.client.begin_definition(own.name(), &next)).await {
-                Ok(_) => {
+            match self.begin_and_validate(own.name(), &next).await {
+                Ok(()) => {
                     let done = own.end(true).await;
                     self.adopt(&next.edition, done).await?;
                     return Ok(Done::tag(tag));
@@ -119,6 +122,19 @@ impl Session {
             }
         }
         Err(changes_all_the_time())
+    }
+
+    /// Defines it in the transaction of that name, and asks what no shard can tell by itself: whether assertions hold.
+    async fn begin_and_validate(&self, name: u64, next: &NextEdition) -> Result<(), Failure> {
+        self.wait_for(self.client.begin_definition(name, next)).await?;
+        for (validation, query) in &next.validations {
+            let given = self.wait_for(self.client.begin_within(name, query, &[])).await?;
+            let rows = query.rows(given);
+            if !rows.is_empty() {
+                return Err(violated(validation, query, &rows).into());
+            }
+        }
+        Ok(())
     }
 
     /// Analyses what the application would be.
@@ -168,7 +184,7 @@ impl Session {
     pub(crate) async fn run_by_itself<'p>(
         &self,
         prepared: &'p Prepared,
-        values: &[weir_types::Value],
+        values: &[Value],
     ) -> Result<(weir_client::CallResult, Cow<'p, Prepared>), Failure> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
@@ -179,6 +195,37 @@ impl Session {
             }
         }
         Err(changes_all_the_time())
+    }
+}
+
+/// So many offending rows are told.
+const ROWS_TOLD: usize = 3;
+
+fn violated(validation: &Validation, query: &Prepared, rows: &[Vec<Value>]) -> SqlError {
+    let name = &validation.assertion;
+    let shown = |row: &Vec<Value>| {
+        let text = |(value, column): (&Value, &OutputColumn)| match value {
+            Value::Null => "NULL".to_owned(),
+            value => to_text(value, &column.ty),
+        };
+        row.iter().zip(query.columns()).map(text).collect::<Vec<_>>()
+    };
+    let error = |what: &str| {
+        let error = SqlError::new(SqlState::CHECK_VIOLATION, format!("assertion \"{name}\" {what}"));
+        error.with_constraint(name.clone())
+    };
+    match validation.gives {
+        Gives::Rows => {
+            let columns: Vec<&str> = query.columns().iter().map(|column| column.name.as_str()).collect();
+            let told = rows.iter().take(ROWS_TOLD).map(|row| format!("({})", shown(row).join(", ")));
+            let more = if rows.len() > ROWS_TOLD { " and more" } else { "" };
+            let told = told.collect::<Vec<_>>().join(", ");
+            error("is violated by some row")
+                .with_detail(format!("Failing rows contain ({}) = {told}{more}.", columns.join(", ")))
+        }
+        Gives::Sides => error("is false of the rows that there are")
+            .with_detail(format!("Its sides are {}.", shown(&rows[0]).join(" and "))),
+        Gives::Nothing => error("is false of the rows that there are"),
     }
 }
 

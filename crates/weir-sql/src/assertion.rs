@@ -1,7 +1,9 @@
-//! CREATE ASSERTION, which PostgreSQL's grammar does not know: cut out of the text before parsing.
+//! CREATE ASSERTION and DROP ASSERTION, which PostgreSQL's grammar does not know: cut out of the text before parsing.
 //!
 //! What is cut out is replaced by blanks, so that every other place in the file stays what it was. psql's
 //! backslash commands, and rows after COPY … FROM stdin, are dealt with here too, for the same reason.
+
+use std::borrow::Cow;
 
 use weir_types::{SqlState, SqlType};
 
@@ -15,12 +17,108 @@ use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::walk::{self, Part};
 
-/// The text without assertions, and the assertions. A tolerant reading notes other things that are cut out.
+/// What a text says of assertions.
+#[derive(Debug)]
+pub(crate) enum AssertionStatement {
+    Create(PendingAssertion),
+    Drop(Dropped),
+}
+
+impl AssertionStatement {
+    /// What its client is told that it was.
+    pub fn tag(&self) -> &'static str {
+        match self {
+            AssertionStatement::Create(_) => "CREATE ASSERTION",
+            AssertionStatement::Drop(_) => "DROP ASSERTION",
+        }
+    }
+
+    /// Applies it to the assertions that there are.
+    ///
+    /// # Errors
+    /// There is none of that name (42704).
+    pub fn apply(self, assertions: &mut Vec<PendingAssertion>) -> Result<(), Diagnostic> {
+        let dropped = match self {
+            AssertionStatement::Create(pending) => {
+                assertions.push(pending);
+                return Ok(());
+            }
+            AssertionStatement::Drop(dropped) => dropped,
+        };
+        for (name, span) in dropped.names {
+            let before = assertions.len();
+            assertions.retain(|one| one.name != name);
+            if assertions.len() == before && !dropped.if_exists {
+                let message = format!("assertion \"{name}\" does not exist");
+                return Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// DROP ASSERTION: which, with their places.
+#[derive(Debug)]
+pub(crate) struct Dropped {
+    pub names: Vec<(String, Span)>,
+    pub if_exists: bool,
+}
+
+/// The statements about assertions that a client's text holds, with their bytes without semicolons, and the text with blanks for them.
+///
+/// # Errors
+/// One is not closed, or not understood.
+pub(crate) fn cut_out(text: &str) -> Result<(Cow<'_, str>, Vec<(AssertionStatement, Span)>), Diagnostic> {
+    const WORD: &str = "assertion";
+    let has_word =
+        text.as_bytes().windows(WORD.len()).any(|bytes| bytes.eq_ignore_ascii_case(WORD.as_bytes()));
+    if !has_word {
+        return Ok((Cow::Borrowed(text), Vec::new()));
+    }
+    let piece = Piece::new(0, 0, text);
+    let tokens: Vec<Token> = Lexer::new(text, 0).collect();
+    let mut rest = text.to_owned();
+    let mut found = Vec::new();
+    let (mut i, mut starts) = (0, true);
+    while i < tokens.len() {
+        let start = tokens[i].start;
+        if let Some((statement, next, end)) = about_assertions(piece, &tokens, i).filter(|_| starts).transpose()? {
+            blank(&mut rest, start, end);
+            let end = start + text[start..end].trim_end_matches(';').trim_end().len();
+            found.push((statement, piece.range(start, end)));
+            i = next;
+            continue;
+        }
+        starts = tokens[i].is(b';');
+        i += 1;
+    }
+    Ok((Cow::Owned(rest), found))
+}
+
+/// The statement at token `i`, the next token's index, and the byte after its semicolon; none: it is about something else.
+type Found = Result<(AssertionStatement, usize, usize), Diagnostic>;
+
+fn about_assertions(piece: Piece<'_>, tokens: &[Token], i: usize) -> Option<Found> {
+    let word = |ahead: usize, word: &str| {
+        tokens.get(i + ahead).is_some_and(|token: &Token| token.is_word(piece.text, word))
+    };
+    match word(1, "assertion") {
+        true if word(0, "create") => Some(
+            one(piece, tokens, i).map(|(one, next, end)| (AssertionStatement::Create(one), next, end)),
+        ),
+        true if word(0, "drop") => Some(
+            drop_of(piece, tokens, i).map(|(one, next, end)| (AssertionStatement::Drop(one), next, end)),
+        ),
+        _ => None,
+    }
+}
+
+/// The text without assertions, and what it says of them. A tolerant reading notes other things that are cut out.
 pub(crate) fn split(
     file: u32,
     text: &str,
     notes: Option<&Notes>,
-) -> Result<(String, Vec<PendingAssertion>), Diagnostic> {
+) -> Result<(String, Vec<AssertionStatement>), Diagnostic> {
     let piece = Piece::new(file, 0, text);
     let tokens: Vec<Token> = Lexer::new(text, 0).collect();
     let mut rest = text.to_owned();
@@ -38,8 +136,7 @@ pub(crate) fn split(
             i += tokens[i..].iter().take_while(|token| token.start < end).count();
             continue;
         }
-        if starts && word(0, "create") && word(1, "assertion") {
-            let (assertion, next, end) = one(piece, &tokens, i)?;
+        if let Some((assertion, next, end)) = about_assertions(piece, &tokens, i).filter(|_| starts).transpose()? {
             blank(&mut rest, token.start, end);
             assertions.push(assertion);
             i = next;
@@ -157,6 +254,47 @@ fn one(piece: Piece<'_>, tokens: &[Token], i: usize) -> Result<(PendingAssertion
     Ok((assertion, next, last))
 }
 
+/// DROP ASSERTION at token `i`, as [`one`].
+fn drop_of(piece: Piece<'_>, tokens: &[Token], i: usize) -> Result<(Dropped, usize, usize), Diagnostic> {
+    let text = piece.text;
+    let wrong = |at: usize| {
+        let (span, near) = match tokens.get(at) {
+            Some(token) => {
+                (piece.range(token.start, token.end), format!("at or near \"{}\"", &text[token.start..token.end]))
+            }
+            None => (piece.range(text.len(), text.len()), "at end of input".to_owned()),
+        };
+        Diagnostic::new(SqlState::SYNTAX_ERROR, span, format!("syntax error {near}"))
+            .with_hint("DROP ASSERTION [IF EXISTS] name [, …];")
+    };
+    let word = |at: usize, word: &str| tokens.get(at).is_some_and(|token| token.is_word(text, word));
+    let is = |at: usize, sign: u8| tokens.get(at).is_some_and(|token| token.is(sign));
+    let if_exists = word(i + 2, "if") && word(i + 3, "exists");
+    let mut at = if if_exists { i + 4 } else { i + 2 };
+    let mut names = Vec::new();
+    loop {
+        if is(at + 1, b'.') {
+            at += 2;
+        }
+        let name = tokens.get(at).and_then(|token| Some((token.name(text)?, piece.range(token.start, token.end))));
+        names.push(name.ok_or_else(|| wrong(at))?);
+        at += 1;
+        if !is(at, b',') {
+            break;
+        }
+        at += 1;
+    }
+    // Nothing depends on one.
+    if word(at, "cascade") || word(at, "restrict") {
+        at += 1;
+    }
+    match tokens.get(at) {
+        None => Ok((Dropped { names, if_exists }, at, text.len())),
+        Some(token) if token.is(b';') => Ok((Dropped { names, if_exists }, at + 1, token.end)),
+        Some(_) => Err(wrong(at)),
+    }
+}
+
 /// The condition of an assertion: a boolean whose subqueries hold everything.
 pub(crate) fn bind(context: &Context<'_>, pending: PendingAssertion) -> Result<Assertion, Diagnostic> {
     let piece = Piece::new(pending.span.file, pending.span.start, &pending.text);
@@ -216,7 +354,10 @@ mod tests {
         let found = match split(0, text, None) {
             Ok((rest, assertions)) => {
                 assert_eq!(rest.len(), text.len());
-                let names = assertions.iter().map(|a| format!("{}[{}]", a.name, a.text));
+                let names = assertions.iter().map(|one| match one {
+                    AssertionStatement::Create(one) => format!("{}[{}]", one.name, one.text),
+                    AssertionStatement::Drop(one) => format!("drop {:?} {}", one.names, one.if_exists),
+                });
                 format!("{} | {}", names.collect::<Vec<_>>().join(" "), rest.trim())
             }
             Err(error) => {
@@ -241,6 +382,13 @@ mod tests {
             "30..30 42601 the parenthesis of CHECK does not close at end of input",
         );
         check("create assertion a check (true) x", "32..33 42601 syntax error at or near \"x\"");
+        check("drop assertion a", "drop [(\"a\", Span { file: 0, start: 15, end: 16 })] false | ");
+        check(
+            "DROP ASSERTION IF EXISTS s.A, \"B\" CASCADE; select 1",
+            "drop [(\"a\", Span { file: 0, start: 27, end: 28 }), (\"B\", Span { file: 0, start: 30, end: 33 })] true | select 1",
+        );
+        check("drop assertion a b", "17..18 42601 syntax error at or near \"b\"");
+        check("drop assertion", "14..14 42601 syntax error at end of input");
         check("\\restrict abc\nselect 1", " | select 1");
         check("\\i other.sql", "0..2 0A000 the psql command \\i is not supported");
     }

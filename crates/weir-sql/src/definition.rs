@@ -10,6 +10,7 @@ use pg_query::protobuf::{DropBehavior, DropStmt, ObjectType, TruncateStmt, node}
 use weir_types::SqlState;
 
 use crate::Application;
+use crate::assertion;
 use crate::catalog::{Catalog, ColumnIndex, ForeignKey, SequenceId, TableId};
 use crate::ddl;
 use crate::load::load;
@@ -46,7 +47,8 @@ fn breaks_another(sources: &Sources, wrong: Diagnostic) -> Diagnostic {
 
 /// PostgreSQL drops what depends on the dropped only where CASCADE is written.
 fn refuse_orphans(before: &Application, after: &Application, text: &str) -> Result<(), Diagnostic> {
-    let statements = parse::parse_statements(Piece::new(0, 0, text))?;
+    let (text, _) = assertion::cut_out(text)?;
+    let statements = parse::parse_statements(Piece::new(0, 0, &text))?;
     let cascades = statements.iter().any(|one| match &one.node {
         node::Node::DropStmt(drop) => drop.behavior() == DropBehavior::DropCascade || is_view(drop),
         node::Node::AlterTableStmt(alter) => alter.cmds.iter().any(|command| match &command.node {
@@ -105,7 +107,8 @@ fn is_view(drop: &DropStmt) -> bool {
 /// # Errors
 /// There is no such table (42P01), or one refers to another that is not emptied (0A000).
 pub fn truncated(catalog: &Catalog, text: &str) -> Result<Option<(Vec<TableId>, bool)>, Diagnostic> {
-    let piece = Piece::new(0, 0, text);
+    let (text, _) = assertion::cut_out(text)?;
+    let piece = Piece::new(0, 0, &text);
     let statements = parse::parse_statements(piece)?;
     let Some(node::Node::TruncateStmt(truncate)) = statements.first().map(|one| &one.node) else {
         return Ok(None);

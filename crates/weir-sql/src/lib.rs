@@ -32,6 +32,7 @@ mod statement;
 mod synthesise;
 pub mod system;
 mod type_name;
+mod validation;
 pub mod walk;
 pub mod ways;
 
@@ -46,6 +47,7 @@ pub use rows::{of_one_row, of_rows_of_query};
 pub use source::{Diagnostic, Severity, Sources, Span};
 pub use statement::{BoundText, Text, bind_statement, bind_system_query, bind_text};
 pub use synthesise::synthesise;
+pub use validation::{Gives, Validation, validations};
 
 /// Everything that an application's SQL files say.
 #[derive(Clone, Debug)]

@@ -127,7 +127,7 @@ fn read_schema(
     let cached: BTreeSet<u32> = blocks.iter().map(|block| block.span.file).collect();
     let mut texts = Vec::new();
     let mut statements: Vec<(usize, ParsedStatement)> = Vec::new();
-    let mut assertions = Vec::new();
+    let mut said_of_assertions = Vec::new();
     for (index, source) in sources.files.iter().enumerate() {
         let file = index as u32;
         if is_cache(&source.name) || cached.contains(&file) {
@@ -143,7 +143,7 @@ fn read_schema(
             blocks.extend(found);
         }
         let (mut text, found) = assertion::split(file, &text, schema.notes.as_ref())?;
-        assertions.extend(found);
+        said_of_assertions.extend(found);
         let parsed = match (parse::parse_statements(Piece::new(file, 0, &text)), &schema.notes) {
             (Err(_), Some(notes)) => {
                 text = without_broken(file, &text, notes);
@@ -178,7 +178,11 @@ fn read_schema(
     }
     let partial = schema.refuse_partial_partitions();
     schema.tolerate(partial)?;
-    assertions.append(&mut schema.assertions);
+    let mut assertions = std::mem::take(&mut schema.assertions);
+    for said in said_of_assertions {
+        let result = said.apply(&mut assertions);
+        schema.tolerate(result)?;
+    }
     Ok(assertions)
 }
 

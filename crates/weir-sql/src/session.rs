@@ -9,6 +9,7 @@ use pg_query::protobuf::{
 };
 use weir_types::{SqlState, SqlType};
 
+use crate::assertion::{self, AssertionStatement};
 use crate::binder::stand_in;
 use crate::effects::Effects;
 use crate::explain::{self, Explain};
@@ -242,6 +243,7 @@ impl Isolation {
 /// It is not of PostgreSQL's grammar (42601), or a transaction is to be like nothing that there is (22023).
 pub fn statements(text: &str) -> Result<Vec<Said>, Diagnostic> {
     let (text, explained) = explain::cut_out(text)?;
+    let (text, of_assertions) = assertion::cut_out(&text)?;
     let piece = Piece::new(0, 0, &text);
     let parsed = parse::parse_statements(piece)?;
     let of = |one: ParsedStatement| {
@@ -252,17 +254,29 @@ pub fn statements(text: &str) -> Result<Vec<Said>, Diagnostic> {
             (Some(cut), what @ (Command::Run | Command::Execute { .. } | Command::Declare { .. })) => {
                 Command::Explain(cut.explain, Box::new(what))
             }
-            (Some(_), _) => {
-                let first = piece.token(one.span.start as i32);
-                let message = format!("syntax error at or near \"{}\"", piece.text_of(first));
-                let wrong = Diagnostic::new(SqlState::SYNTAX_ERROR, first, message);
-                let hint = "SELECT, INSERT, UPDATE, DELETE, CALL, EXECUTE and DECLARE can be explained";
-                return Err(wrong.with_hint(hint));
-            }
+            (Some(_), _) => return Err(not_explained(piece, one.span)),
         };
         Ok(Said { what, span: one.span })
     };
-    parsed.into_iter().map(of).collect()
+    let mut said: Vec<Said> = parsed.into_iter().map(of).collect::<Result<_, _>>()?;
+    if !of_assertions.is_empty() {
+        if let Some((_, span)) =
+            of_assertions.iter().find(|(_, span)| explained.iter().any(|cut| cut.body == span.start))
+        {
+            return Err(not_explained(piece, *span));
+        }
+        let defines = |(one, span): (AssertionStatement, Span)| Said { what: Command::Define(one.tag()), span };
+        said.extend(of_assertions.into_iter().map(defines));
+        said.sort_by_key(|one| one.span.start);
+    }
+    Ok(said)
+}
+
+fn not_explained(piece: Piece<'_>, span: Span) -> Diagnostic {
+    let first = piece.token(span.start as i32);
+    let message = format!("syntax error at or near \"{}\"", piece.text_of(first));
+    Diagnostic::new(SqlState::SYNTAX_ERROR, first, message)
+        .with_hint("SELECT, INSERT, UPDATE, DELETE, CALL, EXECUTE and DECLARE can be explained")
 }
 
 fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Command, Diagnostic> {
@@ -853,6 +867,10 @@ mod tests {
         check(
             "LISTEN x; LOCK TABLE t",
             &[Command::Unsupported("LISTEN X".into()), Command::Unsupported("LOCK TABLE".into())],
+        );
+        check(
+            "create assertion a check (1 < 2); select 1; DROP ASSERTION a",
+            &[Command::Define("CREATE ASSERTION"), Command::Run, Command::Define("DROP ASSERTION")],
         );
         let said = statements("/* before */ select 'é' ; commit ").unwrap();
         let places: Vec<(u32, u32)> = said.iter().map(|one| (one.span.start, one.span.end)).collect();

@@ -92,7 +92,8 @@ impl Description {
     /// # Errors
     /// It is none that can run.
     pub fn of_schema(application: &Application, files: usize) -> Result<Description, Undefined> {
-        let plan = plan_anew(application, &[]).map_err(|refusal| refused(&refusal))?;
+        // What it began with is as whoever wrote it has analysed it.
+        let plan = plan_anew(application, &[], u32::MAX).map_err(|refusal| refused(&refusal))?;
         Ok(Description { began: 0, ..Description::new(application, files, &plan) })
     }
 
@@ -185,7 +186,8 @@ impl Definition {
         }
         let after = weir_sql::define(application, &name_of(description), text)?;
         let placement = stays(program, application, &after)?;
-        let plan = plan_anew(&after, &placement).map_err(|refusal| refused(&refusal))?;
+        let since = application.sources.files.len() as u32;
+        let plan = plan_anew(&after, &placement, since).map_err(|refusal| refused(&refusal))?;
         let becomes = next_edition(upon, text);
         let change = Change::Schema { text: text.to_owned(), plan: PlanOf(Arc::new(plan)) };
         let definition = Definition { upon, becomes, change };
@@ -308,6 +310,13 @@ fn refused(refusal: &Refusal) -> Undefined {
             "Change what it is said to need, or drop the procedure first.",
         ),
         Refusal::Unkept { why } => (format!("not supported: {why}"), "Write a procedure that keeps it."),
+        Refusal::Unchecked { procedure, assertion, operation } => (
+            format!(
+                "not supported: {procedure} may break assertion \"{assertion}\" by itself ({operation}), and nothing checks that \
+                 before it commits"
+            ),
+            "Test it in the procedure (IF … THEN RAISE EXCEPTION), or drop the procedure or the assertion first.",
+        ),
     };
     let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(hint);
     Undefined { span: Span::default(), error }

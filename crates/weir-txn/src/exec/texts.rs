@@ -209,6 +209,11 @@ impl Texts {
                 format!("{} by itself: {why}", procedure.name),
                 "write a procedure that does all that belongs together, and CALL it",
             ),
+            Refusal::Unchecked { assertion, .. } => refused(
+                span,
+                format!("{} by itself: {assertion} may not hold after it, and nothing checks that", procedure.name),
+                "write a procedure that does all that belongs together, and CALL it",
+            ),
         })?;
         let mut plan = plan;
         let takes = |step: &Step| matches!(&step.kind, StepKind::Sql { statement, .. } if matches!(&**statement, Statement::Query(query) if query.takes_values()));
