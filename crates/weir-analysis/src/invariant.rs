@@ -168,7 +168,8 @@ fn of_table(app: &Application, table: &Table, list: &mut Vec<Invariant>) {
         }
         let unique = if item.unique { "UNIQUE " } else { "" };
         // What is not simply a list of columns is told in its own words.
-        let plain = item.predicate.is_none()
+        let plain = item.written.is_none()
+            && item.predicate.is_none()
             && item.keys.iter().all(|key| matches!(key.expr.kind, ExprKind::Column { .. }));
         let text = match plain {
             true => format!("{unique}INDEX {} {}", item.name, column_list(table, &columns)),

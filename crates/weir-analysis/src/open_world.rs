@@ -108,7 +108,11 @@ impl OpenWorld {
 ///
 /// # Errors
 /// A procedure would have to be ordered, which one that runs is not; or it may break an assertion by itself.
-pub fn plan_anew(application: &Application, stays: &[Option<Placement>], since: u32) -> Result<Plan, Refusal> {
+pub fn plan_anew(
+    application: &Application,
+    stays: &[Option<Placement>],
+    since: u32,
+) -> Result<Plan, Refusal> {
     let new = |table: &Table| {
         let key = || table.primary_key.as_ref().map_or(0, |key| key.columns[0]);
         let columns = table.partition_by.clone().filter(|columns| !columns.is_empty());

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use weir_sql::catalog::{Deferral, Sequence};
+use weir_sql::catalog::{Deferral, Sequence, TableId};
 use weir_sql::system::{Facts, known_name};
-use weir_sql::{Validation, validations};
+use weir_sql::{Diagnostic, Truncated, Validation, truncated, validations};
 use weir_txn::exec::definition::{Change, Definition};
 use weir_types::{SqlError, SqlState, SqlType};
 
@@ -147,6 +147,14 @@ impl Edition {
         }
     }
 
+    /// The edition itself, behind the barrier of definitions: until the transaction ends, nobody else writes.
+    pub fn held(&self) -> NextEdition {
+        let edition = self.0.program.edition;
+        let change = Change::Truncate { tables: Vec::new(), restarts: false };
+        let definition = Arc::new(Definition { upon: edition, becomes: edition, change });
+        NextEdition { definition, edition: self.clone(), validations: Vec::new(), notices: Vec::new() }
+    }
+
     /// What a statement of DDL makes of this edition. Takes as long as an analysis of the application.
     ///
     /// # Errors
@@ -160,12 +168,32 @@ impl Edition {
             Change::Truncate { tables, .. } => &tables[..],
             Change::Schema { .. } => &[],
         };
+        let notices = match &definition.change {
+            Change::Schema { .. } => edition.0.application.notes.iter().map(notice).collect(),
+            Change::Truncate { .. } => self.cascades(text),
+        };
         let asked = validations(&self.0.application, &edition.0.application, emptied).into_iter();
         let asked = asked.map(|one| edition.prepare(&one.query, &[]).map(|query| (one, query)));
-        let validations =
-            asked.collect::<Result<_, _>>().map_err(|Unprepared { error, .. }| Unprepared { error, position: 1 })?;
-        Ok(NextEdition { definition: Arc::new(definition), edition, validations })
+        let validations = asked
+            .collect::<Result<_, _>>()
+            .map_err(|Unprepared { error, .. }| Unprepared { error, position: 1 })?;
+        Ok(NextEdition { definition: Arc::new(definition), edition, validations, notices })
     }
+
+    /// PostgreSQL's NOTICEs of a TRUNCATE.
+    fn cascades(&self, text: &str) -> Vec<SqlError> {
+        let catalog = &self.0.application.catalog;
+        let Ok(Some(Truncated { tables, named, .. })) = truncated(catalog, text) else { return Vec::new() };
+        let of = |table: &TableId| format!("truncate cascades to table \"{}\"", catalog.table(*table).name);
+        let of = |table: &TableId| SqlError::new(SqlState::SUCCESSFUL_COMPLETION, of(table));
+        tables.iter().skip(named).map(of).collect()
+    }
+}
+
+/// What stands as its hint are the lines of the detail.
+fn notice(note: &Diagnostic) -> SqlError {
+    let notice = SqlError::new(note.state, note.message.clone());
+    note.hint.iter().fold(notice, |notice, lines| notice.with_detail(lines.clone()))
 }
 
 /// What the schema is to become.
@@ -175,6 +203,8 @@ pub struct NextEdition {
     pub edition: Edition,
     /// What is to be asked of the rows within the transaction, once it has been defined: nothing is to be given.
     pub validations: Vec<(Validation, Prepared)>,
+    /// What its client is told beside: what was left as it is, or went along.
+    pub notices: Vec<SqlError>,
 }
 
 impl Prepared {

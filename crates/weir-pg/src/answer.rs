@@ -34,8 +34,12 @@ pub fn wire_error(failure: Failure) -> PgWireError {
     PgWireError::UserError(Box::new(failed(&failure)))
 }
 
-pub fn notice(error: &SqlError) -> NoticeResponse {
+pub fn warning(error: &SqlError) -> NoticeResponse {
     info("WARNING", error, None).into()
+}
+
+pub fn notice(error: &SqlError) -> NoticeResponse {
+    info("NOTICE", error, None).into()
 }
 
 /// The types that a client gives its parameters; those that Weir does not have are to infer.

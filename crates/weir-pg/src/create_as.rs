@@ -1,5 +1,7 @@
 //! What a session makes of several things: CREATE TABLE AS is a definition and an INSERT, setval a definition whose arguments are worked out.
 
+use std::sync::Arc;
+
 use weir_client::Prepared;
 use weir_sql::session::CreateAs;
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -18,7 +20,10 @@ impl Session {
     ) -> Result<Done, Failure> {
         self.refuse_write("CREATE TABLE AS")?;
         if create.if_not_exists && self.edition()?.has_relation(&create.table) {
-            return Ok(Done::tag("CREATE TABLE AS"));
+            let name = create.table.rsplit('.').next().unwrap_or_default();
+            let message = format!("relation \"{name}\" already exists, skipping");
+            let notices = self.told(vec![SqlError::new(SqlState::DUPLICATE_TABLE, message)]);
+            return Ok(Done { notices, ..Done::tag("CREATE TABLE AS") });
         }
         if create.columns.len() > query.columns().len() {
             let message = "too many column names were specified";
@@ -41,6 +46,34 @@ impl Session {
         let prepared = self.bind_text(&insert, &[]).map_err(|wrong| Failure::from(wrong.error))?;
         let done = self.run_prepared(&prepared, "SELECT", &[]).await?;
         Ok(Done { count: done.count, ..Done::tag("SELECT") })
+    }
+
+    /// It has its rows at once, and always: they are counted for its client, as PostgreSQL counts what it has stored.
+    ///
+    /// # Errors
+    /// What PostgreSQL would say.
+    pub(crate) async fn create_materialized(
+        &self,
+        text: &Arc<str>,
+        name: &str,
+        quoted: &str,
+    ) -> Result<Done, Failure> {
+        const TAG: &str = "CREATE MATERIALIZED VIEW";
+        self.refuse_write(TAG)?;
+        let transaction = self.begin_together();
+        let was_there = self.edition()?.has_relation(name);
+        let done = self.define(text, TAG, Some(transaction)).await?;
+        if was_there {
+            // IF NOT EXISTS.
+            return Ok(done);
+        }
+        let count = self.bind_text(&format!("SELECT count(*) FROM {quoted}"), &[]);
+        let count = count.map_err(|wrong| Failure::from(wrong.error))?;
+        let count = match self.run_prepared(&count, "", &[]).await?.rows.first().and_then(|row| row.first()) {
+            Some(Value::Int(count)) => Some(*count as u64),
+            _ => None,
+        };
+        Ok(Done { count, ..Done::tag("SELECT") })
     }
 
     /// # Errors

@@ -99,7 +99,7 @@ impl Session {
             let next = self.next_edition(text).await?;
             self.begin_and_validate(name, &next).await?;
             self.own_edition.set(Some(next.edition));
-            return Ok(Done::tag(tag));
+            return Ok(Done { notices: self.told(next.notices), ..Done::tag(tag) });
         }
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
@@ -109,7 +109,7 @@ impl Session {
                 Ok(()) => {
                     let done = own.end(true).await;
                     self.adopt(&next.edition, done).await?;
-                    return Ok(Done::tag(tag));
+                    return Ok(Done { notices: self.told(next.notices), ..Done::tag(tag) });
                 }
                 Err(failure) => {
                     // Nobody waits for its end.
@@ -122,6 +122,15 @@ impl Session {
             }
         }
         Err(changes_all_the_time())
+    }
+
+    /// Those that the client wishes to hear.
+    pub(crate) fn told(&self, notices: Vec<SqlError>) -> Vec<SqlError> {
+        let least = self.values().get("client_min_messages").unwrap_or_default().to_ascii_lowercase();
+        match matches!(least.as_str(), "warning" | "error") {
+            true => Vec::new(),
+            false => notices,
+        }
     }
 
     /// Defines it in the transaction of that name, and asks what no shard can tell by itself: whether assertions hold.

@@ -110,7 +110,10 @@ pub(crate) async fn say<C: Listens>(client: &mut C, answer: Answer) -> PgWireRes
 /// What comes before a statement's rows: warnings, settings that have changed.
 async fn say_beside<C: Listens>(client: &mut C, done: &Done) -> PgWireResult<()> {
     if let Some(warning) = &done.warning {
-        say(client, Answer::NoticeResponse(answer::notice(warning))).await?;
+        say(client, Answer::NoticeResponse(answer::warning(warning))).await?;
+    }
+    for notice in &done.notices {
+        say(client, Answer::NoticeResponse(answer::notice(notice))).await?;
     }
     for (name, value) in &done.changed {
         let status = ParameterStatus::new((*name).to_owned(), value.clone());

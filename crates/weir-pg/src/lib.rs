@@ -20,6 +20,7 @@ mod handlers;
 mod idle;
 mod inside;
 mod known_texts;
+mod lock;
 mod many;
 mod portals;
 mod savepoints;

@@ -237,6 +237,7 @@ impl Session {
                 self.set_constraints(names.as_deref(), *deferred).await
             }
             Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
+            Kind::Command(Command::Lock(lock)) => self.lock_tables(lock).await,
             Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
             Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, values).await,
             Kind::Define(text, tag) => self.define(text, tag, self.open_name()).await,
@@ -259,6 +260,9 @@ impl Session {
                 Ok(Done { columns: statement.columns.clone(), ..done })
             }
             Kind::CreateAs(create, query) => self.create_as(create, &query.0, &query.1).await,
+            Kind::CreateMaterialized(text, name, quoted) => {
+                self.create_materialized(text, name, quoted).await
+            }
             Kind::SetValue(arguments) => {
                 let done = self.set_value(arguments).await?;
                 Ok(Done { columns: self.columns_of(statement), ..done })
@@ -544,9 +548,10 @@ impl Session {
                 Ok(Done::tag("REFRESH MATERIALIZED VIEW"))
             }
             Command::Unsupported(what) => Err(not_yet(what)),
-            Command::LockSchema => self.lock_schema(),
             Command::Copy(_)
+            | Command::Lock(_)
             | Command::CreateAs(_)
+            | Command::CreateMaterialized(..)
             | Command::SetValue { .. }
             | Command::Run
             | Command::Effects(_)

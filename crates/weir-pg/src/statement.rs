@@ -55,6 +55,8 @@ pub enum Kind {
     },
     /// CREATE TABLE AS: of the query, and its text.
     CreateAs(CreateAs, Box<(Prepared, String)>),
+    /// CREATE MATERIALIZED VIEW: its text, its name, and that quoted.
+    CreateMaterialized(Arc<str>, String, String),
     /// What gives the arguments of setval.
     SetValue(Prepared),
 }
@@ -102,6 +104,7 @@ pub struct Done {
     pub columns: Arc<[OutputColumn]>,
     pub rows: Vec<Vec<Value>>,
     pub warning: Option<SqlError>,
+    pub notices: Vec<SqlError>,
     /// Settings that clients are told of, which are not what they were.
     pub changed: Vec<(&'static str, String)>,
     /// It is a COPY.
@@ -119,8 +122,16 @@ pub enum CopyDone {
 
 impl Done {
     pub fn tag(tag: impl Into<String>) -> Done {
-        let (columns, changed) = ([].into(), Vec::new());
-        Done { tag: tag.into(), count: None, columns, rows: Vec::new(), warning: None, changed, copy: None }
+        Done {
+            tag: tag.into(),
+            count: None,
+            columns: [].into(),
+            rows: Vec::new(),
+            warning: None,
+            notices: Vec::new(),
+            changed: Vec::new(),
+            copy: None,
+        }
     }
 }
 
@@ -256,9 +267,15 @@ impl Session {
                 return Ok(Statement { kind, parameters, columns, ..Statement::empty() });
             }
             Command::CreateAs(create) => {
-                let query = self.bind(text, create.query, &[])?;
-                let own = of_span(text, create.query).to_owned();
+                let own = create.instead.clone().unwrap_or_else(|| of_span(text, create.query).to_owned());
+                let before = text.get(..create.query.start as usize).unwrap_or_default();
+                let query = self.bind_text(&own, &[]).map_err(|wrong| Failure::of(wrong, before))?;
                 let kind = Kind::CreateAs(create.clone(), Box::new((query, own)));
+                return Ok(Statement { kind, ..Statement::empty() });
+            }
+            Command::CreateMaterialized(name, quoted) => {
+                let text = of_span(text, said.span).into();
+                let kind = Kind::CreateMaterialized(text, name.clone(), quoted.clone());
                 return Ok(Statement { kind, ..Statement::empty() });
             }
             Command::SetValue { arguments, column } => {

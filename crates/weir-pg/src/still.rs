@@ -8,14 +8,14 @@ use weir_sql::session::Isolation;
 use weir_types::{SqlError, SqlState};
 
 use crate::session::{Session, not_yet};
-use crate::statement::{Done, Failure};
+use crate::statement::Failure;
 
 /// The edition that the transaction has read.
 #[derive(Default)]
 pub(crate) struct Still(Mutex<Option<Edition>>);
 
 impl Session {
-    fn is_still(&self) -> bool {
+    pub(crate) fn is_still(&self) -> bool {
         self.values()
             .get("transaction_isolation")
             .is_some_and(|level| level == Isolation::RepeatableRead.name())
@@ -59,14 +59,6 @@ impl Session {
                 *read = Some(now);
                 Ok(())
             }
-        }
-    }
-
-    /// LOCK TABLE … IN ACCESS SHARE MODE: the schema stays, or the transaction fails.
-    pub(crate) fn lock_schema(&self) -> Result<Done, SqlError> {
-        match self.is_still() {
-            true => Ok(Done::tag("LOCK TABLE")),
-            false => Err(not_yet("LOCK TABLE").with_hint("lock rows with SELECT … FOR UPDATE")),
         }
     }
 }

@@ -33,27 +33,33 @@ impl AssertionStatement {
         }
     }
 
-    /// Applies it to the assertions that there are.
+    /// Applies it to the assertions that there are. Gives what IF EXISTS has passed over.
     ///
     /// # Errors
     /// There is none of that name (42704).
-    pub fn apply(self, assertions: &mut Vec<PendingAssertion>) -> Result<(), Diagnostic> {
+    pub fn apply(self, assertions: &mut Vec<PendingAssertion>) -> Result<Vec<Diagnostic>, Diagnostic> {
         let dropped = match self {
             AssertionStatement::Create(pending) => {
                 assertions.push(pending);
-                return Ok(());
+                return Ok(Vec::new());
             }
             AssertionStatement::Drop(dropped) => dropped,
         };
+        let mut passed = Vec::new();
         for (name, span) in dropped.names {
             let before = assertions.len();
             assertions.retain(|one| one.name != name);
-            if assertions.len() == before && !dropped.if_exists {
-                let message = format!("assertion \"{name}\" does not exist");
-                return Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message));
+            let message = format!("assertion \"{name}\" does not exist");
+            match dropped.if_exists {
+                _ if assertions.len() < before => {}
+                true => {
+                    let message = format!("{message}, skipping");
+                    passed.push(Diagnostic::new(SqlState::SUCCESSFUL_COMPLETION, span, message));
+                }
+                false => return Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message)),
             }
         }
-        Ok(())
+        Ok(passed)
     }
 }
 
@@ -64,11 +70,14 @@ pub(crate) struct Dropped {
     pub if_exists: bool,
 }
 
+/// A text without its statements about assertions, and these with their places.
+pub(crate) type CutOut<'t> = (Cow<'t, str>, Vec<(AssertionStatement, Span)>);
+
 /// The statements about assertions that a client's text holds, with their bytes without semicolons, and the text with blanks for them.
 ///
 /// # Errors
 /// One is not closed, or not understood.
-pub(crate) fn cut_out(text: &str) -> Result<(Cow<'_, str>, Vec<(AssertionStatement, Span)>), Diagnostic> {
+pub(crate) fn cut_out(text: &str) -> Result<CutOut<'_>, Diagnostic> {
     const WORD: &str = "assertion";
     let has_word =
         text.as_bytes().windows(WORD.len()).any(|bytes| bytes.eq_ignore_ascii_case(WORD.as_bytes()));
@@ -82,7 +91,9 @@ pub(crate) fn cut_out(text: &str) -> Result<(Cow<'_, str>, Vec<(AssertionStateme
     let (mut i, mut starts) = (0, true);
     while i < tokens.len() {
         let start = tokens[i].start;
-        if let Some((statement, next, end)) = about_assertions(piece, &tokens, i).filter(|_| starts).transpose()? {
+        if let Some((statement, next, end)) =
+            about_assertions(piece, &tokens, i).filter(|_| starts).transpose()?
+        {
             blank(&mut rest, start, end);
             let end = start + text[start..end].trim_end_matches(';').trim_end().len();
             found.push((statement, piece.range(start, end)));
@@ -103,12 +114,12 @@ fn about_assertions(piece: Piece<'_>, tokens: &[Token], i: usize) -> Option<Foun
         tokens.get(i + ahead).is_some_and(|token: &Token| token.is_word(piece.text, word))
     };
     match word(1, "assertion") {
-        true if word(0, "create") => Some(
-            one(piece, tokens, i).map(|(one, next, end)| (AssertionStatement::Create(one), next, end)),
-        ),
-        true if word(0, "drop") => Some(
-            drop_of(piece, tokens, i).map(|(one, next, end)| (AssertionStatement::Drop(one), next, end)),
-        ),
+        true if word(0, "create") => {
+            Some(one(piece, tokens, i).map(|(one, next, end)| (AssertionStatement::Create(one), next, end)))
+        }
+        true if word(0, "drop") => {
+            Some(drop_of(piece, tokens, i).map(|(one, next, end)| (AssertionStatement::Drop(one), next, end)))
+        }
         _ => None,
     }
 }
@@ -136,7 +147,9 @@ pub(crate) fn split(
             i += tokens[i..].iter().take_while(|token| token.start < end).count();
             continue;
         }
-        if let Some((assertion, next, end)) = about_assertions(piece, &tokens, i).filter(|_| starts).transpose()? {
+        if let Some((assertion, next, end)) =
+            about_assertions(piece, &tokens, i).filter(|_| starts).transpose()?
+        {
             blank(&mut rest, token.start, end);
             assertions.push(assertion);
             i = next;
@@ -259,9 +272,10 @@ fn drop_of(piece: Piece<'_>, tokens: &[Token], i: usize) -> Result<(Dropped, usi
     let text = piece.text;
     let wrong = |at: usize| {
         let (span, near) = match tokens.get(at) {
-            Some(token) => {
-                (piece.range(token.start, token.end), format!("at or near \"{}\"", &text[token.start..token.end]))
-            }
+            Some(token) => (
+                piece.range(token.start, token.end),
+                format!("at or near \"{}\"", &text[token.start..token.end]),
+            ),
             None => (piece.range(text.len(), text.len()), "at end of input".to_owned()),
         };
         Diagnostic::new(SqlState::SYNTAX_ERROR, span, format!("syntax error {near}"))
@@ -276,7 +290,8 @@ fn drop_of(piece: Piece<'_>, tokens: &[Token], i: usize) -> Result<(Dropped, usi
         if is(at + 1, b'.') {
             at += 2;
         }
-        let name = tokens.get(at).and_then(|token| Some((token.name(text)?, piece.range(token.start, token.end))));
+        let name =
+            tokens.get(at).and_then(|token| Some((token.name(text)?, piece.range(token.start, token.end))));
         names.push(name.ok_or_else(|| wrong(at))?);
         at += 1;
         if !is(at, b',') {

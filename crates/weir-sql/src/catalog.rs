@@ -91,6 +91,8 @@ pub struct Column {
     pub is_identity: bool,
     /// `GENERATED ALWAYS AS (…) STORED`: columns of the row are of relation 0.
     pub generated: Option<Expr>,
+    /// Nobody has written it: a unique index over what is computed of the row is held by it, and no statement sees it.
+    pub is_hidden: bool,
     pub comment: Option<String>,
     pub span: Span,
 }
@@ -184,8 +186,17 @@ pub struct Index {
     pub nulls_not_distinct: bool,
     /// A partial index's WHERE; columns are of relation 0.
     pub predicate: Option<Expr>,
+    /// What it was written as, if its keys are hidden columns instead.
+    pub written: Option<Box<WrittenIndex>>,
     pub comment: Option<String>,
     pub span: Span,
+}
+
+/// A unique index over what is computed of a row.
+#[derive(Clone, Debug)]
+pub struct WrittenIndex {
+    pub keys: Vec<IndexKey>,
+    pub predicate: Option<Expr>,
 }
 
 #[derive(Clone, Debug)]
@@ -327,6 +338,7 @@ impl Column {
             generated_always: false,
             is_identity: false,
             generated: None,
+            is_hidden: false,
             comment: None,
             span,
         }
@@ -340,6 +352,16 @@ impl Column {
 }
 
 impl Index {
+    /// As they were written.
+    pub fn written_keys(&self) -> &[IndexKey] {
+        self.written.as_ref().map_or(&self.keys, |written| &written.keys)
+    }
+
+    /// As it was written.
+    pub fn written_predicate(&self) -> Option<&Expr> {
+        self.written.as_ref().map_or(self.predicate.as_ref(), |written| written.predicate.as_ref())
+    }
+
     /// The columns of its keys, if there is no expression among these.
     pub fn plain_columns(&self) -> Option<Vec<ColumnIndex>> {
         let columns = self.keys.iter().map(|key| match key.expr.kind {
@@ -372,7 +394,7 @@ impl Table {
     }
 
     pub fn column_by_name(&self, name: &str) -> Option<ColumnIndex> {
-        self.columns.iter().position(|column| column.name == name)
+        self.columns.iter().position(|column| column.name == name && !column.is_hidden)
     }
 
     /// No two rows have the same values of these columns, in any order: a foreign key may refer to them.

@@ -13,7 +13,7 @@ use crate::Application;
 use crate::assertion;
 use crate::catalog::{Catalog, ColumnIndex, ForeignKey, SequenceId, TableId};
 use crate::ddl;
-use crate::load::load;
+use crate::load::load_running;
 use crate::parse::{self, Piece};
 use crate::source::{Diagnostic, Sources, Span};
 
@@ -25,7 +25,7 @@ pub fn define(application: &Application, name: &str, text: &str) -> Result<Appli
     let mut sources = application.sources.clone();
     let file = sources.add(name, text);
     let local = |span: Span| Span { file: 0, ..span };
-    let after = load(sources).map_err(|(sources, wrong)| {
+    let mut after = load_running(sources).map_err(|(sources, wrong)| {
         let first = wrong.into_iter().next().unwrap_or_else(|| {
             Diagnostic::new(SqlState::INTERNAL_ERROR, Span::default(), "the schema cannot be read again")
         });
@@ -34,7 +34,11 @@ pub fn define(application: &Application, name: &str, text: &str) -> Result<Appli
             false => breaks_another(&sources, first),
         }
     })?;
-    refuse_orphans(application, &after, text)?;
+    after.notes.retain(|note| note.span.file == file);
+    let orphans = orphans(application, &after, text)?;
+    if !orphans.is_empty() {
+        after.notes.push(cascades(&orphans, file));
+    }
     Ok(after)
 }
 
@@ -45,68 +49,98 @@ fn breaks_another(sources: &Sources, wrong: Diagnostic) -> Diagnostic {
         .with_hint(format!("change or drop what stands at {} first", sources.place(wrong.span)))
 }
 
-/// PostgreSQL drops what depends on the dropped only where CASCADE is written.
-fn refuse_orphans(before: &Application, after: &Application, text: &str) -> Result<(), Diagnostic> {
+/// PostgreSQL's NOTICE of what CASCADE has dropped along.
+fn cascades(orphans: &[String], file: u32) -> Diagnostic {
+    let lines: Vec<String> = orphans.iter().map(|what| format!("drop cascades to {what}")).collect();
+    let note = |message: &str| {
+        Diagnostic::new(SqlState::SUCCESSFUL_COMPLETION, Span { file, ..Span::default() }, message)
+    };
+    match &lines[..] {
+        [line] => note(line),
+        lines => note(&format!("drop cascades to {} other objects", lines.len())).with_hint(lines.join("\n")),
+    }
+}
+
+/// PostgreSQL drops what depends on the dropped only where CASCADE is written: gives what goes along.
+fn orphans(before: &Application, after: &Application, text: &str) -> Result<Vec<String>, Diagnostic> {
     let (text, _) = assertion::cut_out(text)?;
     let statements = parse::parse_statements(Piece::new(0, 0, &text))?;
     let cascades = statements.iter().any(|one| match &one.node {
-        node::Node::DropStmt(drop) => drop.behavior() == DropBehavior::DropCascade || is_view(drop),
+        node::Node::DropStmt(drop) => drop.behavior() == DropBehavior::DropCascade,
         node::Node::AlterTableStmt(alter) => alter.cmds.iter().any(|command| match &command.node {
             Some(node::Node::AlterTableCmd(command)) => command.behavior() == DropBehavior::DropCascade,
             _ => false,
         }),
         _ => false,
     });
-    if cascades {
-        return Ok(());
+    if statements.iter().any(|one| matches!(&one.node, node::Node::DropStmt(drop) if is_view(drop))) {
+        return Ok(Vec::new());
     }
+    let mut orphans: Vec<(Span, String)> = Vec::new();
     let matching = Matching::new(&before.catalog, &after.catalog);
     let dropped = text.split_whitespace().take(3).map(str::to_lowercase).collect::<Vec<_>>();
-    let depends = |what: String| {
+    let mut depends = |place: Span, what: String| {
+        if cascades {
+            orphans.push((place, what));
+            return Ok(());
+        }
         let message = match &dropped[..] {
             [drop, kind, name] if drop == "drop" => {
                 format!("cannot drop {kind} {}", name.trim_end_matches(';'))
             }
             _ => "cannot drop it".to_owned(),
         };
-        Diagnostic::new(
+        Err(Diagnostic::new(
             SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
             Span::default(),
             format!("{message} because other objects depend on it: {what}"),
         )
-        .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+        .with_hint("Use DROP ... CASCADE to drop the dependent objects too."))
     };
     let has_view = |span: Span| after.catalog.views.iter().any(|view| view.span == span);
     let replaces =
         statements.iter().any(|one| matches!(&one.node, node::Node::ViewStmt(create) if create.replace));
     let is_replaced = |name: &str| replaces && after.catalog.views.iter().any(|view| view.name == name);
     let gone = |view: &&crate::catalog::View| !has_view(view.span) && !is_replaced(&view.name);
-    if let Some(view) = before.catalog.views.iter().find(gone) {
-        return Err(depends(format!("view {}", view.name)));
+    for view in before.catalog.views.iter().filter(gone) {
+        let kind = if view.materialized { "materialized view" } else { "view" };
+        depends(view.span, format!("{kind} {}", view.name))?;
     }
     for (at, old) in matching.tables.iter().enumerate() {
         let Some(old) = old else { continue };
         let (now, was) = (&after.catalog.tables[at], before.catalog.table(*old));
-        let gone = was.foreign_keys.iter().find(|key| {
+        let gone = was.foreign_keys.iter().filter(|key| {
             let has = now.foreign_keys.iter().any(|other| other.span == key.span);
             !has && !matching.has_key(&after.catalog, key)
         });
-        if let Some(key) = gone {
-            return Err(depends(format!("constraint {} on table {}", key.name, now.name)));
+        for key in gone {
+            depends(key.span, format!("constraint {} on table {}", key.name, now.name))?;
         }
     }
-    Ok(())
+    // The oldest first, as PostgreSQL tells them.
+    orphans.sort_by_key(|(place, _)| *place);
+    Ok(orphans.into_iter().map(|(_, what)| what).collect())
 }
 
 fn is_view(drop: &DropStmt) -> bool {
     matches!(drop.remove_type(), ObjectType::ObjectView | ObjectType::ObjectMatview)
 }
 
-/// Which tables TRUNCATE empties, with those that refer to them where it cascades, and whether their sequences begin again.
+/// Which tables TRUNCATE empties, with those that refer to them where it cascades.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Truncated {
+    pub tables: Vec<TableId>,
+    /// So many of them are named.
+    pub named: usize,
+    /// Their sequences begin again.
+    pub restarts: bool,
+}
+
+/// What TRUNCATE empties; none: it is another statement.
 ///
 /// # Errors
 /// There is no such table (42P01), or one refers to another that is not emptied (0A000).
-pub fn truncated(catalog: &Catalog, text: &str) -> Result<Option<(Vec<TableId>, bool)>, Diagnostic> {
+pub fn truncated(catalog: &Catalog, text: &str) -> Result<Option<Truncated>, Diagnostic> {
     let (text, _) = assertion::cut_out(text)?;
     let piece = Piece::new(0, 0, &text);
     let statements = parse::parse_statements(piece)?;
@@ -114,6 +148,7 @@ pub fn truncated(catalog: &Catalog, text: &str) -> Result<Option<(Vec<TableId>, 
         return Ok(None);
     };
     let mut tables = named_tables(catalog, piece, truncate)?;
+    let named = tables.len();
     let cascades = truncate.behavior() == DropBehavior::DropCascade;
     let mut at = 0;
     while at < tables.len() {
@@ -132,7 +167,7 @@ pub fn truncated(catalog: &Catalog, text: &str) -> Result<Option<(Vec<TableId>, 
         }
         at += 1;
     }
-    Ok(Some((tables, truncate.restart_seqs)))
+    Ok(Some(Truncated { tables, named, restarts: truncate.restart_seqs }))
 }
 
 fn named_tables(
@@ -219,7 +254,7 @@ mod tests {
     fn application(text: &str) -> Application {
         let mut sources = Sources::default();
         sources.add("schema.sql", text);
-        load(sources).unwrap_or_else(|(_, wrong)| panic!("{wrong:?}"))
+        load_running(sources).unwrap_or_else(|(_, wrong)| panic!("{wrong:?}"))
     }
 
     const SCHEMA: &str = "
@@ -286,9 +321,13 @@ mod tests {
     fn truncate_empties_what_refers_to_it_only_if_it_cascades() {
         let catalog = application(SCHEMA).catalog;
         let of = |text| truncated(&catalog, text);
-        assert_eq!(of("TRUNCATE b"), Ok(Some((vec![TableId(1)], false))));
-        assert_eq!(of("TRUNCATE a CASCADE"), Ok(Some((vec![TableId(0), TableId(1)], false))));
-        assert_eq!(of("TRUNCATE b, a RESTART IDENTITY"), Ok(Some((vec![TableId(1), TableId(0)], true))));
+        let empties = |tables: &[u32], named, restarts| {
+            let tables = tables.iter().map(|table| TableId(*table)).collect();
+            Ok(Some(Truncated { tables, named, restarts }))
+        };
+        assert_eq!(of("TRUNCATE b"), empties(&[1], 1, false));
+        assert_eq!(of("TRUNCATE a CASCADE"), empties(&[0, 1], 1, false));
+        assert_eq!(of("TRUNCATE b, a RESTART IDENTITY"), empties(&[1, 0], 2, true));
         assert_eq!(of("TRUNCATE a").unwrap_err().state, SqlState::FEATURE_NOT_SUPPORTED);
         assert_eq!(of("TRUNCATE c").unwrap_err().state, SqlState::UNDEFINED_TABLE);
         assert_eq!(of("DROP TABLE b"), Ok(None));

@@ -40,8 +40,8 @@ pub use anonymous::anonymous;
 pub use binder::relation_named;
 pub use catalog::Catalog;
 pub use constants::{Lifted, lift_constants};
-pub use definition::{Matching, define, truncated};
-pub use load::{ACCEPTED, load, load_with};
+pub use definition::{Matching, Truncated, define, truncated};
+pub use load::{ACCEPTED, load, load_running, load_with};
 pub use notes::Reading;
 pub use rows::{of_one_row, of_rows_of_query};
 pub use source::{Diagnostic, Severity, Sources, Span};
@@ -57,7 +57,7 @@ pub struct Application {
     pub procedures: Vec<bound::Procedure>,
     pub assertions: Vec<catalog::Assertion>,
     /// What a tolerant reading passed over, in the order of its places. An application with a warning here
-    /// is to be analysed, not to be run.
+    /// is to be analysed, not to be run. Of one that runs: what IF EXISTS and its like passed over, and what went with others.
     pub notes: Vec<Diagnostic>,
     /// Some procedures are [`synthesise`]d: nobody wrote them.
     pub synthesised: bool,

@@ -36,6 +36,14 @@ pub fn load(sources: Sources) -> Result<Application, (Sources, Vec<Diagnostic>)>
     load_with(sources, Reading::Strict)
 }
 
+/// As [`load`], of what a server runs by itself.
+///
+/// # Errors
+/// As `load`.
+pub fn load_running(sources: Sources) -> Result<Application, (Sources, Vec<Diagnostic>)> {
+    load_with(sources, Reading::Running)
+}
+
 /// Reads all files. A tolerant reading lists in [`Application::notes`] what it passed over, and where there are
 /// no transactions it makes them ([`crate::synthesise`]).
 ///
@@ -63,8 +71,10 @@ pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sou
 
 fn read(mut sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
     let mut schema = Schema::default();
-    if reading == Reading::Tolerant {
-        schema.notes = Some(Notes::default());
+    match reading {
+        Reading::Strict => {}
+        Reading::Running => schema.is_running = true,
+        Reading::Tolerant => schema.notes = Some(Notes::default()),
     }
     let read = read_caches(&mut sources, &schema).and_then(|mut blocks| {
         let assertions = read_schema(&sources, &mut schema, &mut blocks)?;
@@ -77,7 +87,7 @@ fn read(mut sources: Sources, reading: Reading) -> Result<Application, (Sources,
     let mut errors = Vec::new();
     let procedures = bind_routines(&sources, &mut schema, &blocks, &mut errors);
     let assertions = bind_assertions(&schema, assertions, &mut errors);
-    let notes = schema.notes.map(Notes::into_list).unwrap_or_default();
+    let notes = schema.notes.map_or_else(|| schema.passed_over.take(), Notes::into_list);
     let (wrong, notes): (Vec<Diagnostic>, Vec<Diagnostic>) =
         notes.into_iter().partition(|note| note.severity == Severity::Error);
     errors.extend(wrong);
@@ -181,7 +191,11 @@ fn read_schema(
     let mut assertions = std::mem::take(&mut schema.assertions);
     for said in said_of_assertions {
         let result = said.apply(&mut assertions);
-        schema.tolerate(result)?;
+        let passed = schema.tolerate(result)?.unwrap_or_default();
+        if schema.is_running {
+            let passed = passed.into_iter().map(|note| Diagnostic { severity: Severity::Info, ..note });
+            schema.passed_over.borrow_mut().extend(passed);
+        }
     }
     Ok(assertions)
 }

@@ -15,6 +15,8 @@ use crate::source::{Diagnostic, Severity};
 pub enum Reading {
     /// To run it: whatever is not understood is an error.
     Strict,
+    /// The same, by a server that runs: it holds unique indexes over what is computed of a row, by columns that nobody sees.
+    Running,
     /// To analyse it: whatever is not understood is noted, and the rest is read.
     Tolerant,
 }

@@ -157,7 +157,8 @@ fn kind(
         return Ok(ProcedureKind::SetReturningFunction { columns: outputs.iter().map(named).collect() });
     }
     if let Some(table) = type_name::table_of(context.catalog, returns) {
-        let columns = table.columns.iter().map(|column| (column.name.clone(), column.ty.clone())).collect();
+        let seen = table.columns.iter().filter(|column| !column.is_hidden);
+        let columns = seen.map(|column| (column.name.clone(), column.ty.clone())).collect();
         return Ok(ProcedureKind::SetReturningFunction { columns });
     }
     let mut element = returns.clone();

@@ -103,12 +103,13 @@ pub enum Command {
         names: Option<Vec<String>>,
         deferred: bool,
     },
-    /// LOCK TABLE … IN ACCESS SHARE MODE, which keeps nobody from anything but a change of the schema.
-    LockSchema,
+    Lock(Lock),
     /// What a server of this kind has nothing to do for: VACUUM, ANALYZE, CHECKPOINT.
     Nothing(&'static str),
     /// CREATE TABLE … AS a query.
     CreateAs(CreateAs),
+    /// CREATE MATERIALIZED VIEW … WITH DATA, by its name, and by that quoted: its client is told how many rows it has.
+    CreateMaterialized(String, String),
     /// `SELECT setval(…)` and nothing else: the bytes within its parentheses, and what its column is called.
     SetValue {
         arguments: Span,
@@ -157,6 +158,30 @@ pub struct CreateAs {
     pub if_not_exists: bool,
     pub with_data: bool,
     pub query: Span,
+    /// Of SELECT … INTO: the query's text, with blanks for that.
+    pub instead: Option<String>,
+}
+
+/// LOCK TABLE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// As a catalog has them.
+    pub tables: Vec<String>,
+    pub mode: LockMode,
+    pub nowait: bool,
+}
+
+/// What others may do meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// ACCESS SHARE: anything but a change of the schema.
+    AccessShare,
+    /// ROW SHARE, ROW EXCLUSIVE and SHARE UPDATE EXCLUSIVE: write, too.
+    Rows,
+    /// SHARE, SHARE ROW EXCLUSIVE and EXCLUSIVE: read.
+    Exclusive,
+    /// ACCESS EXCLUSIVE, which is meant where nothing is said: nothing.
+    AccessExclusive,
 }
 
 /// COPY between a client and a table, or from a query.
@@ -265,7 +290,8 @@ pub fn statements(text: &str) -> Result<Vec<Said>, Diagnostic> {
         {
             return Err(not_explained(piece, *span));
         }
-        let defines = |(one, span): (AssertionStatement, Span)| Said { what: Command::Define(one.tag()), span };
+        let defines =
+            |(one, span): (AssertionStatement, Span)| Said { what: Command::Define(one.tag()), span };
         said.extend(of_assertions.into_iter().map(defines));
         said.sort_by_key(|one| one.span.start);
     }
@@ -365,20 +391,24 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         }
         N::CreateTableAsStmt(create) if create_as(create).is_some() => {
             let (into, relation) = create_as(create).expect("just looked at");
-            let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-            let written = match relation.schemaname.as_str() {
-                "" => quoted(&relation.relname),
-                schema => format!("{}.{}", quoted(schema), quoted(&relation.relname)),
-            };
             Command::CreateAs(CreateAs {
                 table: crate::ddl::relation_name(relation),
-                written,
+                written: written(relation),
                 columns: into.col_names.iter().filter_map(constant).collect(),
                 if_not_exists: create.if_not_exists,
                 with_data: !into.skip_data,
                 query: without_data(piece, behind(piece, span, "as")),
+                instead: None,
             })
         }
+        N::CreateTableAsStmt(create) if materialized(create).is_some() => {
+            let (name, quoted) = materialized(create).unwrap_or_default();
+            Command::CreateMaterialized(name, quoted)
+        }
+        N::SelectStmt(select) if select.into_clause.is_some() => match select_into(piece, select, span) {
+            Some(create) => Command::CreateAs(create),
+            None => Command::Run,
+        },
         N::SelectStmt(select) => Effects::of(piece, select, span).map_or(Command::Run, Command::Effects),
         N::ConstraintsSetStmt(set) => {
             let name = |node: &Node| match &node.node {
@@ -391,7 +421,7 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
                 deferred: set.deferred,
             }
         }
-        N::LockStmt(lock) if lock.mode == ACCESS_SHARE => Command::LockSchema,
+        N::LockStmt(stmt) => Command::Lock(lock(stmt)),
         N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::CallStmt(_) => Command::Run,
         N::VacuumStmt(stmt) => Command::Nothing(if stmt.is_vacuumcmd { "VACUUM" } else { "ANALYZE" }),
         N::CheckPointStmt(_) => Command::Nothing("CHECKPOINT"),
@@ -472,6 +502,8 @@ fn signals(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Option<Command>
 }
 /// `LockStmt.mode` of PostgreSQL.
 const ACCESS_SHARE: i32 = 1;
+const SHARE: i32 = 5;
+const ACCESS_EXCLUSIVE: i32 = 8;
 
 /// `DeclareCursorStmt.options` of PostgreSQL.
 const CURSOR_BINARY: i32 = 1;
@@ -560,6 +592,61 @@ fn create_as(
     let is_query = matches!(create.query.as_deref()?.node, Some(node::Node::SelectStmt(_)));
     let is_table = create.objtype() == ObjectType::ObjectTable && !create.is_select_into;
     (is_query && is_table && relation.relpersistence != "t").then_some((into, relation))
+}
+
+fn materialized(create: &pg_query::protobuf::CreateTableAsStmt) -> Option<(String, String)> {
+    let is_one = create.objtype() == ObjectType::ObjectMatview;
+    let relation = create.into.as_deref().filter(|into| is_one && !into.skip_data)?.rel.as_ref()?;
+    Some((crate::ddl::relation_name(relation), written(relation)))
+}
+
+fn lock(stmt: &pg_query::protobuf::LockStmt) -> Lock {
+    let name = |node: &Node| match &node.node {
+        Some(node::Node::RangeVar(range)) => Some(crate::ddl::relation_name(range)),
+        _ => None,
+    };
+    let mode = match stmt.mode {
+        ACCESS_SHARE => LockMode::AccessShare,
+        SHARE..ACCESS_EXCLUSIVE => LockMode::Exclusive,
+        ACCESS_EXCLUSIVE => LockMode::AccessExclusive,
+        _ => LockMode::Rows,
+    };
+    Lock { tables: stmt.relations.iter().filter_map(name).collect(), mode, nowait: stmt.nowait }
+}
+
+/// SELECT … INTO is CREATE TABLE AS. None: the table is temporary, or the text is hard to take apart.
+fn select_into(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Option<CreateAs> {
+    let into = select.into_clause.as_deref()?;
+    let relation = into.rel.as_ref().filter(|relation| relation.relpersistence == "p")?;
+    let place = usize::try_from(relation.location).ok()?;
+    let is_into = |token: &Token| token.start < place && token.is_word(piece.text, "into");
+    let start = tokens(piece, span).filter(is_into).last()?.start;
+    let mut end = lexer::token_end(piece.text, place);
+    if !relation.schemaname.is_empty() {
+        let dot = lexer::token_end(piece.text, end);
+        end = lexer::token_end(piece.text, dot);
+    }
+    let own = |at: usize| at.saturating_sub(span.start as usize);
+    let mut query = piece.text_of(span).to_owned();
+    crate::assertion::blank(&mut query, own(start), own(end));
+    Some(CreateAs {
+        table: crate::ddl::relation_name(relation),
+        written: written(relation),
+        columns: Vec::new(),
+        if_not_exists: false,
+        with_data: true,
+        query: span,
+        instead: Some(query),
+    })
+}
+
+/// The name, quoted.
+fn written(relation: &pg_query::protobuf::RangeVar) -> String {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    match relation.schemaname.as_str() {
+        "" => quoted(&relation.relname),
+        schema => format!("{}.{}", quoted(schema), quoted(&relation.relname)),
+    }
 }
 
 /// The query in front of WITH [NO] DATA.
@@ -865,9 +952,27 @@ mod tests {
             ],
         );
         check(
-            "LISTEN x; LOCK TABLE t",
-            &[Command::Unsupported("LISTEN X".into()), Command::Unsupported("LOCK TABLE".into())],
+            "LISTEN x; LOCK TABLE t; LOCK a, s.b IN SHARE ROW EXCLUSIVE MODE NOWAIT",
+            &[
+                Command::Unsupported("LISTEN X".into()),
+                Command::Lock(Lock {
+                    tables: vec!["t".into()],
+                    mode: LockMode::AccessExclusive,
+                    nowait: false,
+                }),
+                Command::Lock(Lock {
+                    tables: vec!["a".into(), "s.b".into()],
+                    mode: LockMode::Exclusive,
+                    nowait: true,
+                }),
+            ],
         );
+        let Command::CreateAs(create) = statements("select a into table s.t from x").unwrap().remove(0).what
+        else {
+            panic!("it makes a table")
+        };
+        assert_eq!(create.instead.as_deref(), Some("select a                from x"));
+        check("SELECT 1 INTO TEMP t", &[Command::Run]);
         check(
             "create assertion a check (1 < 2); select 1; DROP ASSERTION a",
             &[Command::Define("CREATE ASSERTION"), Command::Run, Command::Define("DROP ASSERTION")],

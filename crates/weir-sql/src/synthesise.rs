@@ -20,7 +20,7 @@ use crate::bound::{
     BinaryOp, Delete, Expr, ExprKind, Insert, InsertSource, Parameter, ParameterMode, Procedure,
     ProcedureKind, Raise, RaiseLevel, RelationId, Statement, Step, StepKind, Update, Variable, VariableId,
 };
-use crate::catalog::{ColumnIndex, Table};
+use crate::catalog::{ColumnIndex, Index, Table};
 use crate::source::Span;
 use crate::type_name::unmodified;
 use crate::walk;
@@ -346,6 +346,8 @@ fn constrained(table: &Table) -> Vec<Vec<ColumnIndex>> {
             .map(|exclusion| of(exclusion.elements.iter().map(|(expr, _)| expr).chain(&exclusion.predicate))),
     );
     let unique = table.indexes.iter().filter(|index| index.unique);
-    sets.extend(unique.map(|index| of(index.keys.iter().map(|key| &key.expr).chain(&index.predicate))));
+    let spoken =
+        |index: &Index| of(index.written_keys().iter().map(|key| &key.expr).chain(index.written_predicate()));
+    sets.extend(unique.map(spoken));
     sets
 }

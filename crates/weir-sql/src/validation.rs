@@ -43,7 +43,9 @@ pub fn validations(before: &Application, after: &Application, emptied: &[TableId
         was.is_none_or(|was| {
             // Places tell a view that has been replaced from the one before.
             format!("{:?}", was.expr) != format!("{:?}", one.expr)
-                || tables_of(one).into_iter().any(|table| emptied.contains(&table) || !is_kept(&matching, table))
+                || tables_of(one)
+                    .into_iter()
+                    .any(|table| emptied.contains(&table) || !is_kept((before, after), &matching, table))
         })
     };
     after.assertions.iter().filter(is_open).map(of).collect()
@@ -60,10 +62,15 @@ fn tables_of(assertion: &Assertion) -> Vec<TableId> {
 }
 
 /// Its columns are those that they were.
-fn is_kept(matching: &Matching, table: TableId) -> bool {
-    let at = table.0 as usize;
-    let columns = || matching.columns[at].iter().enumerate();
-    matching.tables[at] == Some(table) && columns().all(|(at, was)| was.is_none_or(|was| was == at))
+fn is_kept((before, after): (&Application, &Application), matching: &Matching, table: TableId) -> bool {
+    if matching.tables[table.0 as usize] != Some(table) {
+        return false;
+    }
+    let types = |one: &Application, at: usize| one.catalog.table(table).columns[at].ty.clone();
+    let same = |(at, was): (usize, &Option<usize>)| {
+        was.is_none_or(|was| was == at && types(before, at) == types(after, at))
+    };
+    matching.columns[table.0 as usize].iter().enumerate().all(same)
 }
 
 fn of(assertion: &Assertion) -> Validation {
@@ -102,7 +109,9 @@ fn shape(text: &str) -> Option<Shape> {
     match target.val.as_deref()?.node.as_ref()? {
         node::Node::BoolExpr(not) if not.boolop() == BoolExprType::NotExpr => {
             let [Node { node: Some(node::Node::SubLink(link)) }] = &not.args[..] else { return None };
-            let Some(node::Node::SelectStmt(rows)) = link.subselect.as_deref()?.node.as_ref() else { return None };
+            let Some(node::Node::SelectStmt(rows)) = link.subselect.as_deref()?.node.as_ref() else {
+                return None;
+            };
             if link.sub_link_type() != SubLinkType::ExistsSublink {
                 return None;
             }
@@ -171,10 +180,13 @@ mod tests {
         let (mut before, mut after) = (application(), application());
         for text in texts {
             before = after;
-            after = crate::define(&before, "definition", text).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+            after = crate::define(&before, "definition", text)
+                .unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
         }
-        let queries: Vec<String> =
-            validations(&before, &after, &[]).into_iter().map(|one| format!("{:?} {}", one.gives, one.query)).collect();
+        let queries: Vec<String> = validations(&before, &after, &[])
+            .into_iter()
+            .map(|one| format!("{:?} {}", one.gives, one.query))
+            .collect();
         assert_eq!(queries, expect, "{texts:?}");
     }
 
@@ -185,12 +197,20 @@ mod tests {
             &["Rows SELECT * FROM (SELECT \"A\".* FROM a AS \"A\" WHERE x < 0) AS offending LIMIT 4"],
         );
         check(
-            &["CREATE ASSERTION c CHECK (not exists(SELECT a FROM b LEFT JOIN a p ON p.id = b.a WHERE p.id IS NULL))"],
-            &["Rows SELECT * FROM (SELECT \"b\".* FROM b LEFT JOIN a p ON p.id = b.a WHERE p.id IS NULL) AS offending LIMIT 4"],
+            &[
+                "CREATE ASSERTION c CHECK (not exists(SELECT a FROM b LEFT JOIN a p ON p.id = b.a WHERE p.id IS NULL))",
+            ],
+            &[
+                "Rows SELECT * FROM (SELECT \"b\".* FROM b LEFT JOIN a p ON p.id = b.a WHERE p.id IS NULL) AS offending LIMIT 4",
+            ],
         );
         check(
-            &["CREATE ASSERTION c CHECK (NOT EXISTS (SELECT a, count(*) FROM b GROUP BY a HAVING count(*) > 2))"],
-            &["Rows SELECT * FROM (SELECT a, count(*) FROM b GROUP BY a HAVING count(*) > 2) AS offending LIMIT 4"],
+            &[
+                "CREATE ASSERTION c CHECK (NOT EXISTS (SELECT a, count(*) FROM b GROUP BY a HAVING count(*) > 2))",
+            ],
+            &[
+                "Rows SELECT * FROM (SELECT a, count(*) FROM b GROUP BY a HAVING count(*) > 2) AS offending LIMIT 4",
+            ],
         );
         check(
             &["CREATE ASSERTION c CHECK ((SELECT sum(x) FROM a) >= (SELECT count(*) FROM b))"],

@@ -84,6 +84,7 @@ states! {
     INVALID_FUNCTION_DEFINITION = b"42P13";
     WRONG_OBJECT_TYPE = b"42809";
     INVALID_SCHEMA_NAME = b"3F000";
+    DUPLICATE_SCHEMA = b"42P06";
     DEPENDENT_OBJECTS_STILL_EXIST = b"2BP01";
     /// Ours: the schema has changed since the statement was bound. Of the class of those that may be tried again.
     SCHEMA_HAS_CHANGED = b"40W01";

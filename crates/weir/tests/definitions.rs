@@ -5,6 +5,7 @@ mod alone;
 mod nodes;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use alone::Alone;
 use nodes::Nodes;
@@ -14,6 +15,32 @@ use weir_bench::postgres::Server;
 
 fn driver(port: u16) -> Driver {
     Driver::connect(&format!("host=127.0.0.1 port={port} user=ann dbname=weir"), NoTls).unwrap()
+}
+
+/// With what a server says beside: NOTICEs and their like.
+struct Heard {
+    driver: Driver,
+    notices: Arc<Mutex<Vec<String>>>,
+}
+
+impl Heard {
+    fn connect(url: &str) -> Heard {
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let heard = notices.clone();
+        let mut config: postgres::Config = url.parse().unwrap();
+        config.notice_callback(move |notice| {
+            let detail = notice.detail().map(|detail| format!(" | {detail}")).unwrap_or_default();
+            let (severity, code, message) = (notice.severity(), notice.code().code(), notice.message());
+            heard.lock().unwrap().push(format!("{severity} {code} {message}{detail}"));
+        });
+        Heard { driver: config.connect(NoTls).unwrap(), notices }
+    }
+
+    /// The answer, and what was said beside it.
+    fn answer(&mut self, text: &str) -> (String, String) {
+        let answered = answer(&mut self.driver, text);
+        (answered, std::mem::take(&mut *self.notices.lock().unwrap()).join(" "))
+    }
 }
 
 /// What a text is answered: rows, counts, and the SQLSTATE of what fails.
@@ -175,6 +202,32 @@ CREATE MATERIALIZED VIEW m1 AS SELECT count(*) AS n FROM gen WITH NO DATA
 REFRESH MATERIALIZED VIEW m1
 SELECT n FROM m1
 REFRESH MATERIALIZED VIEW nothing
+CREATE MATERIALIZED VIEW m2 (k, twice) AS SELECT id, twice FROM gen
+CREATE MATERIALIZED VIEW IF NOT EXISTS m2 AS SELECT 1
+CREATE MATERIALIZED VIEW m2 AS SELECT 1 AS one
+SELECT k, twice FROM m2 ORDER BY k LIMIT 2
+REFRESH MATERIALIZED VIEW m2
+DROP VIEW m2
+DROP TABLE m2
+DROP MATERIALIZED VIEW v1
+DROP SEQUENCE m2
+DROP INDEX m2
+DROP MATERIALIZED VIEW m2
+DROP MATERIALIZED VIEW m2
+DROP MATERIALIZED VIEW IF EXISTS m2
+SELECT id, a INTO picked FROM gen WHERE id < 3
+SELECT * FROM picked ORDER BY id
+SELECT 1 AS one INTO TABLE picked
+SELECT count(*) AS n INTO public.counted FROM gen GROUP BY ()
+SELECT n FROM counted
+LOCK TABLE gen IN EXCLUSIVE MODE
+BEGIN
+LOCK TABLE gen, ONLY bare IN SHARE ROW EXCLUSIVE MODE
+INSERT INTO bare SELECT * FROM gen WHERE id = 1
+SELECT count(*) FROM bare
+LOCK TABLE nothing IN SHARE MODE
+ROLLBACK
+SELECT count(*) FROM bare
 CREATE INDEX gen_sum ON gen ((a + id))
 CREATE INDEX gen_some ON gen (a) WHERE a > 3
 SELECT id FROM gen WHERE a > 3 ORDER BY a, id LIMIT 2
@@ -212,6 +265,30 @@ CREATE TABLE broken (id int PRIMARY KEY, x nonsense)
 CREATE TABLE broken (id int PRIMARY KEY, id text)
 DROP TABLE nothing
 DROP TABLE IF EXISTS nothing
+DROP VIEW IF EXISTS nothing, nowhere.nothing
+DROP FUNCTION IF EXISTS nothing(int, text)
+DROP PROCEDURE IF EXISTS nothing
+DROP SEQUENCE IF EXISTS public.nothing
+DROP INDEX IF EXISTS nothing
+DROP TYPE IF EXISTS nothing
+DROP SCHEMA IF EXISTS nothing
+DROP MATERIALIZED VIEW IF EXISTS nothing
+CREATE SCHEMA IF NOT EXISTS app
+CREATE SCHEMA app
+CREATE SEQUENCE IF NOT EXISTS e
+ALTER TABLE IF EXISTS nothing ADD COLUMN a int
+ALTER TABLE IF EXISTS nothing RENAME TO anything
+ALTER TABLE e ADD COLUMN IF NOT EXISTS id int
+ALTER TABLE e DROP COLUMN IF EXISTS nothing
+CREATE INDEX IF NOT EXISTS e ON e (id)
+CREATE MATERIALIZED VIEW IF NOT EXISTS e AS SELECT 1 AS one
+CREATE TABLE parent (id int PRIMARY KEY)
+CREATE TABLE child (id int PRIMARY KEY, parent int REFERENCES parent)
+CREATE VIEW of_parent AS SELECT id FROM parent
+DROP TABLE parent CASCADE
+SET client_min_messages = warning
+DROP TABLE IF EXISTS nothing
+RESET client_min_messages
 DROP TABLE e, person, t
 CREATE TABLE t (k int PRIMARY KEY)
 SELECT * FROM t
@@ -266,10 +343,10 @@ fn definitions_are_answered_as_by_postgresql() {
     for (shards, more) in [(1, ON_ONE_SHARD), (3, "")] {
         let weir = Alone::start(shards);
         let postgres = Server::start().unwrap();
-        let mut oracle = Driver::connect(&postgres.connection_string(), NoTls).unwrap();
-        let mut own = weir.driver();
+        let mut oracle = Heard::connect(&postgres.connection_string());
+        let mut own = Heard::connect(&weir.url());
         for text in CONVERSATION.lines().chain(more.lines()).filter(|line| !line.is_empty()) {
-            let (expected, seen) = (answer(&mut oracle, text), answer(&mut own, text));
+            let ((expected, heard), (seen, own_heard)) = (oracle.answer(text), own.answer(text));
             let state = |answer: &str| answer.split(' ').next().unwrap_or_default().to_owned();
             let is_error = |answer: &str| answer.contains("Error");
             let same = match (is_error(&expected), is_error(&seen)) {
@@ -277,6 +354,11 @@ fn definitions_are_answered_as_by_postgresql() {
                 (true, true) => state(&expected) == state(&seen) || shards > 1 && state(&seen) == "0A000",
                 _ => expected == seen,
             };
+            if !is_error(&seen) && heard != own_heard {
+                different.push(format!(
+                    "{shards} shards: {text}\nPostgreSQL says: {heard}\nWeir says: {own_heard}"
+                ));
+            }
             if !same {
                 different.push(format!("{shards} shards: {text}\nPostgreSQL: {expected}\nWeir: {seen}"));
             }
@@ -432,5 +514,55 @@ fn a_definition_that_is_taken_back_keeps_nobody_out() {
         one.batch_execute("INSERT INTO t VALUES (3); COMMIT").unwrap();
         other.batch_execute("INSERT INTO t VALUES (4); CREATE TABLE u (a integer PRIMARY KEY)").unwrap();
         assert_eq!(one.query_one("SELECT count(*) FROM t", &[]).unwrap().get::<_, i64>(0), 4);
+    }
+}
+
+/// As in PostgreSQL: others read, and wait to write.
+#[test]
+fn who_locks_a_table_keeps_others_from_writing() {
+    for shards in [1, 3] {
+        let weir = Alone::start(shards);
+        let postgres = Server::start().unwrap();
+        let mut sessions: Vec<[Driver; 2]> = vec![
+            [&postgres.connection_string(), &postgres.connection_string()]
+                .map(|url| Driver::connect(url, NoTls).unwrap()),
+            [weir.driver(), weir.driver()],
+        ];
+        for [one, other] in &mut sessions {
+            one.batch_execute(
+                "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1), (2, 2)",
+            )
+            .unwrap();
+            other.batch_execute("SET lock_timeout = 300").unwrap();
+            for mode in ["SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE"] {
+                one.batch_execute(&format!("BEGIN; LOCK TABLE t IN {mode} MODE")).unwrap();
+                for text in
+                    ["UPDATE t SET n = n + 1", "INSERT INTO t VALUES (3, 3)", "DELETE FROM t WHERE id = 1"]
+                {
+                    let told = answer(other, text);
+                    assert!(told.starts_with("55P03"), "{mode}: {text}: {told}");
+                }
+                assert_eq!(answer(other, "SELECT count(*) FROM t"), "2 (1)");
+                one.batch_execute("UPDATE t SET n = n + 1 WHERE id = 1; COMMIT").unwrap();
+                assert_eq!(answer(other, "UPDATE t SET n = n + 1"), "(2)");
+            }
+            assert_eq!(answer(one, "SELECT sum(n) FROM t"), "12 (1)");
+            // Who has written already is waited for.
+            one.batch_execute("BEGIN; UPDATE t SET n = 0 WHERE id = 2").unwrap();
+            let told = answer(other, "BEGIN; LOCK TABLE t IN EXCLUSIVE MODE");
+            assert!(told.starts_with("55P03"), "{told}");
+            other.batch_execute("ROLLBACK").unwrap();
+            one.batch_execute("COMMIT").unwrap();
+            other.batch_execute("BEGIN; LOCK t IN EXCLUSIVE MODE; UPDATE t SET n = 7; COMMIT").unwrap();
+            assert_eq!(answer(one, "SELECT n FROM t ORDER BY id"), "7 7 (2)");
+        }
+        let [own, _] = &mut sessions[1];
+        for text in
+            ["LOCK TABLE t", "LOCK TABLE t IN ROW EXCLUSIVE MODE", "LOCK TABLE t IN SHARE MODE NOWAIT"]
+        {
+            own.batch_execute("BEGIN").unwrap();
+            assert_eq!(answer(own, text).split(' ').next(), Some("0A000"), "{text}");
+            own.batch_execute("ROLLBACK").unwrap();
+        }
     }
 }

@@ -167,7 +167,13 @@ impl Interpreter<'_> {
         let table = self.app.catalog.table(self.read_mut(row).table);
         let mut operations = Vec::new();
         for (column, value) in assignments {
+            let mut mentions_row = false;
+            walk::columns(value, &mut |mentioned, _| mentions_row |= mentioned == relation);
             let operation = match table.columns[*column].generated {
+                // All that it is made of is set with it: the last writer's are there as a whole.
+                Some(_) if table.columns[*column].is_hidden && !mentions_row => {
+                    ColumnOperation::Assign(self.expr(value))
+                }
                 // In the merge it is computed anew, of columns that two branches may have changed.
                 Some(_) => ColumnOperation::Apply(self.expr(value)),
                 None => self.operation(relation, row, *column, value),

@@ -19,12 +19,14 @@ pub fn judge(
     kind: InvariantKind,
     procedure: usize,
 ) -> Option<Outcome> {
-    let predicate = match kind {
-        InvariantKind::UniqueIndex(at) => &world.table(table).indexes[at].predicate,
-        _ => &None,
+    let index = match kind {
+        InvariantKind::UniqueIndex(at) => world.table(table).indexes.get(at),
+        _ => None,
     };
-    // A change can bring a row under a partial index's condition.
-    let conditions = columns_of_all(predicate);
+    let predicate = &index.and_then(|index| index.written_predicate().cloned());
+    let held = index.and_then(|index| index.predicate.as_ref());
+    // A change can bring a row under a partial index's condition, unless a column of the key says so.
+    let conditions = columns_of_all(held);
     let watched: Vec<ColumnIndex> = columns.iter().chain(&conditions).copied().collect();
     let mut outcomes = Vec::new();
     for write in &world.effects[procedure].writes {

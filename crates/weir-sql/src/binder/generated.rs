@@ -56,17 +56,22 @@ impl Binder<'_> {
         walk::columns(generated, &mut |_, source| {
             let value = value(source);
             // It is worked out for its own column, and again for this one.
-            if once.is_none() && (walk::changing(&value).is_some() || walk::has_subquery(&value)) {
+            if once.is_none() && (is_drawn(&value) || walk::has_subquery(&value)) {
                 once = Some(value.span);
             }
         });
         match once {
             Some(span) => Err(Diagnostic::unsupported(
                 span,
-                format!(
-                    "a value that is worked out once, and of which the generated column \"{}\" is made,",
-                    table.columns[column].name
-                ),
+                match table.columns[column].is_hidden {
+                    true => {
+                        "a value that is worked out once, and of which a unique index is made,".to_owned()
+                    }
+                    false => format!(
+                        "a value that is worked out once, and of which the generated column \"{}\" is made,",
+                        table.columns[column].name
+                    ),
+                },
                 "write the value itself, or pass it as a parameter",
             )),
             None => Ok(substituted(generated, value)),
@@ -112,7 +117,7 @@ impl Binder<'_> {
                     if matches!(select.distinct, Distinct::All)
                         && !select.aggregates
                         && select.outputs.len() == query.columns.len()
-                        && select.outputs.iter().all(|output| walk::changing(output).is_none()
+                        && select.outputs.iter().all(|output| !is_drawn(output)
                             && !walk::has_subquery(output)
                             && !walk::has_window(output)));
                 if !is_plain {
@@ -140,6 +145,16 @@ impl Binder<'_> {
         insert.columns.extend(generated);
         Ok(())
     }
+}
+
+/// Another value each time that it is worked out; the time is the same for the whole transaction.
+fn is_drawn(expr: &Expr) -> bool {
+    let mut drawn = false;
+    walk::each_expr(expr, &mut |part| {
+        drawn |=
+            matches!(part.kind, ExprKind::Volatile(_) | ExprKind::NextValue(_) | ExprKind::CurrentValue(_));
+    });
+    drawn
 }
 
 pub(super) fn refused(table: &Table, column: ColumnIndex, span: Span) -> Diagnostic {

@@ -329,23 +329,13 @@ impl<'a> Binder<'a> {
                 )
             });
         }
-        if infer.where_clause.is_some() {
-            return Err(Diagnostic::unsupported(
-                place,
-                "a partial index as arbiter",
-                "name the columns of a UNIQUE constraint",
-            ));
+        let is_expression = |node: &Node| matches!(&node.node, Some(node::Node::IndexElem(element)) if element.expr.is_some());
+        if infer.where_clause.is_some() || infer.index_elems.iter().any(is_expression) {
+            return self.bind_computed_arbiter(infer, table, place);
         }
         let mut columns: Vec<ColumnIndex> = Vec::new();
         for node in &infer.index_elems {
             let Some(node::Node::IndexElem(element)) = &node.node else { continue };
-            if element.expr.is_some() {
-                return Err(Diagnostic::unsupported(
-                    place,
-                    "an expression as arbiter",
-                    "name the columns of a UNIQUE constraint",
-                ));
-            }
             let column = self.column_of(table, &element.name, place)?;
             if !columns.contains(&column) {
                 columns.push(column);
@@ -363,14 +353,7 @@ impl<'a> Binder<'a> {
             });
             plain.collect::<Option<Vec<_>>>()
         });
-        keys.chain(indexes).find(|key| same(key)).ok_or_else(|| {
-            self.error(
-                SqlState::INVALID_COLUMN_REFERENCE,
-                place,
-                "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-            )
-            .with_hint(format!("table \"{}\" needs UNIQUE over exactly these columns", table.name))
-        })
+        keys.chain(indexes).find(|key| same(key)).ok_or_else(|| self.no_arbiter(table, place))
     }
 
     /// Over the current scope.

@@ -6,6 +6,7 @@
 //! the type that they turn out to have.
 
 mod aggregate;
+mod arbiter;
 mod coerce;
 mod expr;
 mod from;

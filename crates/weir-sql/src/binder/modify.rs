@@ -283,6 +283,14 @@ pub(crate) fn generated_along(
             let assigned = assignments.iter().filter(|(assigned, _)| *assigned == source);
             values.extend(assigned.map(|(_, value)| value.clone()));
         });
+        if column.is_hidden && !values.is_empty() {
+            // Of the row's own, too, unless all of them are assigned.
+            walk::columns(generated, &mut |_, source| {
+                if !assignments.iter().any(|(assigned, _)| *assigned == source) {
+                    values.push(table.read(source, generated.span));
+                }
+            });
+        }
         if let Some(first) = values.first() {
             let span = first.span;
             along.push((index, Expr { kind: ExprKind::Opaque(values), ty: column.ty.clone(), span }));

@@ -102,7 +102,13 @@ impl ScopeRelation {
             .iter()
             .map(|column| OutputColumn { name: column.name.clone(), ty: column.ty.clone() });
         let class = table.name.strip_prefix("pg_catalog.").map(|_| class_number(&table.name));
-        ScopeRelation { class, ..ScopeRelation::of_columns(columns, alias, relation, span) }
+        let mut seen = ScopeRelation { class, ..ScopeRelation::of_columns(columns, alias, relation, span) };
+        let mut at = 0;
+        seen.columns.retain(|_| {
+            at += 1;
+            !table.columns[at - 1].is_hidden
+        });
+        seen
     }
 
     pub fn of_columns(

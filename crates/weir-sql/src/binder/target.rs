@@ -7,7 +7,7 @@ use pg_query::protobuf::RangeVar;
 use weir_types::SqlState;
 
 use super::Binder;
-use super::scope::Scope;
+use super::scope::{Scope, ScopeColumn};
 use crate::bound::{Distinct, Expr, ExprKind, FromItem, QueryBody, RelationId};
 use crate::catalog::{Catalog, ColumnIndex, Table, View, ViewTarget};
 use crate::ddl::relation_name;
@@ -27,7 +27,11 @@ impl Target<'_> {
     pub fn scope(&self, relation: RelationId) -> Scope {
         let mut scope = Scope::of_table(self.table, &self.alias, relation, self.span);
         if let (Some(view), Some(seen)) = (self.view, scope.relations.first_mut()) {
-            seen.columns = view.columns.iter().map(|&column| seen.columns[column].clone()).collect();
+            let named = |column: &ColumnIndex| {
+                let is_it = |one: &&ScopeColumn| matches!(one.expr.kind, ExprKind::Column { column: of, .. } if of == *column);
+                seen.columns.iter().find(is_it).cloned()
+            };
+            seen.columns = view.columns.iter().filter_map(named).collect();
         }
         scope
     }
@@ -36,7 +40,7 @@ impl Target<'_> {
     pub fn columns(&self) -> Vec<ColumnIndex> {
         match self.view {
             Some(view) => view.columns.clone(),
-            None => (0..self.table.columns.len()).collect(),
+            None => (0..self.table.columns.len()).filter(|&at| !self.table.columns[at].is_hidden).collect(),
         }
     }
 

@@ -80,7 +80,10 @@ impl Schema {
             return self.alter_partition(&name, &commands);
         }
         let at = match self.table_index(piece, range) {
-            Err(_) if alter.missing_ok => return Ok(()),
+            Err(_) if alter.missing_ok => {
+                self.pass_missing(place, &format!("relation \"{}\"", range.relname));
+                return Ok(());
+            }
             other => other?,
         };
         let id = self.catalog.tables[at].id;
@@ -118,7 +121,12 @@ impl Schema {
                 _ => Ok(()),
             },
             AlterTableType::AtDropColumn => match command.column(&table) {
-                Err(_) if command.command.missing_ok => Ok(()),
+                Err(_) if command.command.missing_ok => {
+                    let column = &command.command.name;
+                    let what = format!("column \"{column}\" of relation \"{}\"", table.name);
+                    self.pass_missing(command.place, &what);
+                    Ok(())
+                }
                 Err(error) => Err(error),
                 Ok(column) => {
                     self.remove_column(id, column);
@@ -184,8 +192,13 @@ impl Schema {
             AlterTableType::AtAlterColumnType => self.alter_type(table, command),
             AlterTableType::AtDropConstraint => {
                 let AlterTableCmd { name, missing_ok, .. } = command.command;
-                match Schema::drop_constraint(table, name) || *missing_ok {
+                match Schema::drop_constraint(table, name) {
                     true => Ok(()),
+                    false if *missing_ok => {
+                        let what = format!("constraint \"{name}\" of relation \"{}\"", table.name);
+                        self.pass_missing(place, &what);
+                        Ok(())
+                    }
                     false => Err(Diagnostic::new(
                         SqlState::UNDEFINED_OBJECT,
                         place,
@@ -242,6 +255,8 @@ impl Schema {
         let Command { piece, .. } = command;
         let Some(node::Node::ColumnDef(column)) = command.definition() else { return Ok(()) };
         if command.command.missing_ok && table.column_by_name(&column.colname).is_some() {
+            let what = format!("column \"{}\" of relation \"{}\" already exists", column.colname, table.name);
+            self.pass(SqlState::DUPLICATE_COLUMN, command.place, &what);
             return Ok(());
         }
         let mut constraints = Vec::new();
@@ -260,6 +275,17 @@ impl Schema {
         let Some(name) = &definition.type_name else { return Ok(()) };
         let (ty, domain) = type_name::resolve_column(&self.context(), piece, name)?;
         let domain = domain.cloned();
+        let reads = |generated: &Expr| {
+            let mut reads = false;
+            crate::walk::columns(generated, &mut |_, column| reads |= column == index);
+            reads
+        };
+        if let Some(held) =
+            table.columns.iter().find(|one| one.is_hidden && one.generated.as_ref().is_some_and(reads))
+        {
+            let what = "another type of a column that a unique index computes with";
+            return Err(Diagnostic::unsupported(held.span, what, "drop the index, and create it again"));
+        }
         table.checks.retain(|check| !matches!(check.domain, Some((_, column)) if column == index));
         table.columns[index].ty = ty.clone();
         if let Some(domain) = &domain {

@@ -155,7 +155,8 @@ impl Schema {
         let at = table.indexes.iter().position(|index| index.name == constraint.indexname);
         let at = at.ok_or_else(|| wrong("does not exist"))?;
         let index = &table.indexes[at];
-        let columns = index.plain_columns().filter(|_| index.unique && index.predicate.is_none());
+        let is_plain = index.unique && index.predicate.is_none() && index.written.is_none();
+        let columns = index.plain_columns().filter(|_| is_plain);
         let columns = columns.ok_or_else(|| wrong("is not a unique index over plain columns"))?;
         let name = match constraint.conname.as_str() {
             "" => index.name.clone(),

@@ -6,7 +6,7 @@ use pg_query::protobuf::{DropStmt, Node, ObjectType, node};
 use weir_types::SqlState;
 
 use super::types::{object_path, path};
-use super::{PendingRoutine, Schema};
+use super::{PendingRoutine, Schema, index_names};
 use crate::binder::expr_strings;
 use crate::catalog::Table;
 use crate::source::{Diagnostic, Span};
@@ -26,6 +26,9 @@ impl Schema {
                 Some(node::Node::String(name)) => self.schemas.remove(&name.sval),
                 _ => false,
             };
+            if !found && drop.missing_ok {
+                self.pass_dropped(kind, object, span);
+            }
             if !found && !drop.missing_ok {
                 let what = match &object.node {
                     Some(node::Node::List(list)) => object_path(&list.items),
@@ -42,9 +45,73 @@ impl Schema {
         Ok(())
     }
 
+    /// There is something of that name, and it is something else (42809).
+    fn refuse_other_kind(&self, kind: ObjectType, name: &str, span: Span) -> Result<(), Diagnostic> {
+        let catalog = &self.catalog;
+        let is_view = |materialized: bool| {
+            catalog.views.iter().any(|view| view.name == name && view.materialized == materialized)
+        };
+        let is_index = || catalog.tables.iter().any(|table| index_names(table).any(|index| index == name));
+        let is_table = catalog.tables.iter().any(|table| table.name == name);
+        let (found, article) = match () {
+            () if is_table || catalog.partitions.contains_key(name) => (ObjectType::ObjectTable, "a"),
+            () if is_view(false) => (ObjectType::ObjectView, "a"),
+            () if is_view(true) => (ObjectType::ObjectMatview, "a"),
+            () if catalog.sequences.iter().any(|one| one.name == name) => (ObjectType::ObjectSequence, "a"),
+            () if is_index() => (ObjectType::ObjectIndex, "an"),
+            () => return Ok(()),
+        };
+        let is_relation = matches!(
+            kind,
+            ObjectType::ObjectTable
+                | ObjectType::ObjectView
+                | ObjectType::ObjectMatview
+                | ObjectType::ObjectSequence
+                | ObjectType::ObjectIndex
+        );
+        if found == kind || !is_relation || self.notes.is_some() {
+            return Ok(());
+        }
+        let ((wanted, _), (there, _)) = (named(kind), named(found));
+        let wanted_article = if kind == ObjectType::ObjectIndex { "an" } else { "a" };
+        let own = name.rsplit('.').next().unwrap_or(name);
+        let message = format!("\"{own}\" is not {wanted_article} {wanted}");
+        let hint = format!("Use DROP {} to remove {article} {there}.", there.to_uppercase());
+        Err(Diagnostic::new(SqlState::WRONG_OBJECT_TYPE, span, message).with_hint(hint))
+    }
+
+    fn pass_dropped(&self, kind: ObjectType, object: &Node, span: Span) {
+        let (word, _) = named(kind);
+        let unqualified = |names: &[Node]| {
+            let names = expr_strings(names);
+            let schema = names.len().checked_sub(2).map(|at| names[at]).unwrap_or("public");
+            match schema == "public" || self.schemas.contains(schema) {
+                true => format!("{word} \"{}\"", names.last().copied().unwrap_or_default()),
+                false => format!("schema \"{schema}\""),
+            }
+        };
+        let what = match &object.node {
+            Some(node::Node::List(list)) => unqualified(&list.items),
+            Some(node::Node::TypeName(name)) => unqualified(&name.names),
+            Some(node::Node::String(name)) => format!("{word} \"{}\"", name.sval),
+            Some(node::Node::ObjectWithArgs(routine)) => {
+                let ty = |node: &Node| match &node.node {
+                    Some(node::Node::TypeName(name)) => expr_strings(&name.names).join("."),
+                    _ => String::new(),
+                };
+                let types: Vec<String> = routine.objargs.iter().map(ty).collect();
+                let name = expr_strings(&routine.objname).join(".");
+                format!("{word} {name}({})", types.join(","))
+            }
+            _ => return,
+        };
+        self.pass_missing(span, &what);
+    }
+
     /// `false` where there is nothing of that name.
     fn drop_named(&mut self, kind: ObjectType, names: &[Node], span: Span) -> Result<bool, Diagnostic> {
         let name = object_path(names);
+        self.refuse_other_kind(kind, &name, span)?;
         match kind {
             ObjectType::ObjectTable => {
                 if self.catalog.partitions.remove(&name).is_some() {
@@ -76,6 +143,7 @@ impl Schema {
                     table.indexes.len() < before
                 });
                 if found {
+                    self.remove_unused();
                     self.drop_keys_without_parent();
                 }
                 Ok(found)

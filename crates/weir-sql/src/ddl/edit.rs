@@ -10,7 +10,7 @@ use weir_types::SqlState;
 
 use super::Schema;
 use crate::bound::{Expr, ExprKind, FromItem, Query, RelationId};
-use crate::catalog::{ColumnIndex, SequenceId, Table, TableId};
+use crate::catalog::{ColumnIndex, IndexKey, SequenceId, Table, TableId};
 use crate::source::Diagnostic;
 use crate::walk::{self, Change};
 
@@ -116,8 +116,12 @@ impl<'n> Numbers<'n> {
                 && exclusion.predicate.iter_mut().all(|predicate| self.expr(id, predicate))
         });
         table.indexes.retain_mut(|index| {
-            index.keys.iter_mut().all(|key| self.expr(id, &mut key.expr))
-                && index.predicate.iter_mut().all(|predicate| self.expr(id, predicate))
+            let stays = |keys: &mut [IndexKey], predicate: &mut Option<Expr>| {
+                keys.iter_mut().all(|key| self.expr(id, &mut key.expr))
+                    && predicate.iter_mut().all(|predicate| self.expr(id, predicate))
+            };
+            stays(&mut index.keys, &mut index.predicate)
+                && index.written.iter_mut().all(|written| stays(&mut written.keys, &mut written.predicate))
         });
         if let Some(mut columns) = table.partition_by.take() {
             table.partition_by = self.columns(id, &mut columns).then_some(columns);
@@ -179,6 +183,22 @@ impl Schema {
         };
         self.catalog.tables[table.0 as usize].columns.remove(gone);
         self.renumber(&Numbers { table: &Some, column: &column, sequence: &Some });
+        self.remove_unused();
+    }
+
+    /// Hidden columns whose index is gone.
+    pub(super) fn remove_unused(&mut self) {
+        let unused = |table: &Table| {
+            let holds = |column: ColumnIndex| {
+                let mut keys = table.indexes.iter().flat_map(|index| &index.keys);
+                keys.any(|key| matches!(key.expr.kind, ExprKind::Column { column: of, .. } if of == column))
+            };
+            let column = (0..table.columns.len()).find(|&at| table.columns[at].is_hidden && !holds(at))?;
+            Some((table.id, column))
+        };
+        if let Some((table, column)) = self.catalog.tables.iter().find_map(unused) {
+            self.remove_column(table, column);
+        }
     }
 
     /// Those whose owner is such, out of the defaults that use them too.

@@ -1,15 +1,15 @@
 //! CREATE INDEX.
 
 use pg_query::protobuf::{IndexElem, IndexStmt, Node, SortByDir, SortByNulls, node};
-use weir_types::{SqlState, SqlType};
+use weir_types::{SqlState, SqlType, Value};
 
 use super::column::by_bytes;
 use super::constraint::{comparable, object_name, refuse_subquery};
 use super::partition::partition_alone;
 use super::{Schema, relation_name, relation_taken};
 use crate::binder::expr_strings;
-use crate::bound::Expr;
-use crate::catalog::{Index, IndexKey, Table};
+use crate::bound::{Expr, ExprKind};
+use crate::catalog::{Column, Index, IndexKey, Table, WrittenIndex};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 
@@ -59,21 +59,28 @@ impl Schema {
         };
         let name = match create.idxname.as_str() {
             "" => self.free_name(&object_name(&table.name, &names.join("_"), "idx"), table),
-            name if self.relation_exists(name) && create.if_not_exists => return Ok(()),
+            name if self.relation_exists(name) && create.if_not_exists => {
+                self.pass(SqlState::DUPLICATE_TABLE, place, &format!("relation \"{name}\" already exists"));
+                return Ok(());
+            }
             name if self.relation_exists(name) => {
                 return Err(relation_taken(name, place));
             }
             name => name.to_owned(),
         };
-        let index = Index {
+        let mut index = Index {
             name,
             keys,
             unique: create.unique,
             nulls_not_distinct: create.nulls_not_distinct,
             predicate,
+            written: None,
             comment: None,
             span,
         };
+        if self.is_running && index.unique {
+            hold_by_columns(piece, &mut self.catalog.tables[at], &mut index)?;
+        }
         self.catalog.tables[at].indexes.push(index);
         Ok(())
     }
@@ -135,6 +142,46 @@ impl Schema {
             None => Ok(expr),
         }
     }
+}
+
+/// A unique index over what is computed of a row is one over hidden columns that are generated so: whatever keeps columns keeps it. Its
+/// WHERE is one more column, which is NULL, and so equal to nothing, in rows that are not in the index.
+fn hold_by_columns(piece: Piece<'_>, table: &mut Table, index: &mut Index) -> Result<(), Diagnostic> {
+    if index.predicate.is_none() && index.plain_columns().is_some() {
+        return Ok(());
+    }
+    let span = index.span;
+    if index.nulls_not_distinct && index.predicate.is_some() {
+        let what = "NULLS NOT DISTINCT of a partial unique index";
+        return Err(Diagnostic::unsupported(span, what, "make NULL a value with coalesce(…)"));
+    }
+    let written = WrittenIndex { keys: index.keys.clone(), predicate: index.predicate.take() };
+    let mut hide = |name: &str, generated: Expr| {
+        let mut column = Column::plain(name.to_owned(), generated.ty.clone(), span);
+        (column.generated, column.is_hidden) = (Some(generated), true);
+        table.columns.push(column);
+        table.read(table.columns.len() - 1, span)
+    };
+    for key in &mut index.keys {
+        if !matches!(key.expr.kind, ExprKind::Column { .. }) {
+            // As PostgreSQL names it in a DETAIL.
+            let text = piece.text_of(key.expr.span);
+            let is_call = matches!(key.expr.kind, ExprKind::Function { .. } | ExprKind::Coalesce(_));
+            let name = if is_call { text.to_owned() } else { format!("({text})") };
+            key.expr = hide(&name, key.expr.clone());
+        }
+    }
+    if let Some(predicate) = &written.predicate {
+        let literal =
+            |value| Expr { kind: ExprKind::Literal(value), ty: SqlType::Bool, span: predicate.span };
+        let whens = vec![(predicate.clone(), literal(Value::Bool(true)))];
+        let kind = ExprKind::Case { whens, otherwise: Some(Box::new(literal(Value::Null))) };
+        let name = format!("WHERE {}", piece.text_of(predicate.span));
+        let expr = hide(&name, Expr { kind, ty: SqlType::Bool, span: predicate.span });
+        index.keys.push(IndexKey { expr, descending: false, nulls_first: false });
+    }
+    index.written = Some(Box::new(written));
+    Ok(())
 }
 
 /// PostgreSQL's part of a generated index name.

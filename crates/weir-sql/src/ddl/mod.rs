@@ -35,6 +35,7 @@ pub(crate) use partition::partition_alone;
 pub(crate) use settings::{constant, serializable};
 pub(crate) use types::{fold_labels, same_type};
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pg_query::protobuf::{
@@ -47,7 +48,7 @@ use crate::binder::{Context, expr_strings};
 use crate::catalog::{Catalog, Table, TableId, UserType};
 use crate::notes::{self, Notes};
 use crate::parse::{ParsedStatement, Piece};
-use crate::source::{Diagnostic, Span};
+use crate::source::{Diagnostic, Severity, Span};
 
 /// An assertion whose expression is still text.
 #[derive(Debug)]
@@ -72,8 +73,13 @@ pub(crate) struct Schema {
     pub routines: Vec<PendingRoutine>,
     /// CREATE TRIGGER: bound with its function.
     pub triggers: Vec<PendingTrigger>,
+    /// It is read for a server that runs: unique indexes over what is computed of a row are held by hidden columns, and whoever defines
+    /// is told what is passed over.
+    pub is_running: bool,
     /// What a tolerant reading passes over; a strict one has none.
     pub notes: Option<Notes>,
+    /// What IF EXISTS and IF NOT EXISTS have passed over, as PostgreSQL says it.
+    pub passed_over: RefCell<Vec<Diagnostic>>,
     /// Views that are not in the catalog, because they were not understood: their statements.
     pub unbound_views: BTreeMap<String, Span>,
     /// Views with triggers, which say what writing to them means, and the triggers' functions.
@@ -149,6 +155,19 @@ impl Schema {
         Context::new(&self.catalog).noting(self.notes.as_ref())
     }
 
+    /// PostgreSQL's NOTICE of what a statement leaves as it is.
+    pub(super) fn pass(&self, state: SqlState, place: Span, what: &str) {
+        if self.is_running {
+            let note = Diagnostic::new(state, place, format!("{what}, skipping"));
+            self.passed_over.borrow_mut().push(Diagnostic { severity: Severity::Info, ..note });
+        }
+    }
+
+    /// The same of something that is not there.
+    pub(super) fn pass_missing(&self, place: Span, what: &str) {
+        self.pass(SqlState::SUCCESSFUL_COMPLETION, place, &format!("{what} does not exist"));
+    }
+
     pub(super) fn tolerate<T>(&self, result: Result<T, Diagnostic>) -> Result<Option<T>, Diagnostic> {
         notes::tolerate(self.notes.as_ref(), result)
     }
@@ -217,7 +236,19 @@ impl Schema {
             (Some(role), "") => role.rolename.clone(),
             (_, name) => name.to_owned(),
         };
-        self.schemas.insert(name);
+        let exists = name == "public" || self.schemas.contains(&name);
+        let message = format!("schema \"{name}\" already exists");
+        match (exists, create.if_not_exists) {
+            (true, true) => {
+                self.pass(SqlState::DUPLICATE_SCHEMA, head, &message);
+                return Ok(());
+            }
+            // pg_dump creates it, too.
+            (true, false) if self.is_running && name != "public" => {
+                return Err(Diagnostic::new(SqlState::DUPLICATE_SCHEMA, head, message));
+            }
+            _ => self.schemas.insert(name),
+        };
         for element in create.schema_elts {
             let Some(node) = element.node else { continue };
             self.apply(piece, ParsedStatement { node, span: head })?;
@@ -227,7 +258,12 @@ impl Schema {
 
     fn accept_extension(&self, create: &CreateExtensionStmt, span: Span) -> Result<(), Diagnostic> {
         match create.extname.as_str() {
-            "plpgsql" => Ok(()),
+            "plpgsql" => {
+                if create.if_not_exists {
+                    self.pass(SqlState::DUPLICATE_OBJECT, span, "extension \"plpgsql\" already exists");
+                }
+                Ok(())
+            }
             name => self.ignored(
                 Diagnostic::unsupported(
                     span,
@@ -307,7 +343,11 @@ impl Schema {
         }
         match self.relation_exists(&name) {
             false => Ok(false),
-            true if if_not_exists => Ok(true),
+            true if if_not_exists => {
+                let what = format!("relation \"{}\" already exists", range.relname);
+                self.pass(SqlState::DUPLICATE_TABLE, span, &what);
+                Ok(true)
+            }
             true => Err(relation_taken(&name, span)),
         }
     }

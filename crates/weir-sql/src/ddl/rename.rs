@@ -49,6 +49,9 @@ impl Schema {
                 ));
             }
         };
+        if let Some(range) = rename.relation.as_ref().filter(|_| !found && rename.missing_ok) {
+            self.pass_missing(span, &format!("relation \"{}\"", range.relname));
+        }
         match found || rename.missing_ok {
             true => Ok(()),
             false => Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, "there is nothing of that name")),
@@ -62,8 +65,12 @@ impl Schema {
             return Err(refusal);
         };
         let new = qualified(&alter.newschema, &range.relname);
-        match self.rename_to(&relation_name(range), &new) || alter.missing_ok {
+        match self.rename_to(&relation_name(range), &new) {
             true => Ok(()),
+            false if alter.missing_ok => {
+                self.pass_missing(head, &format!("relation \"{}\"", range.relname));
+                Ok(())
+            }
             false => Err(Diagnostic::new(SqlState::UNDEFINED_TABLE, head, "there is nothing of that name")),
         }
     }

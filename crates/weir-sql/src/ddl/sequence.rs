@@ -227,7 +227,10 @@ impl Schema {
         };
         let Some(found) = self.catalog.sequences.iter_mut().find(|sequence| sequence.name == wanted) else {
             return match alter.missing_ok {
-                true => Ok(()),
+                true => {
+                    self.pass_missing(span, &format!("relation \"{}\"", range.relname));
+                    Ok(())
+                }
                 false => Err(Diagnostic::new(
                     SqlState::UNDEFINED_TABLE,
                     piece.token(range.location),

@@ -110,7 +110,7 @@ impl Schema {
         }
         let other = &self.catalog.tables[self.table_index(piece, range)?];
         let offset = table.columns.len();
-        for column in &other.columns {
+        for column in other.columns.iter().filter(|column| !column.is_hidden) {
             let mut copy = Column {
                 span,
                 generated_always: false,

@@ -345,7 +345,8 @@ fn unknown_relation(path: &Path) -> Diagnostic {
 }
 
 fn columns_of(table: &Table) -> Vec<(String, SqlType)> {
-    table.columns.iter().map(|column| (column.name.clone(), column.ty.clone())).collect()
+    let seen = table.columns.iter().filter(|column| !column.is_hidden);
+    seen.map(|column| (column.name.clone(), column.ty.clone())).collect()
 }
 
 /// Whether control can reach what follows these steps; `true` in doubt.

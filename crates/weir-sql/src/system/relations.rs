@@ -76,11 +76,11 @@ impl<'a> Indexed<'a> {
     fn of_index(index: &'a Index) -> Indexed<'a> {
         Indexed {
             name: &index.name,
-            keys: index.keys.clone(),
+            keys: index.written_keys().to_vec(),
             is_unique: index.unique,
             is_primary: false,
             nulls_not_distinct: index.nulls_not_distinct,
-            predicate: index.predicate.as_ref(),
+            predicate: index.written_predicate(),
             comment: index.comment.as_deref(),
         }
     }
@@ -229,7 +229,7 @@ impl Rows<'_> {
 
     fn columns(&mut self, table: &Table, relation: i64, is_users: bool) {
         let deparser = Deparser { app: self.app, columns: &table.columns, pretty: false };
-        for (at, column) in table.columns.iter().enumerate() {
+        for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.is_hidden) {
             let sequence = column.default.as_ref().filter(|_| is_users).and_then(sequence_of);
             let identity = match (column.generated_always, column.is_identity) {
                 (true, _) => "a",

@@ -101,5 +101,6 @@ fn describe(rows: &dyn Rows, table: TableId, row: RowRef) -> Vec<(String, String
         Value::Null => "NULL".to_string(),
         value => to_text(&value, &schema.types[column]),
     };
-    schema.column_names.iter().enumerate().map(|(column, name)| (name.clone(), text(column))).collect()
+    let shown = schema.column_names.iter().enumerate().filter(|(column, _)| !schema.hidden[*column]);
+    shown.map(|(column, name)| (name.clone(), text(column))).collect()
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use weir_analysis::open_world::{Refusal, plan_anew};
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::catalog::{Table, TableId};
-use weir_sql::{Application, Diagnostic, Matching, Sources, Span, truncated};
+use weir_sql::{Application, Diagnostic, Matching, Sources, Span, Truncated, truncated};
 use weir_types::{SqlError, SqlState};
 
 use super::program::{CompileError, Program};
@@ -123,7 +123,7 @@ impl Description {
         for (name, text) in &self.files {
             sources.add(name.clone(), text.clone());
         }
-        let application = weir_sql::load(sources).map_err(|(sources, wrong)| {
+        let application = weir_sql::load_running(sources).map_err(|(sources, wrong)| {
             let first = wrong.first().map(|one| format!("{}: {}", sources.place(one.span), one.message));
             unfit(&first.unwrap_or_default())
         })?;
@@ -180,7 +180,7 @@ impl Definition {
             error: SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "the schema does not change here"),
         })?;
         let upon = description.edition;
-        if let Some((tables, restarts)) = truncated(&application.catalog, text)? {
+        if let Some(Truncated { tables, restarts, .. }) = truncated(&application.catalog, text)? {
             let change = Change::Truncate { tables, restarts };
             return Ok((Definition { upon, becomes: upon, change }, None));
         }

@@ -211,7 +211,10 @@ impl Texts {
             ),
             Refusal::Unchecked { assertion, .. } => refused(
                 span,
-                format!("{} by itself: {assertion} may not hold after it, and nothing checks that", procedure.name),
+                format!(
+                    "{} by itself: {assertion} may not hold after it, and nothing checks that",
+                    procedure.name
+                ),
                 "write a procedure that does all that belongs together, and CALL it",
             ),
         })?;

@@ -20,6 +20,8 @@ pub struct TableSchema {
     pub column_names: Vec<String>,
     pub types: Vec<SqlType>,
     pub not_null: Vec<bool>,
+    /// Nobody is shown them.
+    pub hidden: Vec<bool>,
     /// The primary key first (if there is one), then UNIQUE constraints, then CREATE INDEX.
     pub indexes: Vec<IndexSchema>,
     pub has_primary_key: bool,
@@ -34,6 +36,8 @@ pub struct IndexSchema {
     pub nulls_not_distinct: bool,
     /// Rows for which it is not true are not in the index. Columns are of relation 0.
     pub predicate: Option<Expr>,
+    /// So many of its columns are told of a key that is there twice.
+    pub told: usize,
     /// Some statement finds rows by whole keys, or a foreign key does: worth a hash table.
     pub looked_up: bool,
 }
@@ -89,6 +93,7 @@ impl TableSchema {
             unique: true,
             nulls_not_distinct: key.nulls_not_distinct,
             predicate: None,
+            told: key.columns.len(),
             looked_up: false,
         };
         let mut indexes: Vec<IndexSchema> =
@@ -125,6 +130,7 @@ impl TableSchema {
                 nulls_not_distinct: index.nulls_not_distinct,
                 // One that is partial has all rows here: nobody is told of more by it.
                 predicate: None,
+                told: index.written_keys().len(),
                 looked_up: false,
             });
         }
@@ -134,6 +140,7 @@ impl TableSchema {
             column_names: table.columns.iter().map(|column| column.name.clone()).collect(),
             types: table.columns.iter().map(|column| column.ty.clone()).collect(),
             not_null,
+            hidden: table.columns.iter().map(|column| column.is_hidden).collect(),
             indexes,
             has_primary_key: table.primary_key.is_some(),
         }

@@ -274,7 +274,7 @@ impl TableStore {
     ) -> SqlError {
         let index = &schema.indexes[index];
         let (mut names, mut texts) = (Vec::new(), Vec::new());
-        for column in index.columns.iter().filter_map(|column| column.column) {
+        for column in index.columns.iter().take(index.told).filter_map(|column| column.column) {
             names.push(schema.column_names[column].as_str());
             texts.push(match values(column) {
                 Value::Null => "null".to_string(),

@@ -8,7 +8,7 @@ use crate::exec::slots::SlotAllocator;
 use crate::exec::write::{CheckRule, ForeignKeyRule, Reference, TableRules};
 use crate::storage::Schema;
 use weir_sql::bound::{ExprKind, RelationId};
-use weir_sql::catalog::{Catalog, ColumnIndex, Deferral, ForeignKey, TableId};
+use weir_sql::catalog::{Catalog, ColumnIndex, Deferral, ForeignKey, ForeignKeyAction, TableId};
 use weir_types::SqlType;
 
 use super::{Closed, unsupported};
@@ -111,6 +111,35 @@ fn has_columns_alone(index: &weir_sql::catalog::Index) -> bool {
     index.keys.iter().all(|key| matches!(key.expr.kind, ExprKind::Column { .. }))
 }
 
+/// What a foreign key writes to a child is written as it is: nothing that is computed of it is worked out along.
+fn check_computed(table: &weir_sql::catalog::Table) -> Result<(), CompileError> {
+    let writes = |key: &&weir_sql::catalog::ForeignKey| {
+        let deletes = matches!(key.on_delete, ForeignKeyAction::SetNull | ForeignKeyAction::SetDefault);
+        deletes || key.on_update != ForeignKeyAction::Restrict
+    };
+    for column in table.columns.iter().filter(|column| column.is_hidden) {
+        let mut sources = BTreeSet::new();
+        if let Some(generated) = &column.generated {
+            weir_sql::walk::columns(generated, &mut |_, source| {
+                sources.insert(source);
+            });
+        }
+        let reads =
+            |key: &&weir_sql::catalog::ForeignKey| key.columns.iter().any(|one| sources.contains(one));
+        if let Some(key) = table.foreign_keys.iter().filter(writes).find(reads) {
+            return Err(unsupported(
+                column.span,
+                format!(
+                    "a unique index over what is computed of columns that foreign key \"{}\" writes",
+                    key.name
+                ),
+                "Leave ON DELETE SET NULL, ON DELETE SET DEFAULT and ON UPDATE away, or the index.",
+            ));
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
     for table in &catalog.tables {
         for index in &table.indexes {
@@ -124,6 +153,7 @@ pub(super) fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
                 ));
             }
         }
+        check_computed(table)?;
         let keyed = table
             .primary_key
             .iter()

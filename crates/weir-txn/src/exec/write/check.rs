@@ -204,6 +204,7 @@ fn failing_row(schema: &TableSchema, value: &dyn Fn(ColumnIndex) -> Value) -> St
         .types
         .iter()
         .enumerate()
+        .filter(|(column, _)| !schema.hidden[*column])
         .map(|(column, ty)| match value(column) {
             Value::Null => "null".to_string(),
             value => to_text(&value, ty),

@@ -1,0 +1,51 @@
+//! LOCK TABLE: as far as there is something that keeps others out.
+//!
+//! Who keeps others from writing to a table keeps them from writing to any: it is the barrier of definitions. Nothing keeps anybody from
+//! reading.
+
+use weir_sql::session::{Lock, LockMode};
+use weir_types::{SqlError, SqlState};
+
+use crate::session::{Session, Transaction, not_yet, only_in_transactions};
+use crate::statement::{Done, Failure};
+
+impl Session {
+    /// # Errors
+    /// There is no such table, no transaction, or no lock of that mode.
+    pub(crate) async fn lock_tables(&self, lock: &Lock) -> Result<Done, Failure> {
+        if self.is_still() && lock.mode == LockMode::AccessShare {
+            // The schema stays, or the transaction fails.
+            return Ok(Done::tag("LOCK TABLE"));
+        }
+        let transaction = *self.transaction();
+        let Transaction::Open { name, is_implicit: false } = transaction else {
+            return Err(only_in_transactions("LOCK TABLE").into());
+        };
+        let edition = self.edition()?;
+        if let Some(missing) = lock.tables.iter().find(|name| !edition.has_relation(name)) {
+            let message = format!("relation \"{missing}\" does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message).into());
+        }
+        let refused = |what: &str, hint: &str| Err(not_yet(what).with_hint(hint).into());
+        match lock.mode {
+            LockMode::AccessExclusive => refused(
+                "LOCK TABLE IN ACCESS EXCLUSIVE MODE, which is meant where no mode is written",
+                "Who reads waits for nobody. IN EXCLUSIVE MODE keeps out everybody else who writes.",
+            ),
+            LockMode::AccessShare | LockMode::Rows => refused(
+                "LOCK TABLE in a mode in which others may write",
+                "Leave it away, or lock rows with SELECT … FOR UPDATE.",
+            ),
+            LockMode::Exclusive if lock.nowait => {
+                refused("LOCK TABLE … NOWAIT", "Leave NOWAIT away, and SET LOCAL lock_timeout.")
+            }
+            LockMode::Exclusive => {
+                self.refuse_write("LOCK TABLE")?;
+                let limit = self.values().time("lock_timeout");
+                self.limit_waits(name, limit).await?;
+                self.wait_for(self.client.begin_definition(name, &edition.held())).await?;
+                Ok(Done::tag("LOCK TABLE"))
+            }
+        }
+    }
+}

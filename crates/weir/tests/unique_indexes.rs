@@ -1,0 +1,156 @@
+//! Unique indexes over what is computed of a row, and over some rows: told the same as a PostgreSQL server, Weir answers the same, on one
+//! shard and on several, after a kill, and with two sessions at once.
+
+mod alone;
+
+use alone::Alone;
+use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
+use weir_bench::postgres::Server;
+
+/// Rows, counts, and what fails of it: SQLSTATE, message, detail, constraint.
+fn answer(driver: &mut Driver, text: &str) -> String {
+    match driver.simple_query(text) {
+        Err(error) => {
+            let error = error.as_db_error().unwrap_or_else(|| panic!("{text}: {error}"));
+            let (detail, constraint) = (error.detail().unwrap_or("-"), error.constraint().unwrap_or("-"));
+            format!("{} {} | {detail} | {constraint}", error.code().code(), error.message())
+        }
+        Ok(said) => {
+            let line = |one: &SimpleQueryMessage| match one {
+                SimpleQueryMessage::Row(row) => {
+                    let values = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL").to_owned());
+                    Some(values.collect::<Vec<_>>().join("|"))
+                }
+                SimpleQueryMessage::CommandComplete(count) => Some(format!("({count})")),
+                _ => None,
+            };
+            said.iter().filter_map(line).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// Every index has the column by which rows have their places. `?`: Weir may refuse it (0A000), for it sets a part of what an index
+/// compares; then PostgreSQL is not told.
+const CONVERSATION: &str = "
+CREATE TABLE person (tenant int, id int, email text, deleted_at timestamptz, rank int, PRIMARY KEY (tenant, id))
+INSERT INTO person VALUES (1, 1, 'Ann@x', NULL, 1), (1, 2, 'ann@x', NULL, 2), (2, 1, 'ann@x', NULL, 3), (1, 3, NULL, NULL, 4)
+CREATE UNIQUE INDEX person_email ON person (tenant, lower(email))
+DELETE FROM person WHERE tenant = 1 AND id = 2
+CREATE UNIQUE INDEX person_email ON person (tenant, lower(email))
+INSERT INTO person VALUES (1, 4, 'ANN@X', NULL, 5)
+INSERT INTO person (tenant, id, email) VALUES (1, 4, 'bob@x'), (1, 5, 'BOB@x')
+INSERT INTO person (tenant, id, email) VALUES (1, 4, 'bob@x'), (1, 5, NULL), (1, 6, NULL)
+UPDATE person SET email = 'aNN@x' WHERE tenant = 1 AND id = 4
+? UPDATE person SET email = upper(email) WHERE tenant = 1 RETURNING *
+SELECT * FROM person ORDER BY tenant, id
+INSERT INTO person VALUES (1, 7, 'bOb@x', NULL, 9) ON CONFLICT (tenant, lower(email)) DO UPDATE SET email = excluded.email RETURNING *
+INSERT INTO person (tenant, id, email, rank) VALUES (1, 7, 'bOb@x', 9) ON CONFLICT (tenant, lower(email)) DO NOTHING
+INSERT INTO person (tenant, id, email, rank) VALUES (1, 7, 'bOb@x', 9) ON CONFLICT DO NOTHING
+INSERT INTO person (tenant, id, email, rank) VALUES (1, 7, 'bOb@x', 9) ON CONFLICT (tenant, upper(email)) DO NOTHING
+INSERT INTO person (tenant, id, email, rank) VALUES (1, 7, 'bOb@x', 9) ON CONFLICT (tenant, id) DO NOTHING
+DROP INDEX person_email
+INSERT INTO person VALUES (1, 8, 'ANN@x', NULL, 5)
+SELECT * FROM person ORDER BY tenant, id
+CREATE UNIQUE INDEX person_rank ON person (tenant, rank) WHERE deleted_at IS NULL
+INSERT INTO person VALUES (1, 9, 'z', NULL, 5)
+INSERT INTO person VALUES (1, 9, 'z', '2024-01-01', 5), (1, 10, 'z', '2024-01-01', 5)
+? UPDATE person SET deleted_at = NULL WHERE id = 9
+UPDATE person SET deleted_at = now() WHERE id = 8
+? UPDATE person SET deleted_at = NULL WHERE id = 9
+? UPDATE person SET deleted_at = NULL WHERE id = 10
+? UPDATE person SET rank = 5 WHERE tenant = 1 AND id = 1
+INSERT INTO person (tenant, id, rank) VALUES (1, 11, 5) ON CONFLICT (tenant, rank) DO NOTHING
+INSERT INTO person (tenant, id, rank) VALUES (1, 11, 5) ON CONFLICT (tenant, rank) WHERE deleted_at IS NULL DO NOTHING
+INSERT INTO person VALUES (1, 11, 'y', NULL, 5) ON CONFLICT (tenant, rank) WHERE deleted_at IS NULL AND rank > 0 DO UPDATE SET email = 'met'
+INSERT INTO person VALUES (1, 11, 'y', '2024-02-02', 5) ON CONFLICT (tenant, rank) WHERE deleted_at IS NULL DO NOTHING
+INSERT INTO person SELECT 1, 12, 'q', NULL, 5
+SELECT id, rank, email FROM person WHERE deleted_at IS NULL ORDER BY tenant, id
+ALTER TABLE person ADD COLUMN more text DEFAULT 'm'
+SELECT * FROM person WHERE tenant = 2
+INSERT INTO person VALUES (2, 2, 'y', NULL, 8, 'n') RETURNING *
+INSERT INTO person VALUES (2, 3, 'y', NULL, 8, 'n')
+CREATE VIEW here AS SELECT * FROM person WHERE deleted_at IS NULL
+SELECT * FROM here WHERE tenant = 2 ORDER BY id
+INSERT INTO here (tenant, id, rank) VALUES (2, 4, 8)
+? UPDATE here SET rank = 8 WHERE tenant = 2 AND id = 1
+ALTER TABLE person RENAME COLUMN rank TO place
+INSERT INTO person (tenant, id, place) VALUES (2, 3, 8)
+DROP VIEW here
+ALTER TABLE person DROP COLUMN deleted_at
+INSERT INTO person (tenant, id, place) VALUES (2, 3, 8)
+SELECT * FROM person ORDER BY tenant, id
+SELECT indexdef FROM pg_indexes WHERE tablename = 'person' ORDER BY 1
+CREATE UNIQUE INDEX one_default ON person (tenant) WHERE email = 'default'
+INSERT INTO person (tenant, id, email) VALUES (3, 1, 'default'), (3, 2, 'other'), (3, 3, 'other')
+UPDATE person SET email = 'default' WHERE tenant = 3 AND id = 3
+BEGIN
+UPDATE person SET email = 'no' WHERE tenant = 3 AND id = 1
+UPDATE person SET email = 'default' WHERE tenant = 3 AND id = 3
+COMMIT
+SELECT id, email FROM person WHERE tenant = 3 ORDER BY id
+CREATE UNIQUE INDEX sums ON person (tenant, abs(id + place), abs(place))
+INSERT INTO person (tenant, id, place) VALUES (4, 1, 5)
+INSERT INTO person (tenant, id, place) VALUES (4, 2, 4), (4, 11, -5)
+INSERT INTO person (tenant, id, place) VALUES (4, 12, -6), (4, 12, 5)
+SELECT attname FROM pg_attribute WHERE attrelid = 'person'::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attname
+SELECT indexdef FROM pg_indexes WHERE tablename = 'person' ORDER BY 1
+SELECT count(*) FROM information_schema.columns WHERE table_name = 'person'
+DROP TABLE person
+";
+
+#[test]
+fn they_are_kept_as_by_postgresql() {
+    let mut different = Vec::new();
+    for shards in [1, 3] {
+        let weir = Alone::start(shards);
+        let postgres = Server::start().unwrap();
+        let mut oracle = Driver::connect(&postgres.connection_string(), NoTls).unwrap();
+        let mut own = weir.driver();
+        for text in CONVERSATION.lines().filter(|line| !line.is_empty()) {
+            let (may_be_refused, text) = match text.strip_prefix("? ") {
+                Some(text) => (true, text),
+                None => (false, text),
+            };
+            let seen = answer(&mut own, text);
+            if may_be_refused && seen.starts_with("0A000") {
+                continue;
+            }
+            let expected = answer(&mut oracle, text);
+            if expected != seen {
+                different
+                    .push(format!("{shards} shards: {text}\nPostgreSQL: {expected}\nWeir:       {seen}"));
+            }
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn they_are_there_after_a_kill_and_between_sessions() {
+    for shards in [1, 3] {
+        let mut weir = Alone::start(shards);
+        let mut own = weir.driver();
+        own.batch_execute(
+            "CREATE TABLE p (t int, id int, mail text, live bool, PRIMARY KEY (t, id));
+             CREATE UNIQUE INDEX p_mail ON p (t, lower(mail)) WHERE live;
+             INSERT INTO p VALUES (1, 1, 'A', true);
+             CREATE PROCEDURE put(n int, m text) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO p VALUES (1, n, m, true); END $$;",
+        )
+        .unwrap();
+        weir.kill_and_start_again();
+        let (mut one, mut other) = (weir.driver(), weir.driver());
+        let twice = "23505 duplicate key value violates unique constraint \"p_mail\" \
+                     | Key (t, lower(mail))=(1, a) already exists. | p_mail";
+        assert_eq!(answer(&mut one, "INSERT INTO p VALUES (1, 2, 'a', true)"), twice);
+        assert_eq!(answer(&mut one, "CALL put(2, 'a')"), twice);
+        // Who comes second waits, and is told.
+        one.batch_execute("BEGIN; INSERT INTO p VALUES (1, 3, 'B', true)").unwrap();
+        other.batch_execute("SET lock_timeout = 200").unwrap();
+        let waits = answer(&mut other, "INSERT INTO p VALUES (1, 4, 'b', true)");
+        assert!(waits.starts_with("55P03"), "{waits}");
+        one.batch_execute("COMMIT").unwrap();
+        let told = answer(&mut other, "INSERT INTO p VALUES (1, 4, 'b', true)");
+        assert!(told.starts_with("23505"), "{told}");
+        assert_eq!(answer(&mut other, "INSERT INTO p VALUES (1, 4, 'b', false)"), "(1)");
+    }
+}
