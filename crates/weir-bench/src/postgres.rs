@@ -136,7 +136,11 @@ fn pid_file_says_ready(path: &Path) -> bool {
         .is_ok_and(|text| text.lines().last().is_some_and(|line| line.trim() == "ready"))
 }
 
-fn program_folder() -> io::Result<PathBuf> {
+/// Where the server's programs are.
+///
+/// # Errors
+/// They are not installed; the message has the remedy.
+pub fn program_folder() -> io::Result<PathBuf> {
     let named = std::env::var_os("WEIR_POSTGRES_BIN").map(PathBuf::from);
     let mut folders = named.into_iter().chain(PROGRAM_FOLDERS.iter().map(PathBuf::from));
     folders.find(|folder| folder.join("initdb").exists()).ok_or_else(|| {

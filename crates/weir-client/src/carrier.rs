@@ -18,7 +18,7 @@ use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Fault, Kind, Link, body};
 use weir_txn::machine::{ClientOrders, Clients, Coordinator, CoordinatorId, Orders, Sender, Shard};
-use weir_txn::nearby::{Ear, Nearby, Neighbours, Turns};
+use weir_txn::nearby::{Ear, Nearby, Neighbours, Turns, is_hurried};
 use weir_txn::ramp::ShardId;
 
 /// How often the coordinator is told that time has passed.
@@ -210,6 +210,9 @@ impl<S: Shard, C: Clients<S>> Cabin<S, C> {
             sayings.say();
             if !self.has_work() {
                 return;
+            }
+            if is_hurried() {
+                break;
             }
         }
         self.wake();

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use weir_sql::catalog::{Deferral, Sequence, TableId};
-use weir_sql::system::{Facts, known_name};
+use weir_sql::catalog::{Deferral, TableId};
+use weir_sql::system::Facts;
 use weir_sql::{Diagnostic, Truncated, Validation, truncated, validations};
 use weir_txn::exec::definition::{Change, Definition};
+use weir_types::function::double_quoted;
 use weir_types::{SqlError, SqlState, SqlType};
 
 use crate::calls::{Callable, Order, Wish};
@@ -45,13 +46,6 @@ impl Edition {
         // Nearly every text is about the application's own tables, and those come first.
         self.prepare(text, types)
             .or_else(|wrong| prepared::prepare_system(&self.0, facts, text, types, wrong))
-    }
-
-    /// The sequence of that name, written as SQL has names.
-    pub fn sequence(&self, name: &str) -> Option<&Sequence> {
-        let sequences = &self.0.application.catalog.sequences;
-        let known = known_name(name);
-        sequences.iter().find(|sequence| sequence.name == known)
     }
 
     /// Prepares to insert many rows into the table; none as columns is all but generated ones.
@@ -106,7 +100,7 @@ impl Edition {
     /// The definition by which the sequence goes on behind that value, or with it if it has not been given.
     ///
     /// # Errors
-    /// There is no such sequence, or the value is out of its bounds.
+    /// There is no such sequence, the value is out of its bounds, or none would be left behind it (0A000).
     pub fn set_value(&self, sequence: &str, value: i64, is_given: bool) -> Result<String, SqlError> {
         let name = weir_sql::relation_named(sequence);
         let sequences = &self.0.application.catalog.sequences;
@@ -121,10 +115,13 @@ impl Edition {
             );
             return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
         }
-        let next = if is_given { value.saturating_add(found.increment) } else { value };
-        let next = next.clamp(found.minimum, found.maximum);
-        let quoted: Vec<String> =
-            name.split('.').map(|part| format!("\"{}\"", part.replace('"', "\"\""))).collect();
+        let next = if is_given { value.checked_add(found.increment) } else { Some(value) };
+        let next = next.filter(|next| (found.minimum..=found.maximum).contains(next)).ok_or_else(|| {
+            let message = "setval to the last value of a sequence is not supported";
+            SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .with_hint("setval(…, …, false) gives that value once more")
+        })?;
+        let quoted: Vec<String> = name.splitn(2, '.').map(double_quoted).collect();
         Ok(format!("ALTER SEQUENCE {} RESTART WITH {next}", quoted.join(".")))
     }
 
@@ -279,11 +276,7 @@ impl Client {
 
     /// Begins to change the schema, as a statement of the transaction of that name. Others that write wait from then on until its end.
     pub fn begin_definition(&self, transaction: u64, next: &NextEdition) -> Pending<CallResult> {
-        let Carried::Calls(session, _) = &self.carried else {
-            return Pending::ended(Err(Error::Unfit("the cluster carries items, not tables".into())));
-        };
-        let order = Order::Define(next.definition.clone(), next.edition.0.program.clone());
-        session.submit(session.new_tag(), Wish::Within(transaction, order, [].into()))
+        self.order(transaction, Order::Define(next.definition.clone(), next.edition.0.program.clone()))
     }
 
     /// The transaction that made it has committed: it is the schema from here on.

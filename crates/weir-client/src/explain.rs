@@ -11,7 +11,7 @@ use weir_types::{SqlError, Value};
 
 use crate::calls::{Callable, Wish};
 use crate::prepared::{Prepared, What};
-use crate::{CallResult, Carried, Client, Error, Pending};
+use crate::{CallResult, Client, Pending};
 
 /// What a statement or a call takes with these values, if nobody is in its way.
 #[derive(Clone, Debug)]
@@ -141,28 +141,17 @@ impl Client {
         prepared: &Prepared,
         values: &[Value],
     ) -> Pending<CallResult> {
-        let Carried::Calls(session, _) = &self.carried else {
-            return Pending::ended(Err(Error::Unfit("it was prepared on another client".into())));
-        };
-        match prepared.of.wish(prepared, values) {
-            Ok(wish) => {
-                let wish = match within {
-                    Some(name) => wish.within(name),
-                    None => wish,
-                };
-                session.submit(session.new_tag(), Wish::Traced(Box::new(wish)))
-            }
-            Err(error) => Pending::ended(Err(Error::Sql(error))),
-        }
+        let wish = prepared.of.wish(prepared, values).map(|wish| match within {
+            Some(name) => wish.within(name),
+            None => wish,
+        });
+        self.submit_call(wish.map(|wish| Wish::Traced(Box::new(wish))))
     }
 
     /// Which open transactions of this client wait for locks at the moment: rows of their name, the name of the one that they wait for
     /// (NULL: it is none of this client's), and since when, in milliseconds of the Unix epoch.
     pub fn begin_waits(&self) -> Pending<CallResult> {
-        let Carried::Calls(session, _) = &self.carried else {
-            return Pending::ended(Err(Error::Unfit("the cluster carries items, not tables".into())));
-        };
-        session.submit(session.new_tag(), Wish::Waits)
+        self.submit_call(Ok(Wish::Waits))
     }
 
     pub fn take_trace(&self, tag: u64) -> Option<Trace> {

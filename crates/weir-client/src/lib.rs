@@ -298,16 +298,20 @@ impl Client {
 
     /// As `call`, without waiting for what it gives. Waits while as many as the settings allow are under way.
     pub fn begin_call(&self, name: &str, arguments: impl IntoIterator<Item = Value>) -> Pending<CallResult> {
-        let (Carried::Calls(session, _), Ok(edition)) = (&self.carried, self.edition()) else {
-            return Pending::ended(Err(Error::Unfit(
+        let edition = self.edition().map_err(|wrong| wrong.error);
+        self.submit_call(edition.and_then(|edition| edition.0.prepare(name, arguments.into_iter().collect())))
+    }
+
+    /// A wish that cannot be made ends at once.
+    fn submit_call(&self, wish: Result<calls::Wish, SqlError>) -> Pending<CallResult> {
+        match (&self.carried, wish) {
+            (Carried::Calls(session, _), Ok(wish)) => session.submit(session.new_tag(), wish),
+            (Carried::Calls(..), Err(error)) => Pending::ended(Err(Error::Sql(error))),
+            (Carried::Items(_), _) => Pending::ended(Err(Error::Unfit(
                 "the cluster carries items, not an application: name one in [application] of the cluster file, and start \
                  its nodes anew"
                     .into(),
-            )));
-        };
-        match edition.0.prepare(name, arguments.into_iter().collect()) {
-            Ok(wish) => session.submit(session.new_tag(), wish),
-            Err(error) => Pending::ended(Err(Error::Sql(error))),
+            ))),
         }
     }
 
@@ -323,13 +327,7 @@ impl Client {
 
     /// Begins what was prepared on this client. A SELECT sees of each transaction all or nothing, over all shards.
     pub fn begin_prepared(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
-        let Carried::Calls(session, _) = &self.carried else {
-            return Pending::ended(Err(Error::Unfit("it was prepared on another client".into())));
-        };
-        match prepared.of.wish(prepared, values) {
-            Ok(wish) => session.submit(session.new_tag(), wish),
-            Err(error) => Pending::ended(Err(Error::Sql(error))),
-        }
+        self.submit_call(prepared.of.wish(prepared, values))
     }
 
     /// Names a transaction of several statements over tables, READ COMMITTED as PostgreSQL's: nothing happens until its first statement.
@@ -346,30 +344,23 @@ impl Client {
         prepared: &Prepared,
         values: &[Value],
     ) -> Pending<CallResult> {
-        let Carried::Calls(session, _) = &self.carried else {
-            return Pending::ended(Err(Error::Unfit("it was prepared on another client".into())));
-        };
-        match prepared.of.wish(prepared, values) {
-            Ok(wish) => session.submit(session.new_tag(), wish.within(transaction)),
-            Err(error) => Pending::ended(Err(Error::Sql(error))),
-        }
+        self.submit_call(prepared.of.wish(prepared, values).map(|wish| wish.within(transaction)))
     }
 
     /// Begins to insert a batch of rows, as a statement of the transaction of that name, whose statements before have ended. Its count
-    /// is the first value of what it gives.
+    /// is the first value of what it gives. Whoever makes the next batch need not wait for it.
     pub fn begin_batch(&self, transaction: u64, batch: Batch) -> Pending<CallResult> {
-        let Carried::Calls(session, _) = &self.carried else {
-            return Pending::ended(Err(Error::Unfit("it is of another client".into())));
-        };
-        session.submit(session.new_tag(), batch.into_wish().within(transaction))
+        match &self.carried {
+            Carried::Calls(session, _) => {
+                session.submit_aside(session.new_tag(), batch.into_wish().within(transaction))
+            }
+            Carried::Items(_) => self.submit_call(Ok(batch.into_wish())),
+        }
     }
 
     /// Begins to insert a batch of rows by itself.
     pub fn begin_batch_alone(&self, batch: Batch) -> Pending<CallResult> {
-        let Carried::Calls(session, _) = &self.carried else {
-            return Pending::ended(Err(Error::Unfit("it is of another client".into())));
-        };
-        session.submit(session.new_tag(), batch.into_wish())
+        self.submit_call(Ok(batch.into_wish()))
     }
 
     /// Begins to hold the key until the end of the transaction of that name, whose statements before have ended. The first value of what
@@ -423,10 +414,7 @@ impl Client {
     }
 
     fn order(&self, transaction: u64, order: calls::Order) -> Pending<CallResult> {
-        let Carried::Calls(session, _) = &self.carried else {
-            return Pending::ended(Err(Error::Unfit("the cluster carries items, not tables".into())));
-        };
-        session.submit(session.new_tag(), calls::Wish::Within(transaction, order, [].into()))
+        self.submit_call(Ok(calls::Wish::Within(transaction, order, [].into())))
     }
 
     /// Wishes that what is under way under that tag ([`Pending::tag`]) does not happen: if it can still be kept from happening, it

@@ -28,13 +28,14 @@ struct Place {
 impl Place {
     fn value(self, text: &str, constant: &Constant, ty: &SqlType) -> Option<Value> {
         let written = constant.written(text);
-        let sign = if self.is_negative { "-" } else { "" };
         let value = match constant.kind {
-            ConstantKind::Integer | ConstantKind::Bigint => {
-                Value::Int(format!("{sign}{written}").parse().ok()?)
+            ConstantKind::Integer | ConstantKind::Bigint if self.is_negative => {
+                // The least bigint has no positive one.
+                Value::Int(i64::try_from(-i128::from(written.parse::<u64>().ok()?)).ok()?)
             }
-            ConstantKind::Numeric => Value::text(format!("{sign}{written}")),
-            ConstantKind::Text => Value::text(written),
+            ConstantKind::Integer | ConstantKind::Bigint => Value::Int(written.parse().ok()?),
+            ConstantKind::Numeric if self.is_negative => Value::text(format!("-{written}")),
+            ConstantKind::Numeric | ConstantKind::Text => Value::text(written),
         };
         argument(&value, ty).ok()
     }
@@ -69,7 +70,7 @@ impl Edition {
         }
         let is_fixed = |at: &usize| !places.iter().any(|place| place.constant == *at);
         let fixed = (0..shape.constants.len()).filter(is_fixed);
-        let fixed = fixed.map(|at| (at, shape.constants[at].written(text))).collect();
+        let fixed = fixed.map(|at| (at, shape.constants[at].written(text).into_owned())).collect();
         let prepared = self.prepare(&lifted.text.sql, &lifted.text.types).ok().filter(Prepared::runs)?;
         Some(Lifted { prepared, places, fixed })
     }

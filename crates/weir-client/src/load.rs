@@ -8,6 +8,7 @@ use weir_sql::Text;
 use weir_sql::catalog::Catalog;
 use weir_txn::exec::program::{CompiledText, Program};
 use weir_txn::ramp::{Call, Callee, ShardId};
+use weir_types::function::double_quoted;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::calls::{Callable, Wish};
@@ -57,7 +58,7 @@ impl LoadedTable {
     }
 
     fn names(&self) -> String {
-        self.columns.iter().map(|(name, _)| quoted(name)).collect::<Vec<_>>().join(", ")
+        self.columns.iter().map(|(name, _)| double_quoted(name)).collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn select(&self) -> String {
@@ -74,11 +75,7 @@ impl LoadedTable {
 
 /// With its schema, if that is not `public`.
 fn quoted_table(name: &str) -> String {
-    name.splitn(2, '.').map(quoted).collect::<Vec<_>>().join(".")
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
+    name.splitn(2, '.').map(double_quoted).collect::<Vec<_>>().join(".")
 }
 
 /// Rows go in, and come out in batches, each for one shard.

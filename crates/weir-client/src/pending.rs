@@ -13,6 +13,8 @@ struct State<T> {
     /// There will be no other outcome.
     is_over: bool,
     waker: Option<Waker>,
+    /// A thread sleeps until it has ended.
+    has_sleeper: bool,
 }
 
 impl<T> State<T> {
@@ -47,7 +49,7 @@ pub(crate) struct Promise<T>(Arc<Place<T>>);
 
 impl<T> Pending<T> {
     pub(crate) fn new(tag: u64) -> (Pending<T>, Promise<T>) {
-        let state = State { outcome: None, is_over: false, waker: None };
+        let state = State { outcome: None, is_over: false, waker: None, has_sleeper: false };
         let place = Arc::new(Place { state: Mutex::new(state), ended: Condvar::new() });
         (Pending { place: place.clone(), tag }, Promise(place))
     }
@@ -77,7 +79,10 @@ impl<T> Pending<T> {
         loop {
             match state.take() {
                 Some(outcome) => return outcome,
-                None => state = self.place.ended.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    state.has_sleeper = true;
+                    state = self.place.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
             }
         }
     }
@@ -107,12 +112,14 @@ impl<T> Promise<T> {
 /// Nobody may wait for ever: where a promise goes, it has been kept or never will be.
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
-        let waker = {
+        let (waker, has_sleeper) = {
             let mut state = self.0.lock();
             state.is_over = true;
-            state.waker.take()
+            (state.waker.take(), state.has_sleeper)
         };
-        self.0.ended.notify_all();
+        if has_sleeper {
+            self.0.ended.notify_all();
+        }
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -99,9 +99,12 @@ impl<D: Dialect> Shared<D> {
         !queue.submitted.is_empty() || !queue.cancelled.is_empty()
     }
 
-    fn on_answered(&self, count: usize) {
-        if count > 0 {
-            self.lock().under_way -= count;
+    fn on_answered(&self) {
+        let mut queue = self.lock();
+        let was_full = queue.under_way >= self.under_way_max;
+        queue.under_way -= 1;
+        drop(queue);
+        if was_full {
             self.room.notify_all();
         }
     }
@@ -196,6 +199,13 @@ where
         pending
     }
 
+    /// The same for what takes long, while whoever submits it goes on: another thread does it.
+    pub(crate) fn submit_aside(&self, tag: u64, wish: D::Wish) -> Pending<D::Outcome> {
+        let pending = self.shared.submit(tag, wish);
+        self.cabin.wake();
+        pending
+    }
+
     pub(crate) fn cancel(&self, tag: u64, error: SqlError) {
         self.shared.lock().cancelled.push((tag, error));
         self.go_on();
@@ -260,7 +270,7 @@ impl<D: Dialect> Requests<D> {
         // Of one that was given up nobody waits to hear.
         let Some((promise, until)) = self.waiting.remove(&tag) else { return };
         self.deadlines.remove(&(until, tag));
-        self.shared.on_answered(1);
+        self.shared.on_answered();
         promise.keep(outcome);
     }
 

@@ -1,9 +1,10 @@
-//! What a session makes of several things: CREATE TABLE AS is a definition and an INSERT, setval a definition whose arguments are worked out.
+//! CREATE TABLE AS: a definition and an INSERT in one.
 
 use std::sync::Arc;
 
 use weir_client::Prepared;
 use weir_sql::session::CreateAs;
+use weir_types::function::double_quoted;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::session::Session;
@@ -31,9 +32,9 @@ impl Session {
         }
         let names = create.columns.iter().map(Some).chain(std::iter::repeat(None));
         let columns = query.columns().iter().zip(names).map(|(column, name)| {
-            let name = name.unwrap_or(&column.name).replace('"', "\"\"");
+            let name = double_quoted(name.unwrap_or(&column.name));
             let ty = if column.ty == SqlType::Unknown { &SqlType::Text } else { &column.ty };
-            format!("\"{name}\" {ty}")
+            format!("{name} {ty}")
         });
         let columns = columns.collect::<Vec<_>>().join(", ");
         let definition = format!("CREATE TABLE {} ({columns})", create.written);
@@ -74,30 +75,5 @@ impl Session {
             _ => None,
         };
         Ok(Done { count, ..Done::tag("SELECT") })
-    }
-
-    /// # Errors
-    /// What PostgreSQL would say.
-    pub(crate) async fn set_value(&self, arguments: &Prepared) -> Result<Done, Failure> {
-        self.refuse_write("setval()")?;
-        let row = self.run_prepared(arguments, "", &[]).await?.rows.pop().unwrap_or_default();
-        let (sequence, value, is_given) = match &row[..] {
-            [Value::Text(sequence), Value::Int(value)] => (sequence, *value, true),
-            [Value::Text(sequence), Value::Int(value), Value::Bool(is_given)] => {
-                (sequence, *value, *is_given)
-            }
-            _ if row.iter().any(Value::is_null) && matches!(row.len(), 2 | 3) => {
-                return Ok(Done { rows: vec![vec![Value::Null]], ..Done::tag("SELECT") });
-            }
-            _ => {
-                let message = "setval wants the name of a sequence, a bigint, and perhaps a boolean";
-                return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
-                    .with_hint("for example, setval('orders_id_seq', 42)")
-                    .into());
-            }
-        };
-        let definition = self.edition()?.set_value(sequence.as_str(), value, is_given)?;
-        self.define(&definition.into(), "SELECT", self.open_name()).await?;
-        Ok(Done { rows: vec![vec![Value::Int(value)]], ..Done::tag("SELECT") })
     }
 }

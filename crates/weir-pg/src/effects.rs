@@ -64,7 +64,7 @@ impl Session {
             // All others are of no effect where an argument is NULL.
             (_, arguments) if arguments.contains(&Value::Null) => Ok(Value::Null),
             (Effect::SetValue, [Value::Text(name), Value::Int(value), rest @ ..]) => {
-                self.restart(name, *value, rest.first() != Some(&Value::Bool(false))).await
+                self.set_value(name, *value, rest.first() != Some(&Value::Bool(false))).await
             }
             (Effect::AdvisoryLock { waits, of_transaction }, arguments) => {
                 let is_held = self.lock(key(arguments)?, waits, of_transaction).await?;
@@ -77,32 +77,11 @@ impl Session {
         }
     }
 
-    /// The next value of the sequence is that one, or the one behind it; as a change of the schema, it is as if no value had been given.
-    async fn restart(&self, name: &str, value: i64, is_called: bool) -> Result<Value, Failure> {
+    /// The sequence goes on with that value, or behind it; as a change of the schema, it is as if no value had been given.
+    async fn set_value(&self, sequence: &str, value: i64, is_given: bool) -> Result<Value, Failure> {
         self.refuse_write("setval()")?;
-        let edition = self.edition()?;
-        let Some(sequence) = edition.sequence(name) else {
-            return Err(wrong(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist")));
-        };
-        if !(sequence.minimum..=sequence.maximum).contains(&value) {
-            let (name, low, high) = (&sequence.name, sequence.minimum, sequence.maximum);
-            let message =
-                format!("setval: value {value} is out of bounds for sequence \"{name}\" ({low}..{high})");
-            return Err(wrong(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
-        }
-        let next = if is_called { value.checked_add(sequence.increment) } else { Some(value) };
-        let next =
-            next.filter(|next| (sequence.minimum..=sequence.maximum).contains(next)).ok_or_else(|| {
-                let error = SqlError::new(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    "setval to the last value of a sequence is not supported",
-                );
-                Failure::from(error.with_hint("setval(…, …, false) gives that value once more"))
-            })?;
-        let quoted = |part: &str| format!("\"{}\"", part.replace('"', "\"\""));
-        let name: Vec<String> = sequence.name.splitn(2, '.').map(quoted).collect();
-        let text = format!("ALTER SEQUENCE {} RESTART WITH {next}", name.join("."));
-        self.define(&text.into(), "ALTER SEQUENCE", self.open_name()).await?;
+        let definition = self.edition()?.set_value(sequence, value, is_given)?;
+        self.define(&definition.into(), "ALTER SEQUENCE", self.open_name()).await?;
         Ok(Value::Int(value))
     }
 }

@@ -17,10 +17,8 @@ const KEPT: usize = 2_048;
 /// So many statements of a shape, which differ in constants that are no parameters.
 const PER_SHAPE: usize = 8;
 
-#[derive(Default)]
 enum Known {
     /// Most texts come once.
-    #[default]
     Once,
     Bound(Vec<Bound>),
     /// It is parsed every time.

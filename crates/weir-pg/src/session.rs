@@ -263,10 +263,6 @@ impl Session {
             Kind::CreateMaterialized(text, name, quoted) => {
                 self.create_materialized(text, name, quoted).await
             }
-            Kind::SetValue(arguments) => {
-                let done = self.set_value(arguments).await?;
-                Ok(Done { columns: self.columns_of(statement), ..done })
-            }
             Kind::Explain(explain, of) => {
                 let lines = self.explain(*explain, of, values).await?;
                 let rows = lines.into_iter().map(|line| vec![Value::text(line)]).collect();
@@ -552,7 +548,6 @@ impl Session {
             | Command::Lock(_)
             | Command::CreateAs(_)
             | Command::CreateMaterialized(..)
-            | Command::SetValue { .. }
             | Command::Run
             | Command::Effects(_)
             | Command::Define(_)

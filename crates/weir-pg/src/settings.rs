@@ -259,6 +259,11 @@ impl Values {
         told.filter_map(|name| Some((*name, self.get(name)?))).collect()
     }
 
+    /// The level has been set; that which is the usual one has not.
+    pub fn is_isolation(&self, level: &str) -> bool {
+        self.0.get("transaction_isolation").is_some_and(|set| set == level)
+    }
+
     /// What SHOW transaction_isolation says; none: the usual.
     pub fn set_isolation(&mut self, level: Option<&str>) {
         match level {

@@ -57,8 +57,6 @@ pub enum Kind {
     CreateAs(CreateAs, Box<(Prepared, String)>),
     /// CREATE MATERIALIZED VIEW: its text, its name, and that quoted.
     CreateMaterialized(Arc<str>, String, String),
-    /// What gives the arguments of setval.
-    SetValue(Prepared),
 }
 
 impl Statement {
@@ -277,11 +275,6 @@ impl Session {
                 let text = of_span(text, said.span).into();
                 let kind = Kind::CreateMaterialized(text, name.clone(), quoted.clone());
                 return Ok(Statement { kind, ..Statement::empty() });
-            }
-            Command::SetValue { arguments, column } => {
-                let arguments = self.prepare_arguments(text, *arguments)?;
-                let columns = [OutputColumn { name: column.clone(), ty: SqlType::Int8 }].into();
-                return Ok(Statement { kind: Kind::SetValue(arguments), columns, ..Statement::empty() });
             }
             Command::Show(Some(name)) => {
                 let shown =

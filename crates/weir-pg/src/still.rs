@@ -16,9 +16,7 @@ pub(crate) struct Still(Mutex<Option<Edition>>);
 
 impl Session {
     pub(crate) fn is_still(&self) -> bool {
-        self.values()
-            .get("transaction_isolation")
-            .is_some_and(|level| level == Isolation::RepeatableRead.name())
+        self.values().is_isolation(Isolation::RepeatableRead.name())
     }
 
     /// From here on, if it is a level that is more than the usual.

@@ -15,7 +15,7 @@ use weir_txn::exec::program::Program;
 use weir_txn::exec::sequences::Sequences;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::message::Output;
-use weir_txn::ramp::participant::{Claim, Write};
+use weir_txn::ramp::participant::{Claims, Write};
 use weir_txn::ramp::{Call, Callee, TxnId};
 use weir_txn::storage::{Operation, Position, Rows, Schema, Storage, Timestamp};
 use weir_types::{SqlError, Value};
@@ -240,7 +240,7 @@ impl<'l> Replica<'l> {
         timestamp: Timestamp,
         sequences: &mut Sequences,
     ) -> Result<Ran, String> {
-        let nobody: BTreeMap<Claim, TxnId> = BTreeMap::new();
+        let nobody = Claims::default();
         let fragment = Fragment {
             program,
             procedure: &program.procedures[invocation.procedure],

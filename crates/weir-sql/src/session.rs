@@ -7,6 +7,7 @@ use pg_query::protobuf::{
     CopyStmt, FetchDirection, Node, ObjectType, SelectStmt, TransactionStmtKind, TypeName, VariableSetKind,
     a_const, node,
 };
+use weir_types::function::double_quoted;
 use weir_types::{SqlState, SqlType};
 
 use crate::assertion::{self, AssertionStatement};
@@ -110,11 +111,6 @@ pub enum Command {
     CreateAs(CreateAs),
     /// CREATE MATERIALIZED VIEW … WITH DATA, by its name, and by that quoted: its client is told how many rows it has.
     CreateMaterialized(String, String),
-    /// `SELECT setval(…)` and nothing else: the bytes within its parentheses, and what its column is called.
-    SetValue {
-        arguments: Span,
-        column: String,
-    },
     /// REFRESH of a materialized view of that name: it is always as its tables say.
     Refresh(String),
     /// PREPARE, LISTEN, LOCK, DECLARE and so on, by its words.
@@ -385,10 +381,6 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         N::SelectStmt(select) if piece.text_of(span).contains("_backend") => {
             signals(piece, select, span).unwrap_or(Command::Run)
         }
-        N::SelectStmt(select) if sets_value(select).is_some() => {
-            let column = sets_value(select).unwrap_or_default();
-            Command::SetValue { arguments: in_parentheses(piece, span), column }
-        }
         N::CreateTableAsStmt(create) if create_as(create).is_some() => {
             let (into, relation) = create_as(create).expect("just looked at");
             Command::CreateAs(CreateAs {
@@ -571,18 +563,6 @@ fn trimmed(piece: Piece<'_>, span: Span) -> Span {
     Span { start: first.map_or(span.end, |token| token.start as u32), ..span }
 }
 
-/// What the column is called, if the statement is `SELECT setval(…)`.
-fn sets_value(select: &pg_query::protobuf::SelectStmt) -> Option<String> {
-    let [target] = &select.target_list[..] else { return None };
-    let is_alone =
-        select.from_clause.is_empty() && select.where_clause.is_none() && select.with_clause.is_none();
-    let Some(node::Node::ResTarget(target)) = &target.node else { return None };
-    let Some(node::Node::FuncCall(call)) = target.val.as_deref()?.node.as_ref() else { return None };
-    let Some(node::Node::String(name)) = call.funcname.last()?.node.as_ref() else { return None };
-    let named = if target.name.is_empty() { "setval" } else { &target.name };
-    (is_alone && name.sval == "setval").then(|| named.to_owned())
-}
-
 /// A table of a query, for everybody to see.
 fn create_as(
     create: &pg_query::protobuf::CreateTableAsStmt,
@@ -642,10 +622,9 @@ fn select_into(piece: Piece<'_>, select: &SelectStmt, span: Span) -> Option<Crea
 
 /// The name, quoted.
 fn written(relation: &pg_query::protobuf::RangeVar) -> String {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     match relation.schemaname.as_str() {
-        "" => quoted(&relation.relname),
-        schema => format!("{}.{}", quoted(schema), quoted(&relation.relname)),
+        "" => double_quoted(&relation.relname),
+        schema => format!("{}.{}", double_quoted(schema), double_quoted(&relation.relname)),
     }
 }
 

@@ -3,6 +3,8 @@
 //! Clients that do not prepare send the same few texts again and again, with other values. Whoever has parsed one of a shape
 //! need not parse the next (see [`crate::lift_constants`]).
 
+use std::borrow::Cow;
+
 use crate::lexer::{Lexer, Token, TokenKind};
 
 /// A text without its constants.
@@ -93,12 +95,13 @@ fn kind_of(sql: &str, token: &Token) -> Option<ConstantKind> {
 
 impl Constant {
     /// What stands there: digits, or a string without its quotes.
-    pub fn written(&self, sql: &str) -> String {
+    pub fn written<'s>(&self, sql: &'s str) -> Cow<'s, str> {
         let written = &sql[self.start..self.end];
-        match self.kind {
-            ConstantKind::Text => written[1..written.len() - 1].replace("''", "'"),
-            _ => written.to_owned(),
+        if self.kind != ConstantKind::Text {
+            return written.into();
         }
+        let inside = &written[1..written.len() - 1];
+        if inside.contains('\'') { inside.replace("''", "'").into() } else { inside.into() }
     }
 }
 
@@ -109,7 +112,7 @@ mod tests {
     fn check(sql: &str, key: &str, constants: &[&str]) {
         let shape = Shape::of(sql).unwrap_or_else(|| panic!("{sql} has no shape"));
         assert_eq!(shape.key.replace(CONSTANT, "?"), key);
-        let written: Vec<String> = shape.constants.iter().map(|one| one.written(sql)).collect();
+        let written: Vec<_> = shape.constants.iter().map(|one| one.written(sql)).collect();
         assert_eq!(written, constants, "{sql}");
     }
 

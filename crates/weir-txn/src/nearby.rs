@@ -3,6 +3,7 @@
 //! Whoever says something does what it asks for itself if nobody else is at it, and leaves it to them if somebody is: so a request
 //! is answered without waking a thread, and nobody waits for a lock.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::machine::{CoordinatorId, Shard};
@@ -24,6 +25,19 @@ pub trait Ear<S: Shard>: Send + Sync {
 
 /// Some of the shards of a cluster, by number.
 pub type Neighbours<S> = Vec<(ShardId, Arc<dyn Nearby<S>>)>;
+
+thread_local! {
+    static IS_HURRIED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Others wait for what this thread has to do, such as writing to a disk: of what comes in its turns it leaves to others what it can.
+pub fn hurry() {
+    IS_HURRIED.set(true);
+}
+
+pub fn is_hurried() -> bool {
+    IS_HURRIED.get()
+}
 
 /// A machine that several threads take turns with, and what has come for it.
 ///

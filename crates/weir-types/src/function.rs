@@ -22,6 +22,7 @@ use crate::sql_type::SqlType;
 use crate::value::Value;
 
 pub use resolve::{Resolved, resolve};
+pub use strings::{double_quoted, quote_identifier, quote_literal};
 
 /// The static types of one call: the arguments' after the casts that resolution asked for.
 #[derive(Clone, Copy, Debug)]

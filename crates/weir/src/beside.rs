@@ -14,15 +14,19 @@ use comfy_table::Cell;
 use postgres::types::{Format as Encoding, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, NoTls};
 use serde::Serialize;
-use weir_bench::postgres::Server as Postgres;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use tokio_postgres::Statement;
+use weir_bench::postgres::{Server as Postgres, program_folder};
 use weir_bench::{CallGenerator, Spread, Workload};
-use weir_sql::bound::ParameterMode;
+use weir_sql::bound::{Parameter, ParameterMode};
 use weir_sql::{Application, Reading};
 use weir_types::Value;
 use weir_types::text::to_text;
 
 use crate::application::{Loaded, workload_text};
 use crate::cli::{BesideArguments, BesideWhat, Format};
+use crate::live::causes;
 use crate::output::{Failure, print, print_json, print_remark};
 use crate::table::table;
 
@@ -86,8 +90,8 @@ impl Target {
     }
 
     fn pgbench(&self, folder: &Path, arguments: &[&str]) -> Result<String, Failure> {
-        let program = std::env::var_os("WEIR_POSTGRES_BIN")
-            .map_or_else(|| PathBuf::from("pgbench"), |folder| PathBuf::from(folder).join("pgbench"));
+        let programs = program_folder().map_err(|error| failed("pgbench", &error))?;
+        let program = programs.join("pgbench");
         let port = self.port.to_string();
         let output = Command::new(&program)
             .args(["-h", "127.0.0.1", "-p", &port, "-U", self.user])
@@ -375,28 +379,35 @@ fn calls(both: &Both, path: &Path, arguments: &BesideArguments) -> Result<Vec<Pa
     let workload = Arc::new(loaded.workload(name, text, &[])?);
     let application = Arc::new(loaded.application);
     fill(both, path, &application, &workload)?;
+    // All connections are one thread's: the servers are to have the machine.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| failed("the runtime of the clients", &error))?;
     let mut seed = 0;
     in_turns(both, arguments, |target| {
         seed += 1;
-        let until = Instant::now() + Duration::from_secs(arguments.seconds.into());
-        let client = |number: u32| {
-            let (application, workload) = (application.clone(), workload.clone());
-            let (connection, count) = (target.connect(), arguments.count.clone());
-            std::thread::spawn(move || {
+        let seconds = Duration::from_secs(arguments.seconds.into());
+        runtime.block_on(async {
+            let mut clients = JoinSet::new();
+            let start = Arc::new(Barrier::new(arguments.clients as usize));
+            for number in 0..arguments.clients {
                 let generator = CallGenerator::new(&workload, seed, number.into());
-                call_until(connection?, &application, generator, count.as_deref(), until)
-            })
-        };
-        let begun = Instant::now();
-        let clients: Vec<_> = (0..arguments.clients).map(client).collect();
-        let (mut times, mut aborted) = (Vec::new(), 0);
-        for client in clients {
-            let (own, ended) = client.join().expect("a client does not panic")?;
-            times.extend(own);
-            aborted += ended;
-        }
-        let per_second = times.len() as f64 / begun.elapsed().as_secs_f64();
-        Ok(Measured { per_second, p99_us: p99(times), aborted })
+                let (url, application) = (target.url(), application.clone());
+                let (count, start) = (arguments.count.clone(), start.clone());
+                clients.spawn(async move {
+                    let connection = Calling::open(&url, &application).await;
+                    start.wait().await;
+                    connection?.call_for(seconds, generator, count.as_deref()).await
+                });
+            }
+            let (mut times, mut aborted) = (Vec::new(), 0);
+            while let Some(ended) = clients.join_next().await {
+                let (own, rolled_back) = ended.map_err(|error| failed("a client", &error))??;
+                times.extend(own);
+                aborted += rolled_back;
+            }
+            let per_second = times.len() as f64 / seconds.as_secs_f64();
+            Ok(Measured { per_second, p99_us: p99(times), aborted })
+        })
     })
     .and_then(|pairs| check(both, &application).map(|()| pairs))
 }
@@ -419,39 +430,59 @@ fn fill(both: &Both, path: &Path, application: &Application, workload: &Workload
     other.batch_execute("ANALYZE").map_err(|error| failed("ANALYZE", &error))
 }
 
-/// How long each counted call took, and how many were rolled back.
-fn call_until(
-    mut client: Client,
-    application: &Application,
-    mut generator: CallGenerator,
-    count: Option<&str>,
-    until: Instant,
-) -> Result<(Vec<f64>, u64), Failure> {
-    let texts: Vec<String> = (0..application.procedures.len()).map(|at| call_text(application, at)).collect();
-    let types = vec![Type::UNKNOWN; 0];
-    let prepared: Result<Vec<_>, _> = texts.iter().map(|text| client.prepare_typed(text, &types)).collect();
-    let prepared = prepared.map_err(|error| failed("a CALL cannot be prepared", &error))?;
-    let (mut times, mut aborted) = (Vec::new(), 0);
-    while Instant::now() < until {
-        let call = generator.next_call().map_err(|error| failed("the workload", &error))?;
-        let procedure = &application.procedures[call.procedure];
-        let inputs = procedure.parameters.iter().filter(|one| one.mode != ParameterMode::Out);
-        let written = |(value, parameter): (&Value, &weir_sql::bound::Parameter)| {
-            Written((!value.is_null()).then(|| to_text(value, &parameter.ty)))
-        };
-        let values: Vec<Written> = call.args.iter().zip(inputs).map(written).collect();
-        let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|one| one as &(dyn ToSql + Sync)).collect();
-        let begun = Instant::now();
-        match client.query(&prepared[call.procedure], &values) {
-            Ok(_) if count.is_none_or(|name| name == procedure.name) => {
-                times.push(begun.elapsed().as_secs_f64() * 1e6);
-            }
-            Ok(_) => {}
-            Err(error) if error.as_db_error().is_some() => aborted += 1,
-            Err(error) => return Err(failed(&procedure.name, &error)),
+/// A connection that calls the procedures of an application.
+struct Calling {
+    application: Arc<Application>,
+    client: tokio_postgres::Client,
+    /// By procedure.
+    prepared: Vec<Statement>,
+}
+
+impl Calling {
+    async fn open(url: &str, application: &Arc<Application>) -> Result<Calling, Failure> {
+        let connected = tokio_postgres::connect(url, NoTls).await;
+        let (client, connection) = connected.map_err(|error| failed(url, &error))?;
+        // What goes wrong with it is told to who calls.
+        tokio::spawn(connection);
+        let mut prepared = Vec::new();
+        for procedure in 0..application.procedures.len() {
+            let statement = client.prepare(&call_text(application, procedure)).await;
+            prepared.push(statement.map_err(|error| failed("a CALL cannot be prepared", &error))?);
         }
+        Ok(Calling { application: application.clone(), client, prepared })
     }
-    Ok((times, aborted))
+
+    /// How long each counted call took, in microseconds, and how many were rolled back.
+    async fn call_for(
+        self,
+        time: Duration,
+        mut generator: CallGenerator,
+        count: Option<&str>,
+    ) -> Result<(Vec<f64>, u64), Failure> {
+        let until = Instant::now() + time;
+        let (mut times, mut aborted) = (Vec::new(), 0);
+        while Instant::now() < until {
+            let call = generator.next_call().map_err(|error| failed("the workload", &error))?;
+            let procedure = &self.application.procedures[call.procedure];
+            let inputs = procedure.parameters.iter().filter(|one| one.mode != ParameterMode::Out);
+            let written = |(value, parameter): (&Value, &Parameter)| {
+                Written((!value.is_null()).then(|| to_text(value, &parameter.ty)))
+            };
+            let values: Vec<Written> = call.args.iter().zip(inputs).map(written).collect();
+            let begun = Instant::now();
+            let values: Vec<&(dyn ToSql + Sync)> =
+                values.iter().map(|one| one as &(dyn ToSql + Sync)).collect();
+            match self.client.query(&self.prepared[call.procedure], &values).await {
+                Ok(_) if count.is_none_or(|name| name == procedure.name) => {
+                    times.push(begun.elapsed().as_secs_f64() * 1e6);
+                }
+                Ok(_) => {}
+                Err(error) if error.as_db_error().is_some() => aborted += 1,
+                Err(error) => return Err(failed(&procedure.name, &error)),
+            }
+        }
+        Ok((times, aborted))
+    }
 }
 
 /// What the application asserts holds on Weir afterwards.
@@ -460,7 +491,7 @@ fn check(both: &Both, application: &Application) -> Result<(), Failure> {
     let mut broken = Vec::new();
     for assertion in &application.assertions {
         let row = client.query_one(&format!("SELECT {}", assertion.text), &[]);
-        let holds: bool = row.map_err(|error| failed(&assertion.name, &error))?.get(0);
+        let holds: bool = row.map_err(|error| failed(&assertion.name, &causes(&error)))?.get(0);
         if !holds {
             broken.push(assertion.name.as_str());
         }

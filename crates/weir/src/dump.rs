@@ -9,11 +9,12 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 use postgres::{Client, NoTls, Transaction};
+use weir_types::function::double_quoted;
 
 use crate::cli::DumpArguments;
 use crate::live;
 use crate::output::{Failure, print_remark};
-use objects::{Constraint, Objects, Table, quoted};
+use objects::{Constraint, Objects, Table};
 
 /// While it is there, nothing else is written: a definition waits for all that is under way, and lets nobody in. It is rolled back.
 const BARRIER: &str = "weir_dump_is_under_way";
@@ -129,23 +130,23 @@ fn write_before_data(objects: &Objects, out: &mut dyn Write) -> Result<(), Probl
 
 fn write_table(table: &Table, out: &mut dyn Write) -> Result<(), Problem> {
     let columns =
-        table.columns.iter().map(|column| format!("{} {}", quoted(&column.name), column.definition));
+        table.columns.iter().map(|column| format!("{} {}", double_quoted(&column.name), column.definition));
     let keys = table.constraints.iter().filter(|one| one.parent.is_none());
-    let keys = keys.map(|one| format!("CONSTRAINT {} {}", quoted(&one.name), one.definition));
+    let keys = keys.map(|one| format!("CONSTRAINT {} {}", double_quoted(&one.name), one.definition));
     let lines: Vec<String> = columns.chain(keys).map(|line| format!("\n    {line}")).collect();
     writeln!(out, "CREATE TABLE {} ({}\n);\n", table.name, lines.join(","))?;
     Ok(())
 }
 
 fn write_foreign_key(table: &Table, constraint: &Constraint, out: &mut dyn Write) -> Result<(), Problem> {
-    let (name, text) = (quoted(&constraint.name), &constraint.definition);
+    let (name, text) = (double_quoted(&constraint.name), &constraint.definition);
     writeln!(out, "ALTER TABLE {} ADD CONSTRAINT {name} {text};\n", table.name)?;
     Ok(())
 }
 
 fn write_rows(transaction: &mut Transaction<'_>, table: &Table, out: &mut dyn Write) -> Result<(), Problem> {
     let columns = table.columns.iter().filter(|column| !column.is_generated);
-    let columns: Vec<String> = columns.map(|column| quoted(&column.name)).collect();
+    let columns: Vec<String> = columns.map(|column| double_quoted(&column.name)).collect();
     if columns.is_empty() {
         return Ok(());
     }

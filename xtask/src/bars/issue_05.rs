@@ -59,9 +59,9 @@ pub const BARS: &[Bar] = &[
         id: "corpus",
         issue: 5,
         claim: "SQL that PostgreSQL 15 and Weir answer alike, on one shard and on three (`testdata/sql/corpus`)",
-        bar: "no difference; 1,500 cases with those of expressions.sql",
+        bar: "≥ 1,500 cases, no difference",
         kind: Kind::Real,
-        measure: |weir, _| tests(weir, &["--workspace", "--test", "corpus", "--test", "expressions"], &[]),
+        measure: corpus,
     },
     Bar {
         id: "recovery",
@@ -83,27 +83,33 @@ pub const BARS: &[Bar] = &[
 
 /// Runs `weir beside …`: the median of the ratios, and p99 where there is one.
 fn beside(weir: &Weir, effort: Effort, least: f64, what: &[&str]) -> Result<Seen, String> {
-    let report = run_beside(weir, effort, what)?;
+    Ok(seen(&run_beside(weir, effort, what)?, least, what[0] != "calls"))
+}
+
+/// How much a server of that name does a second: the median over the pairs.
+fn median(report: &serde_json::Value, server: &str) -> f64 {
+    let figures = report["pairs"].as_array().into_iter().flatten();
+    let mut all: Vec<f64> = figures.filter_map(|pair| pair[server]["per_second"].as_f64()).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// `with_p99`: that must be no worse than PostgreSQL's.
+fn seen(report: &serde_json::Value, least: f64, with_p99: bool) -> Seen {
     let [value, min, max] =
         ["value", "min", "max"].map(|field| report["ratio"][field].as_f64().unwrap_or(f64::NAN));
     let p99 = report["p99_ratio"]["value"].as_f64();
     let pairs = report["pairs"].as_array().map_or(0, Vec::len);
-    let of = |server: &str| {
-        let figures = report["pairs"].as_array().into_iter().flatten();
-        let mut all: Vec<f64> = figures.filter_map(|pair| pair[server]["per_second"].as_f64()).collect();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
-    };
     let said = p99.map_or_else(String::new, |p99| format!(", p99 {p99:.2} of PostgreSQL's"));
-    Ok(Seen {
-        met: value >= least && (what[0] == "calls" || p99.is_none_or(|p99| p99 <= 1.0)),
+    Seen {
+        met: value >= least && (!with_p99 || p99.is_none_or(|p99| p99 <= 1.0)),
         figure: format!("{value:.2}{said}"),
         interval: format!(
             "{min:.2} to {max:.2}, {pairs} pairs; {:.0} and {:.0} a second",
-            of("weir"),
-            of("postgres")
+            median(report, "weir"),
+            median(report, "postgres")
         ),
-    })
+    }
 }
 
 fn run_beside(weir: &Weir, effort: Effort, what: &[&str]) -> Result<serde_json::Value, String> {
@@ -113,11 +119,23 @@ fn run_beside(weir: &Weir, effort: Effort, what: &[&str]) -> Result<serde_json::
 }
 
 fn copied(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let seen = beside(weir, effort, 1.0, &["copy"])?;
-    let rows =
-        seen.interval.split("; ").nth(1).and_then(|figures| figures.split(' ').next()?.parse::<f64>().ok());
-    let is_fast = rows.is_some_and(|rows| rows >= 100_000.0);
-    Ok(Seen { met: seen.met && is_fast, ..seen })
+    let report = run_beside(weir, effort, &["copy"])?;
+    let seen = seen(&report, 1.0, false);
+    Ok(Seen { met: seen.met && median(&report, "weir") >= 100_000.0, ..seen })
+}
+
+fn corpus(weir: &Weir, _: Effort) -> Result<Seen, String> {
+    let which = ["--workspace", "--test", "corpus", "--test", "expressions", "--", "--nocapture"];
+    let text = weir.test_output(&which, &[])?;
+    let counts =
+        text.lines().filter_map(|line| line.split_once(" answered alike")?.0.trim().parse::<u64>().ok());
+    let alike: u64 = counts.sum();
+    let failed = text.lines().filter(|line| line.starts_with("test result: FAILED")).count();
+    Ok(Seen {
+        met: alike >= 1_500 && failed == 0,
+        figure: format!("{alike} cases alike"),
+        interval: format!("`cargo test {}`", which.join(" ")),
+    })
 }
 
 fn kills(weir: &Weir, effort: Effort) -> Result<Seen, String> {

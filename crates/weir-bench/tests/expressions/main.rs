@@ -176,6 +176,7 @@ fn statements_answer_as_postgresql_answers() {
             let _ = write!(differences, "{difference}");
         }
     }
+    println!("{} answered alike", count - different);
     assert!(different == 0, "{different} of {count} statements differ:\n{differences}");
     assert!(count > 400, "several hundred statements are promised");
 }

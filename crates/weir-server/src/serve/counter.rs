@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use weir_txn::machine::{CoordinatorId, Exposed, Sender, Shard};
-use weir_txn::nearby::{Ear, Nearby, Turns};
+use weir_txn::nearby::{Ear, Nearby, Turns, is_hurried};
 use weir_txn::ramp::ShardId;
 
 use super::log::LogError;
@@ -164,6 +164,9 @@ where
             if !self.turns.has_arrivals() {
                 return;
             }
+            if is_hurried() {
+                return self.inbox.wake();
+            }
         }
     }
 }
@@ -179,6 +182,9 @@ where
 
     fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>) {
         self.turns.leave(Arrival::Said { from, progress, requests });
-        self.take_turns();
+        match is_hurried() {
+            true => self.inbox.wake(),
+            false => self.take_turns(),
+        }
     }
 }

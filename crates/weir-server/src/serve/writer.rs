@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use serde::Serialize;
 use tracing::{info, warn};
+use weir_txn::nearby::hurry;
 
 use super::log::{Log, LogError, LogFigures};
 
@@ -100,6 +101,7 @@ impl<R: Serialize + Send + 'static> Writer<R> {
         let desk = Arc::new(Desk { state: Mutex::new(state), has_jobs: Condvar::new() });
         let (at, figures, tell) = (desk.clone(), log.figures(), Arc::new(tell));
         let thread = std::thread::Builder::new().name(name).spawn(move || {
+            hurry();
             let directory = log.directory().to_path_buf();
             let written = catch_unwind(AssertUnwindSafe(|| write(&at, log, &tell)));
             let failed = written.unwrap_or_else(|_| Err(unwritten(directory)));
@@ -253,5 +255,6 @@ where
         (state.is_outgrown, state.is_full) = (writing.log.is_outgrown(), !has_room);
         drop(state);
         tell();
+        writing.log.write_ahead()?;
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! What it has no form for is given as it was written.
 
+use weir_types::function::quote_identifier;
 use weir_types::operator::BinaryOp;
 use weir_types::{SqlType, Value, text};
 
@@ -15,18 +16,6 @@ pub(super) struct Deparser<'a> {
     pub(super) columns: &'a [Column],
     /// With brackets only where they are needed.
     pub(super) pretty: bool,
-}
-
-/// A name as SQL wants it.
-pub(super) fn quoted(name: &str) -> String {
-    let plain = name
-        .chars()
-        .enumerate()
-        .all(|(at, c)| c == '_' || c.is_ascii_lowercase() || at > 0 && c.is_ascii_digit());
-    match plain && !name.is_empty() {
-        true => name.to_owned(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
-    }
 }
 
 fn string(value: &str) -> String {
@@ -45,9 +34,10 @@ impl Deparser<'_> {
     pub(super) fn expr(&self, e: &Expr) -> String {
         match &e.kind {
             ExprKind::Literal(value) => self.literal(value, e),
-            ExprKind::Column { column, .. } => {
-                self.columns.get(*column).map_or_else(|| self.written(e), |column| quoted(&column.name))
-            }
+            ExprKind::Column { column, .. } => self
+                .columns
+                .get(*column)
+                .map_or_else(|| self.written(e), |column| quote_identifier(&column.name)),
             ExprKind::Binary { op, left, right } => self.bracketed(format!(
                 "{} {} {}",
                 self.operand(left, Some(*op)),
@@ -70,7 +60,7 @@ impl Deparser<'_> {
             ExprKind::NextValue(sequence) => {
                 format!(
                     "nextval('{}'::regclass)",
-                    quoted(&self.app.catalog.sequence(*sequence).name).replace('\'', "''")
+                    quote_identifier(&self.app.catalog.sequence(*sequence).name).replace('\'', "''")
                 )
             }
             ExprKind::TransactionTime => match e.ty {

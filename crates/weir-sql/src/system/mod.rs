@@ -117,26 +117,6 @@ impl System {
     }
 }
 
-/// A name as SQL has it, as it is known: what is not quoted is in small letters, and `public` goes without saying.
-pub fn known_name(written: &str) -> String {
-    let (mut parts, mut part, mut quoted) = (Vec::new(), String::new(), false);
-    let mut letters = written.trim().chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => part.extend(letters.next()),
-            '"' => quoted = !quoted,
-            '.' if !quoted => parts.push(std::mem::take(&mut part)),
-            letter if quoted => part.push(letter),
-            letter => part.extend(letter.to_lowercase()),
-        }
-    }
-    parts.push(part);
-    if parts.len() > 1 && parts[0] == "public" {
-        parts.remove(0);
-    }
-    parts.join(".")
-}
-
 /// The number of a table of pg_catalog, as `tableoid` shows it.
 pub(crate) fn class_number(table: &str) -> i64 {
     Numbers::default().relation(table)

@@ -1,8 +1,9 @@
 //! Tables, views, sequences, indexes and constraints, with their columns.
 
+use weir_types::function::quote_identifier;
 use weir_types::{SqlType, Value};
 
-use super::deparse::{Deparser, quoted};
+use super::deparse::Deparser;
 use super::types::{collation, modifier, operator_class, stored};
 use super::{Rows, split, tables, templates, text};
 use crate::bound::{Expr, ExprKind};
@@ -37,13 +38,13 @@ fn beside(table: &str, name: &str) -> String {
 /// With its schema, as SQL wants it.
 fn full(name: &str) -> String {
     let (schema, name) = split(name);
-    format!("{}.{}", quoted(schema), quoted(name))
+    format!("{}.{}", quote_identifier(schema), quote_identifier(name))
 }
 
 /// As it is shown where `public` is in the search path.
 fn short(name: &str) -> String {
     match split(name) {
-        ("public", name) => quoted(name),
+        ("public", name) => quote_identifier(name),
         _ => full(name),
     }
 }
@@ -307,7 +308,7 @@ impl Rows<'_> {
         }
         let unique = if index.is_unique { "UNIQUE " } else { "" };
         let nulls = if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" };
-        let head = format!("CREATE {unique}INDEX {} ON", quoted(index.name));
+        let head = format!("CREATE {unique}INDEX {} ON", quote_identifier(index.name));
         let tail = |deparser: &Deparser<'_>| {
             let predicate = index.predicate.map(|expr| format!(" WHERE {}", deparser.expr(expr)));
             format!("USING btree ({}){nulls}{}", columns.join(", "), predicate.unwrap_or_default())
@@ -516,5 +517,5 @@ impl Rows<'_> {
 }
 
 fn names(table: &Table, columns: &[ColumnIndex]) -> String {
-    columns.iter().map(|column| quoted(&table.columns[*column].name)).collect::<Vec<_>>().join(", ")
+    columns.iter().map(|column| quote_identifier(&table.columns[*column].name)).collect::<Vec<_>>().join(", ")
 }

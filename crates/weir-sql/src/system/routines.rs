@@ -1,9 +1,10 @@
 //! Procedures, functions and triggers; and what every database has one of.
 
 use pg_query::protobuf::node;
+use weir_types::function::quote_identifier;
 use weir_types::{SqlType, Value};
 
-use super::deparse::{Deparser, quoted};
+use super::deparse::Deparser;
 use super::{Rows, split, text};
 use crate::binder::expr_strings;
 use crate::bound::{ParameterMode, Procedure, ProcedureKind};
@@ -18,7 +19,7 @@ fn parameter(rows: &Rows<'_>, of: &Procedure, one: &crate::bound::Parameter, wit
         ParameterMode::Out => "OUT ",
         ParameterMode::InOut => "INOUT ",
     };
-    let name = if one.name.is_empty() { String::new() } else { format!("{} ", quoted(&one.name)) };
+    let name = if one.name.is_empty() { String::new() } else { format!("{} ", quote_identifier(&one.name)) };
     let deparser = Deparser { app: rows.app, columns: &[], pretty: false };
     let default = one
         .default
@@ -143,8 +144,10 @@ impl Rows<'_> {
                 ("f", returns.clone(), false, Some(returns.name()))
             }
             ProcedureKind::SetReturningFunction { columns } => {
-                let shown: Vec<String> =
-                    columns.iter().map(|(name, ty)| format!("{} {}", quoted(name), ty.name())).collect();
+                let shown: Vec<String> = columns
+                    .iter()
+                    .map(|(name, ty)| format!("{} {}", quote_identifier(name), ty.name()))
+                    .collect();
                 ("f", SqlType::Record, true, Some(format!("TABLE({})", shown.join(", "))))
             }
         };

@@ -1,6 +1,7 @@
 //! Types: those of every database, and the schema's enumerations and domains.
 
 use weir_types::binary::type_number;
+use weir_types::function::quote_identifier;
 use weir_types::{SqlType, Value};
 
 use super::deparse::Deparser;
@@ -134,8 +135,8 @@ impl Rows<'_> {
             let namespace = self.numbers.namespace(schema);
             let (number, array) = (self.numbers.of("type", full), self.numbers.of("array", full));
             let shown = match schema {
-                "public" => super::deparse::quoted(name),
-                _ => format!("{}.{}", super::deparse::quoted(schema), super::deparse::quoted(name)),
+                "public" => quote_identifier(name),
+                _ => format!("{}.{}", quote_identifier(schema), quote_identifier(name)),
             };
             let (kind, category, length, base, not_null) = match of {
                 UserType::Enum(labels) => {

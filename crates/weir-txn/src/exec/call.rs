@@ -10,8 +10,6 @@ mod answers;
 mod loops;
 mod values;
 
-use std::collections::BTreeMap;
-
 use weir_sql::bound::LoopLabel;
 use weir_types::{SqlError, SqlState, Value};
 
@@ -27,7 +25,7 @@ use super::returned::Returned;
 use super::sequences::Environs;
 use crate::node::PlantedBugs;
 use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
-use crate::ramp::participant::{Claim, Write};
+use crate::ramp::participant::{Claim, Claims, Write};
 use crate::storage::{Storage, Timestamp};
 
 /// What this shard is in the transaction.
@@ -57,7 +55,7 @@ pub struct Fragment<'a> {
     pub procedure: &'a CompiledProcedure,
     pub storage: &'a mut Storage,
     pub environment: Environs<'a>,
-    pub claims: &'a BTreeMap<Claim, TxnId>,
+    pub claims: &'a Claims,
     pub here: ShardId,
     pub txn: TxnId,
     pub role: Role<'a>,

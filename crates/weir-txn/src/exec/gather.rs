@@ -358,8 +358,8 @@ impl Gather {
             return self.whole_of(parts, values, queries, fetched, (program, transaction_time, seed));
         }
         let schema = self.system.as_ref().map_or(&program.schema, |system| &system.schema);
-        let mut storage = Storage::new(schema.clone());
         let known: BTreeSet<TableId> = self.tables.iter().map(|table| table.table).collect();
+        let mut storage = Storage::of(schema.clone(), |table| known.contains(&table));
         for table in known {
             for row in self.system_rows(table).unwrap_or_default() {
                 storage.insert(table, row, Timestamp::default())?;

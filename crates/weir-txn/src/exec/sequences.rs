@@ -11,7 +11,7 @@ use super::context::Environment;
 use super::program::Program;
 use super::routing::{shard_of, shard_of_integer};
 use crate::ramp::message::{ShardId, TxnId};
-use crate::ramp::participant::Claim;
+use crate::ramp::participant::{Claim, Claims};
 use crate::storage::{RowRef, Rows, Schema};
 
 /// The shard's sequences: of `n` shards each hands out every n-th value, so ids are unique without a word
@@ -78,7 +78,7 @@ pub struct Environs<'a> {
 
 /// The rows that others hold, and those that a query wants to hold.
 struct Locks<'a> {
-    claims: &'a BTreeMap<Claim, TxnId>,
+    claims: &'a Claims,
     txn: TxnId,
     /// Rows that it has inserted.
     own: &'a [(TableId, u32)],
@@ -91,7 +91,7 @@ impl<'a> Environs<'a> {
     pub fn of_transaction(
         self,
         program: &'a Program,
-        (claims, txn): (&'a BTreeMap<Claim, TxnId>, TxnId),
+        (claims, txn): (&'a Claims, TxnId),
         own: &'a [(TableId, u32)],
     ) -> Environs<'a> {
         let locks = Locks { claims, txn, own, schema: &program.schema, wanted: Vec::new() };

@@ -114,8 +114,8 @@ impl Exposed for Node {
     }
 
     fn take_description(&mut self) -> Option<Arc<Description>> {
-        let is_new = std::mem::take(&mut self.has_new_description);
-        self.changed_description().filter(|_| is_new)
+        // Asked after every step: only a new one is worth making.
+        std::mem::take(&mut self.has_new_description).then(|| self.changed_description()).flatten()
     }
 
     fn undecided(&self) -> impl Iterator<Item = CoordinatorId> {

@@ -13,7 +13,7 @@ use weir_types::SqlError;
 use super::definitions::Step;
 use super::ledger::{Ledger, Over};
 use super::message::{Age, Answers, Reply, ShardId, TxnId};
-use super::participant::{Claim, Prepared, Unsettled, Write};
+use super::participant::{Claim, Claims, Prepared, Unsettled, Write};
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
@@ -271,7 +271,7 @@ impl Node {
         // Those of open transactions go with them.
         let stays =
             |(claim, txn): (&Claim, &TxnId)| (!self.open.contains_key(txn)).then(|| (claim.clone(), *txn));
-        let claims: BTreeMap<Claim, TxnId> = own.claims.iter().filter_map(stays).collect();
+        let claims: Claims = own.claims.iter().filter_map(stays).collect();
         if claims != other.claims {
             return Some(format!("claims {claims:?}"));
         }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use weir_sql::catalog::TableId;
 
@@ -28,7 +29,7 @@ pub struct Write {
 }
 
 /// A value or row that only one transaction at a time may take.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Claim {
     /// A key of a unique index that is about to be inserted.
     Key(TableId, IndexId, KeyBytes),
@@ -37,6 +38,9 @@ pub enum Claim {
     /// What its users have agreed to mean by it.
     Advisory(AdvisoryKey),
 }
+
+/// Who holds what.
+pub type Claims = FxHashMap<Claim, TxnId>;
 
 #[derive(Debug)]
 pub struct Prepared {
@@ -91,7 +95,7 @@ pub struct Participant {
     /// Transactions in the order in which they prepared, so that positions ascend; the first is still
     /// prepared.
     order: VecDeque<(Position, TxnId)>,
-    pub claims: BTreeMap<Claim, TxnId>,
+    pub claims: Claims,
     /// How many of the prepared transactions hold their rows.
     pub hold_rows: usize,
     pub unsettled: BTreeMap<TxnId, Unsettled>,

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use weir_types::{SqlError, Value};
 
 use super::exposed::too_large;
@@ -146,19 +147,20 @@ impl Read {
 
     /// By shard: what others' states contain and its own does not (as far as is known).
     fn missing(&self) -> BTreeMap<ShardId, Vec<Sibling>> {
+        // After a restart there are thousands whose coordinators have not come back: each is looked up, never searched for.
+        let mut known: BTreeMap<ShardId, FxHashSet<TxnId>> = self
+            .answers
+            .iter()
+            .map(|(shard, own)| (*shard, own.siblings.iter().map(|one| one.txn).collect()))
+            .collect();
         let mut missing: BTreeMap<ShardId, Vec<Sibling>> = BTreeMap::new();
-        for answer in self.answers.values() {
-            for sibling in &answer.siblings {
-                for shard in sibling.participants.iter() {
-                    let Some(own) = self.answers.get(shard) else { continue };
-                    let list = missing.entry(*shard).or_default();
-                    if !own.siblings.contains(sibling) && !list.contains(sibling) {
-                        list.push(sibling.clone());
-                    }
+        for sibling in self.answers.values().flat_map(|answer| &answer.siblings) {
+            for shard in sibling.participants.iter() {
+                if known.get_mut(shard).is_some_and(|known| known.insert(sibling.txn)) {
+                    missing.entry(*shard).or_default().push(sibling.clone());
                 }
             }
         }
-        missing.retain(|_, siblings| !siblings.is_empty());
         missing
     }
 

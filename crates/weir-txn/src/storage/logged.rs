@@ -4,6 +4,7 @@
 //! Rows are written down in their slots, byte by byte as they became, so reading a log back runs nothing and decides
 //! nothing. Only plain data here: functions of a row are named by their statement in the program.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -106,14 +107,28 @@ enum After {
     },
 }
 
+/// Of these many bytes at once it is asked whether they are the same.
+const CHUNK: usize = 16;
+
+/// How many bytes are the same until the first that are not.
+fn common<'b>(
+    chunks: impl Iterator<Item = (&'b [u8], &'b [u8])>,
+    bytes: impl Iterator<Item = (&'b u8, &'b u8)>,
+) -> usize {
+    let is_whole = |(one, other): &(&[u8], &[u8])| one.len() == CHUNK && one == other;
+    let known = CHUNK * chunks.take_while(is_whole).count();
+    known + bytes.skip(known).take_while(|(one, other)| one == other).count()
+}
+
 impl After {
     fn of(before: Option<&[u8]>, after: Option<&[u8]>) -> After {
         let Some(after) = after else { return After::Absent };
         let Some(before) = before else { return After::Whole(after.to_vec()) };
         let (old, new) = (&before[8..], &after[8..]);
-        let prefix = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+        let prefix = common(old.chunks(CHUNK).zip(new.chunks(CHUNK)), old.iter().zip(new));
         let (old, rest) = (&old[prefix..], &new[prefix..]);
-        let suffix = old.iter().rev().zip(rest.iter().rev()).take_while(|(old, new)| old == new).count();
+        let suffix =
+            common(old.rchunks(CHUNK).zip(rest.rchunks(CHUNK)), old.iter().rev().zip(rest.iter().rev()));
         After::Changed {
             clock: Layout::timestamp(after),
             prefix: prefix as u32,
@@ -158,34 +173,42 @@ impl Storage {
     /// What the rows have become by all changes since `position`, each once, in the order in which they were first
     /// touched.
     pub fn logged_since(&self, position: Position) -> Vec<LoggedRow> {
-        let mut order: Vec<(TableId, u32)> = Vec::new();
-        let mut states: BTreeMap<(TableId, u32), (Option<Packed>, Vec<LoggedOperation>)> = BTreeMap::new();
-        for change in self.history.since(position) {
-            let at = (change.table, change.row);
-            let (_, operations) = states.entry(at).or_insert_with(|| {
-                order.push(at);
-                (self.packed(change.table, change.row).map(Packed::from), Vec::new())
-            });
-            operations.extend(change.operation.as_deref().map(LoggedOperation::of));
-        }
-        // From the end to the beginning, so that the states become those before.
-        for change in self.history.since(position).rev() {
-            let (state, _) = states.get_mut(&(change.table, change.row)).expect("noted above");
-            match &change.before {
-                RowState::Absent => *state = None,
-                RowState::Row(row) => *state = Some(row.clone()),
-                RowState::Patched(patch) => {
-                    patch.clone().exchange(state.as_mut().expect("what is changed in place is there"))
-                }
+        let mut changes: Vec<(usize, &Change)> = self.history.since(position).enumerate().collect();
+        let row = |change: &Change| (change.table, change.row);
+        changes.sort_by_key(|(_, change)| row(change));
+        let logged = |own: &[(usize, &Change)]| {
+            let (first, Change { table, row, .. }) = own[0];
+            let before = self.before(own);
+            let after = After::of(before.as_deref(), self.packed(*table, *row));
+            if before.is_none() && matches!(after, After::Absent) {
+                return None;
             }
-        }
-        let logged = |(table, row)| {
-            let (before, operations) = states.remove(&(table, row)).expect("each is there once");
-            let after = After::of(before.as_deref(), self.packed(table, row));
-            let is_nothing = before.is_none() && matches!(after, After::Absent);
-            (!is_nothing).then_some(LoggedRow { table, row, after, operations })
+            let operations = own.iter().filter_map(|(_, change)| change.operation.as_deref());
+            let operations = operations.map(LoggedOperation::of).collect();
+            Some((first, LoggedRow { table: *table, row: *row, after, operations }))
         };
-        order.into_iter().filter_map(logged).collect()
+        let by_row = changes.chunk_by(|(_, one), (_, next)| row(one) == row(next));
+        let mut rows: Vec<(usize, LoggedRow)> = by_row.filter_map(logged).collect();
+        rows.sort_unstable_by_key(|(first, _)| *first);
+        rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// What a row was before these changes of it, which are the last ones.
+    fn before<'c>(&self, changes: &[(usize, &'c Change)]) -> Option<Cow<'c, [u8]>> {
+        let is_patched = |(_, change): &&(usize, &Change)| matches!(change.before, RowState::Patched(_));
+        let patched = changes.iter().take_while(is_patched).count();
+        let whole = match changes.get(patched).map(|(_, change)| &change.before) {
+            None => self.packed(changes[0].1.table, changes[0].1.row).map(|row| Cow::Owned(row.to_vec())),
+            Some(RowState::Row(row)) => Some(Cow::Borrowed(&row[..])),
+            Some(RowState::Absent | RowState::Patched(_)) => None,
+        };
+        changes[..patched].iter().rev().fold(whole, |row, (_, change)| {
+            let mut row = row.expect("what is changed in place is there").into_owned();
+            if let RowState::Patched(patch) = &change.before {
+                patch.clone().exchange(&mut row);
+            }
+            Some(Cow::Owned(row))
+        })
     }
 
     /// Makes the rows what a transaction made them.

@@ -92,7 +92,16 @@ fn touch(pins: &mut Pins, table: TableId, row: u32) -> bool {
 
 impl Storage {
     pub fn new(schema: Arc<Schema>) -> Storage {
-        let tables = schema.tables.iter().map(TableStore::new).collect();
+        Storage::of(schema, |_| true)
+    }
+
+    /// Nobody may look at the other tables.
+    pub fn of(schema: Arc<Schema>, has: impl Fn(TableId) -> bool) -> Storage {
+        let tables = schema.tables.iter().zip(0..).map(|(table, id)| match has(TableId(id)) {
+            true => TableStore::new(table),
+            false => TableStore::absent(),
+        });
+        let tables = tables.collect();
         let (history, prepared, unsynced) = Default::default();
         Storage { schema, tables, history, prepared, unsynced, room: Room::default() }
     }

@@ -345,7 +345,12 @@ pub fn quote_identifier(name: &str) -> String {
     let plain = starts_well
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         && !KEYWORDS.contains(&format!(" {name} "));
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if plain { name.to_owned() } else { double_quoted(name) }
+}
+
+/// A name in double quotes, needed or not.
+pub fn double_quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// One `%` specifier of `format`.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use postgres::Transaction;
+use weir_types::function::{double_quoted, quote_literal};
 
 /// Statements by the order in which they can be loaded.
 pub struct Objects {
@@ -48,29 +49,16 @@ pub struct Constraint {
     pub parent: Option<i64>,
 }
 
-/// A name as it is written. Those that need no quotes are none the worse for them.
-pub fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// The same without quotes, where it needs none: some functions of Weir take no others.
 fn unquoted(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.\"".contains(c);
     if name.chars().all(is_plain) { name.replace('"', "") } else { name.to_owned() }
 }
 
-fn literal(text: &str) -> String {
-    let quoted = text.replace('\'', "''");
-    match quoted.contains('\\') {
-        true => format!("E'{}'", quoted.replace('\\', "\\\\")),
-        false => format!("'{quoted}'"),
-    }
-}
-
 fn qualified(schema: &str, name: &str) -> String {
     match schema {
-        "public" => quoted(name),
-        schema => format!("{}.{}", quoted(schema), quoted(name)),
+        "public" => double_quoted(name),
+        schema => format!("{}.{}", double_quoted(schema), double_quoted(name)),
     }
 }
 
@@ -171,7 +159,7 @@ impl Reader<'_, '_> {
         let query =
             "SELECT n.nspname::text FROM pg_namespace n WHERE {users} AND n.nspname <> 'public' ORDER BY 1";
         let rows = self.rows(query)?;
-        Ok(rows.iter().map(|row| format!("CREATE SCHEMA {}", quoted(row.get(0)))).collect())
+        Ok(rows.iter().map(|row| format!("CREATE SCHEMA {}", double_quoted(row.get(0)))).collect())
     }
 
     fn enums(&mut self) -> Result<Vec<String>, postgres::Error> {
@@ -181,7 +169,7 @@ impl Reader<'_, '_> {
         )?;
         let mut labels: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in &rows {
-            labels.entry(qualified(row.get(0), row.get(1))).or_default().push(literal(row.get(2)));
+            labels.entry(qualified(row.get(0), row.get(1))).or_default().push(quote_literal(row.get(2)));
         }
         Ok(labels
             .into_iter()
@@ -217,7 +205,11 @@ impl Reader<'_, '_> {
             }
             let oid: i64 = row.get(5);
             for check in checks.iter().filter(|check| check.get::<_, i64>(0) == oid) {
-                text.push_str(&format!(" CONSTRAINT {} {}", quoted(check.get(1)), check.get::<_, String>(2)));
+                text.push_str(&format!(
+                    " CONSTRAINT {} {}",
+                    double_quoted(check.get(1)),
+                    check.get::<_, String>(2)
+                ));
             }
             text
         };
@@ -259,8 +251,8 @@ impl Reader<'_, '_> {
                     if next != 1 {
                         let of = format!(
                             "pg_get_serial_sequence({}, {})",
-                            literal(&unquoted(name)),
-                            literal(&column)
+                            quote_literal(&unquoted(name)),
+                            quote_literal(&column)
                         );
                         self.places.push((of, next));
                     }
@@ -307,7 +299,7 @@ impl Reader<'_, '_> {
         let furthest = if increment > 0 { "max" } else { "min" };
         let mut next = start;
         for (table, column) in columns {
-            let query = format!("SELECT {furthest}({})::bigint FROM {table}", quoted(column));
+            let query = format!("SELECT {furthest}({})::bigint FROM {table}", double_quoted(column));
             let last: Option<i64> = self.transaction.query_one(&query, &[])?.get(0);
             if let Some(last) = last {
                 let after = last.saturating_add(increment);
@@ -338,14 +330,14 @@ impl Reader<'_, '_> {
             }
             let next = self.next_of(columns.map_or(&[], Vec::as_slice), start, increment)?.clamp(least, most);
             if next != start {
-                self.places.push((literal(&name), next));
+                self.places.push((quote_literal(&name), next));
             }
             let cycle = if cycles { " CYCLE" } else { "" };
             sequences.push(format!(
                 "CREATE SEQUENCE {name} AS {ty} START WITH {start} INCREMENT BY {increment} MINVALUE {least} MAXVALUE {most}{cycle}"
             ));
             if let Some([(table, column)]) = columns.map(Vec::as_slice) {
-                owners.push(format!("ALTER SEQUENCE {name} OWNED BY {table}.{}", quoted(column)));
+                owners.push(format!("ALTER SEQUENCE {name} OWNED BY {table}.{}", double_quoted(column)));
             }
         }
         Ok((sequences, owners))
@@ -406,14 +398,14 @@ impl Reader<'_, '_> {
         let text = |row: &postgres::Row| {
             let name = qualified(row.get(0), row.get(1));
             let what = match (row.get::<_, Option<&str>>(3), row.get::<_, &str>(2)) {
-                (Some(column), _) => format!("COLUMN {name}.{}", quoted(column)),
+                (Some(column), _) => format!("COLUMN {name}.{}", double_quoted(column)),
                 (None, "v") => format!("VIEW {name}"),
                 (None, "m") => format!("MATERIALIZED VIEW {name}"),
                 (None, "S") => format!("SEQUENCE {name}"),
                 (None, "i") => format!("INDEX {name}"),
                 (None, _) => format!("TABLE {name}"),
             };
-            format!("COMMENT ON {what} IS {}", literal(row.get(4)))
+            format!("COMMENT ON {what} IS {}", quote_literal(row.get(4)))
         };
         Ok(rows.iter().map(text).collect())
     }
@@ -425,7 +417,7 @@ fn sequence_of(expression: &str) -> Option<String> {
     let name = rest.split_once('\'')?.0;
     let parts: Vec<String> = name.split('.').map(|part| part.trim_matches('"').to_owned()).collect();
     match &parts[..] {
-        [name] => Some(quoted(name)),
+        [name] => Some(double_quoted(name)),
         [schema, name] => Some(qualified(schema, name)),
         _ => None,
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::LogError;
@@ -116,5 +116,50 @@ fn allocate(file: &File, from: u64, until: u64) -> io::Result<()> {
 
 #[cfg(not(target_os = "linux"))]
 fn allocate(_: &File, _: u64, _: u64) -> io::Result<()> {
+    Ok(())
+}
+
+/// Writes where the file is at, and comes back once the disk has it: in one call of the system, where it has one.
+#[cfg(target_os = "linux")]
+pub fn write_durably(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+
+    /// Where the file is at.
+    const HERE: u64 = u64::MAX;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match pwritev2(&*file, &[io::IoSlice::new(rest)], HERE, ReadWriteFlags::DSYNC) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => rest = &rest[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => return write_and_sync(file, rest),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn write_durably(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    write_and_sync(file, bytes)
+}
+
+fn write_and_sync(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    file.sync_data()
+}
+
+/// Writes zeros there, durably, and leaves the file where it is at. Where blocks have been written before, the file system has nothing to
+/// note when they are written again: that takes half the time.
+#[cfg(target_os = "linux")]
+pub fn write_zeros(file: &File, from: u64, until: u64) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+
+    file.write_all_at(&vec![0; (until - from) as usize], from)?;
+    file.sync_data()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn write_zeros(_: &File, _: u64, _: u64) -> io::Result<()> {
     Ok(())
 }

@@ -23,7 +23,7 @@ use weir_txn::ramp::ShardId;
 
 pub use checkpoint::Parts;
 pub use error::LogError;
-use files::{at, finish, reserve, segment_path, unfinished, whole_steps};
+use files::{at, finish, reserve, segment_path, unfinished, whole_steps, write_durably, write_zeros};
 pub(super) use files::{make_directory, sync_directory};
 use format::{HEAD_BYTES, Kind, Preamble, seal};
 pub use reading::Reading;
@@ -37,6 +37,9 @@ const RESERVE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
 /// And twice the largest batch so far, up to this.
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
+
+/// At least half of this ahead of what is written there are blocks that have been written before.
+const ZEROS_BYTES: u64 = if cfg!(test) { 8 << 10 } else { 512 << 10 };
 
 /// When a batch counts as written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub struct Log {
     length: u64,
     /// How long the file is; none: no longer than what is in it.
     capacity: Option<u64>,
+    /// Up to there its blocks have been written before.
+    zeroed: u64,
     synced: u64,
     durability: Durability,
     batch: Vec<u8>,
@@ -106,6 +111,7 @@ impl Log {
             salt: last.preamble.salt,
             length: last.length,
             capacity: (!last.preamble.stands_alone()).then_some(last.length),
+            zeroed: last.length,
             synced: last.length,
             durability,
             batch: Vec::new(),
@@ -155,6 +161,7 @@ impl Log {
             salt,
             length,
             capacity: Some(capacity),
+            zeroed: length,
             synced: length,
             durability,
             batch: Vec::new(),
@@ -191,16 +198,18 @@ impl Log {
             self.make_room(length)?;
         }
         seal(&mut batch, (self.length, self.salt), self.synced);
-        self.file.write_all(&batch).map_err(at(&self.path))?;
+        match self.durability {
+            Durability::Sync => {
+                let begun = Instant::now();
+                write_durably(&mut self.file, &batch).map_err(at(&self.path))?;
+                self.figures.syncs.add(begun.elapsed());
+                self.synced = length;
+            }
+            Durability::Relaxed => self.file.write_all(&batch).map_err(at(&self.path))?,
+        }
         self.length = length;
         self.figures.bytes.add(batch.len() as u64);
         self.figures.batches.add(1);
-        if self.durability == Durability::Sync {
-            let begun = Instant::now();
-            self.file.sync_data().map_err(at(&self.path))?;
-            self.figures.syncs.add(begun.elapsed());
-            self.synced = self.length;
-        }
         Ok(batch)
     }
 
@@ -260,6 +269,26 @@ impl Log {
             }
         }
         Ok(!self.is_full)
+    }
+
+    /// Makes what is written next quick to be durable. Nobody need wait for it.
+    ///
+    /// # Errors
+    /// The system's, but for a full disk.
+    pub fn write_ahead(&mut self) -> Result<(), LogError> {
+        let Some(capacity) = self.capacity.filter(|_| self.durability == Durability::Sync) else {
+            return Ok(());
+        };
+        let from = self.zeroed.max(self.length);
+        let until = (from + ZEROS_BYTES / 2).min(capacity);
+        if from - self.length > ZEROS_BYTES / 2 || from >= until {
+            return Ok(());
+        }
+        match write_zeros(&self.file, from, until).map_err(at(&self.path)) {
+            Err(error) if !error.is_no_room() => return Err(error),
+            _ => self.zeroed = until,
+        }
+        Ok(())
     }
 
     pub fn figures(&self) -> Arc<LogFigures> {
