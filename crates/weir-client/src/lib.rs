@@ -73,6 +73,8 @@ pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
 pub struct Settings {
     /// How long a transaction may take, from `begin` on.
     pub deadline: Duration,
+    /// The deadline is for shards that cannot be reached: while all can be, what takes longer is waited for.
+    pub waits_for_busy: bool,
     /// So many transactions at once; `begin` waits while there are as many.
     pub under_way_max: usize,
     /// A write is answered when all have prepared, one round trip earlier (docs/items.md says what that gives up).
@@ -85,6 +87,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             deadline: Duration::from_secs(10),
+            waits_for_busy: false,
             under_way_max: 4_096,
             one_phase: false,
             versions: VERSIONS,

@@ -279,13 +279,25 @@ impl<D: Dialect> Requests<D> {
         while let Some((until, tag)) = self.deadlines.first().copied()
             && until <= now
         {
-            let why =
-                self.trouble.in_words().unwrap_or_else(|| "the shards have not answered in time".into());
+            let trouble = self.trouble.in_words();
+            if trouble.is_none() && self.settings.waits_for_busy {
+                self.wait_on(tag, now + self.settings.deadline);
+                continue;
+            }
+            let why = trouble.unwrap_or_else(|| "the shards have not answered in time".into());
             let error = match self.dialect.give_up(tag, orders) {
                 GivenUp::NothingHappened => Error::Deadline(why),
                 GivenUp::Unknown => Error::Unknown(why),
             };
             self.answer(tag, Err(error));
+        }
+    }
+
+    fn wait_on(&mut self, tag: u64, until: Instant) {
+        if let Some((_, known)) = self.waiting.get_mut(&tag) {
+            self.deadlines.remove(&(*known, tag));
+            self.deadlines.insert((until, tag));
+            *known = until;
         }
     }
 

@@ -140,7 +140,9 @@ fn unheard(weir_observe::NotStarted(what, hint): weir_observe::NotStarted) -> Fa
 }
 
 fn open(door: weir_pg::Door, cluster: &ClusterFile, server: &Server) -> Result<weir_pg::Server, Failure> {
-    let settings = weir_client::Settings { under_way_max: UNDER_WAY_MAX, ..Default::default() };
+    // A report may take minutes; who does not want to wait says so with statement_timeout.
+    let settings =
+        weir_client::Settings { under_way_max: UNDER_WAY_MAX, waits_for_busy: true, ..Default::default() };
     let client = Client::connect_beside(cluster, settings, server.nearby::<Node>())
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
     door.open(client).map_err(closed)

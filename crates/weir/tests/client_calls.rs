@@ -221,6 +221,27 @@ fn what_a_node_that_is_down_keeps_from_happening_has_not_happened() {
 }
 
 #[test]
+fn what_takes_longer_than_the_deadline_is_waited_for_where_that_is_wished() {
+    let nodes = bank(1);
+    let deadline = Duration::from_millis(300);
+    let holder = connect(&nodes, Settings::default());
+    let hasty = connect(&nodes, Settings { deadline, ..Settings::default() });
+    let patient = connect(&nodes, Settings { deadline, waits_for_busy: true, ..Settings::default() });
+    let update = |client: &Client| {
+        client.prepare("UPDATE account SET balance = balance + 1 WHERE id = 1", &[]).expect("a statement")
+    };
+    let (name, held) = (holder.new_transaction(), update(&holder));
+    holder.begin_within(name, &held, &[]).wait().unwrap();
+    let (waits, given_up) = (update(&patient), update(&hasty));
+    let waits = patient.begin_prepared(&waits, &[]);
+    let error = hasty.begin_prepared(&given_up, &[]).wait().unwrap_err();
+    assert!(matches!(error, Error::Deadline(_) | Error::Unknown(_)), "{error}");
+    holder.end_transaction(name, true).wait().unwrap();
+    waits.wait().unwrap();
+    assert!(balance(&holder, 1) >= 2);
+}
+
+#[test]
 fn calls_of_many_threads_happen_once_while_nodes_are_killed() {
     let mut nodes = bank(2);
     let client = connect(&nodes, Settings { deadline: Duration::from_secs(60), ..Settings::default() });

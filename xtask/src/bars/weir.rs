@@ -37,8 +37,11 @@ impl Weir {
         if !matches!(output.status.code(), Some(0 | 1)) {
             return Err(format!("weir {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)));
         }
-        serde_json::from_slice(&output.stdout)
-            .map_err(|error| format!("weir {}: no JSON: {error}", arguments.join(" ")))
+        serde_json::from_slice(&output.stdout).map_err(|error| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let last = said.lines().last().unwrap_or_default();
+            format!("weir {}: no JSON: {error}; {last}", arguments.join(" "))
+        })
     }
 
     /// Runs `weir bench …` over interleaved pairs and takes its one ratio.
