@@ -13,6 +13,7 @@ use weir_sql::bound::{OutputColumn, Procedure};
 use weir_sql::system::System;
 use weir_txn::exec::gather::{Gather, Virtual};
 use weir_txn::exec::program::{CompiledProcedure, Input, Program};
+use weir_txn::exec::sequences::Given;
 use weir_txn::items::GivenUp;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
@@ -36,9 +37,15 @@ pub struct CallResult {
     pub values: Vec<Value>,
     /// Rows of a set-returning function.
     pub rows: Vec<Vec<Value>>,
+    /// What sequences have given to it, the last at the end.
+    pub given: Vec<Given>,
 }
 
 impl CallResult {
+    fn of_rows(names: Arc<[String]>, rows: Vec<Vec<Value>>) -> CallResult {
+        CallResult { names, values: Vec::new(), rows, given: Vec::new() }
+    }
+
     /// The OUT or INOUT parameter of that name, or the value of the function.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(self.names.iter().position(|one| one == name)?)
@@ -154,7 +161,7 @@ impl Callable {
     /// # Errors
     /// Their number or types do not fit; an argument of the call cannot be computed.
     pub(crate) fn wish(&self, prepared: &Prepared, values: &[Value]) -> Result<Wish, SqlError> {
-        let types = prepared.parameters();
+        let types = &prepared.parameters[..];
         if values.len() != types.len() {
             let message = format!("{} values for {} parameters", values.len(), types.len());
             return Err(SqlError::new(SqlState::PROTOCOL_VIOLATION, message));
@@ -171,6 +178,11 @@ impl Callable {
                 let args = self.work_out(arguments, &values, now)?;
                 let call = self.call_of(Callee::Procedure(*procedure), args, now);
                 Ok(Wish::Call(call, self.names[*procedure].clone()))
+            }
+            What::Pieces(_) => {
+                let message = "a statement whose WITH writes is several, and not supported here";
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint("explain or run them one by one, in a transaction"))
             }
             What::Many(many) => {
                 let mut batches = many.batches(self, &values)?;
@@ -331,9 +343,7 @@ impl Dialect for Calls {
         if let Wish::Within(name, order, names) = &wish {
             if Some(*name) <= self.lost_max {
                 return Some(match order {
-                    Order::RollBack => {
-                        Ok(CallResult { names: names.clone(), values: Vec::new(), rows: Vec::new() })
-                    }
+                    Order::RollBack => Ok(CallResult::of_rows(names.clone(), Vec::new())),
                     _ => Err(Error::Sql(forgotten())),
                 });
             }
@@ -357,7 +367,7 @@ impl Dialect for Calls {
                     vec![Value::Int(waits as i64), holder, Value::Int(since as i64)]
                 };
                 let rows = waits.map(row).collect();
-                return Some(Ok(CallResult { names: [].into(), values: Vec::new(), rows }));
+                return Some(Ok(CallResult::of_rows([].into(), rows)));
             }
             Wish::Traced(wish) => {
                 self.coordinator.trace(tag);
@@ -378,11 +388,11 @@ impl Dialect for Calls {
             (Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. }, _) => {
                 Err(Error::Sql(error))
             }
-            (Event::Answered(Ok(Output { values, rows })), Some(UnderWay::Call(names))) => {
-                Ok(CallResult { names, values, rows })
+            (Event::Answered(Ok(Output { values, rows, given })), Some(UnderWay::Call(names))) => {
+                Ok(CallResult { names, values, rows, given })
             }
             (Event::ReadDone { result: Ok(rows), .. }, Some(UnderWay::Read(names))) => {
-                Ok(CallResult { names, values: Vec::new(), rows })
+                Ok(CallResult::of_rows(names, rows))
             }
             // It was given up, and nobody waits to hear.
             _ => Err(Error::Closed("it was given up".into())),

@@ -125,6 +125,16 @@ impl Edition {
         Ok(format!("ALTER SEQUENCE {} RESTART WITH {next}", quoted.join(".")))
     }
 
+    /// # Errors
+    /// There is no sequence of that name.
+    pub fn check_sequence(&self, name: &str) -> Result<(), SqlError> {
+        let sequences = &self.0.application.catalog.sequences;
+        sequences.iter().any(|one| one.name == name).then_some(()).ok_or_else(|| {
+            let message = format!("relation \"{name}\" does not exist");
+            SqlError::new(SqlState::UNDEFINED_TABLE, message)
+        })
+    }
+
     /// A materialized view is always as its tables say: there is nothing to do.
     ///
     /// # Errors

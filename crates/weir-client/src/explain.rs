@@ -104,7 +104,7 @@ impl Prepared {
                 let What::Write { text, .. } = &many.one().what else { unreachable!("an INSERT writes") };
                 (self.name().to_owned(), program.reasons(text).map_err(|wrong| wrong.error)?)
             }
-            What::Query { .. } => unreachable!("a query is read"),
+            What::Query { .. } | What::Pieces(_) => unreachable!("it is no one call"),
         };
         let plan = self.plan();
         let names = reasons::invariant_names(application);

@@ -237,6 +237,9 @@ impl Prepared {
     pub fn of_batches(&self, done: Vec<(CallResult, Vec<u64>)>) -> CallResult {
         let mut count = 0;
         let (mut placed, mut rest) = (Vec::new(), Vec::new());
+        let last = done.iter().max_by_key(|(_, places)| places.last().copied());
+        // Each row takes of the same sequences.
+        let given = last.map_or_else(Vec::new, |(result, _)| result.given.clone());
         for (result, places) in done {
             if let Some(Value::Int(written)) = result.values.first() {
                 count += written;
@@ -248,6 +251,6 @@ impl Prepared {
         }
         placed.sort_by_key(|(place, _)| *place);
         let rows = placed.into_iter().map(|(_, row)| row).chain(rest).collect();
-        CallResult { names: self.names.clone(), values: vec![Value::Int(count)], rows }
+        CallResult { names: self.names.clone(), values: vec![Value::Int(count)], rows, given }
     }
 }

@@ -1,5 +1,6 @@
 //! Texts of SQL: bound once against the catalog of the application, run as often as one likes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_analysis::TransactionPlan;
@@ -7,8 +8,11 @@ use weir_sql::bound::{
     Expr, ExprKind, OutputColumn, ParameterMode, Procedure, ProcedureKind, Query, Select, Statement,
 };
 use weir_sql::system::{Facts, Row, VOLATILE};
-use weir_sql::walk::each_expr_of_query;
-use weir_sql::{BoundText, Diagnostic, Lifted, Span, Text, bind_system_query, bind_text, lift_constants};
+use weir_sql::walk::each_statement_expr;
+use weir_sql::{
+    BoundText, CurrentValue, Diagnostic, Lifted, Span, Text, WithCurrentValues, bind_system_query, bind_text,
+    is_block, lift_constants, with_current_values,
+};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -16,6 +20,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 use crate::CallResult;
 use crate::calls::Callable;
 use crate::many::Many;
+use crate::pieces::{Pieces, prepare_pieces};
 
 /// A SELECT, INSERT, UPDATE or DELETE over the application's tables, or a call of one of its procedures, with parameters `$1`, `$2` …
 #[derive(Clone)]
@@ -28,7 +33,9 @@ pub struct Prepared {
     /// Who asks, where it was bound to the system catalog.
     pub(crate) facts: Option<Arc<Facts>>,
     pub(crate) what: What,
+    /// Behind those of the client are the values that its session has been given.
     pub(crate) parameters: Arc<[SqlType]>,
+    current: Arc<[CurrentValue]>,
     columns: Arc<[OutputColumn]>,
     pub(crate) names: Arc<[String]>,
 }
@@ -50,6 +57,8 @@ pub(crate) enum What {
     },
     /// An INSERT of many rows.
     Many(Arc<Many>),
+    /// Its WITH writes.
+    Pieces(Arc<Pieces>),
     Write {
         text: Arc<Text>,
         /// Values of its parameters behind the client's.
@@ -66,6 +75,8 @@ pub enum Verb {
     Delete,
     /// A query that holds rows (FOR UPDATE), or takes values of sequences.
     Select,
+    /// DO: it counts nothing.
+    Do,
 }
 
 impl std::fmt::Debug for Prepared {
@@ -76,12 +87,29 @@ impl std::fmt::Debug for Prepared {
 
 impl Prepared {
     pub fn parameters(&self) -> &[SqlType] {
-        &self.parameters
+        &self.parameters[..self.parameters.len() - self.current.len()]
+    }
+
+    /// What sequences have given to the session that runs it: these values go behind those of the parameters.
+    pub fn current_values(&self) -> &[CurrentValue] {
+        &self.current
+    }
+
+    /// The sequences that have given values to it, each with its last, the latest at the end.
+    pub fn given<'r>(&'r self, result: &'r CallResult) -> impl Iterator<Item = (&'r str, i64)> {
+        let sequences = &self.of.application.catalog.sequences;
+        result
+            .given
+            .iter()
+            .filter_map(|one| Some((&*sequences.get(one.sequence.0 as usize)?.name, one.value)))
     }
 
     /// The same, to be kept.
     pub fn parameters_shared(&self) -> Arc<[SqlType]> {
-        self.parameters.clone()
+        match self.current.len() {
+            0 => self.parameters.clone(),
+            _ => self.parameters().into(),
+        }
     }
 
     /// What comes back, to be kept.
@@ -96,9 +124,10 @@ impl Prepared {
 
     /// What it does if it is a statement that writes.
     pub fn verb(&self) -> Option<Verb> {
-        match self.what {
-            What::Write { verb, .. } => Some(verb),
+        match &self.what {
+            What::Write { verb, .. } => Some(*verb),
             What::Many(_) => Some(Verb::Insert),
+            What::Pieces(pieces) => pieces.main()?.verb(),
             What::Query { .. } | What::Call { .. } => None,
         }
     }
@@ -121,7 +150,9 @@ impl Prepared {
             What::Write { verb: Verb::Update, .. } => "update",
             What::Write { verb: Verb::Delete, .. } => "delete",
             What::Write { verb: Verb::Select, .. } => "select for update",
+            What::Write { verb: Verb::Do, .. } => "do",
             What::Many(_) => "insert",
+            What::Pieces(pieces) => pieces.main().map_or("with", Prepared::name),
         }
     }
 
@@ -141,6 +172,7 @@ impl Prepared {
                 plans.iter().find(|plan| plan.procedure == *procedure).cloned()
             }
             What::Many(many) => many.one().plan(),
+            What::Pieces(pieces) => pieces.plan(),
             What::Write { text, .. } => program.text(text).ok().map(|text| text.plan.clone()),
         }
     }
@@ -193,10 +225,10 @@ impl Prepared {
 
     /// It may write.
     pub fn writes(&self) -> bool {
-        match self.what {
+        match &self.what {
             What::Query { .. } => false,
-            What::Call { writes, .. } => writes,
-            What::Write { .. } | What::Many(_) => true,
+            What::Call { writes, .. } => *writes,
+            What::Write { .. } | What::Many(_) | What::Pieces(_) => true,
         }
     }
 
@@ -250,7 +282,62 @@ impl Unprepared {
 /// # Errors
 /// What is wrong with the text, or not supported.
 pub(crate) fn prepare(of: &Arc<Callable>, text: &str, types: &[SqlType]) -> Result<Prepared, Unprepared> {
+    let wrong = |wrong| Unprepared::of(text, wrong);
+    let Some(with) = with_current_values(text, types, &|_| false).map_err(wrong)? else {
+        return prepare_plain(of, text, types);
+    };
+    let taken = sequences_taken(of, &with).map_err(wrong)?;
+    // A statement that takes values of a sequence itself knows the last one.
+    let with = match taken.is_empty() {
+        true => Some(with),
+        false => with_current_values(text, types, &|name| taken.contains(name)).map_err(wrong)?,
+    };
+    let Some(with) = with else { return prepare_plain(of, text, types) };
+    if !taken.is_empty() && with.values.contains(&CurrentValue::Last) {
+        let error = SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "lastval() in a statement that takes values itself is not supported",
+        );
+        return Err(Unprepared::new(
+            text,
+            Span::default(),
+            error.with_hint("name the sequence: currval('…')"),
+        ));
+    }
+    let prepared = prepare_plain(of, &with.sql, &with.types)?;
+    Ok(Prepared { text: text.into(), current: with.values.into(), ..prepared })
+}
+
+/// By their names.
+fn sequences_taken(of: &Callable, with: &WithCurrentValues) -> Result<BTreeSet<String>, Diagnostic> {
+    let Callable { application, .. } = of;
+    let (bound, _) = bind_text(&application.catalog, &application.procedures, &with.sql, &with.types)?;
+    let mut taken = BTreeSet::new();
+    if let BoundText::Statement(statement) = &bound {
+        each_statement_expr(statement, &mut |expr| {
+            if let ExprKind::NextValue(sequence) = expr.kind {
+                taken.insert(application.catalog.sequences[sequence.0 as usize].name.clone());
+            }
+        });
+    }
+    Ok(taken)
+}
+
+pub(crate) fn prepare_plain(
+    of: &Arc<Callable>,
+    text: &str,
+    types: &[SqlType],
+) -> Result<Prepared, Unprepared> {
     let Callable { application, program, .. } = &**of;
+    if is_block(text) {
+        let own = Text { sql: text.to_owned(), types: Vec::new() };
+        program.text(&own).map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
+        let what = What::Write { text: Arc::new(own), constants: [].into(), verb: Verb::Do };
+        return Ok(Prepared::new((of, text), what, Vec::new(), Vec::new()));
+    }
+    if let Some(pieces) = prepare_pieces(of, text, types) {
+        return pieces;
+    }
     let bound = bind_text(&application.catalog, &application.procedures, text, types);
     let (bound, parameters) = bound.map_err(|wrong| Unprepared::of(text, wrong))?;
     let statement = match bound {
@@ -332,7 +419,7 @@ fn names_catalog(text: &str) -> bool {
 }
 
 impl Prepared {
-    fn new(
+    pub(crate) fn new(
         (of, text): (&Arc<Callable>, &str),
         what: What,
         parameters: Vec<SqlType>,
@@ -346,6 +433,7 @@ impl Prepared {
             facts: None,
             what,
             parameters: parameters.into(),
+            current: [].into(),
             columns: columns.into(),
             names,
         }
@@ -380,17 +468,6 @@ fn query_of(
 }
 
 fn compile(text: &str, query: &Query, parameters: usize, program: &Program) -> Result<Gather, Unprepared> {
-    let mut number = None;
-    each_expr_of_query(query, &mut |expr| {
-        if let ExprKind::CurrentValue(_) = expr.kind {
-            number.get_or_insert(expr.span);
-        }
-    });
-    if let Some(span) = number {
-        let what = "currval outside of a procedure is not supported yet";
-        let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what);
-        return Err(Unprepared::new(text, span, error.with_hint("nextval and RETURNING give the value")));
-    }
     Gather::compile(query, parameters, program).map_err(|error| Unprepared::new(text, query.span, error))
 }
 

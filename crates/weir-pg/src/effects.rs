@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_client::{AdvisoryKey, Prepared};
+use weir_client::{AdvisoryKey, CurrentValue, Prepared};
 use weir_sql::effects::{Effect, EffectCall};
 use weir_types::{SqlError, SqlState, Value};
 
@@ -61,6 +61,7 @@ impl Session {
                 self.give_all_advice_back();
                 Ok(Value::Null)
             }
+            (Effect::LastValue, _) => Ok(Value::Int(self.current_value(&CurrentValue::Last)?)),
             // All others are of no effect where an argument is NULL.
             (_, arguments) if arguments.contains(&Value::Null) => Ok(Value::Null),
             (Effect::SetValue, [Value::Text(name), Value::Int(value), rest @ ..]) => {
@@ -71,8 +72,12 @@ impl Session {
                 Ok(if waits { Value::Null } else { Value::Bool(is_held) })
             }
             (Effect::AdvisoryUnlock, arguments) => Ok(Value::Bool(self.unlock(key(arguments)?))),
-            (Effect::SetValue, _) => {
-                Err(wrong(SqlState::INTERNAL_ERROR, "arguments that setval does not have"))
+            (Effect::CurrentValue, [Value::Text(name)]) => {
+                let sequence = CurrentValue::Of(weir_sql::relation_named(name));
+                Ok(Value::Int(self.current_value(&sequence)?))
+            }
+            (Effect::SetValue | Effect::CurrentValue, _) => {
+                Err(wrong(SqlState::INTERNAL_ERROR, "arguments that it does not have"))
             }
         }
     }

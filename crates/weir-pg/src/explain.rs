@@ -42,6 +42,7 @@ impl Session {
             _ => return Err(nothing_to_explain().into()),
         };
         let bound = self.bound(prepared)?;
+        let values = self.with_current_values(prepared, &values)?;
         // It takes as long as an analysis of the application.
         let explained = tokio::task::block_in_place(|| bound.explain(&values))?;
         let open = self.open_name();
@@ -73,7 +74,9 @@ impl Session {
         let ended = self.wait_for(pending).await;
         let took = begun.elapsed();
         let trace = self.client.take_trace(tag).unwrap_or_default();
-        let rows = prepared.count(&ended?);
+        let ended = ended?;
+        self.note_given(prepared, &ended);
+        let rows = prepared.count(&ended);
         Ok(Measured { trace, took, rows })
     }
 }

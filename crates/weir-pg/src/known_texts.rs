@@ -97,7 +97,10 @@ impl KnownTexts {
 
 /// It is the same whoever asks.
 fn is_general(prepared: &Prepared) -> bool {
-    !prepared.is_system() && !prepared.has_batches()
+    !prepared.is_system()
+        && !prepared.has_batches()
+        && prepared.pieces().is_none()
+        && prepared.current_values().is_empty()
 }
 
 impl Session {

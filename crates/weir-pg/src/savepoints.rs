@@ -70,24 +70,47 @@ impl Session {
 
     pub(crate) async fn savepoint(&self, savepoint: &str) -> Result<Done, Failure> {
         let name = self.block("SAVEPOINT")?;
-        self.wait_for(self.client.begin_savepoint(name)).await?;
-        let (name, settings, edition) = (savepoint.to_owned(), self.settings_now(), self.own_edition.get());
-        self.savepoints.lock().push(Savepoint { name, settings, edition });
+        self.set_savepoint(name, savepoint).await?;
         Ok(Done::tag("SAVEPOINT"))
+    }
+
+    /// In the transaction of that name. Gives its place.
+    pub(crate) async fn set_savepoint(&self, transaction: u64, savepoint: &str) -> Result<usize, Failure> {
+        self.wait_for(self.client.begin_savepoint(transaction)).await?;
+        let (name, settings, edition) = (savepoint.to_owned(), self.settings_now(), self.own_edition.get());
+        let mut savepoints = self.savepoints.lock();
+        savepoints.push(Savepoint { name, settings, edition });
+        Ok(savepoints.len() - 1)
     }
 
     pub(crate) async fn release(&self, savepoint: &str) -> Result<Done, Failure> {
         let name = self.block("RELEASE SAVEPOINT")?;
         let at = self.savepoint_named(savepoint)?;
-        self.wait_for(self.client.begin_release(name, at)).await?;
-        self.savepoints.lock().truncate(at);
+        self.release_at(name, at).await?;
         Ok(Done::tag("RELEASE"))
+    }
+
+    pub(crate) async fn release_at(&self, transaction: u64, at: usize) -> Result<(), Failure> {
+        self.wait_for(self.client.begin_release(transaction, at)).await?;
+        self.savepoints.lock().truncate(at);
+        Ok(())
     }
 
     pub(crate) async fn roll_back_to(&self, savepoint: &str) -> Result<Done, Failure> {
         let name = self.block("ROLLBACK TO SAVEPOINT")?;
         let at = self.savepoint_named(savepoint)?;
-        self.wait_for(self.client.begin_roll_back_to(name, at)).await?;
+        let changed = self.take_back_to(name, at).await?;
+        *self.transaction() = Transaction::Open { name, is_implicit: false };
+        Ok(Done { changed, ..Done::tag("ROLLBACK") })
+    }
+
+    /// Gives the settings that are not what they were.
+    pub(crate) async fn take_back_to(
+        &self,
+        transaction: u64,
+        at: usize,
+    ) -> Result<Vec<(&'static str, String)>, Failure> {
+        self.wait_for(self.client.begin_roll_back_to(transaction, at)).await?;
         let last = {
             let mut savepoints = self.savepoints.lock();
             savepoints.truncate(at + 1);
@@ -98,7 +121,6 @@ impl Session {
             changed = self.settings_again(settings);
             self.own_edition.set(edition);
         }
-        *self.transaction() = Transaction::Open { name, is_implicit: false };
-        Ok(Done { changed, ..Done::tag("ROLLBACK") })
+        Ok(changed)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
-use weir_client::{Client, Error, Prepared};
+use weir_client::{Client, Error, Prepared, Verb};
 use weir_sql::session::{Characteristics, Command, Isolation};
 use weir_sql::system::Facts;
 use weir_types::{SqlError, SqlState, Value};
@@ -14,6 +14,7 @@ use crate::advisory::AdvisoryLocks;
 use crate::copy::CopyIn;
 use crate::definitions::Own;
 use crate::ending::Ending;
+use crate::given::GivenValues;
 use crate::idle::Idle;
 use crate::portals::{Cursor, Formats, Names, Portal, PortalState, no_portal};
 use crate::savepoints::Savepoints;
@@ -36,6 +37,7 @@ pub struct Session {
     pub(crate) copying: Mutex<Option<CopyIn>>,
     pub(crate) advisory: Mutex<AdvisoryLocks>,
     pub(crate) still: Still,
+    pub(crate) given: Mutex<GivenValues>,
     pub(crate) own_edition: Own,
     /// Who is at the other end, once they are let in.
     pub(crate) facts: OnceLock<Facts>,
@@ -88,6 +90,7 @@ impl Session {
             copying: Mutex::default(),
             advisory: Mutex::default(),
             still: Still::default(),
+            given: Mutex::default(),
             own_edition,
             facts,
             origin,
@@ -162,6 +165,7 @@ impl Session {
         let ended = match transaction {
             Transaction::Open { name, is_implicit: true } => {
                 *self.transaction() = Transaction::None;
+                self.savepoints.clear();
                 let ended = self.end_named(name, !has_failed).await;
                 self.count_transaction(!has_failed && ended.is_ok());
                 self.activity.end(std::time::Instant::now(), Phase::Idle);
@@ -224,7 +228,7 @@ impl Session {
         result
     }
 
-    async fn run_now(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
+    pub(crate) async fn run_now(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
         self.refuse_after_failure(statement.command())?;
         match &statement.kind {
             Kind::Empty => Ok(Done::tag("")),
@@ -252,6 +256,7 @@ impl Session {
                     _ => Ok(Done::tag("")),
                 }
             }
+            Kind::Script(steps) => self.run_script(steps).await,
             Kind::Effects(calls, query) => self.run_effects(calls, query, values).await,
             Kind::Copy(copy, query) => self.copy(copy, query.as_ref()).await,
             Kind::Signal(signals, query) => {
@@ -307,6 +312,7 @@ impl Session {
         tag: &'static str,
         values: &[Value],
     ) -> Result<Done, Failure> {
+        let values = &*self.with_current_values(prepared, values)?;
         let filled = match &prepared.volatile()[..] {
             [] => None,
             tables => Some(self.fill(prepared, tables).await?),
@@ -316,6 +322,9 @@ impl Session {
             self.refuse_write(if tag.is_empty() { "SELECT" } else { tag.split(' ').next().unwrap_or(tag) })?;
         }
         self.keep_still(prepared)?;
+        if prepared.pieces().is_some() {
+            return self.run_pieces(prepared, tag, values).await;
+        }
         let lock_timeout = self.values().time("lock_timeout");
         let (result, prepared) = match self.open_name() {
             _ if prepared.has_batches() => self.run_batches(prepared, values, lock_timeout).await?,
@@ -337,7 +346,8 @@ impl Session {
             }
             None => self.run_by_itself(prepared, values).await?,
         };
-        let count = prepared.verb().map(|_| prepared.count(&result));
+        self.note_given(&prepared, &result);
+        let count = prepared.verb().filter(|verb| *verb != Verb::Do).map(|_| prepared.count(&result));
         Ok(Done { count, columns: prepared.columns().into(), rows: prepared.rows(result), ..Done::tag(tag) })
     }
 
@@ -499,14 +509,20 @@ impl Session {
                     |(name, value): (&str, String)| [name.into(), value.as_str().into(), "".into()].to_vec();
                 Ok(Done { rows: self.values().all().map(row).collect(), ..Done::tag("SHOW") })
             }
-            Command::Discard { all: false } => Ok(Done::tag("DISCARD")),
-            Command::Discard { all: true } => {
+            Command::Discard { all: false, sequences } => {
+                if *sequences {
+                    self.forget_given();
+                }
+                Ok(Done::tag(if *sequences { "DISCARD SEQUENCES" } else { "DISCARD" }))
+            }
+            Command::Discard { all: true, .. } => {
                 if self.open_name().is_some() {
                     let message = "DISCARD ALL cannot run inside a transaction block";
                     return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
                 }
                 let changed = self.reset()?;
                 self.give_all_advice_back();
+                self.forget_given();
                 let mut names = self.names();
                 names.clear_statements();
                 names.clear_portals();
@@ -549,6 +565,7 @@ impl Session {
             | Command::CreateAs(_)
             | Command::CreateMaterialized(..)
             | Command::Run
+            | Command::Script(_)
             | Command::Effects(_)
             | Command::Define(_)
             | Command::Explain(..)

@@ -7,6 +7,7 @@ use weir_sql::Span;
 use weir_sql::bound::OutputColumn;
 use weir_sql::effects::EffectCall;
 use weir_sql::explain::Explain;
+use weir_sql::plpgsql::ScriptStep;
 use weir_sql::session::CreateAs;
 use weir_sql::session::Signal;
 use weir_sql::session::{Command, Copied, Copy, Said, statements};
@@ -38,6 +39,8 @@ pub enum Kind {
     Prepare(String, Arc<Statement>),
     /// EXECUTE: the name, and what gives the row of its arguments.
     Execute(String, Option<Prepared>),
+    /// DO, of steps that are a session's.
+    Script(Arc<[ScriptStep]>),
     /// SELECT of functions that act on the session, and what gives their arguments.
     Effects(Arc<[EffectCall]>, Prepared),
     /// With what gives its rows, if that is a query.
@@ -235,6 +238,10 @@ impl Session {
                 let kind = Kind::Effects(effects.calls.clone().into(), query);
                 return Ok(Statement { kind, parameters, columns, ..Statement::empty() });
             }
+            Command::Script(steps) => {
+                let kind = Kind::Script(steps.clone().into());
+                return Ok(Statement { kind, ..Statement::empty() });
+            }
             Command::Copy(copy) => {
                 let query = match &copy.what {
                     Copied::Query(span) => Some(self.bind(text, *span, types)?),
@@ -303,6 +310,7 @@ impl Session {
             Some(Verb::Update) => "UPDATE",
             Some(Verb::Delete) => "DELETE",
             Some(Verb::Select) => "SELECT",
+            Some(Verb::Do) => "DO",
             None if is_call => CALL,
             None => "SELECT",
         };

@@ -404,7 +404,7 @@ impl Clients<Begin, Event> for Sessions<'_> {
         match &event {
             Event::Answered(result) => self.script.told(session, result),
             Event::ReadDone { result, .. } if matches!(what, UnderWay::Order) => {
-                let rows = |rows: &Vec<Vec<Value>>| Output { values: Vec::new(), rows: rows.clone() };
+                let rows = |rows: &Vec<Vec<Value>>| Output { rows: rows.clone(), ..Output::default() };
                 self.script.told(session, &result.as_ref().map(rows).map_err(Clone::clone));
             }
             Event::ReadDone { .. } => {}

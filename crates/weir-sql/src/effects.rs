@@ -1,4 +1,5 @@
-//! SELECT of functions that act on the session: `SELECT pg_advisory_lock(1)`, `SELECT set_config(…)`, `SELECT setval(…)`.
+//! SELECT of functions that act on the session, or ask it: `SELECT pg_advisory_lock(1)`, `SELECT set_config(…)`, `SELECT setval(…)`,
+//! `SELECT currval(…)`.
 //!
 //! What such a statement asks for is computed by a query of the arguments alone, with the FROM and WHERE that were written; whoever
 //! runs it acts on each of the rows. A call anywhere else than as a whole item of the select list is none of these.
@@ -25,6 +26,10 @@ pub enum Effect {
     SetConfig,
     /// ALTER SEQUENCE … RESTART.
     SetValue,
+    /// What a sequence has given to the session last.
+    CurrentValue,
+    /// The same of whichever has given one last.
+    LastValue,
 }
 
 /// One item of the select list.
@@ -46,7 +51,7 @@ impl EffectCall {
             Effect::AdvisoryLock { waits: true, .. } | Effect::AdvisoryUnlockAll => SqlType::Void,
             Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock => SqlType::Bool,
             Effect::SetConfig => SqlType::Text,
-            Effect::SetValue => SqlType::Int8,
+            Effect::SetValue | Effect::CurrentValue | Effect::LastValue => SqlType::Int8,
         }
     }
 }
@@ -70,12 +75,15 @@ fn known(name: &str, arguments: usize) -> Option<(Effect, &'static [&'static str
         "pg_advisory_unlock_all" => Effect::AdvisoryUnlockAll,
         "set_config" => Effect::SetConfig,
         "setval" => Effect::SetValue,
+        "currval" => Effect::CurrentValue,
+        "lastval" => Effect::LastValue,
         _ => return None,
     };
     let types: &[&str] = match (effect, arguments) {
         (Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock, 1) => &["bigint"],
         (Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock, 2) => &["integer", "integer"],
-        (Effect::AdvisoryUnlockAll, 0) => &[],
+        (Effect::AdvisoryUnlockAll | Effect::LastValue, 0) => &[],
+        (Effect::CurrentValue, 1) => &["text"],
         (Effect::SetConfig, 3) => &["text", "text", "boolean"],
         (Effect::SetValue, 2) => &["text", "bigint"],
         (Effect::SetValue, 3) => &["text", "bigint", "boolean"],
@@ -200,6 +208,10 @@ mod tests {
         check(
             "SELECT setval('t_id_seq', max(id)) FROM t",
             "setval/2: SELECT CAST(('t_id_seq') AS text), CAST(( max(id)) AS bigint) FROM t",
+        );
+        check(
+            "SELECT currval(pg_get_serial_sequence('t', 'id')), lastval() AS last",
+            "currval/1 last/0: SELECT CAST((pg_get_serial_sequence('t', 'id')) AS text)",
         );
         check("SELECT pg_advisory_unlock_all()", "pg_advisory_unlock_all/0: SELECT 1");
         for query in [

@@ -38,28 +38,7 @@ pub fn of_one_row(text: &str, width: usize) -> Option<String> {
 /// query, or a WITH before it.
 pub fn of_rows_of_query(text: &str, width: usize) -> Option<(String, &str)> {
     let tokens: Vec<Token> = Lexer::new(text, 0).collect();
-    let is_query = |at: usize| {
-        let words = ["select", "with", "table", "values"];
-        tokens.get(at).is_some_and(|token| words.iter().any(|word| token.is_word(text, word)))
-    };
-    if !(tokens.first()?.is_word(text, "insert") && tokens.get(1)?.is_word(text, "into")) {
-        return None;
-    }
-    // Behind the name of the table, what it is called, and its columns.
-    let (mut begin, mut depth) = (None, 0_usize);
-    for (at, token) in tokens.iter().enumerate().skip(2) {
-        if depth == 0 && (is_query(at) || token.is(b'(') && is_query(at + 1)) {
-            begin = Some(at);
-            break;
-        }
-        match token.kind {
-            TokenKind::Parameter => return None,
-            TokenKind::Punctuation(b'(') => depth += 1,
-            TokenKind::Punctuation(b')') => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-    }
-    let begin = begin?;
+    let begin = source(text, &tokens)?;
     let (mut end, mut depth) = (tokens.len(), 0_usize);
     for (at, token) in tokens.iter().enumerate().skip(begin) {
         match token.kind {
@@ -83,6 +62,38 @@ pub fn of_rows_of_query(text: &str, width: usize) -> Option<(String, &str)> {
     let parameters: Vec<String> = (1..=width).map(|at| format!("${at}")).collect();
     let one = format!("{}VALUES ({}){}", text.get(..from)?, parameters.join(", "), text.get(to..)?);
     Some((one, text.get(from..to)?))
+}
+
+/// Where the query of an INSERT begins, or its VALUES: which of the tokens.
+fn source(text: &str, tokens: &[Token]) -> Option<usize> {
+    let is_query = |at: usize| {
+        let words = ["select", "with", "table", "values"];
+        tokens.get(at).is_some_and(|token| words.iter().any(|word| token.is_word(text, word)))
+    };
+    if !(tokens.first()?.is_word(text, "insert") && tokens.get(1)?.is_word(text, "into")) {
+        return None;
+    }
+    // Behind the name of the table, what it is called, and its columns.
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate().skip(2) {
+        if depth == 0 && (is_query(at) || token.is(b'(') && is_query(at + 1)) {
+            return Some(at);
+        }
+        match token.kind {
+            TokenKind::Parameter => return None,
+            TokenKind::Punctuation(b'(') => depth += 1,
+            TokenKind::Punctuation(b')') => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The text of an INSERT of a query, cut where a WITH may stand that is the query's own.
+pub(crate) fn before_query(text: &str) -> Option<(&str, &str)> {
+    let tokens: Vec<Token> = Lexer::new(text, 0).collect();
+    let begin = tokens.get(source(text, &tokens)?)?;
+    (!begin.is_word(text, "values")).then(|| text.split_at(begin.start))
 }
 
 #[cfg(test)]

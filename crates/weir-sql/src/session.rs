@@ -4,8 +4,8 @@
 //! against a catalog.
 
 use pg_query::protobuf::{
-    CopyStmt, FetchDirection, Node, ObjectType, SelectStmt, TransactionStmtKind, TypeName, VariableSetKind,
-    a_const, node,
+    CopyStmt, DiscardMode, FetchDirection, Node, ObjectType, SelectStmt, TransactionStmtKind, TypeName,
+    VariableSetKind, a_const, node,
 };
 use weir_types::function::double_quoted;
 use weir_types::{SqlState, SqlType};
@@ -16,6 +16,7 @@ use crate::effects::Effects;
 use crate::explain::{self, Explain};
 use crate::lexer::{self, Lexer, Token};
 use crate::parse::{self, ParsedStatement, Piece};
+use crate::plpgsql::{self, ScriptStep};
 use crate::source::{Diagnostic, Span};
 use crate::type_name;
 
@@ -54,6 +55,7 @@ pub enum Command {
     /// DISCARD ALL, PLANS, SEQUENCES or TEMP.
     Discard {
         all: bool,
+        sequences: bool,
     },
     /// None: all.
     Deallocate(Option<String>),
@@ -95,8 +97,10 @@ pub enum Command {
     },
     /// What is to be told, and of what: a query, a write, a call, or one that is prepared or declared.
     Explain(Explain, Box<Command>),
-    /// A query, a write or a call.
+    /// A query, a write or a call; a DO that is work for shards.
     Run,
+    /// Any other DO: its steps.
+    Script(Vec<ScriptStep>),
     /// A SELECT of functions that act on the session.
     Effects(Effects),
     /// SET CONSTRAINTS; none as names is ALL.
@@ -343,7 +347,8 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
             Command::Show((name != "all").then_some(name))
         }
         N::DiscardStmt(stmt) => {
-            Command::Discard { all: stmt.target() == pg_query::protobuf::DiscardMode::DiscardAll }
+            let (target, all) = (stmt.target(), stmt.target() == DiscardMode::DiscardAll);
+            Command::Discard { all, sequences: all || target == DiscardMode::DiscardSequences }
         }
         N::DeallocateStmt(stmt) => Command::Deallocate((!stmt.isall).then(|| stmt.name.clone())),
         N::PrepareStmt(stmt) => Command::Prepare {
@@ -415,6 +420,7 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         }
         N::LockStmt(stmt) => Command::Lock(lock(stmt)),
         N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::CallStmt(_) => Command::Run,
+        N::DoStmt(stmt) => plpgsql::script(piece, stmt, span)?.map_or(Command::Run, Command::Script),
         N::VacuumStmt(stmt) => Command::Nothing(if stmt.is_vacuumcmd { "VACUUM" } else { "ANALYZE" }),
         N::CheckPointStmt(_) => Command::Nothing("CHECKPOINT"),
         N::RefreshMatViewStmt(refresh) => {
@@ -849,9 +855,11 @@ mod tests {
         );
         check("SHOW TRANSACTION ISOLATION LEVEL", &[Command::Show(Some("transaction_isolation".into()))]);
         check(
-            "DISCARD ALL; DEALLOCATE p; DEALLOCATE ALL",
+            "DISCARD ALL; DISCARD SEQUENCES; DISCARD PLANS; DEALLOCATE p; DEALLOCATE ALL",
             &[
-                Command::Discard { all: true },
+                Command::Discard { all: true, sequences: true },
+                Command::Discard { all: false, sequences: true },
+                Command::Discard { all: false, sequences: false },
                 Command::Deallocate(Some("p".into())),
                 Command::Deallocate(None),
             ],

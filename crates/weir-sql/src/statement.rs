@@ -44,6 +44,24 @@ pub struct Text {
     pub types: Vec<SqlType>,
 }
 
+/// It is a DO statement.
+pub fn is_block(text: &str) -> bool {
+    crate::lexer::Lexer::new(text, 0).next().is_some_and(|first| first.is_word(text, "do"))
+}
+
+/// Binds a DO statement that is no session's, as a procedure.
+///
+/// # Errors
+/// What is wrong with it, or not supported.
+pub fn bind_block(catalog: &Catalog, text: &str) -> Result<Procedure, Diagnostic> {
+    let piece = Piece::new(0, 0, text);
+    let parsed = parse::parse_statement(piece)?;
+    match &parsed.node {
+        node::Node::DoStmt(stmt) => crate::plpgsql::bind_block(catalog, piece, stmt, parsed.span),
+        _ => Err(Diagnostic::new(SqlState::SYNTAX_ERROR, parsed.span, "it is no DO")),
+    }
+}
+
 /// What a client's text is.
 #[derive(Clone, Debug)]
 pub enum BoundText {

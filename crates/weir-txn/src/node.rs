@@ -580,7 +580,7 @@ impl Node {
             looks: looks.then_some(if self.bugs.forgets_deferred { &[][..] } else { later }),
             bugs: self.bugs,
         };
-        call::run(fragment, call, &mut self.scratch)
+        call::run(fragment, call, &mut self.scratch).map(call::Ran::packed)
     }
 
     /// S7: only an older transaction waits, so nobody waits in a circle. For an open one, which may take its time, waits only what holds

@@ -140,10 +140,6 @@ SELECT * FROM account ORDER BY id;
 SELECT * FROM entry ORDER BY account, number;
 SELECT * FROM rate ORDER BY kind;
 -- refused
-WITH gone AS (DELETE FROM rate RETURNING *) SELECT * FROM gone;
--- refused
-WITH r AS (INSERT INTO rate VALUES ('w', 1) RETURNING kind) SELECT kind FROM r;
--- refused
 WITH p AS (SELECT 'gold' AS k) UPDATE rate SET percent = percent + 1 FROM p WHERE rate.kind = p.k RETURNING rate.kind, percent;
 -- refused
 WITH p AS (SELECT 'with' AS k, 9 AS n) INSERT INTO rate SELECT k, n FROM p RETURNING *;

@@ -1,6 +1,6 @@
 //! Function calls. Aggregates are in [`super::aggregate`].
 
-use pg_query::protobuf::{FuncCall, node};
+use pg_query::protobuf::{FuncCall, Node, node};
 use weir_types::{CastContext, SqlState, SqlType, Value, function};
 
 use super::Binder;
@@ -103,6 +103,7 @@ impl<'a> Binder<'a> {
             "clock_timestamp" if no_args => volatile(VolatileFunction::ClockTimestamp, SqlType::Timestamptz),
             "random" if no_args => volatile(VolatileFunction::Random, SqlType::Float8),
             "gen_random_uuid" if no_args => volatile(VolatileFunction::GenRandomUuid, SqlType::Uuid),
+            "currval" | "lastval" if is_parameter(&call.args) => self.current_value(call, span)?,
             "nextval" | "currval" if call.args.len() == 1 => {
                 let sequence = self.bind_sequence(call, span)?;
                 let kind = match name {
@@ -115,16 +116,36 @@ impl<'a> Binder<'a> {
             "statement_timestamp" | "timeofday" => {
                 return Err(Diagnostic::unsupported(span, name, "use now() or clock_timestamp()"));
             }
-            "setval" | "lastval" => {
+            "setval" => {
                 return Err(Diagnostic::unsupported(
                     span,
                     name,
-                    "declare the start with CREATE SEQUENCE … START, and read values with RETURNING",
+                    "it is a statement of its own: SELECT setval('orders_id_seq', …)",
+                ));
+            }
+            "lastval" => {
+                return Err(Diagnostic::unsupported(
+                    span,
+                    "lastval() within a procedure, a definition, or a statement that takes values itself",
+                    "read values with RETURNING, or name the sequence: currval('orders_id_seq')",
                 ));
             }
             _ => return Ok(None),
         };
         Ok(Some(expr))
+    }
+
+    /// Whoever runs the statement has put the value in its place ([`crate::with_current_values`]).
+    fn current_value(&mut self, call: &'a FuncCall, span: Span) -> Result<Expr, Diagnostic> {
+        let value = self.bind_expr(&call.args[0])?;
+        match value.ty {
+            SqlType::Int8 => Ok(Expr { span, ..value }),
+            _ => Err(Diagnostic::unsupported(
+                span,
+                "a sequence whose name is computed",
+                "write the name as a literal: currval('orders_id_seq')",
+            )),
+        }
     }
 
     /// `age(x)` is `age(current_date, x)`.
@@ -210,6 +231,10 @@ impl<'a> Binder<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Expr { kind: ExprKind::Function { function: resolved.function, args }, ty: resolved.result, span })
     }
+}
+
+fn is_parameter(args: &[Node]) -> bool {
+    matches!(args, [one] if matches!(one.node, Some(node::Node::ParamRef(_))))
 }
 
 /// What a text names as a relation, as a catalog has it: quotes are taken off, and `public`.

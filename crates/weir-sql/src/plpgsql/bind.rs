@@ -1,12 +1,13 @@
 //! CREATE PROCEDURE and CREATE FUNCTION to [`Procedure`]: options, parameters, language, result.
 
 use pg_query::protobuf::{
-    CreateFunctionStmt, DefElem, FunctionParameterMode, Node, VariableSetStmt, a_const, node,
+    CreateFunctionStmt, DefElem, DoStmt, FunctionParameterMode, Node, VariableSetStmt, a_const, node,
 };
 use weir_types::{SqlState, SqlType, Value};
 
 use super::parser;
 use super::scope::Scopes;
+use super::script::body_of_block;
 use crate::binder::{self, Binder, Context};
 use crate::bound::{
     Expr, ExprKind, LoopLabel, OpaqueStep, Parameter, ParameterMode, Procedure, ProcedureKind, Raise,
@@ -63,6 +64,32 @@ pub(crate) fn bind_procedure(
         found,
         body: steps,
         serializable,
+        synthesised: false,
+        span,
+    })
+}
+
+/// Binds the body of a DO statement as a procedure without parameters.
+pub(crate) fn bind_block(
+    catalog: &Catalog,
+    piece: Piece<'_>,
+    stmt: &DoStmt,
+    span: Span,
+) -> Result<Procedure, Diagnostic> {
+    let text = body_of_block(piece, stmt, span)?;
+    let signature =
+        Signature { name: "DO".to_owned(), kind: ProcedureKind::Procedure, parameters: Vec::new(), span };
+    let surroundings = Surroundings { catalog, signatures: &[], notes: None, mentions: None };
+    let (mut body, parameters, found) = Body::new(surroundings, &signature, piece, false);
+    let steps = body.whole_body(&parser::parse(text.file, text.offset, text.text)?)?;
+    Ok(Procedure {
+        name: signature.name.clone(),
+        kind: signature.kind.clone(),
+        parameters,
+        variables: body.scopes.variables,
+        found,
+        body: steps,
+        serializable: false,
         synthesised: false,
         span,
     })
@@ -185,6 +212,19 @@ impl Options {
             ));
         }
         Ok(options)
+    }
+
+    /// Of DO.
+    pub fn of_block(piece: Piece<'_>, elements: &[&DefElem], span: Span) -> Options {
+        let find = |name: &str| elements.iter().find(|element| element.defname == name);
+        let language = find("language");
+        Options {
+            language: language.map_or_else(|| "plpgsql".to_owned(), |one| word(one).to_ascii_lowercase()),
+            language_at: language.map_or(span, |one| piece.token(one.location)),
+            body_at: find("as").map(|one| one.location),
+            strict: false,
+            serializable: false,
+        }
     }
 
     fn setting(&mut self, set: &VariableSetStmt, place: Span) -> Result<(), Diagnostic> {

@@ -134,7 +134,7 @@ impl Body<'_> {
             self.scopes.add_variable("sqlstate", SqlType::Text);
             let found = OpaqueStep { assigns: assigns.clone(), ..OpaqueStep::default() };
             let mut steps = vec![Step { kind: StepKind::Opaque(found), span }];
-            steps.extend(self.steps(handler)?);
+            steps.extend(self.steps(&handler.body)?);
             self.scopes.leave();
             branches.push((either(), steps));
         }

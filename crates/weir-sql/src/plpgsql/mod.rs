@@ -10,6 +10,7 @@ mod declare;
 mod flow;
 pub mod parser;
 mod scope;
+mod script;
 mod sql_body;
 mod steps;
 pub mod structure;
@@ -21,6 +22,8 @@ mod bind_tests;
 #[cfg(test)]
 mod structure_tests;
 
-pub(crate) use bind::{Surroundings, bind_procedure};
+pub(crate) use bind::{Surroundings, bind_block, bind_procedure};
 pub(crate) use declare::cast_type;
+pub(crate) use script::script;
+pub use script::{Caught, ScriptStep};
 pub(crate) use trigger::bind_trigger;

@@ -7,7 +7,8 @@
 use weir_types::SqlState;
 
 use super::structure::{
-    Block, Declaration, DeclarationKind, DeclaredType, IntoClause, Name, Path, Statement, StatementKind,
+    Block, Declaration, DeclarationKind, DeclaredType, Handler, IntoClause, Name, Path, Statement,
+    StatementKind,
 };
 use super::tokens::{Token, TokenKind, Tokens};
 use crate::source::{Diagnostic, Span};
@@ -99,9 +100,9 @@ impl Parser<'_> {
         let mut handlers = Vec::new();
         if self.tolerant && self.tokens.accept("exception") {
             while self.tokens.accept("when") {
-                self.tokens.code_until(&["then"], "a condition")?;
+                let when = self.tokens.code_until(&["then"], "a condition")?;
                 self.tokens.expect("then")?;
-                handlers.push(self.statements(&["end", "when"])?);
+                handlers.push(Handler { when, body: self.statements(&["end", "when"])? });
             }
         } else if self.tokens.at("exception") {
             return Err(Diagnostic::unsupported(

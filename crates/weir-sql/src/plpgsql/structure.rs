@@ -25,9 +25,16 @@ pub struct Block {
     pub label: Option<Name>,
     pub declarations: Vec<Declaration>,
     pub body: Vec<Statement>,
-    /// What stands behind each WHEN of EXCEPTION; only in what is only analysed.
-    pub handlers: Vec<Vec<Statement>>,
+    /// What stands behind each WHEN of EXCEPTION; only in what is only analysed, and in DO.
+    pub handlers: Vec<Handler>,
     pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct Handler {
+    /// The conditions between WHEN and THEN.
+    pub when: Span,
+    pub body: Vec<Statement>,
 }
 
 #[derive(Clone, Debug)]

@@ -22,7 +22,7 @@ use super::program::{
     CompiledProcedure, CompiledStep, CompiledStepKind, Destination, Effects, Program, Target,
 };
 use super::returned::Returned;
-use super::sequences::Environs;
+use super::sequences::{Environs, Given};
 use crate::node::PlantedBugs;
 use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
 use crate::ramp::participant::{Claim, Claims, Write};
@@ -41,7 +41,13 @@ pub enum Role<'a> {
     Last(&'a [(ShardId, Answers)]),
 }
 
-impl Role<'_> {
+impl<'a> Role<'a> {
+    /// What sequences have given is told with the last of its answers.
+    fn others_given(self) -> impl Iterator<Item = Vec<Given>> + use<'a> {
+        let answers = if let Role::Last(answers) = self { answers } else { &[] };
+        answers.iter().filter_map(|(_, answers)| Given::of_record(answers.values.last()?))
+    }
+
     /// It will wait for its COMMIT.
     pub(super) fn is_prepared(self) -> bool {
         matches!(self, Role::Part | Role::Unguarded)
@@ -86,6 +92,8 @@ pub struct Ran {
     pub inserted: Vec<(weir_sql::catalog::TableId, u32, usize)>,
     /// The same: what is to be looked at before it commits.
     pub later: Vec<Later>,
+    /// What sequences have given, on other shards too if it is the last participant.
+    pub given: Vec<Given>,
 }
 
 impl Ran {
@@ -97,6 +105,16 @@ impl Ran {
             ran.writes.reserve(12);
         }
         ran
+    }
+
+    /// As it goes into a message.
+    pub fn packed(mut self) -> Ran {
+        if let (Some(given), None) = (Given::record(&self.given), &self.answers.error) {
+            // A part has no output, and the others answer nobody.
+            self.answers.values.push(given.clone());
+            self.output.values.push(given);
+        }
+        self
     }
 }
 
@@ -171,6 +189,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
             }
             None => run.final_inserts(),
         }
+        run.ran.given = run.given();
         std::mem::take(&mut run.ran)
     });
     let (frame, returned, new_row) =
@@ -245,6 +264,14 @@ impl<'a> Run<'a> {
         match expr.peek(&self.frame) {
             Some(value) => Ok(value.clone()),
             None => self.with_cx(|cx| expr.eval(cx)),
+        }
+    }
+
+    fn given(&mut self) -> Vec<Given> {
+        let own = self.fragment.environment.take_given();
+        match self.fragment.role {
+            Role::Last(_) => Given::joined(self.fragment.role.others_given().chain([own])),
+            _ => own,
         }
     }
 
@@ -355,6 +382,7 @@ impl<'a> Run<'a> {
 
     fn step(&mut self, step: &'a CompiledStep) -> Result<Flow, Stop> {
         self.frame.begin_statement();
+        self.fragment.environment.begin(step.span);
         match &step.kind {
             CompiledStepKind::Assign { target, value } => {
                 let value = self.eval(value)?;

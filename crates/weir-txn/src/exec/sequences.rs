@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use weir_sql::Span;
 use weir_sql::bound::{Expr, ExprKind, LockWait, VolatileFunction};
 use weir_sql::catalog::{Sequence, SequenceId, TableId};
 use weir_types::{SqlError, SqlState, Value};
@@ -24,6 +25,52 @@ pub struct Sequences {
     /// Something has been given since somebody last asked.
     #[serde(skip)]
     has_given: bool,
+}
+
+/// The last value that a sequence has given to one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    pub sequence: SequenceId,
+    pub value: i64,
+    /// Of the statement that has taken it, in its text.
+    place: u32,
+}
+
+impl Given {
+    const WIDTH: usize = 3;
+
+    /// None: nothing has been given.
+    pub(crate) fn record(all: &[Given]) -> Option<Value> {
+        let values =
+            |one: &Given| [i64::from(one.place), i64::from(one.sequence.0), one.value].map(Value::Int);
+        (!all.is_empty()).then(|| Value::record(all.iter().flat_map(values).collect()))
+    }
+
+    pub(crate) fn of_record(value: &Value) -> Option<Vec<Given>> {
+        let Value::Record(values) = value else { return None };
+        let one = |values: &[Value]| match *values {
+            [Value::Int(place), Value::Int(sequence), Value::Int(value)] => {
+                let sequence = SequenceId(u32::try_from(sequence).ok()?);
+                Some(Given { sequence, value, place: u32::try_from(place).ok()? })
+            }
+            _ => None,
+        };
+        values.chunks(Given::WIDTH).map(one).collect()
+    }
+
+    /// Those of several shards, in the order of the statements that have taken them.
+    pub(super) fn joined(parts: impl Iterator<Item = Vec<Given>>) -> Vec<Given> {
+        let mut all: Vec<Given> = Vec::new();
+        for one in parts.flatten() {
+            match all.iter_mut().find(|other| other.sequence == one.sequence) {
+                Some(other) if other.place <= one.place => *other = one,
+                Some(_) => {}
+                None => all.push(one),
+            }
+        }
+        all.sort_by_key(|one| one.place);
+        all
+    }
 }
 
 /// The values of one sequence that one shard hands out.
@@ -72,6 +119,10 @@ pub struct Environs<'a> {
     /// Rows are placed by UUIDs: those that are made here live here.
     homed_uuids: bool,
     transaction_time: i64,
+    /// What sequences have given since it began, the last at the end.
+    given: Vec<Given>,
+    /// Of the statement that runs.
+    place: u32,
     /// Of a transaction: what others hold.
     locks: Option<Locks<'a>>,
 }
@@ -96,6 +147,15 @@ impl<'a> Environs<'a> {
     ) -> Environs<'a> {
         let locks = Locks { claims, txn, own, schema: &program.schema, wanted: Vec::new() };
         Environs { locks: Some(locks), ..self }
+    }
+
+    /// A statement begins.
+    pub(super) fn begin(&mut self, statement: Span) {
+        self.place = statement.start;
+    }
+
+    pub(super) fn take_given(&mut self) -> Vec<Given> {
+        std::mem::take(&mut self.given)
     }
 
     /// The rows that queries have wanted to hold since somebody last asked.
@@ -124,20 +184,26 @@ impl Environment for Environs<'_> {
         }
         *given += 1;
         self.sequences.has_given = true;
-        Ok(Value::Int(value as i64))
+        let value = value as i64;
+        match self.given.last_mut() {
+            Some(last) if last.sequence == sequence => *last = Given { sequence, value, place: self.place },
+            _ => {
+                self.given.retain(|one| one.sequence != sequence);
+                self.given.push(Given { sequence, value, place: self.place });
+            }
+        }
+        Ok(Value::Int(value))
     }
 
     fn current_value(&mut self, sequence: SequenceId) -> Result<Value, SqlError> {
-        let definition = &self.definitions[sequence.0 as usize];
-        match self.sequences.given.get(&sequence) {
-            Some(given) if *given > 0 => {
-                let share = Share::of(definition, self.here, self.shards);
-                Ok(Value::Int(share.value(given - 1) as i64))
+        // What others have been given is none of its business.
+        match self.given.iter().find(|one| one.sequence == sequence) {
+            Some(given) => Ok(Value::Int(given.value)),
+            None => {
+                let name = &self.definitions[sequence.0 as usize].name;
+                let message = format!("currval of sequence \"{name}\" is not yet defined in this session");
+                Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
             }
-            _ => Err(SqlError::new(
-                SqlState::parse("55000").expect("five digits"),
-                format!("currval of sequence \"{}\" is not yet defined in this session", definition.name),
-            )),
         }
     }
 
@@ -201,6 +267,8 @@ impl Sequences {
             shards: program.shards,
             homed_uuids: here < program.shards && program.placed_by_uuids,
             transaction_time,
+            given: Vec::new(),
+            place: 0,
             locks: None,
         }
     }

@@ -12,7 +12,7 @@ use weir_analysis::plan::{Placement, Plan, TransactionPlan};
 use weir_analysis::reasons::{self, Reason};
 use weir_sql::bound::{Procedure, Statement, Step, StepKind};
 use weir_sql::catalog::TableId;
-use weir_sql::{Application, Span, Text, anonymous, bind_statement};
+use weir_sql::{Application, Diagnostic, Span, Text, anonymous, bind_block, bind_statement, is_block};
 use weir_types::{Recent, SqlError, SqlState, SqlType};
 
 use super::compile::proven::Proven;
@@ -118,18 +118,8 @@ impl Texts {
     }
 
     fn bind(&self, text: &Text) -> Result<(Statement, Vec<SqlType>), CompileError> {
-        if text.sql.len() > TEXT_BYTES_MAX {
-            let message =
-                format!("a statement of {} bytes, and {TEXT_BYTES_MAX} is the most", text.sql.len());
-            let error = SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message);
-            let error = error.with_hint("send its rows in several statements");
-            return Err(CompileError { span: Span::default(), error });
-        }
-        bind_statement(&self.application.catalog, &text.sql, Some(&text.types)).map_err(|wrong| {
-            let error = SqlError::new(wrong.state, wrong.message);
-            let error = wrong.hint.into_iter().fold(error, SqlError::with_hint);
-            CompileError { span: wrong.span, error }
-        })
+        refuse_long(text)?;
+        bind_statement(&self.application.catalog, &text.sql, Some(&text.types)).map_err(unbound)
     }
 
     /// # Errors
@@ -160,6 +150,17 @@ impl Texts {
     /// As a procedure of its own.
     fn bind_write(&self, text: &Text, bugs: PlantedBugs) -> Result<Procedure, CompileError> {
         let catalog = &self.application.catalog;
+        if is_block(&text.sql) {
+            refuse_long(text)?;
+            let procedure = bind_block(catalog, &text.sql).map_err(unbound)?;
+            let mut refused = Ok(());
+            compile::each_statement(&procedure.body, &mut |statement, _| {
+                if refused.is_ok() && !bugs.trusts_statements {
+                    refused = self.refuse_what_was_excluded(statement);
+                }
+            });
+            return refused.map(|()| procedure);
+        }
         let (statement, types) = self.bind(text)?;
         if types != text.types {
             return Err(refused(Span::default(), "parameters of other types than the text has", ""));
@@ -287,6 +288,21 @@ impl Texts {
         }
         Ok(())
     }
+}
+
+fn refuse_long(text: &Text) -> Result<(), CompileError> {
+    if text.sql.len() <= TEXT_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("a statement of {} bytes, and {TEXT_BYTES_MAX} is the most", text.sql.len());
+    let error = SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message);
+    Err(CompileError { span: Span::default(), error: error.with_hint("send its rows in several statements") })
+}
+
+fn unbound(wrong: Diagnostic) -> CompileError {
+    let error = SqlError::new(wrong.state, wrong.message);
+    let error = wrong.hint.into_iter().fold(error, SqlError::with_hint);
+    CompileError { span: wrong.span, error }
 }
 
 fn refused(span: Span, what: impl Into<String>, hint: &str) -> CompileError {

@@ -404,7 +404,9 @@ impl Coordinator {
                     self.traces.sent(*tag, shard);
                     out.sends.push((shard, request));
                 }
-                Action::Answer(result) => out.done.push((*tag, Event::Answered(result))),
+                Action::Answer(result) => {
+                    out.done.push((*tag, Event::Answered(result.map(Output::unpacked))));
+                }
                 Action::Retry if *retries == RETRIES_MAX => {
                     out.done.push((*tag, Event::Answered(Err(gave_up()))))
                 }

@@ -11,6 +11,7 @@ use weir_types::{SqlError, Value};
 use crate::exec::deferred::Setting;
 use crate::exec::definition::Definition;
 use crate::exec::routing::shard_of_integer;
+use crate::exec::sequences::Given;
 use crate::machine::CoordinatorId;
 use crate::storage::{Position, Timestamp};
 use crate::termination::Fate;
@@ -116,6 +117,20 @@ pub struct Output {
     pub values: Vec<Value>,
     /// Rows of a set-returning function.
     pub rows: Vec<Vec<Value>>,
+    /// What sequences have given, the last at the end. In a message it is a record behind `values` ([`Given::record`]).
+    #[serde(skip)]
+    pub given: Vec<Given>,
+}
+
+impl Output {
+    /// As it comes out of a message.
+    pub(super) fn unpacked(mut self) -> Output {
+        if let Some(given) = self.values.last().and_then(Given::of_record) {
+            self.given = given;
+            self.values.pop();
+        }
+        self
+    }
 }
 
 /// What the last participant is told.

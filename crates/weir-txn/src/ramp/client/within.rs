@@ -151,7 +151,9 @@ impl Coordinator {
                     self.traces.sent(*tag, shard);
                     out.sends.push((shard, request));
                 }
-                Action::Answer(result) => out.done.push((*tag, Event::Answered(result))),
+                Action::Answer(result) => {
+                    out.done.push((*tag, Event::Answered(result.map(Output::unpacked))));
+                }
                 Action::Retry => unreachable!("statements wait"),
                 Action::Settled => {
                     self.open.remove(name);

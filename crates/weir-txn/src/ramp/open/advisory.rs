@@ -40,7 +40,7 @@ impl Node {
             open.done.push(Done { number, claims: vec![claim], ..Done::default() });
         }
         let is_held = Value::Bool(holder.is_none_or(|holder| holder == txn));
-        let output = Output { values: vec![is_held], rows: Vec::new() };
+        let output = Output { values: vec![is_held], ..Output::default() };
         self.worked(txn, open, (number, Ok((Answers::default(), output))), out);
     }
 }

@@ -1,0 +1,218 @@
+//! A statement whose WITH writes: pieces that are statements of one transaction, each with the rows of those before it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use weir_analysis::TransactionPlan;
+use weir_sql::pieces::{KeptColumn, PieceParameter, Pieces as Cut, Touched, Uncut};
+use weir_sql::{BoundText, Span, bind_text};
+use weir_types::function::double_quoted;
+use weir_types::text::to_text;
+use weir_types::{SqlError, SqlState, SqlType, Value};
+
+use crate::calls::Callable;
+use crate::prepared::{Prepared, Unprepared, What, prepare_plain};
+
+#[derive(Debug)]
+pub struct Pieces {
+    /// In the order in which they run; the statement that the client hears of is the last.
+    pub all: Vec<Piece>,
+}
+
+#[derive(Debug)]
+pub struct Piece {
+    pub prepared: Prepared,
+    parameters: Vec<PieceParameter>,
+}
+
+/// The rows of the pieces before, by column.
+pub type Kept = Vec<Vec<Vec<Value>>>;
+
+impl Piece {
+    /// The values of its parameters.
+    pub fn values(&self, client: &[Value], kept: &Kept) -> Vec<Value> {
+        let value = |(parameter, ty): (&PieceParameter, &SqlType)| match (*parameter, ty) {
+            (PieceParameter::Client(at), _) => client.get(at).cloned().unwrap_or_default(),
+            (PieceParameter::Column { piece, column }, SqlType::Array(element)) => {
+                let values = kept.get(piece).and_then(|columns| columns.get(column)).cloned();
+                Value::array((**element).clone(), values.unwrap_or_default())
+            }
+            (PieceParameter::Column { .. }, _) => Value::Null,
+        };
+        self.parameters.iter().zip(self.prepared.parameters()).map(value).collect()
+    }
+
+    /// Its rows, by column; arrays as texts.
+    pub fn kept(&self, rows: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+        let types: Vec<&SqlType> = self.prepared.columns().iter().map(|column| &column.ty).collect();
+        let mut columns = vec![Vec::with_capacity(rows.len()); types.len()];
+        let kept = |value: Value, ty: &SqlType| match ty {
+            SqlType::Array(_) if !value.is_null() => Value::text(to_text(&value, ty)),
+            _ => value,
+        };
+        for row in rows {
+            let values = row.into_iter().zip(&types).map(|(value, ty)| kept(value, ty));
+            columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+        }
+        columns
+    }
+}
+
+impl Pieces {
+    pub(crate) fn main(&self) -> Option<&Prepared> {
+        self.all.last().map(|piece| &piece.prepared)
+    }
+
+    pub(crate) fn plan(&self) -> Option<TransactionPlan> {
+        self.all.iter().find_map(|piece| piece.prepared.plan())
+    }
+}
+
+impl Prepared {
+    /// It is a statement whose WITH writes: these are its pieces.
+    pub fn pieces(&self) -> Option<&Arc<Pieces>> {
+        match &self.what {
+            What::Pieces(pieces) => Some(pieces),
+            _ => None,
+        }
+    }
+}
+
+/// `None`: no statement of its WITH writes.
+///
+/// # Errors
+/// What is wrong with one of them, or not supported.
+pub(crate) fn prepare_pieces(
+    of: &Arc<Callable>,
+    text: &str,
+    types: &[SqlType],
+) -> Option<Result<Prepared, Unprepared>> {
+    let cut = Cut::of(text)?;
+    let builder = Builder { of, known: types.to_vec(), columns: Vec::new(), written: BTreeSet::new() };
+    // Places in a piece are none of the client's text.
+    Some(builder.build(text, &cut).map_err(|error| Unprepared::new(text, Span::default(), error)))
+}
+
+struct Builder<'o> {
+    of: &'o Arc<Callable>,
+    /// Types of the client's parameters.
+    known: Vec<SqlType>,
+    /// Of the pieces so far, with the types of their values.
+    columns: Vec<Vec<(KeptColumn, SqlType)>>,
+    written: BTreeSet<weir_sql::catalog::TableId>,
+}
+
+impl Builder<'_> {
+    fn build(mut self, text: &str, cut: &Cut<'_>) -> Result<Prepared, SqlError> {
+        let mut all = Vec::new();
+        for (at, (name, given)) in cut.writers().enumerate() {
+            let piece = self.piece(cut, at)?;
+            let columns = named_columns(&piece.prepared, name, &given)?;
+            self.columns.push(columns);
+            all.push(piece);
+        }
+        all.push(self.piece(cut, all.len())?);
+        if let Some(at) = self.known.iter().position(|ty| *ty == SqlType::Unknown) {
+            let message = format!("could not determine data type of parameter ${}", at + 1);
+            return Err(SqlError::new(SqlState::INDETERMINATE_DATATYPE, message));
+        }
+        let pieces = Pieces { all };
+        let columns = pieces.main().map_or(Vec::new(), |main| main.columns().to_vec());
+        Ok(Prepared::new((self.of, text), What::Pieces(Arc::new(pieces)), self.known, columns))
+    }
+
+    fn piece(&mut self, cut: &Cut<'_>, at: usize) -> Result<Piece, SqlError> {
+        let names =
+            |columns: &Vec<(KeptColumn, SqlType)>| columns.iter().map(|(column, _)| column.clone()).collect();
+        let names: Vec<Vec<KeptColumn>> = self.columns.iter().map(names).collect();
+        let text = cut.text(at, &names).map_err(refused)?;
+        let types: Vec<SqlType> = text.parameters.iter().map(|one| self.type_of(*one)).collect();
+        let prepared = prepare_plain(self.of, &text.sql, &types).map_err(|wrong| wrong.error)?;
+        for (parameter, ty) in text.parameters.iter().zip(prepared.parameters()) {
+            if let PieceParameter::Client(at) = *parameter {
+                self.known.resize(self.known.len().max(at + 1), SqlType::Unknown);
+                self.known[at] = ty.clone();
+            }
+        }
+        self.touch(&text.sql, &prepared)?;
+        Ok(Piece { prepared, parameters: text.parameters })
+    }
+
+    fn type_of(&self, parameter: PieceParameter) -> SqlType {
+        let known = match parameter {
+            PieceParameter::Client(at) => self.known.get(at).cloned(),
+            PieceParameter::Column { piece, column } => {
+                let column = self.columns.get(piece).and_then(|columns| columns.get(column));
+                column.map(|(_, ty)| SqlType::array_of(ty.clone()))
+            }
+        };
+        known.unwrap_or(SqlType::Unknown)
+    }
+
+    /// All pieces see the tables as they were before the first: none may read what one before it writes.
+    fn touch(&mut self, sql: &str, prepared: &Prepared) -> Result<(), SqlError> {
+        let application = &self.of.application;
+        let (catalog, types) = (&application.catalog, prepared.parameters());
+        let bound = bind_text(catalog, &application.procedures, sql, types);
+        let Ok((BoundText::Statement(statement), _)) = bound else { return Ok(()) };
+        let touched = Touched::of(catalog, &statement);
+        if let Some(table) = touched.reads.intersection(&self.written).next() {
+            let name = &catalog.table(*table).name;
+            let message = format!(
+                "a statement that reads {name}, which another one of its WITH writes, is not supported"
+            );
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+                "read what has been written from its RETURNING, or send the statements one by one in a transaction",
+            ));
+        }
+        self.written.extend(touched.writes);
+        Ok(())
+    }
+}
+
+/// With other names than those of RETURNING, as far as they are given.
+fn named_columns(
+    prepared: &Prepared,
+    name: &str,
+    given: &[String],
+) -> Result<Vec<(KeptColumn, SqlType)>, SqlError> {
+    let columns = prepared.columns();
+    if given.len() > columns.len() {
+        let (has, said) = (columns.len(), given.len());
+        let message =
+            format!("WITH query \"{name}\" has {has} columns available but {said} columns specified");
+        return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+    }
+    let names = given.iter().map(Some).chain(std::iter::repeat(None));
+    let named = columns.iter().zip(names).map(|(column, given)| {
+        let (ty, cast) = match &column.ty {
+            SqlType::Unknown => (SqlType::Text, None),
+            SqlType::Array(_) => (SqlType::Text, Some(column.ty.to_string())),
+            SqlType::Record | SqlType::Void => {
+                let message = format!(
+                    "a column of type {} in RETURNING of a statement in WITH is not supported",
+                    column.ty
+                );
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+                return Err(error.with_hint("send the statements one by one in a transaction"));
+            }
+            ty => (ty.base(), None),
+        };
+        Ok((KeptColumn { name: double_quoted(given.unwrap_or(&column.name)), cast }, ty))
+    });
+    named.collect()
+}
+
+fn refused(why: Uncut) -> SqlError {
+    match why {
+        Uncut::HasWith => {
+            let message = "WITH within a statement of a WITH that writes is not supported";
+            SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .with_hint("write all of them in one WITH, one behind the other")
+        }
+        Uncut::GivesNothing(name) => {
+            let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
+            SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        }
+    }
+}
