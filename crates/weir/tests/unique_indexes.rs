@@ -96,6 +96,22 @@ SELECT attname FROM pg_attribute WHERE attrelid = 'person'::regclass AND attnum 
 SELECT indexdef FROM pg_indexes WHERE tablename = 'person' ORDER BY 1
 SELECT count(*) FROM information_schema.columns WHERE table_name = 'person'
 DROP TABLE person
+CREATE TABLE seat (list int, id int, line int, place int, PRIMARY KEY (list, id), UNIQUE (list, line, place))
+INSERT INTO seat VALUES (1, 1, 1, 1), (1, 2, 1, 2), (1, 3, 2, 1), (2, 1, 1, 1)
+UPDATE seat SET place = 3 WHERE list = 1 AND id = 1
+UPDATE seat SET place = 2 WHERE list = 1 AND id = 1
+UPDATE seat SET line = 2, place = 1 WHERE list = 1 AND id = 1
+UPDATE seat SET place = place - 1 WHERE list = 1 AND id = 2 RETURNING place
+UPDATE seat SET line = line + 1 WHERE id = 1
+UPDATE seat SET line = 1 WHERE list = 1
+UPDATE seat SET place = NULL WHERE list = 1
+INSERT INTO seat VALUES (2, 1, 0, 0), (2, 2, 0, 0) ON CONFLICT (list, id) DO UPDATE SET place = 9
+SELECT * FROM seat ORDER BY list, id
+BEGIN
+UPDATE seat SET place = 5 WHERE list = 1 AND id = 1
+UPDATE seat SET line = 5 WHERE list = 1 AND id = 1
+UPDATE seat SET line = 5, place = 5 WHERE list = 1 AND id = 2
+ROLLBACK
 ";
 
 #[test]

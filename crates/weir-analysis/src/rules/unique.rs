@@ -267,8 +267,10 @@ fn update(
     write: &Write,
 ) -> Outcome {
     let terms = &world.effects[procedure].terms;
-    let generated = columns.iter().any(|&column| match write.update_of(column) {
-        Some(ColumnOperation::Assign(term)) => matches!(terms.get(term), Term::Generated(_)),
+    // Beside other columns it would be one of two who make a key together, and has claimed nothing.
+    let mut changes = watched.iter().filter_map(|&column| write.update_of(column));
+    let generated = changes.all(|change| match change {
+        ColumnOperation::Assign(term) => matches!(terms.get(term), Term::Generated(_)),
         _ => false,
     });
     if becomes_null(world, columns, procedure, write) && !nulls_are_equal(world, write.table, columns) {
@@ -281,6 +283,9 @@ fn update(
     }
     let stays = |other: usize, write: &Write| !goes(world, predicate, other, write);
     if let Some(with) = world.composer(write.table, watched, &stays) {
+        if predicate.is_none() {
+            return held(world, columns, procedure, write, with);
+        }
         let because = format!(
             "Merged with what {} does, the key may be one that neither branch has seen, nor claimed.",
             world.name(with)
@@ -288,6 +293,19 @@ fn update(
         return Outcome { with: Some(with), ..Outcome::undecided(describe(world, write), because) };
     }
     chosen(world, columns, procedure, write, describe(world, write))
+}
+
+/// Whoever changes a part of the key claims the key, and so holds the row (ON CONFLICT and a parent's actions always do): nobody else
+/// changes the rest of it meanwhile, and what the key becomes is known when it is claimed. A partial index has writers who claim
+/// nothing: those who take rows out of it.
+fn held(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, write: &Write, with: usize) -> Outcome {
+    let because = format!(
+        "Merged with what {} does, the key might be one that neither branch has seen: so whoever changes a part of it \
+         holds the row, and claims what the key becomes.",
+        world.name(with)
+    );
+    let outcome = chosen(world, columns, procedure, write, describe(world, write));
+    Outcome { with: Some(with), because, ..outcome }
 }
 
 /// ON DELETE SET NULL, and its like: one of the columns is NULL after it.

@@ -90,6 +90,8 @@ impl Run<'_> {
                 .into());
             }
         };
+        // Who changes another part of one of its keys holds it, too.
+        self.claim_row(reference.child, child)?;
         let columns = changes.iter().map(|(column, value)| ColumnOperation {
             column: *column,
             change: ColumnChange::Assign(value.clone()),
