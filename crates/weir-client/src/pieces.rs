@@ -88,9 +88,16 @@ pub(crate) fn prepare_pieces(
     types: &[SqlType],
 ) -> Option<Result<Prepared, Unprepared>> {
     let cut = Cut::of(text)?;
-    let builder = Builder { of, known: types.to_vec(), columns: Vec::new(), written: BTreeSet::new() };
+    let build = |cut: &Cut<'_>| {
+        let builder = Builder { of, known: types.to_vec(), columns: Vec::new(), written: BTreeSet::new() };
+        builder.build(text, cut)
+    };
+    let built = build(&cut).or_else(|error| {
+        let apart = cut.with_readers_apart(text).filter(|_| error.state() == SqlState::FEATURE_NOT_SUPPORTED);
+        apart.and_then(|apart| build(&apart).ok()).ok_or(error)
+    });
     // Places in a piece are none of the client's text.
-    Some(builder.build(text, &cut).map_err(|error| Unprepared::new(text, Span::default(), error)))
+    Some(built.map_err(|error| Unprepared::new(text, Span::default(), error)))
 }
 
 struct Builder<'o> {

@@ -144,7 +144,7 @@ mod tests {
         );
         check(
             "SELECT lastval(), pg_catalog.currval('public.s'::regclass) + currval('own')",
-            "SELECT lastval($2), pg_catalog.currval($3                 ) + currval('own') [Text, Int8, Int8] \
+            "SELECT lastval($2), pg_catalog.currval($3                  ) + currval('own') [Text, Int8, Int8] \
              [Last, Of(\"s\")]",
         );
         check("SELECT my.currval('s'), 'currval(', currval", "nothing");

@@ -1,6 +1,7 @@
 //! A statement whose WITH has statements that write, cut into pieces: each is a statement of its own, which is given the rows of
 //! those before it as arrays, one for each column. Nothing here is bound, and nothing runs.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::bound::{Delete, FromItem, InsertSource, OnConflict, Statement, Update};
@@ -18,7 +19,8 @@ struct Element<'t> {
     /// The names of its columns that were given, with their parentheses.
     columns: &'t str,
     body: &'t str,
-    writes: bool,
+    /// It is a piece of its own: it writes, or reads what was before.
+    is_kept: bool,
 }
 
 /// The statement, apart.
@@ -27,7 +29,7 @@ pub struct Pieces<'t> {
     is_recursive: bool,
     elements: Vec<Element<'t>>,
     /// What stands behind WITH.
-    main: &'t str,
+    main: Cow<'t, str>,
 }
 
 /// One piece as a text, whose parameters are counted anew.
@@ -86,13 +88,13 @@ impl<'t> Pieces<'t> {
             let open = tokens.next().filter(|token| token.is(b'('))?;
             let end = closing_end(sql, open.start);
             let body = sql.get(open.end..end.checked_sub(1)?)?.trim();
-            let writes = first_is(body, &["insert", "update", "delete"]);
+            let is_kept = first_is(body, &["insert", "update", "delete"]);
             let written = sql.get(name.start..name.end)?;
-            elements.push(Element { name: folded, written, columns, body, writes });
+            elements.push(Element { name: folded, written, columns, body, is_kept });
             tokens = Lexer::new(sql, end).peekable();
             if tokens.next_if(|token| token.is(b',')).is_none() {
-                let main = sql.get(tokens.peek()?.start..)?;
-                return elements.iter().any(|one| one.writes).then_some(Pieces {
+                let main = Cow::Borrowed(sql.get(tokens.peek()?.start..)?);
+                return elements.iter().any(|one| one.is_kept).then_some(Pieces {
                     is_recursive,
                     elements,
                     main,
@@ -101,10 +103,39 @@ impl<'t> Pieces<'t> {
         }
     }
 
-    /// The elements that write, in order, by their names, and the names of columns that each was given. The main statement comes behind
+    /// The same, but those arms of a UNION that read nothing of what writes are pieces, too, before it: they see what was before.
+    /// `None`: there are none.
+    pub fn with_readers_apart(&self, sql: &'t str) -> Option<Pieces<'t>> {
+        let start = sql.len() - self.main.len();
+        let mut apart = self.clone();
+        let mut main = String::new();
+        let mut copied = start;
+        for (number, (from, to)) in arms(sql, start)?.into_iter().enumerate() {
+            let body = sql.get(from..to)?;
+            let needed = self.needed(&self.elements, body);
+            if needed.iter().any(|&at| self.elements[at].is_kept) || !first_is(body, &["select"]) {
+                continue;
+            }
+            let written = *READERS.get(number)?;
+            let name = written.trim_matches('"').to_owned();
+            let element = Element { name, written, columns: "", body, is_kept: true };
+            // Behind what it reads, and what was put there before.
+            let own = |element: &Element<'_>| needed.iter().any(|&at| self.elements[at].name == element.name);
+            let at = apart.elements.iter().rposition(own).map_or(0, |at| at + 1);
+            apart.elements.insert(at, element);
+            main.push_str(sql.get(copied..from)?);
+            main.push_str(&format!("SELECT * FROM {written} "));
+            copied = to;
+        }
+        main.push_str(sql.get(copied..)?);
+        apart.main = Cow::Owned(main);
+        (copied > start).then_some(apart)
+    }
+
+    /// The elements that are kept, in order, by their names, and the names of columns that each was given. The main statement comes behind
     /// them, as the last piece.
     pub fn writers(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
-        let writers = self.elements.iter().filter(|element| element.writes);
+        let writers = self.elements.iter().filter(|element| element.is_kept);
         writers.map(|element| (&*element.name, names(element.columns)))
     }
 
@@ -113,10 +144,10 @@ impl<'t> Pieces<'t> {
     /// # Errors
     /// It cannot be a statement of its own.
     pub fn text(&self, piece: usize, columns: &[Vec<KeptColumn>]) -> Result<PieceText, Uncut> {
-        let mut writers = self.elements.iter().enumerate().filter(|(_, element)| element.writes);
+        let mut writers = self.elements.iter().enumerate().filter(|(_, element)| element.is_kept);
         let (until, body) = match writers.nth(piece) {
             Some((at, element)) => (at, element.body),
-            None => (self.elements.len(), self.main),
+            None => (self.elements.len(), &*self.main),
         };
         let seen = &self.elements[..until];
         let needed = self.needed(seen, body);
@@ -134,14 +165,14 @@ impl<'t> Pieces<'t> {
         let mut is_first = true;
         for (at, element) in seen.iter().enumerate() {
             let own = writer;
-            writer += usize::from(element.writes);
+            writer += usize::from(element.is_kept);
             if !needed.contains(&at) {
                 continue;
             }
             if !std::mem::take(&mut is_first) {
                 text.sql.push_str(", ");
             }
-            match element.writes {
+            match element.is_kept {
                 false => {
                     text.sql.push_str(&format!("{} {} AS (", element.written, element.columns));
                     text.push(element.body);
@@ -164,7 +195,7 @@ impl<'t> Pieces<'t> {
         while let Some(text) = left.pop() {
             let words: BTreeSet<String> = Lexer::new(text, 0).filter_map(|token| token.name(text)).collect();
             for (at, element) in seen.iter().enumerate() {
-                if words.contains(&element.name) && needed.insert(at) && !element.writes {
+                if words.contains(&element.name) && needed.insert(at) && !element.is_kept {
                     left.push(element.body);
                 }
             }
@@ -221,6 +252,38 @@ impl KeptColumn {
             None => name.clone(),
         }
     }
+}
+
+/// Names of what reads apart.
+const READERS: [&str; 4] = ["\"arm 1\"", "\"arm 2\"", "\"arm 3\"", "\"arm 4\""];
+
+/// The bytes of the queries that a UNION joins, from there on; `None` for anything else.
+fn arms(sql: &str, start: usize) -> Option<Vec<(usize, usize)>> {
+    const ENDS: [&str; 6] = ["union", "order", "limit", "offset", "fetch", "for"];
+    let (mut arms, mut depth, mut begin, mut last) = (Vec::new(), 0_usize, Some(start), start);
+    let mut tokens = Lexer::new(sql, start).peekable();
+    while let Some(token) = tokens.next() {
+        match token.kind {
+            TokenKind::Punctuation(b'(') => depth += 1,
+            TokenKind::Punctuation(b')') => depth = depth.checked_sub(1)?,
+            _ if depth > 0 => {}
+            TokenKind::Punctuation(b';') => break,
+            _ if token.is_word(sql, "intersect") || token.is_word(sql, "except") => return None,
+            _ if ENDS.iter().any(|word| token.is_word(sql, word)) => {
+                if let Some(begin) = begin.take() {
+                    arms.push((begin, last));
+                }
+                if token.is_word(sql, "union") {
+                    tokens.next_if(|next| next.is_word(sql, "all") || next.is_word(sql, "distinct"));
+                    begin = Some(tokens.peek()?.start);
+                }
+            }
+            _ => {}
+        }
+        last = token.end;
+    }
+    arms.extend(begin.map(|begin| (begin, last)));
+    (arms.len() > 1).then_some(arms)
 }
 
 fn number_of(text: &str, token: &Token) -> Option<usize> {
@@ -343,6 +406,26 @@ mod tests {
             (0..=columns.len()).map(text).collect::<Vec<_>>()
         });
         assert_eq!(found.unwrap_or_default(), expect, "{sql}");
+    }
+
+    #[test]
+    fn arms_of_a_union_see_what_was_before() {
+        let sql = "WITH k AS (SELECT 1), w AS (INSERT INTO t VALUES ($1) RETURNING a, b) \
+                   SELECT a FROM w UNION ALL SELECT a FROM t WHERE b = $1 UNION SELECT a, (1) FROM k LIMIT 1";
+        let apart = Pieces::of(sql).unwrap().with_readers_apart(sql).unwrap();
+        let names: Vec<&str> = apart.elements.iter().map(|element| &*element.name).collect();
+        assert_eq!(names, ["arm 2", "k", "arm 3", "w"]);
+        assert_eq!(
+            apart.main,
+            "SELECT a FROM w UNION ALL SELECT * FROM \"arm 2\"  UNION SELECT * FROM \"arm 3\"  LIMIT 1"
+        );
+        assert_eq!(apart.text(0, &[]).unwrap().sql, "SELECT a FROM t WHERE b = $1");
+        for sql in [
+            "WITH a AS (DELETE FROM t RETURNING a) SELECT a FROM a",
+            "WITH a AS (DELETE FROM t) SELECT 1 EXCEPT SELECT 2",
+        ] {
+            assert_eq!(Pieces::of(sql).unwrap().with_readers_apart(sql), None, "{sql}");
+        }
     }
 
     #[test]

@@ -113,6 +113,15 @@ fn statements_by_themselves_are_judged_with_it() {
                     "INSERT INTO member VALUES (7, 3, -1)",
                     "0A000 not supported: INSERT INTO member by itself: born may not hold after it, and nothing checks that",
                 ),
+                // What constants say needs no check.
+                ("INSERT INTO member VALUES (7, 3, 0), (9, 3, 4)", "(2)"),
+                ("INSERT INTO member VALUES (7, 3, 5) ON CONFLICT DO NOTHING", "(0)"),
+                ("UPDATE member SET age = 6 WHERE id = 7", "(1)"),
+                (
+                    "UPDATE member SET age = age - 6 WHERE id = 7",
+                    "0A000 not supported: UPDATE member by itself: nothing cheaper keeps born; one message is enough and every shard decides alike",
+                ),
+                ("DELETE FROM member WHERE id IN (7, 9)", "(2)"),
                 ("UPDATE room SET members = 2 WHERE id = 1", "(1)"),
                 ("BEGIN", "(0)"),
                 ("DROP ASSERTION born", "(0)"),

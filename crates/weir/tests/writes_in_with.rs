@@ -30,6 +30,9 @@ a: WITH p AS (INSERT INTO person (name) VALUES ('carl') RETURNING id, name) INSE
 a: SELECT name, number FROM person JOIN phone ON person = id
 a: WITH p AS (INSERT INTO person (name) VALUES ('dora') RETURNING id), q AS (INSERT INTO phone SELECT id, '7' FROM p RETURNING person, number) SELECT number, p.id = q.person AS same FROM p, q
 a: WITH p AS (INSERT INTO person (name) VALUES ('carl') ON CONFLICT (name) DO NOTHING RETURNING id) SELECT count(*) FROM p
+a: WITH p AS (INSERT INTO person (name) VALUES ('gil') ON CONFLICT (name) DO NOTHING RETURNING id, name) SELECT name, 'new' FROM p UNION ALL SELECT name, 'old' FROM person WHERE name = 'gil'
+a: WITH p AS (INSERT INTO person (name) VALUES ('gil') ON CONFLICT (name) DO NOTHING RETURNING id, name) SELECT name, 'new' FROM p UNION ALL SELECT name, 'old' FROM person WHERE name = 'gil' LIMIT 1
+a: WITH n AS (SELECT 'hal' AS name), p AS (INSERT INTO person (name) SELECT name FROM n RETURNING id, name) SELECT count(*) FROM p UNION ALL (SELECT count(*) FROM n) UNION ALL SELECT count(*) FROM person, n WHERE person.name = n.name
 a: WITH done AS (UPDATE task SET owner = 'eve' WHERE id = 6 RETURNING hours) UPDATE total SET hours = total.hours + 1 WHERE owner = 'ann'
 a: SELECT id, owner FROM task ORDER BY id
 a: SELECT owner, hours FROM total ORDER BY 1
@@ -103,7 +106,7 @@ fn what_would_see_what_another_writes_is_refused() {
     let mut driver = weir.driver();
     driver.batch_execute(SCHEMA).unwrap();
     for sql in [
-        "WITH p AS (INSERT INTO person (name) VALUES ('x') ON CONFLICT DO NOTHING RETURNING id) SELECT id FROM p UNION ALL SELECT id FROM person",
+        "WITH p AS (INSERT INTO person (name) VALUES ('x') ON CONFLICT DO NOTHING RETURNING id) SELECT id FROM person WHERE id IN (SELECT id FROM p)",
         "WITH a AS (UPDATE task SET hours = 1 WHERE id = 1) UPDATE task SET hours = 2 WHERE id = 1",
         "EXPLAIN WITH a AS (DELETE FROM task RETURNING id) SELECT * FROM a",
     ] {

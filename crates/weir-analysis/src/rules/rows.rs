@@ -14,7 +14,7 @@ use weir_sql::walk::{self, uncast};
 
 use super::bound::{self, Bound};
 use super::record::{self, Form};
-use super::{Outcome, assertion};
+use super::{Outcome, assertion, settled};
 use crate::assertion::{Atom, Shape};
 use crate::effects::Write;
 use crate::verdict::{Alone, Rule};
@@ -173,9 +173,20 @@ impl<'e> Rows<'e> {
         let because = "The rows that it writes are there before any row that refers to them.";
         let outcome = judged.unwrap_or_else(|| Outcome::yes(Rule::PerRecord, operation, because));
         // Nothing checks an assertion before the commit.
-        let alone = if outcome.alone == Alone::Proved { Alone::Proved } else { Alone::No };
+        let is_proved = outcome.alone == Alone::Proved || self.are_kept_apart(world, procedure, &concerned);
+        let alone = if is_proved { Alone::Proved } else { Alone::No };
         let guards = Vec::new();
         Some(Outcome { alone, guards, ..outcome })
+    }
+
+    /// It is about one row at a time, and constants say that none which is written meets the conditions.
+    fn are_kept_apart(&self, world: &World<'_>, procedure: usize, concerned: &[&Write]) -> bool {
+        let misses = |write: &Write, condition: &Expr| {
+            settled::after(world, procedure, write, condition) == Some(false)
+        };
+        self.tables.len() == 1
+            && self.extreme.is_none()
+            && concerned.iter().all(|write| self.conditions.iter().any(|condition| misses(write, condition)))
     }
 
     /// How the conditions bound the driver's only changing column.

@@ -16,7 +16,9 @@ use crate::world::World;
 pub fn after(world: &World<'_>, procedure: usize, write: &Write, condition: &Expr) -> Option<bool> {
     let terms = &world.effects[procedure].terms;
     let set = |column: ColumnIndex| match &write.operation {
-        Operation::Insert { values, on_conflict: None, .. } => {
+        Operation::Insert { values, on_conflict }
+            if on_conflict.as_ref().is_none_or(|conflict| conflict.update.is_empty()) =>
+        {
             values.get(column).map(|&term| terms.get(term))
         }
         Operation::Update { .. } => match write.update_of(column)? {
@@ -54,6 +56,16 @@ fn holds<'t>(condition: &Expr, set: &dyn Fn(ColumnIndex) -> Option<&'t Term>) ->
             let equal = of(left, right).or_else(|| of(right, left))?;
             Some(equal == (*op == BinaryOp::Equal))
         }
+        ExprKind::Binary { op, left, right } => {
+            let (left, right) = (integer(left, set)?, integer(right, set)?);
+            match op {
+                BinaryOp::Less => Some(left < right),
+                BinaryOp::LessOrEqual => Some(left <= right),
+                BinaryOp::Greater => Some(left > right),
+                BinaryOp::GreaterOrEqual => Some(left >= right),
+                _ => None,
+            }
+        }
         _ => None,
     }
 }
@@ -71,6 +83,16 @@ fn column(expr: &Expr) -> Option<ColumnIndex> {
     match uncast(expr).kind {
         ExprKind::Column { column, .. } => Some(column),
         _ => None,
+    }
+}
+
+fn integer<'t>(operand: &Expr, set: &dyn Fn(ColumnIndex) -> Option<&'t Term>) -> Option<i64> {
+    match &uncast(operand).kind {
+        ExprKind::Literal(Value::Int(value)) => Some(*value),
+        _ => match column(operand).and_then(set)? {
+            Term::Integer(value) => Some(*value),
+            _ => None,
+        },
     }
 }
 

@@ -316,7 +316,7 @@ mod tests {
         check(
             "BEGIN FOR i IN 1..3 LOOP NULL; END LOOP; DROP TABLE t; END",
             "0A000 a definition, EXECUTE, PERFORM, CALL or EXCEPTION in a DO block with variables, loops or INTO is not \
-             supported at 54",
+             supported at 48",
         );
         check("BEGIN EXECUTE 'a' USING 1; END", "0A000 EXECUTE (dynamic SQL) is not supported at 13");
     }
