@@ -246,8 +246,8 @@ pub type AuditKeys = BTreeMap<TableId, Vec<Vec<Value>>>;
 impl Loaded {
     /// The shards as they are before anything has run, and the rows that audits may ask for: for whoever drives the
     /// shards otherwise.
-    pub fn into_snapshots(self) -> (Arc<Program>, Vec<weir_txn::ramp::Record>, AuditKeys) {
-        (self.program, self.nodes.iter().map(Durable::snapshot).collect(), self.audit_keys)
+    pub fn into_snapshots(mut self) -> (Arc<Program>, Vec<weir_txn::ramp::Record>, AuditKeys) {
+        (self.program, self.nodes.iter_mut().map(Durable::snapshot).collect(), self.audit_keys)
     }
 
     /// Every invariant, with all shards at rest.

@@ -3,7 +3,7 @@
 
 mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
@@ -19,6 +19,7 @@ use weir_txn::ramp::{Begin, Call, Callee, Output};
 use weir_txn::storage::Rows;
 use weir_types::{SqlError, SqlState, Value};
 use world::World;
+use world::script::Sessions;
 
 const SCHEMA: &str = "
 CREATE TABLE parent (id integer PRIMARY KEY);
@@ -64,14 +65,6 @@ enum Line {
 }
 
 #[derive(Debug, Default)]
-struct Session {
-    name: Option<u64>,
-    /// What is to come, the next at the end.
-    script: Vec<Line>,
-    under_way: Option<Line>,
-}
-
-#[derive(Debug, Default)]
 struct Told {
     committed: usize,
     /// COMMITs, and looks before, that found a child without a parent.
@@ -80,8 +73,7 @@ struct Told {
 
 struct Families {
     chance: Xoshiro256PlusPlus,
-    sessions: BTreeMap<usize, Session>,
-    names: u64,
+    sessions: Sessions<Line>,
     told: Arc<Mutex<Told>>,
 }
 
@@ -111,8 +103,6 @@ impl Families {
         let values = |args: &[i64]| args.iter().map(|arg| Value::Int(*arg)).collect();
         let call =
             |callee, args: &[i64]| Call { callee, args: values(args), transaction_time: 0, edition: 0 };
-        let of = self.sessions.entry(session).or_default();
-        of.under_way = Some(line.clone());
         let order = match line {
             Line::Call(procedure, args) => return Begin::Call(call(Callee::Procedure(procedure), &args)),
             Line::Sql(sql, args) => Order::Call(call(Callee::Text(world::text(sql, args.len())), &args)),
@@ -120,47 +110,36 @@ impl Families {
             Line::Commit => Order::Commit,
             Line::RollBack => Order::RollBack,
         };
-        let name = *of.name.get_or_insert_with(|| {
-            self.names += 1;
-            self.names
-        });
-        Begin::Within(name, order)
+        Begin::Within(self.sessions.name(session), order)
     }
 }
 
 impl Script for Families {
     fn next(&mut self, session: usize, is_last: bool) -> Option<Begin> {
-        let has_open = self.sessions.entry(session).or_default().name.is_some();
-        if is_last && !has_open {
-            return None;
-        }
-        if self.sessions[&session].script.is_empty() {
-            let mut script = self.draw();
-            script.reverse();
-            self.sessions.entry(session).or_default().script = script;
-        }
-        let line = self.sessions.get_mut(&session)?.script.pop()?;
+        let script = self.draw();
+        let line = self.sessions.next(session, is_last, || script)?;
         Some(self.begin(session, line))
     }
 
     fn told(&mut self, session: usize, result: &Result<Output, SqlError>) {
         let mut told = self.told.lock().unwrap();
-        let of = self.sessions.entry(session).or_default();
-        let line = of.under_way.take().expect("something was under way");
+        let (line, is_open) = (self.sessions.told(session), self.sessions.is_open(session));
         let is_orphan = result.as_ref().is_err_and(|error| error.state() == SqlState::FOREIGN_KEY_VIOLATION);
-        told.refused += usize::from(is_orphan && of.name.is_some());
+        told.refused += usize::from(is_orphan && is_open);
         match (line, result) {
             (Line::Commit | Line::RollBack, result) => {
                 told.committed += usize::from(result.is_ok());
-                *of = Session::default();
+                self.sessions.end(session);
             }
-            (_, Err(_)) => of.script = if of.name.is_some() { vec![Line::RollBack] } else { Vec::new() },
+            (_, Err(_)) => {
+                self.sessions.say(session, if is_open { vec![Line::RollBack] } else { Vec::new() })
+            }
             _ => {}
         }
     }
 
     fn lost(&mut self, session: usize) {
-        self.sessions.insert(session, Session::default());
+        self.sessions.end(session);
     }
 }
 
@@ -188,8 +167,7 @@ fn run(world: &World, seed: u64, bugs: PlantedBugs) -> (Report, Told) {
     let told = Arc::new(Mutex::new(Told::default()));
     let script = Families {
         chance: Xoshiro256PlusPlus::seed_from_u64(seed),
-        sessions: BTreeMap::new(),
-        names: 0,
+        sessions: Sessions::new(),
         told: told.clone(),
     };
     let setup = Setup { bugs, calls: 240, ..Setup::new(seed) };

@@ -150,12 +150,12 @@ impl Load {
         &self.text.types
     }
 
-    /// Adds a row; gives a batch when there is enough for one. Where an open transaction does all that it has done again for each batch,
+    /// Takes the values of a row; gives a batch when there is enough for one. Where an open transaction does all that it has done again for each batch,
     /// they grow with what has gone before.
-    pub fn push(&mut self, row: Vec<Value>, place: u64) -> Option<Batch> {
+    pub fn push(&mut self, row: &mut Vec<Value>, place: u64) -> Option<Batch> {
         let shards = match self.program.shards {
             1 => Vec::new(),
-            shards => self.compiled.procedure.participants.of(&row, shards),
+            shards => self.compiled.procedure.participants.of(row, shards),
         };
         let shard = match &shards[..] {
             [] => 0,
@@ -164,7 +164,7 @@ impl Load {
             _ => {
                 return Some(Batch {
                     text: self.text.clone(),
-                    args: row,
+                    args: std::mem::take(row),
                     edition: self.program.edition,
                     places: (place, place),
                     all: vec![place],
@@ -174,7 +174,7 @@ impl Load {
         let gathered = &mut self.shards[usize::from(shard)];
         gathered.bytes += row.iter().map(size_of).sum::<usize>();
         gathered.places = Some((gathered.places.map_or(place, |(first, _)| first), place));
-        gathered.args.extend(row);
+        gathered.args.append(row);
         gathered.all.push(place);
         let width = self.text.types.len().max(1);
         let (enough, bytes_max) = match self.is_plain {
@@ -188,7 +188,9 @@ impl Load {
     fn take(&mut self, shard: ShardId) -> Option<Batch> {
         let gathered = &mut self.shards[usize::from(shard)];
         let places = gathered.places.take()?;
-        let args = std::mem::take(&mut gathered.args);
+        // The next one has about as many.
+        let next = Vec::with_capacity(gathered.args.len());
+        let args = std::mem::replace(&mut gathered.args, next);
         gathered.gone += args.len() / self.text.types.len().max(1);
         gathered.bytes = 0;
         let all = std::mem::take(&mut gathered.all);

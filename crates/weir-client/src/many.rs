@@ -148,8 +148,9 @@ impl Many {
         let mut load = Load::of_text(of.program.clone(), self.table.clone(), text.clone())?;
         let mut batches = Vec::new();
         for (at, row) in rows.enumerate() {
-            let row = row?.into_iter().chain(constants.iter().cloned()).collect();
-            batches.extend(load.push(row, at as u64));
+            let mut row = row?;
+            row.extend(constants.iter().cloned());
+            batches.extend(load.push(&mut row, at as u64));
         }
         batches.extend(std::iter::from_fn(|| load.rest()));
         Ok(batches)

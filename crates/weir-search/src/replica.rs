@@ -255,6 +255,7 @@ impl<'l> Replica<'l> {
             keep_writes: true,
             open: None,
             hides_own_rows: false,
+            is_alone: false,
             has_locks: false,
             said: &[],
             looks: None,

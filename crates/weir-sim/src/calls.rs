@@ -206,9 +206,10 @@ pub fn run_script(job: &Arc<Job>, setup: &Setup, mut script: impl Script) -> Rep
 }
 
 /// A shard that would start again now would be as it is: from its log, and from a snapshot alone.
-fn check_recovery(job: &Job, cluster: &Calls) -> Result<(), Violation> {
-    for shard in cluster.shards.iter().flatten() {
-        let logs = [cluster.durable_log(shard.id()), Some(vec![shard.snapshot()])];
+fn check_recovery(job: &Job, cluster: &mut Calls) -> Result<(), Violation> {
+    let snapshots: Vec<Record> = cluster.shards.iter_mut().flatten().map(Node::snapshot).collect();
+    for (shard, snapshot) in cluster.shards.iter().flatten().zip(snapshots) {
+        let logs = [cluster.durable_log(shard.id()), Some(vec![snapshot])];
         for log in logs.into_iter().flatten() {
             let log = written_and_read(&log)?;
             let again = start(job, shard.id(), log, PlantedBugs::default(), Patience::default());

@@ -84,7 +84,17 @@ pub(crate) fn cut_out(text: &str) -> Result<CutOut<'_>, Diagnostic> {
     if !has_word {
         return Ok((Cow::Borrowed(text), Vec::new()));
     }
-    let piece = Piece::new(0, 0, text);
+    let (rest, found) = cut(Piece::new(0, 0, text), |_| Ok(None))?;
+    Ok((Cow::Owned(rest), found))
+}
+
+/// The text with blanks for its statements about assertions, and for whatever else `also` finds where a statement begins: it is given
+/// the tokens from there, and gives the byte behind it.
+fn cut(
+    piece: Piece<'_>,
+    also: impl Fn(&[Token]) -> Result<Option<usize>, Diagnostic>,
+) -> Result<(String, Vec<(AssertionStatement, Span)>), Diagnostic> {
+    let text = piece.text;
     let tokens: Vec<Token> = Lexer::new(text, 0).collect();
     let mut rest = text.to_owned();
     let mut found = Vec::new();
@@ -100,10 +110,15 @@ pub(crate) fn cut_out(text: &str) -> Result<CutOut<'_>, Diagnostic> {
             i = next;
             continue;
         }
+        if starts && let Some(end) = also(&tokens[i..])? {
+            blank(&mut rest, start, end);
+            i += tokens[i..].iter().take_while(|token| token.start < end).count();
+            continue;
+        }
         starts = tokens[i].is(b';');
         i += 1;
     }
-    Ok((Cow::Owned(rest), found))
+    Ok((rest, found))
 }
 
 /// The statement at token `i`, the next token's index, and the byte after its semicolon; none: it is about something else.
@@ -131,42 +146,12 @@ pub(crate) fn split(
     notes: Option<&Notes>,
 ) -> Result<(String, Vec<AssertionStatement>), Diagnostic> {
     let piece = Piece::new(file, 0, text);
-    let tokens: Vec<Token> = Lexer::new(text, 0).collect();
-    let mut rest = text.to_owned();
-    let mut assertions = Vec::new();
-    let mut i = 0;
-    let mut starts = true;
-    while i < tokens.len() {
-        let token = tokens[i];
-        let word = |ahead: usize, word: &str| {
-            tokens.get(i + ahead).is_some_and(|token: &Token| token.is_word(text, word))
-        };
-        if text.as_bytes()[token.start] == b'\\' && starts {
-            let end = backslash(piece, token.start, notes)?;
-            blank(&mut rest, token.start, end);
-            i += tokens[i..].iter().take_while(|token| token.start < end).count();
-            continue;
-        }
-        if let Some((assertion, next, end)) =
-            about_assertions(piece, &tokens, i).filter(|_| starts).transpose()?
-        {
-            blank(&mut rest, token.start, end);
-            assertions.push(assertion);
-            i = next;
-            continue;
-        }
-        if starts
-            && word(0, "copy")
-            && let Some(end) = rows(piece, &tokens[i..], notes)?
-        {
-            blank(&mut rest, token.start, end);
-            i += tokens[i..].iter().take_while(|token| token.start < end).count();
-            continue;
-        }
-        starts = token.is(b';');
-        i += 1;
-    }
-    Ok((rest, assertions))
+    let (rest, found) = cut(piece, |tokens| match &tokens[0] {
+        first if text.as_bytes()[first.start] == b'\\' => backslash(piece, first.start, notes).map(Some),
+        first if first.is_word(text, "copy") => rows(piece, tokens, notes),
+        _ => Ok(None),
+    })?;
+    Ok((rest, found.into_iter().map(|(statement, _)| statement).collect()))
 }
 
 /// Spaces, with the line ends kept.

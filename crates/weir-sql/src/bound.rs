@@ -146,6 +146,13 @@ pub enum ExprKind {
     Opaque(Vec<Expr>),
 }
 
+impl ExprKind {
+    /// Whether working it out again in the same transaction could give another value, or has an effect.
+    pub fn is_volatile(&self) -> bool {
+        matches!(self, ExprKind::Volatile(_) | ExprKind::NextValue(_) | ExprKind::CurrentValue(_))
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolatileFunction {
     ClockTimestamp,

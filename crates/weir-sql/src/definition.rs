@@ -78,25 +78,6 @@ fn orphans(before: &Application, after: &Application, text: &str) -> Result<Vec<
     }
     let mut orphans: Vec<(Span, String)> = Vec::new();
     let matching = Matching::new(&before.catalog, &after.catalog);
-    let dropped = text.split_whitespace().take(3).map(str::to_lowercase).collect::<Vec<_>>();
-    let mut depends = |place: Span, what: String| {
-        if cascades {
-            orphans.push((place, what));
-            return Ok(());
-        }
-        let message = match &dropped[..] {
-            [drop, kind, name] if drop == "drop" => {
-                format!("cannot drop {kind} {}", name.trim_end_matches(';'))
-            }
-            _ => "cannot drop it".to_owned(),
-        };
-        Err(Diagnostic::new(
-            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-            Span::default(),
-            format!("{message} because other objects depend on it: {what}"),
-        )
-        .with_hint("Use DROP ... CASCADE to drop the dependent objects too."))
-    };
     let has_view = |span: Span| after.catalog.views.iter().any(|view| view.span == span);
     let replaces =
         statements.iter().any(|one| matches!(&one.node, node::Node::ViewStmt(create) if create.replace));
@@ -104,7 +85,7 @@ fn orphans(before: &Application, after: &Application, text: &str) -> Result<Vec<
     let gone = |view: &&crate::catalog::View| !has_view(view.span) && !is_replaced(&view.name);
     for view in before.catalog.views.iter().filter(gone) {
         let kind = if view.materialized { "materialized view" } else { "view" };
-        depends(view.span, format!("{kind} {}", view.name))?;
+        orphans.push((view.span, format!("{kind} {}", view.name)));
     }
     for (at, old) in matching.tables.iter().enumerate() {
         let Some(old) = old else { continue };
@@ -114,12 +95,31 @@ fn orphans(before: &Application, after: &Application, text: &str) -> Result<Vec<
             !has && !matching.has_key(&after.catalog, key)
         });
         for key in gone {
-            depends(key.span, format!("constraint {} on table {}", key.name, now.name))?;
+            orphans.push((key.span, format!("constraint {} on table {}", key.name, now.name)));
         }
+    }
+    match orphans.first() {
+        Some((_, what)) if !cascades => return Err(depended_on(&text, what)),
+        _ => {}
     }
     // The oldest first, as PostgreSQL tells them.
     orphans.sort_by_key(|(place, _)| *place);
     Ok(orphans.into_iter().map(|(_, what)| what).collect())
+}
+
+/// What the text drops is needed by this.
+fn depended_on(text: &str, what: &str) -> Diagnostic {
+    let dropped = text.split_whitespace().take(3).map(str::to_lowercase).collect::<Vec<_>>();
+    let message = match &dropped[..] {
+        [drop, kind, name] if drop == "drop" => format!("cannot drop {kind} {}", name.trim_end_matches(';')),
+        _ => "cannot drop it".to_owned(),
+    };
+    Diagnostic::new(
+        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+        Span::default(),
+        format!("{message} because other objects depend on it: {what}"),
+    )
+    .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
 }
 
 fn is_view(drop: &DropStmt) -> bool {

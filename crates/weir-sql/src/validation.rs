@@ -4,6 +4,7 @@
 //! definition's transaction, which keeps all other writers out.
 
 use pg_query::protobuf::{AExpr, BoolExprType, Node, SelectStmt, SubLinkType, node};
+use weir_types::function::double_quoted;
 
 use crate::Application;
 use crate::bound::FromItem;
@@ -144,7 +145,7 @@ fn rows_of_first(text: &str, select: &SelectStmt, end: usize) -> Option<String> 
         return None;
     }
     let name = table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname);
-    Some(format!("SELECT \"{}\".* FROM {}", name.replace('"', "\"\""), text.get(start..end)?))
+    Some(format!("SELECT {}.* FROM {}", double_quoted(name), text.get(start..end)?))
 }
 
 /// Where the operator of the outermost comparison is, if its sides are all that is beside it.

@@ -273,18 +273,24 @@ pub fn tables(query: &Query) -> Vec<(RelationId, TableId)> {
 pub fn changing(expr: &Expr) -> Option<Span> {
     let mut changing = None;
     each_expr(expr, &mut |part| {
-        let stable = !matches!(
-            part.kind,
-            ExprKind::TransactionTime
-                | ExprKind::Volatile(_)
-                | ExprKind::NextValue(_)
-                | ExprKind::CurrentValue(_)
-        );
-        if !stable {
+        if part.kind.is_volatile() || matches!(part.kind, ExprKind::TransactionTime) {
             changing.get_or_insert(part.span);
         }
     });
     changing
+}
+
+/// Whether a second evaluation in the same transaction could give another result, or has an effect.
+pub fn is_volatile(expr: &Expr) -> bool {
+    let mut volatile = false;
+    each_expr(expr, &mut |part| volatile |= part.kind.is_volatile());
+    volatile
+}
+
+pub fn query_is_volatile(query: &Query) -> bool {
+    let mut volatile = false;
+    each_expr_of_query(query, &mut |part| volatile |= part.kind.is_volatile());
+    volatile
 }
 
 /// Does the expression hold an aggregate of its own query (not of a subquery)?

@@ -74,7 +74,7 @@ pub trait Durable: Shard {
     /// So many of the records since the start are durable.
     fn on_durable(&mut self, _count: u64) {}
     /// All that it must not forget, as one record. Once that is durable, those before it are needed no more.
-    fn snapshot(&self) -> Self::Record;
+    fn snapshot(&mut self) -> Self::Record;
     /// The same in parts of about so many bytes, for a shard that goes on meanwhile: all that it must not forget as of the first of
     /// them. Also says whether another part follows. None: what has happened since makes it void.
     fn snapshot_part(&mut self, _is_first: bool, _bytes: usize) -> Option<(Self::Record, bool)> {

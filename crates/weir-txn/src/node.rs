@@ -22,7 +22,7 @@ use crate::ramp::message::{
     Age, Begun, Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling,
     TxnId,
 };
-use crate::ramp::open::{Open, OpenRows, forgotten};
+use crate::ramp::open::{Open, OpenRows, Stays, forgotten};
 use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
 use crate::storage::{Position, Storage, Timestamp};
 use crate::termination::Terminates as _;
@@ -66,6 +66,8 @@ pub struct PlantedBugs {
     pub rolled_back_comes_again: bool,
     /// Others write while a transaction changes the schema.
     pub ignores_definitions: bool,
+    /// Readers see what a transaction loads before it commits.
+    pub shows_what_stays: bool,
     /// Foreign keys that wait for the end of their transaction are not looked at then.
     pub forgets_deferred: bool,
     /// What has seen rows that are not durable is answered all the same (S16).
@@ -91,6 +93,8 @@ pub struct Node {
     pub(crate) ended: Vec<TxnId>,
     /// Transactions of several statements that have worked here.
     pub(crate) open: BTreeMap<TxnId, Open>,
+    /// One of them, if its changes are in place.
+    pub(crate) stays: Option<Stays>,
     /// Somebody changes the schema.
     pub(crate) barrier: Option<Barrier>,
     /// Whoever describes the application has not been told of the last definition.
@@ -120,6 +124,7 @@ impl Node {
             ledger: None,
             ended: Vec::new(),
             open: BTreeMap::new(),
+            stays: None,
             barrier: None,
             has_new_description: false,
             snapshot_is_void: false,
@@ -165,7 +170,10 @@ impl Shard for Node {
         self.storage.begin_step();
         self.told_rows = 0;
         match from {
-            Sender::Shard(peer) => self.on_peer(peer, &request, &mut out.peers),
+            Sender::Shard(peer) => {
+                self.set_aside();
+                self.on_peer(peer, &request, &mut out.peers);
+            }
             Sender::Coordinator(_) => self.on_request(now_ms, request, out),
         }
         self.wake(now_ms, out);
@@ -181,11 +189,13 @@ impl Shard for Node {
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
         self.rests_on = u64::MAX;
         self.storage.look_at_memory();
+        self.program.count(self.storage.row_counts());
         let Some(ledger) = &self.ledger else { return };
         let terminate_ms = ledger.patience.terminate_ms;
         self.participant.readers.on_timer(now_ms);
         let silent: Vec<CoordinatorId> = self.participant.readers.silent_for(terminate_ms).collect();
         if !silent.is_empty() {
+            self.set_aside();
             // They are answered to begin anew, should they live.
             self.readers.retain(|read, _| !silent.contains(&read.coordinator));
             self.withdraw_what_waits_of(&silent, out);
@@ -215,6 +225,7 @@ impl Node {
         if let Some(refusal) = self.refuses_clock(now_ms, &request) {
             return self.answer(request.txn(), refusal, out);
         }
+        self.set_aside_for(&request);
         let Some(request) = self.pass_barrier(request, out) else { return };
         match request {
             Request::Execute { txn, begun, call } => self.on_execute(now_ms, txn, begun, call, out),
@@ -291,14 +302,14 @@ impl Node {
             again
         } else if ledger.retired.contains(&txn.coordinator) {
             Some(Reply::Retired { txn, shard })
-        } else if matches!(
-            request,
-            Request::Commit { .. } | Request::Abort { .. } | Request::RollBackTo { .. }
-        ) {
+        } else if matches!(request, Request::Commit { .. } | Request::Abort { .. }) {
             return false;
         } else if let Some(prepared) = self.participant.prepared.get(&txn) {
+            // A roll-back to a savepoint comes late then: nothing of what is bound is taken back.
             let answer = prepared.answer.as_deref().cloned();
             answer.map(|(answers, timestamp)| Reply::Prepared { txn, shard, answers, timestamp })
+        } else if matches!(request, Request::RollBackTo { .. }) {
+            return false;
         } else if let Some(holder) = self.waits_for(txn) {
             // Whoever has others wait must know; anybody else will be answered.
             matches!(request, Request::Work { .. }).then_some(Reply::Waits { txn, shard, holder })
@@ -556,7 +567,7 @@ impl Node {
             self.check_edition(call.edition)?;
         }
         let callee = self.program.callee(&call.callee)?;
-        let hides_own_rows = open.is_some_and(|open| open.are_hidden);
+        let (hides_own_rows, is_alone) = open.map_or((false, false), |open| (open.are_hidden, open.is_alone));
         let (said, later) = open.map_or((&[][..], &[][..]), |open| (open.said, open.later));
         let open = open.map(|open| open.inserted);
         let fragment = Fragment {
@@ -575,6 +586,7 @@ impl Node {
             keep_writes,
             open,
             hides_own_rows,
+            is_alone,
             has_locks: (!self.open.is_empty() || self.participant.hold_rows > 0) && !self.bugs.ignores_open,
             said,
             looks: looks.then_some(if self.bugs.forgets_deferred { &[][..] } else { later }),
@@ -682,6 +694,11 @@ impl Node {
         let Some((txn, _)) = within.filter(|(txn, opened)| !self.has_open(*txn, *opened)) else {
             return true;
         };
+        let has_committed = |ledger: &Ledger| ledger.over.get(&txn).is_some_and(|over| over.clock.is_some());
+        if self.participant.prepared.contains_key(&txn) || self.ledger.as_deref().is_some_and(has_committed) {
+            // It comes late, and is not what its end is waited for with.
+            return false;
+        }
         out.replies.push((txn.coordinator, Reply::Refused { txn, shard: self.shard, error: forgotten() }));
         false
     }
@@ -807,7 +824,8 @@ impl Node {
     /// History goes as far as no reader and no prepared transaction may need it.
     pub(crate) fn forget(&mut self) {
         let readers = self.readers.values().copied().min();
-        let oldest = [readers, self.participant.oldest_prepare()].into_iter().flatten().min();
+        let stays = self.stays.as_ref().and_then(Stays::begin);
+        let oldest = [readers, self.participant.oldest_prepare(), stays].into_iter().flatten().min();
         self.storage.forget(oldest.unwrap_or(self.storage.position()));
     }
 

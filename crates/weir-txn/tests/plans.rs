@@ -85,6 +85,42 @@ fn joins_and_subqueries() {
         &["Nested", "Get { index: 0", "Range"],
         &["Scan", "Hash"],
     );
+    // Both sides come in the order of an index, of this table's own or another one.
+    check(
+        "SELECT l.amount FROM orders o JOIN line l ON l.w = o.w AND l.d = o.d AND l.id = o.id",
+        &["Merge", "null_slots: None"],
+        &["Nested", "Hash", "Scan"],
+    );
+    check(
+        "SELECT l.amount FROM orders o LEFT JOIN line l ON l.w = o.w AND l.d = o.d AND l.id = o.id WHERE o.w = 1",
+        &["Merge", "null_slots: Some"],
+        &["Nested", "Hash", "Scan"],
+    );
+    check(
+        "SELECT l.amount FROM orders o JOIN line l ON l.w = o.w AND l.d = o.d AND l.id = o.customer",
+        &["Merge", "index: 1"],
+        &["Nested", "Hash", "Scan"],
+    );
+    check(
+        "SELECT 1 FROM orders o JOIN line l ON l.w = o.w AND l.d = o.d AND l.id = o.id
+         JOIN orders p ON p.w = o.w AND p.d = o.d AND p.id = o.id",
+        &["Merge(MergeJoin { outer: Merge"],
+        &["Nested", "Hash", "Scan"],
+    );
+    // Nothing gives the order, or there are few rows.
+    check("SELECT 1 FROM plain p JOIN orders o ON o.w = p.a AND o.d = p.b", &["Hash"], &["Merge"]);
+    check(
+        "SELECT 1 FROM orders o JOIN line l ON l.w = o.w AND l.d = o.d AND l.id = o.id
+         WHERE o.w = 1 AND o.d = 2 AND o.customer = 3",
+        &["Nested"],
+        &["Merge"],
+    );
+    // The side with fewer rows is kept.
+    check(
+        "SELECT 1 FROM (SELECT b FROM plain LIMIT 3) v JOIN plain p ON p.a = v.b",
+        &["Hash", "inner: Rows", "outer: Table"],
+        &["Nested"],
+    );
     check("SELECT 1 FROM plain p JOIN plain q ON p.a = q.b", &["Hash"], &["Nested"]);
     check("SELECT 1 FROM plain p LEFT JOIN plain q ON p.a = q.b", &["kind: Left"], &["Nested"]);
     check("SELECT 1 FROM plain p FULL JOIN plain q ON p.a = q.b", &["kind: Full"], &["Nested"]);

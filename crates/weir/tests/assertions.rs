@@ -2,33 +2,13 @@
 //! anew, and statements by themselves judged with it from then on.
 
 mod alone;
+mod answers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use alone::Alone;
-use postgres::{Client as Driver, SimpleQueryMessage};
-
-/// What a text is answered: rows and counts, or what fails of it: SQLSTATE, message, detail.
-fn answer(driver: &mut Driver, text: &str) -> String {
-    match driver.simple_query(text) {
-        Err(error) => {
-            let error = error.as_db_error().unwrap_or_else(|| panic!("{text}: {error}"));
-            let detail = error.detail().map(|detail| format!(" | {detail}"));
-            format!("{} {}{}", error.code().code(), error.message(), detail.unwrap_or_default())
-        }
-        Ok(said) => {
-            let line = |one: &SimpleQueryMessage| match one {
-                SimpleQueryMessage::Row(row) => {
-                    let values = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL").to_owned());
-                    Some(values.collect::<Vec<_>>().join("|"))
-                }
-                SimpleQueryMessage::CommandComplete(count) => Some(format!("({count})")),
-                _ => None,
-            };
-            said.iter().filter_map(line).collect::<Vec<_>>().join(" ")
-        }
-    }
-}
+use answers::answer;
+use postgres::Client as Driver;
 
 fn check(driver: &mut Driver, conversation: &[(&str, &str)]) {
     for (text, expected) in conversation {

@@ -1,7 +1,7 @@
 //! currval and lastval: each session has what sequences have given to it, as PostgreSQL's sessions have.
 
 mod alone;
-mod told;
+mod answers;
 
 use alone::Alone;
 use postgres::{Client as Driver, NoTls};
@@ -76,11 +76,11 @@ a: SELECT currval('\"Own\"')
 fn a_session_has_what_sequences_have_given_to_it() {
     let postgres = Postgres::start().unwrap();
     Driver::connect(&postgres.connection_string(), NoTls).unwrap().batch_execute(SCHEMA).unwrap();
-    let expected = told::run(&postgres.connection_string(), SCRIPT);
+    let expected = answers::run(&postgres.connection_string(), SCRIPT);
     for shards in [1, 3] {
         let weir = Alone::start(shards);
         weir.driver().batch_execute(SCHEMA).unwrap();
-        let found = told::run(&weir.url(), SCRIPT);
+        let found = answers::run(&weir.url(), SCRIPT);
         assert_eq!(found, expected, "{shards} shards, PostgreSQL on the right");
     }
 }

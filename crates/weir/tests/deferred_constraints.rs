@@ -2,11 +2,13 @@
 //! and on three, and on PostgreSQL.
 
 mod alone;
+mod answers;
 
 use std::collections::BTreeMap;
 
 use alone::Alone;
-use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
+use answers::answer;
+use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
 
 const SCHEMA: &str = "
@@ -131,24 +133,6 @@ a: SELECT conname, condeferrable, condeferred, confdeltype, pg_get_constraintdef
 a: SELECT constraint_name, is_deferrable, initially_deferred FROM information_schema.table_constraints WHERE constraint_type = 'FOREIGN KEY' ORDER BY 1
 ";
 
-fn said(driver: &mut Driver, sql: &str) -> String {
-    let one = |message: SimpleQueryMessage| match message {
-        SimpleQueryMessage::Row(row) => {
-            let fields: Vec<&str> = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL")).collect();
-            Some(fields.join(","))
-        }
-        SimpleQueryMessage::CommandComplete(count) => Some(format!("#{count}")),
-        _ => None,
-    };
-    match driver.simple_query(sql) {
-        Ok(messages) => messages.into_iter().filter_map(one).collect::<Vec<_>>().join(" "),
-        Err(error) => {
-            let told = error.as_db_error().unwrap_or_else(|| panic!("{sql}: {error:?}"));
-            format!("{} {} ({})", told.code().code(), told.message(), told.detail().unwrap_or("-"))
-        }
-    }
-}
-
 fn run(url: &str, without: &[&str]) -> Vec<String> {
     let mut sessions: BTreeMap<&str, Driver> = BTreeMap::new();
     let is_left_out = |line: &&str| without.iter().any(|one| line.contains(one));
@@ -156,7 +140,7 @@ fn run(url: &str, without: &[&str]) -> Vec<String> {
     let one = |line: &'static str| {
         let (name, sql) = line.split_once(": ").unwrap();
         let session = sessions.entry(name).or_insert_with(|| Driver::connect(url, NoTls).unwrap());
-        format!("{line} → {}", said(session, sql))
+        format!("{line} → {}", answer(session, sql))
     };
     lines.map(one).collect()
 }

@@ -2,15 +2,17 @@
 //! answers the same, on one shard and on several; it is all there after it was killed; and others work on meanwhile.
 
 mod alone;
+mod answers;
 mod nodes;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use alone::Alone;
+use answers::answer_or;
 use nodes::Nodes;
 use postgres::error::SqlState;
-use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
+use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server;
 
 fn driver(port: u16) -> Driver {
@@ -43,24 +45,9 @@ impl Heard {
     }
 }
 
-/// What a text is answered: rows, counts, and the SQLSTATE of what fails.
+/// What a text is answered: rows, counts, and what fails, with its SQLSTATE first.
 fn answer(driver: &mut Driver, text: &str) -> String {
-    let said = match driver.simple_query(text) {
-        Err(error) => match error.code() {
-            Some(code) => return format!("{} {error:?}", code.code()),
-            None => panic!("{text}: {error}"),
-        },
-        Ok(said) => said,
-    };
-    let line = |one: &SimpleQueryMessage| match one {
-        SimpleQueryMessage::Row(row) => {
-            let values = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL").to_owned());
-            Some(values.collect::<Vec<_>>().join("|"))
-        }
-        SimpleQueryMessage::CommandComplete(count) => Some(format!("({count})")),
-        _ => None,
-    };
-    said.iter().filter_map(line).collect::<Vec<_>>().join(" ")
+    answer_or(driver, text, |error| format!("{} {error:?}", error.code().code()))
 }
 
 /// Each line is a text of one message.

@@ -1,7 +1,7 @@
 //! DO blocks say and do what they do on PostgreSQL, on one shard and on three.
 
 mod alone;
-mod told;
+mod answers;
 
 use alone::Alone;
 use postgres::{Client as Driver, NoTls};
@@ -67,10 +67,10 @@ fn blocks_do_what_they_do_on_postgresql() {
     for (shards, script) in [(1, SCRIPT), (3, &script)] {
         let postgres = Postgres::start().unwrap();
         Driver::connect(&postgres.connection_string(), NoTls).unwrap().batch_execute(SCHEMA).unwrap();
-        let expected = told::run(&postgres.connection_string(), script);
+        let expected = answers::run(&postgres.connection_string(), script);
         let weir = Alone::start(shards);
         weir.driver().batch_execute(SCHEMA).unwrap();
-        let found = told::run(&weir.url(), script);
+        let found = answers::run(&weir.url(), script);
         assert_eq!(found, expected, "{shards} shards, PostgreSQL on the right");
     }
 }

@@ -1,6 +1,7 @@
 //! Transaction blocks through PostgreSQL's protocol: the same statements in the same sessions say the same on Weir and on PostgreSQL,
 //! rows, counts and SQLSTATEs.
 
+mod answers;
 mod nodes;
 
 use std::collections::BTreeMap;
@@ -9,8 +10,9 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use answers::answer_or;
 use nodes::Nodes;
-use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
+use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
 use weir_client::{Client, ClusterFile};
 use weir_pg::{Door, Server, Settings};
@@ -54,23 +56,9 @@ impl Weir {
     }
 }
 
-/// What a session has said, a line a statement.
+/// What a session is answered: rows and counts, or the SQLSTATE.
 fn said(driver: &mut Driver, sql: &str) -> String {
-    let one = |message: SimpleQueryMessage| match message {
-        SimpleQueryMessage::Row(row) => {
-            let fields: Vec<&str> = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL")).collect();
-            Some(fields.join(","))
-        }
-        SimpleQueryMessage::CommandComplete(count) => Some(format!("#{count}")),
-        _ => None,
-    };
-    match driver.simple_query(sql) {
-        Ok(messages) => messages.into_iter().filter_map(one).collect::<Vec<_>>().join(" "),
-        Err(error) => match error.code() {
-            Some(code) => code.code().to_owned(),
-            None => panic!("{sql}: {error:?}"),
-        },
-    }
+    answer_or(driver, sql, |error| error.code().code().to_owned())
 }
 
 /// A session on a thread of its own, so that it may wait.
@@ -519,9 +507,9 @@ fn settings_are_of_the_transaction_that_sets_them() {
 fn who_is_idle_in_a_transaction_for_too_long_is_told() {
     let weir = Weir::start();
     let mut driver = Driver::connect(&weir.url(), NoTls).unwrap();
-    assert_eq!(said(&mut driver, "SHOW idle_in_transaction_session_timeout"), "1min #0");
+    assert_eq!(said(&mut driver, "SHOW idle_in_transaction_session_timeout"), "1min (0)");
     said(&mut driver, "SET idle_in_transaction_session_timeout = '20ms'; BEGIN");
-    assert_eq!(said(&mut driver, "UPDATE account SET balance = 0 WHERE id >= 0"), "#0");
+    assert_eq!(said(&mut driver, "UPDATE account SET balance = 0 WHERE id >= 0"), "(0)");
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(said(&mut driver, "SELECT 1"), "25P03");
     assert_eq!(said(&mut driver, "ROLLBACK"), "25P03");

@@ -2,31 +2,19 @@
 //! shard and on several, after a kill, and with two sessions at once.
 
 mod alone;
+mod answers;
 
 use alone::Alone;
-use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
+use answers::answer_or;
+use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server;
 
 /// Rows, counts, and what fails of it: SQLSTATE, message, detail, constraint.
 fn answer(driver: &mut Driver, text: &str) -> String {
-    match driver.simple_query(text) {
-        Err(error) => {
-            let error = error.as_db_error().unwrap_or_else(|| panic!("{text}: {error}"));
-            let (detail, constraint) = (error.detail().unwrap_or("-"), error.constraint().unwrap_or("-"));
-            format!("{} {} | {detail} | {constraint}", error.code().code(), error.message())
-        }
-        Ok(said) => {
-            let line = |one: &SimpleQueryMessage| match one {
-                SimpleQueryMessage::Row(row) => {
-                    let values = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL").to_owned());
-                    Some(values.collect::<Vec<_>>().join("|"))
-                }
-                SimpleQueryMessage::CommandComplete(count) => Some(format!("({count})")),
-                _ => None,
-            };
-            said.iter().filter_map(line).collect::<Vec<_>>().join(" ")
-        }
-    }
+    answer_or(driver, text, |error| {
+        let (detail, constraint) = (error.detail().unwrap_or("-"), error.constraint().unwrap_or("-"));
+        format!("{} {} | {detail} | {constraint}", error.code().code(), error.message())
+    })
 }
 
 /// Every index has the column by which rows have their places. `?`: Weir may refuse it (0A000), for it sets a part of what an index
@@ -112,6 +100,18 @@ UPDATE seat SET place = 5 WHERE list = 1 AND id = 1
 UPDATE seat SET line = 5 WHERE list = 1 AND id = 1
 UPDATE seat SET line = 5, place = 5 WHERE list = 1 AND id = 2
 ROLLBACK
+CREATE TABLE home (tenant int, id int, PRIMARY KEY (tenant, id))
+CREATE TABLE guest (tenant int, id int, home int, PRIMARY KEY (tenant, id), FOREIGN KEY (tenant, home) REFERENCES home)
+CREATE UNIQUE INDEX guest_home ON guest (tenant, abs(home))
+INSERT INTO home VALUES (1, 1), (1, 2)
+INSERT INTO guest VALUES (1, 1, 1), (1, 2, 2)
+INSERT INTO guest VALUES (1, 3, 2)
+DROP TABLE guest
+CREATE TABLE guest (tenant int, id int, home int, PRIMARY KEY (tenant, id), FOREIGN KEY (tenant, home) REFERENCES home ON UPDATE CASCADE)
+? CREATE UNIQUE INDEX guest_home ON guest (tenant, abs(home))
+INSERT INTO guest VALUES (1, 1, 1), (1, 2, 2)
+UPDATE home SET id = 3 WHERE tenant = 1 AND id = 2
+SELECT id, home FROM guest ORDER BY id
 ";
 
 #[test]

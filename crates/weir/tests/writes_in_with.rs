@@ -1,7 +1,7 @@
 //! Statements that write in WITH: they say and do what they do on PostgreSQL, on one shard and on three.
 
 mod alone;
-mod told;
+mod answers;
 
 use alone::Alone;
 use postgres::{Client as Driver, NoTls};
@@ -69,10 +69,10 @@ fn what_writes_in_with_does_what_it_does_on_postgresql() {
     for (shards, schema, script) in [(1, SCHEMA, SCRIPT), (3, &SCHEMA.replace(" UNIQUE", ""), &script)] {
         let postgres = Postgres::start().unwrap();
         Driver::connect(&postgres.connection_string(), NoTls).unwrap().batch_execute(schema).unwrap();
-        let expected = told::run(&postgres.connection_string(), script);
+        let expected = answers::run(&postgres.connection_string(), script);
         let weir = Alone::start(shards);
         weir.driver().batch_execute(schema).unwrap();
-        let found = told::run(&weir.url(), script);
+        let found = answers::run(&weir.url(), script);
         assert_eq!(found, expected, "{shards} shards, PostgreSQL on the right");
     }
 }

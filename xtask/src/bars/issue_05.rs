@@ -50,7 +50,7 @@ pub const BARS: &[Bar] = &[
     Bar {
         id: "power-loss",
         issue: 5,
-        claim: "simulated power loss that drops what was not synced, under statements, transactions and definitions; what was told is never taken back",
+        claim: "simulated power loss that drops what was not synced, under statements, transactions, definitions, deferred constraints and loads; what was told is never taken back",
         bar: "every seed",
         kind: Kind::Simulated,
         measure: power_loss,
@@ -146,7 +146,10 @@ fn kills(weir: &Weir, effort: Effort) -> Result<Seen, String> {
 
 fn power_loss(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let seeds = if effort == Effort::Quick { "0..16" } else { "0..300" };
-    let which = ["--workspace", "--test", "interactive_under_faults", "--test", "definitions_under_faults"];
+    const WHICH: [&str; 4] = ["interactive", "definitions", "deferred", "loads"];
+    let names = WHICH.map(|name| format!("{name}_under_faults"));
+    let which: Vec<&str> =
+        ["--workspace"].into_iter().chain(names.iter().flat_map(|name| ["--test", name])).collect();
     let seen = tests(weir, &which, &[("WEIR_SEEDS", seeds)])?;
     Ok(Seen { interval: format!("seeds {seeds}, {}", seen.interval), ..seen })
 }

@@ -1,5 +1,8 @@
 //! Small applications for the tests under faults: a schema and a workload as text, analysed.
 
+#[allow(dead_code, reason = "each test uses its part")]
+pub mod script;
+
 use std::ops::Range;
 use std::sync::Arc;
 

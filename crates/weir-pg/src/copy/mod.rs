@@ -4,6 +4,7 @@ mod options;
 mod out;
 mod records;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use weir_client::{Batch, CallResult, Client, Load, Pending};
@@ -30,6 +31,8 @@ pub struct CopyIn {
     /// The batch that is on its way, and the lines of its rows.
     under_way: Option<(Pending<CallResult>, (u64, u64))>,
     rows: u64,
+    /// The row that is being read.
+    row: Vec<Value>,
 }
 
 enum Source {
@@ -67,7 +70,7 @@ impl CopyIn {
                 has_header: options.header != Header::None,
             },
         };
-        CopyIn { client, transaction, options, load, source, under_way: None, rows: 0 }
+        CopyIn { client, transaction, options, load, source, under_way: None, rows: 0, row: Vec::new() }
     }
 
     pub fn columns(&self) -> usize {
@@ -143,8 +146,8 @@ impl CopyIn {
 
     async fn go_on(&mut self, is_last: bool) -> Result<(), Failure> {
         loop {
-            let row = match self.next_row(is_last) {
-                Ok(Some(row)) => row,
+            let place = match self.next_row(is_last) {
+                Ok(Some(place)) => place,
                 Ok(None) => return Ok(()),
                 Err(failure) => {
                     // Of what is on its way nothing stays, whatever becomes of it.
@@ -153,59 +156,67 @@ impl CopyIn {
                 }
             };
             self.rows += 1;
-            if let Some(batch) = self.load.push(row.0, row.1) {
+            if let Some(batch) = self.load.push(&mut self.row, place) {
                 self.send(batch).await?;
             }
         }
     }
 
-    /// A row, and the number of its line.
-    fn next_row(&mut self, is_last: bool) -> Result<Option<(Vec<Value>, u64)>, Failure> {
-        let CopyIn { source, load, options, .. } = self;
+    /// Reads a row; gives the number of its line.
+    fn next_row(&mut self, is_last: bool) -> Result<Option<u64>, Failure> {
+        let CopyIn { source, load, options, row: values, .. } = self;
+        values.clear();
         let table = &load.table.name;
         match source {
             Source::Records { records, has_header } => loop {
-                let record = records.next().map_err(|error| {
-                    let context = format!("COPY {table}, line {}", records.number());
-                    Failure { context: Some(context), ..error.into() }
-                })?;
-                let Some(record) = record else { return Ok(None) };
+                let record = match records.next() {
+                    Ok(Some(record)) => record,
+                    Ok(None) => return Ok(None),
+                    Err(error) => {
+                        let context = format!("COPY {table}, line {}", records.number());
+                        return Err(Failure { context: Some(context), ..error.into() });
+                    }
+                };
                 if std::mem::take(has_header) {
-                    check_header(&record, load, options)?;
+                    check_header(record, load, options)?;
                     continue;
                 }
-                return row_of_record(&record, load, options).map(|row| Some((row, record.number)));
+                read_record(record, load, options, values)?;
+                return Ok(Some(record.number));
             },
             Source::Binary { buffer, at, row, state } => {
                 let mut reader = BinaryReader { bytes: buffer, at: *at };
                 let taken = reader.next_row(load, state, row, is_last)?;
                 *at = reader.at;
-                Ok(taken.map(|values| (values, *row)))
+                Ok(taken.map(|taken| {
+                    *values = taken;
+                    *row
+                }))
             }
         }
     }
 }
 
-fn with_line(error: SqlError, table: &str, record: &Record) -> Failure {
-    let context = format!("COPY {table}, line {}: {}", record.number, quoted(&record.line));
+fn with_line(error: SqlError, table: &str, record: Record<'_>) -> Failure {
+    let context = format!("COPY {table}, line {}: {}", record.number, quoted(record.line));
     Failure { context: Some(context), ..error.into() }
 }
 
-fn fields_of(record: &Record, load: &Load, options: &Options) -> Result<Vec<Field>, Failure> {
+fn fields_of<'r>(record: Record<'r>, load: &Load, options: &Options) -> Result<Vec<Field<'r>>, Failure> {
     match options.format {
         Format::Csv => {
-            csv_fields(&record.line, options).map_err(|error| with_line(error, &load.table.name, record))
+            csv_fields(record.line, options).map_err(|error| with_line(error, &load.table.name, record))
         }
-        _ => Ok(text_fields(&record.line, options)),
+        _ => Ok(text_fields(record.line, options)),
     }
 }
 
-fn check_header(record: &Record, load: &Load, options: &Options) -> Result<(), Failure> {
+fn check_header(record: Record<'_>, load: &Load, options: &Options) -> Result<(), Failure> {
     if options.header != Header::Matched {
         return Ok(());
     }
     let wrong = |message: String| {
-        let context = format!("COPY {}, line {}: {}", load.table.name, record.number, quoted(&record.line));
+        let context = format!("COPY {}, line {}: {}", load.table.name, record.number, quoted(record.line));
         Err(Failure { context: Some(context), ..bad(message).into() })
     };
     let fields = fields_of(record, load, options)?;
@@ -238,22 +249,26 @@ fn check_header(record: &Record, load: &Load, options: &Options) -> Result<(), F
     Ok(())
 }
 
-fn row_of_record(record: &Record, load: &Load, options: &Options) -> Result<Vec<Value>, Failure> {
+fn read_record(
+    record: Record<'_>,
+    load: &Load,
+    options: &Options,
+    values: &mut Vec<Value>,
+) -> Result<(), Failure> {
     let (columns, types) = (&load.table.columns, load.types());
     let failed = |error: SqlError| with_line(error, &load.table.name, record);
     let fields = fields_of(record, load, options)?;
     if fields.len() > columns.len() {
         return Err(failed(bad("extra data after last expected column")));
     }
-    let mut values = Vec::with_capacity(columns.len());
     let mut fields = fields.into_iter();
     for ((name, _), ty) in columns.iter().zip(types) {
         let Some((field, is_quoted)) = fields.next() else {
             return Err(failed(bad(format!("missing data for column \"{name}\""))));
         };
         let field = match field {
-            None if options.force_not_null.has(name) => Some(options.null.clone().into_bytes()),
-            Some(text) if is_quoted && text == options.null.as_bytes() && options.force_null.has(name) => {
+            None if options.force_not_null.has(name) => Some(Cow::Borrowed(options.null.as_bytes())),
+            Some(text) if is_quoted && *text == *options.null.as_bytes() && options.force_null.has(name) => {
                 None
             }
             field => field,
@@ -267,7 +282,7 @@ fn row_of_record(record: &Record, load: &Load, options: &Options) -> Result<Vec<
             })?,
         });
     }
-    Ok(values)
+    Ok(())
 }
 
 fn value_of(bytes: &[u8], ty: &SqlType) -> Result<Value, SqlError> {

@@ -1,5 +1,8 @@
 //! What a client sends of a COPY in text or CSV, as records of fields: bytes go in as they come, records come out.
 
+use std::borrow::Cow;
+
+use memchr::{memchr2, memchr3};
 use weir_types::{SqlError, SqlState};
 
 use super::options::{Format, Options};
@@ -13,10 +16,10 @@ enum LineEnd {
 }
 
 /// A record as it came.
-#[derive(Debug)]
-pub struct Record {
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'b> {
     /// Without what ends it.
-    pub line: Vec<u8>,
+    pub line: &'b [u8],
     /// Its number from 1; of several lines the last.
     pub number: u64,
 }
@@ -78,13 +81,13 @@ impl Records {
     ///
     /// # Errors
     /// Lines end in different ways, or a quoted field does not.
-    pub fn next(&mut self) -> Result<Option<Record>, SqlError> {
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, SqlError> {
         if self.is_over || self.at == self.buffer.len() {
             return Ok(None);
         }
         let Some((end, next, lines)) = self.scan()? else { return Ok(None) };
         self.number += lines;
-        let line = self.buffer[self.at..end].to_vec();
+        let line = &self.buffer[self.at..end];
         self.at = next;
         if line == b"\\." {
             self.is_over = true;
@@ -118,6 +121,9 @@ impl Records {
                 }
             } else if byte == b'\\' {
                 at += 2;
+                continue;
+            } else if !matches!(byte, b'\n' | b'\r') {
+                at = memchr3(b'\\', b'\n', b'\r', &bytes[at..]).map_or(bytes.len(), |ahead| at + ahead);
                 continue;
             }
             match byte {
@@ -177,24 +183,26 @@ impl Records {
 }
 
 /// A field: what it says, none where that is the NULL of the options, and whether it was quoted.
-pub type Field = (Option<Vec<u8>>, bool);
+pub type Field<'l> = (Option<Cow<'l, [u8]>>, bool);
 
 /// The fields of a record in text format.
-pub fn text_fields(line: &[u8], options: &Options) -> Vec<Field> {
+pub fn text_fields<'l>(line: &'l [u8], options: &Options) -> Vec<Field<'l>> {
     let mut fields = Vec::new();
     let mut start = 0;
     loop {
-        let mut end = start;
-        let mut has_escape = false;
-        while end < line.len() && line[end] != options.delimiter {
-            has_escape |= line[end] == b'\\';
-            end += if line[end] == b'\\' { 2 } else { 1 };
-        }
-        let raw = &line[start..end.min(line.len())];
+        let (mut at, mut has_escape) = (start, false);
+        let end = loop {
+            match line.get(at..).and_then(|rest| memchr2(options.delimiter, b'\\', rest)) {
+                None => break line.len(),
+                Some(ahead) if line[at + ahead] == b'\\' => (at, has_escape) = (at + ahead + 2, true),
+                Some(ahead) => break at + ahead,
+            }
+        };
+        let raw = &line[start..end];
         let value = match raw == options.null.as_bytes() {
             true => None,
-            false if has_escape => Some(unescaped(raw)),
-            false => Some(raw.to_vec()),
+            false if has_escape => Some(Cow::Owned(unescaped(raw))),
+            false => Some(Cow::Borrowed(raw)),
         };
         fields.push((value, false));
         if end >= line.len() {
@@ -256,7 +264,7 @@ fn unescaped(raw: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// A quote is not closed.
-pub fn csv_fields(line: &[u8], options: &Options) -> Result<Vec<Field>, SqlError> {
+pub fn csv_fields(line: &[u8], options: &Options) -> Result<Vec<Field<'static>>, SqlError> {
     let mut fields = Vec::new();
     let mut at = 0;
     loop {
@@ -290,7 +298,7 @@ pub fn csv_fields(line: &[u8], options: &Options) -> Result<Vec<Field>, SqlError
             return Err(bad("unterminated CSV quoted field"));
         }
         let is_null = !is_quoted && value == options.null.as_bytes();
-        fields.push((Some(value).filter(|_| !is_null), is_quoted));
+        fields.push((Some(Cow::Owned(value)).filter(|_| !is_null), is_quoted));
         if ends {
             return Ok(fields);
         }
@@ -313,10 +321,11 @@ mod tests {
             let mut take = |records: &mut Records| {
                 while let Some(record) = records.next().unwrap() {
                     let fields = match csv {
-                        true => csv_fields(&record.line, &options).unwrap(),
-                        false => text_fields(&record.line, &options),
+                        true => csv_fields(record.line, &options).unwrap(),
+                        false => text_fields(record.line, &options),
                     };
-                    let text = |(field, _): Field| field.map(|field| String::from_utf8(field).unwrap());
+                    let text =
+                        |(field, _): Field| field.map(|field| String::from_utf8(field.into_owned()).unwrap());
                     seen.push(fields.into_iter().map(text).collect::<Vec<_>>());
                 }
             };

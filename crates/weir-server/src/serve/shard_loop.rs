@@ -411,7 +411,7 @@ where
     fn send(&mut self, core: &mut Core<S>, now: Instant) {
         for slot in std::mem::take(&mut self.answered) {
             let Some(visitor) = &mut self.visitors[slot] else { continue };
-            if let Err(fault) = answer(&core.shard, visitor) {
+            if let Err(fault) = answer(&mut core.shard, visitor) {
                 self.dismiss(core, slot, &fault);
             } else if !visitor.replies.is_empty() {
                 // If the socket is full, it will say when it is not.
@@ -454,7 +454,7 @@ fn tell_news(shard: ShardId, other: ShardId, link: &mut Link) {
 }
 
 /// Writes what there is for the visitor, a turn's share at most and only while it takes what it gets.
-fn answer<S>(shard: &S, visitor: &mut Visitor<S::Reply>) -> Result<(), Fault>
+fn answer<S>(shard: &mut S, visitor: &mut Visitor<S::Reply>) -> Result<(), Fault>
 where
     S: Exposed,
     S::Reply: Serialize,

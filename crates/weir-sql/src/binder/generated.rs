@@ -56,7 +56,7 @@ impl Binder<'_> {
         walk::columns(generated, &mut |_, source| {
             let value = value(source);
             // It is worked out for its own column, and again for this one.
-            if once.is_none() && (is_drawn(&value) || walk::has_subquery(&value)) {
+            if once.is_none() && (walk::is_volatile(&value) || walk::has_subquery(&value)) {
                 once = Some(value.span);
             }
         });
@@ -117,7 +117,7 @@ impl Binder<'_> {
                     if matches!(select.distinct, Distinct::All)
                         && !select.aggregates
                         && select.outputs.len() == query.columns.len()
-                        && select.outputs.iter().all(|output| !is_drawn(output)
+                        && select.outputs.iter().all(|output| !walk::is_volatile(output)
                             && !walk::has_subquery(output)
                             && !walk::has_window(output)));
                 if !is_plain {
@@ -145,16 +145,6 @@ impl Binder<'_> {
         insert.columns.extend(generated);
         Ok(())
     }
-}
-
-/// Another value each time that it is worked out; the time is the same for the whole transaction.
-fn is_drawn(expr: &Expr) -> bool {
-    let mut drawn = false;
-    walk::each_expr(expr, &mut |part| {
-        drawn |=
-            matches!(part.kind, ExprKind::Volatile(_) | ExprKind::NextValue(_) | ExprKind::CurrentValue(_));
-    });
-    drawn
 }
 
 pub(super) fn refused(table: &Table, column: ColumnIndex, span: Span) -> Diagnostic {

@@ -5,7 +5,7 @@ use weir_types::{SqlState, SqlType};
 
 use super::Binder;
 use crate::bound::{Expr, ExprKind, FromItem, OutputColumn, RelationId};
-use crate::catalog::Table;
+use crate::catalog::{Column, Table};
 use crate::source::{Diagnostic, Span};
 use crate::system::class_number;
 
@@ -97,17 +97,12 @@ impl Scope {
 
 impl ScopeRelation {
     pub fn of_table(table: &Table, alias: &str, relation: RelationId, span: Span) -> ScopeRelation {
-        let columns = table
-            .columns
-            .iter()
-            .map(|column| OutputColumn { name: column.name.clone(), ty: column.ty.clone() });
+        let output = |column: &Column| OutputColumn { name: column.name.clone(), ty: column.ty.clone() };
+        let columns = table.columns.iter().map(output);
         let class = table.name.strip_prefix("pg_catalog.").map(|_| class_number(&table.name));
         let mut seen = ScopeRelation { class, ..ScopeRelation::of_columns(columns, alias, relation, span) };
-        let mut at = 0;
-        seen.columns.retain(|_| {
-            at += 1;
-            !table.columns[at - 1].is_hidden
-        });
+        let mut hidden = table.columns.iter().map(|column| column.is_hidden);
+        seen.columns.retain(|_| hidden.next() != Some(true));
         seen
     }
 

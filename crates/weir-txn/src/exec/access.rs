@@ -16,7 +16,7 @@ use super::context::{Cx, Flow};
 use super::expr::CompiledExpr;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use super::walk::Relations;
-use crate::storage::{IndexId, KeyBytes, RowRef};
+use crate::storage::{Cursor, IndexId, KeyBytes, KeyRange, RowRef};
 pub(super) use key::push_keys;
 pub use key::{pack_row, unpack_row};
 
@@ -83,7 +83,7 @@ impl TableAccess {
         conditions: &[&Expr],
         compiler: &mut Compiler<'_>,
     ) -> Result<TableAccess, SqlError> {
-        let choice = choose::choose(table, relation, conditions, &Relations::new(), compiler.schema);
+        let choice = choose::choose(table, relation, conditions, &Relations::new(), compiler);
         choice.compile(conditions, compiler)
     }
 
@@ -95,7 +95,7 @@ impl TableAccess {
         unknown: &Relations,
         compiler: &Compiler<'_>,
     ) -> choose::Choice {
-        choose::choose(table, relation, conditions, unknown, compiler.schema)
+        choose::choose(table, relation, conditions, unknown, compiler)
     }
 
     /// Visits every matching row; `Break` ends the visit.
@@ -130,6 +130,34 @@ impl TableAccess {
                 rows.scan(self.table, &mut |row| self.offer(row, cx, visit))
             }
         }
+    }
+
+    /// The same, of an index whose keys are asked for in their order: from where the last visit ended.
+    pub(super) fn for_each_ahead(
+        &self,
+        cursor: &mut Cursor,
+        cx: &mut Cx<'_>,
+        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
+    ) -> Flow {
+        let (index, keys) = match &self.path {
+            Path::Get { index, keys } => (*index, keys),
+            Path::Range(range) => (range.index, &range.prefix),
+            Path::Gets { .. } | Path::Scan => return self.for_each_match(cx, visit),
+        };
+        let mut key = KeyBytes::new();
+        if !push_keys(self.table, index, 0, keys, &mut key, cx)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let rows = cx.rows;
+        rows.range_ahead(self.table, index, &KeyRange::prefix(key), cursor, &mut |row| {
+            self.offer(row, cx, visit)
+        })
+    }
+
+    /// The column that it puts there.
+    pub(super) fn column_in(&self, slot: Slot) -> Option<ColumnIndex> {
+        let mut columns = self.filter_columns.iter().chain(&self.other_columns);
+        columns.find(|(_, own)| *own == slot).map(|(column, _)| *column)
     }
 
     /// All matching rows, before anything is written. The frame's columns are then those of the last.

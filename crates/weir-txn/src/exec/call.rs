@@ -72,6 +72,8 @@ pub struct Fragment<'a> {
     pub open: Option<&'a [(weir_sql::catalog::TableId, u32)]>,
     /// What it has inserted before is not in place: whose keys it has claimed are there.
     pub hides_own_rows: bool,
+    /// Nobody else is here: the keys of the rows that it inserts are claimed when somebody comes.
+    pub is_alone: bool,
     /// Open transactions hold rows here, so whoever writes one asks (S14).
     pub has_locks: bool,
     /// What SET CONSTRAINTS has said in the transaction.

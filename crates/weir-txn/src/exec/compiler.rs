@@ -6,6 +6,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, SqlState};
 
 use super::aggregate::CompiledAggregate;
+use super::counts::{RowCounts, TABLE_ROWS};
 use super::expr::{CompiledExpr, Field};
 use super::query::window::CompiledWindow;
 use super::slots::{CellId, ROW_IDENTITY, Slot, SlotAllocator};
@@ -21,6 +22,10 @@ struct InPlace {
 pub struct Compiler<'a> {
     pub schema: &'a Schema,
     pub slots: &'a mut SlotAllocator,
+    /// None where what is compiled is kept for ever.
+    counts: Option<&'a RowCounts>,
+    /// What is being compiled runs more than once in a statement.
+    pub(crate) runs_again: bool,
     /// The CTEs of each query from the outermost inwards.
     pub(crate) ctes: Vec<Vec<CellId>>,
     /// The aggregates met so far in each SELECT from the outermost inwards.
@@ -40,12 +45,32 @@ impl<'a> Compiler<'a> {
         Compiler {
             schema,
             slots,
+            counts: None,
+            runs_again: false,
             ctes: Vec::new(),
             aggregates: Vec::new(),
             windows: Vec::new(),
             in_place: None,
             consumed: Default::default(),
         }
+    }
+
+    /// With what is known of the sizes of tables.
+    pub(crate) fn with_counts(self, counts: Option<&'a RowCounts>) -> Compiler<'a> {
+        Compiler { counts, ..self }
+    }
+
+    /// About how many rows the table has.
+    pub(crate) fn rows_of(&self, table: TableId) -> f64 {
+        self.counts.and_then(|counts| counts.of(table)).unwrap_or(TABLE_ROWS)
+    }
+
+    /// Compiles what runs again and again in a statement.
+    pub(crate) fn again<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.runs_again, true);
+        let compiled = compile(self);
+        self.runs_again = before;
+        compiled
     }
 
     /// The cell of a CTE by its level outwards and its position.

@@ -25,6 +25,7 @@ use super::routing::{Route, Router, known_columns, shard_of};
 use super::sequences::Sequences;
 use super::slots::SlotAllocator;
 use super::split::{Feeds, split};
+use crate::exec::counts::RowCounts;
 use crate::ramp::message::{PartsRead, ReadQuery, ShardId, TableRead};
 use crate::storage::rows::NoRows;
 use crate::storage::{Rows, Schema, Storage, Timestamp};
@@ -169,6 +170,7 @@ impl Gather {
         text: &Text,
         router: Router<'_>,
         program: &Program,
+        counts: &RowCounts,
     ) -> Result<Gather, SqlError> {
         let variables = text.types.len();
         let gather = Gather::compile(query, variables, program)?;
@@ -183,7 +185,8 @@ impl Gather {
         for part in split.parts {
             let mut slots = SlotAllocator::new(variables);
             slots.begin_query(&part.query);
-            let query = CompiledQuery::compile(&part.query, &program.schema, &mut slots)?;
+            let query =
+                CompiledQuery::compile_counted(&part.query, (&program.schema, Some(counts)), &mut slots)?;
             let asked = match part.route {
                 Route::Anywhere => Asked::Any,
                 _ if program.shards == 1 => Asked::Any,

@@ -12,6 +12,7 @@ mod compile;
 pub mod compiler;
 pub mod constraint;
 pub mod context;
+mod counts;
 pub mod deferred;
 pub mod definition;
 pub mod expr;

@@ -74,6 +74,15 @@ pub struct CompiledProcedure {
     pub by_itself: bool,
 }
 
+impl Program {
+    /// How many rows the tables of a shard have now, by table.
+    pub(crate) fn count(&self, rows: impl Iterator<Item = usize>) {
+        if let Some(texts) = &self.texts {
+            texts.count(rows);
+        }
+    }
+}
+
 impl CompiledProcedure {
     /// Of a call that runs no statement.
     pub(super) fn nothing() -> Box<CompiledProcedure> {

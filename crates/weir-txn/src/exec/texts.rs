@@ -21,6 +21,7 @@ use super::gather::Gather;
 use super::program::{CompileError, CompiledProcedure, Program};
 use super::routing::Router;
 use super::write::CompiledUpdate;
+use crate::exec::counts::RowCounts;
 use crate::node::PlantedBugs;
 
 /// A statement that shards run.
@@ -68,6 +69,7 @@ pub struct Texts {
     bugs: PlantedBugs,
     known: Mutex<Recent<Text, Judged>>,
     queries: Mutex<Recent<Text, Compiled>>,
+    counts: RowCounts,
 }
 
 type Compiled = Result<Arc<Gather>, CompileError>;
@@ -82,6 +84,7 @@ impl Texts {
         bugs: PlantedBugs,
     ) -> Texts {
         Texts {
+            counts: RowCounts::new(application.catalog.tables.len()),
             application,
             plan: plan.clone(),
             closed,
@@ -106,6 +109,13 @@ impl Texts {
         compiled
     }
 
+    /// How many rows the tables have now: queries may want other plans.
+    pub(super) fn count(&self, rows: impl Iterator<Item = usize>) {
+        if self.counts.tell(rows) {
+            *self.queries.lock().unwrap_or_else(PoisonError::into_inner) = Recent::new(KEPT);
+        }
+    }
+
     fn compile_query(&self, program: &Program, text: &Text) -> Result<Gather, CompileError> {
         let (statement, types) = self.bind(text)?;
         let (Statement::Query(query), true) = (&statement, types == text.types) else {
@@ -113,7 +123,7 @@ impl Texts {
         };
         let catalog = &self.application.catalog;
         let router = Router { catalog, plan: &self.plan, proven: &Proven::default() };
-        Gather::compile_text(query, text, router, program)
+        Gather::compile_text(query, text, router, program, &self.counts)
             .map_err(|error| CompileError { span: query.span, error })
     }
 

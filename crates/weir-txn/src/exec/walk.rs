@@ -8,7 +8,7 @@ use weir_sql::bound::{Expr, ExprKind, FromItem, Query, QueryBody, RelationId};
 use weir_sql::catalog::ColumnIndex;
 pub use weir_sql::walk::{
     conjuncts, each_expr, each_expr_of_query, each_from_expr, each_statement_expr, has_subquery, has_window,
-    parts, subquery, uncast,
+    is_volatile, parts, query_is_volatile, subquery, uncast,
 };
 
 /// Relations of a statement.
@@ -106,23 +106,4 @@ pub fn item_relations(item: &FromItem) -> Relations {
             relations
         }
     }
-}
-
-/// Whether a second evaluation could give another result, or has an effect.
-pub fn is_volatile(expr: &Expr) -> bool {
-    let mut volatile = false;
-    each_expr(expr, &mut |expr| {
-        volatile |=
-            matches!(expr.kind, ExprKind::NextValue(_) | ExprKind::CurrentValue(_) | ExprKind::Volatile(_));
-    });
-    volatile
-}
-
-pub fn query_is_volatile(query: &Query) -> bool {
-    let mut volatile = false;
-    each_expr_of_query(query, &mut |expr| {
-        volatile |=
-            matches!(expr.kind, ExprKind::NextValue(_) | ExprKind::CurrentValue(_) | ExprKind::Volatile(_));
-    });
-    volatile
 }

@@ -68,7 +68,7 @@ impl Durable for Partition {
         self.log.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    fn snapshot(&self) -> Record {
+    fn snapshot(&mut self) -> Record {
         let mut committed: Vec<(TxnId, Committed)> =
             self.committed.iter().map(|(txn, one)| (*txn, one.clone())).collect();
         committed.sort_by_key(|(_, one)| one.stamp);

@@ -127,7 +127,8 @@ impl Durable for Node {
         self.storage.on_durable(count);
     }
 
-    fn snapshot(&self) -> Record {
+    fn snapshot(&mut self) -> Record {
+        self.set_aside();
         self.snapshot_with(true)
     }
 
@@ -139,6 +140,7 @@ impl Durable for Node {
                 // They are done again when the log is read, on the rows.
                 return Some((self.snapshot(), false));
             }
+            self.set_aside();
             let head = self.snapshot_with(false);
             self.storage.begin_saving();
             return Some((head, self.storage.is_saving()));

@@ -6,6 +6,7 @@
 //! inserted. It is volatile: a shard that starts again has forgotten it, and says so.
 
 mod advisory;
+mod stays;
 
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ use crate::machine::CoordinatorId;
 use crate::node::{Effects, Node};
 use crate::storage::room::disk_full;
 use crate::storage::{Operation, Timestamp, Undone};
+
+pub(crate) use stays::Stays;
 
 /// A transaction that has worked here and has not been asked to end.
 #[derive(Debug)]
@@ -89,6 +92,8 @@ pub(crate) struct OpenRows<'a> {
     pub inserted: &'a [(TableId, u32)],
     /// It is not in place, nor among `inserted`.
     pub are_hidden: bool,
+    /// All of it is in place, though it is not among `inserted`, and nobody else is here.
+    pub is_alone: bool,
     /// What it has said of constraints.
     pub said: &'a [&'a Setting],
     /// What the statement is to look at, if that is what it is for.
@@ -210,8 +215,13 @@ impl Node {
             Some(_) => open.done.iter().rposition(|done| done.loads != loads).map_or(0, |last| last + 1),
             None => open.done.len(),
         };
-        let mut tried = self.try_work(&mut open, (txn, &work, role), timestamp, seen);
+        let stays = self.may_stay(txn, &open, loads.is_some());
+        let mut tried = match stays {
+            true => self.try_in_place((txn, &work, role), timestamp),
+            false => self.try_work(&mut open, (txn, &work, role), timestamp, seen),
+        };
         if let (Err(Stop::Error(error)), _) = &tried
+            && !stays
             && (1..open.done.len()).contains(&seen)
             && error.state() == SqlState::UNIQUE_VIOLATION
         {
@@ -270,7 +280,7 @@ impl Node {
         let said: Vec<&Setting> = open.done.iter().filter_map(|done| done.setting.as_ref()).collect();
         let setting = work.call.callee.setting();
         let later = setting.map_or_else(Vec::new, |setting| open.pending(Some(setting), &self.program));
-        let rows = OpenRows { inserted: &before, are_hidden, said: &said, later: &later };
+        let rows = OpenRows { inserted: &before, are_hidden, is_alone: false, said: &said, later: &later };
         let ran = self.run(txn, &work.call, role, timestamp, true, Some(rows));
         let undone = self.storage.rewind(begin);
         self.take_back(&mut open.done[..seen], begins);
@@ -475,10 +485,19 @@ impl Node {
             self.release_open(txn, claims);
             return out.replies.push((txn.coordinator, reply));
         }
-        let begin = self.storage.position();
-        for done in &mut open.done {
-            self.storage.redo(std::mem::take(&mut done.undone), &[], timestamp);
-        }
+        let begin = match self.end_stay(txn) {
+            Some(begin) => {
+                self.storage.date(begin, timestamp);
+                begin
+            }
+            None => {
+                let begin = self.storage.position();
+                for done in &mut open.done {
+                    self.storage.redo(std::mem::take(&mut done.undone), &[], timestamp);
+                }
+                begin
+            }
+        };
         let position = self.storage.position();
         let is_read = !self.readers.is_empty() && !participants.is_empty();
         let writes = is_read.then(|| self.final_writes(&mut open).into());

@@ -22,6 +22,13 @@ pub struct IndexTree {
     pub row_in_key: bool,
 }
 
+/// A place in an index, for whoever asks for keys in their order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    /// None: nothing has been asked for.
+    leaf: Option<u32>,
+}
+
 #[derive(Debug)]
 enum Map {
     One(Tree<u64>),
@@ -231,6 +238,30 @@ impl IndexTree {
                 }
                 Ok(ControlFlow::Continue(()))
             }
+        }
+    }
+
+    /// The same forwards, from the cursor if the range lies ahead of it; that is where the range begins then.
+    pub fn range_ahead(
+        &self,
+        range: &KeyRange,
+        cursor: &mut Cursor,
+        visit: &mut dyn FnMut(u32) -> Result<ControlFlow<()>, SqlError>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        fn words<K: Words>(
+            tree: &Tree<K>,
+            range: &KeyRange,
+            cursor: &mut Cursor,
+            visit: &mut dyn FnMut(u32) -> Result<ControlFlow<()>, SqlError>,
+        ) -> Result<ControlFlow<()>, SqlError> {
+            let (lower, upper) = word_bounds(range);
+            tree.range_ahead(lower, upper, &mut cursor.leaf, visit)
+        }
+        match &self.map {
+            Map::One(tree) => words(tree, range, cursor, visit),
+            Map::Two(tree) => words(tree, range, cursor, visit),
+            Map::Three(tree) => words(tree, range, cursor, visit),
+            Map::Bytes(_) => self.range(range, false, visit),
         }
     }
 

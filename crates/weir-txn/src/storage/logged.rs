@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
@@ -19,7 +20,7 @@ use super::{Position, Storage};
 /// [`Operation`] as it is written down.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum LoggedOperation {
-    Insert(Vec<u8>),
+    Insert(#[serde(with = "serde_bytes")] Vec<u8>),
     Update(Vec<(ColumnIndex, LoggedChange)>),
     Statement(RowName),
     Delete,
@@ -97,12 +98,13 @@ pub struct LoggedRow {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum After {
     Absent,
-    Whole(Vec<u8>),
+    Whole(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Like before but for its clock and the bytes between those that are the same at both ends.
     Changed {
         clock: u64,
         prefix: u32,
         suffix: u32,
+        #[serde(with = "serde_bytes")]
         middle: Vec<u8>,
     },
 }
@@ -155,7 +157,7 @@ impl After {
 /// All rows of a shard, and the changes that a prepared transaction may have to be folded in below.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Image {
-    tables: Vec<Vec<Option<Vec<u8>>>>,
+    tables: Vec<Vec<Option<ByteBuf>>>,
     changes: Vec<LoggedStep>,
 }
 
@@ -164,7 +166,7 @@ pub struct Image {
 struct LoggedStep {
     table: TableId,
     row: u32,
-    before: Option<Vec<u8>>,
+    before: Option<ByteBuf>,
     operation: Option<LoggedOperation>,
     timestamp: Timestamp,
 }
@@ -173,24 +175,32 @@ impl Storage {
     /// What the rows have become by all changes since `position`, each once, in the order in which they were first
     /// touched.
     pub fn logged_since(&self, position: Position) -> Vec<LoggedRow> {
-        let mut changes: Vec<(usize, &Change)> = self.history.since(position).enumerate().collect();
         let row = |change: &Change| (change.table, change.row);
+        let since = || self.history.since(position);
+        if since().is_sorted_by(|one, next| row(one) < row(next)) {
+            // Each row once, and in order: what was loaded.
+            return since().filter_map(|change| self.logged(&[(0, change)])).collect();
+        }
+        let mut changes: Vec<(usize, &Change)> = since().enumerate().collect();
         changes.sort_by_key(|(_, change)| row(change));
-        let logged = |own: &[(usize, &Change)]| {
-            let (first, Change { table, row, .. }) = own[0];
-            let before = self.before(own);
-            let after = After::of(before.as_deref(), self.packed(*table, *row));
-            if before.is_none() && matches!(after, After::Absent) {
-                return None;
-            }
-            let operations = own.iter().filter_map(|(_, change)| change.operation.as_deref());
-            let operations = operations.map(LoggedOperation::of).collect();
-            Some((first, LoggedRow { table: *table, row: *row, after, operations }))
-        };
         let by_row = changes.chunk_by(|(_, one), (_, next)| row(one) == row(next));
-        let mut rows: Vec<(usize, LoggedRow)> = by_row.filter_map(logged).collect();
+        let mut rows: Vec<(usize, LoggedRow)> =
+            by_row.filter_map(|own| Some((own[0].0, self.logged(own)?))).collect();
         rows.sort_unstable_by_key(|(first, _)| *first);
         rows.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// What a row has become by these changes of it, which are the last ones. None: it has come and gone.
+    fn logged(&self, own: &[(usize, &Change)]) -> Option<LoggedRow> {
+        let (_, Change { table, row, .. }) = own[0];
+        let before = self.before(own);
+        let after = After::of(before.as_deref(), self.packed(*table, *row));
+        if before.is_none() && matches!(after, After::Absent) {
+            return None;
+        }
+        let operations = own.iter().filter_map(|(_, change)| change.operation.as_deref());
+        let operations = operations.map(LoggedOperation::of).collect();
+        Some(LoggedRow { table: *table, row: *row, after, operations })
     }
 
     /// What a row was before these changes of it, which are the last ones.
@@ -286,7 +296,7 @@ impl Storage {
         since: &BTreeMap<(TableId, u32), Position>,
         has_rows: bool,
     ) -> (Image, Vec<Position>) {
-        let bytes = |row: Option<&[u8]>| row.map(<[u8]>::to_vec);
+        let bytes = |row: Option<&[u8]>| row.map(ByteBuf::from);
         let rows = |store: &super::table::TableStore| {
             (0..store.slots()).map(|row| bytes(store.row(row))).collect::<Vec<_>>()
         };
@@ -299,7 +309,7 @@ impl Storage {
             }
             let before = match &change.before {
                 RowState::Absent => None,
-                RowState::Row(row) => Some(row.to_vec()),
+                RowState::Row(row) => Some(ByteBuf::from(&row[..])),
                 RowState::Patched(_) => unreachable!("a pinned row is not changed in place"),
             };
             let operation = change.operation.as_deref().map(LoggedOperation::of);
@@ -318,12 +328,12 @@ impl Storage {
             let (schema, store) = (&self.schema.tables[at], &mut self.tables[at]);
             for (row, packed) in rows.into_iter().enumerate() {
                 if let Some(packed) = packed {
-                    store.restore(schema, row as u32, packed.into());
+                    store.restore(schema, row as u32, packed.into_vec().into());
                 }
             }
         }
         for LoggedStep { table, row, before, operation, timestamp } in image.changes {
-            let before = before.map_or(RowState::Absent, |row| RowState::Row(row.into()));
+            let before = before.map_or(RowState::Absent, |row| RowState::Row(row.into_vec().into()));
             let operation = operation.map(|operation| Box::new(operation.to_operation(functions)));
             self.history.push(Change { table, row, before, operation, timestamp });
         }

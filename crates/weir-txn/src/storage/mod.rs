@@ -33,6 +33,7 @@ use weir_types::{SqlError, Value};
 
 pub use history::Position;
 use history::{Change, History, RowState};
+pub use index::Cursor;
 pub use key::{Boundary, KeyBytes, KeyRange};
 use layout::{Layout, Packed};
 pub use logged::{Image, LoggedOperation, LoggedRow};
@@ -257,6 +258,14 @@ impl Storage {
         store.key(self.schema.table(table), index, store.row(row).expect("a row that was just found"), row)
     }
 
+    /// The row's keys in unique indexes, as they are claimed: without one that a NULL keeps out of uniqueness.
+    pub fn unique_keys(&self, table: TableId, row: u32) -> impl Iterator<Item = (IndexId, KeyBytes)> {
+        let (store, schema) = (&self.tables[table.0 as usize], self.schema.table(table));
+        let packed = store.row(row).expect("a row that was just found");
+        (0..schema.indexes.len())
+            .filter_map(move |index| Some((index, store.unique_key(schema, index, packed)?)))
+    }
+
     /// From now on later changes to this row keep their operations. Returns what [`Storage::is_untouched`]
     /// asks for.
     pub fn pin(&mut self, table: TableId, row: u32) -> u32 {
@@ -361,6 +370,14 @@ impl Storage {
         }
     }
 
+    /// What has changed since `position`, rows that were inserted alone, has happened at `timestamp`.
+    pub fn date(&mut self, position: Position, timestamp: Timestamp) {
+        for change in self.history.since_mut(position) {
+            change.timestamp = timestamp;
+            self.tables[change.table.0 as usize].date(change.row, timestamp.clock);
+        }
+    }
+
     /// Gives up what was taken back, and the slots of its inserts.
     pub fn discard(&mut self, undone: Vec<Undone>) {
         for Undone { table, row, .. } in undone {
@@ -436,6 +453,11 @@ impl Storage {
         self.unsynced.met()
     }
 
+    /// How many rows the tables have, by table.
+    pub fn row_counts(&self) -> impl Iterator<Item = usize> {
+        self.tables.iter().map(TableStore::row_count)
+    }
+
     /// Bytes that the table's rows and indexes take.
     pub fn memory_bytes(&self, table: TableId) -> usize {
         self.tables[table.0 as usize].memory_bytes()
@@ -489,6 +511,21 @@ impl Rows for Storage {
     ) -> Result<ControlFlow<()>, SqlError> {
         self.unsynced.look_at(table);
         self.tables[table.0 as usize].indexes[index].range(range, reverse, &mut |row| {
+            self.unsynced.find(table, row);
+            visit(RowRef { shard: 0, row })
+        })
+    }
+
+    fn range_ahead(
+        &self,
+        table: TableId,
+        index: IndexId,
+        range: &KeyRange,
+        cursor: &mut Cursor,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        self.unsynced.look_at(table);
+        self.tables[table.0 as usize].indexes[index].range_ahead(range, cursor, &mut |row| {
             self.unsynced.find(table, row);
             visit(RowRef { shard: 0, row })
         })

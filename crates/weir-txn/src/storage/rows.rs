@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
+use super::index::Cursor;
 use super::key::{KeyBytes, KeyRange};
 use super::schema::{IndexId, Schema};
 
@@ -37,6 +38,19 @@ pub trait Rows: Sync {
         reverse: bool,
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, SqlError>;
+
+    /// The same forwards for ranges that come in the order of their keys, if they do: `cursor` is where the last one ended, and nothing
+    /// else is asked with it.
+    fn range_ahead(
+        &self,
+        table: TableId,
+        index: IndexId,
+        range: &KeyRange,
+        _cursor: &mut Cursor,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>, SqlError> {
+        self.range(table, index, range, false, visit)
+    }
 
     /// All rows of the table, in no promised order (but the same order for the same history).
     fn scan(&self, table: TableId, visit: Visit<'_>) -> Result<ControlFlow<()>, SqlError>;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 use weir_sql::catalog::TableId;
 
 use super::Storage;
@@ -26,7 +27,7 @@ pub(super) struct Saved {
 pub struct SavedRows {
     table: TableId,
     first: u32,
-    rows: Vec<Option<Vec<u8>>>,
+    rows: Vec<Option<ByteBuf>>,
 }
 
 impl Saved {
@@ -47,10 +48,10 @@ impl TableStore {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         while saved.from < saved.until && bytes < bytes_max {
             let row = match saved.before.remove(&saved.from) {
-                Some(before) => before.map(Vec::from),
-                None => self.row(saved.from).map(<[u8]>::to_vec),
+                Some(before) => before.map(|row| ByteBuf::from(row.into_vec())),
+                None => self.row(saved.from).map(ByteBuf::from),
             };
-            bytes += 1 + row.as_ref().map_or(0, Vec::len);
+            bytes += 1 + row.as_ref().map_or(0, |row| row.len());
             rows.push(row);
             saved.from += 1;
         }
@@ -90,7 +91,7 @@ impl Storage {
         let (schema, store) = (&self.schema.tables[table.0 as usize], &mut self.tables[table.0 as usize]);
         for (row, packed) in (first..).zip(rows) {
             if let Some(packed) = packed {
-                store.restore(schema, row, packed.into());
+                store.restore(schema, row, packed.into_vec().into());
             }
         }
     }

@@ -86,6 +86,27 @@ impl TableStore {
         key
     }
 
+    /// None: the index is not unique, or a NULL keeps the row out of uniqueness.
+    pub fn unique_key(&self, schema: &TableSchema, index: IndexId, packed: &[u8]) -> Option<KeyBytes> {
+        let index = Some(&schema.indexes[index]).filter(|index| index.unique)?;
+        let mut key = KeyBytes::new();
+        for column in &index.columns {
+            let at = column.column?;
+            if !index.nulls_not_distinct && self.layout.is_null(packed, at) {
+                return None;
+            }
+            self.layout.push_key(&mut key, packed, at, column);
+        }
+        Some(key)
+    }
+
+    /// The row, which nobody has seen yet, is of that time.
+    pub fn date(&mut self, row: u32, timestamp: u64) {
+        if let Some(packed) = &mut self.rows[row as usize] {
+            Layout::set_timestamp(packed, timestamp);
+        }
+    }
+
     /// Puts a row in a slot of its own choice. `Err` is the index whose key another row has.
     pub fn insert(&mut self, schema: &TableSchema, packed: Packed) -> Result<u32, IndexId> {
         let row = match self.free.pop() {

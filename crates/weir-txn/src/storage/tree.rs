@@ -259,11 +259,52 @@ impl<K: Copy + Ord + Default> Tree<K> {
         if reverse {
             return self.range_back(lower, upper, visit);
         }
-        let (mut id, mut at) = match &lower {
+        let from = match &lower {
             Bound::Unbounded => (self.first_leaf(), 0),
             Bound::Included(key) => self.place_of(key, false),
             Bound::Excluded(key) => self.place_of(key, true),
         };
+        self.range_from(from, upper, visit)
+    }
+
+    /// The same forwards. `leaf`: where the last range began; if this one begins there or in the next leaf, it is found at once.
+    pub fn range_ahead<E>(
+        &self,
+        lower: Bound<K>,
+        upper: Bound<K>,
+        leaf: &mut Option<u32>,
+        visit: &mut dyn FnMut(u32) -> Result<ControlFlow<()>, E>,
+    ) -> Result<ControlFlow<()>, E> {
+        let (Bound::Included(key) | Bound::Excluded(key), false) = (&lower, self.entries == 0) else {
+            return self.range(lower, upper, false, visit);
+        };
+        let id = leaf.and_then(|id| self.leaf_ahead(id, key)).unwrap_or_else(|| self.leaf_of(key));
+        *leaf = Some(id);
+        let own = self.leaves.at(id);
+        let at = match lower {
+            Bound::Excluded(_) => own.position_after(key),
+            _ => own.position(key),
+        };
+        self.range_from((id, at), upper, visit)
+    }
+
+    /// The leaf where the key is or would be, if that is this one or the next.
+    fn leaf_ahead(&self, id: u32, key: &K) -> Option<u32> {
+        let holds = |id: u32| {
+            let leaf = self.leaves.at(id);
+            let own = &leaf.keys[..leaf.count];
+            own.first().is_some_and(|first| first <= key) && own.last().is_some_and(|last| key <= last)
+        };
+        let next = self.leaves.at(id).next;
+        [id, next].into_iter().find(|id| *id != NONE && holds(*id))
+    }
+
+    fn range_from<E>(
+        &self,
+        (mut id, mut at): (u32, usize),
+        upper: Bound<K>,
+        visit: &mut dyn FnMut(u32) -> Result<ControlFlow<()>, E>,
+    ) -> Result<ControlFlow<()>, E> {
         while id != NONE {
             let leaf = self.leaves.at(id);
             let end = match &upper {

@@ -64,7 +64,7 @@ impl Durable for Credulous {
         self.0.take_records()
     }
 
-    fn snapshot(&self) -> log::Record {
+    fn snapshot(&mut self) -> log::Record {
         self.0.snapshot()
     }
 }

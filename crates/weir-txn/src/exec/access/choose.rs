@@ -1,7 +1,7 @@
 //! Which index serves a table's conditions best.
 //!
-//! Row counts are not known when a procedure is compiled, so the estimate only knows how much of a key is
-//! bound: a whole unique key is one row, nothing bound is many.
+//! The estimate knows how much of a key is bound: a whole unique key is one row, nothing bound is all of the table, which of a procedure
+//! that is being compiled is any number.
 
 use weir_sql::bound::{Expr, ExprKind, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
@@ -13,10 +13,7 @@ use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
 use crate::exec::walk::{self, Relations};
-use crate::storage::{IndexColumn, IndexId, IndexSchema, Schema};
-
-/// What a table is assumed to hold.
-pub const TABLE_ROWS: f64 = 100_000.0;
+use crate::storage::{IndexColumn, IndexId, IndexSchema};
 
 /// A condition of the form `column test value`, seen from the column.
 #[derive(Clone, Copy)]
@@ -58,8 +55,9 @@ pub fn choose(
     relation: RelationId,
     conditions: &[&Expr],
     unknown: &Relations,
-    schema: &Schema,
+    compiler: &Compiler<'_>,
 ) -> Choice {
+    let table_rows = compiler.rows_of(table);
     let usable = |value: &Expr| {
         let read = walk::relations_read(value);
         !read.contains(&relation) && read.is_disjoint(unknown) && !walk::is_volatile(value)
@@ -75,12 +73,12 @@ pub fn choose(
             bound_columns.push((term.column, term.value.clone()));
         }
     }
-    let mut best = Candidate { plan: Plan::Scan, consumed: Vec::new(), rows: TABLE_ROWS };
-    for (index, index_schema) in schema.table(table).indexes.iter().enumerate() {
+    let mut best = Candidate { plan: Plan::Scan, consumed: Vec::new(), rows: table_rows };
+    for (index, index_schema) in compiler.schema.table(table).indexes.iter().enumerate() {
         if index_schema.predicate.is_some() {
             continue;
         }
-        if let Some(candidate) = candidate(index, index_schema, &terms, &lists)
+        if let Some(candidate) = candidate((index, index_schema), table_rows, &terms, &lists)
             && candidate.rows < best.rows
         {
             best = candidate;
@@ -161,8 +159,8 @@ struct Candidate {
 }
 
 fn candidate(
-    index: IndexId,
-    schema: &IndexSchema,
+    (index, schema): (IndexId, &IndexSchema),
+    table_rows: f64,
     terms: &[Term<'_>],
     lists: &[ListTerm<'_>],
 ) -> Option<Candidate> {
@@ -203,9 +201,9 @@ fn candidate(
         return None;
     }
     let fraction = bound as f64 / (total as f64).max(1.0);
-    let mut rows = TABLE_ROWS.powf(1.0 - fraction).min(TABLE_ROWS / 10.0);
+    let mut rows = table_rows.powf(1.0 - fraction).min(table_rows / 10.0);
     if bound == 0 {
-        rows = TABLE_ROWS;
+        rows = table_rows;
     }
     let end = |term: Option<&Term<'_>>, rows: &mut f64| {
         term.map(|term| {

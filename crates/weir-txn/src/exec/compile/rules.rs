@@ -115,7 +115,7 @@ fn has_columns_alone(index: &weir_sql::catalog::Index) -> bool {
 fn check_computed(table: &weir_sql::catalog::Table) -> Result<(), CompileError> {
     let writes = |key: &&weir_sql::catalog::ForeignKey| {
         let deletes = matches!(key.on_delete, ForeignKeyAction::SetNull | ForeignKeyAction::SetDefault);
-        deletes || key.on_update != ForeignKeyAction::Restrict
+        deletes || !key.on_update.refuses()
     };
     for column in table.columns.iter().filter(|column| column.is_hidden) {
         let mut sources = BTreeSet::new();

@@ -1,13 +1,15 @@
 //! Join order and join methods of a FROM clause.
 //!
 //! Greedy: first the item with the fewest expected rows, then always the connected item with the fewest.
-//! An item is looked up per row where an index serves it, else it is hashed once.
+//! An item is looked up per row where an index serves it, in that index's order if the rows can come in it (a merge join); else the
+//! smaller side is hashed once.
 
 use weir_sql::bound::{Expr, ExprKind, FromItem, JoinKind, TableFunction};
 use weir_types::operator::BinaryOp;
 use weir_types::{SqlError, Value};
 
 use super::CompiledQuery;
+use super::merge::{self, MergeJoin};
 use super::node::{HashJoin, HashJoinKind, Node};
 use super::source::{FunctionSource, RowSource, SourceKind, series_step};
 use crate::exec::access::TableAccess;
@@ -177,7 +179,7 @@ fn equality<'a>(
 }
 
 fn attach(
-    plan: Plan,
+    mut plan: Plan,
     leaf: Leaf<'_>,
     conditions: Vec<Condition<'_>>,
     local: &Relations,
@@ -201,12 +203,27 @@ fn attach(
         if per_row || !equalities || looks_up || choice.is_single() {
             let rows = plan.rows * choice.rows_expected;
             compiler.note_consumed(&exprs, |position| choice.consumes(position));
-            let inner = Node::Table(choice.compile(&exprs, compiler)?);
-            return Ok(Plan { node: nested(plan.node, inner), rows, relations });
+            let inner = choice.compile(&exprs, compiler)?;
+            let node = match plan.node {
+                Node::Once => Node::Table(inner),
+                outer => merge::join(outer, plan.rows, inner, None, compiler.schema),
+            };
+            return Ok(Plan { node, rows, relations });
+        }
+        if is_worth_merging(plan.rows, hashed_rows) {
+            let inner = choice.compile(&exprs, compiler)?;
+            if merge::comes_in_order(&mut plan.node, &inner, compiler.schema) {
+                let rows = plan.rows.max(hashed_rows);
+                let node = Node::Merge(Box::new(MergeJoin { outer: plan.node, inner, null_slots: None }));
+                return Ok(Plan { node, rows, relations });
+            }
         }
     }
     if per_row {
-        let (inner, rows) = leaf_node(leaf.item, &exprs, compiler)?;
+        let (inner, rows) = match alone {
+            true => leaf_node(leaf.item, &exprs, compiler)?,
+            false => compiler.again(|compiler| leaf_node(leaf.item, &exprs, compiler))?,
+        };
         return Ok(Plan { node: nested(plan.node, inner), rows: plan.rows * rows, relations });
     }
     let own = own_conditions(&conditions, &leaf.relations);
@@ -215,14 +232,20 @@ fn attach(
         conditions.into_iter().filter(|c| !c.reads.is_subset(&leaf.relations)).collect();
     let constant = item_is_constant(leaf.item, &own);
     let rows = plan.rows.max(inner_rows);
-    let node = hash_join(
-        HashJoinKind::Inner,
-        plan.node,
-        inner,
-        Sides { joint, new: &leaf.relations, local, constant },
-        compiler,
-    )?;
+    // The smaller side is the one that is kept, unless the other can be kept for many runs.
+    let exchanged = 2.0 * plan.rows < inner_rows && !compiler.runs_again;
+    let (outer, inner, new, constant) = match exchanged {
+        true => (inner, plan.node, &plan.relations, false),
+        false => (plan.node, inner, &leaf.relations, constant),
+    };
+    let sides = Sides { joint, new, local, constant };
+    let node = hash_join(HashJoinKind::Inner, outer, inner, sides, compiler)?;
     Ok(Plan { node, rows, relations })
+}
+
+/// A side that is so small had better be hashed than looked up in.
+fn is_worth_merging(outer_rows: f64, inner_rows: f64) -> bool {
+    2.0 * inner_rows >= outer_rows
 }
 
 fn own_conditions<'a>(conditions: &[Condition<'a>], own: &Relations) -> Vec<&'a Expr> {
@@ -386,7 +409,7 @@ fn outer_join(
 }
 
 fn left_join(
-    outer: Plan,
+    mut outer: Plan,
     right: &FromItem,
     on: &[&Expr],
     local: &Relations,
@@ -420,11 +443,27 @@ fn left_join(
         _ => false,
     };
     if lateral || looks_up || (!equalities && matches!(right, FromItem::Table { .. })) {
-        let inner = plan_from(&[right], on.to_vec(), compiler)?;
+        let inner = compiler.again(|compiler| plan_from(&[right], on.to_vec(), compiler))?;
         let rows = outer.rows * inner.rows;
         let null_slots = Some(inner.node.slots());
-        let node = Node::Nested { outer: Box::new(outer.node), inner: Box::new(inner.node), null_slots };
+        let node = match inner.node {
+            Node::Table(inner) => merge::join(outer.node, outer.rows, inner, null_slots, compiler.schema),
+            inner => Node::Nested { outer: Box::new(outer.node), inner: Box::new(inner), null_slots },
+        };
         return Ok((node, rows));
+    }
+    if let FromItem::Table { relation, table, .. } = right {
+        let hashed = TableAccess::choose(*table, *relation, &own, local, compiler).rows_expected;
+        let inner = match is_worth_merging(outer.rows, hashed) {
+            true => compiler.again(|compiler| plan_from(&[right], on.to_vec(), compiler))?.node,
+            false => Node::Once,
+        };
+        if let Node::Table(inner) = inner
+            && merge::comes_in_order(&mut outer.node, &inner, compiler.schema)
+        {
+            let (rows, null_slots) = (outer.rows.max(hashed), Some(inner.slots().collect()));
+            return Ok((Node::Merge(Box::new(MergeJoin { outer: outer.node, inner, null_slots })), rows));
+        }
     }
     let constant = item_is_constant(right, &own);
     let is_own = |c: &Condition<'_>| !c.reads.is_empty() && c.reads.is_subset(&new);

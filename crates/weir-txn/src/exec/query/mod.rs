@@ -3,6 +3,7 @@
 
 pub(crate) mod hash;
 mod join;
+mod merge;
 mod node;
 mod select;
 mod set;
@@ -28,6 +29,7 @@ use super::expr::CompiledExpr;
 use super::expr::compile::compile_list;
 use super::slots::{CellId, ROW_IDENTITY, SlotAllocator};
 use super::walk;
+use crate::exec::counts::RowCounts;
 use crate::storage::Schema;
 
 /// Takes finished rows; it may take the values out of them.
@@ -80,8 +82,18 @@ impl CompiledQuery {
         schema: &Schema,
         slots: &mut SlotAllocator,
     ) -> Result<CompiledQuery, SqlError> {
+        CompiledQuery::compile_counted(query, (schema, None), slots)
+    }
+
+    /// The same for tables of about so many rows.
+    pub(crate) fn compile_counted(
+        query: &Query,
+        (schema, counts): (&Schema, Option<&RowCounts>),
+        slots: &mut SlotAllocator,
+    ) -> Result<CompiledQuery, SqlError> {
         slots.note_query(query);
-        let mut compiled = CompiledQuery::compile_in(query, &mut Compiler::new(schema, slots))?;
+        let mut compiled =
+            CompiledQuery::compile_in(query, &mut Compiler::new(schema, slots).with_counts(counts))?;
         compiled.prune(slots);
         Ok(compiled)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_types::{SqlError, Value};
 
 use super::hash::HashTable;
+use super::merge::MergeJoin;
 use super::source::RowSource;
 use crate::exec::access::{Sink, TableAccess};
 use crate::exec::context::{Cell, Cx, Flow};
@@ -31,6 +32,7 @@ pub enum Node {
         null_slots: Option<Vec<Slot>>,
     },
     Hash(Box<HashJoin>),
+    Merge(Box<MergeJoin>),
 }
 
 #[derive(Debug)]
@@ -94,6 +96,7 @@ impl Node {
                 sink(cx)
             }),
             Node::Hash(join) => join.run(cx, sink),
+            Node::Merge(join) => join.run(cx, sink),
         }
     }
 
@@ -110,6 +113,11 @@ impl Node {
                 slots
             }
             Node::Hash(join) => join.outer_slots.iter().chain(&join.inner_slots).copied().collect(),
+            Node::Merge(join) => {
+                let mut slots = join.outer.slots();
+                slots.extend(join.inner.slots());
+                slots
+            }
         }
     }
 
@@ -126,6 +134,10 @@ impl Node {
             Node::Hash(join) => {
                 join.outer.each_table(visit);
                 join.inner.each_table(visit);
+            }
+            Node::Merge(join) => {
+                join.outer.each_table(visit);
+                visit(&join.inner);
             }
         }
     }
@@ -146,11 +158,15 @@ impl Node {
                 join.outer.prune(slots);
                 join.inner.prune(slots);
             }
+            Node::Merge(join) => {
+                join.outer.prune(slots);
+                join.inner.prune(slots);
+            }
         }
     }
 }
 
-fn set_null(slots: &[Slot], cx: &mut Cx<'_>) {
+pub(super) fn set_null(slots: &[Slot], cx: &mut Cx<'_>) {
     for &slot in slots {
         cx.frame.set(slot, Value::Null);
     }

@@ -259,11 +259,11 @@ impl ScalarSubquery {
             _ => None,
         };
         let Some((select, correlation)) = aggregate else {
-            let query = CompiledQuery::compile_in(query, compiler)?;
+            let query = compile_again(query, compiler)?;
             return Ok(ScalarSubquery { query, cell, decorrelated: None });
         };
-        let (compiled, indexed) = compiler
-            .watch_consumed(&correlation.conditions, |compiler| CompiledQuery::compile_in(query, compiler))?;
+        let (compiled, indexed) =
+            compiler.watch_consumed(&correlation.conditions, |compiler| compile_again(query, compiler))?;
         let mut decorrelated = None;
         if !indexed {
             let outputs = &select.outputs[..1.min(select.outputs.len())];
@@ -271,8 +271,8 @@ impl ScalarSubquery {
             decorrelated = Some(Decorrelated {
                 cell: compiler.slots.fresh_cell(),
                 outer: compile_refs(&correlation.outer, compiler)?,
-                grouped: CompiledQuery::compile_in(&grouped, compiler)?,
-                empty: Some(CompiledQuery::compile_in(&empty_query(query, select), compiler)?),
+                grouped: compile_again(&grouped, compiler)?,
+                empty: Some(compile_again(&empty_query(query, select), compiler)?),
             });
         }
         Ok(ScalarSubquery { query: compiled, cell, decorrelated })
@@ -343,19 +343,18 @@ impl ExistsSubquery {
         }
         let cell = constant_cell(&query, compiler);
         let Some(correlation) = correlation(&query).filter(|_| plain) else {
-            let query = CompiledQuery::compile_in(&query, compiler)?;
+            let query = compile_again(&query, compiler)?;
             return Ok(ExistsSubquery { query, negated, cell, decorrelated: None });
         };
-        let (compiled, indexed) = compiler.watch_consumed(&correlation.conditions, |compiler| {
-            CompiledQuery::compile_in(&query, compiler)
-        })?;
+        let (compiled, indexed) =
+            compiler.watch_consumed(&correlation.conditions, |compiler| compile_again(&query, compiler))?;
         let mut decorrelated = None;
         if !indexed {
             let grouped = grouped_query(&query, &correlation, &[], false);
             decorrelated = Some(Decorrelated {
                 cell: compiler.slots.fresh_cell(),
                 outer: compile_refs(&correlation.outer, compiler)?,
-                grouped: CompiledQuery::compile_in(&grouped, compiler)?,
+                grouped: compile_again(&grouped, compiler)?,
                 empty: None,
             });
         }
@@ -395,7 +394,7 @@ impl ArraySubquery {
         compiler: &mut Compiler<'_>,
     ) -> Result<ArraySubquery, SqlError> {
         let cell = constant_cell(query, compiler);
-        Ok(ArraySubquery { query: CompiledQuery::compile_in(query, compiler)?, element, cell })
+        Ok(ArraySubquery { query: compile_again(query, compiler)?, element, cell })
     }
 
     pub fn eval(&self, cx: &mut Cx<'_>) -> Result<Value, SqlError> {
@@ -439,7 +438,7 @@ impl QuantifiedSubquery {
         };
         Ok(QuantifiedSubquery {
             left: compile_list(left, compiler)?,
-            query: CompiledQuery::compile_in(query, compiler)?,
+            query: compile_again(query, compiler)?,
             test,
             all,
             membership,
@@ -522,4 +521,9 @@ fn row_equals(left: &[Value], right: &[Value]) -> Truth {
             (left, right) => Truth::from(weir_types::compare::equal(left, right)),
         })
     })
+}
+
+/// For all that it knows it runs for each row.
+fn compile_again(query: &Query, compiler: &mut Compiler<'_>) -> Result<CompiledQuery, SqlError> {
+    compiler.again(|compiler| CompiledQuery::compile_in(query, compiler))
 }

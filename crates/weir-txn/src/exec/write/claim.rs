@@ -81,6 +81,9 @@ impl Run<'_> {
 
     /// The unique keys of a row that is about to be inserted.
     pub(super) fn claim_keys(&mut self, table: TableId, values: &[Value]) -> Result<(), Stop> {
+        if self.fragment.is_alone {
+            return Ok(());
+        }
         let claims = self.keys_where(table, &|_| true, &|column| values[column].clone());
         if self.fragment.hides_own_rows {
             let is_own = |claim: &&Claim| self.fragment.claims.get(*claim) == Some(&self.fragment.txn);

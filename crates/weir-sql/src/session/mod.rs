@@ -1,0 +1,416 @@
+//! What clients of a server say beside queries: transactions, settings, prepared statements.
+//!
+//! A text of the simple protocol may hold several statements; each is told with its place and its kind. Nothing here is bound
+//! against a catalog.
+
+mod cut;
+mod signal;
+mod tables;
+mod tags;
+#[cfg(test)]
+mod tests;
+
+use pg_query::protobuf::{
+    DiscardMode, FetchDirection, Node, TransactionStmtKind, TypeName, VariableSetKind, a_const, node,
+};
+use weir_types::{SqlState, SqlType};
+
+use self::cut::{behind, in_parentheses};
+use self::signal::signals;
+use self::tables::{copy, create_as, lock, select_into};
+use crate::assertion::{self, AssertionStatement};
+use crate::binder::stand_in;
+use crate::effects::Effects;
+use crate::explain::{self, Explain};
+use crate::parse::{self, ParsedStatement, Piece};
+use crate::plpgsql::{self, ScriptStep};
+use crate::source::{Diagnostic, Span};
+use crate::type_name;
+
+pub use self::signal::{Signal, SignalKind};
+pub use self::tables::{Copied, Copy, CopyOption, CreateAs, Lock, LockMode};
+
+/// One statement of a client's text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    pub what: Command,
+    /// Its bytes of the text, without the semicolon.
+    pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// BEGIN and START TRANSACTION.
+    Begin(Characteristics),
+    /// COMMIT and END.
+    Commit,
+    /// ROLLBACK and ABORT.
+    RollBack,
+    Savepoint(String),
+    Release(String),
+    RollBackTo(String),
+    /// Of the transaction that is open.
+    SetTransaction(Characteristics),
+    /// SET SESSION CHARACTERISTICS: of all that follow.
+    SetSession(Characteristics),
+    /// None: to its default. Several values are told as SHOW tells them.
+    Set {
+        name: String,
+        value: Option<String>,
+        local: bool,
+    },
+    ResetAll,
+    /// None: all settings.
+    Show(Option<String>),
+    /// DISCARD ALL, PLANS, SEQUENCES or TEMP.
+    Discard {
+        all: bool,
+        sequences: bool,
+    },
+    /// None: all.
+    Deallocate(Option<String>),
+    /// PREPARE: a statement, and the types of its parameters as far as they are given.
+    Prepare {
+        name: String,
+        types: Vec<SqlType>,
+        body: Span,
+    },
+    /// EXECUTE of what was prepared; `arguments`: the bytes within its parentheses.
+    Execute {
+        name: String,
+        arguments: Span,
+    },
+    /// DECLARE CURSOR. `scroll`: whether it goes backwards, where that is said.
+    Declare {
+        name: String,
+        scroll: Option<bool>,
+        hold: bool,
+        binary: bool,
+        query: Span,
+    },
+    /// FETCH, and MOVE, which gives nothing.
+    Fetch {
+        name: String,
+        way: Way,
+        moves: bool,
+    },
+    /// CLOSE. None: all cursors.
+    CloseCursor(Option<String>),
+    Copy(Copy),
+    /// CREATE, ALTER, DROP and what else changes the catalog, with what its client is told that it was.
+    Define(&'static str),
+    /// A query with calls of pg_cancel_backend or pg_terminate_backend in its select list, and the same with what these are given in
+    /// their place.
+    Signal {
+        signals: Vec<Signal>,
+        query: String,
+    },
+    /// What is to be told, and of what: a query, a write, a call, or one that is prepared or declared.
+    Explain(Explain, Box<Command>),
+    /// A query, a write or a call; a DO that is work for shards.
+    Run,
+    /// Any other DO: its steps.
+    Script(Vec<ScriptStep>),
+    /// A SELECT of functions that act on the session.
+    Effects(Effects),
+    /// SET CONSTRAINTS; none as names is ALL.
+    Constraints {
+        names: Option<Vec<String>>,
+        deferred: bool,
+    },
+    Lock(Lock),
+    /// What a server of this kind has nothing to do for: VACUUM, ANALYZE, CHECKPOINT.
+    Nothing(&'static str),
+    /// CREATE TABLE … AS a query.
+    CreateAs(CreateAs),
+    /// CREATE MATERIALIZED VIEW … WITH DATA, by its name, and by that quoted: its client is told how many rows it has.
+    CreateMaterialized(String, String),
+    /// REFRESH of a materialized view of that name: it is always as its tables say.
+    Refresh(String),
+    /// PREPARE, LISTEN, LOCK, DECLARE and so on, by its words.
+    Unsupported(String),
+}
+
+/// Where FETCH goes to from where a cursor stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// So many rows; backwards where it is negative, all of them at the ends of the range. 0: the row on which it stands.
+    By(i64),
+    /// To a row, counted from the first, or from the last where it is negative.
+    To(i64),
+    /// To a row, counted from where it stands.
+    Over(i64),
+}
+
+/// What a transaction is to be like, as far as it is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Characteristics {
+    pub isolation: Option<Isolation>,
+    pub read_only: Option<bool>,
+    pub deferrable: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    ReadUncommitted,
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl Isolation {
+    pub fn by_name(name: &str) -> Option<Isolation> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "read uncommitted" => Isolation::ReadUncommitted,
+            "read committed" => Isolation::ReadCommitted,
+            "repeatable read" => Isolation::RepeatableRead,
+            "serializable" => Isolation::Serializable,
+            _ => return None,
+        })
+    }
+
+    /// As SHOW tells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::ReadUncommitted => "read uncommitted",
+            Isolation::ReadCommitted => "read committed",
+            Isolation::RepeatableRead => "repeatable read",
+            Isolation::Serializable => "serializable",
+        }
+    }
+}
+
+/// The statements of a text, in order; none where there are only blanks, comments and semicolons.
+///
+/// # Errors
+/// It is not of PostgreSQL's grammar (42601), or a transaction is to be like nothing that there is (22023).
+pub fn statements(text: &str) -> Result<Vec<Said>, Diagnostic> {
+    let (text, explained) = explain::cut_out(text)?;
+    let (text, of_assertions) = assertion::cut_out(&text)?;
+    let piece = Piece::new(0, 0, &text);
+    let parsed = parse::parse_statements(piece)?;
+    let of = |one: ParsedStatement| {
+        let what = command(piece, &one.node, one.span)?;
+        let explain = explained.iter().find(|cut| cut.body == one.span.start);
+        let what = match (explain, what) {
+            (None, what) => what,
+            (Some(cut), what @ (Command::Run | Command::Execute { .. } | Command::Declare { .. })) => {
+                Command::Explain(cut.explain, Box::new(what))
+            }
+            (Some(_), _) => return Err(not_explained(piece, one.span)),
+        };
+        Ok(Said { what, span: one.span })
+    };
+    let mut said: Vec<Said> = parsed.into_iter().map(of).collect::<Result<_, _>>()?;
+    if !of_assertions.is_empty() {
+        if let Some((_, span)) =
+            of_assertions.iter().find(|(_, span)| explained.iter().any(|cut| cut.body == span.start))
+        {
+            return Err(not_explained(piece, *span));
+        }
+        let defines =
+            |(one, span): (AssertionStatement, Span)| Said { what: Command::Define(one.tag()), span };
+        said.extend(of_assertions.into_iter().map(defines));
+        said.sort_by_key(|one| one.span.start);
+    }
+    Ok(said)
+}
+
+fn not_explained(piece: Piece<'_>, span: Span) -> Diagnostic {
+    let first = piece.token(span.start as i32);
+    let message = format!("syntax error at or near \"{}\"", piece.text_of(first));
+    Diagnostic::new(SqlState::SYNTAX_ERROR, first, message)
+        .with_hint("SELECT, INSERT, UPDATE, DELETE, CALL, EXECUTE and DECLARE can be explained")
+}
+
+fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Command, Diagnostic> {
+    use node::Node as N;
+    Ok(match statement {
+        N::TransactionStmt(stmt) => {
+            let name = stmt.savepoint_name.clone();
+            match stmt.kind() {
+                TransactionStmtKind::TransStmtBegin | TransactionStmtKind::TransStmtStart => {
+                    Command::Begin(characteristics(piece, &stmt.options, span)?)
+                }
+                TransactionStmtKind::TransStmtCommit if !stmt.chain => Command::Commit,
+                TransactionStmtKind::TransStmtRollback if !stmt.chain => Command::RollBack,
+                TransactionStmtKind::TransStmtSavepoint => Command::Savepoint(name),
+                TransactionStmtKind::TransStmtRelease => Command::Release(name),
+                TransactionStmtKind::TransStmtRollbackTo => Command::RollBackTo(name),
+                _ => unsupported(piece, span),
+            }
+        }
+        N::VariableSetStmt(stmt) => {
+            let (name, local) = (stmt.name.to_ascii_lowercase(), stmt.is_local);
+            match (stmt.kind(), name.as_str()) {
+                (VariableSetKind::VarSetMulti, "transaction") => {
+                    Command::SetTransaction(characteristics(piece, &stmt.args, span)?)
+                }
+                (VariableSetKind::VarSetMulti, "session characteristics") => {
+                    Command::SetSession(characteristics(piece, &stmt.args, span)?)
+                }
+                (VariableSetKind::VarSetValue, _) => {
+                    let values: Vec<String> = stmt.args.iter().filter_map(constant).collect();
+                    Command::Set { name, value: Some(values.join(", ")), local }
+                }
+                (VariableSetKind::VarSetDefault | VariableSetKind::VarReset, _) => {
+                    Command::Set { name, value: None, local }
+                }
+                (VariableSetKind::VarResetAll, _) => Command::ResetAll,
+                _ => unsupported(piece, span),
+            }
+        }
+        N::VariableShowStmt(stmt) => {
+            let name = stmt.name.to_ascii_lowercase();
+            Command::Show((name != "all").then_some(name))
+        }
+        N::DiscardStmt(stmt) => {
+            let (target, all) = (stmt.target(), stmt.target() == DiscardMode::DiscardAll);
+            Command::Discard { all, sequences: all || target == DiscardMode::DiscardSequences }
+        }
+        N::DeallocateStmt(stmt) => Command::Deallocate((!stmt.isall).then(|| stmt.name.clone())),
+        N::PrepareStmt(stmt) => Command::Prepare {
+            name: stmt.name.clone(),
+            types: parameter_types(piece, &stmt.argtypes)?,
+            body: behind(piece, span, "as"),
+        },
+        N::ExecuteStmt(stmt) => {
+            Command::Execute { name: stmt.name.clone(), arguments: in_parentheses(piece, span) }
+        }
+        N::DeclareCursorStmt(stmt) => {
+            let has = |option: i32| stmt.options & option != 0;
+            Command::Declare {
+                name: stmt.portalname.clone(),
+                scroll: (has(CURSOR_SCROLL) || has(CURSOR_NO_SCROLL)).then(|| has(CURSOR_SCROLL)),
+                hold: has(CURSOR_HOLD),
+                binary: has(CURSOR_BINARY),
+                query: behind(piece, span, "for"),
+            }
+        }
+        N::FetchStmt(stmt) => {
+            let many = stmt.how_many;
+            let way = match stmt.direction() {
+                FetchDirection::FetchBackward => Way::By(many.saturating_neg()),
+                FetchDirection::FetchAbsolute => Way::To(many),
+                FetchDirection::FetchRelative => Way::Over(many),
+                _ => Way::By(many),
+            };
+            Command::Fetch { name: stmt.portalname.clone(), way, moves: stmt.ismove }
+        }
+        N::ClosePortalStmt(stmt) => {
+            Command::CloseCursor(Some(stmt.portalname.clone()).filter(|name| !name.is_empty()))
+        }
+        N::CopyStmt(stmt) => copy(piece, stmt, span)?,
+        N::SelectStmt(select) if piece.text_of(span).contains("_backend") => {
+            signals(piece, select, span).unwrap_or(Command::Run)
+        }
+        N::SelectStmt(select) if select.into_clause.is_some() => match select_into(piece, select, span) {
+            Some(create) => Command::CreateAs(create),
+            None => Command::Run,
+        },
+        N::SelectStmt(select) => Effects::of(piece, select, span).map_or(Command::Run, Command::Effects),
+        N::ConstraintsSetStmt(set) => {
+            let name = |node: &Node| match &node.node {
+                Some(node::Node::RangeVar(range)) => Some(range.relname.clone()),
+                _ => None,
+            };
+            let names: Vec<String> = set.constraints.iter().filter_map(name).collect();
+            Command::Constraints {
+                names: Some(names).filter(|names| !names.is_empty()),
+                deferred: set.deferred,
+            }
+        }
+        N::LockStmt(stmt) => Command::Lock(lock(stmt)),
+        N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::CallStmt(_) => Command::Run,
+        N::DoStmt(stmt) => plpgsql::script(piece, stmt, span)?.map_or(Command::Run, Command::Script),
+        N::VacuumStmt(stmt) => Command::Nothing(if stmt.is_vacuumcmd { "VACUUM" } else { "ANALYZE" }),
+        N::CheckPointStmt(_) => Command::Nothing("CHECKPOINT"),
+        N::RefreshMatViewStmt(refresh) => {
+            Command::Refresh(refresh.relation.as_ref().map_or_else(String::new, crate::ddl::relation_name))
+        }
+        other => {
+            let made = match other {
+                N::CreateTableAsStmt(create) => create_as(piece, create, span),
+                _ => None,
+            };
+            made.or_else(|| tags::definition(other).map(Command::Define))
+                .unwrap_or_else(|| unsupported(piece, span))
+        }
+    })
+}
+
+/// `DeclareCursorStmt.options` of PostgreSQL.
+const CURSOR_BINARY: i32 = 1;
+const CURSOR_SCROLL: i32 = 2;
+const CURSOR_NO_SCROLL: i32 = 4;
+const CURSOR_HOLD: i32 = 32;
+
+fn parameter_types(piece: Piece<'_>, types: &[Node]) -> Result<Vec<SqlType>, Diagnostic> {
+    let of = |node: &Node| match &node.node {
+        // `unknown` is for the statement to say.
+        Some(node::Node::TypeName(name)) if is_unknown(name) => Some(Ok(SqlType::Unknown)),
+        Some(node::Node::TypeName(name)) => {
+            let of_catalog = last_word(name).filter(|_| name.array_bounds.is_empty()).and_then(stand_in);
+            Some(of_catalog.map_or_else(|| type_name::resolve(piece, name), Ok))
+        }
+        _ => None,
+    };
+    types.iter().filter_map(of).collect()
+}
+
+fn is_unknown(name: &TypeName) -> bool {
+    last_word(name) == Some("unknown")
+}
+
+fn last_word(name: &TypeName) -> Option<&str> {
+    match name.names.last()?.node.as_ref()? {
+        node::Node::String(word) => Some(&word.sval),
+        _ => None,
+    }
+}
+
+/// By its first two words.
+fn unsupported(piece: Piece<'_>, span: Span) -> Command {
+    let words = piece.text_of(span).split_whitespace().take(2).map(str::to_ascii_uppercase);
+    Command::Unsupported(words.collect::<Vec<_>>().join(" "))
+}
+
+fn characteristics(piece: Piece<'_>, options: &[Node], span: Span) -> Result<Characteristics, Diagnostic> {
+    let mut all = Characteristics::default();
+    for option in options {
+        let Some(node::Node::DefElem(option)) = &option.node else { continue };
+        let Some(value) = option.arg.as_deref().and_then(constant) else { continue };
+        let is_true = || value != "0" && value != "false";
+        match option.defname.as_str() {
+            "transaction_isolation" => {
+                let isolation = Isolation::by_name(&value).ok_or_else(|| {
+                    let message =
+                        format!("invalid value for parameter \"transaction_isolation\": \"{value}\"");
+                    let at = if option.location >= 0 { piece.token(option.location) } else { span };
+                    Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, at, message)
+                })?;
+                all.isolation = Some(isolation);
+            }
+            "transaction_read_only" => all.read_only = Some(is_true()),
+            "transaction_deferrable" => all.deferrable = Some(is_true()),
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+/// The text of a constant, as SHOW tells it.
+fn constant(node: &Node) -> Option<String> {
+    match node.node.as_ref()? {
+        node::Node::AConst(constant) => Some(match constant.val.as_ref()? {
+            a_const::Val::Ival(int) => int.ival.to_string(),
+            a_const::Val::Fval(float) => float.fval.clone(),
+            a_const::Val::Boolval(bool) => bool.boolval.to_string(),
+            a_const::Val::Sval(text) => text.sval.clone(),
+            a_const::Val::Bsval(bits) => bits.bsval.clone(),
+        }),
+        node::Node::TypeCast(cast) => constant(cast.arg.as_deref()?),
+        node::Node::String(text) => Some(text.sval.clone()),
+        _ => None,
+    }
+}
