@@ -72,7 +72,7 @@ pub const BARS: &[Bar] = &[
         measure: |weir, effort| recovery(weir, effort).map(|seen| seen.0),
     },
     Bar {
-        id: "memory",
+        id: "served-memory",
         issue: 5,
         claim: "memory of a server over the bytes of its rows' values, loaded and recovered",
         bar: "≤ 3",
