@@ -150,8 +150,8 @@ impl Load {
         &self.text.types
     }
 
-    /// Takes the values of a row; gives a batch when there is enough for one. Where an open transaction does all that it has done again for each batch,
-    /// they grow with what has gone before.
+    /// Takes the values of a row; gives a batch when there is enough for one. Where an open transaction does all that it has done again
+    /// for each batch, they grow with what has gone before.
     pub fn push(&mut self, row: &mut Vec<Value>, place: u64) -> Option<Batch> {
         let shards = match self.program.shards {
             1 => Vec::new(),

@@ -4,7 +4,6 @@ mod alone;
 mod answers;
 
 use alone::Alone;
-use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
 
 const SCHEMA: &str = "
@@ -74,14 +73,10 @@ a: SELECT currval('\"Own\"')
 
 #[test]
 fn a_session_has_what_sequences_have_given_to_it() {
-    let postgres = Postgres::start().unwrap();
-    Driver::connect(&postgres.connection_string(), NoTls).unwrap().batch_execute(SCHEMA).unwrap();
-    let expected = answers::run(&postgres.connection_string(), SCRIPT);
     for shards in [1, 3] {
-        let weir = Alone::start(shards);
-        weir.driver().batch_execute(SCHEMA).unwrap();
-        let found = answers::run(&weir.url(), SCRIPT);
-        assert_eq!(found, expected, "{shards} shards, PostgreSQL on the right");
+        let (weir, postgres) = (Alone::start(shards), Postgres::start().unwrap());
+        let what = format!("{shards} shards");
+        answers::check_alike(&weir.url(), &postgres.connection_string(), (SCHEMA, SCRIPT), &what);
     }
 }
 

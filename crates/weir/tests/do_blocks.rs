@@ -4,7 +4,6 @@ mod alone;
 mod answers;
 
 use alone::Alone;
-use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
 
 const SCHEMA: &str = "
@@ -65,13 +64,9 @@ fn blocks_do_what_they_do_on_postgresql() {
     let of_several = |line: &&str| !["10..14", "id = 10", "id >= 10"].iter().any(|one| line.contains(one));
     let script: String = SCRIPT.lines().filter(of_several).flat_map(|line| [line, "\n"]).collect();
     for (shards, script) in [(1, SCRIPT), (3, &script)] {
-        let postgres = Postgres::start().unwrap();
-        Driver::connect(&postgres.connection_string(), NoTls).unwrap().batch_execute(SCHEMA).unwrap();
-        let expected = answers::run(&postgres.connection_string(), script);
-        let weir = Alone::start(shards);
-        weir.driver().batch_execute(SCHEMA).unwrap();
-        let found = answers::run(&weir.url(), script);
-        assert_eq!(found, expected, "{shards} shards, PostgreSQL on the right");
+        let (weir, postgres) = (Alone::start(shards), Postgres::start().unwrap());
+        let what = format!("{shards} shards");
+        answers::check_alike(&weir.url(), &postgres.connection_string(), (SCHEMA, script), &what);
     }
 }
 

@@ -4,7 +4,6 @@ mod alone;
 mod answers;
 
 use alone::Alone;
-use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
 
 const SCHEMA: &str = "
@@ -67,13 +66,9 @@ fn what_writes_in_with_does_what_it_does_on_postgresql() {
     let of_several = |line: &&str| !line.contains("ON CONFLICT") && !line.contains("USING big");
     let script: String = SCRIPT.lines().filter(of_several).flat_map(|line| [line, "\n"]).collect();
     for (shards, schema, script) in [(1, SCHEMA, SCRIPT), (3, &SCHEMA.replace(" UNIQUE", ""), &script)] {
-        let postgres = Postgres::start().unwrap();
-        Driver::connect(&postgres.connection_string(), NoTls).unwrap().batch_execute(schema).unwrap();
-        let expected = answers::run(&postgres.connection_string(), script);
-        let weir = Alone::start(shards);
-        weir.driver().batch_execute(schema).unwrap();
-        let found = answers::run(&weir.url(), script);
-        assert_eq!(found, expected, "{shards} shards, PostgreSQL on the right");
+        let (weir, postgres) = (Alone::start(shards), Postgres::start().unwrap());
+        let what = format!("{shards} shards");
+        answers::check_alike(&weir.url(), &postgres.connection_string(), (schema, script), &what);
     }
 }
 

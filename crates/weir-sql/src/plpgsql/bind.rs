@@ -56,17 +56,7 @@ pub(crate) fn bind_procedure(
         Ok(bound) => bound,
         Err(error) => (opaque_body(surroundings, piece, span, error)?, false),
     };
-    Ok(Procedure {
-        name: signature.name.clone(),
-        kind: signature.kind.clone(),
-        parameters,
-        variables: body.scopes.variables,
-        found,
-        body: steps,
-        serializable,
-        synthesised: false,
-        span,
-    })
+    Ok(Procedure { serializable, ..body.into_procedure(signature, (parameters, found), steps, span) })
 }
 
 /// Binds the body of a DO statement as a procedure without parameters.
@@ -82,17 +72,7 @@ pub(crate) fn bind_block(
     let surroundings = Surroundings { catalog, signatures: &[], notes: None, mentions: None };
     let (mut body, parameters, found) = Body::new(surroundings, &signature, piece, false);
     let steps = body.whole_body(&parser::parse(text.file, text.offset, text.text)?)?;
-    Ok(Procedure {
-        name: signature.name.clone(),
-        kind: signature.kind.clone(),
-        parameters,
-        variables: body.scopes.variables,
-        found,
-        body: steps,
-        serializable: false,
-        synthesised: false,
-        span,
-    })
+    Ok(body.into_procedure(&signature, (parameters, found), steps, span))
 }
 
 /// The steps, and whether it is to run serializably.
@@ -329,6 +309,27 @@ pub(super) struct Body<'a> {
 
 impl<'a> Body<'a> {
     /// With the parameters declared; also returns them, and the FOUND variable.
+    /// What it is the body of.
+    pub fn into_procedure(
+        self,
+        signature: &Signature,
+        (parameters, found): (Vec<Parameter>, VariableId),
+        body: Vec<Step>,
+        span: Span,
+    ) -> Procedure {
+        Procedure {
+            name: signature.name.clone(),
+            kind: signature.kind.clone(),
+            parameters,
+            variables: self.scopes.variables,
+            found,
+            body,
+            serializable: false,
+            synthesised: false,
+            span,
+        }
+    }
+
     pub fn new(
         surroundings: Surroundings<'a>,
         signature: &Signature,

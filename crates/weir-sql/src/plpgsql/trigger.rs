@@ -75,14 +75,7 @@ pub(crate) fn bind_trigger(
     };
     let procedure = Procedure {
         name: create.trigname.clone(),
-        kind: signature.kind.clone(),
-        parameters,
-        variables: body.scopes.variables,
-        found,
-        body: steps,
-        serializable: false,
-        synthesised: false,
-        span: routine.span,
+        ..body.into_procedure(&signature, (parameters, found), steps, routine.span)
     };
     Ok(Trigger {
         name: create.trigname.clone(),

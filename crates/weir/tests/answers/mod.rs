@@ -34,7 +34,7 @@ pub fn answer_or(driver: &mut Driver, text: &str, failed: impl FnOnce(&DbError) 
 
 /// Lines `session: SQL`, each with its answer, notices first.
 #[allow(dead_code, reason = "each test uses its part")]
-pub fn run(url: &str, script: &str) -> String {
+fn run(url: &str, script: &str) -> String {
     let notices: Arc<Mutex<Vec<String>>> = Arc::default();
     let connect = || {
         let mut config: Config = url.parse().unwrap();
@@ -54,4 +54,14 @@ pub fn run(url: &str, script: &str) -> String {
         format!("{line} → {heard}{answered}")
     };
     lines.map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// The same script, after the same schema, is answered alike.
+#[allow(dead_code, reason = "each test uses its part")]
+pub fn check_alike(own: &str, postgres: &str, (schema, script): (&str, &str), what: &str) {
+    let [found, expected] = [own, postgres].map(|url| {
+        Driver::connect(url, NoTls).unwrap().batch_execute(schema).unwrap();
+        run(url, script)
+    });
+    assert_eq!(found, expected, "{what}, PostgreSQL on the right");
 }

@@ -296,8 +296,7 @@ fn item_is_constant(item: &FromItem, conditions: &[&Expr]) -> bool {
     let mut volatile = false;
     let mut read = Relations::new();
     let mut visit = |expr: &Expr| {
-        volatile |=
-            matches!(expr.kind, ExprKind::NextValue(_) | ExprKind::CurrentValue(_) | ExprKind::Volatile(_));
+        volatile |= expr.kind.is_volatile();
         if let ExprKind::Column { relation, .. } = expr.kind {
             read.insert(relation);
         }
