@@ -20,7 +20,7 @@ use weir_txn::node::Node;
 pub(crate) use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request, forgotten};
 use weir_types::cast::{CastContext, can_cast, cast};
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::{Notice, SqlError, SqlState, SqlType, Value};
 
 use crate::Error;
 use crate::carrier::{new_id, now_ms};
@@ -39,11 +39,13 @@ pub struct CallResult {
     pub rows: Vec<Vec<Value>>,
     /// What sequences have given to it, the last at the end.
     pub given: Vec<Given>,
+    /// What it has said: RAISE NOTICE and its like. Of a call that has failed they are the error's.
+    pub notices: Vec<Notice>,
 }
 
 impl CallResult {
     fn of_rows(names: Arc<[String]>, rows: Vec<Vec<Value>>) -> CallResult {
-        CallResult { names, values: Vec::new(), rows, given: Vec::new() }
+        CallResult { names, values: Vec::new(), rows, given: Vec::new(), notices: Vec::new() }
     }
 
     /// The OUT or INOUT parameter of that name, or the value of the function.
@@ -388,8 +390,8 @@ impl Dialect for Calls {
             (Event::Answered(Err(error)) | Event::ReadDone { result: Err(error), .. }, _) => {
                 Err(Error::Sql(error))
             }
-            (Event::Answered(Ok(Output { values, rows, given })), Some(UnderWay::Call(names))) => {
-                Ok(CallResult { names, values, rows, given })
+            (Event::Answered(Ok(Output { values, rows, given, notices })), Some(UnderWay::Call(names))) => {
+                Ok(CallResult { names, values, rows, given, notices })
             }
             (Event::ReadDone { result: Ok(rows), .. }, Some(UnderWay::Read(names))) => {
                 Ok(CallResult::of_rows(names, rows))

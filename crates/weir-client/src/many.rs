@@ -252,6 +252,8 @@ impl Prepared {
         }
         placed.sort_by_key(|(place, _)| *place);
         let rows = placed.into_iter().map(|(_, row)| row).chain(rest).collect();
-        CallResult { names: self.names.clone(), values: vec![Value::Int(count)], rows, given }
+        let (names, values) = (self.names.clone(), vec![Value::Int(count)]);
+        // An INSERT says nothing.
+        CallResult { names, values, rows, given, notices: Vec::new() }
     }
 }

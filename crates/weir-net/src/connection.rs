@@ -230,6 +230,10 @@ impl Connection {
         Ok(())
     }
 
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
     /// What is sent from now on is in this version.
     pub fn set_version(&mut self, version: u16) {
         self.version = version;

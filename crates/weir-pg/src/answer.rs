@@ -7,7 +7,7 @@ use pgwire::messages::response::{CommandComplete, NoticeResponse};
 use weir_sql::bound::OutputColumn;
 use weir_types::binary::{parse_binary, type_number, type_of_number, write_field};
 use weir_types::text::{parse_text, text_of, to_text};
-use weir_types::{SqlError, SqlType, Value};
+use weir_types::{Notice, SqlError, SqlType, Value};
 
 use crate::portals::Formats;
 use crate::statement::{CALL, Failure};
@@ -34,12 +34,8 @@ pub fn wire_error(failure: Failure) -> PgWireError {
     PgWireError::UserError(Box::new(failed(&failure)))
 }
 
-pub fn warning(error: &SqlError) -> NoticeResponse {
-    info("WARNING", error, None).into()
-}
-
-pub fn notice(error: &SqlError) -> NoticeResponse {
-    info("NOTICE", error, None).into()
+pub fn notice(notice: &Notice) -> NoticeResponse {
+    info(notice.severity.name(), &notice.said, None).into()
 }
 
 /// The types that a client gives its parameters; those that Weir does not have are to infer.

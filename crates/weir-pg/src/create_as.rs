@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_client::Prepared;
 use weir_sql::session::CreateAs;
 use weir_types::function::double_quoted;
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::{Severity, SqlError, SqlState, SqlType, Value};
 
 use crate::session::Session;
 use crate::statement::{Done, Failure};
@@ -23,8 +23,8 @@ impl Session {
         if create.if_not_exists && self.edition()?.has_relation(&create.table) {
             let name = create.table.rsplit('.').next().unwrap_or_default();
             let message = format!("relation \"{name}\" already exists, skipping");
-            let notices = self.told(vec![SqlError::new(SqlState::DUPLICATE_TABLE, message)]);
-            return Ok(Done { notices, ..Done::tag("CREATE TABLE AS") });
+            self.mention(Severity::Notice, SqlError::new(SqlState::DUPLICATE_TABLE, message));
+            return Ok(Done::tag("CREATE TABLE AS"));
         }
         if create.columns.len() > query.columns().len() {
             let message = "too many column names were specified";

@@ -13,7 +13,7 @@ use weir_sql::bound::OutputColumn;
 use weir_sql::system::Facts;
 use weir_sql::{Gives, Validation};
 use weir_types::text::to_text;
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::{Severity, SqlError, SqlState, SqlType, Value};
 
 use crate::session::{Session, sql_error};
 use crate::statement::{Done, Failure};
@@ -99,7 +99,7 @@ impl Session {
             let next = self.next_edition(text).await?;
             self.begin_and_validate(name, &next).await?;
             self.own_edition.set(Some(next.edition));
-            return Ok(Done { notices: self.told(next.notices), ..Done::tag(tag) });
+            return Ok(self.defined(next.notices, tag));
         }
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
@@ -109,7 +109,7 @@ impl Session {
                 Ok(()) => {
                     let done = own.end(true).await;
                     self.adopt(&next.edition, done).await?;
-                    return Ok(Done { notices: self.told(next.notices), ..Done::tag(tag) });
+                    return Ok(self.defined(next.notices, tag));
                 }
                 Err(failure) => {
                     // Nobody waits for its end.
@@ -124,13 +124,9 @@ impl Session {
         Err(changes_all_the_time())
     }
 
-    /// Those that the client wishes to hear.
-    pub(crate) fn told(&self, notices: Vec<SqlError>) -> Vec<SqlError> {
-        let least = self.values().get("client_min_messages").unwrap_or_default().to_ascii_lowercase();
-        match matches!(least.as_str(), "warning" | "error") {
-            true => Vec::new(),
-            false => notices,
-        }
+    fn defined(&self, notices: Vec<SqlError>, tag: &str) -> Done {
+        notices.into_iter().for_each(|notice| self.mention(Severity::Notice, notice));
+        Done::tag(tag)
     }
 
     /// Defines it in the transaction of that name, and asks what no shard can tell by itself: whether assertions hold.

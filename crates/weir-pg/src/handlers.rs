@@ -107,14 +107,8 @@ pub(crate) async fn say<C: Listens>(client: &mut C, answer: Answer) -> PgWireRes
     client.feed(answer).await.map_err(Into::into)
 }
 
-/// What comes before a statement's rows: warnings, settings that have changed.
-async fn say_beside<C: Listens>(client: &mut C, done: &Done) -> PgWireResult<()> {
-    if let Some(warning) = &done.warning {
-        say(client, Answer::NoticeResponse(answer::warning(warning))).await?;
-    }
-    for notice in &done.notices {
-        say(client, Answer::NoticeResponse(answer::notice(notice))).await?;
-    }
+/// What comes before a statement's rows.
+async fn say_changed<C: Listens>(client: &mut C, done: &Done) -> PgWireResult<()> {
     for (name, value) in &done.changed {
         let status = ParameterStatus::new((*name).to_owned(), value.clone());
         say(client, Answer::ParameterStatus(status)).await?;
@@ -175,6 +169,14 @@ impl Talk {
         self.has_failed.swap(false, Ordering::Relaxed)
     }
 
+    /// What has been said beside the answer that follows.
+    async fn say_beside<C: Listens>(&self, client: &mut C) -> PgWireResult<()> {
+        for notice in &self.session.take_beside() {
+            say(client, Answer::NoticeResponse(answer::notice(notice))).await?;
+        }
+        Ok(())
+    }
+
     /// Runs the statements of a text up to the first that fails. Says whether a COPY waits for the client.
     async fn run_text<C: Listens>(&self, client: &mut C, text: &str) -> PgWireResult<bool> {
         let session = &self.session;
@@ -217,8 +219,10 @@ impl Talk {
         statement: &Statement,
         values: &[Value],
     ) -> PgWireResult<bool> {
-        let done = self.session.run(statement, values).await.map_err(|failure| self.failed(failure))?;
-        say_beside(client, &done).await?;
+        let done = self.session.run(statement, values).await;
+        self.say_beside(client).await?;
+        let done = done.map_err(|failure| self.failed(failure))?;
+        say_changed(client, &done).await?;
         if done.copy.is_some() {
             return self.say_copy(client, &done).await;
         }
@@ -259,9 +263,11 @@ impl Talk {
 
     async fn execute<C: Listens + ClientInfo>(&self, client: &mut C, execute: &Execute) -> PgWireResult<()> {
         let name = execute.name.as_deref().unwrap_or_default();
-        let started = self.session.start(name).await.map_err(|failure| self.failed(failure))?;
+        let started = self.session.start(name).await;
+        self.say_beside(client).await?;
+        let started = started.map_err(|failure| self.failed(failure))?;
         if let Some(done) = &started {
-            say_beside(client, done).await?;
+            say_changed(client, done).await?;
             if done.copy.is_some() {
                 if self.say_copy(client, done).await? {
                     client.set_state(PgWireConnectionState::CopyInProgress(true));

@@ -5,6 +5,7 @@
 
 mod advisory;
 mod answer;
+mod beside;
 mod by_itself;
 mod conversation;
 mod copy;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_client::Edition;
-use weir_types::{SqlError, SqlState};
+use weir_types::{Severity, SqlError, SqlState};
 
 use crate::scope::Scope;
 use crate::session::{Session, Transaction, only_in_transactions};
@@ -64,7 +64,10 @@ impl Session {
                 self.wait_for(said).await?;
                 Ok(done)
             }
-            None => Ok(Done { warning: Some(only_in_transactions("SET CONSTRAINTS")), ..done }),
+            None => {
+                self.mention(Severity::Warning, only_in_transactions("SET CONSTRAINTS"));
+                Ok(done)
+            }
         }
     }
 

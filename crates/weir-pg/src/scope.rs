@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use weir_types::{SqlError, SqlState};
+use weir_types::{Severity, SqlError, SqlState};
 
 use crate::session::{Session, Transaction, only_in_transactions};
 use crate::settings::Values;
@@ -59,8 +59,10 @@ impl Session {
         let is_of_transaction = name.eq_ignore_ascii_case("transaction_read_only");
         let is_alone = *self.transaction() == Transaction::None;
         let changed = self.change(is_local || is_of_transaction, &|values| values.set(name, value))?;
-        let warning = (is_local && is_alone).then(|| only_in_transactions("SET LOCAL"));
-        Ok(Done { changed, warning, ..Done::tag(if value.is_some() { "SET" } else { "RESET" }) })
+        if is_local && is_alone {
+            self.mention(Severity::Warning, only_in_transactions("SET LOCAL"));
+        }
+        Ok(Done { changed, ..Done::tag(if value.is_some() { "SET" } else { "RESET" }) })
     }
 
     /// The transaction is over: what was LOCAL is as before, and everything if it was rolled back.

@@ -4,7 +4,7 @@ use weir_sql::bound::RaiseLevel;
 use weir_sql::plpgsql::ScriptStep;
 use weir_sql::session::Command;
 use weir_types::text::to_text;
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::{Severity, SqlError, SqlState, SqlType, Value};
 
 use crate::session::Session;
 use crate::statement::{Done, Failure};
@@ -76,7 +76,7 @@ impl Session {
             }
             ScriptStep::Raise { level, message, arguments } => {
                 let message = self.message(message, arguments).await?;
-                self.raise(*level, message, done)?;
+                self.raise(*level, message)?;
             }
             ScriptStep::Guarded { steps, handlers } => {
                 let at = self.set_savepoint(transaction, "").await?;
@@ -124,7 +124,6 @@ impl Session {
             let statement = self.prepare(text, &said, &[])?;
             let given = Box::pin(self.run_now(&statement, &[])).await?;
             gives = !given.columns.is_empty() && given.tag == "SELECT";
-            done.notices.extend(given.notices);
             done.changed.extend(given.changed);
         }
         Ok(gives)
@@ -176,19 +175,15 @@ impl Session {
         Ok(message)
     }
 
-    fn raise(&self, level: RaiseLevel, message: String, done: &mut Done) -> Result<(), Failure> {
-        match level {
-            RaiseLevel::Exception => {
-                return Err(SqlError::new(SqlState::RAISE_EXCEPTION, message).into());
-            }
-            RaiseLevel::Warning => done.warning = Some(SqlError::new(SqlState::WARNING, message)),
-            RaiseLevel::Notice | RaiseLevel::Info => {
-                let notice = SqlError::new(SqlState::SUCCESSFUL_COMPLETION, message);
-                done.notices.extend(self.told(vec![notice]));
-            }
-            // Clients hear of neither, unless they ask for it.
-            RaiseLevel::Debug | RaiseLevel::Log => {}
-        }
+    fn raise(&self, level: RaiseLevel, message: String) -> Result<(), Failure> {
+        let Some(severity) = level.severity() else {
+            return Err(SqlError::new(SqlState::RAISE_EXCEPTION, message).into());
+        };
+        let state = match severity {
+            Severity::Warning => SqlState::WARNING,
+            _ => SqlState::SUCCESSFUL_COMPLETION,
+        };
+        self.mention(severity, SqlError::new(state, message));
         Ok(())
     }
 }

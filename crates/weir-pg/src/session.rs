@@ -8,9 +8,10 @@ use tokio::time::Instant;
 use weir_client::{Client, Error, Prepared, Verb};
 use weir_sql::session::{Characteristics, Command, Isolation};
 use weir_sql::system::Facts;
-use weir_types::{SqlError, SqlState, Value};
+use weir_types::{Severity, SqlError, SqlState, Value};
 
 use crate::advisory::AdvisoryLocks;
+use crate::beside::Beside;
 use crate::copy::CopyIn;
 use crate::definitions::Own;
 use crate::ending::Ending;
@@ -37,6 +38,7 @@ pub struct Session {
     pub(crate) copying: Mutex<Option<CopyIn>>,
     pub(crate) advisory: Mutex<AdvisoryLocks>,
     pub(crate) still: Still,
+    pub(crate) beside: Beside,
     pub(crate) given: Mutex<GivenValues>,
     pub(crate) own_edition: Own,
     /// Who is at the other end, once they are let in.
@@ -90,6 +92,7 @@ impl Session {
             copying: Mutex::default(),
             advisory: Mutex::default(),
             still: Still::default(),
+            beside: Beside::default(),
             given: Mutex::default(),
             own_edition,
             facts,
@@ -394,15 +397,16 @@ impl Session {
         check(wished)?;
         let mut transaction = self.transaction();
         let is_open = matches!(*transaction, Transaction::Open { is_implicit: false, .. });
-        let warning = is_open.then(|| {
-            SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress")
-        });
+        if is_open {
+            let message = "there is already a transaction in progress";
+            self.mention(Severity::Warning, SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
         let name = match *transaction {
             Transaction::Open { name, .. } => name,
             _ => self.client.new_transaction(),
         };
         *transaction = Transaction::Open { name, is_implicit: false };
-        Ok(Done { warning, ..Done::tag("BEGIN") })
+        Ok(Done::tag("BEGIN"))
     }
 
     /// What a client has bound runs, if it has not yet.
@@ -448,20 +452,20 @@ impl Session {
     async fn end(&self, commit: bool) -> Result<Done, Failure> {
         let transaction = std::mem::take(&mut *self.transaction());
         self.savepoints.clear();
-        let (name, commits, warning) = match transaction {
-            Transaction::None => {
-                let tag = if commit { "COMMIT" } else { "ROLLBACK" };
-                return Ok(Done { warning: Some(no_transaction()), ..Done::tag(tag) });
-            }
-            Transaction::Open { name, is_implicit } => (name, commit, is_implicit.then(no_transaction)),
-            Transaction::Failed { name } => (name, false, None),
+        if matches!(transaction, Transaction::None | Transaction::Open { is_implicit: true, .. }) {
+            self.mention(Severity::Warning, no_transaction());
+        }
+        let (name, commits) = match transaction {
+            Transaction::None => return Ok(Done::tag(if commit { "COMMIT" } else { "ROLLBACK" })),
+            Transaction::Open { name, .. } => (name, commit),
+            Transaction::Failed { name } => (name, false),
         };
         let ended = self.end_named(name, commits).await;
         self.end_advice();
         self.names().end_transaction(commits && ended.is_ok());
         let changed = self.end_scope(commits && ended.is_ok());
         ended?;
-        Ok(Done { warning, changed, ..Done::tag(if commits { "COMMIT" } else { "ROLLBACK" }) })
+        Ok(Done { changed, ..Done::tag(if commits { "COMMIT" } else { "ROLLBACK" }) })
     }
 
     fn obey(&self, command: &Command) -> Result<Done, SqlError> {
@@ -478,9 +482,11 @@ impl Session {
             Command::SetTransaction(wished) => {
                 check(*wished)?;
                 let is_alone = *self.transaction() == Transaction::None;
-                let warning = is_alone.then(|| only_in_transactions("SET TRANSACTION"));
+                if is_alone {
+                    self.mention(Severity::Warning, only_in_transactions("SET TRANSACTION"));
+                }
                 self.be_like(*wished)?;
-                Ok(Done { warning, ..Done::tag("SET") })
+                Ok(Done::tag("SET"))
             }
             Command::SetSession(wished) => {
                 check(Characteristics { read_only: None, ..*wished })?;

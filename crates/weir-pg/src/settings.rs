@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_types::{SqlError, SqlState};
+use weir_types::{Severity, SqlError, SqlState};
 
 /// What a setting may be.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,8 @@ enum May {
     NotBeSet,
     /// Nobody else: there is one role, whoever asks.
     BeWhoAsks,
+    /// From which severity on a client hears what is said to it.
+    BeSeverity,
 }
 
 /// Name as SHOW ALL has it, what it is at first, what it may be.
@@ -31,7 +33,7 @@ const KNOWN: &[(&str, &str, May)] = &[
     ("bytea_output", "hex", May::Only(&["hex"])),
     ("check_function_bodies", "on", May::BeAnything),
     ("client_encoding", "UTF8", May::Only(&["utf8", "utf-8", "unicode"])),
-    ("client_min_messages", "notice", May::BeAnything),
+    (LEAST_SEVERITY, "notice", May::BeSeverity),
     ("commit_delay", "0", May::NotBeSet),
     ("cursor_tuple_fraction", "0.1", May::BeAnything),
     ("DateStyle", "ISO, MDY", May::Only(&["iso", "iso, mdy", "iso, ymd", "iso, dmy"])),
@@ -107,6 +109,37 @@ const KNOWN: &[(&str, &str, May)] = &[
 ];
 
 const LOG_SLOW: &str = "log_min_duration_statement";
+const LEAST_SEVERITY: &str = "client_min_messages";
+
+/// From the least on: a word, which severity that one lets through first (none: nothing but errors), and whether clients are told that
+/// there is this word.
+const SEVERITIES: [(&str, Option<Severity>, bool); 11] = [
+    ("debug5", Some(Severity::Debug), true),
+    ("debug4", Some(Severity::Debug), true),
+    ("debug3", Some(Severity::Debug), true),
+    ("debug2", Some(Severity::Debug), true),
+    ("debug", Some(Severity::Debug), false),
+    ("debug1", Some(Severity::Debug), true),
+    ("log", Some(Severity::Log), true),
+    ("info", Some(Severity::Info), false),
+    ("notice", Some(Severity::Notice), true),
+    ("warning", Some(Severity::Warning), true),
+    ("error", None, true),
+];
+
+/// # Errors
+/// There is no such word.
+fn severity(name: &str, value: &str) -> Result<&'static str, SqlError> {
+    let value = value.trim_matches('\'');
+    let Some((word, ..)) = SEVERITIES.iter().find(|(word, ..)| word.eq_ignore_ascii_case(value)) else {
+        let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+        let told: Vec<&str> = SEVERITIES.iter().filter(|(.., told)| *told).map(|(word, ..)| *word).collect();
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+            .with_hint(format!("Available values: {}.", told.join(", "))));
+    };
+    // It is shown by its other name.
+    Ok(if *word == "debug" { "debug2" } else { word })
+}
 
 /// Clients are told these when they come in.
 pub const PARAMETER_STATUS: [&str; 14] = [
@@ -162,6 +195,14 @@ impl Values {
     pub fn log_slow(&self, otherwise: Option<Duration>) -> Option<Duration> {
         let Some(value) = self.0.get(LOG_SLOW) else { return otherwise };
         milliseconds(LOG_SLOW, value).ok().map(Duration::from_millis)
+    }
+
+    /// Whether the client hears what is of that severity. It hears INFO in any case.
+    pub fn lets_through(&self, severity: Severity) -> bool {
+        let least = self.get(LEAST_SEVERITY).unwrap_or_default();
+        let least = SEVERITIES.iter().find(|(word, ..)| *word == least);
+        severity == Severity::Info
+            || least.is_none_or(|(_, least, _)| least.is_some_and(|least| severity >= least))
     }
 
     pub fn get(&self, name: &str) -> Option<String> {
@@ -234,6 +275,10 @@ impl Values {
                     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
                 })?;
                 self.0.insert(key, if is_on { "on" } else { "off" }.to_owned());
+                Ok(())
+            }
+            May::BeSeverity => {
+                self.0.insert(key, severity(name, value)?.to_owned());
                 Ok(())
             }
             May::BeTimeOrNever if value.trim_matches('\'') == "-1" => {
@@ -378,6 +423,22 @@ mod tests {
             assert_eq!(values.log_slow(second), slow);
         }
         refused(&mut values, "log_min_duration_statement", "-2", "22023");
+        refused(&mut values, "client_min_messages", "fatal", "22023");
+        for (given, told, heard) in [
+            ("'DEBUG'", "debug2", "DLINW"),
+            ("Debug1", "debug1", "DLINW"),
+            ("log", "log", "LINW"),
+            ("info", "info", "INW"),
+            ("notice", "notice", "INW"),
+            ("warning", "warning", "IW"),
+            ("error", "error", "I"),
+        ] {
+            values.set("client_min_messages", Some(given)).unwrap();
+            check(&values, "client_min_messages", told);
+            let all = [Severity::Debug, Severity::Log, Severity::Info, Severity::Notice, Severity::Warning];
+            let through = all.into_iter().filter(|severity| values.lets_through(*severity));
+            assert_eq!(through.map(|severity| &severity.name()[..1]).collect::<String>(), heard, "{given}");
+        }
         values.set("extra_float_digits", None).unwrap();
         check(&values, "extra_float_digits", "1");
         values.reset();

@@ -104,8 +104,6 @@ pub struct Done {
     /// Of its rows; none: it gives none.
     pub columns: Arc<[OutputColumn]>,
     pub rows: Vec<Vec<Value>>,
-    pub warning: Option<SqlError>,
-    pub notices: Vec<SqlError>,
     /// Settings that clients are told of, which are not what they were.
     pub changed: Vec<(&'static str, String)>,
     /// It is a COPY.
@@ -128,8 +126,6 @@ impl Done {
             count: None,
             columns: [].into(),
             rows: Vec::new(),
-            warning: None,
-            notices: Vec::new(),
             changed: Vec::new(),
             copy: None,
         }

@@ -69,7 +69,7 @@ impl Session {
             Some(most) => tokio::time::timeout(most, pending.as_mut()).await.ok(),
             None => Some(pending.as_mut().await),
         };
-        let result = match in_time {
+        let mut result = match in_time {
             Some(result) => result,
             None => {
                 let message = "canceling statement due to statement timeout";
@@ -79,6 +79,11 @@ impl Session {
             }
         };
         self.under_way.set(None);
+        self.mention_all(match &mut result {
+            Ok(result) => std::mem::take(&mut result.notices),
+            Err(Error::Sql(error)) => std::mem::take(error.notices_mut()),
+            Err(_) => Vec::new(),
+        });
         result
     }
 }

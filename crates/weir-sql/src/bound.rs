@@ -7,7 +7,7 @@
 //! * every operand has exactly the type that its operator wants: the binder has inserted the casts.
 
 pub use weir_types::operator::BinaryOp;
-use weir_types::{SqlState, SqlType, Value};
+use weir_types::{Severity, SqlState, SqlType, Value};
 
 use crate::catalog::{ColumnIndex, SequenceId, TableId};
 use crate::source::Span;
@@ -798,6 +798,12 @@ pub struct Raise {
     pub hint: Option<Expr>,
 }
 
+impl Raise {
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.args.iter().chain(&self.message).chain(&self.detail).chain(&self.hint)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaiseLevel {
     Debug,
@@ -806,6 +812,20 @@ pub enum RaiseLevel {
     Notice,
     Warning,
     Exception,
+}
+
+impl RaiseLevel {
+    /// None: what it raises is an error.
+    pub fn severity(self) -> Option<Severity> {
+        match self {
+            RaiseLevel::Debug => Some(Severity::Debug),
+            RaiseLevel::Log => Some(Severity::Log),
+            RaiseLevel::Info => Some(Severity::Info),
+            RaiseLevel::Notice => Some(Severity::Notice),
+            RaiseLevel::Warning => Some(Severity::Warning),
+            RaiseLevel::Exception => None,
+        }
+    }
 }
 
 /// Output columns of a statement, empty where it returns nothing.

@@ -100,6 +100,10 @@ pub trait Exposed: Durable {
     fn instead_of(_reply: &Self::Reply) -> Option<Self::Reply> {
         None
     }
+    /// The reply to who understands that version of the protocol, and none that is later.
+    fn of_version(reply: Self::Reply, _version: u16) -> Self::Reply {
+        reply
+    }
     /// What the cluster carries, if that has been changed since this was asked last: whoever asks what it is is told so from here on.
     fn take_description(&mut self) -> Option<Arc<Description>> {
         None

@@ -316,7 +316,7 @@ impl Node {
         } else {
             return false;
         };
-        out.replies.extend(reply.map(|reply| (txn.coordinator, reply)));
+        out.replies.extend(reply.map(|reply| (txn.coordinator, reply.spoken())));
         true
     }
 
@@ -331,7 +331,7 @@ impl Node {
         if self.ledger.is_some() {
             self.note_refusal(txn, Some(&reply));
         }
-        out.replies.push((txn.coordinator, reply));
+        out.replies.push((txn.coordinator, reply.spoken()));
     }
 
     fn on_execute(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Box<Call>, out: &mut Effects) {
@@ -355,7 +355,7 @@ impl Node {
                     true => self.told_rows += 1,
                     false => self.note_commit(txn, timestamp, begin, &[], Some(&reply)),
                 }
-                out.replies.push((txn.coordinator, reply));
+                out.replies.push((txn.coordinator, reply.spoken()));
             }
             Err(Stop::Error(error)) => {
                 self.storage.rollback(begin);
@@ -514,7 +514,7 @@ impl Node {
                     let unsettled = Unsettled::new(timestamp, participants, position, begin, writes);
                     self.participant.unsettled.insert(txn, unsettled);
                 }
-                out.replies.push((txn.coordinator, reply));
+                out.replies.push((txn.coordinator, reply.spoken()));
             }
             Err(Stop::Error(error)) => {
                 self.storage.rollback(begin);

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::notice::Notice;
+
 /// The five characters that clients act on (PostgreSQL, appendix A).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "[u8; 5]")]
@@ -161,6 +163,9 @@ pub struct SqlErrorFields {
     pub hint: Option<String>,
     /// Name of the violated constraint, if one was.
     pub constraint: Option<String>,
+    /// What was said before it. Whoever writes the error down leaves it out.
+    #[serde(skip)]
+    pub notices: Vec<Notice>,
 }
 
 impl SqlError {
@@ -172,6 +177,7 @@ impl SqlError {
             detail: None,
             hint: None,
             constraint: None,
+            notices: Vec::new(),
         }))
     }
 
@@ -188,6 +194,10 @@ impl SqlError {
     pub fn with_constraint(mut self, constraint: impl Into<String>) -> SqlError {
         self.0.constraint = Some(constraint.into());
         self
+    }
+
+    pub fn notices_mut(&mut self) -> &mut Vec<Notice> {
+        &mut self.0.notices
     }
 
     pub fn state(&self) -> SqlState {

@@ -12,6 +12,7 @@ pub mod error;
 pub mod floats;
 pub mod function;
 pub mod json;
+pub mod notice;
 pub mod numeric;
 pub mod operator;
 pub mod pattern;
@@ -22,6 +23,7 @@ pub mod value;
 
 pub use cast::CastContext;
 pub use error::{SqlError, SqlState};
+pub use notice::{Notice, Notices, Severity};
 pub use numeric::Numeric;
 pub use recent::Recent;
 pub use sql_type::{EnumType, SqlType};

@@ -395,7 +395,7 @@ where
             if visitor.replies.is_empty() {
                 self.answered.push(*slot);
             }
-            visitor.replies.push(reply);
+            visitor.replies.push(S::of_version(reply, visitor.connection.version()));
         }
         for (shard, request) in peers {
             let waiting = &mut self.to_peers[usize::from(shard)];

@@ -11,7 +11,7 @@ mod loops;
 mod values;
 
 use weir_sql::bound::LoopLabel;
-use weir_types::{SqlError, SqlState, Value};
+use weir_types::{Notice, Notices, SqlError, SqlState, Value};
 
 use self::loops::after_body;
 use self::values::assign_element;
@@ -170,6 +170,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         parent_seen: None,
         foreseen: Vec::new(),
         later: Vec::new(),
+        notices: None,
         ran: Ran::new(fragment.role),
         procedure,
         depth: 0,
@@ -194,12 +195,27 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         run.ran.given = run.given();
         std::mem::take(&mut run.ran)
     });
+    let result = match run.notices.take() {
+        Some(notices) => said_beside(result, notices.told()),
+        None => result,
+    };
     let (frame, returned, new_row) =
         (std::mem::take(&mut run.frame), std::mem::take(&mut run.returned), std::mem::take(&mut run.new_row));
     drop(run);
     scratch.frames.push(frame);
     scratch.returned = returned;
     scratch.new_row = new_row;
+    result
+}
+
+/// A run that waits for somebody speaks when it is run again.
+#[cold]
+fn said_beside(mut result: Result<Ran, Stop>, notices: Vec<Notice>) -> Result<Ran, Stop> {
+    match &mut result {
+        Ok(ran) => ran.output.notices = notices,
+        Err(Stop::Error(error)) => *error.notices_mut() = notices,
+        Err(Stop::Held { .. } | Stop::Pinned { .. }) => {}
+    }
     result
 }
 
@@ -226,6 +242,8 @@ pub(super) struct Run<'a> {
     pub(super) foreseen: Vec<(weir_sql::catalog::TableId, crate::storage::IndexId, crate::storage::KeyBytes)>,
     /// What is to be looked at when the transaction ends.
     pub(super) later: Vec<Later>,
+    /// What it has said, once it has said something.
+    notices: Option<Box<Notices>>,
     pub(super) ran: Ran,
     depth: u32,
 }

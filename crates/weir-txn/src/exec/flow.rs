@@ -232,7 +232,11 @@ impl<'a> Participation<'a> {
                 self.everywhere = true;
                 self.refuse("a statement that was read to be analysed only");
             }
-            StepKind::Raise(_) | StepKind::Assert { .. } | StepKind::Null => {}
+            StepKind::Raise(raise) => raise.exprs().for_each(|expr| drop(self.expr(expr))),
+            StepKind::Assert { condition, message } => {
+                [condition].into_iter().chain(message).for_each(|expr| drop(self.expr(expr)));
+            }
+            StepKind::Null => {}
         }
     }
 

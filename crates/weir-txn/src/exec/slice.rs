@@ -193,13 +193,7 @@ impl Slice<'_> {
 
     fn need_all_of(&mut self, step: &StepKind) {
         match step {
-            StepKind::Raise(raise) => raise
-                .args
-                .iter()
-                .chain(&raise.message)
-                .chain(&raise.detail)
-                .chain(&raise.hint)
-                .for_each(|expr| self.need(expr)),
+            StepKind::Raise(raise) => raise.exprs().for_each(|expr| self.need(expr)),
             StepKind::Assert { condition, message } => {
                 [condition].into_iter().chain(message).for_each(|expr| self.need(expr))
             }

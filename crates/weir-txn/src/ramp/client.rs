@@ -530,6 +530,7 @@ impl machine::Coordinator for Coordinator {
     }
 
     fn on_reply(&mut self, now_ms: u64, reply: Reply, out: &mut Orders<Request, Event>) {
+        let reply = reply.heard();
         match &reply {
             Reply::ReadAgain { shard, session, .. } => self.sessions[usize::from(*shard)] = *session,
             Reply::Retired { .. } => self.is_retired = true,

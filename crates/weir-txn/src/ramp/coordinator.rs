@@ -231,7 +231,7 @@ impl Transaction {
             | Reply::Decided { .. }
             | Reply::Retired { .. }
             | Reply::TooLarge { .. } => {}
-            Reply::Worked { .. } | Reply::RolledBack { .. } | Reply::Waits { .. } => {}
+            Reply::Worked { .. } | Reply::RolledBack { .. } | Reply::Waits { .. } | Reply::Raised { .. } => {}
             Reply::ReadRows { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")
             }

@@ -21,6 +21,9 @@ use crate::node::Node;
 use crate::storage::{Rows as _, TableSchema};
 use crate::termination::Says as _;
 
+/// From this version on [`Reply::Raised`] is understood.
+const RAISED_FROM: u16 = 3;
+
 impl Exposed for Node {
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
         refuses_sequence(progress.settled_below)
@@ -109,7 +112,16 @@ impl Exposed for Node {
             Reply::ReadRows { read, shard, .. } => {
                 Some(Reply::TooLarge { txn: *read, shard: *shard, committed: None })
             }
+            // Better no word beside it than no answer.
+            Reply::Raised { reply, .. } => Some((**reply).clone()),
             _ => None,
+        }
+    }
+
+    fn of_version(reply: Reply, version: u16) -> Reply {
+        match reply {
+            Reply::Raised { reply, .. } if version < RAISED_FROM => *reply,
+            reply => reply,
         }
     }
 

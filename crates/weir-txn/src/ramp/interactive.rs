@@ -476,7 +476,9 @@ impl Interactive {
     }
 
     /// What was done since the innermost savepoint is taken back at once, with its locks, as PostgreSQL does; without one, everything.
-    fn fail_quietly(&mut self, error: SqlError, out: &mut Vec<Action>) {
+    fn fail_quietly(&mut self, mut error: SqlError, out: &mut Vec<Action>) {
+        // It has been heard.
+        error.notices_mut().clear();
         // A COMMIT that fails is the end.
         let innermost = self.savepoints.last().copied().filter(|_| !self.commits_next);
         self.failed = Some(Failed { error, can_go_back: innermost.is_some() });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weir_sql::Text;
 use weir_sql::catalog::{ColumnIndex, TableId};
-use weir_types::{SqlError, Value};
+use weir_types::{Notice, SqlError, Value};
 
 use crate::exec::deferred::Setting;
 use crate::exec::definition::Definition;
@@ -120,6 +120,9 @@ pub struct Output {
     /// What sequences have given, the last at the end. In a message it is a record behind `values` ([`Given::record`]).
     #[serde(skip)]
     pub given: Vec<Given>,
+    /// What it has said. It travels beside its reply ([`Reply::Raised`]), and is not written down.
+    #[serde(skip)]
+    pub notices: Vec<Notice>,
 }
 
 impl Output {
@@ -434,9 +437,43 @@ pub enum Reply {
         number: u32,
         incarnation: u64,
     },
+    /// What the call has said until it ended, well or not, and what is answered.
+    Raised {
+        notices: Vec<Notice>,
+        reply: Box<Reply>,
+    },
 }
 
 impl Reply {
+    /// As it is sent: with what was said, which is no part of what is kept.
+    pub(crate) fn spoken(mut self) -> Reply {
+        match self.notices_mut().map(std::mem::take) {
+            Some(notices) if !notices.is_empty() => Reply::Raised { notices, reply: Box::new(self) },
+            _ => self,
+        }
+    }
+
+    /// As it was before it was sent.
+    pub(super) fn heard(self) -> Reply {
+        let Reply::Raised { notices, mut reply } = self else { return self };
+        if let Some(place) = reply.notices_mut() {
+            *place = notices;
+        }
+        *reply
+    }
+
+    fn notices_mut(&mut self) -> Option<&mut Vec<Notice>> {
+        match self {
+            Reply::Executed { result: Ok(output), .. }
+            | Reply::Decided { output, .. }
+            | Reply::Worked { result: Ok((_, output)), .. } => Some(&mut output.notices),
+            Reply::Executed { result: Err(error), .. }
+            | Reply::Refused { error, .. }
+            | Reply::Worked { result: Err(error), .. } => Some(error.notices_mut()),
+            _ => None,
+        }
+    }
+
     /// The transaction or read that it belongs to.
     pub fn txn(&self) -> TxnId {
         match self {
@@ -454,6 +491,7 @@ impl Reply {
             | Reply::Waits { txn, .. }
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
+            Reply::Raised { reply, .. } => reply.txn(),
         }
     }
 }

@@ -298,7 +298,7 @@ impl Node {
         let (shard, incarnation) = (self.shard, self.incarnation());
         // An error may be of more than rows, and so is what a transaction does that has changed the schema.
         self.told_rows += usize::from(result.is_ok() && !open.defines());
-        let reply = Reply::Worked { txn, shard, number, incarnation, result };
+        let reply = Reply::Worked { txn, shard, number, incarnation, result }.spoken();
         open.answered = (number, reply.clone());
         self.open.insert(txn, open);
         out.replies.push((txn.coordinator, reply));

@@ -40,7 +40,10 @@ fn run(url: &str, script: &str) -> String {
         let mut config: Config = url.parse().unwrap();
         let heard = notices.clone();
         config.notice_callback(move |notice| {
-            heard.lock().unwrap().push(format!("{} {}! ", notice.severity(), notice.message()));
+            let beside = [notice.detail(), notice.hint()].map(|one| one.map(|one| format!(" | {one}")));
+            let [detail, hint] = beside.map(Option::unwrap_or_default);
+            let (severity, code, message) = (notice.severity(), notice.code().code(), notice.message());
+            heard.lock().unwrap().push(format!("{severity} {code} {message}{detail}{hint}! "));
         });
         config.connect(NoTls).unwrap()
     };

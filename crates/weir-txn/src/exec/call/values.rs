@@ -1,12 +1,11 @@
 //! Assignments to variables and array elements; RAISE and ASSERT.
 
-use weir_sql::bound::RaiseLevel;
 use weir_types::cast::{CastContext, can_cast, cast};
 use weir_types::text::{parse_text, to_text};
 use weir_types::value::Array;
 use weir_types::{SqlError, SqlState, Value};
 
-use super::{Run, Stop};
+use super::{Role, Run, Stop};
 use crate::exec::expr::{CompiledExpr, Truth};
 use crate::exec::program::{CompiledRaise, Target};
 
@@ -42,9 +41,18 @@ impl Run<'_> {
     }
 
     pub(super) fn raise(&mut self, raise: &CompiledRaise) -> Result<(), Stop> {
-        if raise.level != RaiseLevel::Exception {
+        let severity = raise.level.severity();
+        // Who decides says it, once.
+        if severity.is_some() && matches!(self.fragment.role, Role::Part) {
             return Ok(());
         }
+        let said = self.raised(raise)?;
+        let Some(severity) = severity else { return Err(Stop::Error(said)) };
+        self.notices.get_or_insert_default().add(severity, said);
+        Ok(())
+    }
+
+    fn raised(&mut self, raise: &CompiledRaise) -> Result<SqlError, SqlError> {
         let mut message = String::new();
         let mut args = raise.args.iter();
         let mut chars = raise.format.chars().peekable();
@@ -62,25 +70,32 @@ impl Run<'_> {
             }
         }
         if let Some(given) = &raise.message {
-            message = self.text_of(given)?;
+            message = self.option(given)?;
         }
         let mut error = SqlError::new(raise.state, message);
         if let Some(detail) = &raise.detail {
-            error = error.with_detail(self.text_of(detail)?);
+            error = error.with_detail(self.option(detail)?);
         }
         if let Some(hint) = &raise.hint {
-            error = error.with_hint(self.text_of(hint)?);
+            error = error.with_hint(self.option(hint)?);
         }
-        Err(Stop::Error(error))
+        Ok(error)
+    }
+
+    /// What stands behind USING.
+    fn option(&mut self, expr: &CompiledExpr) -> Result<String, SqlError> {
+        match self.eval(expr)? {
+            Value::Null => {
+                let message = "RAISE statement option cannot be null";
+                Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message))
+            }
+            value => Ok(shown(value)),
+        }
     }
 
     /// A RAISE argument, which the binder has cast to text.
     pub(super) fn text_of(&mut self, expr: &CompiledExpr) -> Result<String, SqlError> {
-        Ok(match self.eval(expr)? {
-            Value::Text(text) => text.to_string(),
-            Value::Null => "<NULL>".to_string(),
-            other => format!("{other:?}"),
-        })
+        Ok(shown(self.eval(expr)?))
     }
 
     pub(super) fn assert(
@@ -96,6 +111,14 @@ impl Run<'_> {
                 Err(SqlError::new(SqlState::ASSERT_FAILURE, message).into())
             }
         }
+    }
+}
+
+fn shown(value: Value) -> String {
+    match value {
+        Value::Text(text) => text.to_string(),
+        Value::Null => "<NULL>".to_string(),
+        other => format!("{other:?}"),
     }
 }
 
