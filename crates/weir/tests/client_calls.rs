@@ -23,6 +23,14 @@ BEGIN
     UPDATE account SET balance = balance - amount WHERE id = a;
     UPDATE account SET balance = balance + amount WHERE id = b;
 END $$;
+CREATE PROCEDURE transfer_aloud(a integer, b integer, amount numeric) LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE NOTICE '% from % to %', amount, a, b;
+    UPDATE account SET balance = balance - amount WHERE id = a;
+    UPDATE account SET balance = balance + amount WHERE id = b;
+    IF NOT FOUND THEN RAISE EXCEPTION 'there is no account %', b; END IF;
+    RAISE WARNING 'done' USING HINT = 'rest';
+END $$;
 CREATE FUNCTION accounts_of(a integer) RETURNS TABLE (who text, amount numeric) LANGUAGE plpgsql AS $$
 BEGIN RETURN QUERY SELECT owner, balance FROM account WHERE id = a; END $$;
 ";
@@ -87,6 +95,31 @@ fn a_call_gives_what_the_procedure_gives_or_says_why_not() {
     assert_eq!(client.call("accounts_of", [101.into()]).unwrap().rows.len(), 0);
     let items = client.get_all(["a"]).unwrap_err().to_string();
     assert!(items.contains("call its procedures"), "{items}");
+}
+
+/// With its answer or its error, of one shard and of two. Who speaks an older version hears the answer alone.
+#[test]
+fn what_a_procedure_says_comes_beside_its_answer() {
+    let nodes = bank(2);
+    for (versions, speaks) in [(1..=3, true), (1..=2, false)] {
+        let client = connect(&nodes, Settings { versions, ..Settings::default() });
+        for other in 2..=ACCOUNTS {
+            let result = client.call("transfer_aloud", [1.into(), other.into(), 3.into()]).unwrap();
+            let said: Vec<String> =
+                result.notices.iter().map(|one| format!("{} {}", one.severity.name(), one.said)).collect();
+            let notice = format!("NOTICE 3 from 1 to {other} (SQLSTATE 00000)");
+            let expected = [notice, "WARNING done (SQLSTATE 01000)".to_owned()];
+            assert_eq!(said, if speaks { &expected[..] } else { &[] });
+        }
+        for account in [1, 2, 3, 4, 5] {
+            let failed = client.call("transfer_aloud", [account.into(), 0.into(), 3.into()]).unwrap_err();
+            let Error::Sql(error) = failed else { panic!("{failed:?}") };
+            assert_eq!(error.message(), "there is no account 0");
+            let said = error.fields().notices.iter().map(|one| one.said.message());
+            let expected = [format!("3 from {account} to 0")];
+            assert!(said.eq(expected.iter().filter(|_| speaks)), "{error:?}");
+        }
+    }
 }
 
 #[test]

@@ -22,12 +22,14 @@ CREATE PROCEDURE levels() LANGUAGE plpgsql AS $$ BEGIN
     RAISE NOTICE USING HINT = 'only'; END $$;
 CREATE FUNCTION double(a integer) RETURNS integer LANGUAGE plpgsql AS $$
 BEGIN RAISE NOTICE 'doubling %', a; RETURN a * 2; END $$;
-CREATE FUNCTION n_of(a integer, OUT found integer) LANGUAGE plpgsql AS $$
-BEGIN SELECT n INTO found FROM t WHERE id = a; RAISE NOTICE 'found %', found; END $$;
+CREATE FUNCTION n_of(a integer, OUT had integer) LANGUAGE plpgsql AS $$
+BEGIN SELECT n INTO had FROM t WHERE id = a; RAISE NOTICE 'it has %', had; END $$;
 CREATE FUNCTION series(a integer) RETURNS SETOF integer LANGUAGE plpgsql AS $$
 BEGIN FOR i IN 1..a LOOP RAISE NOTICE 'next is %', i; RETURN NEXT i; END LOOP; END $$;
-CREATE PROCEDURE outer_one(a integer) LANGUAGE plpgsql AS $$ DECLARE twice integer;
-BEGIN RAISE NOTICE 'before'; twice := double(a); PERFORM double(twice); CALL greet('inner'); RAISE NOTICE 'after'; END $$;
+CREATE PROCEDURE twice(a integer, OUT b integer) LANGUAGE plpgsql AS $$
+BEGIN b := a * 2; RAISE NOTICE 'twice % is %', a, b; END $$;
+CREATE PROCEDURE outer_one(a integer) LANGUAGE plpgsql AS $$ DECLARE b integer;
+BEGIN RAISE NOTICE 'before'; CALL twice(a, b); CALL twice(b, b); CALL greet('inner'); RAISE NOTICE 'after %', b; END $$;
 CREATE PROCEDURE move(a integer, b integer, by integer) LANGUAGE plpgsql AS $$ DECLARE had integer; has integer; BEGIN
     RAISE NOTICE 'moving % from % to %', by, a, b;
     UPDATE t SET n = n - by WHERE id = a RETURNING n INTO had;
@@ -108,7 +110,7 @@ a: EXECUTE p(4)
 a: DO $$ DECLARE i integer; BEGIN FOR i IN 1..3 LOOP RAISE NOTICE 'in block: %', i; END LOOP; RAISE WARNING 'done' USING HINT = 'h'; END $$
 a: DO $$ DECLARE x text; BEGIN RAISE INFO 'x is %', x; END $$
 a: DO $$ BEGIN RAISE LOG 'l'; RAISE DEBUG 'd'; RAISE INFO 'i'; RAISE NOTICE 'n'; RAISE WARNING 'w'; RAISE WARNING 'w2'; END $$
-a: DO $$ BEGIN RAISE NOTICE 'one'; CALL greet('do'); PERFORM double(8); IF double(1) = 2 THEN RAISE NOTICE 'two'; END IF; END $$
+a: DO $$ BEGIN RAISE NOTICE 'one'; CALL greet('do'); PERFORM double(8); IF 1 < 2 THEN RAISE NOTICE 'two'; END IF; END $$
 a: DO $$ BEGIN RAISE NOTICE 'heard'; CALL wrong(0); END $$
 a: DO $$ BEGIN CALL wrong(0); EXCEPTION WHEN division_by_zero THEN RAISE NOTICE 'caught'; END $$
 a: SELECT * FROM t ORDER BY id
@@ -204,6 +206,23 @@ fn what_was_said_is_not_said_again_after_a_crash() {
     let (mut driver, notices) = listening(&weir.url());
     let answered = answers::answer(&mut driver, "SELECT id, n FROM t WHERE id <= 2 ORDER BY id");
     assert_eq!((&*answered, notices.lock().unwrap().len()), ("1|7 2|23 (2)", 0));
+}
+
+/// Who decides has its own rows only, so a query in an argument is asked of one shard's rows alone, or not at all.
+#[test]
+fn a_query_in_an_argument_is_answered_or_refused() {
+    let counting = "CREATE PROCEDURE counting() LANGUAGE plpgsql AS $$
+        BEGIN RAISE NOTICE 'there are %', (SELECT count(*) FROM t); END $$";
+    for shards in [1, 3] {
+        let weir = Alone::start(shards);
+        let (mut driver, notices) = listening(&weir.url());
+        driver.batch_execute(SCHEMA).unwrap();
+        let told = driver.batch_execute(counting).and_then(|()| driver.batch_execute("CALL counting()"));
+        match shards {
+            1 => assert_eq!(*notices.lock().unwrap(), ["there are 6"]),
+            _ => assert_eq!(told.unwrap_err().code().unwrap().code(), "0A000"),
+        }
+    }
 }
 
 #[test]
