@@ -97,7 +97,7 @@ mod tests {
         add(Severity::Warning, 1);
         let told = notices.told();
         let of = |severity| told.iter().filter(move |one| one.severity == severity);
-        let last = |severity| of(severity).last().map(|one| one.said.message());
+        let last = |severity| of(severity).next_back().map(|one| one.said.message());
         assert_eq!(of(Severity::Notice).count(), 3);
         assert_eq!(last(Severity::Notice), Some("2 more messages of severity NOTICE were left out"));
         let kept = (256 << 10) / (NOTICE_BYTES + 1);
