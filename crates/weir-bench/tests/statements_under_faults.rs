@@ -74,7 +74,7 @@ d = \"uniform(1, 6)\"
 ";
 
 /// All take two small numbers.
-const STATEMENTS: [&str; 14] = [
+const STATEMENTS: [&str; 17] = [
     "DELETE FROM department WHERE id = $1 AND $2 > 0",
     "INSERT INTO department VALUES ($1, $2)",
     "INSERT INTO employee VALUES ($1, $2, 5)",
@@ -89,6 +89,10 @@ const STATEMENTS: [&str; 14] = [
     "UPDATE department SET budget = budget - $2 WHERE budget > $1",
     "UPDATE employee SET seat = $1 WHERE id = $2",
     "INSERT INTO department VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET budget = EXCLUDED.budget RETURNING budget",
+    "UPDATE employee e SET salary = e.salary + d.budget % $2 FROM department d WHERE d.id = e.department AND d.budget > $1 RETURNING e.id, d.budget",
+    "DELETE FROM employee USING department d WHERE d.id = department AND d.budget BETWEEN $1 AND $2",
+    "UPDATE department SET budget = budget - given.n FROM ROWS FROM (unnest(ARRAY[$1, 3, 5]), unnest(ARRAY[$2, 1, 40])) AS given (d, n) \
+     WHERE given.d = department.id AND budget > 0 AND department.id = ANY (ARRAY[$1, 3])",
 ];
 
 /// With the statements that are sent.

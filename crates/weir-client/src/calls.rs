@@ -182,9 +182,9 @@ impl Callable {
                 Ok(Wish::Call(call, self.names[*procedure].clone()))
             }
             What::Pieces(_) => {
-                let message = "a statement whose WITH writes is several, and not supported here";
+                let message = "a statement that is run as several is not supported here";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-                    .with_hint("explain or run them one by one, in a transaction"))
+                    .with_hint("ask for its pieces; or send statements one by one, in a transaction"))
             }
             What::Many(many) => {
                 let mut batches = many.batches(self, &values)?;

@@ -10,6 +10,7 @@ pub use weir_txn::ramp::trace::Trace;
 use weir_types::{SqlError, Value};
 
 use crate::calls::{Callable, Wish};
+use crate::pieces::{Kept, Piece};
 use crate::prepared::{Prepared, What};
 use crate::{CallResult, Client, Pending};
 
@@ -33,6 +34,8 @@ pub struct Explained {
     pub why: String,
     pub reasons: Vec<Reason>,
     pub accesses: Vec<Access>,
+    /// The queries that are run before it, whose rows it is given.
+    pub before: Vec<Explained>,
 }
 
 /// What it holds, or takes at its owner.
@@ -65,6 +68,12 @@ impl Prepared {
     /// The values do not fit, or an argument of the call cannot be computed.
     pub fn explain(&self, values: &[Value]) -> Result<Explained, SqlError> {
         let Callable { application, program, .. } = &*self.of;
+        if let Some((last, before)) = self.pieces().filter(|all| all.write_at_once()).and_then(|all| all.all.split_last()) {
+            // What it is given changes nothing of where it runs.
+            let explained = |piece: &Piece| piece.prepared.explain(&piece.values(values, &Kept::new()));
+            let before = before.iter().map(explained).collect::<Result<_, _>>()?;
+            return Ok(Explained { before, ..explained(last)? });
+        }
         let of = program.shards;
         let (call, callee) = match self.of.wish(self, values)? {
             Wish::Call(call, _) => (call, &self.what),
@@ -84,6 +93,7 @@ impl Prepared {
                         .to_owned(),
                     reasons: Vec::new(),
                     accesses: gather.accesses(&values, program),
+                    before: Vec::new(),
                     shards,
                 });
             }
@@ -128,6 +138,7 @@ impl Prepared {
             why: plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default(),
             reasons,
             accesses: program.callee(&call.callee)?.accesses(program),
+            before: Vec::new(),
         })
     }
 }

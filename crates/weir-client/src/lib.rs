@@ -16,6 +16,7 @@
 //! shards of its items and rarely two, a write two. All methods may be called from any thread; what waits for the network is a
 //! [`Pending`], a future that can also be waited for without any runtime.
 
+mod apart;
 mod calls;
 pub mod carrier;
 mod description;

@@ -1,4 +1,4 @@
-//! A statement whose WITH writes: pieces that are statements of one transaction, each with the rows of those before it.
+//! A statement that is several, each with the rows of those before it: what WITH writes, or what is read apart.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Pieces {
 #[derive(Debug)]
 pub struct Piece {
     pub prepared: Prepared,
-    parameters: Vec<PieceParameter>,
+    pub(crate) parameters: Vec<PieceParameter>,
 }
 
 /// The rows of the pieces before, by column.
@@ -63,13 +63,18 @@ impl Pieces {
         self.all.last().map(|piece| &piece.prepared)
     }
 
+    /// What is before the last of them only reads: no transaction is needed around them.
+    pub fn write_at_once(&self) -> bool {
+        self.all.iter().rev().skip(1).all(|piece| piece.prepared.reads_only())
+    }
+
     pub(crate) fn plan(&self) -> Option<TransactionPlan> {
         self.all.iter().find_map(|piece| piece.prepared.plan())
     }
 }
 
 impl Prepared {
-    /// It is a statement whose WITH writes: these are its pieces.
+    /// It is several statements: these are its pieces.
     pub fn pieces(&self) -> Option<&Arc<Pieces>> {
         match &self.what {
             What::Pieces(pieces) => Some(pieces),

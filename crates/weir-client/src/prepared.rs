@@ -18,6 +18,7 @@ use weir_txn::exec::program::Program;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::CallResult;
+use crate::apart::prepare_apart;
 use crate::calls::Callable;
 use crate::many::Many;
 use crate::pieces::{Pieces, prepare_pieces};
@@ -57,7 +58,7 @@ pub(crate) enum What {
     },
     /// An INSERT of many rows.
     Many(Arc<Many>),
-    /// Its WITH writes.
+    /// Its WITH writes, or it is read apart.
     Pieces(Arc<Pieces>),
     Write {
         text: Arc<Text>,
@@ -382,6 +383,11 @@ pub(crate) fn prepare_plain(
     // With its constants it may do less than with any others.
     let own = Text { sql: text.to_owned(), types: parameters.clone() };
     program.text(&own).map_err(|wrong| Unprepared::new(text, wrong.span, wrong.error))?;
+    if !runs(program, &own)
+        && let Some(apart) = prepare_apart(of, text, (&statement, &parameters))
+    {
+        return Ok(apart);
+    }
     let what = What::Write { text: Arc::new(own), constants: [].into(), verb };
     Ok(Prepared::new((of, text), what, parameters, columns))
 }

@@ -125,11 +125,16 @@ impl Told<'_> {
             line(2, format!("Round Trips: {round_trips}"));
             line(2, format!("Messages: {messages}"));
         }
-        for access in &self.explained.accesses {
-            let on = access.shards.as_ref().filter(|on| *on != shards);
-            let on = on.map_or(String::new(), |on| format!(", on shards {}", list(on)));
-            line(2, format!("->  {}{on}", access.in_words()));
+        for query in &self.explained.before {
+            line(2, "First: a query of what it asks for, and of the keys of the rows that it writes".to_owned());
+            line(4, format!("Shards: {} of {}", list(&query.shards), query.of));
+            if self.tells_coordination() {
+                line(4, format!("Round Trips: {}", query.round_trips));
+                line(4, format!("Messages: {}", query.messages));
+            }
+            query.accesses.iter().for_each(|access| line(4, accessed(access, &query.shards)));
         }
+        self.explained.accesses.iter().for_each(|access| line(2, accessed(access, shards)));
         if self.tells_coordination() {
             let mut told = BTreeSet::new();
             // Several statements may take the same.
@@ -180,17 +185,15 @@ impl Told<'_> {
 
     fn json(&self) -> Vec<String> {
         let explained = self.explained;
-        let access = |access: &Access| {
-            let shards = access.shards.as_ref().unwrap_or(&explained.shards);
-            json!({"table": access.table, "index": access.index, "columns": access.columns, "shards": shards})
-        };
-        let mut plan = json!({
-            "statement": explained.what,
-            "shards": explained.shards,
-            "of": explained.of,
-            "accesses": explained.accesses.iter().map(access).collect::<Vec<Json>>(),
-        });
+        let mut plan = outline(explained);
+        if !explained.before.is_empty() {
+            plan["first"] = explained.before.iter().map(outline).collect();
+        }
         if self.tells_coordination() {
+            for (at, query) in explained.before.iter().enumerate() {
+                plan["first"][at]["round_trips"] = json!(query.round_trips);
+                plan["first"][at]["messages"] = json!(query.messages);
+            }
             let guards = explained.guards.iter().map(|guard| {
                 let (keeps, why) = (&guard.keeps, &guard.why);
                 json!({"kind": guard.kind, "on": guard.on, "shared": guard.shared, "keeps": keeps, "why": why})
@@ -218,6 +221,27 @@ impl Told<'_> {
         let document = serde_json::to_string_pretty(&json!([plan])).unwrap_or_default();
         vec![document]
     }
+}
+
+/// What it is, and where it goes.
+fn outline(explained: &Explained) -> Json {
+    let access = |access: &Access| {
+        let shards = access.shards.as_ref().unwrap_or(&explained.shards);
+        json!({"table": access.table, "index": access.index, "columns": access.columns, "shards": shards})
+    };
+    json!({
+        "statement": explained.what,
+        "shards": explained.shards,
+        "of": explained.of,
+        "accesses": explained.accesses.iter().map(access).collect::<Vec<Json>>(),
+    })
+}
+
+/// `shards`: of the statement.
+fn accessed(access: &Access, shards: &[u16]) -> String {
+    let on = access.shards.as_ref().filter(|on| *on != shards);
+    let on = on.map_or(String::new(), |on| format!(", on shards {}", list(on)));
+    format!("->  {}{on}", access.in_words())
 }
 
 fn list(shards: &[u16]) -> String {

@@ -1,4 +1,4 @@
-//! A statement whose WITH writes, as a session runs it: its pieces, in one transaction.
+//! A statement that is several, as a session runs it: its pieces, in one transaction if more than the last of them write.
 
 use weir_client::{Kept, Piece, Prepared};
 use weir_types::{SqlError, SqlState, Value};
@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::statement::{Done, Failure};
 
 impl Session {
-    /// In the open transaction, or one that ends with the message.
+    /// In the open transaction, or one that ends with the message; in none where one of them alone writes.
     ///
     /// # Errors
     /// What PostgreSQL would say.
@@ -17,8 +17,10 @@ impl Session {
         tag: &'static str,
         values: &[Value],
     ) -> Result<Done, Failure> {
-        self.begin_together();
         let bound = self.bound(prepared)?;
+        if bound.pieces().is_some_and(|pieces| !pieces.write_at_once()) {
+            self.begin_together();
+        }
         let pieces = bound.pieces().into_iter().flat_map(|pieces| &pieces.all);
         let mut kept = Kept::new();
         let mut last = None::<(&Piece, Done)>;

@@ -6,6 +6,7 @@
 
 mod anonymous;
 mod assertion;
+pub mod apart;
 pub mod binder;
 pub mod bound;
 pub mod catalog;

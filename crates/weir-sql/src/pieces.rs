@@ -349,7 +349,7 @@ impl Touched {
     }
 }
 
-fn parts(statement: &Statement) -> Vec<Part<'_>> {
+pub(crate) fn parts(statement: &Statement) -> Vec<Part<'_>> {
     match statement {
         Statement::Query(query) => vec![Part::Query(query)],
         Statement::Insert(insert) => {

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use postgres::Client;
 use weir_sim::Simulation;
+use weir_sql::apart::Apart;
 use weir_sql::bound::{OutputColumn, Query, Statement};
+use weir_sql::pieces::PieceParameter;
 use weir_sql::{Application, BoundText, Sources, Text, bind_text, lift_constants};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::{self, Begin, Event};
 use weir_types::text::{parse_text, to_text};
-use weir_types::{SqlError, SqlType, Value};
+use weir_types::{SqlError, SqlState, SqlType, Value};
 
 pub type Row = Vec<Option<String>>;
 
@@ -140,20 +142,12 @@ impl OnShards {
     }
 
     fn write(&mut self, sql: &str, statement: &Statement) -> Result<Answer, SqlError> {
-        let lifted = lift_constants(&self.application.catalog, sql, statement, &[]);
-        let is_for_all = |text: &Text| {
-            let compiled = self.program.text(text);
-            let shards = self.program.shards;
-            compiled.is_ok_and(|text| shards == 1 || text.procedure.participants.unsupported.is_none())
-        };
-        let lifted = lifted.filter(|lifted| is_for_all(&lifted.text));
-        let (text, args) = match lifted {
-            Some(lifted) => (lifted.text, lifted.values),
-            None => {
-                let own = Text { sql: sql.to_owned(), types: Vec::new() };
-                self.program.text(&own).map_err(|wrong| wrong.error)?;
-                (own, Vec::new())
-            }
+        let (text, args) = match self.text(sql, statement, &[]) {
+            Ok(text) => text,
+            Err(error) => match self.apart(sql, statement)? {
+                Some(apart) => apart,
+                None => return Err(error),
+            },
         };
         let call =
             ramp::Call { callee: ramp::Callee::Text(Arc::new(text)), args, transaction_time: 0, edition: 0 };
@@ -163,6 +157,64 @@ impl OnShards {
         let output = result?;
         let Some(Value::Int(count)) = output.values.first() else { panic!("{sql}: no count") };
         Ok(given(&statement.columns(), &output.rows, *count as u64))
+    }
+
+    /// What is run, and the values of its parameters behind those of these types.
+    fn text(
+        &self,
+        sql: &str,
+        statement: &Statement,
+        types: &[SqlType],
+    ) -> Result<(Text, Vec<Value>), SqlError> {
+        let refusal = |text: &Text| match self.program.text(text) {
+            Ok(compiled) => match &compiled.procedure.participants.unsupported {
+                Some(why) if self.program.shards > 1 => {
+                    Some(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, why.clone()))
+                }
+                _ => None,
+            },
+            Err(wrong) => Some(wrong.error),
+        };
+        let lifted = lift_constants(&self.application.catalog, sql, statement, types);
+        if let Some(lifted) = lifted.filter(|lifted| refusal(&lifted.text).is_none()) {
+            return Ok((lifted.text, lifted.values));
+        }
+        let own = Text { sql: sql.to_owned(), types: types.to_vec() };
+        refusal(&own).map_or_else(|| Ok((own.clone(), Vec::new())), Err)
+    }
+
+    /// What it asks for is read first; then it is given the rows.
+    fn apart(&mut self, sql: &str, statement: &Statement) -> Result<Option<(Text, Vec<Value>)>, SqlError> {
+        let is_partitioned = |table| self.program.partition(table).is_some();
+        let apart = Apart::of(&self.application.catalog, sql, (statement, &[]), &is_partitioned);
+        let Some(Apart { read, write, parameters }) = apart else { return Ok(None) };
+        let bind = |sql: &str, types: &[SqlType]| {
+            let (bound, _) = bind_text(&self.application.catalog, &[], sql, types)
+                .map_err(|wrong| SqlError::new(wrong.state, wrong.message))?;
+            match bound {
+                BoundText::Statement(statement) => Ok(*statement),
+                BoundText::Call { .. } => panic!("a call: {sql}"),
+            }
+        };
+        let types: Vec<SqlType> = parameters.iter().map(|(_, ty)| ty.clone()).collect();
+        let (reading, writing) = (bind(&read, &[])?, bind(&write, &types)?);
+        let Statement::Query(query) = &reading else { panic!("{read} reads") };
+        let (text, constants) = self.text(&write, &writing, &types)?;
+        let (gather, values) = self.query(&read, query, &reading)?;
+        let rows = self.read(gather, values)?;
+        let value = |(parameter, ty): &(PieceParameter, SqlType)| {
+            let (PieceParameter::Column { column, .. }, SqlType::Array(element)) = (parameter, ty) else {
+                panic!("{write} is given columns")
+            };
+            let of = &query.columns[*column].ty;
+            let values = rows.iter().map(|row| match (&row[*column], of) {
+                (value, SqlType::Array(_)) if !value.is_null() => Value::text(to_text(value, of)),
+                (value, _) => value.clone(),
+            });
+            Value::array((**element).clone(), values.collect())
+        };
+        let args = parameters.iter().map(value).chain(constants).collect();
+        Ok(Some((text, args)))
     }
 }
 

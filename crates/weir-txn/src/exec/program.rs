@@ -584,7 +584,7 @@ impl Program {
         match &procedure.participants.unsupported {
             Some(why) if shards.len() > 1 => {
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} cannot run on several shards: {why}", procedure.name))
-                    .with_hint("Place the rows that it needs together (COMMENT ON TABLE … IS 'weir: partition by (…)') or run on one shard."))
+                    .with_hint("Place the rows that it needs together (COMMENT ON TABLE … IS 'weir: partition by (…)') or run on one shard; or read them in a transaction, FOR UPDATE, and write rows by their keys."))
             }
             _ => Ok(shards),
         }

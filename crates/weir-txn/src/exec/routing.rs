@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::Catalog;
 use weir_sql::bound::{
-    BinaryOp, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, JoinKind, Procedure, Query,
+    BinaryOp, Delete, Distinct, Expr, ExprKind, FromItem, Insert, InsertSource, JoinKind, Procedure, Query,
     QueryBody, RelationId, Select, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
@@ -372,31 +372,10 @@ impl Router<'_> {
     }
 
     pub fn statement(&self, statement: &Statement) -> Route {
-        let mut equalities = Equalities::default();
         match statement {
-            Statement::Query(query) => equalities.query(query),
-            Statement::Insert(insert) => return self.insert(insert),
-            Statement::Update(update) => {
-                equalities.tables.push((update.relation, update.table));
-                update.from.iter().for_each(|item| equalities.from(item));
-                if let Some(filter) = &update.filter {
-                    equalities.filter(filter);
-                    equalities.required(filter);
-                }
-                update.assignments.iter().for_each(|(_, expr)| equalities.subqueries(expr));
-                update.returning.iter().for_each(|(_, expr)| equalities.subqueries(expr));
-            }
-            Statement::Delete(delete) => {
-                equalities.tables.push((delete.relation, delete.table));
-                delete.using.iter().for_each(|item| equalities.from(item));
-                if let Some(filter) = &delete.filter {
-                    equalities.filter(filter);
-                    equalities.required(filter);
-                }
-                delete.returning.iter().for_each(|(_, expr)| equalities.subqueries(expr));
-            }
+            Statement::Insert(insert) => self.insert(insert),
+            _ => self.resolve(&equalities_of(statement)),
         }
-        self.resolve(&equalities)
     }
 
     pub fn query(&self, query: &Query) -> Route {
@@ -497,10 +476,15 @@ impl Router<'_> {
         }
     }
 
-    /// It asks for rows of a partitioned table beside those that it writes, or has a source that is not worked out row by row: no shard
-    /// alone can answer that for rows of all shards.
+    /// It asks for rows of a partitioned table beside those that it writes which may live elsewhere than these, or has a source that is
+    /// not worked out row by row: no shard alone can answer that for rows of all shards.
     pub fn asks_elsewhere(&self, statement: &Statement) -> bool {
         let is_partitioned = |table: &TableId| self.partition(*table).is_some();
+        if matches!(statement, Statement::Update(_) | Statement::Delete(_))
+            && self.is_of_one_home(&mut equalities_of(statement), &mut None)
+        {
+            return false;
+        }
         let mut asked = Equalities::default();
         match statement {
             Statement::Query(query) => return !is_of_one_table(query),
@@ -561,6 +545,37 @@ impl Router<'_> {
             })
             .collect()
     }
+}
+
+/// What a query, an UPDATE or a DELETE says of its columns.
+fn equalities_of(statement: &Statement) -> Equalities<'_> {
+    let mut equalities = Equalities::default();
+    let (target, others, filter, returning) = match statement {
+        Statement::Query(query) => {
+            equalities.query(query);
+            return equalities;
+        }
+        Statement::Insert(_) => return equalities,
+        Statement::Update(update) => {
+            let Update { relation, table, from, filter, returning, .. } = update;
+            ((*relation, *table), from, filter, returning)
+        }
+        Statement::Delete(delete) => {
+            let Delete { relation, table, using, filter, returning, .. } = delete;
+            ((*relation, *table), using, filter, returning)
+        }
+    };
+    equalities.tables.push(target);
+    others.iter().for_each(|item| equalities.from(item));
+    if let Some(filter) = filter {
+        equalities.filter(filter);
+        equalities.required(filter);
+    }
+    if let Statement::Update(update) = statement {
+        update.assignments.iter().for_each(|(_, expr)| equalities.subqueries(expr));
+    }
+    returning.iter().for_each(|(_, expr)| equalities.subqueries(expr));
+    equalities
 }
 
 /// A table of a query, and what the query's equalities say of its columns.
