@@ -68,7 +68,9 @@ impl Prepared {
     /// The values do not fit, or an argument of the call cannot be computed.
     pub fn explain(&self, values: &[Value]) -> Result<Explained, SqlError> {
         let Callable { application, program, .. } = &*self.of;
-        if let Some((last, before)) = self.pieces().filter(|all| all.write_at_once()).and_then(|all| all.all.split_last()) {
+        if let Some((last, before)) =
+            self.pieces().filter(|all| all.write_at_once()).and_then(|all| all.all.split_last())
+        {
             // What it is given changes nothing of where it runs.
             let explained = |piece: &Piece| piece.prepared.explain(&piece.values(values, &Kept::new()));
             let before = before.iter().map(explained).collect::<Result<_, _>>()?;

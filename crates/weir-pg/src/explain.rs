@@ -126,7 +126,10 @@ impl Told<'_> {
             line(2, format!("Messages: {messages}"));
         }
         for query in &self.explained.before {
-            line(2, "First: a query of what it asks for, and of the keys of the rows that it writes".to_owned());
+            line(
+                2,
+                "First: a query of what it asks for, and of the keys of the rows that it writes".to_owned(),
+            );
             line(4, format!("Shards: {} of {}", list(&query.shards), query.of));
             if self.tells_coordination() {
                 line(4, format!("Round Trips: {}", query.round_trips));

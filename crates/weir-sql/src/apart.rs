@@ -49,7 +49,8 @@ impl Apart {
         }
         let table = catalog.table(table);
         let key = table.primary_key.as_ref()?.columns.iter().map(|&column| &table.columns[column]);
-        let key = key.map(|column| OutputColumn { name: column.name.clone(), ty: column.ty.clone() }).collect();
+        let key =
+            key.map(|column| OutputColumn { name: column.name.clone(), ty: column.ty.clone() }).collect();
         let builder = Builder { sql, clauses: &clauses, types, read: Vec::new(), arms: Vec::new() };
         builder.build(key, &sources)
     }
@@ -107,7 +108,10 @@ impl Builder<'_> {
             rest.push_str(&format!(" WHERE {}", self.text(filter)));
         }
         self.arms.push(Arm { first: 0, outputs: Vec::new(), rest });
-        self.add(0, key.iter().map(|column| (format!("{called}.{}", double_quoted(&column.name)), &column.ty)))?;
+        self.add(
+            0,
+            key.iter().map(|column| (format!("{called}.{}", double_quoted(&column.name)), &column.ty)),
+        )?;
         // What stands in a row with the key of one that is to be written is read with it.
         let mut places = Vec::new();
         for source in sources {
@@ -257,7 +261,8 @@ impl Given<'_> {
             }
             Kind::Table { columns, used, called, .. } => {
                 let own: Vec<usize> = (0..used.len()).map(|at| first + 1 + at).collect();
-                let output = |(at, of): (usize, &OutputColumn)| match used.iter().position(|used| *used == at) {
+                let output = |(at, of): (usize, &OutputColumn)| match used.iter().position(|used| *used == at)
+                {
                     Some(place) => self.output(own[place], of),
                     None => format!("CAST(NULL AS {}) AS {}", of.ty, double_quoted(&of.name)),
                 };

@@ -5,8 +5,8 @@
 //! ever sees SQL text. Pure: files are handed in as strings.
 
 mod anonymous;
-mod assertion;
 pub mod apart;
+mod assertion;
 pub mod binder;
 pub mod bound;
 pub mod catalog;

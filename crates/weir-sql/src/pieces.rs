@@ -227,11 +227,12 @@ impl PieceText {
     }
 
     fn push_rows(&mut self, written: &str, piece: usize, columns: &[KeptColumn]) {
-        let outputs: Vec<String> = columns.iter().map(KeptColumn::output).collect();
-        let all = if columns.iter().any(|column| column.cast.is_some()) {
-            outputs.join(", ")
-        } else {
-            "*".to_owned()
+        // Two of them may have one name, which says nothing then.
+        let are_plain = columns.iter().all(|column| column.cast.is_none());
+        let output = |(at, column): (usize, &KeptColumn)| column.output(at);
+        let all = match are_plain {
+            true => "*".to_owned(),
+            false => columns.iter().enumerate().map(output).collect::<Vec<_>>().join(", "),
         };
         self.sql.push_str(&format!("{written} AS (SELECT {all} FROM ROWS FROM ("));
         for column in 0..columns.len() {
@@ -239,17 +240,22 @@ impl PieceText {
             self.push_parameter(PieceParameter::Column { piece, column });
             self.sql.push(')');
         }
-        let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
+        let name = |(at, column): (usize, &KeptColumn)| match are_plain {
+            true => column.name.clone(),
+            false => format!("k{at}"),
+        };
+        let names: Vec<String> = columns.iter().enumerate().map(name).collect();
         self.sql.push_str(&format!(") AS kept ({})) ", names.join(", ")));
     }
 }
 
 impl KeptColumn {
-    fn output(&self) -> String {
+    /// Of the values that are column `at`.
+    fn output(&self, at: usize) -> String {
         let KeptColumn { name, cast } = self;
         match cast {
-            Some(ty) => format!("CAST({name} AS {ty}) AS {name}"),
-            None => name.clone(),
+            Some(ty) => format!("CAST(k{at} AS {ty}) AS {name}"),
+            None => format!("k{at} AS {name}"),
         }
     }
 }
@@ -456,7 +462,7 @@ mod tests {
             "WITH z AS (DELETE FROM t RETURNING a, b) SELECT b FROM z",
             &[
                 "DELETE FROM t RETURNING a, b []",
-                "WITH z AS (SELECT a, CAST(b AS text[]) AS b FROM ROWS FROM (unnest($1), unnest($2)) AS kept (a, b)) SELECT b FROM z \
+                "WITH z AS (SELECT k0 AS a, CAST(k1 AS text[]) AS b FROM ROWS FROM (unnest($1), unnest($2)) AS kept (k0, k1)) SELECT b FROM z \
                  [0.0 0.1]",
             ],
         );

@@ -27,7 +27,7 @@ a: UPDATE task SET state = tenant.plan FROM tenant WHERE tenant.id = task.tenant
 a: WITH u AS (UPDATE task k SET hours = k.hours + t.seats FROM tenant t WHERE t.id = k.tenant RETURNING k.tenant, k.id, k.hours, t.name) SELECT * FROM u ORDER BY 1, 2
 a: UPDATE task k SET state = p.name FROM person p WHERE p.id = k.person AND p.rate > 50
 a: SELECT tenant, id, state FROM task ORDER BY 1, 2
-a: WITH u AS (UPDATE task k SET tags = p.tags FROM person AS p WHERE p.id = k.person AND k.tenant < 4 RETURNING k.*, p.*) SELECT * FROM u ORDER BY tenant, id
+a: WITH u AS (UPDATE task k SET tags = p.tags FROM person AS p WHERE p.id = k.person AND k.tenant < 4 RETURNING k.*, p.*) SELECT * FROM u ORDER BY 1, 2
 a: BEGIN
 a: UPDATE person SET rate = 7 WHERE id = 2
 a: UPDATE task SET hours = rate FROM person WHERE person.id = task.person AND rate < 10
@@ -130,7 +130,9 @@ fn conditions_are_asked_of_the_row_as_it_is_then() {
             holder.batch_execute(drop).unwrap();
             holder.batch_execute(SCHEMA).unwrap();
             holder.batch_execute("BEGIN").unwrap();
-            holder.batch_execute("UPDATE task SET state = 'mine', hours = 50 WHERE tenant = 1 AND id = 1").unwrap();
+            holder
+                .batch_execute("UPDATE task SET state = 'mine', hours = 50 WHERE tenant = 1 AND id = 1")
+                .unwrap();
             holder.batch_execute("UPDATE task SET hours = 5 WHERE tenant = 1 AND id = 2").unwrap();
             let other = std::thread::spawn({
                 let url = url.clone();
@@ -140,7 +142,8 @@ fn conditions_are_asked_of_the_row_as_it_is_then() {
             std::thread::sleep(Duration::from_millis(300));
             holder.batch_execute("COMMIT").unwrap();
             let count = other.join().unwrap();
-            let rows = holder.query("SELECT tenant, id, state, hours::text FROM task ORDER BY 1, 2", &[]).unwrap();
+            let rows =
+                holder.query("SELECT tenant, id, state, hours::text FROM task ORDER BY 1, 2", &[]).unwrap();
             let row = |row: &postgres::Row| {
                 let hours = row.get::<_, String>(3);
                 format!("{:?} {hours}", (row.get::<_, i32>(0), row.get::<_, i32>(1), row.get::<_, &str>(2)))
@@ -166,11 +169,13 @@ fn what_they_take_is_explained() {
     let together = lines("UPDATE task SET state = 'x' FROM tenant WHERE tenant.id = task.tenant");
     assert!(together.iter().any(|line| line.contains("Shards: 0, 1, 2 of 3")), "{together:#?}");
     assert!(!together.iter().any(|line| line.contains("First:")), "{together:#?}");
-    let apart = lines("UPDATE task SET state = 'x' FROM person WHERE person.id = task.person AND task.tenant = 2");
+    let apart =
+        lines("UPDATE task SET state = 'x' FROM person WHERE person.id = task.person AND task.tenant = 2");
     let first = apart.iter().position(|line| line.contains("First: a query")).expect("it reads first");
     assert_eq!(apart[first + 1], "    Shards: 0, 1, 2 of 3", "{apart:#?}");
     assert!(apart[1..first].iter().any(|line| line == "  Shards: 2 of 3"), "{apart:#?}");
-    let error = driver.batch_execute("EXPLAIN ANALYZE DELETE FROM task USING person WHERE person.id = task.person");
+    let error =
+        driver.batch_execute("EXPLAIN ANALYZE DELETE FROM task USING person WHERE person.id = task.person");
     assert_eq!(error.unwrap_err().code().map(|code| code.code()), Some("0A000"));
 }
 

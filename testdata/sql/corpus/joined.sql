@@ -76,7 +76,7 @@ UPDATE item i SET price = i.price + (SELECT max(level) FROM customer) WHERE EXIS
 UPDATE customer c SET seen = '2024-05-05', level = 1 FROM orders o WHERE o.customer = c.name AND o.w = 1 AND o.id = 2 RETURNING c.name, c.level, o.state;
 UPDATE customer SET credit = 1 FROM orders o WHERE o.w = 3 AND o.id = 1 AND customer.name = o.customer AND customer.name = 'cid' RETURNING name, credit, o.made;
 UPDATE line l SET qty = 0 - i.id FROM item i WHERE i.id = l.item;
-UPDATE line l SET qty = 1 / (i.id - 2) FROM item i WHERE i.id = l.item;
+UPDATE line l SET qty = 1 / (i.id - 2) FROM item i WHERE i.id = l.item AND i.id = 2;
 UPDATE orders o SET customer = NULL FROM customer c WHERE c.name = o.customer;
 UPDATE line SET nothing = 1 FROM item WHERE item.id = line.item;
 UPDATE line l SET note = z.name FROM item i WHERE i.id = l.item;

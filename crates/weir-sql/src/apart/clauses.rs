@@ -55,12 +55,15 @@ impl Clauses {
         let is_update = is(verb, "update");
         let (first, ends): (usize, &[&str]) = match is_update {
             true => (verb + 1, &["set"]),
-            false if is(verb, "delete") && is(verb + 1, "from") => (verb + 2, &["using", "where", "returning"]),
+            false if is(verb, "delete") && is(verb + 1, "from") => {
+                (verb + 2, &["using", "where", "returning"])
+            }
             false => return None,
         };
         let behind = find(first, ends).unwrap_or(tokens.len());
         // Between two of the tokens, where blanks and comments are none.
-        let range = |from: usize, to: usize| Some((tokens.get(from)?.start, tokens.get(to.checked_sub(1)?)?.end));
+        let range =
+            |from: usize, to: usize| Some((tokens.get(from)?.start, tokens.get(to.checked_sub(1)?)?.end));
         let target = tokens.get(first..behind)?;
         let is_called = |token: &Token| token.name(sql).is_some() || token.is(b'.');
         if target.is_empty() || !target.iter().all(is_called) || is(first, "only") {
@@ -107,9 +110,8 @@ pub(super) fn names_of_with(sql: &str) -> BTreeSet<String> {
         let name = match tokens[at - 1].is(b')') {
             false => Some(at - 1),
             true => {
-                let closes_here = |token: &Token| {
-                    token.is(b'(') && closing_end(sql, token.start) == tokens[at - 1].end
-                };
+                let closes_here =
+                    |token: &Token| token.is(b'(') && closing_end(sql, token.start) == tokens[at - 1].end;
                 (0..at).rfind(|&open| closes_here(&tokens[open])).and_then(|open| open.checked_sub(1))
             }
         };
@@ -151,7 +153,13 @@ mod tests {
         );
         check(
             "with p as (select 1) delete from t using s join u using (k) where true",
-            Some(["t", "t", "s join u using (k)", "true", "delete from t using s join u using (k) where true"]),
+            Some([
+                "t",
+                "t",
+                "s join u using (k)",
+                "true",
+                "delete from t using s join u using (k) where true",
+            ]),
         );
         check(
             "UPDATE t SET b = a IS DISTINCT FROM c",
@@ -166,7 +174,8 @@ mod tests {
 
     #[test]
     fn names_of_with_are_known() {
-        let sql = "WITH a AS (SELECT 1), \"B\" (x, y) AS NOT MATERIALIZED (SELECT 1, (2) AS c) SELECT f(1) AS d";
+        let sql =
+            "WITH a AS (SELECT 1), \"B\" (x, y) AS NOT MATERIALIZED (SELECT 1, (2) AS c) SELECT f(1) AS d";
         assert_eq!(names_of_with(sql).into_iter().collect::<Vec<_>>(), ["B", "a"]);
     }
 }

@@ -72,7 +72,9 @@ pub(super) fn sources(
         }
         let &(_, table, alias) = relations.first()?;
         let reads = |column: &ColumnIndex| {
-            relations.iter().any(|(relation, ..)| used.get(relation).is_some_and(|used| used.contains(column)))
+            relations
+                .iter()
+                .any(|(relation, ..)| used.get(relation).is_some_and(|used| used.contains(column)))
         };
         let named = Named::of(sql, &tokens, start, alias)?;
         let visible = catalog.table(table).columns.iter().enumerate().filter(|(_, column)| !column.is_hidden);
@@ -143,7 +145,8 @@ fn queries(
         }
         let place = (first.start, closing_end(sql, open.start).checked_sub(1)?);
         let text = sql.get(place.0..place.1)?;
-        let refers = || Lexer::new(text, 0).any(|token| token.name(text).is_some_and(|name| names.contains(&name)));
+        let refers =
+            || Lexer::new(text, 0).any(|token| token.name(text).is_some_and(|name| names.contains(&name)));
         let Ok((BoundText::Statement(bound), _)) = bind_text(catalog, &[], text, types) else { continue };
         let Statement::Query(query) = *bound else { continue };
         if !walk::tables(&query).iter().any(|(_, table)| is_partitioned(*table)) || refers() {
@@ -187,8 +190,8 @@ impl Named {
         }
         let as_word = tokens.get(at + 1).is_some_and(|token| token.is_word(sql, "as"));
         let name = at + 1 + usize::from(as_word);
-        let is_called = as_word
-            || tokens.get(name).and_then(|token| token.name(sql)).is_some_and(|name| name == alias);
+        let is_called =
+            as_word || tokens.get(name).and_then(|token| token.name(sql)).is_some_and(|name| name == alias);
         Some(Named { end, is_called, renames: is_called && written(name + 1) == "(" })
     }
 }

@@ -91,7 +91,8 @@ fn queries_that_stand_by_themselves_are_read_as_they_are() {
 
 #[test]
 fn the_side_of_a_join_that_may_be_missing_is_read_whole() {
-    let read = apart("UPDATE t SET n = b.n FROM s LEFT JOIN pair b ON b.k = s.id WHERE s.id = t.n").map(|apart| apart.read);
+    let read = apart("UPDATE t SET n = b.n FROM s LEFT JOIN pair b ON b.k = s.id WHERE s.id = t.n")
+        .map(|apart| apart.read);
     assert_eq!(
         read.as_deref(),
         Some(
