@@ -93,13 +93,50 @@ struct Builder<'s> {
     arms: Vec<Arm>,
 }
 
-impl Builder<'_> {
-    fn text(&self, (from, to): (usize, usize)) -> &str {
-        &self.sql[from..to]
+impl<'s> Builder<'s> {
+    fn text(&self, (from, to): (usize, usize)) -> &'s str {
+        let sql: &'s str = self.sql;
+        &sql[from..to]
     }
 
     fn build(mut self, key: Vec<OutputColumn>, sources: &[Source]) -> Option<Apart> {
         let called = self.text(self.clauses.called).to_owned();
+        let places = self.read_all(&called, &key, sources)?;
+        let client = self.types.iter().enumerate();
+        let parameters = client.map(|(at, ty)| (PieceParameter::Client(at), ty.clone())).collect();
+        let mut given = Given { read: &self.read, parameters };
+        let mut edits: Vec<(usize, usize, String)> = Vec::new();
+        for (source, (arm, first)) in sources.iter().zip(places) {
+            let (start, end) = source.place;
+            edits.push((start, end, given.source(source, arm, first)));
+        }
+        let Clauses { sources: listed, lists, listed: behind, filter, end, gives_all, .. } = *self.clauses;
+        let condition = if gives_all {
+            given.is_among(&called, &key)
+        } else {
+            let (item, condition) = given.listed(&called, &key);
+            let before = if listed.is_some() { ", ".to_owned() } else { format!(" {lists} ") };
+            edits.push((behind, behind, before + &item));
+            condition
+        };
+        match filter {
+            Some((start, end)) => {
+                edits.push((start, start, "(".to_owned()));
+                edits.push((end, end, format!(") AND {condition}")));
+            }
+            None => edits.push((end, end, format!(" WHERE {condition}"))),
+        }
+        let parameters = given.parameters;
+        Some(Apart { read: self.query(), write: edited(self.sql, edits)?, parameters })
+    }
+
+    /// Gives of each source which SELECT reads it, and the place of its first column.
+    fn read_all(
+        &mut self,
+        called: &str,
+        key: &[OutputColumn],
+        sources: &[Source],
+    ) -> Option<Vec<(usize, usize)>> {
         let mut rest = format!("FROM {}", self.text(self.clauses.target));
         if let Some(listed) = self.clauses.sources {
             rest.push_str(&format!(", {}", self.text(listed)));
@@ -108,85 +145,39 @@ impl Builder<'_> {
             rest.push_str(&format!(" WHERE {}", self.text(filter)));
         }
         self.arms.push(Arm { first: 0, outputs: Vec::new(), rest });
-        self.add(
-            0,
-            key.iter().map(|column| (format!("{called}.{}", double_quoted(&column.name)), &column.ty)),
-        )?;
-        // What stands in a row with the key of one that is to be written is read with it.
-        let mut places = Vec::new();
-        for source in sources {
-            let first = self.read.len();
-            let own = match &source.kind {
-                Kind::Table { columns, used, joined: Some(called), .. } => {
-                    let column = |&at: &usize| &columns[at];
-                    let output = |of: &OutputColumn| format!("{called}.{}", double_quoted(&of.name));
-                    self.add(0, used.iter().map(column).map(|of| (output(of), &of.ty)))?;
-                    0
-                }
-                _ => continue,
-            };
-            places.push((source.place, own, first));
+        self.add(0, key.iter().map(|of| (qualified(called, of), &of.ty)))?;
+        let mut places = vec![(0, 0); sources.len()];
+        // What stands in a row with the key of one that is to be written is read with it; what is read by itself comes behind.
+        for (source, place) in sources.iter().zip(&mut places) {
+            if let Kind::Table { columns, used, joined: Some(called), .. } = &source.kind {
+                *place = (0, self.read.len());
+                let used = used.iter().map(|&at| &columns[at]);
+                self.add(0, used.map(|of| (qualified(called, of), &of.ty)))?;
+            }
         }
-        for source in sources {
-            let (first, text) = (self.read.len(), self.text(source.place));
-            let rest = match &source.kind {
-                Kind::Table { joined: Some(_), .. } => continue,
-                Kind::Table { .. } => format!("FROM {text}"),
-                Kind::Query(columns) => {
-                    let names: Vec<String> = (0..columns.len()).map(|at| format!("c{at}")).collect();
-                    format!("FROM ({text}) AS q ({})", names.join(", "))
-                }
-            };
-            let arm = self.arms.len();
-            self.arms.push(Arm { first, outputs: Vec::new(), rest });
+        for (source, place) in sources.iter().zip(&mut places) {
+            let text = self.text(source.place);
+            let (arm, first) = (self.arms.len(), self.read.len());
             match &source.kind {
+                Kind::Table { joined: Some(_), .. } => continue,
                 Kind::Table { columns, used, .. } => {
+                    self.arms.push(Arm { first, outputs: Vec::new(), rest: format!("FROM {text}") });
                     let used = used.iter().map(|&at| &columns[at]);
                     self.add(arm, used.map(|of| (double_quoted(&of.name), &of.ty)))?;
                 }
                 Kind::Query(columns) => {
-                    let columns = columns.iter().enumerate();
-                    self.add(arm, columns.map(|(at, of)| (format!("q.c{at}"), &of.ty)))?;
+                    let names: Vec<String> = (0..columns.len()).map(|at| format!("c{at}")).collect();
+                    let rest = format!("FROM ({text}) AS q ({})", names.join(", "));
+                    self.arms.push(Arm { first, outputs: Vec::new(), rest });
+                    self.add(
+                        arm,
+                        columns.iter().zip(&names).map(|(of, name)| (format!("q.{name}"), &of.ty)),
+                    )?;
                 }
             }
-            places.push((source.place, arm, first));
+            *place = (arm, first);
         }
-        let client = self.types.iter().enumerate();
-        let parameters = client.map(|(at, ty)| (PieceParameter::Client(at), ty.clone())).collect();
-        let mut given = Given { read: &self.read, parameters };
-        let mut edits: Vec<(usize, usize, String)> = Vec::new();
-        for source in sources {
-            let &(_, arm, first) = places.iter().find(|(place, ..)| *place == source.place)?;
-            let (start, end) = source.place;
-            edits.push((start, end, given.source(source, arm, first)));
-        }
-        let condition = match self.clauses.gives_all {
-            true => given.is_among(&called, &key),
-            false => {
-                let (listed, condition) = given.listed(&called, &key);
-                let word = if self.clauses.sources.is_some() { "," } else { self.clauses.lists };
-                let blank = if word == "," { "" } else { " " };
-                edits.push((self.clauses.listed, self.clauses.listed, format!("{blank}{word} {listed}")));
-                condition
-            }
-        };
-        match self.clauses.filter {
-            Some((start, end)) => {
-                edits.push((start, start, "(".to_owned()));
-                edits.push((end, end, format!(") AND {condition}")));
-            }
-            None => edits.push((self.clauses.end, self.clauses.end, format!(" WHERE {condition}"))),
-        }
-        edits.sort_by_key(|(start, end, _)| (*start, *end));
-        let (mut write, mut copied) = (String::with_capacity(2 * self.sql.len()), 0);
-        for (start, end, text) in edits {
-            write.push_str(self.sql.get(copied..start)?);
-            write.push_str(&text);
-            copied = end;
-        }
-        write.push_str(&self.sql[copied..]);
-        let parameters = given.parameters;
-        Some(Apart { read: self.query(), write, parameters })
+        Some(places)
     }
 
     /// Columns of one of the SELECTs. `None`: there are no parameters of a type among them.
@@ -289,15 +280,14 @@ impl Given<'_> {
         let outputs: Vec<String> = own.iter().map(|at| format!("c{at} AS \"key {at}\"")).collect();
         let item = format!("(SELECT DISTINCT {} {}) AS {FOUND}", outputs.join(", "), self.rows(0, &own));
         let equal = |(at, column): (usize, &OutputColumn)| {
-            format!("{called}.{} = {FOUND}.\"key {}\"", double_quoted(&column.name), at + 1)
+            format!("{} = {FOUND}.\"key {}\"", qualified(called, column), at + 1)
         };
         (item, key.iter().enumerate().map(equal).collect::<Vec<_>>().join(" AND "))
     }
 
     /// The same as a condition alone, where another item would be seen.
     fn is_among(&mut self, called: &str, key: &[OutputColumn]) -> String {
-        let names: Vec<String> =
-            key.iter().map(|column| format!("{called}.{}", double_quoted(&column.name))).collect();
+        let names: Vec<String> = key.iter().map(|column| qualified(called, column)).collect();
         let own: Vec<usize> = (1..=key.len()).collect();
         let outputs: Vec<String> = own.iter().map(|column| format!("c{column}")).collect();
         let (names, outputs) = (names.join(", "), outputs.join(", "));
@@ -307,6 +297,23 @@ impl Given<'_> {
 
 /// What the rows that have been found are called: nobody else is called like that.
 const FOUND: &str = "\"found by weir\"";
+
+fn qualified(called: &str, column: &OutputColumn) -> String {
+    format!("{called}.{}", double_quoted(&column.name))
+}
+
+/// The text with others in these places, of which none begins within another.
+fn edited(sql: &str, mut edits: Vec<(usize, usize, String)>) -> Option<String> {
+    edits.sort_by_key(|(start, end, _)| (*start, *end));
+    let (mut text, mut copied) = (String::with_capacity(2 * sql.len()), 0);
+    for (start, end, instead) in edits {
+        text.push_str(sql.get(copied..start)?);
+        text.push_str(&instead);
+        copied = end;
+    }
+    text.push_str(sql.get(copied..)?);
+    Some(text)
+}
 
 /// The type of a value that is given: of arrays there are no arrays, and lengths are none of a parameter's.
 fn given_type(ty: &SqlType) -> SqlType {

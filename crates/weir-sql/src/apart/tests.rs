@@ -55,10 +55,20 @@ fn tables_are_read_with_the_keys_of_the_rows_that_go_with_them() {
     );
     check(
         "DELETE FROM pair AS p USING every, s AS x RETURNING p.k, *",
-        "SELECT 0, p.\"k\", p.\"l\" FROM pair AS p, every, s AS x",
-        "DELETE FROM pair AS p USING every, (SELECT DISTINCT CAST(NULL AS integer) AS \"id\", CAST(NULL AS character varying(5)) AS \"Name\", \
-         CAST(NULL AS text[]) AS \"tags\" FROM ROWS FROM (unnest($1)) AS given (c0) WHERE c0 = 0) AS x WHERE (p.\"k\", p.\"l\") IN \
-         (SELECT c1, c2 FROM ROWS FROM (unnest($1), unnest($2), unnest($3)) AS given (c0, c1, c2) WHERE c0 = 0) RETURNING p.k, *",
+        "SELECT 0, p.\"k\", p.\"l\", \"x\".\"id\", \"x\".\"Name\", \"x\".\"tags\" FROM pair AS p, every, s AS x",
+        "DELETE FROM pair AS p USING every, (SELECT DISTINCT c3 AS \"id\", CAST(c4 AS character varying(5)) AS \"Name\", \
+         CAST(c5 AS text[]) AS \"tags\" FROM ROWS FROM (unnest($1), unnest($2), unnest($3), unnest($4)) AS given (c0, c3, c4, c5) \
+         WHERE c0 = 0) AS x WHERE (p.\"k\", p.\"l\") IN \
+         (SELECT c1, c2 FROM ROWS FROM (unnest($1), unnest($5), unnest($6)) AS given (c0, c1, c2) WHERE c0 = 0) RETURNING p.k, *",
+        &[0, 3, 4, 5, 1, 2],
+    );
+    check(
+        "DELETE FROM pair AS p USING s AS x",
+        "SELECT 0, p.\"k\", p.\"l\" FROM pair AS p, s AS x",
+        "DELETE FROM pair AS p USING (SELECT DISTINCT CAST(NULL AS integer) AS \"id\", CAST(NULL AS character varying(5)) AS \"Name\", \
+         CAST(NULL AS text[]) AS \"tags\" FROM ROWS FROM (unnest($1)) AS given (c0) WHERE c0 = 0) AS x, \
+         (SELECT DISTINCT c1 AS \"key 1\", c2 AS \"key 2\" FROM ROWS FROM (unnest($1), unnest($2), unnest($3)) AS given (c0, c1, c2) \
+         WHERE c0 = 0) AS \"found by weir\" WHERE p.\"k\" = \"found by weir\".\"key 1\" AND p.\"l\" = \"found by weir\".\"key 2\"",
         &[0, 1, 2],
     );
 }
