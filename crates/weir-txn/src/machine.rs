@@ -82,6 +82,8 @@ pub trait Durable: Shard {
     }
     /// No more parts are wanted.
     fn end_snapshot(&mut self) {}
+    /// It refuses what there may be no room for: what it has done before can wait to be written down.
+    const REFUSES_WHEN_FULL: bool = false;
     /// There may be no room for what it would have to write down: it refuses whatever it can refuse.
     fn set_disk_full(&mut self, _is_full: bool) {}
     /// What it holds may take so many bytes; beyond, it refuses whatever makes that more.

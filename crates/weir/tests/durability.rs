@@ -175,6 +175,43 @@ fn with_a_full_disk_reads_go_on_and_writes_are_refused_until_there_is_room() {
     assert_eq!(count(&mut server.driver()), left);
 }
 
+/// One statement may have more to write down than there is room for: nobody is told that it has happened until there is, or it has not.
+#[test]
+fn what_a_full_disk_has_no_room_for_waits_for_it() {
+    let limit = |server: &Alone, bytes: &str| {
+        let arguments = ["--pid".to_owned(), server.pid().to_string(), format!("--fsize={bytes}")];
+        assert!(Command::new("prlimit").args(arguments).status().unwrap().success());
+    };
+    for makes_room in [true, false] {
+        let mut server = Alone::after("trap '' XFSZ;", &["--shards", "1"]);
+        limit(&server, "11000000:unlimited");
+        let mut driver = server.driver();
+        let tables = "CREATE TABLE t (id integer PRIMARY KEY, x text); CREATE TABLE other (id integer PRIMARY KEY)";
+        driver.batch_execute(tables).unwrap();
+        driver.batch_execute("INSERT INTO t VALUES (0, 'there'); INSERT INTO other VALUES (0)").unwrap();
+        let mut large = server.driver();
+        let insert = "INSERT INTO t SELECT i, repeat('x', 100000) FROM generate_series(1, 300) i";
+        let waiting = std::thread::spawn(move || large.batch_execute(insert).map(|()| 0));
+        while !server.said().contains("no room for the log") {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let write = "INSERT INTO other VALUES (1)";
+        assert_eq!(state_of(driver.execute(write, &[])), "53100");
+        assert_eq!(driver.query_one("SELECT x FROM t WHERE id = 0", &[]).unwrap().get::<_, &str>(0), "there");
+        assert!(!waiting.is_finished());
+        if makes_room {
+            limit(&server, "unlimited");
+            assert_eq!(state_of(waiting.join().unwrap()), "00000");
+            driver.execute(write, &[]).unwrap();
+            server.kill_and_start_again();
+        } else {
+            server.kill_and_start_again();
+            assert_eq!(state_of(waiting.join().unwrap()), "none");
+        }
+        assert_eq!(count(&mut server.driver()), if makes_room { 301 } else { 1 });
+    }
+}
+
 #[test]
 fn beyond_the_bound_of_memory_reads_and_deletes_go_on() {
     let server = Alone::with(&["--shards", "1", "--memory", "2MiB"]);

@@ -143,7 +143,7 @@ where
                 Some(counter) => counter.on_written(),
                 None => inbox.wake(),
             };
-            Writer::start(format!("log-{}", shard.id()), log, tell)
+            Writer::start(format!("log-{}", shard.id()), (log, S::REFUSES_WHEN_FULL), tell)
         });
         let link_to =
             |other: ShardId| (other != shard.id()).then(|| link(other, Token(1 + usize::from(other))));

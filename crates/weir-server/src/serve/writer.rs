@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use serde::Serialize;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use weir_txn::nearby::hurry;
 
 use super::log::{Log, LogError, LogFigures};
@@ -80,13 +80,14 @@ pub(super) struct Written {
 }
 
 impl<R: Serialize + Send + 'static> Writer<R> {
-    /// `tell`: there is news.
+    /// `waits_for_room`: what there is no room for is written once there is, for whoever has given it refuses more until then. Otherwise
+    /// that is an error. `tell`: there is news.
     ///
     /// # Errors
     /// The system has no thread.
     pub(super) fn start(
         name: String,
-        log: Log,
+        (log, waits_for_room): (Log, bool),
         tell: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Writer<R>> {
         let state = State {
@@ -103,7 +104,7 @@ impl<R: Serialize + Send + 'static> Writer<R> {
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             hurry();
             let directory = log.directory().to_path_buf();
-            let written = catch_unwind(AssertUnwindSafe(|| write(&at, log, &tell)));
+            let written = catch_unwind(AssertUnwindSafe(|| write(&at, (log, waits_for_room), &tell)));
             let failed = written.unwrap_or_else(|_| Err(unwritten(directory)));
             at.lock().failed = failed.err();
             tell();
@@ -181,18 +182,38 @@ struct Writing<'d, R, T> {
     desk: &'d Arc<Desk<R>>,
     log: Log,
     tell: &'d Arc<T>,
+    waits_for_room: bool,
+    /// What is to be appended, and whether there was no room for it: more may come meanwhile.
     records: Vec<R>,
+    is_waiting: bool,
     /// So many records have been written, and so many snapshots begun.
     count: u64,
     snapshots: u64,
 }
 
 impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_, R, T> {
-    fn append(&mut self) -> Result<(), LogError> {
-        self.count += self.records.len() as u64;
-        match self.records.is_empty() {
-            true => Ok(()),
-            false => self.log.append(&std::mem::take(&mut self.records)),
+    /// Says whether nothing is left that waits for room.
+    fn append(&mut self) -> Result<bool, LogError> {
+        if self.records.is_empty() {
+            return Ok(true);
+        }
+        // To ask for room is quicker than to make a batch of them again.
+        if self.is_waiting && !self.log.look_for_room()? {
+            return Ok(false);
+        }
+        match self.log.append_if_room(&self.records)? {
+            Some(no_room) if self.waits_for_room => {
+                debug!(%no_room, records = self.records.len(), "records wait for room");
+                self.is_waiting = true;
+                Ok(false)
+            }
+            Some(no_room) => Err(no_room),
+            None => {
+                self.count += self.records.len() as u64;
+                self.records.clear();
+                self.is_waiting = false;
+                Ok(true)
+            }
         }
     }
 
@@ -200,7 +221,11 @@ impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_,
         match job {
             Job::Records(more) => self.records.extend(more),
             Job::Snapshot(parts) => {
-                self.append()?;
+                // It is of what is written before it.
+                if !self.append()? {
+                    self.snapshots += 1;
+                    return Ok(());
+                }
                 let (tell, desk) = (self.tell.clone(), self.desk.clone());
                 let ended = move |ended| desk.give(Job::HasSnapshot(ended));
                 let log = self.log.directory().to_path_buf();
@@ -230,17 +255,26 @@ impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_,
     }
 }
 
-fn write<R, T>(desk: &Arc<Desk<R>>, log: Log, tell: &Arc<T>) -> Result<(), LogError>
+fn write<R, T>(
+    desk: &Arc<Desk<R>>,
+    (log, waits_for_room): (Log, bool),
+    tell: &Arc<T>,
+) -> Result<(), LogError>
 where
     R: Serialize + Send + 'static,
     T: Fn() + Send + Sync + 'static,
 {
-    let mut writing = Writing { desk, log, tell, records: Vec::new(), count: 0, snapshots: 0 };
+    let (records, is_waiting) = (Vec::new(), false);
+    let mut writing =
+        Writing { desk, log, tell, waits_for_room, records, is_waiting, count: 0, snapshots: 0 };
     loop {
         let jobs = {
             let mut state = desk.lock();
             while state.jobs.is_empty() {
                 if state.is_over {
+                    if writing.is_waiting {
+                        warn!("what waited for room in the log is gone: nobody has been told of it");
+                    }
                     return Ok(());
                 }
                 state = desk.has_jobs.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -248,8 +282,9 @@ where
             std::mem::take(&mut state.jobs)
         };
         jobs.into_iter().try_for_each(|job| writing.take(job))?;
-        writing.append()?;
-        let has_room = writing.log.look_for_room()?;
+        let is_written = writing.append()?;
+        // What waits is tried again when somebody looks for room.
+        let has_room = writing.log.look_for_room()? && is_written;
         let mut state = desk.lock();
         (state.durable, state.snapshots) = (writing.count, writing.snapshots);
         (state.is_outgrown, state.is_full) = (writing.log.is_outgrown(), !has_room);

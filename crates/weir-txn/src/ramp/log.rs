@@ -156,6 +156,8 @@ impl Durable for Node {
         self.storage.end_saving();
     }
 
+    const REFUSES_WHEN_FULL: bool = true;
+
     fn set_disk_full(&mut self, is_full: bool) {
         self.storage.room.disk_is_full = is_full;
     }
@@ -487,7 +489,10 @@ impl Node {
         // Whoever is told that there is no room does not ask again for the same; and there is no room for that word.
         let needs_room =
             matches!(reply.as_deref(), Some(Reply::Executed { .. })) && self.storage.room.disk_is_full;
-        if ledger.is_logged && !self.bugs.refusal_is_not_recorded && !needs_room {
+        if needs_room {
+            // It rests on what it has met, and what waits for room need not be waited for.
+            self.told_rows += 1;
+        } else if ledger.is_logged && !self.bugs.refusal_is_not_recorded {
             ledger.log.push(Record::Refused { txn, reply });
         }
     }

@@ -182,21 +182,37 @@ impl Log {
     /// # Errors
     /// The system's. Then nobody may be answered from the shard any more.
     pub fn append<R: Serialize>(&mut self, records: &[R]) -> Result<(), LogError> {
+        match self.append_if_room(records)? {
+            None => Ok(()),
+            Some(no_room) => Err(no_room),
+        }
+    }
+
+    /// The same, but where there is no room for them it gives why, and nothing of them is written: they may be appended again.
+    ///
+    /// # Errors
+    /// The system's, but for a full disk.
+    pub fn append_if_room<R: Serialize>(&mut self, records: &[R]) -> Result<Option<LogError>, LogError> {
         let batch = begin_batch(records, std::mem::take(&mut self.batch)).map_err(at(&self.path))?;
         self.batch_bytes_max = self.batch_bytes_max.max(batch.len() as u64);
+        match self.make_room_for(&batch) {
+            Err(error) if error.is_no_room() => {
+                self.is_full = true;
+                return Ok(Some(error));
+            }
+            made => made?,
+        }
         let written = self.write(batch);
         self.batch = written?;
         if self.length > self.length_max {
             self.begin_next()?;
         }
-        Ok(())
+        Ok(None)
     }
 
     fn write(&mut self, mut batch: Vec<u8>) -> Result<Vec<u8>, LogError> {
+        self.make_room_for(&batch)?;
         let length = self.length + batch.len() as u64;
-        if self.capacity.is_some_and(|capacity| capacity < length) {
-            self.make_room(length)?;
-        }
         seal(&mut batch, (self.length, self.salt), self.synced);
         match self.durability {
             Durability::Sync => {
@@ -243,6 +259,14 @@ impl Log {
         self.log_bytes_before = old.log_bytes_before;
         self.figures = old.figures;
         Ok(true)
+    }
+
+    fn make_room_for(&mut self, batch: &[u8]) -> Result<(), LogError> {
+        let length = self.length + batch.len() as u64;
+        match self.capacity.is_some_and(|capacity| capacity < length) {
+            true => self.make_room(length),
+            false => Ok(()),
+        }
     }
 
     /// The segment is to be so long.
