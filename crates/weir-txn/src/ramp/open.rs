@@ -528,6 +528,7 @@ impl Node {
     /// Forgets an open transaction; says whether there was one.
     pub(crate) fn drop_open(&mut self, txn: TxnId) -> bool {
         self.lower_barrier(txn);
+        self.set_aside_of(txn);
         let Some(open) = self.open.remove(&txn) else { return false };
         let claims = self.discard_open(&[], open.done);
         self.release_open(txn, claims);

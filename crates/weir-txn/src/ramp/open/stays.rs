@@ -74,6 +74,13 @@ impl Node {
         }
     }
 
+    /// The transaction is over and has not committed: a request of its own has been refused.
+    pub(super) fn set_aside_of(&mut self, txn: TxnId) {
+        if self.stays.as_ref().is_some_and(|stays| stays.txn == txn) {
+            self.set_aside();
+        }
+    }
+
     /// Takes back what is in place of an open transaction, and claims its keys. Takes as long as it has rows.
     pub fn set_aside(&mut self) {
         let Some(Stays { txn, begins }) = self.stays.take() else { return };
