@@ -186,7 +186,8 @@ fn what_a_full_disk_has_no_room_for_waits_for_it() {
         let mut server = Alone::after("trap '' XFSZ;", &["--shards", "1"]);
         limit(&server, "11000000:unlimited");
         let mut driver = server.driver();
-        let tables = "CREATE TABLE t (id integer PRIMARY KEY, x text); CREATE TABLE other (id integer PRIMARY KEY)";
+        let tables =
+            "CREATE TABLE t (id integer PRIMARY KEY, x text); CREATE TABLE other (id integer PRIMARY KEY)";
         driver.batch_execute(tables).unwrap();
         driver.batch_execute("INSERT INTO t VALUES (0, 'there'); INSERT INTO other VALUES (0)").unwrap();
         let mut large = server.driver();

@@ -255,11 +255,7 @@ impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_,
     }
 }
 
-fn write<R, T>(
-    desk: &Arc<Desk<R>>,
-    (log, waits_for_room): (Log, bool),
-    tell: &Arc<T>,
-) -> Result<(), LogError>
+fn write<R, T>(desk: &Arc<Desk<R>>, (log, waits_for_room): (Log, bool), tell: &Arc<T>) -> Result<(), LogError>
 where
     R: Serialize + Send + 'static,
     T: Fn() + Send + Sync + 'static,
