@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_analysis::TransactionPlan;
-use weir_sql::pieces::{KeptColumn, PieceParameter, Pieces as Cut, Touched, Uncut};
+use weir_sql::pieces::{KeptColumn, PieceParameter, Pieces as Cut, Touched, Uncut, given_type};
 use weir_sql::{BoundText, Span, bind_text};
 use weir_types::function::double_quoted;
 use weir_types::text::to_text;
@@ -197,20 +197,17 @@ fn named_columns(
     }
     let names = given.iter().map(Some).chain(std::iter::repeat(None));
     let named = columns.iter().zip(names).map(|(column, given)| {
-        let (ty, cast) = match &column.ty {
-            SqlType::Unknown => (SqlType::Text, None),
-            SqlType::Array(_) => (SqlType::Text, Some(column.ty.to_string())),
-            SqlType::Record | SqlType::Void => {
-                let message = format!(
-                    "a column of type {} in RETURNING of a statement in WITH is not supported",
-                    column.ty
-                );
-                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
-                return Err(error.with_hint("send the statements one by one in a transaction"));
-            }
-            ty => (ty.base(), None),
-        };
-        Ok((KeptColumn { name: double_quoted(given.unwrap_or(&column.name)), cast }, ty))
+        if matches!(column.ty, SqlType::Record | SqlType::Void) {
+            let message = format!(
+                "a column of type {} in RETURNING of a statement in WITH is not supported",
+                column.ty
+            );
+            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+            return Err(error.with_hint("send the statements one by one in a transaction"));
+        }
+        let cast = matches!(column.ty, SqlType::Array(_)).then(|| column.ty.to_string());
+        let name = double_quoted(given.unwrap_or(&column.name));
+        Ok((KeptColumn { name, cast }, given_type(&column.ty)))
     });
     named.collect()
 }

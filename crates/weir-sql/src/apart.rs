@@ -16,7 +16,7 @@ use self::clauses::Clauses;
 use self::sources::{Kind, Source, sources};
 use crate::bound::{OutputColumn, Statement};
 use crate::catalog::{Catalog, TableId};
-use crate::pieces::PieceParameter;
+use crate::pieces::{PieceParameter, given_type};
 use crate::walk::{self, Part, each_part};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -187,10 +187,7 @@ impl<'s> Builder<'s> {
                 return None;
             }
             self.arms[arm].outputs.push(output);
-            self.read.push(match ty {
-                SqlType::Unknown => SqlType::Text,
-                ty => ty.clone(),
-            });
+            self.read.push(if *ty == SqlType::Unknown { given_type(ty) } else { ty.clone() });
         }
         Some(())
     }
@@ -313,12 +310,4 @@ fn edited(sql: &str, mut edits: Vec<(usize, usize, String)>) -> Option<String> {
     }
     text.push_str(sql.get(copied..)?);
     Some(text)
-}
-
-/// The type of a value that is given: of arrays there are no arrays, and lengths are none of a parameter's.
-fn given_type(ty: &SqlType) -> SqlType {
-    match ty {
-        SqlType::Array(_) => SqlType::Text,
-        ty => ty.base(),
-    }
 }

@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use weir_types::SqlType;
+
 use crate::bound::{Delete, FromItem, InsertSource, OnConflict, Statement, Update};
 use crate::catalog::{Catalog, ForeignKeyAction, TableId};
 use crate::lexer::{Lexer, Token, TokenKind, closing_end};
@@ -64,6 +66,14 @@ pub struct KeptColumn {
     pub name: String,
     /// Its values come as texts, for there are no arrays of arrays: the type that they are of.
     pub cast: Option<String>,
+}
+
+/// The type in which the values of a column are given: of arrays there are no arrays, and lengths are none of a parameter's.
+pub fn given_type(ty: &SqlType) -> SqlType {
+    match ty {
+        SqlType::Unknown | SqlType::Array(_) => SqlType::Text,
+        ty => ty.base(),
+    }
 }
 
 impl<'t> Pieces<'t> {
