@@ -45,6 +45,8 @@ pub struct RunOptions {
     /// Messages may be lost and shards start again: what is not answered is asked again.
     pub resends: bool,
     pub bugs: PlantedBugs,
+    /// A procedure of the mix that the engine refuses is an error before anything is loaded.
+    pub refuses: bool,
 }
 
 impl RunOptions {
@@ -59,6 +61,7 @@ impl RunOptions {
             audit_every: None,
             resends: false,
             bugs: PlantedBugs::default(),
+            refuses: false,
         }
     }
 }
@@ -67,6 +70,8 @@ impl RunOptions {
 pub enum RunError {
     /// A statement that the executor cannot run, with its place.
     Compile(CompileError),
+    /// Procedures of the mix, by number, that the engine refuses whatever their arguments.
+    Refused(Vec<(usize, SqlError)>),
     /// Loading or checking failed.
     Sql(String, SqlError),
     /// A cluster cannot be reached, or does not have what it should.
@@ -110,6 +115,14 @@ pub fn load(
     listener: &mut Listener<'_>,
 ) -> Result<Loaded, RunError> {
     let program = Program::compile(application, &analysis.plan, options.shards)?;
+    if options.refuses {
+        let is_called = |(procedure, _): &(usize, &SqlError)| workload.weights()[*procedure] > 0;
+        let refused = program.refused().filter(is_called).map(|(at, error)| (at, error.clone()));
+        let refused: Vec<(usize, SqlError)> = refused.collect();
+        if !refused.is_empty() {
+            return Err(RunError::Refused(refused));
+        }
+    }
     let program = Arc::new(program.with_texts_and_bugs(application, &analysis.plan, options.bugs));
     let invariants = Invariants::compile(application, analysis, &program)?;
     let begin = Instant::now();

@@ -11,7 +11,7 @@ use weir_server::report::{InvariantReport, RunReport};
 use weir_sql::Diagnostic;
 use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::Protocol;
-use weir_types::SqlState;
+use weir_types::{SqlError, SqlState};
 
 use crate::application::{self, Carried, Loaded};
 use crate::cli::{ClusterArguments, Format, RunArguments};
@@ -44,10 +44,13 @@ pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
         // A path that cannot be written is told before the run, not after it.
         output::write_file(path, "")?;
     }
-    if arguments.format == Format::Text {
-        output::print(&loaded.plan_text());
-    }
-    let run = once(&loaded, workload, &arguments.cluster, protocol, Some(AUDIT_EVERY))?;
+    // What is wrong is told first, and by itself.
+    let plan = || {
+        if arguments.format == Format::Text {
+            output::print(&loaded.plan_text());
+        }
+    };
+    let run = once_after(&loaded, workload, &arguments.cluster, protocol, Some(AUDIT_EVERY), plan)?;
     show(arguments, &loaded, &run)
 }
 
@@ -70,7 +73,8 @@ fn execute_at(arguments: &RunArguments, target: &str) -> Result<(), Failure> {
     }
     let clients = arguments.cluster.clients.unwrap_or(CLIENTS_DEFAULT);
     let limit = limit(&arguments.cluster);
-    let options = RunOptions { protocol, clients, limit, audit_every: Some(AUDIT_EVERY), ..options };
+    let audit_every = Some(AUDIT_EVERY);
+    let options = RunOptions { protocol, clients, limit, audit_every, refuses: true, ..options };
     let mut view = ProgressView::new();
     let mut listener = |remark: weir_server::progress::Progress<'_>| view.show(remark);
     let failed = |error| failure(&loaded, error);
@@ -142,6 +146,18 @@ pub fn once(
     protocol: Protocol,
     audit_every: Option<u64>,
 ) -> Result<RunReport, Failure> {
+    once_after(loaded, workload, cluster, protocol, audit_every, || ())
+}
+
+/// The same; `ready` comes once it is certain to run.
+fn once_after(
+    loaded: &Loaded,
+    workload: Workload,
+    cluster: &ClusterArguments,
+    protocol: Protocol,
+    audit_every: Option<u64>,
+    ready: impl FnOnce(),
+) -> Result<RunReport, Failure> {
     let options = RunOptions {
         shards: cluster.shards,
         clients: cluster.clients.unwrap_or(CLIENTS_DEFAULT),
@@ -151,13 +167,15 @@ pub fn once(
         audit_every,
         resends: false,
         bugs: PlantedBugs::default(),
+        refuses: true,
     };
     let mut view = ProgressView::new();
     let mut listener = |remark: weir_server::progress::Progress<'_>| view.show(remark);
     let failed = |error| failure(loaded, error);
-    let ready = load(&loaded.application, &loaded.analysis, &workload, &options, true, &mut listener)
+    let loaded_rows = load(&loaded.application, &loaded.analysis, &workload, &options, true, &mut listener)
         .map_err(failed)?;
-    let mut run = ready.run(&Arc::new(workload), &mut listener).map_err(failed)?;
+    ready();
+    let mut run = loaded_rows.run(&Arc::new(workload), &mut listener).map_err(failed)?;
     run.plan = loaded.plan();
     Ok(run)
 }
@@ -171,6 +189,16 @@ pub fn failure(loaded: &Loaded, error: RunError) -> Failure {
             let mut wrong = Diagnostic::new(fields.state, error.span, fields.message.clone());
             wrong.hint = fields.hint.clone().or_else(|| fields.detail.clone());
             application::refused(sources, &[wrong])
+        }
+        RunError::Refused(refused) => {
+            let wrong = |(procedure, error): &(usize, SqlError)| {
+                let span = loaded.application.procedures[*procedure].span;
+                let fields = error.fields();
+                let mut wrong = Diagnostic::new(fields.state, span, fields.message.clone());
+                wrong.hint = fields.hint.clone();
+                wrong
+            };
+            application::refused(sources, &refused.iter().map(wrong).collect::<Vec<_>>())
         }
         RunError::Sql(what, error) => {
             let fields = error.fields();

@@ -173,6 +173,9 @@ fn start_application(settings: Settings, named: &Application) -> Result<(Server,
             Ok(_) => usage(&error.to_string(), "this is a defect of Weir"),
         }
     })?;
+    for (_, error) in program.refused() {
+        print_remark(&format!("weir: {error}"));
+    }
     let program = Arc::new(program);
     let mut rows = None;
     let mut wrong = None;

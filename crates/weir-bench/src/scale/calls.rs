@@ -15,7 +15,7 @@ use weir_sim::scale::{Charge, Clients, Scale, Tariff};
 use weir_sql::Application;
 use weir_txn::exec::program::Program;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Effects, Orders, Sender, Shard as _};
-use weir_txn::node::{Node, PlantedBugs};
+use weir_txn::node::Node;
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Protocol, Reply, Request, ShardId};
 
 use super::{Load, Prices, Servers};
@@ -68,16 +68,7 @@ fn reply_kind(reply: &Reply) -> &'static str {
 
 impl Calls<'_> {
     fn load(&self, shards: ShardId, seed: u64) -> Result<(Arc<Program>, Vec<Node>), RunError> {
-        let options = RunOptions {
-            shards,
-            clients: 1,
-            limit: Limit::Transactions(1),
-            seed,
-            protocol: Protocol::RampFast,
-            audit_every: None,
-            resends: false,
-            bugs: PlantedBugs::default(),
-        };
+        let options = RunOptions { limit: Limit::Transactions(1), seed, ..RunOptions::new(shards) };
         let mut silent = weir_server::progress::silent;
         run::nodes(self.application, self.analysis, self.workload, &options, &mut silent)
     }

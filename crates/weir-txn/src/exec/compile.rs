@@ -9,6 +9,7 @@ pub use self::closed::Closed;
 use self::modify::same_representation;
 use self::proven::Proven;
 use self::rules::{check_homes, check_indexes, check_unique_keys, table_rules};
+use super::admission::Admission;
 use super::ahead;
 use super::call::join_effects;
 use super::compiler::Compiler;
@@ -198,6 +199,7 @@ struct ProcedureCompiler<'a> {
     text: Option<&'a Arc<Text>>,
     slots: SlotAllocator,
     guards: BTreeMap<Span, GuardKind>,
+    in_order: bool,
     origins: Origins,
     /// What a slice reads; `None` for a whole procedure.
     read: Option<&'a BTreeSet<VariableId>>,
@@ -220,6 +222,8 @@ impl<'a> ProcedureCompiler<'a> {
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let guards = guarded_statements(router.plan, index);
         let participants = Participation::of(&router, application, procedure);
+        let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
+        let in_order = transaction.is_some_and(|transaction| transaction.mechanism.is_ordered_family());
         let mut compiler = ProcedureCompiler {
             schema,
             rules,
@@ -230,6 +234,7 @@ impl<'a> ProcedureCompiler<'a> {
             text,
             slots: SlotAllocator::new(procedure.variables.len()),
             guards,
+            in_order,
             origins: Origins::of(procedure),
             read,
             updates,
@@ -250,7 +255,7 @@ impl<'a> ProcedureCompiler<'a> {
             ProcedureKind::Function { returns } => outputs.is_empty() && *returns != SqlType::Void,
             _ => false,
         };
-        let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
+        let admission = Admission::of(&procedure.name, transaction, &participants, shards);
         let compiled = CompiledProcedure {
             name: procedure.name.clone(),
             inputs: inputs.collect(),
@@ -274,7 +279,11 @@ impl<'a> ProcedureCompiler<'a> {
             participants,
             read_only: transaction.is_some_and(|transaction| transaction.read_only),
             by_itself: text.is_some(),
-            guarded: text.is_some() || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
+            guarded: text.is_some()
+                || in_order
+                || transaction.is_some_and(|transaction| !transaction.guards.is_empty()),
+            admission,
+            in_order,
         };
         Ok((compiled, compiler.slots.looked_up))
     }
@@ -519,6 +528,7 @@ impl<'a> ProcedureCompiler<'a> {
             Statement::Update(update) => {
                 let guarded = self.guards.contains_key(&span)
                     || self.guards.contains_key(&update.span)
+                    || self.in_order
                     || self.text.is_some() && !is_blind(self.router.catalog, update);
                 let update = Arc::new(place(self.update(update, statement, guarded), update.span)?);
                 self.updates.borrow_mut().push(update.clone());
@@ -527,6 +537,7 @@ impl<'a> ProcedureCompiler<'a> {
             Statement::Delete(delete) => {
                 let guarded = self.guards.contains_key(&span)
                     || self.guards.contains_key(&delete.span)
+                    || self.in_order
                     || self.text.is_some();
                 CompiledStepKind::Delete {
                     delete: Box::new(place(self.delete(delete, statement, guarded), delete.span)?),

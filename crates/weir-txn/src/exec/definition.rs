@@ -93,7 +93,7 @@ impl Description {
     /// It is none that can run.
     pub fn of_schema(application: &Application, files: usize) -> Result<Description, Undefined> {
         // What it began with is as whoever wrote it has analysed it.
-        let plan = plan_anew(application, &[], u32::MAX).map_err(|refusal| refused(&refusal))?;
+        let plan = plan_anew(application, &[], u32::MAX, &|_| false).map_err(|refusal| refused(&refusal))?;
         Ok(Description { began: 0, ..Description::new(application, files, &plan) })
     }
 
@@ -187,7 +187,8 @@ impl Definition {
         let after = weir_sql::define(application, &name_of(description), text)?;
         let placement = stays(program, application, &after)?;
         let since = application.sources.files.len() as u32;
-        let plan = plan_anew(&after, &placement, since).map_err(|refusal| refused(&refusal))?;
+        let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
+        let plan = plan_anew(&after, &placement, since, &in_order).map_err(|refusal| refused(&refusal))?;
         let becomes = next_edition(upon, text);
         let change = Change::Schema { text: text.to_owned(), plan: PlanOf(Arc::new(plan)) };
         let definition = Definition { upon, becomes, change };

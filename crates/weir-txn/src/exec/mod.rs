@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod accesses;
+pub mod admission;
 pub mod aggregate;
 mod ahead;
 pub mod assertion;

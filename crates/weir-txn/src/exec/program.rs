@@ -10,6 +10,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::{Application, Span, Text};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
+use super::admission::{Admission, in_a_transaction};
 use super::ahead::Ahead;
 use super::compile::Closed;
 use super::definition::{Description, schema_has_changed};
@@ -72,6 +73,9 @@ pub struct CompiledProcedure {
     pub guarded: bool,
     /// It is a statement that no procedure holds.
     pub by_itself: bool,
+    pub admission: Admission,
+    /// Its plan is `ordered` or `general`. It runs to completion on one shard, which is an order; so never in an open transaction.
+    pub in_order: bool,
 }
 
 impl Program {
@@ -103,6 +107,8 @@ impl CompiledProcedure {
             read_only: false,
             guarded: true,
             by_itself: true,
+            admission: Admission::Runs,
+            in_order: false,
         })
     }
 
@@ -164,6 +170,18 @@ pub struct Participants {
 }
 
 impl Participants {
+    /// Every call is on one shard, whatever its arguments.
+    pub fn is_one_shard(&self, shards: u16) -> bool {
+        let is_one =
+            |sources: &Vec<Source>| matches!(&sources[..], [one] if !matches!(one, Source::Elements(_)));
+        let keys = || match &self.keys[..] {
+            [] => true,
+            [key] => key.iter().all(is_one),
+            _ => false,
+        };
+        shards == 1 || !self.everywhere && self.unsupported.is_none() && keys()
+    }
+
     /// In the order in which they are asked: the one that decides is last. Never empty.
     pub fn of(&self, args: &[Value], shards: u16) -> Vec<ShardId> {
         if shards == 1 {
@@ -581,13 +599,28 @@ impl Program {
             _ => &call.args[..],
         };
         let shards = procedure.participants.of(args, self.shards);
-        match &procedure.participants.unsupported {
-            Some(why) if shards.len() > 1 => {
-                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} cannot run on several shards: {why}", procedure.name))
-                    .with_hint("Place the rows that it needs together (COMMENT ON TABLE … IS 'weir: partition by (…)') or run on one shard; or read them in a transaction, FOR UPDATE, and write rows by their keys."))
+        procedure.admission.check(shards.len())?;
+        Ok(shards)
+    }
+
+    /// The same of a call in an open transaction.
+    ///
+    /// # Errors
+    /// As [`Program::participants`], and what runs by itself alone.
+    pub fn participants_within(&self, call: &Call) -> Result<Vec<ShardId>, SqlError> {
+        let shards = self.participants(call)?;
+        match &call.callee {
+            Callee::Procedure(procedure) if self.procedures[*procedure].in_order => {
+                Err(in_a_transaction(&self.procedures[*procedure].name))
             }
             _ => Ok(shards),
         }
+    }
+
+    /// The procedures that are refused whatever their arguments, and why.
+    pub fn refused(&self) -> impl Iterator<Item = (usize, &SqlError)> {
+        let all = self.procedures.iter().enumerate();
+        all.filter_map(|(at, procedure)| Some((at, procedure.admission.refused()?)))
     }
 
     pub fn procedure_by_name(&self, name: &str) -> Option<usize> {

@@ -48,7 +48,7 @@ impl Coordinator {
         match order {
             Order::Call(call) => {
                 let program = self.program_of(call.edition, Some(sequence)).ok_or_else(schema_has_changed);
-                let participants = program.and_then(|program| program.participants(&call));
+                let participants = program.and_then(|program| program.participants_within(&call));
                 match (participants, self.open_machine(sequence)) {
                     (Ok(participants), (machine, actions)) => machine.statement(call, participants, actions),
                     (Err(error), _) => return out.done.push((tag, Event::Answered(Err(error)))),
