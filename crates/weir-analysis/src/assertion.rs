@@ -13,7 +13,7 @@ use weir_sql::bound::{
     RelationId, Select,
 };
 use weir_sql::catalog::{ColumnIndex, TableId};
-use weir_sql::walk::{Part, conjuncts, each_expr, each_part, subquery, uncast};
+use weir_sql::walk::{Part, conjuncts, each_expr, each_part, has_subquery, subquery, uncast};
 
 use crate::effects::integer;
 
@@ -92,6 +92,7 @@ impl<'a> Shape<'a> {
         builder.collect(expr);
         let mut clauses = Vec::new();
         builder.holds(expr, &mut clauses);
+        clauses.iter_mut().filter(|clause| clause.has_inner_query()).for_each(|clause| clause.claim = Claim::Opaque);
         let columns = builder
             .columns
             .iter()
@@ -102,6 +103,28 @@ impl<'a> Shape<'a> {
 
     pub fn table(&self, relation: RelationId) -> Option<TableId> {
         self.tables.get(&relation).copied()
+    }
+}
+
+impl<'a> Clause<'a> {
+    /// A condition has a query of its own, whose rows no rule looks at.
+    fn has_inner_query(&self) -> bool {
+        let group = |group: &Group<'a>| {
+            let parts = group.filters.iter().chain(&group.keys).chain(&group.argument);
+            parts.into_iter().any(|expr| has_subquery(expr))
+        };
+        let sum = |(_, atom): &(i64, Atom<'a>)| matches!(atom, Atom::Aggregate(one) if group(one));
+        let in_claim = match &self.claim {
+            Claim::Equality(atoms) | Claim::AtLeast(atoms) => atoms.iter().any(sum),
+            Claim::Extreme(extreme) => group(&extreme.group) || extreme.atoms.iter().any(sum),
+            Claim::NotTogether(facts) => {
+                facts.iter().any(|fact| matches!(fact, Fact::Exists { group: one, .. } if group(one)))
+            }
+            Claim::Row(_, violation) => has_subquery(violation),
+            Claim::Rows(_, violation) => violation.iter().any(|expr| has_subquery(expr)),
+            Claim::Opaque => false,
+        };
+        in_claim || self.conditions.iter().any(|expr| has_subquery(expr))
     }
 }
 
@@ -233,6 +256,12 @@ impl<'a> Builder<'a> {
                 let having: Vec<&'a Expr> = select.having.iter().flat_map(conjuncts).collect();
                 let first = clauses.len();
                 self.no_row_of(&filters, &having, conditions, &scope, clauses);
+                // A fact of groups of rows: who brings and takes these no rule sees.
+                if !self.is_resolved(&select.from) {
+                    let of_groups = clauses[first..].iter_mut();
+                    let facts = of_groups.filter(|clause| matches!(clause.claim, Claim::NotTogether(_)));
+                    facts.for_each(|clause| clause.claim = Claim::Opaque);
+                }
                 // One row however many there are, or one for each group.
                 let always = select.aggregates && select.group_by.is_empty();
                 match select.having {
@@ -512,7 +541,7 @@ impl<'a> Builder<'a> {
 
     fn group(&self, query: &'a Query) -> Option<Group<'a>> {
         let select = select_of(query)?;
-        let plain = !select.aggregates && is_whole(query) && self.is_joined(&select.from);
+        let plain = !select.aggregates && is_whole(query) && self.is_resolved(&select.from);
         plain.then(|| self.group_of_select(select))
     }
 

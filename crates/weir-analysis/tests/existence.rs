@@ -71,3 +71,95 @@ fn rows_of_other_queries() {
     check(&format!("NOT EXISTS (SELECT 1 FROM {highest} AS s HAVING sum(n) > 9)"), INSERT, "no, undecided");
     check("(SELECT count(*) FROM (SELECT n FROM t WHERE n > 0) AS s) <= 9", INSERT, "no");
 }
+
+/// The verdict on the assertion `claim` of an application of several transactions, of which the first is asked.
+#[track_caller]
+fn check_application(schema: &str, claim: &str, bodies: &[&str], expect: &str) {
+    let mut text = format!("{schema} CREATE ASSERTION claim CHECK ({claim});\n");
+    for (at, body) in bodies.iter().enumerate() {
+        text += &format!(
+            "CREATE PROCEDURE t{at}(IN p integer, IN q integer, IN m integer) LANGUAGE plpgsql AS $$
+             DECLARE x integer; BEGIN {body} END; $$;\n"
+        );
+    }
+    let app = support::application(&[("app.sql", &text)]);
+    let analysis = analyze(&app);
+    let mut invariants = analysis.invariants.iter();
+    let at = invariants.position(|invariant| invariant.name == "claim").expect("the assertion");
+    let verdict = analysis.verdict(0, InvariantId(at as u32));
+    let confluent = if verdict.confluent { "yes" } else { "no" };
+    assert_eq!(confluent, expect, "{claim} and {bodies:?}: {}", verdict.because);
+}
+
+const WARDS: &str = "CREATE TABLE ward (id integer PRIMARY KEY, name integer NOT NULL, flag integer);
+    CREATE TABLE doctor (id integer PRIMARY KEY, ward integer NOT NULL REFERENCES ward (id), name integer NOT NULL,
+        on_call boolean NOT NULL, boss integer, n integer NOT NULL DEFAULT 0);
+    CREATE TABLE shift (id integer PRIMARY KEY, doctor integer NOT NULL);";
+
+/// A fact may rest on several rows, of which each branch takes another.
+#[test]
+fn a_fact_that_rests_on_several_rows() {
+    let of_ward = "SELECT 1 FROM doctor d WHERE d.ward = w.id";
+    let someone = format!(
+        "NOT EXISTS (SELECT 1 FROM ward w WHERE EXISTS ({of_ward}) AND NOT EXISTS ({of_ward} AND d.on_call))"
+    );
+    let go_off = "SELECT 1 INTO STRICT x FROM doctor d JOIN doctor o ON o.ward = d.ward WHERE d.id = p AND o.id = q AND o.on_call
+                  AND o.id <> d.id; UPDATE doctor SET on_call = false WHERE id = p;";
+    check_application(WARDS, &someone, &[go_off], "no");
+    let same = format!(
+        "NOT EXISTS (SELECT 1 FROM ward w WHERE EXISTS ({of_ward}) <> EXISTS ({of_ward} AND d.on_call))"
+    );
+    check_application(WARDS, &same, &[go_off], "no");
+    check_application(WARDS, &same, &["UPDATE doctor SET ward = q WHERE id = p;"], "no");
+    // Of one row at most there is none that the other branch could leave.
+    let one = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND NOT EXISTS (SELECT 1 FROM doctor d
+        WHERE d.id = w.id AND d.on_call))";
+    check_application(WARDS, one, &["UPDATE doctor SET on_call = false WHERE id = p;"], "yes");
+}
+
+/// One table on both sides: a row that comes has not brought the others with it.
+#[test]
+fn facts_of_one_table() {
+    let alone = "NOT EXISTS (SELECT 1 FROM doctor d WHERE d.boss IS NULL AND EXISTS (SELECT 1 FROM doctor e
+        WHERE e.ward = d.ward AND e.id <> d.id))";
+    check_application(WARDS, alone, &["INSERT INTO doctor VALUES (p, q, 1, true);"], "no");
+    let both = "NOT (EXISTS (SELECT 1 FROM doctor WHERE name = 1) AND EXISTS (SELECT 1 FROM doctor WHERE name = 2))";
+    check_application(WARDS, both, &["INSERT INTO doctor VALUES (p, q, m, true);"], "no");
+    // The rows come together, but are compared by other columns.
+    let named = "NOT EXISTS (SELECT 1 FROM ward w WHERE (w.flag IS NULL) <> EXISTS (SELECT 1 FROM doctor d WHERE d.name = w.name))";
+    let comes = "INSERT INTO ward VALUES (p, m, 1); INSERT INTO doctor VALUES (q, p, m, true);";
+    check_application(WARDS, named, &[comes, "UPDATE ward SET flag = m WHERE id = p;"], "no");
+}
+
+/// What is below the rows of a fact belongs to it as well.
+#[test]
+fn a_fact_with_another_query_within() {
+    let at_work = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND NOT EXISTS (SELECT 1 FROM doctor d
+        WHERE d.ward = w.id AND EXISTS (SELECT 1 FROM shift s WHERE s.doctor = d.id)))";
+    check_application(WARDS, at_work, &["DELETE FROM shift WHERE id = p;"], "no");
+    let many = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND EXISTS (SELECT 1 FROM
+        (SELECT ward, count(*) AS c FROM doctor GROUP BY ward) g WHERE g.ward = w.id AND g.c > 2))";
+    check_application(WARDS, many, &["INSERT INTO doctor VALUES (p, q, 1, true);"], "no");
+    let grouped = "NOT EXISTS (SELECT 1 FROM (SELECT doctor FROM shift GROUP BY doctor) g WHERE NOT EXISTS (SELECT 1 FROM doctor d
+        WHERE d.id = g.doctor))";
+    check_application(WARDS, grouped, &["DELETE FROM doctor WHERE id = p;", "INSERT INTO shift VALUES (p, q);"], "no");
+    let having = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND EXISTS (SELECT ward FROM doctor
+        WHERE ward = w.id GROUP BY ward, n HAVING n > 1))";
+    check_application(WARDS, having, &["UPDATE doctor SET n = n + 1 WHERE id = p;"], "no");
+    let joined = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND NOT EXISTS (SELECT 1 FROM doctor d
+        JOIN shift s ON s.doctor = d.id WHERE d.ward = w.id))";
+    check_application(WARDS, joined, &["DELETE FROM doctor WHERE id = p;"], "no");
+}
+
+/// A condition that only the merge of two changes meets.
+#[test]
+fn a_condition_that_two_branches_meet_together() {
+    let counterpart = "NOT EXISTS (SELECT 1 FROM doctor d WHERE d.n = 2 AND NOT EXISTS (SELECT 1 FROM shift s WHERE s.doctor = d.id))";
+    check_application(WARDS, counterpart, &["UPDATE doctor SET n = n + 1 WHERE id = p;"], "no");
+    let counted = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND EXISTS (SELECT 1 FROM doctor d WHERE d.ward = w.id AND d.n = 2))";
+    check_application(WARDS, counted, &["UPDATE doctor SET n = n + 1 WHERE id = p;"], "no");
+    let of_two = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND EXISTS (SELECT 1 FROM doctor d
+        WHERE d.ward = w.id AND d.n = 2 AND d.name = 2))";
+    let bodies = ["UPDATE doctor SET n = m WHERE id = p;", "UPDATE doctor SET name = m WHERE id = p;"];
+    check_application(WARDS, of_two, &bodies, "no");
+}

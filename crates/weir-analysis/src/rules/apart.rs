@@ -139,12 +139,11 @@ impl<'a> Spoken<'a> {
 
     fn may_meet(&self, world: &World<'_>, a: &Arrival<'_>, b: &Arrival<'_>) -> bool {
         if a.relation.0 == b.relation.0 {
-            // Of one row each sets another column, and only both together make it one of the clause's.
-            let sets = |arrival: &Arrival<'_>| -> BTreeSet<ColumnIndex> {
-                let selecting = self.selecting(arrival.relation.0);
-                selecting.into_iter().filter(|&column| arrival.write.update_of(column).is_some()).collect()
-            };
-            return a.by_update && b.by_update && sets(a) != sets(b);
+            // Of one row each sets another column, or computes one, and only both together make it one of the clause's.
+            let selecting: Vec<ColumnIndex> = self.selecting(a.relation.0).into_iter().collect();
+            return a.by_update
+                && b.by_update
+                && world.composer(a.relation.1, &selecting, &|_, _| true).is_some();
         }
         // A row that refers to the other one cannot come without it.
         let bound = |from: &Arrival<'_>, to: &Arrival<'_>| {
@@ -163,6 +162,11 @@ impl<'a> Spoken<'a> {
             known.entry(own).or_default().insert(theirs);
         }
         follows(world, inner.1, &known, outer.1, STEPS_MAX)
+    }
+
+    /// The row is new, and so is, in the same transaction, a row of every owner that it is counted for.
+    pub fn comes_whole(&self, world: &World<'_>, mover: &Mover<'_>) -> bool {
+        self.relations.iter().any(|owner| self.brings(world, mover, *owner))
     }
 
     /// The mover's row is new, and so, in the same transaction, is the row that it is counted for.

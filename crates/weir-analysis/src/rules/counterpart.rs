@@ -3,7 +3,8 @@
 //! Only two things can break it: a row that comes without a counterpart, and a counterpart that goes while its
 //! row stays. In a merge they meet if one branch does the first and the other the second. A row and a
 //! counterpart whose keys determine each other, and that always come and go together, have one history however
-//! branches merge.
+//! branches merge. A third is a row that needs a counterpart in the merge only, because each branch has changed a part
+//! of what says so, or added to it: who changes the row that way has no verdict of these.
 
 use std::collections::BTreeSet;
 
@@ -66,6 +67,15 @@ impl Counterparts {
             links.push(Link::of(group, relation, counterpart, in_table));
         }
         Some(Counterparts { table, selecting, links })
+    }
+
+    /// Who makes, with a write of these, a row that needs a counterpart, or another one, in the merge and in neither branch.
+    fn composer(&self, world: &World<'_>, touching: &[&Write]) -> Option<usize> {
+        let columns: Vec<ColumnIndex> = self.selecting.iter().copied().collect();
+        let changes = |write: &&Write| {
+            write.table == self.table && columns.iter().any(|&column| write.update_of(column).is_some())
+        };
+        touching.iter().any(|write| changes(&write)).then(|| world.composer(self.table, &columns, &|_, _| true))?
     }
 
     fn moved(&self, world: &World<'_>, procedure: usize, write: &Write) -> Move {
@@ -208,6 +218,7 @@ pub fn judge(
     });
     let taker = first(&[Move::Goes]).or(takes_any.map(|(other, _)| other));
     let bringer = first(&[Move::Comes, Move::Shared]);
+    let composer = counterparts.composer(world, &touching);
     let takes = does(&[Move::Goes]) || takes_any.is_some() && does_delete(&touching, &own);
     let outcome = match (taker, bringer) {
         (Some(taker), _) if does(&[Move::Comes, Move::Shared]) => {
@@ -228,6 +239,15 @@ pub fn judge(
             let because =
                 "Of several counterparts of a row each branch may take another one; the merge has none.";
             Outcome::no(Rule::CounterpartTaken, procedure, operation, because)
+        }
+        _ if composer.is_some() => {
+            let with = composer.unwrap_or(procedure);
+            let because = format!(
+                "{} changes a part of what says which rows need a counterpart, or computes it from what is there: in \
+                 the merge a row may need one that needs none in either branch.",
+                world.name(with)
+            );
+            Outcome::no(Rule::CounterpartTaken, with, operation, because)
         }
         (None, _) => {
             let because =

@@ -1,24 +1,39 @@
 //! "Null, or absent, exactly when": facts that must not be true together.
 //!
-//! Let each fact be moved by all transactions together. A fact that nobody makes true is true in the merge
-//! only if it is true in both branches; one that somebody makes true is true in the merge only if it is in
-//! one of them. So if at most one of the facts is ever made true (but by transactions that create the whole
-//! group), a violation in the merge would be a violation in the branch in which that one is true.
+//! A state holds a clause if no rows of its FROM list that meet its conditions (t, the owner) have all facts true of
+//! them. Let M be the merge of two valid branches, t an owner of M, and all facts true of t in M. Then one of the branches
+//! is not valid, a contradiction, if these hold:
 //!
-//! That is said of rows that both branches hold together. Where an update or an insert brings them together in one
-//! branch ([`super::apart`]), nobody may make a fact of them true in the other, or bring another part of them there.
+//! 1. *The owner is as he was* ([`parted`]). Where a row of t is new in one branch, or an update makes it meet the
+//!    conditions, nobody else changes a fact of t or brings another row of t; so that branch has t with the facts of M.
+//!    For the rest let t be in the initial state, and so in both branches, and meet the conditions in both.
+//! 2. *One fact is made true* ([`conflict`]). At most one of the facts is ever made true of t, by anybody. A fact
+//!    that nobody makes true is true in M only if it is in both branches: a row whose presence makes EXISTS true was there
+//!    before and nobody changes what selects it; a row whose presence makes NOT EXISTS false stays. Not counted is a row
+//!    that comes in the same transaction as a row of its own t: nobody else sees this t, and 1 speaks of it.
+//! 3. *The fact that is made true is true in a branch if it is in M.* This does not follow from 2.
+//!    * NULL: the value in M is the value of the last assignment, which its branch has seen, or the initial one. Not so of
+//!      a value that is computed from what is there, which is [`composed`].
+//!    * EXISTS: a row that is selected in M is selected in a branch, unless each branch has set another column of it or
+//!      computed one ([`composed`]), or it is a join's and each branch has brought one half ([`parted`]).
+//!    * NOT EXISTS: that M has no row says only that *each* row that was there is gone in one of the branches. With
+//!      several rows each branch may take another one and both still have one ([`takes_some`]). Where the
+//!      conditions name one row at most, by a key that nobody updates, it is gone in the branch that took it.
+//!
+//! So all facts are true of t in that branch. Needed besides: what the groups range over are rows of tables, joined, and
+//! no condition has a query within; [`crate::assertion`] makes everything else opaque.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_sql::bound::{BinaryOp, ExprKind, RelationId};
+use weir_sql::bound::{BinaryOp, Expr, ExprKind, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk;
 
-use super::apart::{Mover, Spoken};
+use super::apart::{Mover, Relation, Spoken};
 use super::counterpart::{self, Counterparts};
 use super::{Outcome, assertion, record};
 use crate::assertion::{Clause, Fact, Group, Shape};
-use crate::effects::{ColumnOperation, Context, Operation, Term, TermId, Write};
+use crate::effects::{ColumnOperation, Context, Operation, Term, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::{self, World};
 
@@ -32,17 +47,17 @@ pub fn judge(
     if let Some(counterparts) = Counterparts::of(shape, clause, facts) {
         return counterpart::judge(world, shape, &counterparts, procedure);
     }
-    let tables = tables_of(shape, clause, facts);
+    let spoken = Spoken::of(shape, clause, &groups(facts));
     let touching: Vec<&Write> =
         world.effects[procedure].writes.iter().filter(|write| assertion::touches(shape, write)).collect();
     let operation = assertion::operations(world, &touching);
-    let movers: Vec<Movers<'_>> = facts.iter().map(|fact| movers(world, shape, &tables, fact)).collect();
+    let movers: Vec<Movers<'_>> = facts.iter().map(|fact| movers(world, shape, &spoken, fact)).collect();
     let mut assumes = BTreeSet::new();
     for moved in &movers {
         assumes.extend(moved.assumes.get(&procedure).into_iter().flatten().cloned());
     }
-    let conflicting = conflict(world, &tables, &movers, procedure);
-    let parted = || parted(world, shape, clause, facts, &movers, procedure);
+    let conflicting = conflict(&movers, procedure);
+    let parted = || parted(world, &spoken, facts, &movers, procedure);
     let outcome = if let Some(with) = conflicting {
         let because = format!(
             "{} makes one of the facts true in one branch, this transaction the other in the other branch.",
@@ -52,6 +67,13 @@ pub fn judge(
     } else if takes_some(world, facts, procedure) {
         let because = "Of several rows of a group each branch may take another one; the merge has none.";
         Outcome::no(Rule::FactsBothWays, procedure, operation, because)
+    } else if let Some(with) = composed(world, shape, facts, procedure) {
+        let because = format!(
+            "{} changes a part of what selects the rows, or computes it from what is there: in the merge a row may be \
+             selected that is selected in neither branch.",
+            world.name(with)
+        );
+        Outcome::no(Rule::FactsBothWays, with, operation, because)
     } else if let Some(with) = parted() {
         let because = format!(
             "What the condition compares comes together in one branch, and {} changes one half of it, or brings it, \
@@ -85,25 +107,18 @@ struct Movers<'a> {
     contexts: BTreeMap<usize, BTreeSet<Context>>,
 }
 
-fn tables_of(shape: &Shape<'_>, clause: &Clause<'_>, facts: &[Fact<'_>]) -> BTreeMap<RelationId, TableId> {
-    let mut tables = BTreeMap::new();
-    for relation in &clause.scope {
-        if let Some(table) = shape.table(*relation) {
-            tables.insert(*relation, table);
-        }
-    }
-    for fact in facts {
-        if let Fact::Exists { group, .. } = fact {
-            tables.extend(group.tables.iter().copied());
-        }
-    }
-    tables
+fn groups<'f, 'a>(facts: &'f [Fact<'a>]) -> Vec<&'f Group<'a>> {
+    let group = |fact: &'f Fact<'a>| match fact {
+        Fact::Exists { group, .. } => Some(group),
+        Fact::Null { .. } => None,
+    };
+    facts.iter().filter_map(group).collect()
 }
 
 fn movers<'a>(
     world: &World<'a>,
     shape: &Shape<'_>,
-    tables: &BTreeMap<RelationId, TableId>,
+    spoken: &Spoken<'_>,
     fact: &Fact<'_>,
 ) -> Movers<'a> {
     let mut movers = Movers::default();
@@ -128,7 +143,7 @@ fn movers<'a>(
                 }
             }
             Fact::Exists { group, negated } => {
-                let (appears, disappears) = existence(world, tables, group, procedure, write);
+                let (appears, disappears) = existence(world, spoken, group, procedure, write);
                 if *negated { (disappears, appears) } else { (appears, disappears) }
             }
         };
@@ -170,113 +185,48 @@ fn nullness(
     }
 }
 
-/// Does the write make a row of the group appear, or disappear? New groups do not count.
+/// Does the write make a row of the group appear, or disappear? One that comes with its owner does not count.
 fn existence(
     world: &World<'_>,
-    tables: &BTreeMap<RelationId, TableId>,
+    spoken: &Spoken<'_>,
     group: &Group<'_>,
     procedure: usize,
     write: &Write,
 ) -> (bool, bool) {
     let mut moves = (false, false);
-    for &(relation, table) in group.tables.iter().filter(|(_, table)| *table == write.table) {
+    for &relation in group.tables.iter().filter(|(_, table)| *table == write.table) {
         match write.operation {
-            Operation::Insert { .. } => moves.0 |= !comes_whole(world, tables, procedure, write),
+            Operation::Insert { .. } => moves.0 |= !spoken.comes_whole(world, &Mover { procedure, relation, write }),
             Operation::Delete { .. } => moves.1 = true,
             Operation::Update { .. } => {}
         }
-        let mut selected = false;
-        for filter in &group.filters {
-            walk::columns(filter, &mut |of, column| {
-                selected |= of == relation && write.update_of(column).is_some()
-            });
-        }
-        if selected && table == write.table {
+        if selecting(group, relation.0).into_iter().any(|column| write.update_of(column).is_some()) {
             moves = (true, true);
         }
     }
     moves
 }
 
-/// The transaction inserts the rows of every other table of the clause that belong to this one as well.
-fn comes_whole(
-    world: &World<'_>,
-    tables: &BTreeMap<RelationId, TableId>,
-    procedure: usize,
-    write: &Write,
-) -> bool {
-    let others: BTreeSet<TableId> = tables.values().copied().filter(|&table| table != write.table).collect();
-    others.into_iter().all(|table| {
-        world.effects[procedure]
-            .writes
-            .iter()
-            .any(|other| other.table == table && is_new(other) && belong_together(world, write, other))
-    })
-}
-
-/// It inserts a row, whatever is there.
-fn is_new(write: &Write) -> bool {
-    matches!(write.operation, Operation::Insert { on_conflict: None, .. })
-}
-
-/// The key of one of two new rows is part of the other.
-fn belong_together(world: &World<'_>, a: &Write, b: &Write) -> bool {
-    let (Operation::Insert { values: of_a, .. }, Operation::Insert { values: of_b, .. }) =
-        (&a.operation, &b.operation)
-    else {
-        return false;
-    };
-    let contained = |table: TableId, values: &[TermId], within: &[TermId]| {
-        let key = world.table(table).primary_key.as_ref();
-        key.is_some_and(|key| key.columns.iter().all(|&column| within.contains(&values[column])))
-    };
-    contained(a.table, of_a, of_b) || contained(b.table, of_b, of_a)
+/// Columns of the relation in the group's conditions.
+fn selecting(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnIndex> {
+    Spoken::within(group).selecting(relation)
 }
 
 /// Another procedure (or this one) with which the facts may become true together.
-fn conflict(
-    world: &World<'_>,
-    tables: &BTreeMap<RelationId, TableId>,
-    movers: &[Movers<'_>],
-    procedure: usize,
-) -> Option<usize> {
-    for (own, moved) in movers.iter().enumerate() {
-        if moved.to_true.contains(&procedure) {
-            for (other, with) in movers.iter().enumerate() {
-                if other != own
-                    && let Some(&with) = with.to_true.iter().next()
-                {
-                    return Some(with);
-                }
-            }
-        }
-    }
-    // A new row in a group that exists: the other branch may have made its facts true.
-    let adds_to_group = world.effects[procedure].writes.iter().any(|write| {
-        write.is_insert()
-            && tables.values().any(|&table| table == write.table)
-            && !comes_whole(world, tables, procedure, write)
-    });
-    adds_to_group.then(|| movers.iter().flat_map(|moved| &moved.to_true).copied().next()).flatten()
+fn conflict(movers: &[Movers<'_>], procedure: usize) -> Option<usize> {
+    let own = movers.iter().enumerate().filter(|(_, moved)| moved.to_true.contains(&procedure));
+    own.flat_map(|(own, _)| movers.iter().enumerate().filter(move |(other, _)| *other != own))
+        .find_map(|(_, with)| with.to_true.first().copied())
 }
 
 /// What is compared comes together in one branch, and the other brings its other half, or makes a fact of it true.
 fn parted<'a>(
     world: &World<'a>,
-    shape: &Shape<'_>,
-    clause: &Clause<'a>,
+    spoken: &Spoken<'a>,
     facts: &[Fact<'a>],
     movers: &[Movers<'a>],
     procedure: usize,
 ) -> Option<usize> {
-    let groups: Vec<&Group<'a>> = facts
-        .iter()
-        .filter_map(|fact| match fact {
-            Fact::Exists { group, .. } => Some(group),
-            Fact::Null { .. } => None,
-        })
-        .collect();
-    let spoken = Spoken::of(shape, clause, &groups);
     let arrivals = spoken.arrivals(world);
     let apart = arrivals
         .iter()
@@ -293,36 +243,82 @@ fn parted<'a>(
         Fact::Exists { group, negated: false } if group.tables.len() > 1 => Some(Spoken::within(group)),
         _ => None,
     });
-    joined
-        .chain([spoken])
-        .find_map(|spoken| spoken.parted_arrivals(world, &spoken.arrivals(world), procedure))
+    let together = |spoken: &Spoken<'a>| spoken.parted_arrivals(world, &spoken.arrivals(world), procedure);
+    together(spoken).or_else(|| joined.map(|within| together(&within)).find_map(|with| with))
 }
 
-/// The transaction takes rows of a group that may have others, of which the other branch may take the rest.
+/// The transaction takes rows of a group that may have others, of which the other branch may take the rest. It takes
+/// a row by an update as well as by a delete.
 fn takes_some(world: &World<'_>, facts: &[Fact<'_>], procedure: usize) -> bool {
     facts.iter().any(|fact| {
-        let Fact::Exists { group, .. } = fact else { return false };
-        group.tables.iter().any(|&(relation, table)| {
-            let takes = |write: &Write| write.table == table && write.is_delete();
-            world.effects[procedure].writes.iter().any(takes)
-                && !world::has_one_row_at_most(world.table(table), &equal_columns(group, relation))
-        })
+        let Fact::Exists { group, negated: true } = fact else { return false };
+        let takes = |write: &Write| {
+            let of_table = group.tables.iter().filter(|(_, table)| *table == write.table);
+            of_table.into_iter().any(|&(relation, _)| {
+                let mut selecting = selecting(group, relation).into_iter();
+                write.is_delete() || selecting.any(|column| write.update_of(column).is_some())
+            })
+        };
+        world.effects[procedure].writes.iter().any(takes) && !has_one_row_at_most(world, group)
     })
 }
 
-/// Columns of the relation that the group's filters bind to something else.
-fn equal_columns(group: &Group<'_>, relation: RelationId) -> BTreeSet<ColumnIndex> {
-    let equalities = group.filters.iter().filter_map(|filter| match &filter.kind {
-        ExprKind::Binary { op: BinaryOp::Equal, left, right } => {
-            Some([walk::uncast(left), walk::uncast(right)])
+/// The group has one row at most at any time, and always the same: of each of its tables the conditions bind a key that
+/// nobody updates, to values of the owner or of a table so bound.
+fn has_one_row_at_most(world: &World<'_>, group: &Group<'_>) -> bool {
+    let mut open = group.tables.clone();
+    loop {
+        let before = open.len();
+        open = open
+            .iter()
+            .copied()
+            .filter(|&(relation, table)| {
+                let mut bound = bound_columns(group, relation, &open);
+                bound.retain(|column| world.is_immutable(table, *column));
+                !world::has_one_row_at_most(world.table(table), &bound)
+            })
+            .collect();
+        if open.is_empty() || open.len() == before {
+            return open.is_empty();
         }
-        _ => None,
-    });
-    let columns = equalities.flatten().filter_map(|side| match side.kind {
+    }
+}
+
+/// Columns of the relation that equal something which no row of an `open` relation decides.
+fn bound_columns(group: &Group<'_>, relation: RelationId, open: &[Relation]) -> BTreeSet<ColumnIndex> {
+    let decided = |expr: &Expr| {
+        let mut decided = true;
+        walk::columns(expr, &mut |of, _| decided &= open.iter().all(|(relation, _)| *relation != of));
+        decided
+    };
+    let column = |expr: &Expr| match walk::uncast(expr).kind {
         ExprKind::Column { relation: of, column } if of == relation => Some(column),
         _ => None,
+    };
+    let sides = group.filters.iter().filter_map(|filter| match &filter.kind {
+        ExprKind::Binary { op: BinaryOp::Equal, left, right } => Some([(left, right), (right, left)]),
+        _ => None,
     });
-    columns.collect()
+    sides.flatten().filter(|(_, other)| decided(other)).filter_map(|(own, _)| column(own)).collect()
+}
+
+/// Who makes, with this transaction, a row that a fact selects (or a value that is NULL) in the merge and in neither branch.
+fn composed(world: &World<'_>, shape: &Shape<'_>, facts: &[Fact<'_>], procedure: usize) -> Option<usize> {
+    let changes = |table: TableId, columns: &[ColumnIndex]| {
+        let mut writes = world.effects[procedure].writes.iter();
+        writes.any(|write| write.table == table && columns.iter().any(|&column| write.update_of(column).is_some()))
+    };
+    facts.iter().find_map(|fact| match fact {
+        Fact::Null { place: (relation, column), .. } => {
+            let table = shape.table(*relation).filter(|&table| changes(table, &[*column]))?;
+            let applies = |write: &Write| matches!(write.update_of(*column), Some(ColumnOperation::Apply(_)));
+            world.writes_of(table).find(|(_, write)| applies(write)).map(|(other, _)| other)
+        }
+        Fact::Exists { group, .. } => group.tables.iter().find_map(|&(relation, table)| {
+            let columns: Vec<ColumnIndex> = selecting(group, relation).into_iter().collect();
+            changes(table, &columns).then(|| world.composer(table, &columns, &|_, _| true)).flatten()
+        }),
+    })
 }
 
 /// Alone: it moves all of the facts, in one place, or none, and what it creates it creates whole.

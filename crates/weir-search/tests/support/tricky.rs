@@ -608,4 +608,72 @@ pub const CASES: &[(&str, &str, &[&str])] = &[
          CREATE ASSERTION capped CHECK (NOT EXISTS (SELECT 1 FROM item WHERE a > (SELECT cap FROM setting WHERE id = 1)));",
         &["UPDATE setting SET cap = m WHERE id = 1;", "INSERT INTO item (id, a) VALUES (p, m);", "UPDATE item SET a = a + 1 WHERE id = p;"],
     ),
+    // Facts that rest on several rows, on other tables, or on what only the merge has.
+    (
+        "someone is on call",
+        "CREATE TABLE ward (id integer PRIMARY KEY);
+         CREATE TABLE doctor (id integer PRIMARY KEY, ward integer NOT NULL REFERENCES ward (id), on_call boolean NOT NULL DEFAULT true);
+         CREATE ASSERTION someone CHECK (NOT EXISTS (SELECT 1 FROM ward w WHERE EXISTS (SELECT 1 FROM doctor d WHERE d.ward = w.id)
+             AND NOT EXISTS (SELECT 1 FROM doctor d WHERE d.ward = w.id AND d.on_call)));",
+        &["SELECT a.id INTO x FROM doctor a JOIN doctor b ON b.ward = a.ward WHERE a.id = p AND b.id = q AND b.on_call AND a.id <> b.id;
+           IF x IS NOT NULL THEN UPDATE doctor SET on_call = false WHERE id = p; END IF;"],
+    ),
+    (
+        "whoever has doctors has one on call",
+        "CREATE TABLE ward (id integer PRIMARY KEY);
+         CREATE TABLE doctor (id integer PRIMARY KEY, ward integer NOT NULL, on_call boolean NOT NULL DEFAULT true);
+         CREATE ASSERTION someone CHECK (NOT EXISTS (SELECT 1 FROM ward w WHERE EXISTS (SELECT 1 FROM doctor d WHERE d.ward = w.id)
+             <> EXISTS (SELECT 1 FROM doctor d WHERE d.ward = w.id AND d.on_call)));",
+        &["UPDATE doctor SET on_call = false WHERE id = p;", "INSERT INTO doctor (id, ward, on_call) VALUES (q, p, m = 1);"],
+    ),
+    (
+        "who has no boss is alone",
+        "CREATE TABLE doctor (id integer PRIMARY KEY, ward integer NOT NULL, boss integer);
+         CREATE ASSERTION alone CHECK (NOT EXISTS (SELECT 1 FROM doctor d WHERE d.boss IS NULL AND EXISTS (SELECT 1 FROM doctor e
+             WHERE e.ward = d.ward AND e.id <> d.id)));",
+        &["INSERT INTO doctor (id, ward) VALUES (p, q);"],
+    ),
+    (
+        "a doctor with a shift",
+        "CREATE TABLE ward (id integer PRIMARY KEY, flag integer);
+         CREATE TABLE doctor (id integer PRIMARY KEY, ward integer NOT NULL);
+         CREATE TABLE shift (id integer PRIMARY KEY, doctor integer NOT NULL);
+         CREATE ASSERTION at_work CHECK (NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND NOT EXISTS (SELECT 1 FROM doctor d
+             WHERE d.ward = w.id AND EXISTS (SELECT 1 FROM shift s WHERE s.doctor = d.id))));",
+        &["DELETE FROM shift WHERE id = p;", "INSERT INTO ward (id, flag) VALUES (p, 1);"],
+    ),
+    (
+        "who has a second shift has a doctor",
+        "CREATE TABLE doctor (id integer PRIMARY KEY);
+         CREATE TABLE shift (id integer PRIMARY KEY, doctor integer NOT NULL);
+         CREATE ASSERTION known CHECK (NOT EXISTS (SELECT 1 FROM (SELECT doctor FROM shift GROUP BY doctor) g WHERE NOT EXISTS (SELECT 1
+             FROM doctor d WHERE d.id = g.doctor)));",
+        &["DELETE FROM doctor WHERE id = p;", "INSERT INTO shift (id, doctor) VALUES (p, q);"],
+    ),
+    (
+        "one that is counted up to needing a counterpart",
+        "CREATE TABLE doctor (id integer PRIMARY KEY, n integer NOT NULL DEFAULT 0);
+         CREATE TABLE shift (id integer PRIMARY KEY, doctor integer NOT NULL);
+         CREATE ASSERTION counted CHECK (NOT EXISTS (SELECT 1 FROM doctor d WHERE d.n = 2 AND NOT EXISTS (SELECT 1 FROM shift s
+             WHERE s.doctor = d.id)));",
+        &["UPDATE doctor SET n = n + 1 WHERE id = p;"],
+    ),
+    (
+        "a row that two changes select",
+        "CREATE TABLE ward (id integer PRIMARY KEY, flag integer);
+         CREATE TABLE doctor (id integer PRIMARY KEY, ward integer NOT NULL REFERENCES ward (id), a integer NOT NULL DEFAULT 0,
+             b integer NOT NULL DEFAULT 0);
+         CREATE ASSERTION both CHECK (NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND EXISTS (SELECT 1 FROM doctor d
+             WHERE d.ward = w.id AND d.a = 1 AND d.b = 1)));",
+        &["UPDATE doctor SET a = m WHERE id = p;", "UPDATE doctor SET b = m WHERE id = p;"],
+    ),
+    (
+        "the halves of a join go one by one",
+        "CREATE TABLE ward (id integer PRIMARY KEY, flag integer);
+         CREATE TABLE doctor (id integer PRIMARY KEY, ward integer NOT NULL);
+         CREATE TABLE shift (id integer PRIMARY KEY, doctor integer NOT NULL);
+         CREATE ASSERTION at_work CHECK (NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND NOT EXISTS (SELECT 1 FROM doctor d
+             JOIN shift s ON s.doctor = d.id WHERE d.ward = w.id)));",
+        &["DELETE FROM doctor WHERE id = p;", "DELETE FROM shift WHERE id = p;"],
+    ),
 ];
