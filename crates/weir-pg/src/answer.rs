@@ -30,6 +30,11 @@ pub fn failed(failure: &Failure) -> ErrorInfo {
     info
 }
 
+/// What a connection ends with.
+pub fn fatal(error: &SqlError) -> ErrorInfo {
+    info("FATAL", error, None)
+}
+
 pub fn wire_error(failure: Failure) -> PgWireError {
     PgWireError::UserError(Box::new(failed(&failure)))
 }

@@ -4,16 +4,21 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::{SinkExt, StreamExt};
-use pgwire::api::{ClientInfo, PgWireConnectionState, PgWireServerHandlers};
-use pgwire::error::ErrorInfo;
-use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
+use futures::SinkExt;
+use pgwire::api::{ClientInfo, PgWireConnectionState};
+use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
+use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage as Message};
 use pgwire::tokio::TlsAcceptor;
-use pgwire::tokio::server::{negotiate_tls, process_error, process_message};
+use pgwire::tokio::server::{process_error, process_message};
 use tokio::net::TcpStream;
+use weir_types::{SqlError, SqlState};
 
-use crate::ending::farewell;
+use crate::answer::fatal;
+use crate::ending::terminated;
+use crate::frontend::Expected;
 use crate::handlers::Connection;
+use crate::isolation::Isolated;
+use crate::opening::{Opened, Socket, Unreadable, open};
 
 /// Whoever connects says who they are within this.
 const STARTUP_MAX: Duration = Duration::from_secs(60);
@@ -26,76 +31,136 @@ pub(crate) const END_MAX: Duration = Duration::from_secs(10);
 /// # Errors
 /// The socket's.
 pub(crate) async fn converse(
-    socket: TcpStream,
+    tcp: TcpStream,
     tls: Option<TlsAcceptor>,
     connection: Connection,
 ) -> io::Result<()> {
     let mut startup_max = pin!(tokio::time::sleep(STARTUP_MAX));
-    let negotiated = tokio::select! {
+    let opened = tokio::select! {
         () = &mut startup_max => return Ok(()),
-        negotiated = negotiate_tls(socket, tls) => negotiated?,
+        opened = open(tcp, tls) => opened?,
     };
-    // Without a certificate nobody speaks TLS.
-    let Some(mut socket) = negotiated else { return Ok(()) };
-    let session = connection.session();
+    let Some(Opened { mut socket, mut incoming, first }) = opened else { return Ok(()) };
+    let session = connection.talk.session.clone();
     let mut ended = pin!(session.ending.wished());
-    let mut is_ended = false;
-    while !is_ended {
-        let is_starting = matches!(
-            socket.state(),
-            PgWireConnectionState::AwaitingStartup | PgWireConnectionState::AuthenticationInProgress
-        );
-        let message = tokio::select! {
-            biased;
-            () = &mut ended => break,
-            message = socket.next() => message,
-            () = &mut startup_max, if is_starting => return Ok(()),
-        };
-        let message = match message {
-            Some(Ok(message)) if !matches!(message, PgWireFrontendMessage::Terminate(_)) => message,
-            _ => return Ok(()),
+    let (mut first, mut expected) = (Some(first), Expected::Startup);
+    loop {
+        let (message, is_extended) = match first.take() {
+            Some(first) => (first, false),
+            None => {
+                expected = what_comes_next(&socket, expected);
+                let frame = tokio::select! {
+                    biased;
+                    () = &mut ended => return say_last(&mut socket, terminated()).await,
+                    frame = incoming.next(socket.get_mut(), expected) => frame,
+                    () = &mut startup_max, if is_starting(&socket) => {
+                        return say_last(&mut socket, too_late()).await;
+                    }
+                };
+                let frame = match frame {
+                    Ok(Some(frame)) if frame.kind != b'X' => frame,
+                    Ok(_) => return Ok(()),
+                    Err(Unreadable::Socket(error)) => return Err(error),
+                    Err(Unreadable::OutOfStep(error)) => {
+                        session.log_error(&error);
+                        return say_last(&mut socket, error).await;
+                    }
+                };
+                // After an error nothing is read of a message but that it is there.
+                if matches!(socket.state(), PgWireConnectionState::AwaitingSync) && frame.kind != b'S' {
+                    continue;
+                }
+                let is_extended = frame.is_extended_query();
+                (frame.message(expected), is_extended)
+            }
         };
         let waits_for_sync = match socket.state() {
             PgWireConnectionState::CopyInProgress(is_extended) => is_extended,
-            _ => message.is_extended_query(),
+            _ => is_extended,
         };
-        let is_cancel = matches!(message, PgWireFrontendMessage::CancelRequest(_));
-        let done = {
-            let mut work = pin!(process_message(
-                message,
-                &mut socket,
-                connection.startup_handler(),
-                connection.simple_query_handler(),
-                connection.extended_query_handler(),
-                connection.copy_handler(),
-                connection.cancel_handler(),
-            ));
+        let (is_cancel, was_starting) =
+            (matches!(message, Ok(Message::CancelRequest(_))), is_starting(&socket));
+        let (done, is_ended) = {
+            let mut work = pin!(Isolated::new(answer(&mut socket, &connection, message, is_extended)));
             tokio::select! {
                 biased;
-                done = &mut work => Some(done),
-                () = &mut ended => {
-                    is_ended = true;
-                    tokio::time::timeout(END_MAX, work).await.ok()
-                }
+                done = &mut work => (Some(done), false),
+                () = &mut ended => (tokio::time::timeout(END_MAX, work).await.ok(), true),
             }
         };
         // Of who does not take what it is told, or waits for what cannot be ended, the connection ends without a word.
         let Some(done) = done else { return Ok(()) };
-        if let Err(error) = done
-            && !session.ending.is_wished()
-        {
-            let is_fatal = error.is_fatal();
-            process_error(&mut socket, error, waits_for_sync).await?;
-            if is_fatal {
-                return Ok(());
+        let done = match done {
+            Ok(done) => done,
+            Err(panicked) => return say_last(&mut socket, panicked.error()).await,
+        };
+        if is_ended || session.ending.is_wished() {
+            return say_last(&mut socket, terminated()).await;
+        }
+        if let Err(error) = done {
+            if error.is_fatal() || was_starting {
+                return say_last_info(&mut socket, error.into()).await;
             }
+            process_error(&mut socket, error, waits_for_sync).await?;
         }
         if is_cancel {
             return Ok(());
         }
     }
+}
+
+/// Who the client is, is not known yet.
+fn is_starting(socket: &Socket) -> bool {
+    let state = socket.state();
+    matches!(state, PgWireConnectionState::AwaitingStartup | PgWireConnectionState::AuthenticationInProgress)
+}
+
+fn what_comes_next(socket: &Socket, before: Expected) -> Expected {
+    match socket.state() {
+        PgWireConnectionState::CopyInProgress(_) => Expected::CopyIn,
+        _ if !is_starting(socket) => Expected::Command,
+        _ if before == Expected::Startup => Expected::SaslInitialResponse,
+        _ => Expected::SaslResponse,
+    }
+}
+
+async fn answer(
+    socket: &mut Socket,
+    Connection { door, talk }: &Connection,
+    message: Result<Message, SqlError>,
+    is_extended: bool,
+) -> PgWireResult<()> {
+    match message {
+        Ok(message) => {
+            process_message(
+                message,
+                socket,
+                door.clone(),
+                talk.clone(),
+                talk.clone(),
+                talk.clone(),
+                door.clone(),
+            )
+            .await
+        }
+        Err(error) if is_starting(socket) => Err(PgWireError::UserError(Box::new(fatal(&error)))),
+        Err(error) => talk.refuse(socket, error, is_extended).await,
+    }
+}
+
+fn too_late() -> SqlError {
+    SqlError::new(SqlState::QUERY_CANCELED, "canceling authentication due to timeout")
+}
+
+async fn say_last(socket: &mut Socket, error: SqlError) -> io::Result<()> {
+    say_last_info(socket, fatal(&error)).await
+}
+
+/// Says why the connection ends, to whoever still listens.
+async fn say_last_info(socket: &mut Socket, mut info: ErrorInfo) -> io::Result<()> {
+    info.severity = "FATAL".to_owned();
+    info.severity_nonlocalized = Some("FATAL".to_owned());
     let told = async {
-        let info: ErrorInfo = farewell().into();
         socket.send(PgWireBackendMessage::ErrorResponse(info.into())).await?;
         socket.close().await
     };

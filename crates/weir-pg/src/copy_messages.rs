@@ -53,6 +53,17 @@ impl Talk {
         }
     }
 
+    /// Ends the COPY under way with an error that is none of its rows'.
+    pub(crate) async fn give_up_copy<C: ClientInfo>(&self, client: &mut C, error: SqlError) -> PgWireError {
+        let copying = self.session.copying().take();
+        let mut context = None;
+        if let Some(mut copying) = copying {
+            let _ = copying.settle().await;
+            context = Some(copying.context());
+        }
+        self.copy_failed(client, Failure { context, ..error.into() }).await
+    }
+
     async fn copy_failed<C: ClientInfo>(&self, client: &mut C, failure: Failure) -> PgWireError {
         let error = self.failed(failure);
         if let PgWireConnectionState::CopyInProgress(false) = client.state() {
@@ -109,14 +120,7 @@ impl CopyHandler for Talk {
         C::Error: Debug,
         PgWireError: From<<C as Sink<Answer>>::Error>,
     {
-        let copying = self.session.copying().take();
-        let mut context = None;
-        if let Some(mut copying) = copying {
-            let _ = copying.settle().await;
-            context = Some(copying.context());
-        }
         let message = format!("COPY from stdin failed: {}", fail.message);
-        let error = SqlError::new(SqlState::QUERY_CANCELED, message);
-        self.copy_failed(client, Failure { context, ..error.into() }).await
+        self.give_up_copy(client, SqlError::new(SqlState::QUERY_CANCELED, message)).await
     }
 }

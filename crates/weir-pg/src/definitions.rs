@@ -15,6 +15,7 @@ use weir_sql::{Gives, Validation};
 use weir_types::text::to_text;
 use weir_types::{Severity, SqlError, SqlState, SqlType, Value};
 
+use crate::isolation::blocking;
 use crate::session::{Session, sql_error};
 use crate::statement::{Done, Failure};
 
@@ -145,9 +146,7 @@ impl Session {
     /// Analyses what the application would be.
     async fn next_edition(&self, text: &Arc<str>) -> Result<NextEdition, Failure> {
         let (edition, text) = (self.edition()?, text.clone());
-        let next = tokio::task::spawn_blocking(move || edition.define(&text)).await;
-        next.map_err(|_| Failure::from(SqlError::new(SqlState::INTERNAL_ERROR, "the analysis has failed")))?
-            .map_err(|wrong: Unprepared| Failure::of(wrong, ""))
+        blocking(move || edition.define(&text)).await?.map_err(|wrong: Unprepared| Failure::of(wrong, ""))
     }
 
     /// What the transaction has defined is for everybody, if it has committed.
@@ -177,12 +176,7 @@ impl Session {
 
     async fn refresh(&self) -> Result<(), Failure> {
         let client: Arc<Client> = self.client.clone();
-        let refreshed = tokio::task::spawn_blocking(move || client.refresh()).await;
-        refreshed
-            .map_err(|_| {
-                Failure::from(SqlError::new(SqlState::INTERNAL_ERROR, "asking for the schema has failed"))
-            })?
-            .map_err(sql_error)
+        blocking(move || client.refresh()).await?.map_err(sql_error)
     }
 
     /// Runs what is bound, outside of transactions of several statements; binds it again as often as it takes.

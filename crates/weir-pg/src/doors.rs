@@ -109,6 +109,27 @@ impl AtTheDoor {
     }
 }
 
+impl AtTheDoor {
+    /// Why the client stays outside. Who guesses passwords is seen in the log.
+    fn not_let_in(&self, error: PgWireError) -> PgWireError {
+        let (Some(facts), Some(origin)) = (self.session.facts.get(), self.session.origin.get()) else {
+            return error;
+        };
+        let (user, address) = (&facts.user, origin.address);
+        let error = match error {
+            // The name in the message of SCRAM is not what counts, and clients leave it out.
+            PgWireError::InvalidPassword(_) => {
+                fatal("28P01", &format!("password authentication failed for user \"{user}\""), None)
+            }
+            error => error,
+        };
+        if !matches!(error, PgWireError::IoError(_)) {
+            tracing::warn!(%address, user, state = error.code(), "connection refused: {error}");
+        }
+        error
+    }
+}
+
 impl Drop for AtTheDoor {
     fn drop(&mut self) {
         if let Some(number) = self.number.take() {
@@ -167,7 +188,10 @@ impl StartupHandler for AtTheDoor {
             client.set_pid_and_secret_key(number, secret);
         }
         match (&self.doors.scram, &message) {
-            (Some(scram), _) => scram.on_startup(client, message).await,
+            (Some(scram), _) => {
+                let ended = scram.on_startup(client, message).await;
+                ended.map_err(|error| self.not_let_in(error))
+            }
             (None, PgWireFrontendMessage::Startup(startup)) => {
                 protocol_negotiation(client, startup).await?;
                 save_startup_parameters_to_metadata(client, startup);

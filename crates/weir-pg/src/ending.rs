@@ -5,7 +5,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pgwire::error::{ErrorInfo, PgWireError};
 use tokio::sync::Notify;
 use weir_types::{SqlError, SqlState};
 
@@ -41,16 +40,7 @@ impl Session {
     }
 }
 
-/// What a statement is told that is cancelled for it.
+/// What a statement is told that is cancelled for it, and the client last.
 pub(crate) fn terminated() -> SqlError {
     SqlError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
-}
-
-/// What the client of such a session is told last.
-pub(crate) fn farewell() -> PgWireError {
-    let error = terminated();
-    let (state, message) = (error.state().as_str().to_owned(), error.message().to_owned());
-    let mut info = ErrorInfo::new("FATAL".to_owned(), state, message);
-    info.severity_nonlocalized = Some("FATAL".to_owned());
-    PgWireError::UserError(Box::new(info))
 }

@@ -8,15 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::{Sink, SinkExt};
-use pgwire::api::auth::StartupHandler;
-use pgwire::api::cancel::CancelHandler;
-use pgwire::api::copy::CopyHandler;
 use pgwire::api::portal::Portal;
 use pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
 use pgwire::api::results::Response;
 use pgwire::api::stmt::NoopQueryParser;
 use pgwire::api::store::PortalStore;
-use pgwire::api::{ClientInfo, ClientPortalStore, PgWireConnectionState, PgWireServerHandlers};
+use pgwire::api::{ClientInfo, ClientPortalStore, PgWireConnectionState};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage as Answer;
 use pgwire::messages::data::{NoData, ParameterDescription};
@@ -41,8 +38,8 @@ use crate::session::{Session, Status};
 use crate::statement::{Done, Failure, Statement};
 
 pub struct Connection {
-    door: Arc<AtTheDoor>,
-    talk: Arc<Talk>,
+    pub(crate) door: Arc<AtTheDoor>,
+    pub(crate) talk: Arc<Talk>,
 }
 
 impl Connection {
@@ -52,34 +49,6 @@ impl Connection {
             door: Arc::new(AtTheDoor::new(doors, session.clone(), is_full)),
             talk: Arc::new(Talk { session, held_back: Mutex::default(), has_failed: AtomicBool::new(false) }),
         }
-    }
-}
-
-impl Connection {
-    pub(crate) fn session(&self) -> Arc<Session> {
-        self.talk.session.clone()
-    }
-}
-
-impl PgWireServerHandlers for Connection {
-    fn simple_query_handler(&self) -> Arc<impl SimpleQueryHandler> {
-        self.talk.clone()
-    }
-
-    fn extended_query_handler(&self) -> Arc<impl ExtendedQueryHandler> {
-        self.talk.clone()
-    }
-
-    fn copy_handler(&self) -> Arc<impl CopyHandler> {
-        self.talk.clone()
-    }
-
-    fn cancel_handler(&self) -> Arc<impl CancelHandler> {
-        self.door.clone()
-    }
-
-    fn startup_handler(&self) -> Arc<impl StartupHandler> {
-        self.door.clone()
     }
 }
 
@@ -235,6 +204,38 @@ impl Talk {
         let count = done.count.or((!done.columns.is_empty()).then_some(done.rows.len() as u64));
         say(client, Answer::CommandComplete(answer::complete(&done.tag, count))).await?;
         Ok(false)
+    }
+
+    /// A text has been run, or could not be.
+    async fn end_query<C: Listens + ClientInfo>(
+        &self,
+        client: &mut C,
+        ran: PgWireResult<()>,
+    ) -> PgWireResult<()> {
+        let ended = self.session.end_together(ran.is_err()).await;
+        self.session.names().remove_portal("");
+        self.forget_failure();
+        if let Err(error) = ran.and(ended.map_err(answer::wire_error)) {
+            self.say_failure(client, error).await?;
+        }
+        self.say_ready(client).await
+    }
+
+    /// Answers a message whose body is not what its type says.
+    pub(crate) async fn refuse<C: Listens + ClientInfo>(
+        &self,
+        client: &mut C,
+        error: SqlError,
+        is_extended: bool,
+    ) -> PgWireResult<()> {
+        if let PgWireConnectionState::CopyInProgress(_) = client.state() {
+            return Err(self.give_up_copy(client, error).await);
+        }
+        let ran = match self.go_on(client).await {
+            Ok(()) => Err(self.failed(error)),
+            Err(error) => Err(error),
+        };
+        if is_extended { ran } else { self.end_query(client, ran).await }
     }
 
     fn take_held_back(&self) -> Option<HeldBack> {
@@ -414,14 +415,7 @@ impl SimpleQueryHandler for Talk {
             client.set_state(PgWireConnectionState::CopyInProgress(false));
             return Ok(());
         }
-        let ran = ran.map(drop);
-        let ended = self.session.end_together(ran.is_err()).await;
-        self.session.names().remove_portal("");
-        self.forget_failure();
-        if let Err(error) = ran.and(ended.map_err(answer::wire_error)) {
-            self.say_failure(client, error).await?;
-        }
-        self.say_ready(client).await
+        self.end_query(client, ran.map(drop)).await
     }
 
     async fn do_query<C>(&self, _client: &mut C, _query: &str) -> PgWireResult<Vec<Response>>

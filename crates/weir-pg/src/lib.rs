@@ -17,13 +17,16 @@ mod doors;
 mod effects;
 mod ending;
 mod explain;
+mod frontend;
 mod given;
 mod handlers;
 mod idle;
 mod inside;
+mod isolation;
 mod known_texts;
 mod lock;
 mod many;
+mod opening;
 mod pieces;
 mod portals;
 mod savepoints;
@@ -51,6 +54,8 @@ use weir_net::tls;
 use conversation::{END_MAX, converse};
 use doors::Doors;
 use handlers::Connection;
+use isolation::Isolated;
+pub use isolation::is_isolated;
 use watch::FrontEnd;
 pub use watch::Watch;
 
@@ -232,8 +237,11 @@ async fn accept(
         let connection = Connection::new(client.clone(), doors.clone(), is_full);
         let (open, tls) = (open.clone(), tls.clone());
         tokio::spawn(async move {
-            if let Err(error) = converse(socket, tls, connection).await {
-                tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}");
+            match Isolated::new(converse(socket, tls, connection)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}"),
+                // It is too late to tell the client.
+                Err(panicked) => drop(panicked.error()),
             }
             open.fetch_sub(1, Ordering::Relaxed);
         });

@@ -82,11 +82,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// A bug ends the process at once: a cluster that has lost a shard's thread would wait for it for ever.
+/// A bug ends the process at once: a cluster that has lost a shard's thread would wait for it for ever. One of a client's connection
+/// ends that connection.
 fn end_on_bugs() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
+        if weir_pg::is_isolated() {
+            return;
+        }
         eprintln!(
             "weir: this is a bug in Weir, not in your input; please report it with the command that shows it"
         );

@@ -11,7 +11,7 @@ use std::time::Duration;
 use alone::Alone;
 use postgres::{Client as Driver, NoTls};
 use weir_bench::postgres::Server as Postgres;
-use wire::{Wire, query};
+use wire::{Wire, message, query, startup};
 
 const TABLE: &str = "CREATE TABLE t (a int PRIMARY KEY, b int)";
 
@@ -108,4 +108,60 @@ fn a_server_that_is_told_to_end_tells_its_sessions() {
     weir.start_again();
     weir.wait();
     assert_eq!(weir.driver().query_one("SELECT b FROM t", &[]).unwrap().get::<_, i32>(0), 0);
+}
+
+/// Bytes that a decoder could stumble over. Before login, where a password is asked for and where none is; and after it.
+#[test]
+fn bytes_that_are_no_message_end_one_connection_and_not_the_process() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("password");
+    std::fs::write(&file, "sesame").unwrap();
+    let hello = startup(&[("user", "ann"), ("database", "weir")]);
+    let bodies: [&[u8]; 12] = [
+        b"",
+        b"\0",
+        b"x",
+        b"x\0",
+        b"SCRAM-SHA-256\0",
+        b"SCRAM-SHA-256\0\0\0\0\x7f",
+        b"SCRAM-SHA-256\0\xff\xff\xff\xff",
+        b"SCRAM-SHA-256\0\0\0\0\x05n,,r=",
+        b"SCRAM-SHA-256\0\x80\0\0\0",
+        b"\0\0\xff\xff\xff\xff",
+        b"\0\0\0\0\0\x01\x7f\xff\xff\xff",
+        b"S\xff\xff\0\0\0",
+    ];
+    for arguments in [&["--password-file", file.to_str().unwrap()][..], &[]] {
+        let mut server = Alone::with(arguments);
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], server.port()));
+        for kind in *b"pQPBDCEHSFXdcf\0\x01\xff" {
+            for body in bodies {
+                let whole = message(kind, &[body]);
+                let shorter = [&whole[..1], &[0, 0, 0, 3]].concat();
+                let longer = [&whole[..1], &[0xff; 4], body].concat();
+                for bytes in [whole, shorter, longer] {
+                    for before in [&hello[..], b""] {
+                        let mut wire = Wire::outside(address);
+                        wire.send(&[before.to_vec(), bytes.clone()]);
+                        wire.hear_the_end();
+                    }
+                }
+            }
+        }
+        let url = format!("{} password=sesame", server.url());
+        let mut driver = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+        assert_eq!(driver.query_one("SELECT 1", &[]).unwrap().get::<_, i32>(0), 1);
+        if !arguments.is_empty() {
+            let wrong = url.replace("sesame", "password").replace("postgres", "eve");
+            let error = postgres::Client::connect(&wrong, postgres::NoTls).map(drop).unwrap_err();
+            let error = error.as_db_error().unwrap();
+            assert_eq!(error.message(), "password authentication failed for user \"eve\"");
+            assert_eq!(error.code().code(), "28P01");
+            let said = server.said();
+            let logged = said.lines().find(|line| line.contains("28P01")).unwrap();
+            assert!(logged.contains("eve") && logged.contains("127.0.0.1:"), "{logged}");
+        }
+        assert!(!server.said().contains("panicked"), "{}", server.said());
+        server.kill();
+    }
 }

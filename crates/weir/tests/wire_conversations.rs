@@ -7,7 +7,7 @@ mod nodes;
 mod wire;
 
 use both::Both;
-use wire::{bind, bind_as, close, describe, execute, flush, parse, query, sync};
+use wire::{bind, bind_as, close, describe, execute, flush, message, parse, query, sync};
 
 const SELECT: &str = "SELECT id, owner FROM account WHERE id < $1 ORDER BY id";
 
@@ -466,5 +466,62 @@ fn texts_that_differ_in_constants_are_told_apart() {
             messages.push(query(&text));
         }
         both.check(family, &messages);
+    }
+}
+
+#[test]
+fn malformed_messages_are_answered_as_by_postgresql() {
+    let both = Both::start();
+    let begin = || vec![query("BEGIN"), query("INSERT INTO pair VALUES (1, 1)")];
+    for malformed in [
+        message(b'Q', &[]),
+        message(b'Q', &[b"SELECT 1"]),
+        message(b'Q', &[b"SELECT 1\0 \0"]),
+        message(b'Q', &[b"SELECT '\xc3('\0"]),
+        message(b'S', &[b"x"]),
+    ] {
+        let what = malformed.escape_ascii().to_string();
+        both.check(&what, &[malformed.clone(), query("SELECT 1")]);
+        let rest = [malformed, query("SELECT 2"), query("ROLLBACK"), query("SELECT 3")];
+        both.check(&what, &[begin(), rest.to_vec()].concat());
+    }
+    for malformed in [
+        message(b'P', &[]),
+        message(b'P', &[b"a"]),
+        message(b'P', &[b"\0SELECT 1\0"]),
+        message(b'P', &[b"\0SELECT 1\0\0\x01\0\0"]),
+        message(b'P', &[b"\0SELECT 1\0\0\0x"]),
+        message(b'P', &[b"\0SELECT '\xff'\0\0\0"]),
+        message(b'B', &[]),
+        message(b'B', &[b"\0s\0\0"]),
+        message(b'B', &[b"\0s\0\0\0\0\x01"]),
+        message(b'B', &[b"\0s\0\0\0\0\x01\0\0\0\x05ab"]),
+        message(b'B', &[b"\0s\0\0\0\0\x01\xff\xff\xff\xfe"]),
+        message(b'D', &[]),
+        message(b'D', &[b"S"]),
+        message(b'D', &[b"Xs\0"]),
+        message(b'C', &[]),
+        message(b'C', &[b"Xs\0"]),
+        message(b'C', &[b"Ss\0\0"]),
+        message(b'E', &[]),
+        message(b'E', &[b"\0\0\0"]),
+        message(b'H', &[b"x"]),
+    ] {
+        let what = malformed.escape_ascii().to_string();
+        let parsed = [parse("s", "SELECT $1::integer", &[]), sync()];
+        let rest =
+            [malformed, message(b'E', &[b"passed over"]), query("SELECT 2"), sync(), query("SELECT 3")];
+        both.check(&what, &[&parsed[..], &rest].concat());
+        both.check(&what, &[&parsed[..], &begin(), &rest, &[query("COMMIT"), query("SELECT 4")]].concat());
+    }
+    // Of a COPY that is over nothing is left but its messages.
+    for stray in [message(b'd', &[b"1\t2\n"]), message(b'c', &[]), message(b'f', &[b"x\0"])] {
+        both.check("outside of a COPY", &[stray, query("SELECT 1")]);
+    }
+    let copy = || query("COPY pair FROM STDIN");
+    both.check("given up without a zero", &[copy(), message(b'f', &[b"x"]), query("SELECT 1")]);
+    // Where the next message begins is not known: the connection ends.
+    for kind in [b'\x01', b'p', b'Z', 0xff] {
+        both.check("no type of message", &[query("SELECT 1"), message(kind, &[]), query("SELECT 2")]);
     }
 }

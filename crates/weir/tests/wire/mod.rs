@@ -1,12 +1,26 @@
 //! PostgreSQL's protocol by hand: messages as bytes, answers as lines of text, for what no driver would say.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-trait Stream: Read + Write + Send {}
-impl<S: Read + Write + Send> Stream for S {}
+trait Stream: Read + Write + Send {
+    fn say_no_more(&self);
+}
+
+impl Stream for TcpStream {
+    fn say_no_more(&self) {
+        // It may be over already.
+        let _ = self.shutdown(Shutdown::Write);
+    }
+}
+
+impl Stream for UnixStream {
+    fn say_no_more(&self) {
+        let _ = self.shutdown(Shutdown::Write);
+    }
+}
 
 /// A connection that has come in.
 #[allow(dead_code, reason = "each test uses its part")]
@@ -28,15 +42,13 @@ impl Wire {
         Wire::begin(Box::new(stream), user, database)
     }
 
+    /// Before it has said who it is.
+    pub fn outside(address: SocketAddr) -> Wire {
+        Wire { stream: Box::new(TcpStream::connect(address).unwrap()), key: Vec::new() }
+    }
+
     fn begin(mut stream: Box<dyn Stream>, user: &str, database: &str) -> Wire {
-        let mut body = 196_608_i32.to_be_bytes().to_vec();
-        for word in ["user", user, "database", database, ""] {
-            body.extend(word.as_bytes());
-            body.push(0);
-        }
-        let mut message = (body.len() as i32 + 4).to_be_bytes().to_vec();
-        message.extend(body);
-        stream.write_all(&message).unwrap();
+        stream.write_all(&startup(&[("user", user), ("database", database)])).unwrap();
         let mut wire = Wire { stream, key: Vec::new() };
         loop {
             let (kind, body) = wire.next().expect("it lets us in");
@@ -60,6 +72,16 @@ impl Wire {
         let mut body = vec![0; length - 4];
         self.stream.read_exact(&mut body).ok()?;
         Some((head[0], body))
+    }
+
+    /// Says nothing more, and takes everything up to the end.
+    pub fn hear_the_end(mut self) -> Vec<String> {
+        self.stream.say_no_more();
+        let mut heard = Vec::new();
+        while let Some((kind, body)) = self.next() {
+            heard.push(said(kind, &body));
+        }
+        heard
     }
 
     /// The next answer.
@@ -169,7 +191,18 @@ fn said(kind: u8, body: &[u8]) -> String {
     }
 }
 
-fn message(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+/// The packet that a connection begins with.
+#[allow(dead_code, reason = "each test uses its part")]
+pub fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
+    let mut body = 196_608_i32.to_be_bytes().to_vec();
+    for word in parameters.iter().flat_map(|(name, value)| [*name, *value]).chain([""]) {
+        body.extend(word.as_bytes());
+        body.push(0);
+    }
+    [&(body.len() as i32 + 4).to_be_bytes()[..], &body].concat()
+}
+
+pub fn message(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     let body = parts.concat();
     let length = body.len() as i32 + 4;
     [&[kind][..], &length.to_be_bytes(), &body].concat()

@@ -1,0 +1,108 @@
+//! A panic while a connection is carried is a bug, and ends that connection and no other.
+//!
+//! What a panic has left half done belongs to that connection alone: its locks are let go as those of a client that is gone, and
+//! mutexes that several connections share are never taken for poisoned. Threads of shards are not isolated.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use weir_types::{SqlError, SqlState};
+
+thread_local! {
+    static IS_ISOLATED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of this thread at this moment ends no more than one connection: a hook for panics must not end the process.
+pub fn is_isolated() -> bool {
+    IS_ISOLATED.get()
+}
+
+/// What was caught.
+#[derive(Debug)]
+pub(crate) struct Panicked(pub String);
+
+impl Panicked {
+    fn of(panic: &(dyn Any + Send)) -> Panicked {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Panicked(text.unwrap_or_else(|| "a panic without a message".to_owned()))
+    }
+
+    /// What the client is told.
+    pub fn error(&self) -> SqlError {
+        let Panicked(message) = self;
+        tracing::error!("a bug in Weir, in a connection of PostgreSQL's protocol: {message}");
+        SqlError::new(SqlState::INTERNAL_ERROR, format!("internal error: {message}"))
+            .with_hint("This is a bug in Weir; please report it with the statement that shows it.")
+    }
+}
+
+/// # Errors
+/// `work` has panicked.
+pub(crate) fn isolated<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    let before = IS_ISOLATED.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    IS_ISOLATED.set(before);
+    result.map_err(|panic| Panicked::of(&*panic))
+}
+
+/// Runs what takes long without waiting for anything, on a thread for such work.
+///
+/// # Errors
+/// `work` has panicked.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, SqlError> {
+    let done = tokio::task::spawn_blocking(move || isolated(work)).await;
+    let panicked = match done {
+        Ok(Ok(done)) => return Ok(done),
+        Ok(Err(panicked)) => panicked,
+        Err(_) => Panicked("the server ends".to_owned()),
+    };
+    Err(panicked.error())
+}
+
+/// A future whose panics are its result. It is not polled again after one.
+pub(crate) struct Isolated<F>(Pin<Box<F>>);
+
+impl<F: Future> Isolated<F> {
+    pub fn new(work: F) -> Isolated<F> {
+        Isolated(Box::pin(work))
+    }
+}
+
+impl<F: Future> Future for Isolated<F> {
+    type Output = Result<F::Output, Panicked>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match isolated(|| self.0.as_mut().poll(context)) {
+            Ok(polled) => polled.map(Ok),
+            Err(panicked) => Poll::Ready(Err(panicked)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_the_result_and_the_thread_is_as_it_was() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let ended = runtime.block_on(Isolated::new(async {
+            tokio::task::yield_now().await;
+            assert!(is_isolated());
+            let nested = isolated(|| panic!("inside {}", 1));
+            assert_eq!(nested.unwrap_err().0, "inside 1");
+            assert!(is_isolated(), "it still is");
+            panic!("a bug");
+        }));
+        let Err(Panicked(message)): Result<(), _> = ended else { panic!("it has panicked") };
+        assert_eq!(message, "a bug");
+        assert!(!is_isolated());
+        assert_eq!(runtime.block_on(Isolated::new(async { 5 })).unwrap(), 5);
+    }
+}
