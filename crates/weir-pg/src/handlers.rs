@@ -546,6 +546,11 @@ impl ExtendedQueryHandler for Talk {
         C::Error: Debug,
         PgWireError: From<<C as Sink<Answer>>::Error>,
     {
+        if !matches!(message.target_type, TARGET_TYPE_BYTE_STATEMENT | TARGET_TYPE_BYTE_PORTAL) {
+            self.go_on(client).await?;
+            let message = format!("invalid CLOSE message subtype {}", message.target_type);
+            return Err(self.failed(SqlError::new(SqlState::PROTOCOL_VIOLATION, message)));
+        }
         // Closing something is no statement: what was held back may be the only one yet.
         if let Some(held_back) = &mut *self.held_back.lock().unwrap_or_else(PoisonError::into_inner) {
             held_back.closes.push(message);

