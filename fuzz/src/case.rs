@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::SeedableRng;
+use weir_fuzz::wire::{self, When};
 
 use crate::corpus::{self, Corpus};
 use crate::mutate::{Chance, damage};
@@ -14,7 +13,8 @@ const BYTES_MAX: usize = 200_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Names and texts; a name that ends with `.log` is a log of statements.
+    /// Names and texts; a name that ends with `.log` is a log of statements, and one that ends with `.wire` has what clients say to a
+    /// server, a line for each, in hexadecimal digits.
     pub files: Vec<(String, String)>,
 }
 
@@ -23,9 +23,9 @@ impl Case {
         if let Some(text) = nesting::systematic(number) {
             return Case { files: vec![("schema.sql".to_owned(), text)] };
         }
-        let mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(number);
-        let mut chance = Chance(Xoshiro256PlusPlus::seed_from_u64(mixed));
-        let mut files = match chance.below(10) {
+        let mut chance = Chance::of(seed, number);
+        let mut files = match chance.below(11) {
+            10 => conversation(&mut chance),
             0 => application(corpus, &mut chance),
             1 | 2 => statements(corpus, &mut chance),
             3 => cached(corpus, &mut chance),
@@ -63,6 +63,17 @@ impl Case {
         }
         Ok(Case { files })
     }
+}
+
+/// How many clients a file has: reading one of them takes microseconds.
+const CLIENTS: usize = 50;
+
+fn conversation(chance: &mut Chance) -> Vec<(String, String)> {
+    let line = |_| {
+        let bytes = wire::messages(chance, When::any(chance), 20).concat();
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n"
+    };
+    vec![("clients.wire".to_owned(), (0..CLIENTS).map(line).collect())]
 }
 
 /// A whole application with one file damaged.

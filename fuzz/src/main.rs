@@ -1,4 +1,4 @@
-//! Damaged inputs for every reader: SQL, PL/pgSQL and statement logs, through load, binding and analysis.
+//! Damaged inputs for every reader: SQL, PL/pgSQL and statement logs, through load, binding and analysis; messages of PostgreSQL's protocol.
 //!
 //! `weir-fuzz --seconds N --seed S` makes inputs from the examples and test data, one for each number, and demands
 //! an answer: no panic, no overflow of the stack, no endless loop. The cases run in a process of their own; where
@@ -20,7 +20,7 @@ const USAGE: &str =
     --seconds N      how long to search [default: 60]
     --seed S         what the inputs follow from [default: 1]
     --findings FOLDER  where inputs are saved that were not answered [default: fuzz/findings]
-    --plant panic|overflow|sql|plpgsql|log  with a bug that must be found
+    --plant panic|overflow|sql|plpgsql|log|wire  with a bug that must be found
     --case NUMBER    run one case of the seed, in this process
     --replay FOLDER  run a saved input, in this process";
 
@@ -74,15 +74,17 @@ enum Plant {
     Sql,
     PlPgSql,
     Log,
+    Wire,
 }
 
 impl Plant {
-    const ALL: [(&str, Plant); 5] = [
+    const ALL: [(&str, Plant); 6] = [
         ("panic", Plant::Panic),
         ("overflow", Plant::Overflow),
         ("sql", Plant::Sql),
         ("plpgsql", Plant::PlPgSql),
         ("log", Plant::Log),
+        ("wire", Plant::Wire),
     ];
 
     fn named(name: &str) -> Option<Plant> {

@@ -1,30 +1,16 @@
 //! Damage to a text: bytes, tokens, lines, and words that readers look for.
 
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::Rng;
+pub use weir_fuzz::chance::Chance;
 
 use crate::nesting::{self, Place};
 
-pub struct Chance(pub Xoshiro256PlusPlus);
-
-impl Chance {
-    /// From zero up to, and without, `n`, which is at least one.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.0.next_u64() % n.max(1) as u64) as usize
+/// A place in the text where a character begins.
+fn place(text: &str, chance: &mut Chance) -> usize {
+    let mut at = chance.below(text.len() + 1);
+    while !text.is_char_boundary(at) {
+        at -= 1;
     }
-
-    pub fn pick<'l, T>(&mut self, list: &'l [T]) -> &'l T {
-        &list[self.below(list.len())]
-    }
-
-    /// A place in the text where a character begins.
-    fn place(&mut self, text: &str) -> usize {
-        let mut at = self.below(text.len() + 1);
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    }
+    at
 }
 
 const WORDS: [&str; 96] = [
@@ -138,8 +124,8 @@ pub fn damage(text: &str, other: &str, chance: &mut Chance) -> String {
 fn once(text: &str, other: &str, chance: &mut Chance) -> String {
     match chance.below(12) {
         0 => bytes(text, chance),
-        1 => text[..chance.place(text)].to_owned(),
-        2 => text[chance.place(text)..].to_owned(),
+        1 => text[..place(text, chance)].to_owned(),
+        2 => text[place(text, chance)..].to_owned(),
         3 | 4 => insert(text, chance.pick::<&str>(&WORDS), chance),
         5 => {
             let (from, to) = range(other, chance);
@@ -162,12 +148,12 @@ fn once(text: &str, other: &str, chance: &mut Chance) -> String {
 }
 
 fn insert(text: &str, what: &str, chance: &mut Chance) -> String {
-    let at = chance.place(text);
+    let at = place(text, chance);
     format!("{} {what} {}", &text[..at], &text[at..])
 }
 
 fn range(text: &str, chance: &mut Chance) -> (usize, usize) {
-    let (a, b) = (chance.place(text), chance.place(text));
+    let (a, b) = (place(text, chance), place(text, chance));
     // Short ones are more interesting than halves of the text.
     let end = b.min(a + 200).max(a);
     let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());

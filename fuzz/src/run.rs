@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 
+use bytes::BytesMut;
 use weir_analysis::TextStyle;
+use weir_pg::frontend::{Expected, Frame};
 use weir_sql::bound::{Step, StepKind};
 use weir_sql::ways::log;
 use weir_sql::{Application, Diagnostic, Reading, Sources};
@@ -103,7 +105,13 @@ fn meet_in(plant: Option<Plant>, application: &Application) {
 }
 
 fn read_and_analyze(case: &Case, plant: Option<Plant>) {
-    let (logs, files): (Vec<_>, Vec<_>) = case.files.iter().partition(|(name, _)| name.ends_with(".log"));
+    let (conversations, files): (Vec<_>, Vec<_>) =
+        case.files.iter().partition(|(name, _)| name.ends_with(".wire"));
+    conversations.iter().flat_map(|(_, text)| text.lines()).for_each(|line| read_client(line, plant));
+    if files.is_empty() {
+        return;
+    }
+    let (logs, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|(name, _)| name.ends_with(".log"));
     let mut sources = Sources::default();
     for (name, text) in files {
         sources.add(name.clone(), text.clone());
@@ -130,6 +138,37 @@ fn read_and_analyze(case: &Case, plant: Option<Plant>) {
         log.settle(&mut application.notes, generated, &files);
         analyze(&application);
     }));
+}
+
+/// What a client says, as each state of a connection would take it. What a message is read from ends where its length says.
+fn read_client(line: &str, plant: Option<Plant>) {
+    let digits: Vec<u8> =
+        line.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();
+    let bytes: Vec<u8> =
+        digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+    for expected in [
+        Expected::Startup,
+        Expected::SaslInitialResponse,
+        Expected::SaslResponse,
+        Expected::Command,
+        Expected::CopyIn,
+    ] {
+        let mut rest = BytesMut::from(&bytes[..]);
+        let mut left = rest.len();
+        while let Ok(Some(frame)) = Frame::cut(&mut rest, expected) {
+            assert_eq!(
+                left - rest.len(),
+                frame.body.len() + if expected == Expected::Startup { 4 } else { 5 }
+            );
+            left = rest.len();
+            let kind = frame.kind;
+            let is_read = match expected {
+                Expected::Startup => frame.opening().is_ok(),
+                _ => frame.message(expected).is_ok(),
+            };
+            meet(plant, Plant::Wire, || is_read && kind == b'B');
+        }
+    }
 }
 
 fn analyze(application: &Application) {

@@ -39,7 +39,7 @@ fn a_panic_is_found() {
 /// Each reader gets what it understands, damaged as it is.
 #[test]
 fn a_panic_of_each_reader_is_found() {
-    for reader in ["sql", "plpgsql", "log"] {
+    for reader in ["sql", "plpgsql", "log", "wire"] {
         // What a reader must understand cannot be cut anywhere, so that it may stay as long as it came.
         check(reader, u64::MAX);
     }

@@ -17,7 +17,7 @@ mod doors;
 mod effects;
 mod ending;
 mod explain;
-mod frontend;
+pub mod frontend;
 mod given;
 mod handlers;
 mod idle;
