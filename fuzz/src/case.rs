@@ -70,7 +70,8 @@ const CLIENTS: usize = 50;
 
 fn conversation(chance: &mut Chance) -> Vec<(String, String)> {
     let line = |_| {
-        let bytes = wire::messages(chance, When::any(chance), 20).concat();
+        let when = When::any(chance);
+        let bytes = wire::messages(chance, when, 20).concat();
         bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n"
     };
     vec![("clients.wire".to_owned(), (0..CLIENTS).map(line).collect())]

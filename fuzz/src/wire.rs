@@ -136,8 +136,8 @@ fn message(kind: u8, body: Vec<u8>) -> Vec<u8> {
     with_length(&[kind], body)
 }
 
-fn string(body: &mut Vec<u8>, text: &str) {
-    body.extend(text.as_bytes());
+fn string(body: &mut Vec<u8>, text: impl AsRef<str>) {
+    body.extend(text.as_ref().as_bytes());
     body.push(0);
 }
 
