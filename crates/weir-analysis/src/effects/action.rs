@@ -7,10 +7,19 @@ use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, ForeignKey, ForeignKeyAction, Table, TableId};
 
 use super::interpret::Interpreter;
+use super::join::Body;
 use super::{Action, ColumnOperation, Frame, Key, Operation, ReadId, Term, TermId};
 
-/// More than that of one procedure are not followed.
-const ACTIONS_MAX: usize = 1000;
+/// One action of one key, and what sets it off.
+#[derive(Clone, Copy)]
+struct Acting<'a, 'u> {
+    child: &'a Table,
+    action: Action,
+    done: ForeignKeyAction,
+    /// Of the parent; `None` if it is gone.
+    updates: Option<&'u [(ColumnIndex, ColumnOperation)]>,
+    span: Span,
+}
 
 impl<'a> Interpreter<'a> {
     /// The children of rows that were deleted or updated. Called once the write itself is listed.
@@ -27,39 +36,45 @@ impl<'a> Interpreter<'a> {
             for (index, key) in child.foreign_keys.iter().enumerate() {
                 let moved = updates.iter().any(|(column, _)| key.parent_columns.contains(column));
                 if key.parent == table && (deletes || moved) {
+                    let action = Action { table: child.id, key: index };
                     let done = if deletes { key.on_delete } else { key.on_update };
                     let updates = (!deletes).then_some(updates);
-                    self.act(child, Action { table: child.id, key: index }, done, row, updates, span);
+                    self.act(Acting { child, action, done, updates, span }, row);
                 }
             }
         }
     }
 
-    /// `updates` of the parent; `None` if it is gone.
-    fn act(
-        &mut self,
-        child: &'a Table,
-        action: Action,
-        done: ForeignKeyAction,
-        parent: Option<ReadId>,
-        updates: Option<&[(ColumnIndex, ColumnOperation)]>,
-        span: Span,
-    ) {
+    fn act(&mut self, acting: Acting<'a, '_>, parent: Option<ReadId>) {
+        let Acting { child, action, done, updates, span } = acting;
         if done.refuses() {
             return;
         }
-        let key = &child.foreign_keys[action.key];
         // A key that acts because it has acted reaches rows of which nothing is known, and these are all.
         let times = self.actions.iter().filter(|running| **running == action).count();
-        if times > 1 {
+        if times > 1 || !self.enters(Body::Action { action, deletes: updates.is_none() }, span) {
             return;
         }
-        self.acted += 1;
-        if self.acted > ACTIONS_MAX {
-            self.effects.unknown.push((format!("actions of foreign keys beyond {ACTIONS_MAX}"), span));
-            return;
-        }
+        let key = &child.foreign_keys[action.key];
         let known = if times == 0 { self.children_of(key, parent) } else { Key::new() };
+        self.change_children(acting, known, parent);
+    }
+
+    /// The action on children of whatever parents.
+    pub(super) fn act_unknown(&mut self, action: Action, deletes: bool, span: Span) {
+        let app = self.app;
+        let child = app.catalog.table(action.table);
+        let key = &child.foreign_keys[action.key];
+        let (done, updates) = match deletes {
+            true => (key.on_delete, None),
+            false => (key.on_update, Some(&[][..])),
+        };
+        self.change_children(Acting { child, action, done, updates, span }, Key::new(), None);
+    }
+
+    fn change_children(&mut self, acting: Acting<'a, '_>, known: Key, parent: Option<ReadId>) {
+        let Acting { child, action, done, updates, span } = acting;
+        let key = &child.foreign_keys[action.key];
         let site = self.terms().site();
         self.context.push(Frame::Loop { site, count: None });
         let row = self.add_read(child.id, span);

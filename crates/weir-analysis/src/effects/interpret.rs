@@ -11,13 +11,11 @@ use weir_sql::bound::{
 };
 use weir_sql::{Application, Span};
 
+use super::join::{Body, Joins};
 use super::{
     Action, ColumnOperation, Condition, Context, Frame, Moment, Operation, ProcedureEffects, Read, ReadId,
     Term, TermId, Terms, Tested,
 };
-
-/// Calls nested deeper than this are taken for recursion.
-const CALL_DEPTH_MAX: usize = 12;
 
 /// The effects of the procedure with that index.
 pub fn effects(app: &Application, procedure: usize) -> ProcedureEffects {
@@ -32,6 +30,7 @@ pub fn effects(app: &Application, procedure: usize) -> ProcedureEffects {
     interpreter.nullify_locals(definition);
     interpreter.calls.push(definition);
     interpreter.steps(&definition.body);
+    interpreter.run_joined();
     interpreter.effects
 }
 
@@ -84,8 +83,13 @@ pub(super) struct Interpreter<'a> {
     pub actions: Vec<Action>,
     /// The one that makes the write which is being recorded.
     pub action: Option<Action>,
-    /// How many actions have run.
-    pub acted: usize,
+    pub joins: Joins,
+}
+
+impl CallFrame {
+    pub fn new(env: Vec<TermId>, writes_before_iteration: usize) -> CallFrame {
+        CallFrame { env, writes_before_iteration }
+    }
 }
 
 impl<'a> Interpreter<'a> {
@@ -105,7 +109,7 @@ impl<'a> Interpreter<'a> {
             returned: Vec::new(),
             actions: Vec::new(),
             action: None,
-            acted: 0,
+            joins: Joins::default(),
         }
     }
 
@@ -459,11 +463,19 @@ impl<'a> Interpreter<'a> {
 
     fn call(&mut self, callee: usize, args: &[Expr], targets: &[IntoTarget], span: Span) {
         let Some(definition) = self.app.procedures.get(callee) else { return };
-        if self.is_running(definition) {
-            self.effects.unknown.push((format!("recursive call of {}", definition.name), span));
+        let args: Vec<TermId> = args.iter().map(|arg| self.value(arg)).collect();
+        let body = Body::Procedure(callee);
+        let recursive = self.is_running(definition);
+        if recursive {
+            self.join_again(body, format!("recursive call of {}", definition.name), span);
+        }
+        if recursive || !self.enters(body, span) {
+            for target in targets {
+                let unknown = self.terms().unknown();
+                self.set(target.variable, unknown);
+            }
             return;
         }
-        let args: Vec<TermId> = args.iter().map(|arg| self.value(arg)).collect();
         let caller = self.enter(definition);
         let inputs = definition
             .parameters
@@ -483,10 +495,13 @@ impl<'a> Interpreter<'a> {
         self.assign_targets(targets, &outputs);
     }
 
-    /// Or so deep that it is taken to be.
     pub(super) fn is_running(&self, procedure: &Procedure) -> bool {
         self.calls.iter().any(|running| std::ptr::eq(*running, procedure))
-            || self.calls.len() >= CALL_DEPTH_MAX
+    }
+
+    /// How many bodies are around the statement.
+    pub(super) fn depth(&self) -> usize {
+        self.calls.len()
     }
 
     /// A body begins, with all of its variables NULL; the frame around it.
@@ -494,8 +509,13 @@ impl<'a> Interpreter<'a> {
         self.calls.push(procedure);
         let null = self.terms().intern(Term::Null);
         let env = vec![null; procedure.variables.len()];
-        let writes_before_iteration = self.effects.writes.len();
-        std::mem::replace(&mut self.frame, CallFrame { env, writes_before_iteration })
+        let frame = CallFrame::new(env, self.effects.writes.len());
+        self.set_frame(frame)
+    }
+
+    /// The values of the running body's variables; the ones before.
+    pub(super) fn set_frame(&mut self, frame: CallFrame) -> CallFrame {
+        std::mem::replace(&mut self.frame, frame)
     }
 
     pub(super) fn exit(&mut self, caller: CallFrame) {
@@ -512,7 +532,7 @@ impl<'a> Interpreter<'a> {
 }
 
 /// Variables that some step below assigns to.
-fn assigned_in(steps: &[Step], assigned: &mut BTreeSet<VariableId>) {
+pub(super) fn assigned_in(steps: &[Step], assigned: &mut BTreeSet<VariableId>) {
     for step in steps {
         match &step.kind {
             StepKind::Assign { variable, .. }

@@ -10,6 +10,7 @@ mod condition;
 mod dml;
 mod expression;
 mod interpret;
+mod join;
 mod query;
 mod scope;
 pub mod term;

@@ -8,6 +8,7 @@ use weir_sql::bound::{Procedure, Step, StepKind};
 use weir_sql::catalog::{TableId, Trigger, TriggerTiming};
 
 use super::interpret::Interpreter;
+use super::join::Body;
 use super::{ColumnOperation, Frame, Operation, ReadId, Term, TermId, Write};
 
 /// The row before and behind a write, by column; NULLs where there is none.
@@ -130,10 +131,24 @@ impl<'a> Interpreter<'a> {
         }
     }
 
+    fn body_of(&self, trigger: &Trigger) -> Body {
+        let mut triggers = self.app.catalog.triggers.iter();
+        let index = triggers.position(|other| std::ptr::eq(other, trigger));
+        Body::Trigger(index.expect("a trigger that fires is the catalog's"))
+    }
+
     /// Runs the trigger's body over the rows, and leaves in them what it makes of NEW.
     fn fire(&mut self, trigger: &'a Trigger, rows: &mut Rows, span: Span) {
-        if self.is_running(&trigger.body) {
-            self.effects.unknown.push((format!("trigger {}, which sets itself off,", trigger.name), span));
+        let body = self.body_of(trigger);
+        let recursive = self.is_running(&trigger.body);
+        if recursive {
+            self.join_again(body, format!("trigger {}, which sets itself off,", trigger.name), span);
+        }
+        let decides_row = trigger.timing == TriggerTiming::Before && trigger.each_row;
+        if recursive || !self.enters(body, span) {
+            if decides_row {
+                self.forget_new(trigger, &mut rows.new);
+            }
             return;
         }
         let outside = (std::mem::take(&mut self.relations), std::mem::take(&mut self.ctes));
@@ -161,7 +176,7 @@ impl<'a> Interpreter<'a> {
         if returns_at_end_only(&trigger.body) {
             self.effects.irregular = irregular;
         }
-        if trigger.timing != TriggerTiming::Before || !trigger.each_row {
+        if !decides_row {
             return;
         }
         for (column, new) in rows.new.iter_mut().enumerate() {
