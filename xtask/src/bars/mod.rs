@@ -8,8 +8,10 @@ mod issue_02;
 mod issue_03;
 mod issue_04;
 mod issue_05;
+mod issue_24;
 mod large_schema;
 mod record;
+mod triggered_schema;
 mod weir;
 
 use std::process::ExitCode;
@@ -85,6 +87,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         .chain(issue_03::BARS)
         .chain(issue_04::BARS)
         .chain(issue_05::BARS)
+        .chain(issue_24::BARS)
         .chain(figures::BARS)
         .collect();
     if list {
