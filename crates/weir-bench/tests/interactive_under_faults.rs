@@ -348,8 +348,9 @@ impl Tellers<'_> {
                 Order::Call(text(sql, &args))
             }
             Line::Hold(account) => Order::Call(text(
-                match account % 2 {
+                match account % 4 {
                     0 => "SELECT balance FROM account WHERE id = $1 FOR UPDATE",
+                    2 => "SELECT balance FROM account WHERE id = $1 FOR NO KEY UPDATE",
                     _ => "UPDATE account SET uses = uses + 1 WHERE id = $1 RETURNING balance",
                 },
                 &[account],
@@ -573,4 +574,9 @@ fn answers_from_what_is_not_durable_are_caught() {
 #[test]
 fn for_update_that_holds_nothing_is_caught() {
     check_caught("FOR UPDATE", PlantedBugs { forgets_for_update: true, ..PlantedBugs::default() });
+}
+
+#[test]
+fn for_no_key_update_that_others_share_is_caught() {
+    check_caught("FOR NO KEY UPDATE", PlantedBugs { shares_rows: true, ..PlantedBugs::default() });
 }

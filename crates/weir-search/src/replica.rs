@@ -269,7 +269,7 @@ impl<'l> Replica<'l> {
         };
         call::run(fragment, &call, &mut self.scratch).map_err(|stop| match stop {
             Stop::Error(error) => error.message().to_owned(),
-            Stop::Held { .. } | Stop::Pinned { .. } => "it waits for another transaction".to_owned(),
+            Stop::Held(_) | Stop::Pinned { .. } => "it waits for another transaction".to_owned(),
         })
     }
 

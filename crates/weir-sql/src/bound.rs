@@ -6,6 +6,7 @@
 //!   [`ExprKind::Column`] whose relation belongs to an outer query;
 //! * every operand has exactly the type that its operator wants: the binder has inserted the casts.
 
+use serde::{Deserialize, Serialize};
 pub use weir_types::operator::BinaryOp;
 use weir_types::{Severity, SqlState, SqlType, Value};
 
@@ -331,7 +332,45 @@ pub struct Query {
 pub struct RowLock {
     pub relation: RelationId,
     pub table: TableId,
+    pub strength: LockStrength,
     pub wait: LockWait,
+}
+
+/// PostgreSQL's row-level lock modes, the weakest first. Of several clauses the strongest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LockStrength {
+    /// The row and its keys stay. Checks of foreign keys hold their parents so.
+    KeyShare,
+    /// The row stays as it is.
+    Share,
+    /// An UPDATE that leaves the row's keys as they are.
+    NoKeyUpdate,
+    /// A DELETE, or an UPDATE of a key.
+    Update,
+}
+
+impl LockStrength {
+    /// Two transactions cannot hold a row so at a time.
+    pub fn conflicts_with(self, other: LockStrength) -> bool {
+        use LockStrength::{KeyShare, NoKeyUpdate, Share, Update};
+        match (self.min(other), self.max(other)) {
+            (_, Update) => true,
+            (KeyShare, _) => false,
+            (Share, other) => other == NoKeyUpdate,
+            (NoKeyUpdate, _) => true,
+            (Update, _) => unreachable!("the greater one is Update, too"),
+        }
+    }
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            LockStrength::KeyShare => "FOR KEY SHARE",
+            LockStrength::Share => "FOR SHARE",
+            LockStrength::NoKeyUpdate => "FOR NO KEY UPDATE",
+            LockStrength::Update => "FOR UPDATE",
+        }
+    }
 }
 
 /// What to do about a row that another transaction holds. The last of several clauses in this order is what is done.

@@ -11,6 +11,7 @@ use weir_types::SqlError;
 
 use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, Role, Stop};
+use crate::exec::chosen::Chosen;
 use crate::exec::definition::{Description, schema_has_changed};
 use crate::exec::fetch::{Found, fetch};
 use crate::exec::program::Program;
@@ -23,7 +24,7 @@ use crate::ramp::message::{
     TxnId,
 };
 use crate::ramp::open::{Open, OpenRows, Stays, forgotten};
-use crate::ramp::participant::{Participant, Prepared, Unsettled, Write};
+use crate::ramp::participant::{Holders, Participant, Prepared, Unsettled, Write};
 use crate::storage::{Position, Storage, Timestamp};
 use crate::termination::Terminates as _;
 
@@ -60,6 +61,8 @@ pub struct PlantedBugs {
     pub opens_again: bool,
     /// FOR UPDATE by itself holds nothing.
     pub forgets_for_update: bool,
+    /// FOR NO KEY UPDATE holds rows as FOR KEY SHARE does.
+    pub shares_rows: bool,
     /// A shard says that it has rolled back to a savepoint, and has not.
     pub keeps_what_is_rolled_back: bool,
     /// A late statement takes effect after the roll-back to the savepoint before it.
@@ -103,6 +106,10 @@ pub struct Node {
     pub(crate) snapshot_is_void: bool,
     /// Requests that wait for the outcome of a transaction that holds their claim.
     pub(crate) waiting: BTreeMap<TxnId, Vec<Request>>,
+    /// What waiting statements had chosen, by their transactions.
+    pub(crate) chosen: BTreeMap<TxnId, Chosen>,
+    /// The others that a waiting statement of an open transaction has to wait for, by its transaction.
+    pub(crate) waits_besides: BTreeMap<TxnId, Holders>,
     scratch: call::Scratch,
     pub(crate) sequences: Sequences,
     /// How many records must be durable before what the last step has sent may leave.
@@ -129,6 +136,8 @@ impl Node {
             has_new_description: false,
             snapshot_is_void: false,
             waiting: BTreeMap::new(),
+            chosen: BTreeMap::new(),
+            waits_besides: BTreeMap::new(),
             scratch: call::Scratch::default(),
             sequences: Sequences::default(),
             rests_on: 0,
@@ -275,12 +284,15 @@ impl Node {
 
     pub(crate) fn stop_waiting(&mut self, txn: TxnId) {
         self.waiting.values_mut().for_each(|requests| requests.retain(|one| one.txn() != txn));
+        self.waits_besides.remove(&txn);
+        self.chosen.remove(&txn);
     }
 
     /// Lets requests go on that waited for transactions which have ended.
     fn wake(&mut self, now_ms: u64, out: &mut Effects) {
         while let Some(txn) = self.ended.pop() {
             for request in self.waiting.remove(&txn).unwrap_or_default() {
+                self.waits_besides.remove(&request.txn());
                 self.on_request(now_ms, request, out);
             }
         }
@@ -312,12 +324,35 @@ impl Node {
             return false;
         } else if let Some(holder) = self.waits_for(txn) {
             // Whoever has others wait must know; anybody else will be answered.
-            matches!(request, Request::Work { .. }).then_some(Reply::Waits { txn, shard, holder })
+            if matches!(request, Request::Work { .. }) {
+                self.tell_whom_it_waits_for(txn, holder, out);
+            }
+            None
         } else {
             return false;
         };
         out.replies.extend(reply.map(|reply| (txn.coordinator, reply.spoken())));
         true
+    }
+
+    /// A statement of an open transaction is tried again when the first of the holders has ended.
+    pub(crate) fn wait_with_work(&mut self, mut holders: Holders, request: Request, out: &mut Effects) {
+        let (txn, holder) = (request.txn(), holders.remove(0));
+        self.waits_besides.remove(&txn);
+        if !holders.is_empty() {
+            self.waits_besides.insert(txn, holders);
+        }
+        self.waiting.entry(holder).or_default().push(request);
+        self.tell_whom_it_waits_for(txn, holder, out);
+    }
+
+    fn tell_whom_it_waits_for(&self, txn: TxnId, holder: TxnId, out: &mut Effects) {
+        let shard = self.shard;
+        out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
+        if let Some(holders) = self.waits_besides.get(&txn) {
+            let holders = holders.to_vec();
+            out.replies.push((txn.coordinator, Reply::WaitsBesides { txn, shard, holders }));
+        }
     }
 
     /// Whose end a request of the transaction waits for.
@@ -361,10 +396,10 @@ impl Node {
                 self.storage.rollback(begin);
                 self.answer(txn, Reply::Executed { txn, result: Err(error) }, out);
             }
-            Err(stop @ (Stop::Held { .. } | Stop::Pinned { .. })) => {
-                let holder = self.holder(&stop);
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+                let holders = self.holders(stop);
                 self.storage.rollback(begin);
-                self.wait_or_withdraw(holder, txn, begun.age, Request::Execute { txn, begun, call }, out);
+                self.wait_or_withdraw(&holders, txn, begun.age, Request::Execute { txn, begun, call }, out);
             }
         }
     }
@@ -417,11 +452,11 @@ impl Node {
                 self.storage.discard(undone);
                 self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out)
             }
-            Err(stop @ (Stop::Held { .. } | Stop::Pinned { .. })) => {
-                let holder = self.holder(&stop);
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+                let holders = self.holders(stop);
                 self.storage.discard(undone);
                 self.wait_or_withdraw(
-                    holder,
+                    &holders,
                     txn,
                     begun.age,
                     Request::Prepare { txn, begun, call, participants },
@@ -447,21 +482,28 @@ impl Node {
                 self.storage.rollback(begin);
                 self.answer(txn, Reply::Refused { txn, shard, error }, out);
             }
-            Err(stop @ (Stop::Held { .. } | Stop::Pinned { .. })) => {
-                let holder = self.holder(&stop);
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+                let holders = self.holders(stop);
                 self.storage.rollback(begin);
-                self.wait_or_withdraw(holder, txn, begun.age, Request::Apply { txn, begun, call }, out);
+                self.wait_or_withdraw(&holders, txn, begun.age, Request::Apply { txn, begun, call }, out);
             }
         }
     }
 
     /// Pins the rows that will be written, each once.
     pub(crate) fn pin(&mut self, writes: &[Write]) -> Vec<(TableId, u32, u32)> {
-        let mut rows: Vec<_> =
-            writes.iter().filter_map(|write| write.row.map(|row| (write.table, row))).collect();
+        let program = self.program.clone();
+        let written = |write: &Write| {
+            let in_keys = &program.schema.table(write.table).in_keys;
+            Some((write.table, write.row?, !write.operation.takes(&|column| in_keys[column])))
+        };
+        let mut rows: Vec<(TableId, u32, bool)> = writes.iter().filter_map(written).collect();
         rows.sort_unstable();
-        rows.dedup();
-        rows.into_iter().map(|(table, row)| (table, row, self.storage.pin(table, row))).collect()
+        rows.dedup_by_key(|(table, row, _)| (*table, *row));
+        let pin = |(table, row, leaves_key): (TableId, u32, bool)| {
+            (table, row, self.storage.pin(table, row, !leaves_key))
+        };
+        rows.into_iter().map(pin).collect()
     }
 
     /// Takes a prepared transaction out, with its claims and pins.
@@ -520,10 +562,16 @@ impl Node {
                 self.storage.rollback(begin);
                 self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out);
             }
-            Err(stop @ (Stop::Held { .. } | Stop::Pinned { .. })) => {
-                let holder = self.holder(&stop);
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
+                let holders = self.holders(stop);
                 self.storage.rollback(begin);
-                self.wait_or_withdraw(holder, txn, begun.age, Request::Decide { txn, begun, decision }, out);
+                self.wait_or_withdraw(
+                    &holders,
+                    txn,
+                    begun.age,
+                    Request::Decide { txn, begun, decision },
+                    out,
+                );
             }
         }
     }
@@ -577,7 +625,12 @@ impl Node {
             environment: self
                 .sequences
                 .environment(&self.program, self.shard, call.transaction_time)
-                .of_transaction(&self.program, (&self.participant.claims, txn), open.unwrap_or_default()),
+                .of_transaction(
+                    &self.program,
+                    (&self.participant.claims, txn),
+                    open.unwrap_or_default(),
+                    self.chosen.get(&txn),
+                ),
             claims: &self.participant.claims,
             here: self.shard,
             txn,
@@ -592,21 +645,38 @@ impl Node {
             looks: looks.then_some(if self.bugs.forgets_deferred { &[][..] } else { later }),
             bugs: self.bugs,
         };
-        call::run(fragment, call, &mut self.scratch).map(call::Ran::packed)
+        let ran = call::run(fragment, call, &mut self.scratch).map(call::Ran::packed);
+        match (&ran, self.scratch.chosen.take()) {
+            // What it chose when it had to wait first stays.
+            (Err(Stop::Held(_) | Stop::Pinned { .. }), Some(chosen)) => {
+                self.chosen.entry(txn).or_insert(chosen);
+            }
+            (Err(Stop::Held(_) | Stop::Pinned { .. }), None) => {}
+            _ => drop(self.chosen.remove(&txn)),
+        }
+        ran
     }
 
     /// S7: only an older transaction waits, so nobody waits in a circle. For an open one, which may take its time, waits only what holds
     /// nothing elsewhere.
-    fn wait_or_withdraw(&mut self, holder: TxnId, txn: TxnId, age: Age, request: Request, out: &mut Effects) {
-        let older = match self.open.contains_key(&holder) {
+    fn wait_or_withdraw(
+        &mut self,
+        holders: &Holders,
+        txn: TxnId,
+        age: Age,
+        request: Request,
+        out: &mut Effects,
+    ) {
+        let is_older = |holder: &TxnId| match self.open.contains_key(holder) {
             true => matches!(request, Request::Execute { .. }),
-            false => self.participant.age_of(holder).is_some_and(|holder| age < holder),
+            false => self.participant.age_of(*holder).is_some_and(|holder| age < holder),
         };
-        if older {
+        if holders.iter().all(is_older) {
             self.has_done.waits += 1;
-            self.waiting.entry(holder).or_default().push(request);
+            self.waiting.entry(holders[0]).or_default().push(request);
         } else {
             self.has_done.withdrawals += 1;
+            self.chosen.remove(&txn);
             self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
         }
     }
@@ -619,6 +689,7 @@ impl Node {
         self.waiting.retain(|_, requests| !requests.is_empty());
         for request in withdrawn {
             let txn = request.txn();
+            self.chosen.remove(&txn);
             self.answer(txn, Reply::Busy { txn, shard: self.shard }, out);
         }
     }

@@ -3,6 +3,7 @@
 
 mod answers;
 mod nodes;
+mod row_locks;
 
 use std::collections::BTreeMap;
 use std::process::Command;

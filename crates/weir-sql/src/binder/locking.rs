@@ -4,7 +4,7 @@ use pg_query::protobuf::{LockClauseStrength, LockWaitPolicy, LockingClause, Sele
 use weir_types::SqlState;
 
 use super::Binder;
-use crate::bound::{Distinct, FromItem, JoinKind, LockWait, QueryBody, RowLock};
+use crate::bound::{Distinct, FromItem, JoinKind, LockStrength, LockWait, QueryBody, RowLock};
 use crate::source::{Diagnostic, Span};
 use crate::walk;
 
@@ -43,7 +43,7 @@ impl Binder<'_> {
 /// One clause.
 struct Lock<'a, 'l> {
     binder: &'a Binder<'a>,
-    strength: &'static str,
+    strength: LockStrength,
     wait: LockWait,
     place: Span,
     locks: &'l mut Vec<RowLock>,
@@ -51,7 +51,7 @@ struct Lock<'a, 'l> {
 
 impl Lock<'_, '_> {
     fn refuse(&self, what: impl std::fmt::Display) -> Diagnostic {
-        let message = format!("{} {what}", self.strength);
+        let message = format!("{} {what}", self.strength.name());
         self.binder.error(SqlState::FEATURE_NOT_SUPPORTED, self.place, message)
     }
 
@@ -85,7 +85,8 @@ impl Lock<'_, '_> {
                 return Ok(());
             }
         }
-        let message = format!("relation \"{name}\" in {} clause not found in FROM clause", self.strength);
+        let message =
+            format!("relation \"{name}\" in {} clause not found in FROM clause", self.strength.name());
         Err(self.binder.error(SqlState::UNDEFINED_TABLE, self.place, message))
     }
 
@@ -106,8 +107,19 @@ impl Lock<'_, '_> {
                     return Err(self.refuse("cannot be applied to the nullable side of an outer join"));
                 }
                 match self.locks.iter_mut().find(|lock| lock.relation == *relation) {
-                    Some(lock) => lock.wait = lock.wait.max(self.wait),
-                    None => self.locks.push(RowLock { relation: *relation, table: *table, wait: self.wait }),
+                    Some(lock) => {
+                        lock.wait = lock.wait.max(self.wait);
+                        lock.strength = lock.strength.max(self.strength);
+                    }
+                    None => {
+                        let (relation, table) = (*relation, *table);
+                        self.locks.push(RowLock {
+                            relation,
+                            table,
+                            strength: self.strength,
+                            wait: self.wait,
+                        });
+                    }
                 }
                 Ok(true)
             }
@@ -137,12 +149,12 @@ impl Lock<'_, '_> {
     }
 }
 
-fn strength(clause: &LockingClause) -> Option<&'static str> {
+fn strength(clause: &LockingClause) -> Option<LockStrength> {
     match LockClauseStrength::try_from(clause.strength) {
-        Ok(LockClauseStrength::LcsForupdate) => Some("FOR UPDATE"),
-        Ok(LockClauseStrength::LcsFornokeyupdate) => Some("FOR NO KEY UPDATE"),
-        Ok(LockClauseStrength::LcsForshare) => Some("FOR SHARE"),
-        Ok(LockClauseStrength::LcsForkeyshare) => Some("FOR KEY SHARE"),
+        Ok(LockClauseStrength::LcsForupdate) => Some(LockStrength::Update),
+        Ok(LockClauseStrength::LcsFornokeyupdate) => Some(LockStrength::NoKeyUpdate),
+        Ok(LockClauseStrength::LcsForshare) => Some(LockStrength::Share),
+        Ok(LockClauseStrength::LcsForkeyshare) => Some(LockStrength::KeyShare),
         _ => None,
     }
 }

@@ -15,6 +15,7 @@ use weir_types::{Notice, Notices, SqlError, SqlState, Value};
 
 use self::loops::after_body;
 use self::values::assign_element;
+use super::chosen::Chosen;
 use super::context::{Cx, Frame};
 use super::deferred::{Later, Setting};
 use super::expr::{CompiledExpr, Truth};
@@ -25,7 +26,7 @@ use super::returned::Returned;
 use super::sequences::{Environs, Given};
 use crate::node::PlantedBugs;
 use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
-use crate::ramp::participant::{Claim, Claims, Write};
+use crate::ramp::participant::{Claim, Claims, Holders, Write};
 use crate::storage::{Storage, Timestamp};
 
 /// What this shard is in the transaction.
@@ -124,10 +125,8 @@ impl Ran {
 #[derive(Debug)]
 pub enum Stop {
     Error(SqlError),
-    /// Another transaction holds a claim on the same value or row.
-    Held {
-        holder: TxnId,
-    },
+    /// Other transactions hold claims on the same value or row.
+    Held(Holders),
     /// Another transaction has prepared a write of this row, and holds no claim on it.
     Pinned {
         table: weir_sql::catalog::TableId,
@@ -148,6 +147,8 @@ pub struct Scratch {
     returned: Returned,
     pub(super) new_row: Vec<Value>,
     pub(super) rule_frame: Frame,
+    /// What the statement had chosen that the last run has stopped at.
+    pub(crate) chosen: Option<Chosen>,
 }
 
 /// Runs the call. On `Err` the caller rolls storage back to where it was.
@@ -170,6 +171,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         parent_seen: None,
         foreseen: Vec::new(),
         later: Vec::new(),
+        chosen: None,
         notices: None,
         ran: Ran::new(fragment.role),
         procedure,
@@ -201,7 +203,9 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
     };
     let (frame, returned, new_row) =
         (std::mem::take(&mut run.frame), std::mem::take(&mut run.returned), std::mem::take(&mut run.new_row));
+    let chosen = run.chosen.take();
     drop(run);
+    scratch.chosen = chosen;
     scratch.frames.push(frame);
     scratch.returned = returned;
     scratch.new_row = new_row;
@@ -214,7 +218,7 @@ fn said_beside(mut result: Result<Ran, Stop>, notices: Vec<Notice>) -> Result<Ra
     match &mut result {
         Ok(ran) => ran.output.notices = notices,
         Err(Stop::Error(error)) => *error.notices_mut() = notices,
-        Err(Stop::Held { .. } | Stop::Pinned { .. }) => {}
+        Err(Stop::Held(_) | Stop::Pinned { .. }) => {}
     }
     result
 }
@@ -242,6 +246,8 @@ pub(super) struct Run<'a> {
     pub(super) foreseen: Vec<(weir_sql::catalog::TableId, crate::storage::IndexId, crate::storage::KeyBytes)>,
     /// What is to be looked at when the transaction ends.
     pub(super) later: Vec<Later>,
+    /// What the statement had chosen that has to wait.
+    pub(super) chosen: Option<Chosen>,
     /// What it has said, once it has said something.
     notices: Option<Box<Notices>>,
     pub(super) ran: Ran,
@@ -423,6 +429,7 @@ impl<'a> Run<'a> {
                     };
                     run.select(query, wanted, keep)
                 })?;
+                self.claim_chosen(query)?;
                 if let Some(merged) = merged.as_ref().filter(|_| !matches!(self.fragment.role, Role::Part)) {
                     let rows = std::mem::take(&mut self.ran.output.rows);
                     self.ran.output.rows = self.with_cx(|cx| merged.of(vec![rows], cx))?;

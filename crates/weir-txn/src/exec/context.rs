@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use weir_sql::bound::{LockWait, VolatileFunction};
+use weir_sql::bound::{LockStrength, LockWait, VolatileFunction};
 use weir_sql::catalog::{SequenceId, TableId};
 use weir_types::{SqlError, Value};
 
@@ -82,7 +82,12 @@ pub trait Environment {
     fn volatile(&mut self, function: VolatileFunction) -> Result<Value, SqlError>;
 
     /// FOR UPDATE of a row; `false`: it is to be passed over, for somebody else has it. Where nobody holds anything, nothing happens.
-    fn hold(&mut self, _rows: &dyn Rows, _row: (TableId, RowRef), _wait: LockWait) -> Result<bool, SqlError> {
+    fn hold(
+        &mut self,
+        _rows: &dyn Rows,
+        _row: (TableId, RowRef),
+        _how: (LockStrength, LockWait),
+    ) -> Result<bool, SqlError> {
         Ok(true)
     }
 }

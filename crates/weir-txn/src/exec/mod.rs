@@ -9,6 +9,7 @@ pub mod aggregate;
 mod ahead;
 pub mod assertion;
 pub mod call;
+pub mod chosen;
 mod compile;
 pub mod compiler;
 pub mod constraint;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weir_sql::Span;
-use weir_sql::bound::{Expr, ExprKind, LockWait, VolatileFunction};
+use weir_sql::bound::{Expr, ExprKind, LockStrength, LockWait, VolatileFunction};
 use weir_sql::catalog::{Sequence, SequenceId, TableId};
 use weir_types::{SqlError, SqlState, Value};
 
+use super::chosen::Chosen;
 use super::context::Environment;
 use super::program::Program;
 use super::routing::{shard_of, shard_of_integer};
@@ -134,7 +135,9 @@ struct Locks<'a> {
     /// Rows that it has inserted.
     own: &'a [(TableId, u32)],
     schema: &'a Schema,
-    wanted: Vec<(TableId, u32)>,
+    wanted: Vec<(TableId, u32, LockStrength)>,
+    /// It has waited, and had chosen these before.
+    chosen: Option<&'a Chosen>,
 }
 
 impl<'a> Environs<'a> {
@@ -144,8 +147,9 @@ impl<'a> Environs<'a> {
         program: &'a Program,
         (claims, txn): (&'a Claims, TxnId),
         own: &'a [(TableId, u32)],
+        chosen: Option<&'a Chosen>,
     ) -> Environs<'a> {
-        let locks = Locks { claims, txn, own, schema: &program.schema, wanted: Vec::new() };
+        let locks = Locks { claims, txn, own, schema: &program.schema, wanted: Vec::new(), chosen };
         Environs { locks: Some(locks), ..self }
     }
 
@@ -158,8 +162,24 @@ impl<'a> Environs<'a> {
         std::mem::take(&mut self.given)
     }
 
+    /// Where the statement stands that runs.
+    pub(super) fn place(&self) -> u32 {
+        self.place
+    }
+
+    /// The statement that runs may take the row, as far as it depends on what it has chosen before it waited.
+    pub(super) fn is_chosen(&self, table: TableId, row: u32) -> bool {
+        let chosen = self.locks.as_ref().and_then(|locks| locks.chosen);
+        chosen.is_none_or(|chosen| chosen.has(self.place, table, row))
+    }
+
+    /// Queries have wanted to hold rows since somebody last asked.
+    pub(super) fn wants_rows(&self) -> bool {
+        self.locks.as_ref().is_some_and(|locks| !locks.wanted.is_empty())
+    }
+
     /// The rows that queries have wanted to hold since somebody last asked.
-    pub(super) fn take_wanted(&mut self) -> Option<Vec<(TableId, u32)>> {
+    pub(super) fn take_wanted(&mut self) -> Option<Vec<(TableId, u32, LockStrength)>> {
         let locks = self.locks.as_mut().filter(|locks| !locks.wanted.is_empty())?;
         Some(std::mem::take(&mut locks.wanted))
     }
@@ -226,13 +246,18 @@ impl Environment for Environs<'_> {
         &mut self,
         rows: &dyn Rows,
         (table, of): (TableId, RowRef),
-        wait: LockWait,
+        (strength, wait): (LockStrength, LockWait),
     ) -> Result<bool, SqlError> {
+        let is_chosen = self.is_chosen(table, of.row);
         let Some(locks) = &mut self.locks else { return Ok(true) };
+        if !is_chosen {
+            return Ok(false);
+        }
         if wait != LockWait::Block {
-            let holder = locks.claims.get(&Claim::Row(table, of.row));
-            let is_pinned = || rows.is_pinned(table, of) && !locks.own.contains(&(table, of.row));
-            let is_held = holder.map_or_else(is_pinned, |holder| *holder != locks.txn);
+            let claim = Claim::row(table, of.row, strength);
+            let is_pinned =
+                || rows.is_pinned_against(table, of, strength) && !locks.own.contains(&(table, of.row));
+            let is_held = !locks.claims.against(&claim, locks.txn).is_empty() || is_pinned();
             if is_held && wait == LockWait::Skip {
                 return Ok(false);
             }
@@ -242,7 +267,7 @@ impl Environment for Environs<'_> {
                 return Err(SqlError::new(SqlState::LOCK_NOT_AVAILABLE, message));
             }
         }
-        locks.wanted.push((table, of.row));
+        locks.wanted.push((table, of.row, strength));
         Ok(true)
     }
 }

@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, Deferral, ForeignKeyAction, TableId};
 use weir_types::{SqlError, SqlState, Value};
 
@@ -341,7 +342,7 @@ impl Run<'_> {
         update: &ConflictUpdate,
     ) -> Result<u64, Stop> {
         // Its new values are worked out from what it is now.
-        self.claim_row(insert.table, row)?;
+        self.claim_row(insert.table, row, LockStrength::NoKeyUpdate)?;
         for &(column, slot) in &insert.row_slots {
             let old = self.fragment.storage.value(insert.table, RowRef { shard: 0, row }, column);
             self.frame.set(slot, old);
@@ -385,25 +386,30 @@ impl Run<'_> {
                 });
                 self.fragment.storage.ask_existence(false);
                 let _ = looked?;
+                let found = found.filter(|row| self.fragment.environment.is_chosen(update.table, *row));
                 if let Some(row) = found {
-                    self.update_row(update, row)?;
+                    let updated = self.update_row(update, row);
+                    self.choosing_to_write(updated, update.table, [row].into_iter())?;
                 }
                 Ok(u64::from(found.is_some()))
             }
             Matches::Access(access) => {
-                let rows = self.with_cx(|cx| access.collect_matches(cx))?;
+                let mut rows = self.with_cx(|cx| access.collect_matches(cx))?;
+                rows.retain(|row| self.fragment.environment.is_chosen(update.table, row.row));
                 // What was looked at last is in the frame, whether it matched or not.
                 for &row in &rows {
                     self.with_cx(|cx| access.load(row, cx));
-                    self.update_row(update, row.row)?;
+                    let updated = self.update_row(update, row.row);
+                    self.choosing_to_write(updated, update.table, rows.iter().map(|row| row.row))?;
                 }
                 Ok(rows.len() as u64)
             }
             Matches::Join(query) => {
-                let rows = self.join_matches(query)?;
+                let rows = self.join_matches(update.table, query)?;
                 for (row, frame) in &rows {
                     self.frame.values.clone_from(frame);
-                    self.update_row(update, *row)?;
+                    let updated = self.update_row(update, *row);
+                    self.choosing_to_write(updated, update.table, rows.iter().map(|(row, _)| *row))?;
                 }
                 Ok(rows.len() as u64)
             }
@@ -411,7 +417,17 @@ impl Run<'_> {
     }
 
     /// Each row once, with the frame of its first match (as PostgreSQL: one of them, unspecified which).
-    fn join_matches(&mut self, query: &CompiledQuery) -> Result<Vec<(u32, Vec<Value>)>, SqlError> {
+    fn join_matches(
+        &mut self,
+        table: TableId,
+        query: &CompiledQuery,
+    ) -> Result<Vec<(u32, Vec<Value>)>, SqlError> {
+        let mut rows = self.all_join_matches(query)?;
+        rows.retain(|(row, _)| self.fragment.environment.is_chosen(table, *row));
+        Ok(rows)
+    }
+
+    fn all_join_matches(&mut self, query: &CompiledQuery) -> Result<Vec<(u32, Vec<Value>)>, SqlError> {
         self.with_cx(|cx| {
             let mut seen = std::collections::BTreeSet::new();
             let mut rows = Vec::new();
@@ -431,7 +447,7 @@ impl Run<'_> {
     /// The row's columns are in the frame.
     fn update_row(&mut self, update: &Arc<CompiledUpdate>, row: u32) -> Result<(), Stop> {
         if update.guarded || self.holds_rows() {
-            self.claim_row(update.table, row)?;
+            self.claim_row(update.table, row, LockStrength::NoKeyUpdate)?;
         }
         let mut changes: SmallVec<[(ColumnIndex, Value); 6]> = SmallVec::new();
         for assignment in &update.assignments {
@@ -479,6 +495,7 @@ impl Run<'_> {
             self.look_later(table, row, &later);
             self.on_parent_change(table, row, Some(&new))?;
         }
+        self.claim_keys_of_row(table, row, changes)?;
         self.claim_changed_keys(table, row, changes)?;
         if self.fragment.keep_writes
             && !self.inserted.iter().any(|&(of, at, _)| of == table && at == row)
@@ -520,10 +537,11 @@ impl Run<'_> {
                     cx.frame.begin_statement();
                     access.collect_matches(cx)
                 })?;
-                found.into_iter().map(|row| row.row).collect()
+                let found = found.into_iter().map(|row| row.row);
+                found.filter(|row| self.fragment.environment.is_chosen(delete.table, *row)).collect()
             }
             Matches::Join(query) => {
-                let (rows, joined) = self.join_matches(query)?.into_iter().unzip();
+                let (rows, joined) = self.join_matches(delete.table, query)?.into_iter().unzip();
                 frames = joined;
                 rows
             }
@@ -545,10 +563,12 @@ impl Run<'_> {
             if self.fragment.storage.packed(delete.table, row).is_none() {
                 continue;
             }
-            if delete.guarded || self.holds_rows() {
-                self.claim_row(delete.table, row)?;
-            }
-            self.delete_row(delete.table, row)?;
+            let deleted = match delete.guarded || self.holds_rows() {
+                true => self.claim_row(delete.table, row, LockStrength::Update),
+                false => Ok(()),
+            };
+            let deleted = deleted.and_then(|()| self.delete_row(delete.table, row));
+            self.choosing_to_write(deleted, delete.table, rows.iter().copied())?;
         }
         Ok(rows.len() as u64)
     }

@@ -552,11 +552,18 @@ impl machine::Coordinator for Coordinator {
             }
             Some(Flight::Open { tag, machine, sent, .. }) => {
                 *sent = Sent::at(now_ms);
-                if let Reply::Waits { txn, shard, holder } = reply {
-                    self.traces.waits(*tag);
-                    if machine.works()
-                        && let Some(youngest) = self.waits.note(now_ms, txn, shard, holder)
-                    {
+                let youngest = match reply {
+                    Reply::Waits { txn, shard, holder } => {
+                        self.traces.waits(*tag);
+                        Some(machine.works().then(|| self.waits.note(now_ms, txn, shard, holder)))
+                    }
+                    Reply::WaitsBesides { txn, shard, ref holders } => {
+                        Some(machine.works().then(|| self.waits.note_besides(now_ms, txn, shard, holders)))
+                    }
+                    _ => None,
+                };
+                if let Some(youngest) = youngest {
+                    if let Some(youngest) = youngest.flatten() {
                         self.interrupt(now_ms, youngest, deadlock(), out);
                     }
                     return;

@@ -231,7 +231,11 @@ impl Transaction {
             | Reply::Decided { .. }
             | Reply::Retired { .. }
             | Reply::TooLarge { .. } => {}
-            Reply::Worked { .. } | Reply::RolledBack { .. } | Reply::Waits { .. } | Reply::Raised { .. } => {}
+            Reply::Worked { .. }
+            | Reply::RolledBack { .. }
+            | Reply::Waits { .. }
+            | Reply::WaitsBesides { .. }
+            | Reply::Raised { .. } => {}
             Reply::ReadRows { .. } | Reply::ReadAgain { .. } => {
                 unreachable!("a transaction that writes sends no READ")
             }

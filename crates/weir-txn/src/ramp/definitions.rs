@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::smallvec;
 use weir_types::SqlError;
 
 use super::message::{Age, Callee, Reply, Request, TxnId};
@@ -74,8 +75,7 @@ impl Node {
                 if is_open || begun.age < age && !has_defined {
                     return Some(request);
                 }
-                self.waiting.entry(holder).or_default().push(request);
-                out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
+                self.wait_with_work(smallvec![holder], request, out);
             }
             // It is bound to what is to come.
             Request::Read { query, within: None, .. }

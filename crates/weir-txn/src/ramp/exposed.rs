@@ -23,6 +23,8 @@ use crate::termination::Says as _;
 
 /// From this version on [`Reply::Raised`] is understood.
 const RAISED_FROM: u16 = 3;
+/// From this version on [`Reply::WaitsBesides`] is.
+const WAITS_BESIDES_FROM: u16 = 4;
 
 impl Exposed for Node {
     fn refuses(&self, progress: &Progress) -> Option<&'static str> {
@@ -121,6 +123,11 @@ impl Exposed for Node {
     fn of_version(reply: Reply, version: u16) -> Reply {
         match reply {
             Reply::Raised { reply, .. } if version < RAISED_FROM => *reply,
+            // Who hears of one of them alone sees some circles later.
+            Reply::WaitsBesides { txn, shard, holders } if version < WAITS_BESIDES_FROM => {
+                let holder = *holders.last().expect("there are others");
+                Reply::Waits { txn, shard, holder }
+            }
             reply => reply,
         }
     }

@@ -237,7 +237,7 @@ impl Node {
             prepared.into_iter().for_each(|txn| drop(node.release(txn)));
         }
         if bugs.recovery_forgets_claims {
-            node.participant.claims.clear();
+            node.participant.claims = Claims::default();
         }
         node.storage.end_replay();
         let ledger = node.ledger.as_deref_mut().expect("it has just got one");
@@ -273,9 +273,7 @@ impl Node {
             }
         }
         // Those of open transactions go with them.
-        let stays =
-            |(claim, txn): (&Claim, &TxnId)| (!self.open.contains_key(txn)).then(|| (claim.clone(), *txn));
-        let claims: Claims = own.claims.iter().filter_map(stays).collect();
+        let claims = own.claims.of(|txn| !self.open.contains_key(&txn));
         if claims != other.claims {
             return Some(format!("claims {claims:?}"));
         }

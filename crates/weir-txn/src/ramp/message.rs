@@ -442,6 +442,12 @@ pub enum Reply {
         notices: Vec<Notice>,
         reply: Box<Reply>,
     },
+    /// Whom else a statement waits for beside whoever was told last.
+    WaitsBesides {
+        txn: TxnId,
+        shard: ShardId,
+        holders: Vec<TxnId>,
+    },
 }
 
 impl Reply {
@@ -489,6 +495,7 @@ impl Reply {
             | Reply::Worked { txn, .. }
             | Reply::RolledBack { txn, .. }
             | Reply::Waits { txn, .. }
+            | Reply::WaitsBesides { txn, .. }
             | Reply::ReadRows { read: txn, .. }
             | Reply::ReadAgain { read: txn, .. } => *txn,
             Reply::Raised { reply, .. } => reply.txn(),

@@ -4,6 +4,7 @@
 //! writes become visible together; readers never wait for writers; writers wait only at their guards.
 //! What it never does: abort because of another transaction's ordinary write.
 
+pub mod claims;
 pub mod client;
 pub mod coordinator;
 pub(crate) mod definitions;

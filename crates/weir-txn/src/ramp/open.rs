@@ -10,12 +10,13 @@ mod stays;
 
 use std::sync::Arc;
 
+use smallvec::smallvec;
 use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
 
 use super::definitions::{Defined, Definitions, definition_of};
 use super::message::{Age, Answers, Begun, Call, Callee, Output, Reply, Request, ShardId, TxnId, Work};
-use super::participant::{Claim, Prepared, Unsettled, Write};
+use super::participant::{Claim, Holders, Prepared, Unsettled, Write};
 use crate::exec::call::{Ran, Role, Stop};
 use crate::exec::deferred::{Later, Setting, pending};
 use crate::exec::program::Program;
@@ -183,8 +184,8 @@ impl Node {
         if defines.is_some()
             && let Some(holder) = self.raise_barrier(txn, begun.age)
         {
-            self.waiting.entry(holder).or_default().push(Request::Work { txn, begun, work });
-            return out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
+            let request = Request::Work { txn, begun, work };
+            return self.wait_with_work(smallvec![holder], request, out);
         }
         let timestamp = self.clock.tick(now_ms);
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
@@ -234,7 +235,7 @@ impl Node {
         let result = match ran {
             Ok(ran) if ran.answers.error.is_none() => {
                 let mut claims = ran.claims;
-                claims.retain(|claim| self.participant.claims.insert(claim.clone(), txn).is_none());
+                claims.retain(|claim| self.participant.claims.take(claim, txn));
                 let (writes, inserted) = (ran.writes, ran.inserted);
                 let (setting, later) = (work.call.callee.setting().cloned(), ran.later);
                 let of = Done { number, claims, undone, writes, inserted, loads, ..Done::default() };
@@ -249,16 +250,14 @@ impl Node {
                 self.storage.discard(undone);
                 Err(error)
             }
-            Err(stop @ (Stop::Held { .. } | Stop::Pinned { .. })) => {
+            Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
                 self.storage.discard(undone);
                 if open.answered.0 > 0 {
                     self.open.insert(txn, open);
                 }
-                let holder = self.holder(&stop);
+                let holders = self.holders(stop);
                 self.has_done.waits += 1;
-                self.waiting.entry(holder).or_default().push(Request::Work { txn, begun, work });
-                out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
-                return;
+                return self.wait_with_work(holders, Request::Work { txn, begun, work }, out);
             }
         };
         self.worked(txn, open, (number, result), out);
@@ -336,6 +335,10 @@ impl Node {
         }
         self.open.insert(txn, open);
         self.release_open(txn, claims);
+        if self.waits_besides.values().any(|holders| holders.contains(&txn)) {
+            // It is there and does not hold what they wait for: their coordinators must hear that.
+            self.ended.extend(self.waiting.keys());
+        }
         out.replies.push((txn.coordinator, reply));
     }
 
@@ -359,15 +362,17 @@ impl Node {
         claims
     }
 
-    /// Who holds what a run has stopped at.
-    pub(crate) fn holder(&self, stop: &Stop) -> TxnId {
-        match *stop {
-            Stop::Held { holder } => holder,
+    /// Who holds what a run has stopped at. At least one.
+    pub(crate) fn holders(&self, stop: Stop) -> Holders {
+        match stop {
+            Stop::Held(holders) => holders,
             Stop::Pinned { table, row } => {
                 let has =
                     |prepared: &Prepared| prepared.pins.iter().any(|pin| (pin.0, pin.1) == (table, row));
                 let mut prepared = self.participant.prepared.iter();
-                *prepared.find(|(_, prepared)| has(prepared)).expect("a pinned row has whoever pinned it").0
+                let (holder, _) =
+                    prepared.find(|(_, prepared)| has(prepared)).expect("a pinned row has whoever pinned it");
+                smallvec![*holder]
             }
             Stop::Error(_) => unreachable!("nobody holds an error"),
         }
@@ -537,7 +542,7 @@ impl Node {
 
     fn release_open(&mut self, txn: TxnId, claims: Vec<Claim>) {
         for claim in claims {
-            self.participant.claims.remove(&claim);
+            self.participant.claims.release(&claim, txn);
         }
         self.ended.push(txn);
     }

@@ -7,15 +7,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
 use weir_sql::catalog::TableId;
 
+pub use super::claims::{Claim, Claims, Holders};
 use super::definitions::Definitions;
-use super::message::{AdvisoryKey, Age, Answers, ShardId, Sibling, TxnId};
+use super::message::{Age, Answers, ShardId, Sibling, TxnId};
 use crate::machine::CoordinatorId;
 use crate::readers::Readers;
-use crate::storage::{IndexId, KeyBytes, Operation, Position, Timestamp, Undone};
+use crate::storage::{Operation, Position, Timestamp, Undone};
 
 /// A slow reader holds up what is to be forgotten for no longer than this, then begins anew.
 const READER_DELAY_MS_MAX: u64 = 5_000;
@@ -27,20 +26,6 @@ pub struct Write {
     pub row: Option<u32>,
     pub operation: Operation,
 }
-
-/// A value or row that only one transaction at a time may take.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Claim {
-    /// A key of a unique index that is about to be inserted.
-    Key(TableId, IndexId, KeyBytes),
-    /// A row that is taken exactly once, or whose counter is being taken.
-    Row(TableId, u32),
-    /// What its users have agreed to mean by it.
-    Advisory(AdvisoryKey),
-}
-
-/// Who holds what.
-pub type Claims = FxHashMap<Claim, TxnId>;
 
 #[derive(Debug)]
 pub struct Prepared {
@@ -108,8 +93,7 @@ pub struct Participant {
 impl Participant {
     pub fn hold(&mut self, txn: TxnId, prepared: Prepared) {
         for claim in &prepared.claims {
-            let before = self.claims.insert(claim.clone(), txn);
-            assert!(before.is_none_or(|holder| holder == txn), "two transactions hold {claim:?}");
+            self.claims.take(claim, txn);
         }
         self.hold_rows += usize::from(prepared.holds_rows);
         self.order.push_back((prepared.at, txn));
@@ -121,7 +105,7 @@ impl Participant {
         let prepared = self.prepared.remove(&txn)?;
         self.hold_rows -= usize::from(prepared.holds_rows);
         for claim in &prepared.claims {
-            self.claims.remove(claim);
+            self.claims.release(claim, txn);
         }
         while let Some((_, first)) = self.order.front()
             && !self.prepared.contains_key(first)

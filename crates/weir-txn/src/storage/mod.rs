@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
+use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
@@ -71,6 +72,8 @@ struct Pin {
     transactions: u32,
     /// How often the row has been changed since it was pinned.
     changes: u32,
+    /// Some of them deletes it or changes a key of it.
+    takes_key: bool,
 }
 
 fn is_pinned(pins: &Pins, table: TableId, row: u32) -> bool {
@@ -247,6 +250,16 @@ impl Storage {
         is_pinned(&self.prepared, table, row)
     }
 
+    /// A prepared transaction will write this row in a way that whoever wants to hold it so has to wait for.
+    pub fn pin_conflicts(&self, table: TableId, row: u32, strength: LockStrength) -> bool {
+        let written = |pin: &Pin| match pin.takes_key {
+            true => LockStrength::Update,
+            false => LockStrength::NoKeyUpdate,
+        };
+        !self.prepared.is_empty()
+            && self.prepared.get(&(table, row)).is_some_and(|pin| written(pin).conflicts_with(strength))
+    }
+
     /// The row's bytes, if it is there.
     pub fn packed(&self, table: TableId, row: u32) -> Option<&[u8]> {
         self.tables[table.0 as usize].row(row)
@@ -268,9 +281,10 @@ impl Storage {
 
     /// From now on later changes to this row keep their operations. Returns what [`Storage::is_untouched`]
     /// asks for.
-    pub fn pin(&mut self, table: TableId, row: u32) -> u32 {
+    pub fn pin(&mut self, table: TableId, row: u32, takes_key: bool) -> u32 {
         let pin = self.prepared.entry((table, row)).or_default();
         pin.transactions += 1;
+        pin.takes_key |= takes_key;
         pin.changes
     }
 
@@ -555,8 +569,8 @@ impl Rows for Storage {
         store.layout.read_text(store.row(row.row)?, column)
     }
 
-    fn is_pinned(&self, table: TableId, row: RowRef) -> bool {
-        is_pinned(&self.prepared, table, row.row)
+    fn is_pinned_against(&self, table: TableId, row: RowRef, strength: LockStrength) -> bool {
+        self.pin_conflicts(table, row.row, strength)
     }
 
     fn row_count(&self, table: TableId) -> usize {

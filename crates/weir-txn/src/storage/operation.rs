@@ -78,6 +78,19 @@ pub trait Functions {
 pub trait RowStatement: fmt::Debug + Send + Sync {
     fn name(&self) -> RowName;
     fn columns(&self) -> Result<Vec<ColumnOperation>, SqlError>;
+    /// Whether it assigns one of those columns.
+    fn assigns(&self, is_meant: &dyn Fn(ColumnIndex) -> bool) -> bool;
+}
+
+impl Operation {
+    /// The row goes, or one of those columns is assigned.
+    pub fn takes(&self, is_meant: &dyn Fn(ColumnIndex) -> bool) -> bool {
+        match self {
+            Operation::Insert(_) | Operation::Delete => true,
+            Operation::Update(columns) => columns.iter().any(|column| is_meant(column.column)),
+            Operation::Statement(statement) => statement.assigns(is_meant),
+        }
+    }
 }
 
 /// A pure function of one row.

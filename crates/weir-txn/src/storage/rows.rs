@@ -5,6 +5,7 @@
 
 use std::ops::ControlFlow;
 
+use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, Value};
 
@@ -63,8 +64,8 @@ pub trait Rows: Sync {
     /// How many rows the table has, for join order and buffer sizes.
     fn row_count(&self, table: TableId) -> usize;
 
-    /// Somebody has prepared a write of the row.
-    fn is_pinned(&self, _table: TableId, _row: RowRef) -> bool {
+    /// Somebody has prepared a write of the row that whoever wants to hold it so has to wait for.
+    fn is_pinned_against(&self, _table: TableId, _row: RowRef, _strength: LockStrength) -> bool {
         false
     }
 }

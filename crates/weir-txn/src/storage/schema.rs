@@ -22,6 +22,8 @@ pub struct TableSchema {
     pub not_null: Vec<bool>,
     /// Nobody is shown them.
     pub hidden: Vec<bool>,
+    /// Columns of keys that a foreign key may refer to, as PostgreSQL has it: of unique indexes of columns, of all rows.
+    pub in_keys: Vec<bool>,
     /// The primary key first (if there is one), then UNIQUE constraints, then CREATE INDEX.
     pub indexes: Vec<IndexSchema>,
     pub has_primary_key: bool,
@@ -134,13 +136,21 @@ impl TableSchema {
                 looked_up: false,
             });
         }
+        let hidden: Vec<bool> = table.columns.iter().map(|column| column.is_hidden).collect();
+        let is_visible = |of: &IndexColumn| of.column.is_some_and(|column| !hidden[column]);
+        let keys = indexes.iter().filter(|index| index.unique && index.columns.iter().all(is_visible));
+        let mut in_keys = vec![false; hidden.len()];
+        for column in keys.flat_map(|index| &index.columns).filter_map(|of| of.column) {
+            in_keys[column] = true;
+        }
         TableSchema {
             id: table.id,
             name: table.name.clone(),
             column_names: table.columns.iter().map(|column| column.name.clone()).collect(),
             types: table.columns.iter().map(|column| column.ty.clone()).collect(),
             not_null,
-            hidden: table.columns.iter().map(|column| column.is_hidden).collect(),
+            hidden,
+            in_keys,
             indexes,
             has_primary_key: table.primary_key.is_some(),
         }

@@ -208,12 +208,17 @@ impl CompiledQuery {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// It holds all rows that it finds, and no query within it is asked to hold any in its place.
+    pub(in crate::exec) fn holds_all(&self) -> bool {
+        !self.locks.is_empty() && self.limit.is_none() && self.offset.is_none()
+    }
+
     /// Holds the rows that this one is made of; not if one of them is passed over, since somebody else has it. In the order in which
     /// rows come, before OFFSET and LIMIT count them.
     fn holds(&self, cx: &mut Cx<'_>, row: &[Value]) -> Result<bool, SqlError> {
         for (lock, identity) in self.locks.iter().zip(&row[row.len().min(self.identities)..]) {
             if let Some(of) = unpack_row(identity)
-                && !cx.environment.hold(cx.rows, (lock.table, of), lock.wait)?
+                && !cx.environment.hold(cx.rows, (lock.table, of), (lock.strength, lock.wait))?
             {
                 return Ok(false);
             }

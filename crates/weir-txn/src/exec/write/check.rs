@@ -1,6 +1,7 @@
 //! The rules of a new or changed row: NOT NULL, CHECK, and the parents of its foreign keys.
 
 use smallvec::SmallVec;
+use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::text::to_text;
 use weir_types::{SqlError, SqlState, Value};
@@ -126,7 +127,7 @@ impl Run<'_> {
             return Ok(false);
         };
         if rule.parent_may_go {
-            self.claim_row(rule.parent, row.row)?;
+            self.claim_row(rule.parent, row.row, LockStrength::KeyShare)?;
         } else if rule.together {
             self.parent_seen = Some((rule.parent, rule.parent_index, key));
         }

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, TableId};
 use weir_types::text::to_text;
 use weir_types::{SqlError, SqlState, Value};
@@ -48,7 +49,7 @@ impl Run<'_> {
                 .with_hint("Partition the child table by the column that refers to the parent.")
                 .into());
             }
-            self.claim_row(table, row)?;
+            self.claim_row(table, row, LockStrength::Update)?;
             let action = if new.is_some() { reference.on_update } else { reference.on_delete };
             if action == ForeignKeyAction::NoAction && self.waits(reference.deferral, &reference.name) {
                 self.later.push(Later::Parent { table, reference: at, key: old_key });
@@ -91,7 +92,7 @@ impl Run<'_> {
             }
         };
         // Who changes another part of one of its keys holds it, too.
-        self.claim_row(reference.child, child)?;
+        self.claim_row(reference.child, child, LockStrength::NoKeyUpdate)?;
         let columns = changes.iter().map(|(column, value)| ColumnOperation {
             column: *column,
             change: ColumnChange::Assign(value.clone()),

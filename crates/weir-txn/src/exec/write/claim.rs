@@ -2,6 +2,7 @@
 //! new keys are taken by one transaction at a time (S7).
 
 use smallvec::SmallVec;
+use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::{SqlError, SqlState, Value};
 
@@ -54,29 +55,59 @@ impl Run<'_> {
         self.fragment.open.is_some() || self.fragment.has_locks
     }
 
-    /// Takes a row for this transaction alone, or stops at who has it.
-    pub(super) fn claim_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
+    /// Takes a row so, or stops at who has it (docs/internals/row-locks.md).
+    pub(super) fn claim_row(&mut self, table: TableId, row: u32, strength: LockStrength) -> Result<(), Stop> {
+        self.claim(|| Claim::row(table, row, strength))?;
         let own = || self.inserted.iter().any(|&(of, at, _)| of == table && at == row);
         // What is prepared without a claim will change the row, too (S14).
-        if self.fragment.open.is_some() && self.fragment.storage.is_pinned(table, row) && !own() {
-            let claim = Claim::Row(table, row);
-            match self.fragment.claims.get(&claim) {
-                Some(holder) if *holder == self.fragment.txn => {}
-                Some(&holder) => return Err(Stop::Held { holder }),
-                None => return Err(Stop::Pinned { table, row }),
-            }
+        if self.fragment.open.is_some() && self.fragment.storage.pin_conflicts(table, row, strength) && !own()
+        {
+            return Err(Stop::Pinned { table, row });
         }
-        self.claim(|| Claim::Row(table, row))
+        Ok(())
+    }
+
+    /// The row gets another key: nobody may rest on the one that it has. As in PostgreSQL a key that is assigned and stays is not changed.
+    pub(super) fn claim_keys_of_row(
+        &mut self,
+        table: TableId,
+        row: u32,
+        changes: &[(ColumnIndex, Value)],
+    ) -> Result<(), Stop> {
+        if !self.holds_rows() {
+            return Ok(());
+        }
+        let (schema, storage) = (self.fragment.program.schema.table(table), &self.fragment.storage);
+        let old = |column| storage.value(table, RowRef { shard: 0, row }, column);
+        let is_new = |(column, value): &(ColumnIndex, Value)| {
+            schema.in_keys[*column] && !weir_types::compare::equal(&old(*column), value)
+        };
+        match changes.iter().any(is_new) {
+            true => self.claim_row(table, row, LockStrength::Update),
+            false => Ok(()),
+        }
     }
 
     /// What queries want to hold. In procedures the plan says what that takes, unless a transaction stays open.
     pub(in crate::exec) fn claim_wanted(&mut self) -> Result<(), Stop> {
-        let Some(wanted) = self.fragment.environment.take_wanted() else { return Ok(()) };
+        match self.fragment.environment.take_wanted() {
+            Some(wanted) => self.claim_all(wanted),
+            None => Ok(()),
+        }
+    }
+
+    pub(in crate::exec) fn claim_all(
+        &mut self,
+        wanted: Vec<(TableId, u32, LockStrength)>,
+    ) -> Result<(), Stop> {
         let is_held = self.procedure.by_itself || self.holds_rows();
         if !is_held || self.fragment.bugs.forgets_for_update {
             return Ok(());
         }
-        wanted.into_iter().try_for_each(|(table, row)| self.claim_row(table, row))
+        wanted.into_iter().try_for_each(|(table, row, strength)| {
+            let shares = self.fragment.bugs.shares_rows && strength < LockStrength::Update;
+            self.claim_row(table, row, if shares { LockStrength::KeyShare } else { strength })
+        })
     }
 
     /// The unique keys of a row that is about to be inserted.
@@ -86,7 +117,7 @@ impl Run<'_> {
         }
         let claims = self.keys_where(table, &|_| true, &|column| values[column].clone());
         if self.fragment.hides_own_rows {
-            let is_own = |claim: &&Claim| self.fragment.claims.get(*claim) == Some(&self.fragment.txn);
+            let is_own = |claim: &&Claim| self.fragment.claims.holder(claim) == Some(self.fragment.txn);
             if let Some(Claim::Key(table, index, _)) = claims.iter().find(is_own) {
                 return Err(self.fragment.storage.unique_violation(*table, *index, values).into());
             }
@@ -140,9 +171,9 @@ impl Run<'_> {
             return Ok(());
         }
         let claim = claim();
-        match self.fragment.claims.get(&claim) {
-            Some(&holder) if holder != self.fragment.txn => return Err(Stop::Held { holder }),
-            _ => {}
+        let against = self.fragment.claims.against(&claim, self.fragment.txn);
+        if !against.is_empty() {
+            return Err(Stop::Held(against));
         }
         // One that is there twice does no harm: a run of many rows must not look through all of them for each.
         let recent = &self.ran.claims[self.ran.claims.len().saturating_sub(CLAIMS_LOOKED_THROUGH)..];

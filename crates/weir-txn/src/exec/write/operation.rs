@@ -44,6 +44,10 @@ impl RowStatement for CapturedUpdate {
         RowName { update: self.update.name.clone(), captured, transaction_time }
     }
 
+    fn assigns(&self, is_meant: &dyn Fn(ColumnIndex) -> bool) -> bool {
+        self.update.assignments.iter().any(|assignment| is_meant(assignment.column))
+    }
+
     fn columns(&self) -> Result<Vec<ColumnOperation>, SqlError> {
         let mut frame = Frame::default();
         frame.grow(self.update.slots, self.update.cells);

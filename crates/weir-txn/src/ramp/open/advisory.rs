@@ -2,11 +2,12 @@
 //! shard of their key, and go with it. Definitions do not wait for whoever holds nothing else: who migrates a schema holds one while it
 //! is changed.
 
+use smallvec::smallvec;
 use weir_types::Value;
 
 use super::{Done, Open};
 use crate::node::{Effects, Node};
-use crate::ramp::message::{AdvisoryKey, Answers, Begun, Output, Reply, Request, TxnId, Work};
+use crate::ramp::message::{AdvisoryKey, Answers, Begun, Output, Request, TxnId, Work};
 use crate::ramp::participant::Claim;
 
 impl Open {
@@ -29,14 +30,13 @@ impl Node {
         out: &mut Effects,
     ) {
         let (shard, number, claim) = (self.shard, work.number, Claim::Advisory(key));
-        let holder = self.participant.claims.get(&claim).copied();
+        let holder = self.participant.claims.holder(&claim);
         if let Some(holder) = holder.filter(|holder| waits && *holder != txn) {
-            self.waiting.entry(holder).or_default().push(Request::Work { txn, begun, work });
-            return out.replies.push((txn.coordinator, Reply::Waits { txn, shard, holder }));
+            return self.wait_with_work(smallvec![holder], Request::Work { txn, begun, work }, out);
         }
         let mut open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
         if holder.is_none() {
-            self.participant.claims.insert(claim.clone(), txn);
+            self.participant.claims.take(&claim, txn);
             open.done.push(Done { number, claims: vec![claim], ..Done::default() });
         }
         let is_held = Value::Bool(holder.is_none_or(|holder| holder == txn));

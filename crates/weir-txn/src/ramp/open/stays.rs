@@ -89,7 +89,7 @@ impl Node {
             for &(table, row, _) in inserted.iter() {
                 let keys = self.storage.unique_keys(table, row);
                 let keys: Vec<Claim> = keys.map(|(index, key)| Claim::Key(table, index, key)).collect();
-                let new = |claim: &Claim| self.participant.claims.insert(claim.clone(), txn).is_none();
+                let new = |claim: &Claim| self.participant.claims.take(claim, txn);
                 claims.extend(keys.into_iter().filter(new));
             }
         }
