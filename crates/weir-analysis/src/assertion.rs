@@ -92,7 +92,10 @@ impl<'a> Shape<'a> {
         builder.collect(expr);
         let mut clauses = Vec::new();
         builder.holds(expr, &mut clauses);
-        clauses.iter_mut().filter(|clause| clause.has_inner_query()).for_each(|clause| clause.claim = Claim::Opaque);
+        clauses
+            .iter_mut()
+            .filter(|clause| clause.has_inner_query())
+            .for_each(|clause| clause.claim = Claim::Opaque);
         let columns = builder
             .columns
             .iter()

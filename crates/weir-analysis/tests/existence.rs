@@ -123,7 +123,8 @@ fn facts_of_one_table() {
     let alone = "NOT EXISTS (SELECT 1 FROM doctor d WHERE d.boss IS NULL AND EXISTS (SELECT 1 FROM doctor e
         WHERE e.ward = d.ward AND e.id <> d.id))";
     check_application(WARDS, alone, &["INSERT INTO doctor VALUES (p, q, 1, true);"], "no");
-    let both = "NOT (EXISTS (SELECT 1 FROM doctor WHERE name = 1) AND EXISTS (SELECT 1 FROM doctor WHERE name = 2))";
+    let both =
+        "NOT (EXISTS (SELECT 1 FROM doctor WHERE name = 1) AND EXISTS (SELECT 1 FROM doctor WHERE name = 2))";
     check_application(WARDS, both, &["INSERT INTO doctor VALUES (p, q, m, true);"], "no");
     // The rows come together, but are compared by other columns.
     let named = "NOT EXISTS (SELECT 1 FROM ward w WHERE (w.flag IS NULL) <> EXISTS (SELECT 1 FROM doctor d WHERE d.name = w.name))";
@@ -134,7 +135,8 @@ fn facts_of_one_table() {
 /// What is below the rows of a fact belongs to it as well.
 #[test]
 fn a_fact_with_another_query_within() {
-    let at_work = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND NOT EXISTS (SELECT 1 FROM doctor d
+    let at_work =
+        "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND NOT EXISTS (SELECT 1 FROM doctor d
         WHERE d.ward = w.id AND EXISTS (SELECT 1 FROM shift s WHERE s.doctor = d.id)))";
     check_application(WARDS, at_work, &["DELETE FROM shift WHERE id = p;"], "no");
     let many = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND EXISTS (SELECT 1 FROM
@@ -142,11 +144,17 @@ fn a_fact_with_another_query_within() {
     check_application(WARDS, many, &["INSERT INTO doctor VALUES (p, q, 1, true);"], "no");
     let grouped = "NOT EXISTS (SELECT 1 FROM (SELECT doctor FROM shift GROUP BY doctor) g WHERE NOT EXISTS (SELECT 1 FROM doctor d
         WHERE d.id = g.doctor))";
-    check_application(WARDS, grouped, &["DELETE FROM doctor WHERE id = p;", "INSERT INTO shift VALUES (p, q);"], "no");
+    check_application(
+        WARDS,
+        grouped,
+        &["DELETE FROM doctor WHERE id = p;", "INSERT INTO shift VALUES (p, q);"],
+        "no",
+    );
     let having = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND EXISTS (SELECT ward FROM doctor
         WHERE ward = w.id GROUP BY ward, n HAVING n > 1))";
     check_application(WARDS, having, &["UPDATE doctor SET n = n + 1 WHERE id = p;"], "no");
-    let joined = "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND NOT EXISTS (SELECT 1 FROM doctor d
+    let joined =
+        "NOT EXISTS (SELECT 1 FROM ward w WHERE w.flag IS NULL AND NOT EXISTS (SELECT 1 FROM doctor d
         JOIN shift s ON s.doctor = d.id WHERE d.ward = w.id))";
     check_application(WARDS, joined, &["DELETE FROM doctor WHERE id = p;"], "no");
 }

@@ -115,12 +115,7 @@ fn groups<'f, 'a>(facts: &'f [Fact<'a>]) -> Vec<&'f Group<'a>> {
     facts.iter().filter_map(group).collect()
 }
 
-fn movers<'a>(
-    world: &World<'a>,
-    shape: &Shape<'_>,
-    spoken: &Spoken<'_>,
-    fact: &Fact<'_>,
-) -> Movers<'a> {
+fn movers<'a>(world: &World<'a>, shape: &Shape<'_>, spoken: &Spoken<'_>, fact: &Fact<'_>) -> Movers<'a> {
     let mut movers = Movers::default();
     let relations: Vec<(RelationId, TableId)> = match fact {
         Fact::Null { place, .. } => shape.table(place.0).map(|table| (place.0, table)).into_iter().collect(),
@@ -196,7 +191,9 @@ fn existence(
     let mut moves = (false, false);
     for &relation in group.tables.iter().filter(|(_, table)| *table == write.table) {
         match write.operation {
-            Operation::Insert { .. } => moves.0 |= !spoken.comes_whole(world, &Mover { procedure, relation, write }),
+            Operation::Insert { .. } => {
+                moves.0 |= !spoken.comes_whole(world, &Mover { procedure, relation, write })
+            }
             Operation::Delete { .. } => moves.1 = true,
             Operation::Update { .. } => {}
         }
@@ -306,7 +303,9 @@ fn bound_columns(group: &Group<'_>, relation: RelationId, open: &[Relation]) -> 
 fn composed(world: &World<'_>, shape: &Shape<'_>, facts: &[Fact<'_>], procedure: usize) -> Option<usize> {
     let changes = |table: TableId, columns: &[ColumnIndex]| {
         let mut writes = world.effects[procedure].writes.iter();
-        writes.any(|write| write.table == table && columns.iter().any(|&column| write.update_of(column).is_some()))
+        writes.any(|write| {
+            write.table == table && columns.iter().any(|&column| write.update_of(column).is_some())
+        })
     };
     facts.iter().find_map(|fact| match fact {
         Fact::Null { place: (relation, column), .. } => {

@@ -146,7 +146,12 @@ fn hermitage_at_read_committed() {
 
 #[test]
 fn rows_that_were_waited_for_are_looked_at_again() {
-    check(include_str!("rechecks.txt"), &[]);
+    // The shard that is asked last chooses when the others have answered.
+    let differs = [
+        (3, "a row that is inserted meanwhile is not"),
+        (3, "who waits twice keeps to the rows of the beginning"),
+    ];
+    check(include_str!("rechecks.txt"), &differs);
 }
 
 #[test]
@@ -231,7 +236,7 @@ fn all_pairs_of_holds() {
         let mut all = matrix(url, &HOLDS, true);
         all.extend(matrix(url, &CALLS, true));
         if is_one {
-            all.extend(matrix(url, &[&HOLDS[4..], &CALLS].concat(), false));
+            all.extend(matrix(url, &[HOLDS[4], HOLDS[5], CALLS[1]], false));
         }
         all
     };
