@@ -103,7 +103,15 @@ fi
 
 echo "weir: running: ${as_root:+sudo }apt-get update"
 echo "weir: running: ${as_root:+sudo }apt-get install --yes --no-install-recommends$missing"
-$as_root apt-get -qq update
+# What apt-get says is shown only if it fails.
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
 # shellcheck disable=SC2086 # a list of package names, one word each
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends $missing
+if ! { $as_root apt-get -qq update &&
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends $missing; } \
+    </dev/null >"$said" 2>&1; then
+    cat "$said" >&2
+    echo "weir: apt-get has failed, see above; mend it and run the same command again" >&2
+    exit 2
+fi
 echo "weir: installed."

@@ -11,7 +11,7 @@ use crate::assertion::Shape;
 use crate::invariant::column_list;
 use crate::partitioning::sets::Cause;
 use crate::partitioning::{Clause, Conflict, Key, reason, reason_rows, where_clause};
-use crate::plan::{Guard, Placement};
+use crate::plan::{Guard, Placement, Runs};
 use crate::registry;
 use crate::rules::tables_of;
 use crate::suggest::{Cost, Suggestion};
@@ -116,12 +116,25 @@ fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "single_partition": plan.single_partition,
             "promoted_by": plan.promoted_by.map(|by| app.procedures[by].name.clone()),
             "why": plan.why,
+            "runs": analysis.runs.get(plan.procedure).map(runs),
             "anomalies": anomalies(app, analysis, plan.procedure),
             "prevented": prevented(analysis, plan.procedure),
             "source": source(app, procedure.span),
         })
     };
     analysis.plan.transactions.iter().map(transaction).collect()
+}
+
+fn runs(runs: &Runs) -> Value {
+    let refused = runs.refused.as_ref();
+    json!({
+        "on_one_shard": runs.on_one_shard,
+        "on_several": runs.on_several,
+        "single_shard_calls": runs.single_shard_calls,
+        "refused": refused.map(|refused| &refused.reason),
+        "state": refused.map(|refused| &refused.state),
+        "instead": refused.and_then(|refused| refused.instead.as_ref()),
+    })
 }
 
 /// Its read and write sets, statement by statement; what constraints look at is left away.

@@ -47,7 +47,8 @@ pub use invariant::{Invariant, InvariantId, InvariantKind};
 pub use json::{guard_on, to_json};
 pub use partitioning::{Partitioning, Weights};
 pub use plan::{
-    Class, Guard, GuardKind, Mechanism, Placement, Plan, Requirement, RoundTrips, TransactionPlan,
+    Class, Guard, GuardKind, Mechanism, Placement, Plan, Refused, Requirement, RoundTrips, Runs,
+    TransactionPlan,
 };
 pub use reported::{Reported, reported};
 pub use suggest::{Suggestion, Suggestions, suggestions};
@@ -66,6 +67,8 @@ pub struct Analysis {
     pub verdicts: Vec<Verdict>,
     pub partitioning: Partitioning,
     pub plan: Plan,
+    /// By procedure index: what the engine does with it; empty until who executes plans is asked.
+    pub runs: Vec<Runs>,
     /// What surprises, though no invariant forbids it; by transaction.
     pub anomalies: Vec<Anomaly>,
     /// What the mechanism keeps away from a transaction that would be open to it.
@@ -149,6 +152,7 @@ pub fn analyze_with(app: &Application, weights: &Weights, proofs: Proofs<'_>) ->
         verdicts,
         partitioning,
         plan,
+        runs: Vec::new(),
         anomalies,
         prevented,
         suggestions,

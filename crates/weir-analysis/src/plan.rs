@@ -82,6 +82,27 @@ pub struct TransactionPlan {
 
 pub type RoundTrips = u32;
 
+/// What the engine does with the calls of one transaction. Only the record: who executes plans says it (`weir_txn::exec::admission`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runs {
+    pub on_one_shard: bool,
+    /// Every call runs on several shards, wherever its rows are.
+    pub on_several: bool,
+    /// On several shards, those calls run whose rows are on one of them.
+    pub single_shard_calls: bool,
+    /// Why not everywhere.
+    pub refused: Option<Refused>,
+}
+
+/// What a refused call is told, and what to do instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The SQLSTATE.
+    pub state: String,
+    pub reason: String,
+    pub instead: Option<String>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum GuardKind {
     /// A dense number, taken at the counter's owner at commit (soundness S4).

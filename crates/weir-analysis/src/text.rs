@@ -12,7 +12,7 @@ use crate::Analysis;
 use crate::advice_text;
 use crate::anomaly::AnomalyKind;
 use crate::partitioning::reason;
-use crate::plan::{Class, Mechanism, TransactionPlan};
+use crate::plan::{Class, Mechanism, Runs, TransactionPlan};
 use crate::registry;
 use crate::reported::BREAKS_ALONE;
 use crate::verdict::{Alone, Verdict};
@@ -40,6 +40,7 @@ pub fn to_text(app: &Application, analysis: &Analysis, style: TextStyle) -> Stri
         let _ = writeln!(text, "{}\n", if own { BESIDES } else { ALONE });
     }
     let _ = writeln!(text, "{}", plan_table(app, analysis, style));
+    not_run(app, analysis, style, &mut text);
     advice_text::suggestions(app, analysis, style, &mut text);
     text.push('\n');
     refused(app, analysis, style, &mut text);
@@ -78,6 +79,11 @@ pub(crate) fn table(style: TextStyle, header: &[&str]) -> Table {
 /// Names are not broken but at their blanks (`update orders (status)`), and the last column, which explains, has room.
 pub(crate) fn constrain(table: &mut Table, last: usize) {
     const NAME_MAX: usize = 30;
+    /// On fewer columns every column gives way.
+    const WIDE: u16 = 72;
+    if table.width().is_some_and(|width| width < WIDE) {
+        return;
+    }
     let names: Vec<String> =
         table.row_iter().filter_map(|row| row.cell_iter().next()).map(Cell::content).collect();
     let words = names.iter().flat_map(|name| name.split_whitespace());
@@ -109,6 +115,43 @@ fn plan_table(app: &Application, analysis: &Analysis, style: TextStyle) -> Table
     }
     constrain(&mut table, 4);
     table
+}
+
+/// More reasons are counted, not told.
+const NOT_RUN_MAX: usize = 20;
+
+/// What the engine refuses, each reason once.
+fn not_run(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
+    let mut told: Vec<(&Runs, Vec<&str>)> = Vec::new();
+    for (runs, procedure) in analysis.runs.iter().zip(&app.procedures) {
+        if runs.refused.is_none() {
+            continue;
+        }
+        match told.iter_mut().find(|(other, _)| *other == runs) {
+            Some((_, names)) => names.push(&procedure.name),
+            None => told.push((runs, vec![&procedure.name])),
+        }
+    }
+    if !told.is_empty() {
+        let _ = writeln!(text, "\nRefused by this version of Weir:");
+    }
+    let more = told.len().saturating_sub(NOT_RUN_MAX);
+    for (runs, names) in told.into_iter().take(NOT_RUN_MAX) {
+        let where_to = match (runs.on_one_shard, runs.single_shard_calls) {
+            (false, _) => "everywhere",
+            (true, false) => "on several shards",
+            (true, true) => "calls whose rows are on several shards",
+        };
+        let names = match names.len() == app.procedures.len() && names.len() > 1 {
+            true => "every transaction".to_owned(),
+            false => names.join(", "),
+        };
+        let Some(refused) = &runs.refused else { continue };
+        hang(&format!("· {names}, {where_to}: {}", refused.reason), "  ", "    ", style.width, text);
+    }
+    if more > 0 {
+        let _ = writeln!(text, "  And {more} more; --format json has them all.");
+    }
 }
 
 /// Operation Partitioning: classes, and the conflict that makes an operation global.
@@ -296,7 +339,16 @@ fn by_themselves(app: &Application, analysis: &Analysis, style: TextStyle, text:
     }
     if !broken.is_empty() {
         let id = registry::id_of(BREAKS_ALONE);
-        let _ = writeln!(text, "Broken by one call alone, which no mechanism prevents [{id}]:\n");
+        wrap(
+            &format!(
+                "Kept by no mechanism, for one call alone can break it, from a state that is valid but need not be one that your \
+                 application ever reaches [{id}]:"
+            ),
+            "",
+            style.width,
+            text,
+        );
+        text.push('\n');
     }
     for verdict in broken {
         let (transaction, invariant) = told(verdict);

@@ -18,6 +18,7 @@ use weir_types::{SqlError, Value};
 
 use crate::pace::{Pace, latencies, note_latency};
 use crate::run::RunOptions;
+use crate::tally::{REASONS_MAX, reason};
 use crate::workload::{CallGenerator, Workload};
 
 /// Assertions that are checked for single rows while the workload runs.
@@ -212,8 +213,12 @@ impl Callers {
     }
 
     fn note_abort(&mut self, procedure: usize, error: &SqlError) {
-        let reason = format!("{} {}", error.state(), error.message());
-        *self.tally.by_procedure[procedure].aborted.entry(reason).or_default() += 1;
+        let aborted = &mut self.tally.by_procedure[procedure].aborted;
+        let mut reason = reason(&error.state().to_string(), error.message());
+        if aborted.len() >= REASONS_MAX && !aborted.contains_key(&reason) {
+            reason = format!("{} with other messages", error.state());
+        }
+        *aborted.entry(reason).or_default() += 1;
     }
 
     fn maybe_audit(&mut self, orders: &mut Orders<Request, Event>) {

@@ -7,6 +7,7 @@
 mod check;
 mod client;
 pub mod figures;
+pub mod hot;
 pub mod pace;
 pub mod plot;
 pub mod postgres;

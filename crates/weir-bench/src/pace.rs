@@ -4,6 +4,7 @@
 //! embedded cluster decides which thread carries which coordinator.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,8 @@ pub struct Pace {
     pub begun: Instant,
     limit: Limit,
     stop: AtomicBool,
+    /// Somebody has asked for its end.
+    interrupted: Option<Arc<AtomicBool>>,
     /// Calls that may still begin.
     left: AtomicU64,
     answered: AtomicU64,
@@ -49,9 +52,15 @@ impl Pace {
             begun: Instant::now(),
             limit,
             stop: AtomicBool::new(false),
+            interrupted: None,
             left: AtomicU64::new(left),
             answered: AtomicU64::new(0),
         }
+    }
+
+    /// The same; it ends early once somebody says so.
+    pub fn interrupted_by(self, interrupted: Option<Arc<AtomicBool>>) -> Pace {
+        Pace { interrupted, ..self }
     }
 
     /// Takes one of the calls that may still begin, if there is one.
@@ -75,6 +84,9 @@ impl Pace {
         while !finished() {
             let elapsed = self.begun.elapsed().as_secs_f64();
             let answered = self.answered.load(Ordering::Relaxed);
+            if self.interrupted.as_ref().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
+                self.stop.store(true, Ordering::Relaxed);
+            }
             let done = match self.limit {
                 Limit::Seconds(seconds) => {
                     if elapsed >= seconds {

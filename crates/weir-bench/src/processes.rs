@@ -24,19 +24,25 @@ pub struct Processes {
     nodes: Vec<Child>,
 }
 
+/// # Errors
+/// Nodes do not speak it, and what they speak.
+pub fn on_nodes(protocol: Protocol) -> Result<Variant, (String, String)> {
+    match protocol {
+        Protocol::Ramp(variant) => Ok(variant),
+        other => Err((
+            format!("`{}` does not run on nodes", other.name()),
+            "comparators run on threads only; nodes serve ramp-fast, ramp-small and ramp-hybrid".to_owned(),
+        )),
+    }
+}
+
 impl Processes {
     /// `weir`: the program of that name.
     ///
     /// # Errors
     /// The protocol is a comparator, there is no port, or a node does not come up: what is wrong, what would be right.
     pub fn start(weir: &Path, shards: ShardId, protocol: Protocol) -> Result<Processes, (String, String)> {
-        let Protocol::Ramp(variant) = protocol else {
-            return Err((
-                format!("`{}` does not run on nodes", protocol.name()),
-                "comparators run on threads only; nodes serve ramp-fast, ramp-small and ramp-hybrid"
-                    .to_owned(),
-            ));
-        };
+        let variant = on_nodes(protocol)?;
         let failed = |why: String| {
             let hint = "nodes of one shard each are started from this very program, on ports of loopback that are free";
             (format!("cannot start {shards} nodes: {why}"), hint.to_owned())

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_analysis::Analysis;
@@ -47,6 +48,8 @@ pub struct RunOptions {
     pub bugs: PlantedBugs,
     /// A procedure of the mix that the engine refuses is an error before anything is loaded.
     pub refuses: bool,
+    /// The run ends early once this is so, and reports what there is.
+    pub interrupted: Option<Arc<AtomicBool>>,
 }
 
 impl RunOptions {
@@ -62,6 +65,7 @@ impl RunOptions {
             resends: false,
             bugs: PlantedBugs::default(),
             refuses: false,
+            interrupted: None,
         }
     }
 }
@@ -199,9 +203,7 @@ fn populate(
 }
 
 fn total_rows(workload: &Workload, seed: u64) -> Result<u64, RunError> {
-    let count = |table: &TableId| workload.row_count(seed, *table);
-    let counts: Result<Vec<u64>, SqlError> = workload.load_order().iter().map(count).collect();
-    Ok(counts.map_err(|error| RunError::Sql("counting the rows to load".to_string(), error))?.iter().sum())
+    workload.rows(seed).map_err(|error| RunError::Sql("counting the rows to load".to_string(), error))
 }
 
 struct Population {
@@ -276,7 +278,7 @@ impl Loaded {
         workload: &Arc<Workload>,
         listener: &mut Listener<'_>,
     ) -> Result<RunReport, RunError> {
-        let pace = Arc::new(Pace::new(self.options.limit));
+        let pace = Arc::new(Pace::new(self.options.limit).interrupted_by(self.options.interrupted.clone()));
         let audits = self.audits();
         let clients = (0..COORDINATORS).map(|id| {
             let clients = share(u64::from(self.options.clients), id);
@@ -303,7 +305,7 @@ impl Loaded {
         let unreachable = |error: std::io::Error| RunError::Network(error.to_string());
         // Whoever cannot be reached is told now, and not waited for.
         self.nodes = self.fetch(cluster, terms)?;
-        let pace = Arc::new(Pace::new(self.options.limit));
+        let pace = Arc::new(Pace::new(self.options.limit).interrupted_by(self.options.interrupted.clone()));
         let clients = 0..u64::from(self.options.clients);
         let id = new_id().map_err(unreachable)?;
         let options = RunOptions { resends: true, ..self.options.clone() };
@@ -373,6 +375,7 @@ impl Loaded {
             load_seconds: self.load_seconds,
         };
         report.memory = Some(self.memory());
+        report.interrupted = options.interrupted.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
         Ok(report)
     }
 

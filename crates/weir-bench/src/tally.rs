@@ -8,6 +8,48 @@ use weir_txn::exec::program::Program;
 use crate::client::Tally;
 use crate::pace::latencies;
 
+/// So many reasons of a procedure's aborts are told apart; messages may hold anything.
+pub const REASONS_MAX: usize = 20;
+
+/// A SQLSTATE, and its message without the values in it: aborts of one kind count together.
+pub fn reason(state: &str, message: &str) -> String {
+    let mut text = format!("{state} ");
+    let mut rest = message;
+    while let Some(first) = rest.chars().next() {
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
+        let (piece, is_value) = match first {
+            // Names of columns and constraints.
+            '"' => (quoted(rest, '"'), false),
+            // Within a word it is an apostrophe.
+            '\'' if !text.ends_with(char::is_alphanumeric) => (quoted(rest, '\''), rest.len() > 1),
+            _ if is_word(first) => {
+                let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+                let word = rest[..end].trim_end_matches(['.', ':', '-']);
+                let word = if word.is_empty() { &rest[..end] } else { word };
+                (word, is_number(word) || is_uuid(word))
+            }
+            _ => (&rest[..first.len_utf8()], false),
+        };
+        text.push_str(if is_value { "…" } else { piece });
+        rest = &rest[piece.len()..];
+    }
+    text
+}
+
+/// Up to the next such quote; an apostrophe that closes nowhere is one.
+fn quoted(text: &str, quote: char) -> &str {
+    text[1..].find(quote).map_or(&text[..1], |end| &text[..end + 2])
+}
+
+fn is_number(word: &str) -> bool {
+    word.trim_start_matches(['-', '.']).starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn is_uuid(word: &str) -> bool {
+    const UUID_LENGTH: usize = 36;
+    word.len() == UUID_LENGTH && word.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
+}
+
 /// Invariants hold only what concurrent readers saw; the caller adds the check at rest.
 pub fn report(program: &Program, tallies: Vec<Tally>, seconds: f64) -> RunReport {
     let mut by_transaction = BTreeMap::new();
@@ -34,6 +76,8 @@ pub fn report(program: &Program, tallies: Vec<Tally>, seconds: f64) -> RunReport
             by_transaction.insert(procedure.name.clone(), report);
         }
     }
+    let fails = |(_, one): &(&String, &TransactionReport)| one.committed == 0 && one.aborted > 0;
+    let never_committed = by_transaction.iter().filter(fails).map(|(name, _)| name.clone()).collect();
     RunReport {
         version: 1,
         seconds,
@@ -48,6 +92,8 @@ pub fn report(program: &Program, tallies: Vec<Tally>, seconds: f64) -> RunReport
         setup: Setup::default(),
         series: series(program, &tallies, seconds),
         memory: None,
+        never_committed,
+        interrupted: false,
     }
 }
 
@@ -87,4 +133,24 @@ fn series(program: &Program, tallies: &[Tally], seconds: f64) -> Vec<Second> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aborts_of_one_kind_have_one_reason() {
+        for (message, expected) in [
+            ("no stock for item 17", "P0001 no stock for item …"),
+            ("-3.50 is less than 2026-11-23 10:00:00.", "P0001 … is less than … …."),
+            ("user 'o''brien' has gone", "P0001 user …… has gone"),
+            ("it isn't there", "P0001 it isn't there"),
+            ("key \"orders_2_pkey\" of a1b2", "P0001 key \"orders_2_pkey\" of a1b2"),
+            ("f47ac10b-58cc-4372-a567-0e02b2c3d479: taken", "P0001 …: taken"),
+            ("", "P0001 "),
+        ] {
+            assert_eq!(reason("P0001", message), expected);
+        }
+    }
 }

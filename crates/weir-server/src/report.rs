@@ -35,6 +35,12 @@ pub struct RunReport {
     pub series: Vec<Second>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
+    /// Transactions of the mix that were called and have never committed: the run has failed. Their aborts are in `by_transaction`.
+    #[serde(default)]
+    pub never_committed: Vec<String>,
+    /// Its end came before its limit; the figures are of what was until then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
 }
 
 /// What the figures of a run depend on.
@@ -149,9 +155,11 @@ pub struct Memory {
 }
 
 impl RunReport {
-    /// True if every invariant held and all copies agree: what the exit code says.
+    /// True if every invariant held, all copies agree and every transaction has committed: what the exit code says.
     pub fn is_good(&self) -> bool {
-        self.converged && self.invariants.iter().all(|invariant| invariant.holds)
+        self.converged
+            && self.never_committed.is_empty()
+            && self.invariants.iter().all(|invariant| invariant.holds)
     }
 
     pub fn aborted_total(&self) -> u64 {

@@ -21,6 +21,11 @@ pub fn fingerprint(text: &str) -> u64 {
     hash
 }
 
+/// The tokens of a text as they stand in it; blanks and comments are none.
+pub fn tokens(text: &str) -> Vec<&str> {
+    Lexer::new(text, 0).map(|token| &text[token.start..token.end]).collect()
+}
+
 /// The text with parameters for its constants, numbered behind its own.
 pub fn normalised(text: &str) -> String {
     let own = Lexer::new(text, 0).filter(|token| token.kind == TokenKind::Parameter);

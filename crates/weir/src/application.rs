@@ -44,7 +44,8 @@ impl Loaded {
             Ok(solver) => Proofs::Solver(solver),
             Err(why) => Proofs::Missing(why),
         };
-        let analysis = weir_analysis::analyze_with(&application, weights, proofs);
+        let mut analysis = weir_analysis::analyze_with(&application, weights, proofs);
+        analysis.runs = weir_txn::exec::admission::runs(&application, &analysis.plan);
         Loaded { files: application.sources.files.len(), application, analysis }
     }
 
@@ -98,7 +99,11 @@ impl Carried {
         named: &weir_client::Application,
     ) -> Result<Carried, Failure> {
         let mut loaded = Loaded::from_paths(&[path.to_owned()], Reading::Strict)?;
-        let (name, text) = workload_text(&loaded, path)?;
+        let (name, mut text) = workload_source(&loaded, path)?;
+        // Rows that nobody has asked for are not invented.
+        if !workload_file(path).exists() && !named.set.contains_key(ROWS) {
+            text = Workload::default_text_without_rows(&loaded.application);
+        }
         let workload = loaded.workload(name, text, &named.settings())?;
         let options = RunOptions { seed: named.seed, ..RunOptions::new(cluster.shards) };
         let placement = fingerprint(&loaded, named);
@@ -182,8 +187,26 @@ pub fn read(sources: Sources, reading: Reading) -> Result<Application, Failure> 
     })
 }
 
-/// Name and text of the workload that lies in a directory, or of one made from the columns' domains.
+/// Where it would lie.
+pub fn workload_file(path: &Path) -> PathBuf {
+    path.join("workload.toml")
+}
+
+/// The setting of a workload that Weir has made: how many rows a table begins with.
+pub const ROWS: &str = "rows";
+
+/// Name and text of the workload that lies in a directory, or of one made from the columns' domains, which is said.
 pub fn workload_text(loaded: &Loaded, path: &Path) -> Result<(String, String), Failure> {
+    let source = workload_source(loaded, path)?;
+    if !workload_file(path).exists() {
+        output::print_remark(
+            "weir: there is no workload.toml; rows and parameters come from the columns' domains",
+        );
+    }
+    Ok(source)
+}
+
+fn workload_source(loaded: &Loaded, path: &Path) -> Result<(String, String), Failure> {
     if loaded.application.procedures.is_empty() {
         return Err(Failure::input(format!(
             "{}: error: there is no procedure, so there is nothing to run\n\
@@ -191,13 +214,10 @@ pub fn workload_text(loaded: &Loaded, path: &Path) -> Result<(String, String), F
             path.display()
         )));
     }
-    let file = path.join("workload.toml");
+    let file = workload_file(path);
     if file.exists() {
         return Ok((file.display().to_string(), input::read_text(&file)?));
     }
-    output::print_remark(
-        "weir: there is no workload.toml; rows and parameters come from the columns' domains",
-    );
     Ok(("workload.toml (made by weir)".to_owned(), Workload::default_text(&loaded.application)))
 }
 

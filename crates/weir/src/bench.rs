@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::Cell;
 use serde::Serialize;
 use serde_json::Value;
-use weir_bench::processes::Processes;
+use weir_bench::processes::{Processes, on_nodes};
 use weir_bench::scale::{self, Load, Network, Prices, Servers, World};
 use weir_bench::ycsb::{self as items, Ycsb};
 use weir_bench::{Spread, Workload};
@@ -294,7 +294,11 @@ fn ycsb(arguments: &BenchArguments, variant: &Variant) -> Result<(Ycsb, items::P
     if variant.target.is_none() {
         workload.check_memory(variant.processes.is_some()).map_err(ycsb_input)?;
     }
-    Ok((workload, items::Protocol::by_name(&variant.protocol).map_err(ycsb_input)?))
+    let protocol = items::Protocol::by_name(&variant.protocol).map_err(ycsb_input)?;
+    if variant.processes.is_some() {
+        on_nodes(protocol).map_err(ycsb_input)?;
+    }
+    Ok((workload, protocol))
 }
 
 /// Of which nodes are processes.

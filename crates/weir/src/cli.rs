@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_bench::scale::Network;
 
@@ -219,7 +220,7 @@ pub struct ClusterArguments {
     )]
     pub seed: u64,
     /// Change a name that workload.toml lists under [set]; may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    #[arg(long = "set", value_name = "NAME=VALUE,…", value_parser = name_and_value, value_delimiter = ',')]
     pub settings: Vec<(String, String)>,
 }
 
@@ -239,7 +240,13 @@ pub struct BenchArguments {
     pub cluster: ClusterArguments,
     /// Protocols to compare, each in turn; `none` keeps the counters and drops atomic visibility, ramp-hybrid:BITS:HASHES (ycsb) has
     /// another Bloom filter than ramp-hybrid:256:4
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "ramp-fast,none")]
+    #[arg(
+        long,
+        value_name = "A,B,…",
+        value_delimiter = ',',
+        default_value = "ramp-fast,none",
+        default_value_if("processes", ArgPredicate::IsPresent, "ramp-fast,ramp-small,ramp-hybrid")
+    )]
     pub protocol: Vec<String>,
     /// Clusters to compare instead, each in turn (ycsb): weir:FILE with its cluster file, which says the protocol
     #[arg(long, value_name = "URL,URL,…", value_delimiter = ',', conflicts_with = "protocol")]
@@ -482,6 +489,9 @@ pub struct ServeArguments {
     /// says otherwise for a session
     #[arg(long, value_name = "MS")]
     pub log_slow: Option<u64>,
+    /// Without a workload.toml: begin with a hundred invented rows a table instead of with none
+    #[arg(long, requires = "application")]
+    pub demo_data: bool,
     /// Listen beyond loopback without TLS or without a secret
     #[arg(long)]
     pub insecure: bool,
@@ -548,7 +558,7 @@ pub struct SimArguments {
     pub calls: usize,
     /// Change a name that workload.toml lists under [set]; may be repeated. Of the others, large whole numbers are made
     /// smaller until there are few enough rows
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    #[arg(long = "set", value_name = "NAME=VALUE,…", value_parser = name_and_value, value_delimiter = ',')]
     pub settings: Vec<(String, String)>,
     /// Protocols over items, each with all seeds
     #[arg(

@@ -84,7 +84,8 @@ pub fn print_error(message: &str) {
 /// Columns of the terminal, within what a table reads well in.
 pub fn width() -> u16 {
     const WITHOUT_TERMINAL: u16 = 110;
-    let (narrowest, widest) = (72, 140);
+    // Below that no table can be read.
+    let (narrowest, widest) = (40, 140);
     terminal_size::terminal_size().map_or(WITHOUT_TERMINAL, |(width, _)| width.0).clamp(narrowest, widest)
 }
 

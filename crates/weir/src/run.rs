@@ -2,6 +2,7 @@
 //! report.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_bench::Workload;
 use weir_bench::pace::Limit;
@@ -9,7 +10,6 @@ use weir_bench::run::{RunError, RunOptions, load};
 use weir_client::ClusterFile;
 use weir_server::report::{InvariantReport, RunReport};
 use weir_sql::Diagnostic;
-use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::Protocol;
 use weir_types::{SqlError, SqlState};
 
@@ -44,13 +44,16 @@ pub fn execute(arguments: &RunArguments) -> Result<(), Failure> {
         // A path that cannot be written is told before the run, not after it.
         output::write_file(path, "")?;
     }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let options = options(&arguments.cluster, protocol, Some(AUDIT_EVERY));
+    let options = RunOptions { interrupted: Some(interrupted.clone()), ..options };
     // What is wrong is told first, and by itself.
-    let plan = || {
+    let run = once_after(&loaded, workload, options, || {
         if arguments.format == Format::Text {
             output::print(&loaded.plan_text());
         }
-    };
-    let run = once_after(&loaded, workload, &arguments.cluster, protocol, Some(AUDIT_EVERY), plan)?;
+        report_when_interrupted(interrupted)
+    })?;
     show(arguments, &loaded, &run)
 }
 
@@ -74,12 +77,15 @@ fn execute_at(arguments: &RunArguments, target: &str) -> Result<(), Failure> {
     let clients = arguments.cluster.clients.unwrap_or(CLIENTS_DEFAULT);
     let limit = limit(&arguments.cluster);
     let audit_every = Some(AUDIT_EVERY);
+    let interrupted = Arc::new(AtomicBool::new(false));
     let options = RunOptions { protocol, clients, limit, audit_every, refuses: true, ..options };
+    let options = RunOptions { interrupted: Some(interrupted.clone()), ..options };
     let mut view = ProgressView::new();
     let mut listener = |remark: weir_server::progress::Progress<'_>| view.show(remark);
     let failed = |error| failure(&loaded, error);
     let ready = load(&loaded.application, &loaded.analysis, &workload, &options, false, &mut listener);
     let workload = Arc::new(workload);
+    report_when_interrupted(interrupted)?;
     let run = ready.and_then(|ready| ready.run_at(&cluster, &terms, &workload, &mut listener));
     let mut run = run.map_err(failed)?;
     run.plan = loaded.plan();
@@ -146,35 +152,45 @@ pub fn once(
     protocol: Protocol,
     audit_every: Option<u64>,
 ) -> Result<RunReport, Failure> {
-    once_after(loaded, workload, cluster, protocol, audit_every, || ())
+    once_after(loaded, workload, options(cluster, protocol, audit_every), || Ok(()))
 }
 
-/// The same; `ready` comes once it is certain to run.
-fn once_after(
-    loaded: &Loaded,
-    workload: Workload,
-    cluster: &ClusterArguments,
-    protocol: Protocol,
-    audit_every: Option<u64>,
-    ready: impl FnOnce(),
-) -> Result<RunReport, Failure> {
-    let options = RunOptions {
-        shards: cluster.shards,
+fn options(cluster: &ClusterArguments, protocol: Protocol, audit_every: Option<u64>) -> RunOptions {
+    RunOptions {
         clients: cluster.clients.unwrap_or(CLIENTS_DEFAULT),
         limit: limit(cluster),
         seed: cluster.seed,
         protocol,
         audit_every,
-        resends: false,
-        bugs: PlantedBugs::default(),
         refuses: true,
+        ..RunOptions::new(cluster.shards)
+    }
+}
+
+/// From here on ^C ends the run and not the process, which reports what there is; a second one ends that, too.
+fn report_when_interrupted(interrupted: Arc<AtomicBool>) -> Result<(), Failure> {
+    const ENDED_BY_SIGNAL: i32 = 130;
+    let end = move || {
+        if interrupted.swap(true, Ordering::Relaxed) {
+            std::process::exit(ENDED_BY_SIGNAL);
+        }
     };
+    ctrlc::set_handler(end).map_err(|error| Failure::Check(Some(format!("weir run: error: {error}"))))
+}
+
+/// `ready`: it is loaded and valid, and will run.
+fn once_after(
+    loaded: &Loaded,
+    workload: Workload,
+    options: RunOptions,
+    ready: impl FnOnce() -> Result<(), Failure>,
+) -> Result<RunReport, Failure> {
     let mut view = ProgressView::new();
     let mut listener = |remark: weir_server::progress::Progress<'_>| view.show(remark);
     let failed = |error| failure(loaded, error);
     let loaded_rows = load(&loaded.application, &loaded.analysis, &workload, &options, true, &mut listener)
         .map_err(failed)?;
-    ready();
+    ready()?;
     let mut run = loaded_rows.run(&Arc::new(workload), &mut listener).map_err(failed)?;
     run.plan = loaded.plan();
     Ok(run)

@@ -16,14 +16,15 @@ use weir_txn::exec::program::Program;
 use weir_txn::node::Node;
 use weir_txn::ramp::{Record, ShardId};
 
-use crate::application::{Bare, Carried};
+use crate::application::{self, Bare, Carried, ROWS};
 use crate::cli::{ServeArguments, ServeDurability};
 use crate::logging;
 use crate::output::{Failure, print_remark};
 use crate::run;
 
 pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
-    let ServeArguments { application, shards, cluster, node, data, durability, insecure, .. } = arguments;
+    let ServeArguments { application, shards, cluster, node, data, durability, insecure, demo_data, .. } =
+        arguments;
     let ServeArguments { listen, database, password_file, tls_certificate, tls_key, max_connections, .. } =
         arguments;
     let ServeArguments { snapshot_after, memory, .. } = arguments;
@@ -33,7 +34,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
             let read = ClusterFile::read(&file);
             (read.map_err(|complaint| Failure::input(complaint.to_string()))?, node, listen)
         }
-        None => (alone(application, shards)?, ALONE.to_owned(), listen.or(Some(DOOR))),
+        None => (alone(application, shards, demo_data)?, ALONE.to_owned(), listen.or(Some(DOOR))),
     };
     if listen.is_none() && (password_file.is_some() || tls_certificate.is_some()) {
         return Err(usage(
@@ -103,14 +104,25 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
 /// A node without a cluster file.
 const ALONE: &str = "weir";
 
+/// Of each table, where somebody wants to try it.
+const DEMO_ROWS: u16 = 100;
+
 /// Where it speaks PostgreSQL's protocol; beside a PostgreSQL that may be there.
 const DOOR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5433);
 
 /// One node, which its own front end reaches by a port that is free at this moment.
-fn alone(path: Option<PathBuf>, shards: u16) -> Result<ClusterFile, Failure> {
+fn alone(path: Option<PathBuf>, shards: u16, demo_data: bool) -> Result<ClusterFile, Failure> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     let address = free.map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
-    let application = Application { path, seed: 1, ..Application::default() };
+    let has_workload = path.as_ref().is_some_and(|path| application::workload_file(path).exists());
+    if demo_data && has_workload {
+        return Err(usage(
+            "--demo-data invents rows, and workload.toml says which rows there are",
+            "leave one of them out",
+        ));
+    }
+    let set = demo_data.then(|| (ROWS.to_owned(), i64::from(DEMO_ROWS).into())).into_iter().collect();
+    let application = Application { path, seed: 1, set };
     Ok(ClusterFile::alone(ALONE, address, shards, application))
 }
 
@@ -163,7 +175,17 @@ fn start_application(settings: Settings, named: &Application) -> Result<(Server,
     let Carried { loaded, workload, options, terms, .. } = carried;
     let (application, analysis) = (&loaded.application, &loaded.analysis);
     let population = || {
-        print_remark("weir: filling the tables");
+        match named.set.get(ROWS).filter(|_| !application::workload_file(path).exists()) {
+            Some(rows) => {
+                print_remark(&format!("weir: filling each table with {rows} invented rows (--demo-data)"))
+            }
+            None if workload.rows(options.seed).is_ok_and(|rows| rows == 0) => {
+                print_remark(
+                    "weir: the tables begin empty: there is no workload.toml; --demo-data invents rows",
+                );
+            }
+            None => print_remark("weir: filling the tables"),
+        }
         load(application, analysis, &workload, &options, true, &mut |_| ()).map(Loaded::into_snapshots)
     };
     let program = described.compile(options.shards).map_err(|error| {

@@ -10,6 +10,9 @@ use crate::report::{duration, grouped, plain};
 /// Constraints that held are named one by one only up to this many.
 const LISTED_MAX: usize = 40;
 
+/// More reasons of aborts are counted, not told.
+const REASONS_MAX: usize = 12;
+
 /// A table in the house's look: columns in `right` are numbers.
 pub fn table(header: &[&str], right: &[usize], rows: Vec<Vec<Cell>>) -> Table {
     let mut table = Table::new();
@@ -35,8 +38,9 @@ pub fn table(header: &[&str], right: &[usize], rows: Vec<Vec<Cell>>) -> Table {
 pub fn run_report(run: &RunReport) -> String {
     let mut text = String::new();
     text.push_str(&format!(
-        "\n{}: {} committed in {:.1} s, {} a second\n\n",
+        "\n{}{}: {} committed in {:.1} s, {} a second\n\n",
         styled(STRONG, "The run"),
+        if run.interrupted { ", which was interrupted" } else { "" },
         grouped(run.committed),
         run.seconds,
         styled(STRONG, &grouped(run.throughput.round() as u64)),
@@ -80,9 +84,20 @@ fn aborts(run: &RunReport) -> String {
     }
     let calls = (run.committed + run.aborted_total()).max(1) as f64;
     let mut text = String::new();
-    for (reason, count) in &run.aborted {
-        let share = 100.0 * *count as f64 / calls;
-        text.push_str(&format!("aborted: {} calls ({share:.2}%): {reason}\n", grouped(*count)));
+    let mut reasons: Vec<(&String, u64)> =
+        run.aborted.iter().map(|(reason, count)| (reason, *count)).collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let share = |count: u64| format!("{} calls ({:.2}%)", grouped(count), 100.0 * count as f64 / calls);
+    for (reason, count) in reasons.iter().take(REASONS_MAX) {
+        text.push_str(&format!("aborted: {}: {reason}\n", share(*count)));
+    }
+    if reasons.len() > REASONS_MAX {
+        let more: u64 = reasons[REASONS_MAX..].iter().map(|(_, count)| count).sum();
+        let kinds = reasons.len() - REASONS_MAX;
+        text.push_str(&format!(
+            "aborted: {}: for {kinds} other reasons, which --format json has\n",
+            share(more)
+        ));
     }
     text
 }
@@ -105,7 +120,9 @@ fn invariants(run: &RunReport) -> String {
             unlisted_rows += invariant.rows_checked;
             continue;
         }
-        let verdict = if invariant.holds {
+        let verdict = if invariant.holds && invariant.rows_checked == 0 {
+            Cell::new("holds of no rows").fg(Color::Yellow)
+        } else if invariant.holds {
             Cell::new("holds").fg(Color::Green)
         } else {
             Cell::new("VIOLATED").fg(Color::Red)
@@ -138,6 +155,28 @@ fn invariants(run: &RunReport) -> String {
         }
     };
     text.push_str(&format!("\n{summary}\n"));
+    let vacuous = run.invariants.iter().filter(|one| one.holds && one.rows_checked == 0).count();
+    if vacuous > 0 {
+        text.push_str(&format!("{vacuous} of them hold of no rows: there were none to check.\n"));
+    }
+    text.push_str(&never_committed(run));
+    text
+}
+
+/// Transactions that the run says nothing of, for all their calls were aborted.
+fn never_committed(run: &RunReport) -> String {
+    let mut text = String::new();
+    for name in &run.never_committed {
+        let one = &run.by_transaction[name];
+        let most = one.abort_reasons.iter().max_by_key(|(_, count)| **count);
+        let most = most.map(|(reason, count)| format!("; {} times {reason}", grouped(*count)));
+        text.push_str(&format!(
+            "{} {name}: {} calls, and none has committed{}\n",
+            styled(ERROR, "failed:"),
+            grouped(one.aborted),
+            most.unwrap_or_default()
+        ));
+    }
     text
 }
 

@@ -30,12 +30,22 @@ impl Workload {
     /// The text of a workload for an application without `workload.toml`. Columns of types that have no
     /// generator (bytea, jsonb, interval) are left to their defaults, which must be constants.
     pub fn default_text(application: &Application) -> String {
+        let catalog = &application.catalog;
+        let tables: Vec<TableId> = catalog.tables.iter().map(|table| table.id).collect();
+        Workload::made(application, &super::load_order(catalog, &tables))
+    }
+
+    /// The same, where tables begin empty: its calls alone.
+    pub fn default_text_without_rows(application: &Application) -> String {
+        Workload::made(application, &[])
+    }
+
+    fn made(application: &Application, tables: &[TableId]) -> String {
         let mut text = String::from("# Made from the columns' domains. Change it as you like.\n\n");
         text.push_str("[set]\nrows = 100\n");
         let catalog = &application.catalog;
-        for id in super::load_order(catalog, &catalog.tables.iter().map(|table| table.id).collect::<Vec<_>>())
-        {
-            text.push_str(&load_section(catalog.table(id)));
+        for id in tables {
+            text.push_str(&load_section(catalog.table(*id)));
         }
         for procedure in &application.procedures {
             text.push_str(&parameters_section(catalog, procedure));

@@ -122,6 +122,36 @@ impl Workload {
         })
     }
 
+    /// The same with few rows: of the settings that are not overridden the largest whole number above `setting_min` is halved until there
+    /// are `rows_max` at most, or no such number is left. Also gives those settings.
+    pub fn parse_small(
+        application: &Application,
+        file: u32,
+        overrides: &[(String, String)],
+        (rows_max, setting_min): (u64, u64),
+    ) -> Result<(Workload, Vec<(String, String)>), Vec<Diagnostic>> {
+        let mut workload = Workload::parse(application, file, overrides)?;
+        let mut smaller: Vec<(String, String)> = Vec::new();
+        // Whoever loads it is told why rows cannot be counted.
+        while workload.rows(1).is_ok_and(|rows| rows > rows_max) {
+            let is_given = |name: &str| overrides.iter().any(|(one, _)| one == name);
+            let numbers = workload.settings().iter().filter(|(name, _)| !is_given(name));
+            let numbers =
+                numbers.filter_map(|(name, value)| Some((name, value.replace('_', "").parse::<u64>().ok()?)));
+            let largest = numbers.filter(|(_, value)| *value > setting_min).max_by_key(|(_, value)| *value);
+            let Some((largest, value)) = largest.map(|(name, value)| (name.clone(), value)) else { break };
+            smaller.retain(|(name, _)| *name != largest);
+            smaller.push((largest, (value / 2).max(setting_min).to_string()));
+            workload = Workload::parse(application, file, &[overrides, &smaller].concat())?;
+        }
+        Ok((workload, smaller))
+    }
+
+    /// How many rows all tables begin with.
+    pub fn rows(&self, seed: u64) -> Result<u64, SqlError> {
+        self.order.iter().map(|table| self.row_count(seed, *table)).sum()
+    }
+
     /// How often each procedure is called relative to the others, by procedure: the `[mix]` of the file number `file`,
     /// or its lines if it has no sections. Nothing else of the file is looked at.
     pub fn frequencies(application: &Application, file: u32) -> Result<Vec<f64>, Vec<Diagnostic>> {

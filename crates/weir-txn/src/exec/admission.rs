@@ -3,10 +3,12 @@
 //!
 //! It follows from the plan and from the shards that a call needs. Never looks at data and never runs anything.
 
-use weir_analysis::plan::TransactionPlan;
+use weir_analysis::open_world::Refusal;
+use weir_analysis::plan::{Plan, Refused, Runs, TransactionPlan};
+use weir_sql::Application;
 use weir_types::{SqlError, SqlState};
 
-use super::program::Participants;
+use super::program::{Participants, Program};
 
 /// What the engine does with the calls of one transaction. A refused call has done nothing.
 #[derive(Clone, Debug)]
@@ -28,7 +30,7 @@ impl Admission {
         if let Some(plan) = plan.filter(|plan| plan.mechanism.is_ordered_family())
             && !participants.is_one_shard(shards)
         {
-            return Admission::Refused(needs_order(name, plan, shards));
+            return Admission::Refused(needs_order(name, plan));
         }
         match &participants.unsupported {
             Some(why) if shards > 1 => Admission::OnOneShard(spans_shards(name, why)),
@@ -55,10 +57,81 @@ impl Admission {
     }
 }
 
-fn needs_order(name: &str, plan: &TransactionPlan, shards: u16) -> SqlError {
+/// As many as several are, where it does not matter how many.
+const SEVERAL: u16 = 4;
+
+/// Of every procedure that somebody wrote; insert, update and delete of a table are statements by themselves, which are judged when they
+/// come ([`of_statement`]).
+pub fn runs(application: &Application, plan: &Plan) -> Vec<Runs> {
+    let on = |shards| {
+        Program::compile(application, plan, shards).map_err(|wrong| {
+            let place = application.sources.place(wrong.span);
+            refused(&wrong.error, format!("{place}: {}", wrong.error.message()))
+        })
+    };
+    let (one, several) = (on(1), on(SEVERAL));
+    let of = |program: &Result<Program, Refused>, procedure: usize| match program {
+        Err(refused) => (false, false, Some(refused.clone())),
+        Ok(program) => match &program.procedures[procedure].admission {
+            Admission::Runs => (true, true, None),
+            Admission::OnOneShard(error) => (false, true, Some(refused(error, error.message().to_owned()))),
+            Admission::Refused(error) => (false, false, Some(refused(error, error.message().to_owned()))),
+        },
+    };
+    let runs = |procedure: usize| {
+        let (on_one_shard, _, wrong) = of(&one, procedure);
+        let (on_several, single_shard_calls, wrong_on_several) = of(&several, procedure);
+        Runs { on_one_shard, on_several, single_shard_calls, refused: wrong.or(wrong_on_several) }
+    };
+    (0..application.procedures.len()).map(runs).collect()
+}
+
+fn refused(error: &SqlError, reason: String) -> Refused {
+    let fields = error.fields();
+    Refused { state: fields.state.to_string(), reason, instead: fields.hint.clone() }
+}
+
+/// Why a statement that is none of the procedures' does not run beside them. `name`: what it does, as in `UPDATE member`.
+pub(super) fn of_statement(name: &str, refusal: &Refusal) -> SqlError {
+    let (what, instead) = match refusal {
+        Refusal::Endangers { procedure: whom, why } => (
+            format!("this {name} would endanger {whom}, which was planned without it: {why}"),
+            "write a procedure that does it, so that the application is planned with it",
+        ),
+        Refusal::Unkept { why } => (
+            format!("{name} by itself: {why}"),
+            "write a procedure that does all that belongs together, and CALL it",
+        ),
+        Refusal::Unchecked { assertion, .. } => (
+            format!("{name} by itself: {assertion} may not hold after it, and nothing checks that"),
+            "write a procedure that does all that belongs together, and CALL it",
+        ),
+    };
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {what}")).with_hint(instead)
+}
+
+/// Why a definition is not made: with it, a procedure could not run as it would have to.
+pub(super) fn of_definition(refusal: &Refusal) -> SqlError {
+    let (what, instead) = match refusal {
+        Refusal::Endangers { procedure, why } => (
+            format!("with this, {procedure} could only run in order with others: {why}"),
+            "Change what it is said to need, or drop the procedure first.",
+        ),
+        Refusal::Unkept { why } => (why.clone(), "Write a procedure that keeps it."),
+        Refusal::Unchecked { procedure, assertion, operation } => (
+            format!(
+                "{procedure} may break assertion \"{assertion}\" by itself ({operation}), and nothing checks that before it commits"
+            ),
+            "Test it in the procedure (IF … THEN RAISE EXCEPTION), or drop the procedure or the assertion first.",
+        ),
+    };
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported: {what}")).with_hint(instead)
+}
+
+fn needs_order(name: &str, plan: &TransactionPlan) -> SqlError {
     let mechanism = plan.mechanism.name();
     let message = format!(
-        "not supported: {name} on {shards} shards: its plan is `{mechanism}`, and order among transactions on several shards is not \
+        "not supported: {name} on several shards: its plan is `{mechanism}`, and order among transactions on several shards is not \
          built: {}",
         plan.why
     );

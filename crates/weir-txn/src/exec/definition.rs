@@ -16,6 +16,7 @@ use weir_sql::catalog::{Table, TableId};
 use weir_sql::{Application, Diagnostic, Matching, Sources, Span, Truncated, truncated};
 use weir_types::{SqlError, SqlState};
 
+use super::admission;
 use super::program::{CompileError, Program};
 use super::remake::Remaking;
 use super::sequences::Sequences;
@@ -305,22 +306,7 @@ fn next_edition(upon: u64, text: &str) -> u64 {
 }
 
 fn refused(refusal: &Refusal) -> Undefined {
-    let (message, hint) = match refusal {
-        Refusal::Endangers { procedure, why } => (
-            format!("not supported: with this, {procedure} could only run in order with others: {why}"),
-            "Change what it is said to need, or drop the procedure first.",
-        ),
-        Refusal::Unkept { why } => (format!("not supported: {why}"), "Write a procedure that keeps it."),
-        Refusal::Unchecked { procedure, assertion, operation } => (
-            format!(
-                "not supported: {procedure} may break assertion \"{assertion}\" by itself ({operation}), and nothing checks that \
-                 before it commits"
-            ),
-            "Test it in the procedure (IF … THEN RAISE EXCEPTION), or drop the procedure or the assertion first.",
-        ),
-    };
-    let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(hint);
-    Undefined { span: Span::default(), error }
+    Undefined { span: Span::default(), error: admission::of_definition(refusal) }
 }
 
 /// Where the rows of each table live already; none: of a new table, or where the schema now says otherwise.

@@ -7,7 +7,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use weir_analysis::open_world::{OpenWorld, Refusal};
+use weir_analysis::open_world::OpenWorld;
 use weir_analysis::plan::{Placement, Plan, TransactionPlan};
 use weir_analysis::reasons::{self, Reason};
 use weir_sql::bound::{Procedure, Statement, Step, StepKind};
@@ -15,6 +15,7 @@ use weir_sql::catalog::TableId;
 use weir_sql::{Application, Diagnostic, Span, Text, anonymous, bind_block, bind_statement, is_block};
 use weir_types::{Recent, SqlError, SqlState, SqlType};
 
+use super::admission;
 use super::compile::proven::Proven;
 use super::compile::{self, Closed};
 use super::gather::Gather;
@@ -218,27 +219,9 @@ impl Texts {
             true => world.plan(procedure.clone()),
             false => world.admit(procedure.clone()),
         };
-        let plan = judged.map_err(|refusal| match refusal {
-            Refusal::Endangers { procedure: whom, why } => refused(
-                span,
-                format!("this {} would endanger {whom}, which was planned without it: {why}", procedure.name),
-                "write a procedure that does it, so that the application is planned with it",
-            ),
-            Refusal::Unkept { why } => refused(
-                span,
-                format!("{} by itself: {why}", procedure.name),
-                "write a procedure that does all that belongs together, and CALL it",
-            ),
-            Refusal::Unchecked { assertion, .. } => refused(
-                span,
-                format!(
-                    "{} by itself: {assertion} may not hold after it, and nothing checks that",
-                    procedure.name
-                ),
-                "write a procedure that does all that belongs together, and CALL it",
-            ),
-        })?;
-        let mut plan = plan;
+        let refused =
+            |refusal| CompileError { span, error: admission::of_statement(&procedure.name, &refusal) };
+        let mut plan = judged.map_err(refused)?;
         let takes = |step: &Step| matches!(&step.kind, StepKind::Sql { statement, .. } if matches!(&**statement, Statement::Query(query) if query.takes_values()));
         // What has given a value is written down.
         plan.read_only &= !procedure.body.iter().any(takes);

@@ -43,6 +43,7 @@ pub fn page(title: &str, plan: &Value, sources: &Sources, run: Option<&RunReport
         ("run", "The run", run.map(plot::section).unwrap_or_default()),
         ("matrix", "Matrix", sections::matrix(document)),
         ("plan", "Plan", sections::plan(document)),
+        ("refused", "Refused", sections::refused(document)),
         ("suggestions", "Suggestions", advice::suggestions(document)),
         ("witnesses", "Witnesses", diamond::section(document)),
         ("conflicts", "Conflicts", partitioning::conflicts(document)),

@@ -195,15 +195,21 @@ fn strip(latency: &Latency, colour: usize, foot: f64, height: f64, x: &dyn Fn(f6
     svg
 }
 
+/// More reasons of a transaction's aborts are counted, not told.
+const REASONS_MAX: usize = 5;
+
 fn table(run: &RunReport, names: &[&str]) -> String {
     let mut rows = String::new();
     for name in names {
         let one = &run.by_transaction[*name];
-        let reasons: Vec<String> = one
-            .abort_reasons
-            .iter()
-            .map(|(reason, count)| format!("{} × {reason}", grouped(*count)))
-            .collect();
+        let mut counted: Vec<(&String, &u64)> = one.abort_reasons.iter().collect();
+        counted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let shown = counted.iter().take(REASONS_MAX);
+        let mut reasons: Vec<String> =
+            shown.map(|(reason, count)| format!("{} × {reason}", grouped(**count))).collect();
+        if counted.len() > REASONS_MAX {
+            reasons.push(format!("{} other reasons", counted.len() - REASONS_MAX));
+        }
         let _ = writeln!(
             rows,
             "<tr><td class=\"tight\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>\

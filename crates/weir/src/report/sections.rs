@@ -28,6 +28,13 @@ pub fn header(title: &str, document: &Document<'_>, run: Option<&RunReport>) -> 
         } else {
             tile("bad", format!("{broken} of {total}"), "invariants are violated".to_owned());
         }
+        if !run.never_committed.is_empty() {
+            tile(
+                "bad",
+                run.never_committed.len().to_string(),
+                format!("never committed: {}", run.never_committed.join(", ")),
+            );
+        }
         tile("", format!("{}/s", short(run.throughput)), format!("{} committed", grouped(run.committed)));
         let calls = (run.committed + run.aborted_total()).max(1);
         let share = 100.0 * run.aborted_total() as f64 / calls as f64;
@@ -88,7 +95,7 @@ fn analysis_tiles(document: &Document<'_>, tile: &mut dyn FnMut(&str, String, St
 
 /// What was run, in one line.
 fn run_line(run: &RunReport) -> String {
-    let mut line = format!("{:.1} s", run.seconds);
+    let mut line = format!("{:.1} s{}", run.seconds, if run.interrupted { ", interrupted," } else { "" });
     if run.setup.shards > 0 {
         let _ = write!(
             line,
@@ -100,6 +107,45 @@ fn run_line(run: &RunReport) -> String {
         let _ = write!(line, ", {name} = {}", plain(value));
     }
     line
+}
+
+/// What the engine refuses, each reason once.
+pub fn refused(document: &Document<'_>) -> String {
+    let mut told: Vec<(&serde_json::Value, Vec<String>)> = Vec::new();
+    for transaction in document.transactions {
+        let runs = &transaction["runs"];
+        if runs["refused"].is_null() {
+            continue;
+        }
+        match told.iter_mut().find(|(other, _)| *other == runs) {
+            Some((_, names)) => names.push(text(transaction, "name")),
+            None => told.push((runs, vec![text(transaction, "name")])),
+        }
+    }
+    if told.is_empty() {
+        return String::new();
+    }
+    let mut section = String::from(
+        "<section id=\"refused\">\n<h2>Refused by this version of Weir</h2>\n<div class=\"card scroll\"><table>\n\
+         <tr><th>Transactions</th><th>Where</th><th>Why</th><th>Instead</th></tr>\n",
+    );
+    for (runs, names) in told {
+        let where_to = match (runs["on_one_shard"] == true, runs["single_shard_calls"] == true) {
+            (false, _) => "everywhere",
+            (true, false) => "on several shards",
+            (true, true) => "calls whose rows are on several shards",
+        };
+        let _ = writeln!(
+            section,
+            "<tr><td class=\"mono\">{}</td><td class=\"small\">{where_to}</td><td class=\"small\">{}</td>\
+             <td class=\"small soft\">{}</td></tr>",
+            escape(&names.join(", ")),
+            escape(&text(runs, "refused")),
+            escape(&text(runs, "instead"))
+        );
+    }
+    section.push_str("</table></div>\n</section>\n");
+    section
 }
 
 pub fn invariants(run: &RunReport) -> String {
@@ -119,7 +165,11 @@ pub fn invariants(run: &RunReport) -> String {
         } else {
             "<span class=\"badge bad\">violated</span>"
         };
-        let violation = invariant.violation.as_ref().map(plain).unwrap_or_default();
+        let violation = match &invariant.violation {
+            Some(violation) => plain(violation),
+            None if invariant.rows_checked == 0 => "of no rows: there were none to check".to_owned(),
+            None => String::new(),
+        };
         let row = format!(
             "<tr><td class=\"tight\">{badge}</td><td class=\"mono\">{}</td><td class=\"soft\">{}</td>\
              <td class=\"number\">{}</td><td class=\"small\">{}</td></tr>\n",

@@ -95,6 +95,8 @@ pub fn sample() -> RunReport {
         },
         series,
         memory: None,
+        never_committed: Vec::new(),
+        interrupted: false,
     }
 }
 

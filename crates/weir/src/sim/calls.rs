@@ -59,34 +59,23 @@ fn small_workload(
     given: &[(String, String)],
 ) -> Result<(Workload, Vec<String>), Failure> {
     let (name, text) = application::workload_text(loaded, path)?;
-    let mut workload = loaded.workload(name.clone(), text.clone(), given)?;
-    let mut smaller: Vec<(String, String)> = Vec::new();
-    while rows(loaded, &workload)? > ROWS_MAX {
-        let is_given = |name: &str| given.iter().any(|(one, _)| one == name);
-        let numbers = workload.settings().iter().filter(|(name, _)| !is_given(name));
-        let numbers =
-            numbers.filter_map(|(name, value)| Some((name, value.replace('_', "").parse::<u64>().ok()?)));
-        let largest = numbers.filter(|(_, value)| *value > SETTING_MIN).max_by_key(|(_, value)| *value);
-        let Some((largest, value)) = largest.map(|(name, value)| (name.clone(), value)) else {
-            return Err(Failure::input(format!(
-                "{}: error: there are more than {ROWS_MAX} rows, too many to simulate\n\
-                 hint: make the population smaller with --set NAME=VALUE",
-                path.display()
-            )));
-        };
-        smaller.retain(|(name, _)| *name != largest);
-        smaller.push((largest, (value / 2).max(SETTING_MIN).to_string()));
-        let settings = [given, &smaller].concat();
-        workload = loaded.workload(name.clone(), text.clone(), &settings)?;
+    let file = loaded.application.sources.add(name, text);
+    let application = &loaded.application;
+    let small = Workload::parse_small(application, file, given, (ROWS_MAX, SETTING_MIN));
+    let (workload, smaller) = small.map_err(|wrong| application::refused(&application.sources, &wrong))?;
+    if rows(loaded, &workload)? > ROWS_MAX {
+        return Err(Failure::input(format!(
+            "{}: error: there are more than {ROWS_MAX} rows, too many to simulate\n\
+             hint: make the population smaller with --set NAME=VALUE",
+            path.display()
+        )));
     }
     let said = smaller.iter().map(|(name, value)| format!("--set {name}={value}")).collect();
     Ok((workload, said))
 }
 
 fn rows(loaded: &Loaded, workload: &Workload) -> Result<u64, Failure> {
-    let counts = workload.load_order().iter().map(|table| workload.row_count(1, *table));
-    let total: Result<u64, _> = counts.sum();
-    total.map_err(|error| {
+    workload.rows(1).map_err(|error| {
         run::failure(loaded, weir_bench::run::RunError::Sql("counting the rows to load".to_string(), error))
     })
 }
