@@ -99,6 +99,8 @@ impl When {
 
 /// Up to `most` messages.
 pub fn messages(chance: &mut Chance, when: When, most: usize) -> Vec<Vec<u8>> {
+    // Before login the first that is wrong is mostly the last.
+    let most = if when == When::LoggedIn { most } else { most.min(5) };
     let mut all: Vec<Vec<u8>> = Vec::new();
     for _ in 0..1 + chance.below(most) {
         let mut one = match when {
@@ -176,7 +178,8 @@ fn counted<T: Copy>(body: &mut Vec<u8>, all: &[T], bytes: impl Fn(T) -> Vec<u8>)
 }
 
 fn command(chance: &mut Chance) -> Vec<u8> {
-    let kind = *chance.pick(b"QQQQPPPPPBBBBBDDDEEEESSSSSHCCddcfFpX");
+    let kind =
+        *chance.pick(b"QQQQQQQQPPPPPPPPPPBBBBBBBBBBDDDDDDEEEEEEEESSSSSSSSSSSSSSSSSSSSHHCCCCddddccffFFpX");
     let mut body = Vec::new();
     match kind {
         b'Q' => string(&mut body, chance.pick(&TEXTS)),
@@ -223,8 +226,7 @@ fn command(chance: &mut Chance) -> Vec<u8> {
         b'p' => body = password(chance),
         _ => {}
     }
-    // Most clients that leave do so once.
-    if kind == b'X' && chance.below(4) > 0 { message(b'S', body) } else { message(kind, body) }
+    message(kind, body)
 }
 
 const LENGTHS: [u32; 12] =
@@ -239,20 +241,21 @@ fn damage(message: &mut Vec<u8>, chance: &mut Chance) {
         }
     };
     let body_from = (type_bytes + 4).min(message.len());
-    match chance.below(9) {
+    // What ends a connection is seldom, so that the others get somewhere.
+    match chance.below(30) {
         // With the length that it then has; where the next one begins is known.
-        0..=2 => {
+        0..=9 => {
             let end = body_from + chance.below(message.len() - body_from + 1);
             message.truncate(end);
             tell_length(message, (end - type_bytes) as u32);
         }
-        3 | 4 => {
+        10..=18 => {
             for _ in 0..1 + chance.below(6) {
                 message.push(chance.byte());
             }
             tell_length(message, (message.len() - type_bytes) as u32);
         }
-        5 | 6 => {
+        19..=27 => {
             for _ in 0..1 + chance.below(4) {
                 let at = body_from + chance.below((message.len() - body_from).max(1));
                 if let Some(byte) = message.get_mut(at) {
@@ -260,7 +263,7 @@ fn damage(message: &mut Vec<u8>, chance: &mut Chance) {
                 }
             }
         }
-        7 => tell_length(message, *chance.pick(&LENGTHS)),
+        28 => tell_length(message, *chance.pick(&LENGTHS)),
         _ => {
             let at = chance.below(message.len());
             message[at] = chance.byte();

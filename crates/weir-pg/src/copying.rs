@@ -18,6 +18,7 @@ impl Session {
         match (&copy.what, query) {
             (Copied::Table { name, columns }, _) if copy.is_from => {
                 let load = self.edition()?.load(name, columns)?;
+                self.refuse_write("COPY FROM")?;
                 let names: Vec<&str> = load.table.columns.iter().map(|(name, _)| name.as_str()).collect();
                 refuse_unknown(&options, &names)?;
                 let transaction = self.begin_together();

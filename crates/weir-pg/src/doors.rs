@@ -22,6 +22,7 @@ use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 use weir_sql::system::Facts;
 
 use crate::Settings;
+use crate::answer;
 use crate::session::{Origin, Session};
 use crate::settings::{PARAMETER_STATUS, Values};
 use crate::watch::FrontEnd;
@@ -77,7 +78,7 @@ struct Parameters;
 
 impl ServerParameterProvider for Parameters {
     fn server_parameters<C: ClientInfo>(&self, client: &C) -> Option<HashMap<String, String>> {
-        let values = Values::of(client.metadata());
+        let values = Values::of(client.metadata()).ok()?;
         let told = PARAMETER_STATUS.iter().filter_map(|name| {
             let value = values.get(&name.to_ascii_lowercase())?;
             Some(((*name).to_owned(), value))
@@ -120,6 +121,11 @@ impl AtTheDoor {
             // The name in the message of SCRAM is not what counts, and clients leave it out.
             PgWireError::InvalidPassword(_) => {
                 fatal("28P01", &format!("password authentication failed for user \"{user}\""), None)
+            }
+            // What the client has said is not said again: there may be anything in it, a zero too.
+            PgWireError::InvalidScramMessage(_) => fatal("08P01", "malformed SCRAM message", None),
+            PgWireError::UnsupportedSASLAuthMethod(_) => {
+                fatal("08P01", "client selected an invalid SASL authentication mechanism", None)
             }
             error => error,
         };
@@ -176,7 +182,10 @@ impl StartupHandler for AtTheDoor {
                 let hint = format!("the database here is \"{}\"", self.doors.database);
                 return Err(fatal("3D000", &message, Some(hint)));
             }
-            *self.session.values() = Values::of(&startup.parameters);
+            *self.session.values() = Values::of(&startup.parameters).map_err(|error| {
+                tracing::warn!(address = %client.socket_addr(), user, "connection refused: {}", error.message());
+                PgWireError::UserError(Box::new(answer::fatal(&error)))
+            })?;
             let (user, database) = (user.clone(), database.clone());
             let (number, secret) = self.doors.front.inside.enter(&self.session);
             tracing::debug!(process = number, address = %client.socket_addr(), user, "connection");

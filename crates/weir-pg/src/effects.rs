@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_client::{AdvisoryKey, CurrentValue, Prepared};
+use weir_sql::bound::OutputColumn;
 use weir_sql::effects::{Effect, EffectCall};
 use weir_types::{SqlError, SqlState, Value};
 
@@ -33,10 +34,7 @@ impl Session {
             }
             rows.push(given);
         }
-        let columns = calls
-            .iter()
-            .map(|call| weir_sql::bound::OutputColumn { name: call.column.clone(), ty: call.ty() });
-        Ok(Done { columns: columns.collect(), rows, changed, ..Done::tag("SELECT") })
+        Ok(Done { columns: columns(calls, query).into(), rows, changed, ..Done::tag("SELECT") })
     }
 
     async fn act(
@@ -50,13 +48,12 @@ impl Session {
                 let value = if let Value::Text(value) = value { Some(&value[..]) } else { None };
                 let done = self.set(name, value, *is_local == Value::Bool(true))?;
                 changed.extend(done.changed);
-                Ok(Value::text(
-                    value.map(str::to_owned).or_else(|| self.values().get(name)).unwrap_or_default(),
-                ))
+                Ok(Value::text(self.values().get(name).unwrap_or_default()))
             }
             (Effect::SetConfig, _) => {
                 Err(wrong(SqlState::NULL_VALUE_NOT_ALLOWED, "SET requires parameter name"))
             }
+            (Effect::Value, [value]) => Ok(value.clone()),
             (Effect::AdvisoryUnlockAll, _) => {
                 self.give_all_advice_back();
                 Ok(Value::Null)
@@ -76,7 +73,7 @@ impl Session {
                 let sequence = CurrentValue::Of(weir_sql::relation_named(name));
                 Ok(Value::Int(self.current_value(&sequence)?))
             }
-            (Effect::SetValue | Effect::CurrentValue, _) => {
+            (Effect::SetValue | Effect::CurrentValue | Effect::Value, _) => {
                 Err(wrong(SqlState::INTERNAL_ERROR, "arguments that it does not have"))
             }
         }
@@ -89,6 +86,20 @@ impl Session {
         self.define(&definition.into(), "ALTER SEQUENCE", self.open_name()).await?;
         Ok(Value::Int(value))
     }
+}
+
+/// What the statement gives.
+pub(crate) fn columns(calls: &[EffectCall], query: &Prepared) -> Vec<OutputColumn> {
+    let mut asked = query.columns();
+    let of = |call: &EffectCall| {
+        let own;
+        (own, asked) = asked.split_at(call.arguments.min(asked.len()));
+        match (call.effect, own) {
+            (Effect::Value, [column]) => column.clone(),
+            _ => OutputColumn { name: call.column.clone(), ty: call.ty() },
+        }
+    };
+    calls.iter().map(of).collect()
 }
 
 fn key(arguments: &[Value]) -> Result<AdvisoryKey, Failure> {

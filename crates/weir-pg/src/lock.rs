@@ -40,7 +40,6 @@ impl Session {
                 refused("LOCK TABLE … NOWAIT", "Leave NOWAIT away, and SET LOCAL lock_timeout.")
             }
             LockMode::Exclusive => {
-                self.refuse_write("LOCK TABLE")?;
                 let limit = self.values().time("lock_timeout");
                 self.limit_waits(name, limit).await?;
                 self.wait_for(self.client.begin_definition(name, &edition.held())).await?;

@@ -247,7 +247,10 @@ impl Session {
             Kind::Command(Command::Lock(lock)) => self.lock_tables(lock).await,
             Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
             Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, values).await,
-            Kind::Define(text, tag) => self.define(text, tag, self.open_name()).await,
+            Kind::Define(text, tag) => {
+                self.refuse_write(tag)?;
+                self.define(text, tag, self.open_name()).await
+            }
             Kind::Prepare(name, statement) => {
                 self.names().put_statement(name, statement.clone())?;
                 Ok(Done::tag("PREPARE"))
@@ -562,6 +565,7 @@ impl Session {
             },
             Command::Nothing(what) => Ok(Done::tag(*what)),
             Command::Refresh(name) => {
+                self.refuse_write("REFRESH MATERIALIZED VIEW")?;
                 self.edition().map_err(|failure| failure.error)?.refresh(name)?;
                 Ok(Done::tag("REFRESH MATERIALIZED VIEW"))
             }

@@ -1,5 +1,9 @@
 //! A session's settings: what may be set, and what SHOW tells.
 
+mod number;
+mod startup;
+mod style;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,6 +20,18 @@ enum May {
     BeTime,
     /// The same; -1 is none.
     BeTimeOrNever,
+    BeInteger(i32, i32),
+    BeNumber(f64, f64),
+    /// Memory, in kB where no unit is given; at least so much.
+    BeSize(i32),
+    BeOneOf(&'static [&'static str]),
+    /// In which schemas a name without one is looked for: the one that there is without being made, or none.
+    BePath,
+    /// Digits of floats: as many as it takes.
+    BeDigits,
+    BeZone,
+    BeDateStyle,
+    BeIntervalStyle,
     /// Nothing else: what clients are sent does not follow it.
     Only(&'static [&'static str]),
     /// It cannot be set.
@@ -29,42 +45,62 @@ enum May {
 /// Name as SHOW ALL has it, what it is at first, what it may be.
 const KNOWN: &[(&str, &str, May)] = &[
     ("application_name", "", May::BeAnything),
-    ("backslash_quote", "safe_encoding", May::BeAnything),
+    ("array_nulls", "on", May::Only(&["on", "true", "1", "yes"])),
+    ("backslash_quote", "safe_encoding", May::BeOneOf(&["safe_encoding", "on", "off"])),
     ("bytea_output", "hex", May::Only(&["hex"])),
-    ("check_function_bodies", "on", May::BeAnything),
+    ("check_function_bodies", "on", May::BeSwitched),
     ("client_encoding", "UTF8", May::Only(&["utf8", "utf-8", "unicode"])),
     (LEAST_SEVERITY, "notice", May::BeSeverity),
     ("commit_delay", "0", May::NotBeSet),
-    ("cursor_tuple_fraction", "0.1", May::BeAnything),
-    ("DateStyle", "ISO, MDY", May::Only(&["iso", "iso, mdy", "iso, ymd", "iso, dmy"])),
+    ("constraint_exclusion", "partition", May::BeOneOf(&["partition", "on", "off"])),
+    ("cpu_index_tuple_cost", "0.005", May::BeNumber(0.0, f64::MAX)),
+    ("cpu_operator_cost", "0.0025", May::BeNumber(0.0, f64::MAX)),
+    ("cpu_tuple_cost", "0.01", May::BeNumber(0.0, f64::MAX)),
+    ("cursor_tuple_fraction", "0.1", May::BeNumber(0.0, 1.0)),
+    ("DateStyle", "ISO, MDY", May::BeDateStyle),
+    ("default_statistics_target", "100", May::BeInteger(1, 10_000)),
     ("default_table_access_method", "heap", May::Only(&["heap"])),
     ("default_tablespace", "", May::Only(&[""])),
     ("default_transaction_deferrable", "off", May::BeSwitched),
     ("default_transaction_isolation", "read committed", May::Only(&["read committed", "read uncommitted"])),
     ("default_transaction_read_only", "off", May::BeSwitched),
     ("default_with_oids", "off", May::Only(&["off", "false", "0", "no"])),
-    ("enable_bitmapscan", "on", May::BeAnything),
-    ("enable_hashagg", "on", May::BeAnything),
-    ("enable_hashjoin", "on", May::BeAnything),
-    ("enable_indexonlyscan", "on", May::BeAnything),
-    ("enable_indexscan", "on", May::BeAnything),
-    ("enable_material", "on", May::BeAnything),
-    ("enable_mergejoin", "on", May::BeAnything),
-    ("enable_nestloop", "on", May::BeAnything),
-    ("enable_seqscan", "on", May::BeAnything),
-    ("enable_sort", "on", May::BeAnything),
-    ("escape_string_warning", "on", May::BeAnything),
-    ("extra_float_digits", "1", May::BeAnything),
-    ("from_collapse_limit", "8", May::BeAnything),
-    ("geqo", "on", May::BeAnything),
+    ("effective_io_concurrency", "1", May::BeInteger(0, 1000)),
+    ("enable_async_append", "on", May::BeSwitched),
+    ("enable_bitmapscan", "on", May::BeSwitched),
+    ("enable_gathermerge", "on", May::BeSwitched),
+    ("enable_hashagg", "on", May::BeSwitched),
+    ("enable_hashjoin", "on", May::BeSwitched),
+    ("enable_incremental_sort", "on", May::BeSwitched),
+    ("enable_indexonlyscan", "on", May::BeSwitched),
+    ("enable_indexscan", "on", May::BeSwitched),
+    ("enable_material", "on", May::BeSwitched),
+    ("enable_memoize", "on", May::BeSwitched),
+    ("enable_mergejoin", "on", May::BeSwitched),
+    ("enable_nestloop", "on", May::BeSwitched),
+    ("enable_parallel_append", "on", May::BeSwitched),
+    ("enable_parallel_hash", "on", May::BeSwitched),
+    ("enable_partition_pruning", "on", May::BeSwitched),
+    ("enable_partitionwise_aggregate", "off", May::BeSwitched),
+    ("enable_partitionwise_join", "off", May::BeSwitched),
+    ("enable_seqscan", "on", May::BeSwitched),
+    ("enable_sort", "on", May::BeSwitched),
+    ("enable_tidscan", "on", May::BeSwitched),
+    ("escape_string_warning", "on", May::BeSwitched),
+    ("extra_float_digits", "1", May::BeDigits),
+    ("from_collapse_limit", "8", May::BeInteger(1, i32::MAX)),
+    ("geqo", "on", May::BeSwitched),
+    ("geqo_threshold", "12", May::BeInteger(2, i32::MAX)),
+    ("hash_mem_multiplier", "2", May::BeNumber(1.0, 1000.0)),
     ("idle_in_transaction_session_timeout", "1min", May::BeTime),
     ("idle_session_timeout", "0", May::Only(&["0"])),
     ("in_hot_standby", "off", May::NotBeSet),
     ("integer_datetimes", "on", May::NotBeSet),
-    ("IntervalStyle", "postgres", May::Only(&["postgres"])),
+    ("IntervalStyle", "postgres", May::BeIntervalStyle),
     ("is_superuser", "on", May::NotBeSet),
-    ("jit", "off", May::BeAnything),
-    ("join_collapse_limit", "8", May::BeAnything),
+    ("jit", "off", May::BeSwitched),
+    ("jit_above_cost", "100000", May::BeNumber(-1.0, f64::MAX)),
+    ("join_collapse_limit", "8", May::BeInteger(1, i32::MAX)),
     ("lc_collate", "C", May::NotBeSet),
     ("lc_ctype", "C", May::NotBeSet),
     ("lc_messages", "C", May::BeAnything),
@@ -74,19 +110,21 @@ const KNOWN: &[(&str, &str, May)] = &[
     ("lock_timeout", "0", May::BeTime),
     (LOG_SLOW, "-1", May::BeTimeOrNever),
     ("log_min_messages", "warning", May::BeAnything),
-    ("log_statement", "none", May::BeAnything),
-    ("maintenance_work_mem", "64MB", May::BeAnything),
+    ("log_statement", "none", May::BeOneOf(&["none", "ddl", "mod", "all"])),
+    ("maintenance_work_mem", "64MB", May::BeSize(1024)),
     ("max_function_args", "100", May::NotBeSet),
     ("max_identifier_length", "63", May::NotBeSet),
     ("max_index_keys", "32", May::NotBeSet),
-    ("max_parallel_workers_per_gather", "2", May::BeAnything),
-    ("plan_cache_mode", "auto", May::BeAnything),
-    ("quote_all_identifiers", "off", May::BeAnything),
-    ("random_page_cost", "4", May::BeAnything),
+    ("max_parallel_workers_per_gather", "2", May::BeInteger(0, 1024)),
+    ("parallel_setup_cost", "1000", May::BeNumber(0.0, f64::MAX)),
+    ("parallel_tuple_cost", "0.1", May::BeNumber(0.0, f64::MAX)),
+    ("plan_cache_mode", "auto", May::BeOneOf(&["auto", "force_generic_plan", "force_custom_plan"])),
+    ("quote_all_identifiers", "off", May::Only(&["off", "false", "0", "no"])),
+    ("random_page_cost", "4", May::BeNumber(0.0, f64::MAX)),
     ("role", "none", May::BeWhoAsks),
-    ("row_security", "on", May::BeAnything),
-    ("search_path", "\"$user\", public", May::BeAnything),
-    ("seq_page_cost", "1", May::BeAnything),
+    ("row_security", "on", May::BeSwitched),
+    ("search_path", "\"$user\", public", May::BePath),
+    ("seq_page_cost", "1", May::BeNumber(0.0, f64::MAX)),
     ("server_encoding", "UTF8", May::NotBeSet),
     ("server_version", "15.0 (Weir)", May::NotBeSet),
     ("server_version_num", "150000", May::NotBeSet),
@@ -94,17 +132,17 @@ const KNOWN: &[(&str, &str, May)] = &[
     ("session_replication_role", "origin", May::Only(&["origin"])),
     ("standard_conforming_strings", "on", May::Only(&["on", "true", "1", "yes"])),
     ("statement_timeout", "0", May::BeTime),
-    ("synchronize_seqscans", "on", May::BeAnything),
-    ("synchronous_commit", "on", May::BeAnything),
+    ("synchronize_seqscans", "on", May::BeSwitched),
+    ("synchronous_commit", "on", May::BeOneOf(&["local", "remote_write", "remote_apply", "on", "off"])),
     ("temp_tablespaces", "", May::Only(&[""])),
-    ("TimeZone", "UTC", May::Only(&["utc", "etc/utc", "gmt", "z", "0", "+00:00"])),
+    ("TimeZone", "UTC", May::BeZone),
     ("transaction_deferrable", "off", May::BeSwitched),
     ("transaction_isolation", "read committed", May::Only(&["read committed", "read uncommitted"])),
     ("transaction_read_only", "off", May::BeSwitched),
     ("transform_null_equals", "off", May::Only(&["off", "false", "0", "no"])),
-    ("vacuum_cost_delay", "0", May::BeAnything),
+    ("vacuum_cost_delay", "0", May::BeNumber(0.0, 100.0)),
     ("wal_level", "replica", May::NotBeSet),
-    ("work_mem", "4MB", May::BeAnything),
+    ("work_mem", "4MB", May::BeSize(64)),
     ("xmloption", "content", May::Only(&["content"])),
 ];
 
@@ -165,19 +203,47 @@ fn known(name: &str) -> Option<&'static (&'static str, &'static str, May)> {
 
 /// The settings of one session.
 #[derive(Clone, Debug, Default)]
-pub struct Values(BTreeMap<String, String>);
+pub struct Values {
+    /// As the client came in with them: RESET goes back to these.
+    first: BTreeMap<String, String>,
+    /// What has been set since.
+    set: BTreeMap<String, String>,
+}
 
 impl Values {
-    /// As the startup packet has them; what it says of settings that may not be so is passed over.
-    pub fn of<'a>(parameters: impl IntoIterator<Item = (&'a String, &'a String)>) -> Values {
+    /// As the startup packet has them.
+    ///
+    /// # Errors
+    /// It names a setting that there is not, or that may not be so.
+    pub fn of<'a>(
+        parameters: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) -> Result<Values, SqlError> {
         let mut values = Values::default();
+        let (mut options, mut others) = (Vec::new(), Vec::new());
         for (name, value) in parameters {
-            let _ = values.set(name, Some(value));
-            if name == "user" {
-                values.0.insert("session_authorization".to_owned(), value.clone());
+            match name.as_str() {
+                "user" => drop(values.set.insert("session_authorization".to_owned(), value.clone())),
+                "database" => {}
+                "replication" if switch(value) == Some(false) => {}
+                "replication" => {
+                    return Err(not_supported("replication", value, "no replication protocol is spoken"));
+                }
+                "options" => options = startup::options(value)?,
+                // Of the protocol; which of them are not known is negotiated.
+                name if name.starts_with("_pq_.") => {}
+                _ => others.push((name.clone(), value.clone())),
             }
         }
-        values
+        for (name, value) in options.into_iter().chain(others) {
+            values.set(&name, Some(&value))?;
+        }
+        values.first = std::mem::take(&mut values.set);
+        Ok(values)
+    }
+
+    /// What it has been set to, by whom ever.
+    fn given(&self, key: &str) -> Option<&String> {
+        self.set.get(key).or_else(|| self.first.get(key))
     }
 
     /// A setting that is on or off. Outside of transactions what is so of the next one is asked.
@@ -193,7 +259,7 @@ impl Values {
 
     /// How long a statement takes that is logged; `otherwise`: where nothing is set.
     pub fn log_slow(&self, otherwise: Option<Duration>) -> Option<Duration> {
-        let Some(value) = self.0.get(LOG_SLOW) else { return otherwise };
+        let Some(value) = self.given(LOG_SLOW) else { return otherwise };
         milliseconds(LOG_SLOW, value).ok().map(Duration::from_millis)
     }
 
@@ -207,17 +273,17 @@ impl Values {
 
     pub fn get(&self, name: &str) -> Option<String> {
         let is_of_transactions = name.eq_ignore_ascii_case("transaction_read_only");
-        let name = match is_of_transactions && !self.0.contains_key("transaction_read_only") {
+        let name = match is_of_transactions && self.given("transaction_read_only").is_none() {
             true => "default_transaction_read_only",
             false => name,
         };
-        let given = self.0.get(&name.to_ascii_lowercase()).cloned();
+        let given = self.given(&name.to_ascii_lowercase()).cloned();
         given.or_else(|| known(name).map(|(_, first, _)| (*first).to_owned()))
     }
 
     /// All that there are, and the application's own.
     pub fn by_name(&self) -> BTreeMap<String, String> {
-        let own = self.0.iter().filter(|(name, _)| known(name).is_none());
+        let own = self.first.iter().chain(&self.set).filter(|(name, _)| known(name).is_none());
         let own = own.map(|(name, value)| (name.clone(), value.clone()));
         own.chain(self.all().map(|(name, value)| (name.to_owned(), value))).collect()
     }
@@ -229,33 +295,31 @@ impl Values {
 
     /// # Errors
     /// There is no such setting (42704), it cannot be set (55P02), or not to this (0A000).
-    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), SqlError> {
-        let key = name.to_ascii_lowercase();
+    pub fn set(&mut self, written: &str, value: Option<&str>) -> Result<(), SqlError> {
+        let key = written.to_ascii_lowercase();
         // Settings with a point are the application's own.
-        let Some((name, _, may)) = known(name) else {
+        let Some((name, _, may)) = known(written) else {
             if !key.contains('.') {
-                let message = format!("unrecognized configuration parameter \"{name}\"");
+                let message = format!("unrecognized configuration parameter \"{written}\"");
                 return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
             }
-            match value {
-                Some(value) => self.0.insert(key, value.to_owned()),
-                None => self.0.remove(&key),
-            };
+            // One that has been set once is there.
+            let value = value.or_else(|| self.first.get(&key).map(String::as_str)).unwrap_or_default();
+            let value = value.to_owned();
+            self.set.insert(key, value);
             return Ok(());
         };
+        if let May::NotBeSet = may {
+            let message = format!("parameter \"{name}\" cannot be changed");
+            return Err(SqlError::new(SqlState::CANT_CHANGE_RUNTIME_PARAM, message));
+        }
         let Some(value) = value else {
-            if *name != "session_authorization" {
-                self.0.remove(&key);
-            }
+            self.set.remove(&key);
             return Ok(());
         };
         match may {
-            May::NotBeSet => {
-                let message = format!("parameter \"{name}\" cannot be changed");
-                Err(SqlError::new(SqlState::CANT_CHANGE_RUNTIME_PARAM, message))
-            }
             May::BeWhoAsks if value.eq_ignore_ascii_case("none") => {
-                self.0.remove("role");
+                self.set.remove("role");
                 Ok(())
             }
             May::BeWhoAsks if self.get("session_authorization").as_deref() != Some(value) => {
@@ -265,34 +329,70 @@ impl Values {
             May::Only(these)
                 if !these.iter().any(|one| one.eq_ignore_ascii_case(value.trim_matches('\''))) =>
             {
-                let message = format!("{name} \"{value}\" is not supported");
-                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-                    .with_hint(format!("it may be {}", these.join(" or "))))
+                Err(not_supported(name, value, &format!("it may be {}", these.join(" or "))))
             }
             May::BeSwitched => {
                 let is_on = switch(value).ok_or_else(|| {
                     let message = format!("parameter \"{name}\" requires a Boolean value");
                     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
                 })?;
-                self.0.insert(key, if is_on { "on" } else { "off" }.to_owned());
+                self.set.insert(key, if is_on { "on" } else { "off" }.to_owned());
                 Ok(())
             }
             May::BeSeverity => {
-                self.0.insert(key, severity(name, value)?.to_owned());
+                self.set.insert(key, severity(name, value)?.to_owned());
                 Ok(())
             }
             May::BeTimeOrNever if value.trim_matches('\'') == "-1" => {
-                self.0.insert(key, "-1".to_owned());
+                self.set.insert(key, "-1".to_owned());
                 Ok(())
             }
             May::BeTime | May::BeTimeOrNever => {
-                self.0.insert(key, shown(milliseconds(name, value)?));
+                self.set.insert(key, shown(milliseconds(name, value)?));
                 Ok(())
             }
+            May::BeInteger(least, most) => {
+                self.set.insert(key, number::integer(name, value, *least, *most)?.to_string());
+                Ok(())
+            }
+            May::BeNumber(least, most) => {
+                self.set.insert(key, number::real(name, value, *least, *most)?.to_string());
+                Ok(())
+            }
+            May::BeSize(least) => {
+                self.set.insert(key, number::size(name, value, *least)?);
+                Ok(())
+            }
+            May::BeDigits => {
+                let digits = number::integer(name, value, -15, 3)?;
+                if digits < 1 {
+                    return Err(not_supported(
+                        name,
+                        value,
+                        "floats are told with as many digits as it takes: 1",
+                    ));
+                }
+                self.set.insert(key, digits.to_string());
+                Ok(())
+            }
+            May::BeOneOf(words) => {
+                self.set.insert(key, style::one_of(name, value, words)?);
+                Ok(())
+            }
+            May::BePath => {
+                self.set.insert(key, style::path(value)?);
+                Ok(())
+            }
+            May::BeZone => {
+                self.set.insert(key, style::zone(value)?);
+                Ok(())
+            }
+            May::BeDateStyle => style::date_style(value),
+            May::BeIntervalStyle => style::interval_style(written, value),
             // What it means is the same, and clients are told what they know.
-            May::Only(_) => Ok(()),
+            May::Only(_) | May::NotBeSet => Ok(()),
             May::BeAnything | May::BeWhoAsks => {
-                self.0.insert(key, value.to_owned());
+                self.set.insert(key, value.to_owned());
                 Ok(())
             }
         }
@@ -306,28 +406,44 @@ impl Values {
 
     /// The level has been set; that which is the usual one has not.
     pub fn is_isolation(&self, level: &str) -> bool {
-        self.0.get("transaction_isolation").is_some_and(|set| set == level)
+        self.set.get("transaction_isolation").is_some_and(|set| set == level)
     }
 
     /// What SHOW transaction_isolation says; none: the usual.
     pub fn set_isolation(&mut self, level: Option<&str>) {
         match level {
-            Some(level) => self.0.insert("transaction_isolation".to_owned(), level.to_owned()),
-            None => self.0.remove("transaction_isolation"),
+            Some(level) => self.set.insert("transaction_isolation".to_owned(), level.to_owned()),
+            None => self.set.remove("transaction_isolation"),
         };
     }
 
     pub fn reset(&mut self) {
-        self.0.retain(|name, _| name == "session_authorization");
+        self.set.retain(|name, value| {
+            let is_own = known(name).is_none();
+            *value = self.first.get(name).cloned().unwrap_or_default();
+            is_own
+        });
     }
 }
 
+/// A word for on or off, or the beginning of one that is no other's.
 fn switch(value: &str) -> Option<bool> {
-    match value.trim_matches('\'').to_ascii_lowercase().as_str() {
-        "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
-        "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
-        _ => None,
+    let value = value.trim_matches('\'').trim().to_ascii_lowercase();
+    let is = |word: &str, least: usize| value.len() >= least && word.starts_with(&value);
+    if is("on", 2) || is("true", 1) || is("yes", 1) || value == "1" {
+        return Some(true);
     }
+    (is("off", 2) || is("false", 1) || is("no", 1) || value == "0").then_some(false)
+}
+
+fn not_supported(name: &str, value: &str, hint: &str) -> SqlError {
+    let message = format!("{name} \"{value}\" is not supported");
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(hint)
+}
+
+fn invalid(name: &str, value: &str) -> SqlError {
+    let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
 /// Units of time, the largest first.
@@ -380,8 +496,9 @@ mod tests {
         let mut values = Values::of(&BTreeMap::from([
             ("user".to_owned(), "ann".to_owned()),
             ("application_name".to_owned(), "psql".to_owned()),
-            ("client_encoding".to_owned(), "LATIN1".to_owned()),
-        ]));
+            ("client_encoding".to_owned(), "'utf-8'".to_owned()),
+        ]))
+        .unwrap();
         let check = |values: &Values, name: &str, expected: &str| {
             assert_eq!(values.get(name).as_deref(), Some(expected), "{name}");
         };
@@ -442,7 +559,8 @@ mod tests {
         values.set("extra_float_digits", None).unwrap();
         check(&values, "extra_float_digits", "1");
         values.reset();
-        check(&values, "application_name", "");
+        check(&values, "application_name", "psql");
+        check(&values, "session_authorization", "ann");
         assert_eq!(values.all().count(), KNOWN.len());
         assert!(PARAMETER_STATUS.iter().all(|name| known(name).is_some()));
     }

@@ -13,6 +13,7 @@ use weir_sql::session::Signal;
 use weir_sql::session::{Command, Copied, Copy, Said, statements};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
+use crate::effects::columns as effect_columns;
 use crate::session::Session;
 use crate::watch::StatementFigures;
 
@@ -228,8 +229,7 @@ impl Session {
                 // Places in its text are none of the client's.
                 let query = self.bind_text(&effects.query, types);
                 let query = query.map_err(|Unprepared { error, .. }| Failure::from(error))?;
-                let of = |call: &EffectCall| OutputColumn { name: call.column.clone(), ty: call.ty() };
-                let columns = effects.calls.iter().map(of).collect();
+                let columns = effect_columns(&effects.calls, &query).into();
                 let parameters = query.parameters().into();
                 let kind = Kind::Effects(effects.calls.clone().into(), query);
                 return Ok(Statement { kind, parameters, columns, ..Statement::empty() });

@@ -2,7 +2,8 @@
 //! `SELECT currval(…)`.
 //!
 //! What such a statement asks for is computed by a query of the arguments alone, with the FROM and WHERE that were written; whoever
-//! runs it acts on each of the rows. A call anywhere else than as a whole item of the select list is none of these.
+//! runs it acts on each of the rows. A call anywhere else than as a whole item of the select list is none of these; in front of one
+//! there may be other items, which are computed before anything is acted on.
 
 use pg_query::protobuf::{FuncCall, SelectStmt, SetOperation, node};
 use weir_types::SqlType;
@@ -30,6 +31,8 @@ pub enum Effect {
     CurrentValue,
     /// The same of whichever has given one last.
     LastValue,
+    /// None: the value of an expression.
+    Value,
 }
 
 /// One item of the select list.
@@ -40,14 +43,15 @@ pub struct EffectCall {
     pub function: String,
     /// How many columns of the query are its arguments.
     pub arguments: usize,
-    /// The name of its column.
+    /// The name of its column; that of a value is the query's.
     pub column: String,
 }
 
 impl EffectCall {
-    /// What it gives.
+    /// What it gives, as far as it is not the query's.
     pub fn ty(&self) -> SqlType {
         match self.effect {
+            Effect::Value => SqlType::Unknown,
             Effect::AdvisoryLock { waits: true, .. } | Effect::AdvisoryUnlockAll => SqlType::Void,
             Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock => SqlType::Bool,
             Effect::SetConfig => SqlType::Text,
@@ -106,9 +110,13 @@ impl Effects {
         let (mut calls, mut columns, mut end) = (Vec::new(), Vec::new(), span.start as usize);
         for target in &select.target_list {
             let Some(node::Node::ResTarget(target)) = &target.node else { return None };
-            let Some(node::Node::FuncCall(call)) = target.val.as_ref()?.node.as_ref() else { return None };
-            let function = function_name(call)?;
-            let (effect, types) = known(function, call.args.len())?;
+            let value = target.val.as_ref()?.node.as_ref()?;
+            let Some((call, function, effect, types)) = effect_of(value) else {
+                columns.push(value_in_front(piece, value, target.location, span)?);
+                let (effect, function, column) = (Effect::Value, String::new(), String::new());
+                calls.push(EffectCall { effect, function, arguments: 1, column });
+                continue;
+            };
             let start = usize::try_from(call.location).ok()?;
             let open = tokens(piece, start, span).find(|token| token.is(b'('))?;
             end = closing_end(piece.text, open.start);
@@ -130,12 +138,34 @@ impl Effects {
                 end = if first.is_word(piece.text, "as") { behind.next()?.end } else { first.end };
             }
         }
+        if calls.last()?.effect == Effect::Value {
+            return None;
+        }
         if columns.is_empty() {
             columns.push("1".to_owned());
         }
         let rest = piece.text.get(end..span.end as usize)?;
         Some(Effects { calls, query: format!("SELECT {}{rest}", columns.join(", ")) })
     }
+}
+
+fn effect_of(value: &node::Node) -> Option<(&FuncCall, &str, Effect, &'static [&'static str])> {
+    let node::Node::FuncCall(call) = value else { return None };
+    let function = function_name(call)?;
+    let (effect, types) = known(function, call.args.len())?;
+    Some((call, function, effect, types))
+}
+
+/// The text of an item that another one follows.
+fn value_in_front(piece: Piece<'_>, value: &node::Node, location: i32, span: Span) -> Option<String> {
+    if let node::Node::ColumnRef(column) = value
+        && column.fields.iter().any(|field| matches!(field.node, Some(node::Node::AStar(_))))
+    {
+        return None;
+    }
+    let start = usize::try_from(location).ok()?;
+    let first = *split(piece.text.get(start..span.end as usize)?).first()?;
+    Some(first.to_owned())
 }
 
 /// Of a plain call.
@@ -213,10 +243,17 @@ mod tests {
             "SELECT currval(pg_get_serial_sequence('t', 'id')), lastval() AS last",
             "currval/1 last/0: SELECT CAST((pg_get_serial_sequence('t', 'id')) AS text)",
         );
+        check(
+            "SELECT current_setting('jit') AS cur, f(1, 2)::text, set_config('jit', 'off', false) AS new",
+            "/1 /1 new/3: SELECT current_setting('jit') AS cur, f(1, 2)::text, CAST(('jit') AS text), CAST(( 'off') AS text), \
+             CAST(( false) AS boolean)",
+        );
         check("SELECT pg_advisory_unlock_all()", "pg_advisory_unlock_all/0: SELECT 1");
         for query in [
             "SELECT 1 + pg_advisory_lock(1)",
             "SELECT setval('s', 1), 2",
+            "SELECT 1, 2",
+            "SELECT t.*, pg_advisory_lock(1) FROM t",
             "SELECT pg_advisory_lock()",
             "SELECT DISTINCT pg_advisory_lock(1)",
             "SELECT my.pg_advisory_lock(1)",

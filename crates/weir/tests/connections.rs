@@ -1,14 +1,22 @@
 //! Who comes to the door of PostgreSQL's protocol: many, too many, with rubbish, and to cancel what another connection does.
+//!
+//! `WEIR_WIRE_MESSAGES=N` says so many damaged messages (6,000 without), `WEIR_SEED=N` others.
 
+mod alone;
 mod bank;
+mod mutated;
 mod nodes;
 mod wire;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use alone::Alone;
 use bank::Bank;
+use mutated::{Counts, converse};
 use postgres::NoTls;
 use postgres::error::SqlState;
 use wire::{Wire, query};
@@ -89,6 +97,99 @@ fn rubbish_ends_its_own_connection_and_no_other() {
     ] {
         answer_to(&bank, bytes);
         assert_eq!(driver.query_one("SELECT 1", &[]).unwrap().get::<_, i32>(0), 1, "after {bytes:x?}");
+    }
+}
+
+fn number_from(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// What the process has of memory, in MiB.
+fn resident_mib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+}
+
+/// Sessions that talk at the same time.
+const TALKERS: usize = 4;
+
+/// More than that no run leaves behind, however long it is.
+const GROWTH_MIB_MAX: u64 = 64;
+
+#[test]
+fn damaged_messages_harm_neither_the_process_nor_another_connection() {
+    let (most, seed) =
+        (number_from("WEIR_WIRE_MESSAGES").unwrap_or(6_000), number_from("WEIR_SEED").unwrap_or(1));
+    let place = tempfile::tempdir().unwrap();
+    let password = place.path().join("password");
+    std::fs::write(&password, "sesame").unwrap();
+    let open = Alone::with(&["--durability", "relaxed"]);
+    let closed = Alone::with(&["--password-file", password.to_str().unwrap()]);
+    let [open_at, closed_at] =
+        [&open, &closed].map(|server| std::net::SocketAddr::from(([127, 0, 0, 1], server.port())));
+    let mut healthy = open.driver();
+    healthy
+        .batch_execute(
+            "CREATE TABLE pair (a int PRIMARY KEY, b int); CREATE TABLE word (w text);
+             CREATE TABLE own (a int PRIMARY KEY, b int);
+             INSERT INTO pair SELECT g, g FROM generate_series(1, 5) g; INSERT INTO own VALUES (1, 0)",
+        )
+        .unwrap();
+    let (next, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (counts, wrong, at_first) = (Mutex::new(Counts::default()), Mutex::new(Vec::new()), Mutex::new(None));
+    let talk = || {
+        while wrong.lock().unwrap().is_empty() {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let is_closed = number % 5 == 0;
+            let address = if is_closed { closed_at } else { open_at };
+            match converse(address, is_closed, seed, number) {
+                Ok(seen) => *counts.lock().unwrap() += seen,
+                Err(why) => wrong.lock().unwrap().push(why),
+            }
+            let said = counts.lock().unwrap().messages;
+            if said >= most / 5 {
+                at_first
+                    .lock()
+                    .unwrap()
+                    .get_or_insert_with(|| [&open, &closed].map(|one| resident_mib(one.pid())));
+            }
+            if said >= most {
+                break;
+            }
+        }
+    };
+    let worked = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut worked = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                worked += healthy.execute("UPDATE own SET b = b + 1", &[]).unwrap() as i32;
+                let seen: i32 = healthy.query_one("SELECT b FROM own", &[]).unwrap().get(0);
+                assert_eq!(seen, worked);
+            }
+            worked
+        });
+        let talkers: Vec<_> = (0..TALKERS).map(|_| scope.spawn(talk)).collect();
+        talkers.into_iter().for_each(|talker| talker.join().unwrap());
+        is_over.store(true, Ordering::Relaxed);
+        other.join().unwrap()
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for server in [&open, &closed] {
+        let said = server.said();
+        assert!(!said.contains("panicked") && !said.contains("bug"), "{said}");
+    }
+    let (counts, at_first) = (counts.into_inner().unwrap(), at_first.into_inner().unwrap().unwrap());
+    let at_last = [&open, &closed].map(|one| resident_mib(one.pid()));
+    println!(
+        "{} messages, {} answers, {} errors, {} connections ended by the server; memory {at_first:?} MiB to \
+         {at_last:?} MiB; {worked} writes of another connection",
+        counts.messages, counts.answers, counts.errors, counts.fatal
+    );
+    assert!(worked > 0 && counts.errors > 0 && counts.fatal > 0);
+    for (first, last) in at_first.into_iter().zip(at_last) {
+        assert!(last <= first + GROWTH_MIB_MAX, "{first} MiB after a fifth, {last} MiB at the end");
     }
 }
 

@@ -474,6 +474,47 @@ fn settings_are_of_the_transaction_that_sets_them() {
          a: SHOW application_name
          a: SET application_name = 'seven'; SELECT 1 / 0
          a: SHOW application_name",
+        "a: CREATE TABLE made (a integer PRIMARY KEY, b serial)
+         a: CREATE SEQUENCE numbers
+         a: BEGIN READ ONLY; DROP TABLE made
+         a: ROLLBACK
+         a: BEGIN READ ONLY; CREATE TABLE other (a integer PRIMARY KEY)
+         a: ROLLBACK
+         a: BEGIN READ ONLY; CREATE INDEX ON made (b)
+         a: ROLLBACK
+         a: BEGIN READ ONLY; ALTER TABLE made ADD c integer
+         a: ROLLBACK
+         a: BEGIN READ ONLY; TRUNCATE made
+         a: ROLLBACK
+         a: BEGIN READ ONLY; CREATE VIEW seen AS SELECT 1 AS one
+         a: ROLLBACK
+         a: BEGIN READ ONLY; CREATE TABLE other AS SELECT 1 AS one
+         a: ROLLBACK
+         a: BEGIN READ ONLY; COMMENT ON TABLE made IS 'x'
+         a: ROLLBACK
+         a: BEGIN READ ONLY; COPY made FROM STDIN
+         a: ROLLBACK
+         a: BEGIN READ ONLY; SELECT a FROM made FOR UPDATE
+         a: ROLLBACK
+         a: BEGIN READ ONLY; SELECT a FROM made FOR SHARE
+         a: ROLLBACK
+         a: BEGIN READ ONLY; SELECT nextval('numbers')
+         a: ROLLBACK
+         a: BEGIN READ ONLY; SELECT setval('numbers', 7)
+         a: ROLLBACK
+         a: BEGIN READ ONLY; WITH w AS (INSERT INTO made (a) VALUES (1) RETURNING a) SELECT a FROM w
+         a: ROLLBACK
+         a: BEGIN READ ONLY; CALL note(1, 1, 1)
+         a: ROLLBACK
+         a: BEGIN READ ONLY; DO $$ BEGIN INSERT INTO made (a) VALUES (1); END $$
+         a: ROLLBACK
+         a: BEGIN READ ONLY; PREPARE w AS INSERT INTO made (a) VALUES (1); EXECUTE w
+         a: ROLLBACK
+         a: BEGIN READ ONLY; EXPLAIN ANALYZE INSERT INTO made (a) VALUES (1)
+         a: ROLLBACK
+         a: SELECT count(*) FROM made
+         a: DROP SEQUENCE numbers
+         a: DROP TABLE made",
         "a: BEGIN READ ONLY
          a: SHOW transaction_read_only
          a: SELECT balance FROM account WHERE id = 1
@@ -497,6 +538,9 @@ fn settings_are_of_the_transaction_that_sets_them() {
          a: BEGIN READ WRITE
          a: UPDATE account SET balance = 5 WHERE id = 1
          a: COMMIT
+         a: CREATE TABLE made (a integer PRIMARY KEY)
+         a: TRUNCATE entry
+         a: SELECT 1 FROM made
          a: SET default_transaction_read_only = off
          a: UPDATE account SET balance = balance + 1 WHERE id = 1
          a: SET default_transaction_read_only = perhaps",

@@ -535,3 +535,159 @@ fn malformed_messages_are_answered_as_by_postgresql() {
         both.check("no type of message", &[query("SELECT 1"), message(kind, &[]), query("SELECT 2")]);
     }
 }
+
+/// Settings with values that both take, or both refuse.
+const SETTINGS: [(&str, &[&str]); 34] = [
+    ("application_name", &["x", "", "a b"]),
+    ("backslash_quote", &["on", "safe_encoding", "never"]),
+    ("check_function_bodies", &["off", "TRUE", "maybe"]),
+    ("client_encoding", &["UTF8", "utf-8", "Unicode"]),
+    ("client_min_messages", &["warning", "debug1", "loud"]),
+    ("cursor_tuple_fraction", &["0.5", "1", "2", "-1", "x"]),
+    ("DateStyle", &["ISO", "ISO, MDY", "iso,us", "rubbish"]),
+    ("default_transaction_isolation", &["read committed"]),
+    ("default_transaction_read_only", &["off", "f", "o", "1"]),
+    ("default_statistics_target", &["10", "10001", "x"]),
+    ("effective_io_concurrency", &["0", "1000"]),
+    ("enable_seqscan", &["off", "no", "of", "n", "on"]),
+    ("enable_partitionwise_join", &["on"]),
+    ("extra_float_digits", &["1", "2", "3", "4", "-16", "x", "2.4"]),
+    ("from_collapse_limit", &["1", "0", "12"]),
+    ("geqo_threshold", &["2", "1"]),
+    ("hash_mem_multiplier", &["1.5", "0.5"]),
+    ("idle_in_transaction_session_timeout", &["10s", "1500ms", "-1"]),
+    ("IntervalStyle", &["postgres", "rubbish"]),
+    ("jit", &["off", "on", "x"]),
+    ("lock_timeout", &["1min", "90s", "1 parsec", "x"]),
+    ("log_statement", &["all", "some"]),
+    ("maintenance_work_mem", &["64MB", "1GB", "1kB"]),
+    ("nothing_of_the_kind", &["1"]),
+    ("own.setting", &["1", ""]),
+    ("plan_cache_mode", &["force_generic_plan", "never"]),
+    ("random_page_cost", &["1.1", "4", "-1"]),
+    ("row_security", &["off"]),
+    ("search_path", &["public", "pg_catalog"]),
+    ("server_encoding", &["LATIN1"]),
+    ("statement_timeout", &["0", "250", "2.5s", "1d"]),
+    ("synchronous_commit", &["off", "local", "perhaps"]),
+    ("TimeZone", &["UTC", "utc", "Etc/UTC", "gmt"]),
+    ("work_mem", &["64", "4096", "1500kB", "1.5GB", "63", "1 apple"]),
+];
+
+/// What they are at first is not the same with both.
+const OWN_DEFAULTS: [&str; 2] = ["jit", "idle_in_transaction_session_timeout"];
+
+#[test]
+fn settings_are_set_shown_and_reset_as_by_postgresql() {
+    let both = Both::start();
+    let mut differences = Vec::new();
+    for (name, values) in SETTINGS {
+        let mut messages = Vec::new();
+        for value in values {
+            messages.extend([
+                query(&format!("SET {name} TO '{value}'")),
+                query(&format!("SHOW {name}")),
+                query(&format!("SELECT set_config('{name}', '{value}', false) AS new")),
+                query(&format!("SELECT current_setting('{name}')")),
+                query("BEGIN"),
+                query(&format!("SET LOCAL {name} TO '{value}'")),
+                query("ROLLBACK"),
+            ]);
+            if !OWN_DEFAULTS.contains(&name) {
+                messages.extend([query(&format!("RESET {name}")), query(&format!("SHOW {name}"))]);
+            }
+        }
+        let [expected, seen] = [both.oracle(), both.weir()].map(|mut wire| {
+            wire.send(&messages);
+            // PostgreSQL says of a query what it gives before it runs it.
+            let heard = wire.hear(messages.len()).into_iter();
+            let heard = heard.filter(|one| !one.starts_with("T "));
+            // Nor where in its text.
+            heard.map(|one| one.split(" at ").next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        });
+        let same = seen.iter().zip(&expected).take_while(|(seen, expected)| seen == expected).count();
+        if seen != expected {
+            let of = |all: &[String]| all[same..].iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+            differences.push(format!("{name}: Weir says {}; PostgreSQL {}", of(&seen), of(&expected)));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    both.check(
+        "what asyncpg says",
+        &[
+            query("SET jit = on"),
+            parse("", "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new", &[]),
+            bind("", "", &[]),
+            describe(b'P', ""),
+            execute("", 0),
+            sync(),
+            query("SHOW jit"),
+        ],
+    );
+}
+
+#[test]
+fn what_a_client_comes_in_with_is_set_or_refused_as_by_postgresql() {
+    let both = Both::start();
+    for parameters in [
+        &[("TimeZone", "UTC"), ("DateStyle", "ISO"), ("extra_float_digits", "3")][..],
+        &[("timezone", "Etc/UTC"), ("application_name", "x"), ("client_encoding", "'utf-8'")],
+        &[("options", "-c statement_timeout=5s --lock-timeout=1500 -cwork_mem=1MB")],
+        &[("options", "-c application_name=a\\ b\\\\c")],
+        &[("options", "-c own.name=1"), ("other.name", "2")],
+        &[("replication", "off"), ("IntervalStyle", "postgres")],
+        &[("nothing", "1")],
+        &[("options", "-c nothing=1")],
+        &[("options", "-c work_mem")],
+        &[("options", "--work-mem")],
+        &[("work_mem", "much")],
+        &[("work_mem", "1")],
+        &[("enable_seqscan", "perhaps")],
+        &[("server_version", "1")],
+        &[("DateStyle", "rubbish")],
+    ] {
+        let [weir, oracle] = both.come_in(parameters).map(|come_in| {
+            let mut wire = come_in?;
+            const NAMES: [&str; 8] = [
+                "TimeZone",
+                "DateStyle",
+                "extra_float_digits",
+                "application_name",
+                "statement_timeout",
+                "lock_timeout",
+                "work_mem",
+                "client_encoding",
+            ];
+            let show = NAMES.map(|name| query(&format!("SHOW {name}")));
+            let again =
+                [query("SET work_mem = '2MB'"), query("SET application_name = 'y'"), query("RESET ALL")];
+            let own = [query("SHOW own.name"), query("SHOW other.name")];
+            wire.send(&[&show[..], &again, &show, &own].concat());
+            Ok(wire.hear(2 * NAMES.len() + 5))
+        });
+        let weir: Result<_, String> = weir;
+        assert_eq!(weir, oracle, "{parameters:?}: Weir is on the left");
+    }
+    // What would change what clients are told or which tables a name means, and is not followed, is refused by name.
+    for (name, value) in [
+        ("TimeZone", "Europe/Berlin"),
+        ("options", "-c TimeZone=Europe/Berlin"),
+        ("DateStyle", "SQL, DMY"),
+        ("IntervalStyle", "iso_8601"),
+        ("search_path", "tenant, public"),
+        ("options", "-c search_path=tenant"),
+        ("extra_float_digits", "0"),
+        ("replication", "database"),
+    ] {
+        let [weir, _] = both.come_in(&[(name, value)]);
+        let said = weir.map(drop).unwrap_err();
+        assert!(said.starts_with("E 0A000 "), "{name} = {value}: {said}");
+    }
+    let mut weir = both.weir();
+    for text in ["SET search_path = tenant", "SELECT set_config('search_path', 'tenant, public', false)"] {
+        weir.send(&[query(text), query("SHOW search_path")]);
+        let heard = weir.hear(2);
+        assert!(heard[0].starts_with("E 0A000 search_path "), "{heard:?}");
+        assert!(heard.contains(&r#"D \"$user\", public"#.to_owned()), "{heard:?}");
+    }
+}

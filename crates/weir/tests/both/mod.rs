@@ -52,6 +52,19 @@ impl Both {
         Wire::unix(&PathBuf::from(folder), "postgres", "postgres")
     }
 
+    /// The two, which are told these parameters beside who it is and to which database. Those that do not let it in say why.
+    pub fn come_in(&self, parameters: &[(&str, &str)]) -> [Result<Wire, String>; 2] {
+        let text = self.server.connection_string();
+        let folder = text.split_whitespace().find_map(|word| word.strip_prefix("host=")).unwrap();
+        let oracle =
+            (Wire::outside_unix(&PathBuf::from(folder)), [("user", "postgres"), ("database", "postgres")]);
+        let weir = (Wire::outside(self.bank.server.address()), [("user", "ann"), ("database", "weir")]);
+        [weir, oracle].map(|(mut wire, who)| {
+            wire.come_in(&[&who, parameters].concat())?;
+            Ok(wire)
+        })
+    }
+
     pub fn weir(&self) -> Wire {
         Wire::tcp(self.bank.server.address(), "ann", "weir")
     }

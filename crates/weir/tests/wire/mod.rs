@@ -47,15 +47,27 @@ impl Wire {
         Wire { stream: Box::new(TcpStream::connect(address).unwrap()), key: Vec::new() }
     }
 
-    fn begin(mut stream: Box<dyn Stream>, user: &str, database: &str) -> Wire {
-        stream.write_all(&startup(&[("user", user), ("database", database)])).unwrap();
+    /// Of a PostgreSQL server, before it has said who it is.
+    pub fn outside_unix(folder: &Path) -> Wire {
+        let stream = UnixStream::connect(folder.join(".s.PGSQL.5432")).unwrap();
+        Wire { stream: Box::new(stream), key: Vec::new() }
+    }
+
+    fn begin(stream: Box<dyn Stream>, user: &str, database: &str) -> Wire {
         let mut wire = Wire { stream, key: Vec::new() };
+        wire.come_in(&[("user", user), ("database", database)]).unwrap_or_else(|said| panic!("{said}"));
+        wire
+    }
+
+    /// Says these parameters. Gives the error if it is not let in.
+    pub fn come_in(&mut self, parameters: &[(&str, &str)]) -> Result<(), String> {
+        self.send(&[startup(parameters)]);
         loop {
-            let (kind, body) = wire.next().expect("it lets us in");
+            let (kind, body) = self.next().expect("it lets us in, or says why not");
             match kind {
-                b'K' => wire.key = body,
-                b'Z' => return wire,
-                b'E' => panic!("{}", said(kind, &body)),
+                b'K' => self.key = body,
+                b'Z' => return Ok(()),
+                b'E' => return Err(said(kind, &body)),
                 _ => {}
             }
         }

@@ -1,0 +1,93 @@
+//! Settings that are words: which of them are so here, which there are and are refused, and which there are not.
+
+use weir_types::SqlError;
+
+use super::{invalid, not_supported};
+
+/// All the names of the one zone that there is.
+const ZONES: [&str; 20] = [
+    "UTC",
+    "GMT",
+    "UCT",
+    "Zulu",
+    "Universal",
+    "Greenwich",
+    "GMT0",
+    "GMT+0",
+    "GMT-0",
+    "Etc/UTC",
+    "Etc/GMT",
+    "Etc/UCT",
+    "Etc/Zulu",
+    "Etc/Universal",
+    "Etc/Greenwich",
+    "Etc/GMT0",
+    "Etc/GMT+0",
+    "Etc/GMT-0",
+    "UTC0",
+    "+00:00",
+];
+
+pub fn one_of(name: &str, value: &str, words: &[&str]) -> Result<String, SqlError> {
+    let value = value.trim_matches('\'');
+    let word = words.iter().find(|word| word.eq_ignore_ascii_case(value));
+    word.map(|word| (*word).to_owned())
+        .ok_or_else(|| invalid(name, value).with_hint(format!("Available values: {}.", words.join(", "))))
+}
+
+/// Shown as PostgreSQL shows it.
+pub fn zone(value: &str) -> Result<String, SqlError> {
+    let value = value.trim_matches('\'');
+    if value.parse() == Ok(0.0) {
+        return Ok("<+00>-00".to_owned());
+    }
+    let zone = ZONES.iter().find(|zone| zone.eq_ignore_ascii_case(value));
+    zone.map(|zone| (*zone).to_owned()).ok_or_else(|| {
+        let hint = "Times with a zone are told in UTC: connect with TimeZone=UTC (PGTZ=UTC; for Java -Duser.timezone=UTC), \
+                    and let the client show them in its own.";
+        not_supported("TimeZone", value, hint)
+    })
+}
+
+/// Names without a schema are of `public`, or of none.
+pub fn path(value: &str) -> Result<String, SqlError> {
+    let schemas: Vec<String> = value.split(',').map(|one| unquoted(one.trim())).collect();
+    let is_known = |one: &String| matches!(one.as_str(), "$user" | "public" | "pg_catalog" | "");
+    if schemas.iter().all(is_known) {
+        let shown = schemas.iter().map(|one| if one == "$user" { "\"$user\"" } else { one });
+        return Ok(shown.collect::<Vec<_>>().join(", "));
+    }
+    let hint = "Names without a schema are of public; write the schema in front of the others: schema.name.";
+    Err(not_supported("search_path", value, hint))
+}
+
+fn unquoted(word: &str) -> String {
+    match word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(inner) => inner.replace("\"\"", "\""),
+        None => word.trim_matches('\'').to_ascii_lowercase(),
+    }
+}
+
+pub fn date_style(value: &str) -> Result<(), SqlError> {
+    for word in value.trim_matches('\'').split(',').map(|word| word.trim().to_ascii_lowercase()) {
+        match word.as_str() {
+            "iso" | "mdy" | "us" | "noneuro" | "noneuropean" | "default" => {}
+            "dmy" | "ymd" | "sql" | "postgres" | "german" | "euro" | "european" => {
+                return Err(not_supported("DateStyle", value, "it may be ISO, MDY"));
+            }
+            _ => {
+                let detail = format!("Unrecognized key word: \"{word}\".");
+                return Err(invalid("DateStyle", value).with_detail(detail));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub fn interval_style(name: &str, value: &str) -> Result<(), SqlError> {
+    let styles = ["postgres", "postgres_verbose", "sql_standard", "iso_8601"];
+    match one_of(name, value, &styles)?.as_str() {
+        "postgres" => Ok(()),
+        _ => Err(not_supported("IntervalStyle", value, "it may be postgres")),
+    }
+}
