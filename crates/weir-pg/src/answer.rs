@@ -7,15 +7,26 @@ use pgwire::messages::response::{CommandComplete, NoticeResponse};
 use weir_sql::bound::OutputColumn;
 use weir_types::binary::{parse_binary, type_number, type_of_number, write_field};
 use weir_types::text::{parse_text, text_of, to_text};
-use weir_types::{Notice, SqlError, SqlType, Value};
+use weir_types::{Notice, SqlError, SqlState, SqlType, Value};
 
 use crate::portals::Formats;
 use crate::statement::{CALL, Failure};
 
+/// Clients know none of Weir's own codes: a transaction that met a change of the schema is to be tried again.
+fn state_told(error: &SqlError) -> SqlState {
+    match error.state() {
+        SqlState::SCHEMA_HAS_CHANGED => SqlState::SERIALIZATION_FAILURE,
+        state => state,
+    }
+}
+
 fn info(severity: &str, error: &SqlError, position: Option<usize>) -> ErrorInfo {
     let fields = error.fields();
-    let mut info =
-        ErrorInfo::new(severity.to_owned(), error.state().as_str().to_owned(), error.message().to_owned());
+    let mut info = ErrorInfo::new(
+        severity.to_owned(),
+        state_told(error).as_str().to_owned(),
+        error.message().to_owned(),
+    );
     info.detail = fields.detail.clone();
     info.hint = fields.hint.clone();
     info.constraint = fields.constraint.clone();

@@ -20,7 +20,7 @@ use crate::session::{Session, sql_error};
 use crate::statement::{Done, Failure};
 
 /// For so long a statement is bound anew because the schema has changed meanwhile: after a crash, some shards may be told later than others.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The edition that the open transaction has made.
 #[derive(Default)]
@@ -177,23 +177,6 @@ impl Session {
     async fn refresh(&self) -> Result<(), Failure> {
         let client: Arc<Client> = self.client.clone();
         blocking(move || client.refresh()).await?.map_err(sql_error)
-    }
-
-    /// Runs what is bound, outside of transactions of several statements; binds it again as often as it takes.
-    pub(crate) async fn run_by_itself<'p>(
-        &self,
-        prepared: &'p Prepared,
-        values: &[Value],
-    ) -> Result<(weir_client::CallResult, Cow<'p, Prepared>), Failure> {
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
-            let bound = self.bound(prepared)?;
-            match self.wait_for(self.client.begin_prepared(&bound, values)).await {
-                Ok(result) => return Ok((result, bound)),
-                Err(failure) => self.meet(failure).await?,
-            }
-        }
-        Err(changes_all_the_time())
     }
 }
 

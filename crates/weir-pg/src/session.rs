@@ -13,7 +13,7 @@ use weir_types::{Severity, SqlError, SqlState, Value};
 use crate::advisory::AdvisoryLocks;
 use crate::beside::Beside;
 use crate::copy::CopyIn;
-use crate::definitions::Own;
+use crate::definitions::{Own, PATIENCE};
 use crate::ending::Ending;
 use crate::given::GivenValues;
 use crate::idle::Idle;
@@ -312,7 +312,27 @@ impl Session {
         Ok((statement, values))
     }
 
+    /// Outside of a transaction a statement that was bound to an edition of the schema that is over is bound again, however it runs.
     pub(crate) async fn run_prepared(
+        &self,
+        prepared: &Prepared,
+        tag: &'static str,
+        values: &[Value],
+    ) -> Result<Done, Failure> {
+        if self.open_name().is_some() {
+            return self.run_bound(prepared, tag, values).await;
+        }
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let bound = self.bound(prepared)?;
+            match self.run_bound(&bound, tag, values).await {
+                Err(failure) if Instant::now() < until => self.meet(failure).await?,
+                done => return done,
+            }
+        }
+    }
+
+    async fn run_bound(
         &self,
         prepared: &Prepared,
         tag: &'static str,
@@ -350,7 +370,10 @@ impl Session {
                 ended?;
                 (result, bound)
             }
-            None => self.run_by_itself(prepared, values).await?,
+            None => {
+                let bound = self.bound(prepared)?;
+                (self.wait_for(self.client.begin_prepared(&bound, values)).await?, bound)
+            }
         };
         self.note_given(&prepared, &result);
         let count = prepared.verb().filter(|verb| *verb != Verb::Do).map(|_| prepared.count(&result));

@@ -171,6 +171,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         parent_seen: None,
         foreseen: Vec::new(),
         later: Vec::new(),
+        unmet: Vec::new(),
         chosen: None,
         notices: None,
         ran: Ran::new(fragment.role),
@@ -246,6 +247,8 @@ pub(super) struct Run<'a> {
     pub(super) foreseen: Vec<(weir_sql::catalog::TableId, crate::storage::IndexId, crate::storage::KeyBytes)>,
     /// What is to be looked at when the transaction ends.
     pub(super) later: Vec<Later>,
+    /// What did not hold when it was looked at, and has to when the statement ends.
+    pub(super) unmet: Vec<Later>,
     /// What the statement had chosen that has to wait.
     pub(super) chosen: Option<Chosen>,
     /// What it has said, once it has said something.
@@ -303,6 +306,7 @@ impl<'a> Run<'a> {
 
     /// Its transaction ends with it, unless it stays open.
     fn end(&mut self, values: Vec<Value>) -> Result<Vec<Value>, Stop> {
+        self.look_at_unmet()?;
         if self.fragment.open.is_none() && !self.later.is_empty() {
             let all = std::mem::take(&mut self.later);
             self.look(&all)?;
@@ -399,6 +403,10 @@ impl<'a> Run<'a> {
         for step in steps {
             let flow = self.step(step)?;
             self.claim_wanted()?;
+            // One statement by itself may be many steps.
+            if !self.procedure.by_itself {
+                self.look_at_unmet()?;
+            }
             if flow != Flow::Next {
                 return Ok(flow);
             }

@@ -34,12 +34,16 @@ pub enum Later {
     Child { table: TableId, row: u32, rule: usize },
     /// A row was taken away, or has another key now, that others may refer to: with which of those that refer to the table.
     Parent { table: TableId, reference: usize, key: Vec<Value> },
+    /// A row was written elsewhere whose parent belongs here: the key that it names.
+    Distant { table: TableId, rule: usize, key: Vec<Value> },
 }
 
 impl Later {
     fn name<'p>(&self, program: &'p Program) -> &'p str {
         match *self {
-            Later::Child { table, rule, .. } => &program.rules[table.0 as usize].foreign_keys[rule].name,
+            Later::Child { table, rule, .. } | Later::Distant { table, rule, .. } => {
+                &program.rules[table.0 as usize].foreign_keys[rule].name
+            }
             Later::Parent { table, reference, .. } => {
                 &program.rules[table.0 as usize].referenced_by[reference].name
             }

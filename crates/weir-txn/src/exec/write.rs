@@ -273,7 +273,7 @@ impl Run<'_> {
             )));
         }
         self.check_home(table, values)?;
-        let later = self.check_row(table, values, &|_| true, &insert.parents_seen)?;
+        let unseen = self.check_row(table, values, &|_| true, &insert.parents_seen)?;
         if let Some(conflict) = &insert.on_conflict
             && let Some(row) = self.conflicting(table, conflict.index, values)?
         {
@@ -284,7 +284,7 @@ impl Run<'_> {
         }
         self.claim_keys(table, values)?;
         let row = self.fragment.storage.insert(table, values, self.fragment.timestamp)?;
-        self.look_later(table, row, &later);
+        self.look_later(table, row, &unseen);
         if self.fragment.keep_writes {
             self.inserted.push((table, row, self.ran.writes.len()));
             // The row as it will be at the end of the run is filled in then.
@@ -487,12 +487,12 @@ impl Run<'_> {
                 new.push(self.changed(table, row, changes, column));
             }
             self.check_moved(table, row, &new)?;
-            let mut later = self.check_row(table, &new, &touched, &[])?;
+            let mut unseen = self.check_row(table, &new, &touched, &[])?;
             // A key that stays as it was is as good as it was.
             let rules = &self.fragment.program.rules[table.0 as usize].foreign_keys;
             let old = |column| self.fragment.storage.value(table, RowRef { shard: 0, row }, column);
-            later.retain(|at| rules[*at].key_columns.iter().any(|&column| old(column) != new[column]));
-            self.look_later(table, row, &later);
+            unseen.retain(|at| rules[at].key_columns.iter().any(|&column| old(column) != new[column]));
+            self.look_later(table, row, &unseen);
             self.on_parent_change(table, row, Some(&new))?;
         }
         self.claim_keys_of_row(table, row, changes)?;

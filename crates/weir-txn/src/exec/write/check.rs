@@ -6,22 +6,24 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::text::to_text;
 use weir_types::{SqlError, SqlState, Value};
 
+use super::deferred::Unseen;
 use super::operation::eval_alone;
 use super::{CompiledInsert, ForeignKeyRule};
 use crate::exec::call::{Place, Run, Stop, internal};
+use crate::exec::deferred::Later;
 use crate::exec::routing::shard_of;
 use crate::storage::{KeyBytes, Rows, TableSchema, key::push_key};
 
 impl Run<'_> {
     /// NOT NULL, CHECK and FOREIGN KEY of a new or changed row; `touched` columns are new, and the foreign keys
-    /// `parents_seen` are known to hold. Gives those that are to be looked at later.
+    /// `parents_seen` are known to hold. Gives those that are to be looked at later, or when the statement has ended.
     pub(super) fn check_row(
         &mut self,
         table: TableId,
         values: &[Value],
         touched: &dyn Fn(ColumnIndex) -> bool,
         parents_seen: &[usize],
-    ) -> Result<SmallVec<[usize; 2]>, Stop> {
+    ) -> Result<Unseen, Stop> {
         let program = self.fragment.program;
         let schema = program.schema.table(table);
         for (column, not_null) in schema.not_null.iter().enumerate() {
@@ -51,17 +53,18 @@ impl Run<'_> {
                 .into());
             }
         }
-        let mut later = SmallVec::new();
+        let mut unseen = Unseen::default();
         for (at, rule) in rules.foreign_keys.iter().enumerate() {
             if parents_seen.contains(&at) || !rule.key_columns.iter().any(|&column| touched(column)) {
                 continue;
             }
             match self.waits(rule.deferral, &rule.name) {
-                true => later.push(at),
-                false => self.check_parent(table, rule, values)?,
+                true => unseen.later.push(at),
+                false if self.check_parent(rule, values)? => {}
+                false => unseen.unmet.push(at),
             }
         }
-        Ok(later)
+        Ok(unseen)
     }
 
     pub(super) fn not_null_violation(
@@ -81,16 +84,11 @@ impl Run<'_> {
         .with_detail(failing_row(schema, value))
     }
 
-    /// The parent is looked up where it lives; elsewhere its own shard does it
+    /// Whether the parent is there. It is looked up where it lives; elsewhere its own shard does it
     /// ([`Run::check_parents_for_others`]).
-    pub(super) fn check_parent(
-        &mut self,
-        table: TableId,
-        rule: &ForeignKeyRule,
-        values: &[Value],
-    ) -> Result<(), Stop> {
+    pub(super) fn check_parent(&mut self, rule: &ForeignKeyRule, values: &[Value]) -> Result<bool, Stop> {
         if rule.key_columns.iter().any(|&column| values[column].is_null()) {
-            return Ok(());
+            return Ok(true);
         }
         let shards = self.fragment.program.shards;
         if let Some(columns) = &rule.parent_partition
@@ -100,7 +98,7 @@ impl Run<'_> {
             let partition: SmallVec<[Value; 2]> =
                 columns.iter().map(|&column| values[column].clone()).collect();
             if shard_of(&partition, shards) != self.fragment.here {
-                return Ok(());
+                return Ok(true);
             }
         }
         let index = &self.fragment.program.schema.table(rule.parent).indexes[rule.parent_index];
@@ -108,10 +106,7 @@ impl Run<'_> {
         for (index_column, &column) in index.columns.iter().zip(&rule.key_columns) {
             push_key(&mut key, &values[column], index_column);
         }
-        match self.has_parent(rule, key)? {
-            true => Ok(()),
-            false => Err(self.parent_missing(table, rule, &|at| values[rule.key_columns[at]].clone()).into()),
-        }
+        self.has_parent(rule, key)
     }
 
     /// Whether the row that the foreign key names is here, and will stay.
@@ -136,7 +131,7 @@ impl Run<'_> {
 
     /// PostgreSQL's 23503; `value` is that of the key's n-th column.
     #[cold]
-    fn parent_missing(
+    pub(super) fn parent_missing(
         &self,
         table: TableId,
         rule: &ForeignKeyRule,
@@ -191,7 +186,8 @@ impl Run<'_> {
                     push_key(&mut key, value, column);
                 }
                 if !self.has_parent(rule, key)? {
-                    return Err(self.parent_missing(insert.table, rule, &|at| values[at].clone()).into());
+                    let (table, rule, key) = (insert.table, distant.rule, values.to_vec());
+                    self.unmet.push(Later::Distant { table, rule, key });
                 }
             }
         }

@@ -51,11 +51,17 @@ impl Run<'_> {
             }
             self.claim_row(table, row, LockStrength::Update)?;
             let action = if new.is_some() { reference.on_update } else { reference.on_delete };
-            if action == ForeignKeyAction::NoAction && self.waits(reference.deferral, &reference.name) {
+            let is_late = action == ForeignKeyAction::NoAction;
+            if is_late && self.waits(reference.deferral, &reference.name) {
                 self.later.push(Later::Parent { table, reference: at, key: old_key });
                 continue;
             }
             let children = self.children(reference, &old_key);
+            if is_late && !children.is_empty() {
+                // The statement may take them away, too, or make another parent of that key.
+                self.unmet.push(Later::Parent { table, reference: at, key: old_key });
+                continue;
+            }
             for child in children {
                 self.on_child(table, reference, child, &old_key, new_key.as_deref(), action)?;
             }

@@ -1,5 +1,6 @@
 //! What a run leaves to be looked at when its transaction ends, and the look.
 
+use smallvec::SmallVec;
 use weir_sql::catalog::{Deferral, TableId};
 use weir_types::Value;
 
@@ -7,14 +8,41 @@ use crate::exec::call::{Run, Stop};
 use crate::exec::deferred::{Later, waits};
 use crate::storage::{KeyBytes, RowRef, Rows, key::push_key};
 
+/// Foreign keys of a row that is about to be written, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Unseen {
+    /// They are to be looked at later.
+    pub later: SmallVec<[usize; 2]>,
+    /// The parent is not there, but may be when the statement has ended.
+    pub unmet: SmallVec<[usize; 2]>,
+}
+
+impl Unseen {
+    pub fn retain(&mut self, stays: impl Fn(usize) -> bool) {
+        self.later.retain(|rule| stays(*rule));
+        self.unmet.retain(|rule| stays(*rule));
+    }
+}
+
 impl Run<'_> {
     /// Whether the constraint is to be looked at later.
     pub(super) fn waits(&self, deferral: Deferral, name: &str) -> bool {
         deferral != Deferral::Never && waits(deferral, name, self.fragment.said.iter().copied())
     }
 
-    pub(super) fn look_later(&mut self, table: TableId, row: u32, rules: &[usize]) {
-        self.later.extend(rules.iter().map(|&rule| Later::Child { table, row, rule }));
+    pub(super) fn look_later(&mut self, table: TableId, row: u32, unseen: &Unseen) {
+        let child = |&rule: &usize| Later::Child { table, row, rule };
+        self.later.extend(unseen.later.iter().map(child));
+        self.unmet.extend(unseen.unmet.iter().map(child));
+    }
+
+    /// The statement has ended: what did not hold in the middle of it has to hold now.
+    pub(in crate::exec) fn look_at_unmet(&mut self) -> Result<(), Stop> {
+        if self.unmet.is_empty() {
+            return Ok(());
+        }
+        let all = std::mem::take(&mut self.unmet);
+        self.look(&all)
     }
 
     /// Looks now.
@@ -25,6 +53,7 @@ impl Run<'_> {
         all.iter().try_for_each(|one| match one {
             Later::Child { table, row, rule } => self.look_for_parent(*table, *row, *rule),
             Later::Parent { table, reference, key } => self.look_for_children(*table, *reference, key),
+            Later::Distant { table, rule, key } => self.look_for_distant_parent(*table, *rule, key),
         })
     }
 
@@ -37,7 +66,23 @@ impl Run<'_> {
         let columns = program.schema.table(table).types.len();
         let values: Vec<Value> =
             (0..columns).map(|column| storage.value(table, RowRef { shard: 0, row }, column)).collect();
-        self.check_parent(table, &program.rules[table.0 as usize].foreign_keys[rule], &values)
+        let rule = &program.rules[table.0 as usize].foreign_keys[rule];
+        match self.check_parent(rule, &values)? {
+            true => Ok(()),
+            false => Err(self.parent_missing(table, rule, &|at| values[rule.key_columns[at]].clone()).into()),
+        }
+    }
+
+    fn look_for_distant_parent(&mut self, table: TableId, rule: usize, key: &[Value]) -> Result<(), Stop> {
+        let program = self.fragment.program;
+        let rule = &program.rules[table.0 as usize].foreign_keys[rule];
+        let mut bytes = KeyBytes::new();
+        let columns = &program.schema.table(rule.parent).indexes[rule.parent_index].columns;
+        columns.iter().zip(key).for_each(|(column, value)| push_key(&mut bytes, value, column));
+        match self.has_parent(rule, bytes)? {
+            true => Ok(()),
+            false => Err(self.parent_missing(table, rule, &|at| key[at].clone()).into()),
+        }
     }
 
     /// A row that has the key again is as good as the one that had it.
