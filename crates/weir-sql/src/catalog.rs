@@ -51,6 +51,15 @@ pub struct Domain {
     pub default: Option<Expr>,
     /// `VALUE` is column 0 of relation 0. Those of a domain below it are here too.
     pub checks: Vec<Check>,
+    /// The domains below it, whose constraints are its own too.
+    pub below: Vec<String>,
+}
+
+impl Domain {
+    /// What is said of that domain is said of this one.
+    pub fn is_or_extends(&self, name: &str) -> bool {
+        self.name == name || self.below.iter().any(|below| below == name)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +100,11 @@ pub struct Column {
     pub is_identity: bool,
     /// `GENERATED ALWAYS AS (…) STORED`: columns of the row are of relation 0.
     pub generated: Option<Expr>,
+    /// The domain that it is declared with.
+    pub domain: Option<String>,
+    /// `ALTER COLUMN … TYPE … USING`, of the last such statement: the value that a row of then has since, over the columns that the
+    /// table had before that statement.
+    pub retyped: Option<Expr>,
     /// Nobody has written it: a unique index over what is computed of the row is held by it, and no statement sees it.
     pub is_hidden: bool,
     pub comment: Option<String>,
@@ -338,6 +352,8 @@ impl Column {
             generated_always: false,
             is_identity: false,
             generated: None,
+            domain: None,
+            retyped: None,
             is_hidden: false,
             comment: None,
             span,

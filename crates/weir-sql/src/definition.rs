@@ -178,7 +178,11 @@ fn named_tables(
     let mut tables = Vec::new();
     for relation in &truncate.relations {
         let Some(node::Node::RangeVar(range)) = &relation.node else { continue };
-        let table = catalog.table_named(&ddl::relation_name(range), piece.token(range.location))?;
+        let (name, place) = (ddl::relation_name(range), piece.token(range.location));
+        if catalog.partitions.contains_key(&name) {
+            return Err(ddl::partition_alone(&name, place));
+        }
+        let table = catalog.table_named(&name, place)?;
         if !tables.contains(&table.id) {
             tables.push(table.id);
         }

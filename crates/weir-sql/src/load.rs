@@ -164,7 +164,8 @@ fn read_schema(
         statements.extend(parsed.into_iter().map(|statement| (index, statement)));
         texts.push(text);
     }
-    fold_labels(&mut statements);
+    fold_labels(schema, &mut statements)?;
+    schema.texts = texts.iter().map(|text| text.as_str().into()).collect();
     for (index, statement) in statements {
         let piece = Piece::new(index as u32, 0, &texts[index]);
         let result = schema.apply(piece, statement);
@@ -214,23 +215,32 @@ fn without_broken(file: u32, text: &str, notes: &Notes) -> String {
 }
 
 /// ALTER TYPE … ADD VALUE goes into the CREATE TYPE before it.
-fn fold_labels(statements: &mut Vec<(usize, ParsedStatement)>) {
+fn fold_labels(schema: &Schema, statements: &mut Vec<(usize, ParsedStatement)>) -> Result<(), Diagnostic> {
     let mut at = 0;
     while at < statements.len() {
         let (before, rest) = statements.split_at_mut(at);
         if let node::Node::AlterEnumStmt(alter) = &rest[0].1.node {
-            let create = before.iter_mut().find_map(|(_, statement)| match &mut statement.node {
-                node::Node::CreateEnumStmt(create) if ddl::same_type(create, alter) => Some(create),
-                _ => None,
-            });
-            if let Some(create) = create {
-                ddl::fold_labels(create, alter);
+            let mut name = ddl::altered_type(alter);
+            let created = before.iter_mut().rev().find(|(_, one)| ddl::creates_type(&one.node, &mut name));
+            if let Some((_, ParsedStatement { node: node::Node::CreateEnumStmt(create), .. })) = created {
+                match (ddl::fold_labels(create, alter), &schema.notes) {
+                    (Err((state, message)), None) => {
+                        let place = rest[0].1.span;
+                        if state != SqlState::DUPLICATE_OBJECT || !alter.skip_if_new_val_exists {
+                            return Err(Diagnostic::new(state, place, message));
+                        }
+                        schema.pass(state, place, &message);
+                    }
+                    // Of what is only analysed, the labels that there are.
+                    (_, _) => {}
+                }
                 statements.remove(at);
                 continue;
             }
         }
         at += 1;
     }
+    Ok(())
 }
 
 fn bind_assertions(

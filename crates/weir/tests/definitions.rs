@@ -3,6 +3,7 @@
 
 mod alone;
 mod answers;
+mod forms;
 mod nodes;
 
 use std::sync::atomic::{AtomicBool, Ordering};

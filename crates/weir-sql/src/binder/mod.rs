@@ -201,6 +201,12 @@ pub fn assign(context: &Context<'_>, value: Expr, ty: &SqlType) -> Result<Expr, 
     Binder::new(context, Piece::new(value.span.file, value.span.start, "")).coerce_assign(value, ty)
 }
 
+/// The value as an assignment cast makes it, without a way through its text.
+pub fn assign_strictly(context: &Context<'_>, value: Expr, ty: &SqlType) -> Result<Expr, Diagnostic> {
+    let piece = Piece::new(value.span.file, value.span.start, "");
+    Binder::new(context, piece).coerce(value, ty, CastContext::Assignment)
+}
+
 impl<'a> Binder<'a> {
     pub fn new(context: &Context<'a>, piece: Piece<'a>) -> Binder<'a> {
         Binder {

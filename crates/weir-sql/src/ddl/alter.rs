@@ -1,29 +1,26 @@
 //! ALTER TABLE as pg_dump writes it, and ALTER PROCEDURE … SET.
 
 use pg_query::protobuf::{
-    AlterDomainStmt, AlterFunctionStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType,
-    Constraint, ObjectType, node,
+    AlterFunctionStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, Constraint, ObjectType,
+    node,
 };
 use weir_types::SqlState;
 
 use super::constraint::{TableConstraint, as_constraint};
 use super::partition::partition_alone;
 use super::table::kind;
-use super::types::object_path;
 use super::{Schema, relation_name};
 use crate::binder::expr_strings;
-use crate::bound::{Expr, ExprKind};
-use crate::catalog::{ColumnIndex, Table, TableId, UserType};
+use crate::catalog::{ColumnIndex, Table};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
-use crate::type_name;
 
 /// One command of an ALTER TABLE; `place` is where the table is named.
 #[derive(Clone, Copy)]
-struct Command<'a> {
-    piece: Piece<'a>,
+pub(super) struct Command<'a> {
+    pub(super) piece: Piece<'a>,
     command: &'a AlterTableCmd,
-    place: Span,
+    pub(super) place: Span,
 }
 
 impl<'a> Command<'a> {
@@ -31,7 +28,7 @@ impl<'a> Command<'a> {
         AlterTableType::try_from(self.command.subtype).unwrap_or(AlterTableType::Undefined)
     }
 
-    fn definition(self) -> Option<&'a node::Node> {
+    pub(super) fn definition(self) -> Option<&'a node::Node> {
         self.command.def.as_deref().and_then(|node| node.node.as_ref())
     }
 
@@ -40,7 +37,7 @@ impl<'a> Command<'a> {
     }
 
     /// The column that it names.
-    fn column(self, table: &Table) -> Result<ColumnIndex, Diagnostic> {
+    pub(super) fn column(self, table: &Table) -> Result<ColumnIndex, Diagnostic> {
         table.column_named(&self.command.name, self.place)
     }
 }
@@ -86,12 +83,24 @@ impl Schema {
             }
             other => other?,
         };
-        let id = self.catalog.tables[at].id;
+        let original = self.catalog.tables[at].clone();
+        let retyped: Vec<&str> = commands
+            .iter()
+            .filter(|command| command.kind() == AlterTableType::AtAlterColumnType)
+            .map(|command| command.command.name.as_str())
+            .collect();
+        if let Some(twice) = (1..retyped.len()).find(|at| retyped[..*at].contains(&retyped[*at])) {
+            let message = format!("cannot alter type of column \"{}\" twice", retyped[twice]);
+            return Err(Diagnostic::new(SqlState::FEATURE_NOT_SUPPORTED, place, message));
+        }
         for command in commands {
-            let result = self.alter_one(id, command);
+            let result = self.alter_one(&original, command);
             self.tolerate(result)?;
         }
-        Ok(())
+        match !retyped.is_empty() && self.notes.is_none() {
+            true => self.foreign_keys_still_fit(original.id, place),
+            false => Ok(()),
+        }
     }
 
     /// What is said of one partition is said of its own rows only.
@@ -110,7 +119,9 @@ impl Schema {
     }
 
     /// Commands that change more than the table itself, and the others.
-    fn alter_one(&mut self, id: TableId, command: Command<'_>) -> Result<(), Diagnostic> {
+    /// `original`: the table before the first of them.
+    fn alter_one(&mut self, original: &Table, command: Command<'_>) -> Result<(), Diagnostic> {
+        let id = original.id;
         let Some(at) = self.catalog.tables.iter().position(|table| table.id == id) else { return Ok(()) };
         let mut table = self.catalog.tables[at].clone();
         match command.kind() {
@@ -137,6 +148,11 @@ impl Schema {
                 let column = command.column(&table)?;
                 self.remove_sequences(|owner| owner == Some((id, column)));
                 self.catalog.tables[at].columns[column].generated_always = false;
+                Ok(())
+            }
+            AlterTableType::AtAlterColumnType => {
+                self.alter_type(original, &mut table, command)?;
+                self.catalog.tables[at] = table;
                 Ok(())
             }
             kind => {
@@ -175,7 +191,9 @@ impl Schema {
             AlterTableType::AtColumnDefault => {
                 let column = command.column(table)?;
                 let value = &command.command.def;
-                table.columns[column].default = self.column_default(piece, &table.columns[column], value)?;
+                let own = self.column_default(piece, &table.columns[column], value)?;
+                table.columns[column].default =
+                    own.or_else(|| self.default_of_domain(&table.columns[column]));
                 Ok(())
             }
             AlterTableType::AtSetNotNull => {
@@ -185,11 +203,8 @@ impl Schema {
             }
             AlterTableType::AtDropNotNull => {
                 let column = command.column(table)?;
-                table.columns[column].not_null = false;
-                table.columns[column].not_null_span = None;
-                Ok(())
+                self.allow_null(table, column, place)
             }
-            AlterTableType::AtAlterColumnType => self.alter_type(table, command),
             AlterTableType::AtDropConstraint => {
                 let AlterTableCmd { name, missing_ok, .. } = command.command;
                 match Schema::drop_constraint(table, name) {
@@ -251,6 +266,27 @@ impl Schema {
         }
     }
 
+    /// `DROP NOT NULL`: what needs the values keeps them.
+    fn allow_null(&self, table: &mut Table, column: ColumnIndex, place: Span) -> Result<(), Diagnostic> {
+        let invalid = |state, what: String| Err(Diagnostic::new(state, place, what));
+        let of = &table.columns[column];
+        if table.primary_key.as_ref().is_some_and(|key| key.columns.contains(&column)) {
+            let what = format!("column \"{}\" is in a primary key", of.name);
+            return invalid(SqlState::INVALID_TABLE_DEFINITION, what);
+        }
+        if of.is_identity {
+            let what = format!("column \"{}\" of relation \"{}\" is an identity column", of.name, table.name);
+            return invalid(SqlState::SYNTAX_ERROR, what);
+        }
+        if self.domain_of(of).is_some_and(|domain| domain.not_null.is_some()) {
+            // It is the domain that forbids NULL.
+            return Ok(());
+        }
+        table.columns[column].not_null = false;
+        table.columns[column].not_null_span = None;
+        Ok(())
+    }
+
     fn alter_add_column(&mut self, table: &mut Table, command: Command<'_>) -> Result<(), Diagnostic> {
         let Command { piece, .. } = command;
         let Some(node::Node::ColumnDef(column)) = command.definition() else { return Ok(()) };
@@ -265,81 +301,6 @@ impl Schema {
             self.add_constraint(piece, table, constraint)?;
         }
         Ok(())
-    }
-
-    /// `ALTER COLUMN … TYPE`: what is bound over the column keeps its meaning, as PostgreSQL binds it again.
-    fn alter_type(&mut self, table: &mut Table, command: Command<'_>) -> Result<(), Diagnostic> {
-        let Command { piece, .. } = command;
-        let index = command.column(table)?;
-        let Some(node::Node::ColumnDef(definition)) = command.definition() else { return Ok(()) };
-        let Some(name) = &definition.type_name else { return Ok(()) };
-        let (ty, domain) = type_name::resolve_column(&self.context(), piece, name)?;
-        let domain = domain.cloned();
-        let reads = |generated: &Expr| {
-            let mut reads = false;
-            crate::walk::columns(generated, &mut |_, column| reads |= column == index);
-            reads
-        };
-        if let Some(held) =
-            table.columns.iter().find(|one| one.is_hidden && one.generated.as_ref().is_some_and(reads))
-        {
-            let what = "another type of a column that a unique index computes with";
-            return Err(Diagnostic::unsupported(held.span, what, "drop the index, and create it again"));
-        }
-        table.checks.retain(|check| !matches!(check.domain, Some((_, column)) if column == index));
-        table.columns[index].ty = ty.clone();
-        if let Some(domain) = &domain {
-            Schema::adopt_domain(table, index, domain, piece.token(name.location));
-        }
-        let context = self.context();
-        let over = |expr: &mut Expr| {
-            crate::walk::each_expr_mut(expr, &mut |part: &mut Expr| {
-                if matches!(part.kind, ExprKind::Column { column, .. } if column == index) {
-                    part.ty = ty.clone();
-                }
-            });
-        };
-        table.checks.iter_mut().for_each(|check| over(&mut check.expr));
-        for at in &mut table.indexes {
-            at.keys.iter_mut().for_each(|key| over(&mut key.expr));
-            at.predicate.iter_mut().for_each(over);
-        }
-        let default = table.columns[index].default.take();
-        table.columns[index].default = match default {
-            Some(value) => Some(crate::binder::assign(&context, value, &ty)?),
-            None => None,
-        };
-        Ok(())
-    }
-
-    /// `ALTER DOMAIN`: pg_dump writes CHECKs that are not valid yet so.
-    pub(super) fn alter_domain(
-        &mut self,
-        piece: Piece<'_>,
-        alter: &AlterDomainStmt,
-        head: Span,
-    ) -> Result<(), Diagnostic> {
-        let name = object_path(&alter.type_name);
-        let Some(UserType::Domain(domain)) = self.catalog.types.get(&name) else {
-            let message = format!("domain \"{name}\" does not exist");
-            return Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, head, message));
-        };
-        let used = |table: &Table| {
-            table.checks.iter().any(|check| check.domain.as_ref().is_some_and(|(of, _)| *of == name))
-        };
-        let mut domain = domain.clone();
-        match (alter.def.as_deref(), alter.subtype.as_str()) {
-            (Some(definition), "C") if !self.catalog.tables.iter().any(used) => {
-                self.domain_constraint(piece, &name, &mut domain, definition)?;
-                self.catalog.types.insert(name, UserType::Domain(domain));
-                Ok(())
-            }
-            _ => Err(Diagnostic::unsupported(
-                head,
-                "this ALTER DOMAIN",
-                "write the domain as it should be in CREATE DOMAIN",
-            )),
-        }
     }
 
     /// `ALTER PROCEDURE p SET default_transaction_isolation = 'serializable'`.

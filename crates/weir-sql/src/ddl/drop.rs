@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use pg_query::protobuf::{DropStmt, Node, ObjectType, node};
-use weir_types::SqlState;
+use pg_query::protobuf::{DropBehavior, DropStmt, Node, ObjectType, node};
+use weir_types::{SqlState, SqlType};
 
 use super::types::{object_path, path};
 use super::{PendingRoutine, Schema, index_names};
 use crate::binder::expr_strings;
-use crate::catalog::Table;
+use crate::catalog::{Column, ColumnIndex, Table, TableId};
 use crate::source::{Diagnostic, Span};
 
 impl Schema {
@@ -20,9 +20,7 @@ impl Schema {
                 Some(node::Node::ObjectWithArgs(routine)) => {
                     self.drop_routine(&object_path(&routine.objname), routine.objfuncargs.len())
                 }
-                Some(node::Node::TypeName(name)) => {
-                    self.catalog.types.remove(&object_path(&name.names)).is_some()
-                }
+                Some(node::Node::TypeName(name)) => self.drop_type(drop, &object_path(&name.names), span)?,
                 Some(node::Node::String(name)) => self.schemas.remove(&name.sval),
                 _ => false,
             };
@@ -165,6 +163,38 @@ impl Schema {
             }
             _ => Ok(self.notes.is_some()),
         }
+    }
+
+    fn drop_type(&mut self, drop: &DropStmt, name: &str, span: Span) -> Result<bool, Diagnostic> {
+        let cascades = drop.behavior() == DropBehavior::DropCascade;
+        while let Some((table, column)) = self.column_of_type(name).filter(|_| self.notes.is_none()) {
+            if !cascades {
+                let table = self.catalog.table(table);
+                let column = &table.columns[column].name;
+                let message = format!(
+                    "cannot drop type {name} because other objects depend on it: column {column} of table {}",
+                    table.name
+                );
+                return Err(Diagnostic::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, span, message)
+                    .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            self.remove_column(table, column);
+        }
+        Ok(self.catalog.types.remove(name).is_some())
+    }
+
+    /// A column of that domain or enumeration.
+    pub(super) fn column_of_type(&self, name: &str) -> Option<(TableId, ColumnIndex)> {
+        let is_of = |column: &Column| {
+            let ty = match &column.ty {
+                SqlType::Array(element) => element,
+                ty => ty,
+            };
+            self.domain_of(column).is_some_and(|domain| domain.is_or_extends(name))
+                || matches!(ty, SqlType::Enum(of) if of.name == name)
+        };
+        let column = |table: &Table| Some((table.id, table.columns.iter().position(is_of)?));
+        self.catalog.tables.iter().find_map(column)
     }
 
     fn drop_routine(&mut self, name: &str, arguments: usize) -> bool {

@@ -10,7 +10,7 @@ use weir_types::SqlState;
 
 use super::Schema;
 use crate::bound::{Expr, ExprKind, FromItem, Query, RelationId};
-use crate::catalog::{ColumnIndex, IndexKey, SequenceId, Table, TableId};
+use crate::catalog::{ColumnIndex, IndexKey, SequenceId, Table, TableId, View};
 use crate::source::Diagnostic;
 use crate::walk::{self, Change};
 
@@ -184,6 +184,14 @@ impl Schema {
         self.catalog.tables[table.0 as usize].columns.remove(gone);
         self.renumber(&Numbers { table: &Some, column: &column, sequence: &Some });
         self.remove_unused();
+    }
+
+    /// A view that reads the column.
+    pub(super) fn view_reading(&self, table: TableId, column: ColumnIndex) -> Option<&str> {
+        let without = |of, other| (of != table || other != column).then_some(other);
+        let numbers = Numbers { table: &Some, column: &without, sequence: &Some };
+        let reads = |view: &&View| !numbers.query(&mut view.query.clone());
+        self.catalog.views.iter().find(reads).map(|view| view.name.as_str())
     }
 
     /// Hidden columns whose index is gone.

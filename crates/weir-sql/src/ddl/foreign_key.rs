@@ -127,7 +127,7 @@ fn parent_key(parent: &Table, constraint: &Constraint, place: Span) -> Result<Ve
     }
 }
 
-fn check_types(
+pub(super) fn check_types(
     table: &Table,
     parent: &Table,
     columns: &[ColumnIndex],

@@ -46,17 +46,8 @@ impl Schema {
             self.ignored(Diagnostic::unsupported(place, "TABLESPACE", "leave it away"), false)?;
         }
         let table = &self.catalog.tables[at];
-        let mut keys = Vec::new();
-        let mut names = Vec::new();
-        for node in &create.index_params {
-            let Some(node::Node::IndexElem(element)) = &node.node else { continue };
-            keys.push(self.index_key(piece, table, element, (place, span))?);
-            names.push(element_name(element));
-        }
-        let predicate = match &create.where_clause {
-            Some(node) => Some(self.bind_over_table(piece, table, node, "WHERE", span)?),
-            None => None,
-        };
+        let names: Vec<String> = elements(create).map(element_name).collect();
+        let (keys, predicate) = self.index_parts(piece, table, create, span)?;
         let name = match create.idxname.as_str() {
             "" => self.free_name(&object_name(&table.name, &names.join("_"), "idx"), table),
             name if self.relation_exists(name) && create.if_not_exists => {
@@ -82,7 +73,27 @@ impl Schema {
             hold_by_columns(piece, &mut self.catalog.tables[at], &mut index)?;
         }
         self.catalog.tables[at].indexes.push(index);
+        self.write_down_index(piece, span, create);
         Ok(())
+    }
+
+    /// Its keys and its WHERE, over the table.
+    pub(super) fn index_parts(
+        &self,
+        piece: Piece<'_>,
+        table: &Table,
+        create: &IndexStmt,
+        span: Span,
+    ) -> Result<(Vec<IndexKey>, Option<Expr>), Diagnostic> {
+        let place = create.relation.as_ref().map_or(span, |range| piece.token(range.location));
+        let keys = elements(create)
+            .map(|element| self.index_key(piece, table, element, (place, span)))
+            .collect::<Result<_, _>>()?;
+        let predicate = match &create.where_clause {
+            Some(node) => Some(self.bind_over_table(piece, table, node, "WHERE", span)?),
+            None => None,
+        };
+        Ok((keys, predicate))
     }
 
     fn index_key(
@@ -182,6 +193,13 @@ fn hold_by_columns(piece: Piece<'_>, table: &mut Table, index: &mut Index) -> Re
     }
     index.written = Some(Box::new(written));
     Ok(())
+}
+
+fn elements(create: &IndexStmt) -> impl Iterator<Item = &IndexElem> {
+    create.index_params.iter().filter_map(|node| match &node.node {
+        Some(node::Node::IndexElem(element)) => Some(&**element),
+        _ => None,
+    })
 }
 
 /// PostgreSQL's part of a generated index name.

@@ -15,6 +15,7 @@ mod anonymous;
 mod column;
 mod comment;
 mod constraint;
+mod domain;
 mod drop;
 mod edit;
 mod exclusion;
@@ -23,6 +24,7 @@ mod index;
 mod names;
 mod partition;
 mod rename;
+mod retype;
 mod sequence;
 mod settings;
 mod table;
@@ -33,7 +35,7 @@ mod view;
 pub(crate) use names::{expression_name, qualified, relation_name, statement_name};
 pub(crate) use partition::partition_alone;
 pub(crate) use settings::{constant, serializable};
-pub(crate) use types::{fold_labels, same_type};
+pub(crate) use types::{altered_type, creates_type, fold_labels};
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +82,11 @@ pub(crate) struct Schema {
     pub notes: Option<Notes>,
     /// What IF EXISTS and IF NOT EXISTS have passed over, as PostgreSQL says it.
     pub passed_over: RefCell<Vec<Diagnostic>>,
+    /// The files' texts.
+    pub texts: Vec<std::sync::Arc<str>>,
+    /// Conditions and keys over rows as they are written, by the place of what has them: what is bound over a column is bound anew
+    /// when that has another type.
+    written: BTreeMap<Span, retype::Written>,
     /// Views that are not in the catalog, because they were not understood: their statements.
     pub unbound_views: BTreeMap<String, Span>,
     /// Views with triggers, which say what writing to them means, and the triggers' functions.
@@ -156,7 +163,7 @@ impl Schema {
     }
 
     /// PostgreSQL's NOTICE of what a statement leaves as it is.
-    pub(super) fn pass(&self, state: SqlState, place: Span, what: &str) {
+    pub(crate) fn pass(&self, state: SqlState, place: Span, what: &str) {
         if self.is_running {
             let note = Diagnostic::new(state, place, format!("{what}, skipping"));
             self.passed_over.borrow_mut().push(Diagnostic { severity: Severity::Info, ..note });

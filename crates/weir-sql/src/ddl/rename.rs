@@ -1,10 +1,13 @@
 //! ALTER … RENAME. What is bound refers to tables and columns by number, so only names change.
 
-use pg_query::protobuf::{AlterObjectSchemaStmt, ObjectType, RangeVar, RenameStmt, node};
-use weir_types::SqlState;
+use std::sync::Arc;
 
-use super::types::object_path;
+use pg_query::protobuf::{AlterObjectSchemaStmt, ObjectType, RangeVar, RenameStmt};
+use weir_types::{EnumType, SqlState};
+
+use super::types::renamed_type;
 use super::{Schema, qualified, relation_name};
+use crate::catalog::UserType;
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 
@@ -40,7 +43,7 @@ impl Schema {
                     .find(|trigger| trigger.table == table && trigger.create.trigname == rename.subname);
                 found.map(|trigger| trigger.create.trigname = new).is_some()
             }
-            (ObjectType::ObjectType | ObjectType::ObjectDomain, _) => self.rename_type(rename),
+            (ObjectType::ObjectType | ObjectType::ObjectDomain, _) => self.rename_type(rename, span)?,
             _ => {
                 return Err(Diagnostic::unsupported(
                     span,
@@ -145,19 +148,51 @@ impl Schema {
         found
     }
 
-    fn rename_type(&mut self, rename: &RenameStmt) -> bool {
-        let Some(node::Node::List(names)) = rename.object.as_deref().and_then(|node| node.node.as_ref())
-        else {
-            return false;
-        };
-        let old = object_path(&names.items);
-        let new = match old.rsplit_once('.') {
-            Some((schema, _)) => qualified(schema, &rename.newname),
-            None => rename.newname.clone(),
-        };
-        match self.catalog.types.remove(&old) {
-            Some(ty) => self.catalog.types.insert(new, ty).is_none(),
-            None => false,
+    fn rename_type(&mut self, rename: &RenameStmt, span: Span) -> Result<bool, Diagnostic> {
+        let Some((old, new)) = renamed_type(rename) else { return Ok(false) };
+        if self.catalog.types.contains_key(&new) && self.notes.is_none() {
+            let message = format!("type \"{new}\" already exists");
+            return Err(Diagnostic::new(SqlState::DUPLICATE_OBJECT, span, message));
+        }
+        let Some(mut ty) = self.catalog.types.remove(&old) else { return Ok(false) };
+        match &mut ty {
+            UserType::Domain(domain) => {
+                domain.name.clone_from(&new);
+                self.rename_domain(&old, &new);
+            }
+            UserType::Enum(_) if self.notes.is_none() && self.column_of_type(&old).is_some() => {
+                return Err(Diagnostic::unsupported(
+                    span,
+                    "another name of an enumeration that columns have",
+                    "CREATE TYPE of the new name, and give the columns that one (ALTER COLUMN … TYPE … USING)",
+                ));
+            }
+            UserType::Enum(of) => {
+                *of = Arc::new(EnumType { name: new.clone(), labels: of.labels.clone() });
+            }
+            UserType::Opaque => {}
+        }
+        self.catalog.types.insert(new, ty);
+        Ok(true)
+    }
+
+    /// Where it is named: at columns, and at domains over it.
+    fn rename_domain(&mut self, old: &str, new: &str) {
+        for column in self.catalog.tables.iter_mut().flat_map(|table| &mut table.columns) {
+            if column.domain.as_deref() == Some(old) {
+                column.domain = Some(new.to_owned());
+            }
+        }
+        let below = self.catalog.types.values_mut().flat_map(|ty| match ty {
+            UserType::Domain(domain) => domain.below.iter_mut(),
+            _ => [].iter_mut(),
+        });
+        for name in below.filter(|name| *name == old) {
+            new.clone_into(name);
+        }
+        let tables = self.catalog.tables.iter_mut().flat_map(|table| &mut table.checks);
+        for (name, _) in tables.filter_map(|check| check.domain.as_mut()).filter(|(name, _)| name == old) {
+            new.clone_into(name);
         }
     }
 }

@@ -116,6 +116,7 @@ impl Schema {
                 generated_always: false,
                 is_identity: false,
                 generated: None,
+                retyped: None,
                 ..column.clone()
             };
             copy.default = copy.default.filter(|_| defaults);

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use pg_query::protobuf::{AlterEnumStmt, ConstrType, CreateDomainStmt, CreateEnumStmt, Node, node};
+use pg_query::protobuf::{
+    AlterEnumStmt, ConstrType, CreateDomainStmt, CreateEnumStmt, Node, ObjectType, RenameStmt, node,
+};
 use weir_types::{EnumType, SqlState, SqlType};
 
 use super::constraint::{constraint_span, free, object_name};
@@ -65,9 +67,24 @@ impl Schema {
         };
         let (base, below) = type_name::resolve_column(&self.context(), piece, type_name)?;
         let mut domain = match below {
-            Some(below) => Domain { name: name.clone(), ..below.clone() },
-            None => Domain { name: name.clone(), base, not_null: None, default: None, checks: Vec::new() },
+            Some(below) => {
+                let mut all = below.below.clone();
+                all.push(below.name.clone());
+                Domain { name: name.clone(), below: all, ..below.clone() }
+            }
+            None => {
+                let (checks, below) = (Vec::new(), Vec::new());
+                Domain { name: name.clone(), base, not_null: None, default: None, checks, below }
+            }
         };
+        let says = |wanted: ConstrType| {
+            let constraints = create.constraints.iter().filter_map(super::constraint::as_constraint);
+            constraints.filter(|one| kind(one) == wanted).count() > 0
+        };
+        if says(ConstrType::ConstrNotnull) && says(ConstrType::ConstrNull) {
+            let message = "conflicting NULL/NOT NULL constraints";
+            return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, message));
+        }
         for node in &create.constraints {
             if let Some(node::Node::Constraint(_)) = &node.node {
                 let result = self.domain_constraint(piece, &name, &mut domain, node);
@@ -128,21 +145,26 @@ impl Schema {
     /// The domain's constraints become the column's. `span`: where the column names the domain.
     pub(super) fn adopt_domain(table: &mut Table, column: ColumnIndex, domain: &Domain, span: Span) {
         let target = &mut table.columns[column];
+        target.domain = Some(domain.name.clone());
         if domain.not_null.is_some() {
             target.forbid_null(span);
         }
         for check in &domain.checks {
-            let wanted = object_name(&table.name, &table.columns[column].name, &check.name);
-            let name = free(&wanted, |name| table.checks.iter().any(|taken| taken.name == name));
-            let mut expr = check.expr.clone();
-            walk::each_expr_mut(&mut expr, &mut |part: &mut Expr| {
-                if let ExprKind::Column { column: value, .. } = &mut part.kind {
-                    *value = column;
-                }
-            });
-            let of = check.domain.as_ref().map(|(domain, _)| (domain.clone(), column));
-            table.checks.push(Check { name, expr, domain: of, span: check.span });
+            Schema::adopt_check(table, column, check);
         }
+    }
+
+    pub(super) fn adopt_check(table: &mut Table, column: ColumnIndex, check: &Check) {
+        let wanted = object_name(&table.name, &table.columns[column].name, &check.name);
+        let name = free(&wanted, |name| table.checks.iter().any(|taken| taken.name == name));
+        let mut expr = check.expr.clone();
+        walk::each_expr_mut(&mut expr, &mut |part: &mut Expr| {
+            if let ExprKind::Column { column: value, .. } = &mut part.kind {
+                *value = column;
+            }
+        });
+        let of = check.domain.as_ref().map(|(domain, _)| (domain.clone(), column));
+        table.checks.push(Check { name, expr, domain: of, span: check.span });
     }
 
     /// ADD VALUE where no CREATE TYPE came before it in the files; the others are folded in by the loader.
@@ -155,29 +177,70 @@ impl Schema {
 
 /// `ALTER TYPE … ADD VALUE` and `RENAME VALUE`, folded into the statement that creates the type: so every
 /// mention of it sees all labels in their final order.
-pub(crate) fn fold_labels(create: &mut CreateEnumStmt, alter: &AlterEnumStmt) {
+///
+/// # Errors
+/// There is no such label (22023), or there is one already (42710).
+pub(crate) fn fold_labels(
+    create: &mut CreateEnumStmt,
+    alter: &AlterEnumStmt,
+) -> Result<(), (SqlState, String)> {
     let label = |text: &str| {
         let sval = pg_query::protobuf::String { sval: text.to_owned() };
         Node { node: Some(node::Node::String(sval)) }
     };
     let labels: Vec<String> = expr_strings(&create.vals).into_iter().map(str::to_owned).collect();
-    let at = |wanted: &str| labels.iter().position(|label| label == wanted);
-    if !alter.old_val.is_empty() {
-        if let Some(at) = at(&alter.old_val) {
-            create.vals[at] = label(&alter.new_val);
-        }
-        return;
+    let at = |wanted: &str| {
+        let missing =
+            || (SqlState::INVALID_PARAMETER_VALUE, format!("\"{wanted}\" is not an existing enum label"));
+        labels.iter().position(|label| label == wanted).ok_or_else(missing)
+    };
+    let renamed = match alter.old_val.as_str() {
+        "" => None,
+        old => Some(at(old)?),
+    };
+    if at(&alter.new_val).is_ok() {
+        let exists = format!("enum label \"{}\" already exists", alter.new_val);
+        return Err((SqlState::DUPLICATE_OBJECT, exists));
     }
-    if at(&alter.new_val).is_some() {
-        return;
+    if let Some(at) = renamed {
+        create.vals[at] = label(&alter.new_val);
+        return Ok(());
     }
-    let after = |neighbour: usize| if alter.new_val_is_after { neighbour + 1 } else { neighbour };
-    let place = at(&alter.new_val_neighbor).map_or(labels.len(), after);
+    let place = match alter.new_val_neighbor.as_str() {
+        "" => labels.len(),
+        neighbour => at(neighbour)? + usize::from(alter.new_val_is_after),
+    };
     create.vals.insert(place, label(&alter.new_val));
+    Ok(())
 }
 
-pub(crate) fn same_type(create: &CreateEnumStmt, alter: &AlterEnumStmt) -> bool {
-    object_path(&create.type_name) == object_path(&alter.type_name)
+/// Whether the statement creates the type, which is called `name` now, or has given it that name: then it is told the one before.
+pub(crate) fn creates_type(statement: &node::Node, name: &mut String) -> bool {
+    match statement {
+        node::Node::CreateEnumStmt(create) => object_path(&create.type_name) == *name,
+        node::Node::RenameStmt(rename) if rename.rename_type() == ObjectType::ObjectType => {
+            if let Some((old, _)) = renamed_type(rename).filter(|(_, new)| new == name) {
+                *name = old;
+            }
+            false
+        }
+        _ => false,
+    }
+}
+
+/// The type's old name, and the new one.
+pub(super) fn renamed_type(rename: &RenameStmt) -> Option<(String, String)> {
+    let Some(node::Node::List(names)) = rename.object.as_deref()?.node.as_ref() else { return None };
+    let old = object_path(&names.items);
+    let new = match old.rsplit_once('.') {
+        Some((schema, _)) => qualified(schema, &rename.newname),
+        None => rename.newname.clone(),
+    };
+    Some((old, new))
+}
+
+pub(crate) fn altered_type(alter: &AlterEnumStmt) -> String {
+    object_path(&alter.type_name)
 }
 
 /// A table of one column, `value`, which is what a domain's CHECK speaks of.

@@ -251,9 +251,7 @@ impl Rows<'_> {
                 ("attidentity", text(identity)),
                 ("attgenerated", text(if column.generated.is_some() { "s" } else { "" })),
             ];
-            let domain =
-                table.checks.iter().filter_map(|check| check.domain.as_ref()).find(|(_, of)| *of == at);
-            let of_domain = domain.map(|(name, _)| {
+            let of_domain = column.domain.as_ref().map(|name| {
                 [("atttypid", Value::Int(self.numbers.of("type", name))), ("atttypmod", Value::Int(-1))]
             });
             let more = [&more[..], of_domain.as_ref().map_or(&[], |of| &of[..])].concat();

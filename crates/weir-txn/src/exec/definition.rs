@@ -254,8 +254,9 @@ pub fn apply(
         let sequences = sequences.renumbered(&matching.sequences, &restarted);
         return Ok(Edition { program: next, tables: storage.emptied(tables), sequences });
     }
-    let remaking = Remaking { before, after, program: &next, matching: &matching };
+    let remaking = Remaking { before, after, program: &next, here, matching: &matching };
     remaking.refuse_moves(storage, program)?;
+    remaking.refuse_partitions_with_rows(storage)?;
     let begins_again = |one: &&weir_sql::catalog::Sequence| {
         let was = matching.sequences[one.id.0 as usize];
         was.is_some_and(|was| before.catalog.sequence(was).restarts != one.restarts)
@@ -272,13 +273,13 @@ pub fn apply(
 ///
 /// # Errors
 /// What does not hold, and the row that breaks it.
-pub fn check(before: &Program, now: &Program, storage: &Storage) -> Result<(), SqlError> {
+pub fn check(before: &Program, now: &Program, storage: &Storage, here: ShardId) -> Result<(), SqlError> {
     if before.edition == now.edition {
         return Ok(());
     }
     let (before, after) = (catalog_of(before)?, catalog_of(now)?);
     let matching = Matching::new(&before.catalog, &after.catalog);
-    Remaking { before, after, program: now, matching: &matching }.check(storage)
+    Remaking { before, after, program: now, here, matching: &matching }.check(storage)
 }
 
 fn catalog_of(program: &Program) -> Result<&Arc<Application>, SqlError> {

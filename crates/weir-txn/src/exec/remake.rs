@@ -3,11 +3,13 @@
 //!
 //! Decides nothing about when: a shard does that while nobody else writes.
 
+use std::sync::Arc;
+
 use weir_sql::bound::{Expr, RelationId};
-use weir_sql::catalog::{Column, ColumnIndex, Table, TableId};
+use weir_sql::catalog::{Catalog, Column, ColumnIndex, Table, TableId};
 use weir_sql::{Application, Matching};
 use weir_types::cast::{CastContext, cast};
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::{EnumType, SqlError, SqlState, SqlType, Value};
 
 use super::compiler::Compiler;
 use super::constraint::{Constraint, check};
@@ -15,6 +17,7 @@ use super::context::{Cx, Environment, Frame};
 use super::expr::CompiledExpr;
 use super::program::Program;
 use super::slots::{Slot, SlotAllocator};
+use crate::ramp::message::ShardId;
 use crate::storage::{NoRows, Remade, Remake, Rows as _, Schema, Storage, TableSchema};
 
 /// The tables of one program's schema as those of another.
@@ -22,6 +25,7 @@ pub struct Remaking<'a> {
     pub before: &'a Application,
     pub after: &'a Application,
     pub program: &'a Program,
+    pub here: ShardId,
     pub matching: &'a Matching,
 }
 
@@ -49,8 +53,19 @@ impl Remaking<'_> {
                 remade.push(Remake::Same(was));
                 continue;
             }
+            // Rows whose values of these columns stay as they are stay where they are.
+            let places = self.program.partition(table.id).filter(|_| self.program.shards > 1);
+            let moves = places
+                .is_some_and(|columns| columns.iter().any(|at| !matches!(sources[*at], Source::Column(_))));
             let mut row = RowMaker { sources, frame: Frame::default(), transaction_time };
-            let mut make = |old: &[Value]| row.make(old, environment);
+            let mut make = |old: &[Value]| {
+                let made = row.make(old, environment)?;
+                let home = self.program.home(table.id, &|at| made[at].clone()).filter(|_| moves);
+                match home.is_some_and(|home| home != self.here) {
+                    true => Err(has_to_move(table)),
+                    false => Ok(made),
+                }
+            };
             remade.push_rows(storage, was, &mut make).map_err(|error| duplicated(error, now))?;
         }
         Ok(remade)
@@ -59,9 +74,18 @@ impl Remaking<'_> {
     fn sources(&self, table: &Table, was: TableId) -> Result<Vec<Source>, SqlError> {
         let old = self.before.catalog.table(was);
         let source = |(at, column): (ColumnIndex, &Column)| {
-            Ok(match self.matching.columns[table.id.0 as usize][at] {
+            let from = self.matching.columns[table.id.0 as usize][at];
+            if let Some(expr) = from.and_then(|from| newly(&old.columns[from], column)) {
+                return Ok(Source::Retyped(Computed::compile(expr, &self.program.schema)?));
+            }
+            Ok(match from {
                 Some(from) if old.columns[from].ty == column.ty => Source::Column(from),
-                Some(from) => Source::Cast(from, old.columns[from].ty.clone(), column.ty.clone()),
+                Some(from) => match (&old.columns[from].ty, &column.ty) {
+                    (SqlType::Enum(was), SqlType::Enum(now)) if was.labels.len() == now.labels.len() => {
+                        Source::Relabelled(from, was.clone(), now.clone())
+                    }
+                    (was, now) => Source::Cast(from, was.clone(), now.clone()),
+                },
                 None => match column.default.as_ref().or(column.generated.as_ref()) {
                     Some(expr) => Source::Computed(Computed::compile(expr, &self.program.schema)?),
                     None => Source::Null,
@@ -132,6 +156,35 @@ impl Remaking<'_> {
         all
     }
 
+    /// Partitions are folded into their table: a table that becomes one would have to bring its rows along, and one that is dropped
+    /// would have to take its rows with it.
+    ///
+    /// # Errors
+    /// 0A000.
+    pub fn refuse_partitions_with_rows(&self, storage: &Storage) -> Result<(), SqlError> {
+        let (before, after) = (&self.before.catalog, &self.after.catalog);
+        for name in after.partitions.keys().filter(|name| !before.partitions.contains_key(*name)) {
+            if before.table_by_name(name).is_some_and(|table| storage.row_count(table.id) > 0) {
+                let what = format!("attaching {name}, which has rows");
+                return Err(not_supported(
+                    &what,
+                    "INSERT its rows into the partitioned table, and empty it first.",
+                ));
+            }
+        }
+        for table in &after.tables {
+            let Some(was) = self.matching.tables[table.id.0 as usize] else { continue };
+            let count =
+                |catalog: &Catalog, name: &str| catalog.partitions.values().filter(|of| *of == name).count();
+            let fewer = count(after, &table.name) < count(before, &before.table(was).name);
+            if fewer && storage.row_count(was) > 0 {
+                let what = format!("dropping a partition of {}, which has rows", table.name);
+                return Err(not_supported(&what, "DELETE its rows from the partitioned table by their key."));
+            }
+        }
+        Ok(())
+    }
+
     /// Where a row's new place or parent is on another shard: it stays where it is, and nobody asks over there.
     ///
     /// # Errors
@@ -167,6 +220,17 @@ impl Remaking<'_> {
         }
         Ok(())
     }
+}
+
+/// What `ALTER COLUMN … TYPE` makes of the values, if this definition is one.
+fn newly<'a>(was: &Column, now: &'a Column) -> Option<&'a Expr> {
+    let place = |column: &Column| column.retyped.as_ref().map(|expr| expr.span);
+    now.retyped.as_ref().filter(|_| place(was) != place(now))
+}
+
+fn has_to_move(table: &Table) -> SqlError {
+    let what = format!("other values of what says on which shard a row of {} lives", table.name);
+    not_supported(&what, "Make a new table, INSERT INTO it what is SELECTed of this one, and rename it.")
 }
 
 fn not_supported(what: &str, hint: &str) -> SqlError {
@@ -231,7 +295,11 @@ fn duplicated(error: SqlError, table: &TableSchema) -> SqlError {
 enum Source {
     Column(ColumnIndex),
     Cast(ColumnIndex, SqlType, SqlType),
+    /// `ALTER TYPE … RENAME VALUE`.
+    Relabelled(ColumnIndex, Arc<EnumType>, Arc<EnumType>),
     Computed(Computed),
+    /// The same over the old row.
+    Retyped(Computed),
     Null,
 }
 
@@ -251,6 +319,21 @@ impl Computed {
         let reads = slots.columns_of(RelationId(0));
         Ok(Computed { expr: compiled, reads, slots: slots.slots_max(), cells: slots.cells_max() })
     }
+
+    fn eval(
+        &self,
+        row: &[Value],
+        frame: &mut Frame,
+        transaction_time: i64,
+        environment: &mut dyn Environment,
+    ) -> Result<Value, SqlError> {
+        frame.grow(self.slots, self.cells);
+        frame.begin_statement();
+        for (column, slot) in &self.reads {
+            frame.set(*slot, row[*column].clone());
+        }
+        self.expr.eval(&mut Cx { frame, rows: &NoRows, transaction_time, environment })
+    }
 }
 
 struct RowMaker {
@@ -261,30 +344,30 @@ struct RowMaker {
 
 impl RowMaker {
     fn make(&mut self, old: &[Value], environment: &mut dyn Environment) -> Result<Vec<Value>, SqlError> {
-        let mut row = Vec::with_capacity(self.sources.len());
-        for source in &self.sources {
+        let RowMaker { sources, frame, transaction_time } = self;
+        let mut row = Vec::with_capacity(sources.len());
+        for source in &*sources {
             row.push(match source {
                 Source::Column(from) => old[*from].clone(),
                 Source::Cast(from, was, now) => cast(&old[*from], was, now, CastContext::Explicit)?,
+                Source::Relabelled(from, was, now) => relabelled(&old[*from], was, now),
+                Source::Retyped(computed) => computed.eval(old, frame, *transaction_time, environment)?,
                 Source::Computed(_) | Source::Null => Value::Null,
             });
         }
-        for (at, source) in self.sources.iter().enumerate() {
+        for (at, source) in sources.iter().enumerate() {
             let Source::Computed(computed) = source else { continue };
-            self.frame.grow(computed.slots, computed.cells);
-            self.frame.begin_statement();
-            for (column, slot) in &computed.reads {
-                self.frame.set(*slot, row[*column].clone());
-            }
-            let mut cx = Cx {
-                frame: &mut self.frame,
-                rows: &NoRows,
-                transaction_time: self.transaction_time,
-                environment: &mut *environment,
-            };
-            row[at] = computed.expr.eval(&mut cx)?;
+            row[at] = computed.eval(&row, frame, *transaction_time, environment)?;
         }
         Ok(row)
+    }
+}
+
+fn relabelled(value: &Value, was: &EnumType, now: &EnumType) -> Value {
+    let Value::Text(label) = value else { return value.clone() };
+    match was.labels.iter().position(|one| **one == **label) {
+        Some(at) => Value::Text(now.labels[at].as_str().into()),
+        None => value.clone(),
     }
 }
 

@@ -117,7 +117,7 @@ impl Node {
         let edition = definition::apply(definition, own, self.shard, transaction_time)?;
         let mut defined = Defined { definition: definition.clone(), transaction_time, edition };
         self.exchange(&mut defined);
-        match definition::check(&defined.edition.program, &self.program, &self.storage) {
+        match definition::check(&defined.edition.program, &self.program, &self.storage, self.shard) {
             Ok(()) => Ok(defined),
             Err(error) => {
                 self.exchange(&mut defined);

@@ -1,0 +1,276 @@
+//! `ALTER COLUMN … TYPE`: the column's values become what USING says, and everything that is bound over the column is bound anew.
+//!
+//! Never leaves an expression that was bound over the old type: what cannot be bound anew is refused.
+
+use std::sync::Arc;
+
+use pg_query::protobuf::{IndexStmt, Node, node};
+use weir_types::{SqlState, SqlType};
+
+use super::Schema;
+use super::alter::Command;
+use super::column::by_bytes;
+use super::constraint::{comparable, refuse_subquery};
+use super::foreign_key::check_types;
+use crate::binder;
+use crate::bound::{Expr, ExprKind};
+use crate::catalog::{Check, ColumnIndex, Index, Table, TableId};
+use crate::parse::Piece;
+use crate::source::{Diagnostic, Span};
+use crate::{type_name, walk};
+
+/// What has been bound over a row, as it is written.
+#[derive(Debug)]
+pub(super) struct Written {
+    node: WrittenNode,
+    file: u32,
+    offset: u32,
+}
+
+#[derive(Debug)]
+enum WrittenNode {
+    Condition(Node),
+    Index(Box<IndexStmt>),
+}
+
+fn reads(expr: &Expr, column: ColumnIndex) -> bool {
+    let mut reads = false;
+    walk::columns(expr, &mut |_, other| reads |= other == column);
+    reads
+}
+
+fn index_reads(index: &Index, column: ColumnIndex) -> bool {
+    index.keys.iter().any(|key| reads(&key.expr, column))
+        || index.predicate.as_ref().is_some_and(|predicate| reads(predicate, column))
+}
+
+fn is_plain(index: &Index) -> bool {
+    index.predicate.is_none() && index.plain_columns().is_some()
+}
+
+fn held(span: Span, what: &str, name: &str) -> Diagnostic {
+    let what = format!("another type of a column that {what} \"{name}\" computes with");
+    Diagnostic::unsupported(span, what, "drop it, and create it again")
+}
+
+impl Schema {
+    /// Keeps the condition of the constraint at `span`.
+    pub(super) fn write_down(&mut self, piece: Piece<'_>, span: Span, condition: &Node) {
+        let node = WrittenNode::Condition(condition.clone());
+        self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
+    }
+
+    /// Keeps the statement of the index at `span`.
+    pub(super) fn write_down_index(&mut self, piece: Piece<'_>, span: Span, create: &IndexStmt) {
+        let node = WrittenNode::Index(Box::new(create.clone()));
+        self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
+    }
+
+    /// `original`: the table before the first command of the statement, which is what USING speaks of.
+    pub(super) fn alter_type(
+        &mut self,
+        original: &Table,
+        table: &mut Table,
+        command: Command<'_>,
+    ) -> Result<(), Diagnostic> {
+        let Command { piece, place, .. } = command;
+        let index = command.column(table)?;
+        let Some(node::Node::ColumnDef(definition)) = command.definition() else { return Ok(()) };
+        let Some(name) = &definition.type_name else { return Ok(()) };
+        if let Some(collate) = &definition.coll_clause {
+            let result = by_bytes(&collate.collname, piece.token(collate.location));
+            self.tolerate(result)?;
+        }
+        let (ty, domain) = type_name::resolve_column(&self.context(), piece, name)?;
+        let domain = domain.cloned();
+        self.refuse_dependents(table, index, place)?;
+        let retyped = self.retyped(original, command, (index, &ty, definition.raw_default.as_deref()))?;
+        table.columns[index].retyped = retyped;
+        table.checks.retain(|check| !matches!(check.domain, Some((_, column)) if column == index));
+        if table.columns[index].is_identity && !ty.is_integer() {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, place, message));
+        }
+        let own_default = self.own_default(&table.columns[index]);
+        table.columns[index].ty = ty.clone();
+        table.columns[index].domain = None;
+        if let Some(domain) = &domain {
+            Schema::adopt_domain(table, index, domain, piece.token(name.location));
+        }
+        let cannot = |what: &str| {
+            let column = &table.columns[index].name;
+            let message = format!("{what} for column \"{column}\" cannot be cast automatically to type {ty}");
+            Diagnostic::new(SqlState::DATATYPE_MISMATCH, place, message)
+        };
+        let context = self.context();
+        let recast = |value: Option<Expr>, what: &str| -> Result<Option<Expr>, Diagnostic> {
+            let Some(value) = value else { return Ok(None) };
+            binder::assign_strictly(&context, value, &ty).map(Some).map_err(|_| cannot(what))
+        };
+        let default = recast(own_default, "default")?.or_else(|| domain.and_then(|domain| domain.default));
+        let generated = recast(table.columns[index].generated.clone(), "generation expression")?;
+        table.columns[index].default = default;
+        table.columns[index].generated = generated;
+        match (self.bind_anew(table, index), &self.notes) {
+            // What a tolerant reading cannot bind anew keeps its meaning.
+            (Err(_), Some(_)) => {
+                table.checks.iter_mut().for_each(|check| over(&mut check.expr, index, &ty));
+                Ok(())
+            }
+            (bound, _) => bound,
+        }
+    }
+
+    /// Views and generated columns are not bound anew, in PostgreSQL neither.
+    fn refuse_dependents(&self, table: &Table, index: ColumnIndex, place: Span) -> Result<(), Diagnostic> {
+        if self.notes.is_some() {
+            return Ok(());
+        }
+        let reading = |column: &&crate::catalog::Column| {
+            column.generated.as_ref().is_some_and(|generated| reads(generated, index))
+        };
+        match table.columns.iter().find(reading) {
+            Some(hidden) if hidden.is_hidden => {
+                return Err(held(hidden.span, "the unique index", &hidden.name));
+            }
+            Some(generated) => {
+                let message = "cannot alter type of a column used by a generated column";
+                let detail = format!(
+                    "column \"{}\" is used by generated column \"{}\"",
+                    table.columns[index].name, generated.name
+                );
+                return Err(
+                    Diagnostic::new(SqlState::FEATURE_NOT_SUPPORTED, place, message).with_hint(detail)
+                );
+            }
+            None => {}
+        }
+        match self.view_reading(table.id, index) {
+            Some(view) => {
+                let message = "cannot alter type of a column used by a view or rule";
+                let error = Diagnostic::new(SqlState::FEATURE_NOT_SUPPORTED, place, message);
+                Err(error.with_hint(format!("drop the view {view} first, and create it again")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The value that the rows have now; none where it is the one that they had.
+    fn retyped(
+        &self,
+        original: &Table,
+        command: Command<'_>,
+        (index, ty, using): (ColumnIndex, &SqlType, Option<&Node>),
+    ) -> Result<Option<Expr>, Diagnostic> {
+        let Command { piece, place, .. } = command;
+        let name = &original.columns[command.column(original).unwrap_or(index)].name;
+        let cannot = |what: String, from: &SqlType| {
+            let message = format!("{what} cannot be cast automatically to type {ty}");
+            Diagnostic::new(SqlState::DATATYPE_MISMATCH, place, message).with_hint(format!(
+                "You might need to specify \"USING {name}::{}\". It is of type {from}.",
+                ty
+            ))
+        };
+        let Some(using) = using else {
+            let Ok(column) = command.column(original) else { return Ok(None) };
+            let old = original.read(column, place);
+            if old.ty == *ty {
+                return Ok(None);
+            }
+            let from = old.ty.clone();
+            let cast = binder::assign_strictly(&self.context(), old, ty);
+            return match (cast, &self.notes) {
+                (Err(_), Some(_)) => Ok(None),
+                (cast, _) => cast.map(Some).map_err(|_| cannot(format!("column \"{name}\""), &from)),
+            };
+        };
+        let result = self.over_row(piece, original, place, ty.clone(), |binder| binder.bind_expr(using));
+        let value = match (result, &self.notes) {
+            (Err(_), Some(_)) => return Ok(None),
+            (result, _) => result?,
+        };
+        refuse_subquery(&value, "transform expression")?;
+        let from = value.ty.clone();
+        let value = binder::assign_strictly(&self.context(), value, ty);
+        value.map(Some).map_err(|_| cannot(format!("result of USING clause for column \"{name}\""), &from))
+    }
+
+    /// What is bound over the column: conditions and indexes.
+    fn bind_anew(&self, table: &mut Table, column: ColumnIndex) -> Result<(), Diagnostic> {
+        let mut checks = table.checks.clone();
+        // Those of the column's domain are bound over the domain.
+        for check in checks.iter_mut().filter(|check| check.domain.is_none() && reads(&check.expr, column)) {
+            self.bind_check_anew(table, check)?;
+        }
+        table.checks = checks;
+        let mut indexes = table.indexes.clone();
+        for index in indexes.iter_mut().filter(|index| index_reads(index, column)) {
+            self.bind_index_anew(table, index)?;
+        }
+        table.indexes = indexes;
+        let keys = table.primary_key.iter().chain(&table.unique_keys);
+        match keys.into_iter().find(|key| key.columns.contains(&column)) {
+            Some(key) => comparable(table, column, key.span),
+            None => Ok(()),
+        }
+    }
+
+    fn text_of(&self, written: &Written) -> Arc<str> {
+        self.texts.get(written.file as usize).cloned().unwrap_or_default()
+    }
+
+    fn bind_check_anew(&self, table: &Table, check: &mut Check) -> Result<(), Diagnostic> {
+        let Some((written, WrittenNode::Condition(condition))) =
+            self.written.get(&check.span).map(|written| (written, &written.node))
+        else {
+            return Err(held(check.span, "the constraint", &check.name));
+        };
+        let text = self.text_of(written);
+        let piece = piece_of(written, &text);
+        check.expr = self.bind_over_table(piece, table, condition, "CHECK", check.span)?;
+        Ok(())
+    }
+
+    fn bind_index_anew(&self, table: &Table, index: &mut Index) -> Result<(), Diagnostic> {
+        if is_plain(index) {
+            for key in &mut index.keys {
+                let ExprKind::Column { column, .. } = key.expr.kind else { continue };
+                comparable(table, column, index.span)?;
+                key.expr = table.read(column, key.expr.span);
+            }
+            return Ok(());
+        }
+        let found = self.written.get(&index.span).filter(|_| index.written.is_none());
+        let Some((written, WrittenNode::Index(create))) = found.map(|written| (written, &written.node))
+        else {
+            return Err(held(index.span, "the index", &index.name));
+        };
+        let text = self.text_of(written);
+        let (keys, predicate) = self.index_parts(piece_of(written, &text), table, create, index.span)?;
+        (index.keys, index.predicate) = (keys, predicate);
+        Ok(())
+    }
+
+    /// Both sides of each foreign key of the table, and of each that refers to it, are compared still.
+    pub(super) fn foreign_keys_still_fit(&self, id: TableId, place: Span) -> Result<(), Diagnostic> {
+        for child in &self.catalog.tables {
+            for key in child.foreign_keys.iter().filter(|key| child.id == id || key.parent == id) {
+                let parent = self.catalog.table(key.parent);
+                check_types(child, parent, &key.columns, &key.parent_columns, &key.name, place)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn piece_of<'t>(written: &Written, text: &'t str) -> Piece<'t> {
+    Piece::new(written.file, written.offset, text.get(written.offset as usize..).unwrap_or_default())
+}
+
+fn over(expr: &mut Expr, index: ColumnIndex, ty: &SqlType) {
+    walk::each_expr_mut(expr, &mut |part: &mut Expr| {
+        if matches!(part.kind, ExprKind::Column { column, .. } if column == index) {
+            part.ty = ty.clone();
+        }
+    });
+}
