@@ -55,6 +55,7 @@ pub fn assertion(table: &Table, index: &Index) -> Assertion {
         name: index.name.clone(),
         expr: boolean(ExprKind::Exists { query, negated: true }),
         text: String::new(),
+        comment_on: None,
         span: index.span,
     }
 }

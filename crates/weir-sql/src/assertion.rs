@@ -248,6 +248,7 @@ fn one(piece: Piece<'_>, tokens: &[Token], i: usize) -> Result<(PendingAssertion
         span: piece.range(open.end, end - 1),
         text: text[open.end..end - 1].to_owned(),
         places: Vec::new(),
+        comment_on: None,
     };
     Ok((assertion, next, last))
 }
@@ -313,7 +314,7 @@ pub(crate) fn bind(context: &Context<'_>, pending: PendingAssertion) -> Result<A
     }
     debug_assert_eq!(bound.ty, SqlType::Bool);
     let (text, span) = (pending.text.trim().to_owned(), pending.name_span);
-    Ok(Assertion { name: pending.name, expr: bound, text, span })
+    Ok(Assertion { name: pending.name, expr: bound, text, comment_on: pending.comment_on, span })
 }
 
 /// What no rule of the analysis reads.

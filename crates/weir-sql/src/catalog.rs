@@ -1,6 +1,6 @@
 //! Tables, constraints, indexes, sequences, views and assertions, with the place of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,8 @@ pub struct Catalog {
     pub triggers: Vec<Trigger>,
     /// Partitions are folded into their table: the partition's name, and the table's.
     pub partitions: BTreeMap<String, String>,
+    /// By CREATE SCHEMA, beside `public`.
+    pub schemas: BTreeSet<String>,
 }
 
 /// `CREATE TYPE … AS ENUM` and `CREATE DOMAIN`.
@@ -307,6 +309,8 @@ pub struct Assertion {
     /// A boolean without free columns: its subqueries hold everything.
     pub expr: Expr,
     pub text: String,
+    /// The table whose comment says it, by the place of its declaration; none: by CREATE ASSERTION.
+    pub comment_on: Option<Span>,
     pub span: Span,
 }
 
@@ -358,6 +362,12 @@ impl Column {
             comment: None,
             span,
         }
+    }
+
+    /// What an `ALTER COLUMN … TYPE` since then makes of the values.
+    pub fn retyped_since(&self, was: &Column) -> Option<&Expr> {
+        let place = |column: &Column| column.retyped.as_ref().map(|expr| expr.span);
+        self.retyped.as_ref().filter(|_| place(was) != place(self))
     }
 
     /// NOT NULL, declared at `place` unless it was before.

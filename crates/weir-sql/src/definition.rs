@@ -45,7 +45,11 @@ pub fn define(application: &Application, name: &str, text: &str) -> Result<Appli
 /// Something that was right before this statement.
 fn breaks_another(sources: &Sources, wrong: Diagnostic) -> Diagnostic {
     let message = format!("something else needs what this changes: {}", wrong.message);
-    Diagnostic::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, Span::default(), message)
+    let state = match wrong.state {
+        SqlState::FEATURE_NOT_SUPPORTED => wrong.state,
+        _ => SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+    };
+    Diagnostic::new(state, Span::default(), message)
         .with_hint(format!("change or drop what stands at {} first", sources.place(wrong.span)))
 }
 

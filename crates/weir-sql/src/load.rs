@@ -11,7 +11,7 @@ use crate::Application;
 use crate::assertion;
 use crate::binder;
 use crate::bound::Procedure;
-use crate::catalog::Assertion;
+use crate::catalog::{Assertion, Catalog};
 use crate::ddl::{self, PendingAssertion, PendingRoutine, Schema};
 use crate::mentions::Mentions;
 use crate::notes::{Notes, Reading};
@@ -94,7 +94,7 @@ fn read(mut sources: Sources, reading: Reading) -> Result<Application, (Sources,
     if !errors.is_empty() {
         return Err((sources, errors));
     }
-    let catalog = schema.catalog;
+    let catalog = Catalog { schemas: schema.schemas, ..schema.catalog };
     let mut app = Application { sources, catalog, procedures, assertions, notes, synthesised: false };
     if reading == Reading::Tolerant && !synthesise::has_transactions(&app.procedures) {
         synthesise::synthesise(&mut app);
@@ -187,7 +187,7 @@ fn read_schema(
     for (view, target) in schema.catalog.views.iter_mut().zip(targets) {
         view.target = target;
     }
-    let partial = schema.refuse_partial_partitions();
+    let partial = schema.refuse_partial_partitions().and_then(|()| schema.refuse_bare_tables());
     schema.tolerate(partial)?;
     let mut assertions = std::mem::take(&mut schema.assertions);
     for said in said_of_assertions {
@@ -306,6 +306,7 @@ fn bind_routines(
         signatures: &signatures,
         notes: schema.notes.as_ref(),
         mentions: mentions.as_ref(),
+        late_of: schema.is_running.then_some(sources.files.len() as u32),
     };
     let mut procedures = Vec::new();
     for (index, routine) in known.into_iter().enumerate() {

@@ -47,6 +47,9 @@ impl Schema {
         let trimmed = comment.comment.trim_start();
         let kept = self.keep_comment(piece, comment, span);
         self.tolerate(kept)?;
+        if self.is_running {
+            self.forget_directives(comment);
+        }
         if !trimmed.get(..5).is_some_and(|prefix| prefix.eq_ignore_ascii_case("weir:")) {
             return Ok(());
         }
@@ -68,6 +71,22 @@ impl Schema {
             self.directive(&directive, table, part)?;
         }
         Ok(())
+    }
+
+    /// A comment takes the place of the one before, with what that said.
+    fn forget_directives(&mut self, comment: &CommentStmt) {
+        let Some(node::Node::List(list)) = comment.object.as_deref().and_then(|object| object.node.as_ref())
+        else {
+            return;
+        };
+        let name = object_path(&list.items);
+        let of_table = comment.objtype() == ObjectType::ObjectTable;
+        let Some(table) = self.catalog.tables.iter_mut().find(|table| of_table && table.name == name) else {
+            return;
+        };
+        (table.partition_by, table.replicated) = (None, false);
+        let place = table.span;
+        self.assertions.retain(|one| one.comment_on != Some(place));
     }
 
     /// Of tables, columns, views, indexes and sequences; others are not kept.
@@ -165,6 +184,7 @@ impl Schema {
                 span: directive.span(start, end),
                 text: directive.text[start..end].to_owned(),
                 places: directive.places[start..end].to_vec(),
+                comment_on: Some(self.catalog.tables[table].span),
             });
             return Ok(());
         }

@@ -64,6 +64,8 @@ pub(crate) struct PendingAssertion {
     pub text: String,
     /// Byte `i` of `text` stands at `places[i]` of the file; empty where text and file agree.
     pub places: Vec<u32>,
+    /// The table whose comment says it, by the place of its declaration.
+    pub comment_on: Option<Span>,
 }
 
 /// The schema as far as it has been read.
@@ -92,7 +94,7 @@ pub(crate) struct Schema {
     /// Views with triggers, which say what writing to them means, and the triggers' functions.
     pub view_triggers: Vec<(String, String)>,
     /// Beside `public`.
-    schemas: BTreeSet<String>,
+    pub schemas: BTreeSet<String>,
     /// Partitioned tables with a partition for whatever no other one takes.
     default_partitions: BTreeSet<String>,
 }

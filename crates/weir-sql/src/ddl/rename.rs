@@ -6,7 +6,7 @@ use pg_query::protobuf::{AlterObjectSchemaStmt, ObjectType, RangeVar, RenameStmt
 use weir_types::{EnumType, SqlState};
 
 use super::types::renamed_type;
-use super::{Schema, qualified, relation_name};
+use super::{Schema, qualified, relation_name, relation_taken};
 use crate::catalog::UserType;
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
@@ -24,6 +24,16 @@ impl Schema {
             (ObjectType::ObjectColumn, Some(range)) => self.rename_column(piece, range, rename)?,
             (ObjectType::ObjectTabconstraint, Some(range)) => {
                 let at = self.table_index(piece, range)?;
+                let table = &self.catalog.tables[at];
+                let names = || table.constraint_names();
+                if self.notes.is_none()
+                    && names().any(|one| one == rename.subname)
+                    && names().any(|one| one == new)
+                {
+                    let message =
+                        format!("constraint \"{new}\" for relation \"{}\" already exists", table.name);
+                    return Err(Diagnostic::new(SqlState::DUPLICATE_OBJECT, span, message));
+                }
                 self.rename_constraint(at, &rename.subname, &new)
             }
             (
@@ -33,7 +43,11 @@ impl Schema {
                 | ObjectType::ObjectSequence
                 | ObjectType::ObjectIndex,
                 Some(range),
-            ) => self.rename_relation(range, &new),
+            ) => {
+                let (old, new) = (relation_name(range), qualified(&range.schemaname, &new));
+                self.refuse_taken(&old, &new, span)?;
+                self.rename_to(&old, &new)
+            }
             (ObjectType::ObjectTrigger, Some(range)) => {
                 let at = self.table_index(piece, range)?;
                 let table = self.catalog.tables[at].id;
@@ -55,10 +69,27 @@ impl Schema {
         if let Some(range) = rename.relation.as_ref().filter(|_| !found && rename.missing_ok) {
             self.pass_missing(span, &format!("relation \"{}\"", range.relname));
         }
-        match found || rename.missing_ok {
-            true => Ok(()),
-            false => Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, "there is nothing of that name")),
+        if found || rename.missing_ok {
+            return Ok(());
         }
+        let (state, what) = match (kind, &rename.relation) {
+            (ObjectType::ObjectColumn, _) => {
+                (SqlState::UNDEFINED_COLUMN, format!("column \"{}\"", rename.subname))
+            }
+            (ObjectType::ObjectTabconstraint, Some(range)) => {
+                let what = format!("constraint \"{}\" for table \"{}\"", rename.subname, range.relname);
+                (SqlState::UNDEFINED_OBJECT, what)
+            }
+            (ObjectType::ObjectTrigger, _) => {
+                (SqlState::UNDEFINED_OBJECT, format!("trigger \"{}\"", rename.subname))
+            }
+            (_, Some(range)) => (SqlState::UNDEFINED_TABLE, format!("relation \"{}\"", range.relname)),
+            (_, None) => {
+                let old = renamed_type(rename).map(|(old, _)| old).unwrap_or_default();
+                (SqlState::UNDEFINED_OBJECT, format!("type \"{old}\""))
+            }
+        };
+        Err(Diagnostic::new(state, span, format!("{what} does not exist")))
     }
 
     /// `ALTER TABLE … SET SCHEMA`.
@@ -67,14 +98,25 @@ impl Schema {
             let refusal = Diagnostic::unsupported(head, "this SET SCHEMA", "create it where it is to be");
             return Err(refusal);
         };
-        let new = qualified(&alter.newschema, &range.relname);
-        match self.rename_to(&relation_name(range), &new) {
+        let schema = &alter.newschema;
+        if self.notes.is_none() && schema != "public" && !self.schemas.contains(schema) {
+            let message = format!("schema \"{schema}\" does not exist");
+            return Err(Diagnostic::new(SqlState::INVALID_SCHEMA_NAME, head, message));
+        }
+        let (old, new) = (relation_name(range), qualified(schema, &range.relname));
+        if old != new {
+            self.refuse_taken(&old, &new, head)?;
+        }
+        match self.rename_to(&old, &new) {
             true => Ok(()),
             false if alter.missing_ok => {
                 self.pass_missing(head, &format!("relation \"{}\"", range.relname));
                 Ok(())
             }
-            false => Err(Diagnostic::new(SqlState::UNDEFINED_TABLE, head, "there is nothing of that name")),
+            false => {
+                let message = format!("relation \"{}\" does not exist", range.relname);
+                Err(Diagnostic::new(SqlState::UNDEFINED_TABLE, head, message))
+            }
         }
     }
 
@@ -116,8 +158,12 @@ impl Schema {
         found
     }
 
-    fn rename_relation(&mut self, range: &RangeVar, new: &str) -> bool {
-        self.rename_to(&relation_name(range), &qualified(&range.schemaname, new))
+    /// Tables, views, sequences and indexes share one space of names.
+    fn refuse_taken(&self, old: &str, new: &str, place: Span) -> Result<(), Diagnostic> {
+        match self.notes.is_none() && self.relation_exists(old) && self.relation_exists(new) {
+            true => Err(relation_taken(new, place)),
+            false => Ok(()),
+        }
     }
 
     fn rename_to(&mut self, old: &str, new: &str) -> bool {

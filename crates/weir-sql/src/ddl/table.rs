@@ -90,6 +90,17 @@ impl Schema {
         Ok(())
     }
 
+    /// A row of nothing has no place.
+    pub(crate) fn refuse_bare_tables(&self) -> Result<(), Diagnostic> {
+        match self.catalog.tables.iter().find(|table| self.is_running && table.columns.is_empty()) {
+            Some(bare) => {
+                let what = format!("the table {} without columns", bare.name);
+                Err(Diagnostic::unsupported(bare.span, what, "give it its first column in CREATE TABLE"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// `LIKE other`: the columns' names, types and NOT NULL; with INCLUDING, defaults and checks too.
     fn columns_like(
         &self,

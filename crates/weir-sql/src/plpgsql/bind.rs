@@ -30,11 +30,35 @@ pub(crate) struct Surroundings<'a> {
     /// whatever their text mentions.
     pub notes: Option<&'a Notes>,
     pub mentions: Option<&'a Mentions>,
+    /// As in PostgreSQL, a body that names what is not there is an error when it is called: in PL/pgSQL always, in SQL once it has been
+    /// created. So many files have been read; none: all that is wrong is an error at once.
+    pub late_of: Option<u32>,
 }
 
 impl<'a> Surroundings<'a> {
     pub fn context(&self) -> Context<'a> {
         Context { signatures: self.signatures, ..Context::new(self.catalog).noting(self.notes) }
+    }
+
+    fn binds_late(
+        &self,
+        piece: Piece<'_>,
+        create: &CreateFunctionStmt,
+        span: Span,
+        error: &Diagnostic,
+    ) -> bool {
+        let is_missing = matches!(
+            error.state,
+            SqlState::UNDEFINED_TABLE
+                | SqlState::UNDEFINED_COLUMN
+                | SqlState::UNDEFINED_FUNCTION
+                | SqlState::UNDEFINED_OBJECT
+        );
+        let Some(files) = self.late_of.filter(|_| is_missing && create.sql_body.is_none()) else {
+            return false;
+        };
+        let options = Options::read(piece, create, span, None);
+        span.file + 1 < files || options.is_ok_and(|options| options.language == "plpgsql")
     }
 }
 
@@ -54,6 +78,7 @@ pub(crate) fn bind_procedure(
     let (mut body, parameters, found) = Body::new(surroundings, signature, piece, returns_table(create));
     let (steps, serializable) = match routine_steps(&mut body, &parameters, piece, create, span) {
         Ok(bound) => bound,
+        Err(error) if surroundings.binds_late(piece, create, span, &error) => (raising(error), false),
         Err(error) => (opaque_body(surroundings, piece, span, error)?, false),
     };
     Ok(Procedure { serializable, ..body.into_procedure(signature, (parameters, found), steps, span) })
@@ -69,7 +94,7 @@ pub(crate) fn bind_block(
     let text = body_of_block(piece, stmt, span)?;
     let signature =
         Signature { name: "DO".to_owned(), kind: ProcedureKind::Procedure, parameters: Vec::new(), span };
-    let surroundings = Surroundings { catalog, signatures: &[], notes: None, mentions: None };
+    let surroundings = Surroundings { catalog, signatures: &[], notes: None, mentions: None, late_of: None };
     let (mut body, parameters, found) = Body::new(surroundings, &signature, piece, false);
     let steps = body.whole_body(&parser::parse(text.file, text.offset, text.text)?)?;
     Ok(body.into_procedure(&signature, (parameters, found), steps, span))
@@ -102,6 +127,21 @@ fn routine_steps(
         }
     });
     Ok((steps, options.serializable))
+}
+
+/// A body that says what it names and is not there.
+fn raising(error: Diagnostic) -> Vec<Step> {
+    let Diagnostic { span, state, message, .. } = error;
+    let raise = Raise {
+        level: RaiseLevel::Exception,
+        format: message.replace('%', "%%"),
+        args: Vec::new(),
+        state,
+        message: None,
+        detail: None,
+        hint: None,
+    };
+    vec![Step { kind: StepKind::Raise(raise), span }]
 }
 
 /// A body that is not understood at all.

@@ -31,7 +31,8 @@ fn bind_all(catalog: &Catalog, text: &str) -> Result<Vec<Procedure>, Diagnostic>
         }
     }
     let bind = |(index, (create, span)): (usize, &(&Box<_>, Span))| {
-        let surroundings = Surroundings { catalog, signatures: &signatures, notes: None, mentions: None };
+        let surroundings =
+            Surroundings { catalog, signatures: &signatures, notes: None, mentions: None, late_of: None };
         bind_procedure(surroundings, index, piece, create, *span)
     };
     creates.iter().enumerate().map(bind).collect()

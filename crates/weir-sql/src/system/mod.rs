@@ -108,6 +108,7 @@ impl System {
         rows.types();
         rows.operator_classes();
         rows.relations();
+        rows.assertions();
         rows.routines();
         let mut catalog = app.catalog.clone();
         for (table, id) in tables().tables.iter().zip(first.0..) {
@@ -154,6 +155,7 @@ impl Rows<'_> {
             .chain(self.app.procedures.iter().map(|procedure| &procedure.name))
             .chain(catalog.types.keys());
         let mut schemas: Vec<&str> = names.map(|name| split(name).0).collect();
+        schemas.extend(catalog.schemas.iter().map(String::as_str));
         schemas.extend(["pg_catalog", "public", "information_schema"]);
         schemas.sort_unstable();
         schemas.dedup();

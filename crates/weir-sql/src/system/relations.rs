@@ -398,6 +398,26 @@ impl Rows<'_> {
         }
     }
 
+    /// PostgreSQL has none: constraints of a kind of their own, of the table whose comment says them, or of none.
+    pub(super) fn assertions(&mut self) {
+        let app = self.app;
+        for assertion in &app.assertions {
+            let number = self.numbers.of("assertion", &assertion.name);
+            let by_comment = |table: &&Table| Some(table.span) == assertion.comment_on;
+            let table = app.catalog.tables.iter().find(by_comment);
+            let relation = table.map_or(0, |table| self.numbers.relation(&table.name));
+            let given = [
+                ("oid", Value::Int(number)),
+                ("conname", text(&assertion.name)),
+                ("contype", text("a")),
+                ("conrelid", Value::Int(relation)),
+            ];
+            self.add("pg_constraint", &given);
+            let shown = format!("CHECK ({})", assertion.text);
+            self.definition(number, 0, &shown, &shown);
+        }
+    }
+
     fn foreign_keys(&mut self, table: &Table, relation: i64) {
         let app = self.app;
         for key in &table.foreign_keys {

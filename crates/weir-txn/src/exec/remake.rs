@@ -75,7 +75,7 @@ impl Remaking<'_> {
         let old = self.before.catalog.table(was);
         let source = |(at, column): (ColumnIndex, &Column)| {
             let from = self.matching.columns[table.id.0 as usize][at];
-            if let Some(expr) = from.and_then(|from| newly(&old.columns[from], column)) {
+            if let Some(expr) = from.and_then(|from| column.retyped_since(&old.columns[from])) {
                 return Ok(Source::Retyped(Computed::compile(expr, &self.program.schema)?));
             }
             Ok(match from {
@@ -220,12 +220,6 @@ impl Remaking<'_> {
         }
         Ok(())
     }
-}
-
-/// What `ALTER COLUMN … TYPE` makes of the values, if this definition is one.
-fn newly<'a>(was: &Column, now: &'a Column) -> Option<&'a Expr> {
-    let place = |column: &Column| column.retyped.as_ref().map(|expr| expr.span);
-    now.retyped.as_ref().filter(|_| place(was) != place(now))
 }
 
 fn has_to_move(table: &Table) -> SqlError {

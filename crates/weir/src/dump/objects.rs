@@ -82,8 +82,7 @@ impl Objects {
         let indexes = reader.indexes()?;
         let views = reader.views()?;
         let routines = reader.routines()?;
-        let (early_comments, comments) =
-            reader.comments()?.into_iter().partition(|text| text.contains(" IS 'weir:"));
+        let (early_comments, comments) = reader.comments()?;
         let Reader { remarks, sequence_remarks, places, .. } = reader;
         Ok(Objects {
             schemas,
@@ -137,6 +136,31 @@ impl Objects {
     }
 }
 
+/// What `Sequence::of` reads of `pg_sequence s`.
+const SEQUENCE: &str = "s.seqstart, s.seqincrement, s.seqmin, s.seqmax, s.seqcycle";
+
+#[derive(Clone, Copy)]
+struct Sequence {
+    start: i64,
+    increment: i64,
+    least: i64,
+    most: i64,
+    cycles: bool,
+}
+
+impl Sequence {
+    fn of(row: &postgres::Row) -> Sequence {
+        let [start, increment, least, most] = [0, 1, 2, 3].map(|at| row.get(at));
+        Sequence { start, increment, least, most, cycles: row.get(4) }
+    }
+
+    fn options(self) -> String {
+        let Sequence { start, increment, least, most, cycles } = self;
+        let cycle = if cycles { " CYCLE" } else { "" };
+        format!("START WITH {start} INCREMENT BY {increment} MINVALUE {least} MAXVALUE {most}{cycle}")
+    }
+}
+
 /// By sequence: the columns that take their numbers from it.
 type Used = BTreeMap<String, Vec<(String, String)>>;
 
@@ -186,14 +210,6 @@ impl Reader<'_, '_> {
             "SELECT n.nspname::text, t.typname::text, format_type(t.typbasetype, t.typtypmod), t.typdefault, t.typnotnull, t.oid::bigint
              FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE {users} AND t.typtype = 'd' ORDER BY 1, 2",
         )?;
-        let is_checked =
-            |row: &&postgres::Row| checks.iter().any(|check| check.get::<_, i64>(0) == row.get::<_, i64>(5));
-        for row in rows.iter().filter(|row| !is_checked(row)) {
-            self.remarks.push(format!(
-                "domain {} checks nothing: columns of it are dumped as of its type, with its NOT NULL and default",
-                qualified(row.get(0), row.get(1))
-            ));
-        }
         let text = |row: &postgres::Row| {
             let base: String = row.get(2);
             let mut text = format!("CREATE DOMAIN {} AS {base}", qualified(row.get(0), row.get(1)));
@@ -234,7 +250,7 @@ impl Reader<'_, '_> {
     fn columns(&mut self, table: i64, name: &str, used: &mut Used) -> Result<Vec<Column>, postgres::Error> {
         let rows = self.rows(&format!(
             "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid),
-                    a.attidentity::text, a.attgenerated::text
+                    a.attidentity::text, a.attgenerated::text, a.attnum::smallint
              FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
              WHERE a.attrelid = {table} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
         ))?;
@@ -246,9 +262,14 @@ impl Reader<'_, '_> {
             match (identity.as_str(), default) {
                 ("a" | "d", _) => {
                     let how = if identity == "a" { "ALWAYS" } else { "BY DEFAULT" };
-                    let next = self.next_of(&[(name.to_owned(), column.clone())], 1, 1)?;
-                    definition.push_str(&format!(" GENERATED {how} AS IDENTITY"));
-                    if next != 1 {
+                    let of: i16 = row.get(6);
+                    let sequence = self.sequence_of_column(table, of)?;
+                    let (start, increment) =
+                        sequence.as_ref().map_or((1, 1), |one| (one.start, one.increment));
+                    let next = self.next_of(&[(name.to_owned(), column.clone())], start, increment)?;
+                    let options = sequence.map(|one| format!(" ({})", one.options())).unwrap_or_default();
+                    definition.push_str(&format!(" GENERATED {how} AS IDENTITY{options}"));
+                    if next != start {
                         let of = format!(
                             "pg_get_serial_sequence({}, {})",
                             quote_literal(&unquoted(name)),
@@ -274,6 +295,15 @@ impl Reader<'_, '_> {
             columns.push(Column { name: column, definition, is_generated });
         }
         Ok(columns)
+    }
+
+    /// The sequence of an identity column.
+    fn sequence_of_column(&mut self, table: i64, column: i16) -> Result<Option<Sequence>, postgres::Error> {
+        let rows = self.rows(&format!(
+            "SELECT {SEQUENCE} FROM pg_sequence s JOIN pg_depend d ON d.objid = s.seqrelid
+             WHERE d.refobjid = {table} AND d.refobjsubid = {column} AND d.deptype = 'i'"
+        ))?;
+        Ok(rows.first().map(Sequence::of))
     }
 
     fn constraints(&mut self, table: i64) -> Result<Vec<Constraint>, postgres::Error> {
@@ -312,16 +342,16 @@ impl Reader<'_, '_> {
     /// Those that are not columns' own, which goes on where their columns are; and which columns they belong to.
     fn sequences(&mut self, used: &Used) -> Result<(Vec<String>, Vec<String>), postgres::Error> {
         let rows = self.rows(
-            "SELECT n.nspname::text, c.relname::text, format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement, s.seqmin, s.seqmax, s.seqcycle
+            &format!("SELECT {SEQUENCE}, n.nspname::text, c.relname::text, format_type(s.seqtypid, NULL)
              FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-             WHERE {users} AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'i' AND d.refobjsubid > 0)
-             ORDER BY 1, 2",
+             WHERE {{users}} AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'i' AND d.refobjsubid > 0)
+             ORDER BY 6, 7"),
         )?;
         let (mut sequences, mut owners) = (Vec::new(), Vec::new());
         for row in &rows {
-            let name = qualified(row.get(0), row.get(1));
-            let (ty, start, increment): (String, i64, i64) = (row.get(2), row.get(3), row.get(4));
-            let (least, most, cycles): (i64, i64, bool) = (row.get(5), row.get(6), row.get(7));
+            let name = qualified(row.get(5), row.get(6));
+            let (ty, sequence): (String, Sequence) = (row.get(7), Sequence::of(row));
+            let Sequence { start, increment, least, most, .. } = sequence;
             let columns = used.get(&name);
             if columns.is_none() {
                 self.sequence_remarks.push(format!(
@@ -332,10 +362,7 @@ impl Reader<'_, '_> {
             if next != start {
                 self.places.push((quote_literal(&name), next));
             }
-            let cycle = if cycles { " CYCLE" } else { "" };
-            sequences.push(format!(
-                "CREATE SEQUENCE {name} AS {ty} START WITH {start} INCREMENT BY {increment} MINVALUE {least} MAXVALUE {most}{cycle}"
-            ));
+            sequences.push(format!("CREATE SEQUENCE {name} AS {ty} {}", sequence.options()));
             if let Some([(table, column)]) = columns.map(Vec::as_slice) {
                 owners.push(format!("ALTER SEQUENCE {name} OWNED BY {table}.{}", double_quoted(column)));
             }
@@ -356,7 +383,9 @@ impl Reader<'_, '_> {
     /// A view after those that it names.
     fn views(&mut self) -> Result<Vec<String>, postgres::Error> {
         let rows = self.rows(
-            "SELECT n.nspname::text, c.relname::text, pg_get_viewdef(c.oid), c.relkind::text FROM pg_class c
+            "SELECT n.nspname::text, c.relname::text, pg_get_viewdef(c.oid), c.relkind::text,
+                    array_to_string(ARRAY(SELECT quote_ident(a.attname) FROM pg_attribute a
+                                          WHERE a.attrelid = c.oid AND a.attnum > 0 ORDER BY a.attnum), ', ') FROM pg_class c
              JOIN pg_namespace n ON n.oid = c.relnamespace WHERE {users} AND c.relkind IN ('v', 'm') ORDER BY 1, 2",
         )?;
         let mut left: Vec<(String, String, String)> = Vec::new();
@@ -364,7 +393,8 @@ impl Reader<'_, '_> {
             let (name, text): (String, String) = (row.get(1), row.get(2));
             let kind = if row.get::<_, &str>(3) == "m" { "MATERIALIZED VIEW" } else { "VIEW" };
             let text = text.trim().trim_end_matches(';').to_owned();
-            let statement = format!("CREATE {kind} {} AS {text}", qualified(row.get(0), &name));
+            let (own, columns): (String, String) = (qualified(row.get(0), &name), row.get(4));
+            let statement = format!("CREATE {kind} {own} ({columns}) AS {text}");
             left.push((name, text, statement));
         }
         let mut views = Vec::new();
@@ -388,26 +418,88 @@ impl Reader<'_, '_> {
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    fn comments(&mut self) -> Result<Vec<String>, postgres::Error> {
+    /// Those that say where rows live, before there are rows; and all, with the assertions, when there are.
+    fn comments(&mut self) -> Result<(Vec<String>, Vec<String>), postgres::Error> {
         let rows = self.rows(
             "SELECT n.nspname::text, c.relname::text, c.relkind::text, a.attname::text, d.description FROM pg_description d
              JOIN pg_class c ON c.oid = d.objoid JOIN pg_namespace n ON n.oid = c.relnamespace
              LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid AND d.objsubid > 0
              WHERE {users} ORDER BY 1, 2, d.objsubid",
         )?;
-        let text = |row: &postgres::Row| {
-            let name = qualified(row.get(0), row.get(1));
+        let (mut of_tables, mut others) = (BTreeMap::new(), Vec::new());
+        for row in &rows {
+            let (name, text): (String, String) = (qualified(row.get(0), row.get(1)), row.get(4));
             let what = match (row.get::<_, Option<&str>>(3), row.get::<_, &str>(2)) {
                 (Some(column), _) => format!("COLUMN {name}.{}", double_quoted(column)),
                 (None, "v") => format!("VIEW {name}"),
                 (None, "m") => format!("MATERIALIZED VIEW {name}"),
                 (None, "S") => format!("SEQUENCE {name}"),
                 (None, "i") => format!("INDEX {name}"),
-                (None, _) => format!("TABLE {name}"),
+                (None, _) => {
+                    of_tables.insert(name, text);
+                    continue;
+                }
             };
-            format!("COMMENT ON {what} IS {}", quote_literal(row.get(4)))
-        };
-        Ok(rows.iter().map(text).collect())
+            others.push(format!("COMMENT ON {what} IS {}", quote_literal(&text)));
+        }
+        let places = of_tables.iter().filter_map(|(name, text)| Some((name, placement(text)?)));
+        let on_table =
+            |name: &String, text: &str| format!("COMMENT ON TABLE {name} IS {}", quote_literal(text));
+        let early = places.map(|(name, text)| on_table(name, &text)).collect();
+        self.say_assertions(&mut of_tables)?;
+        let all = of_tables.iter().filter(|(_, text)| placement(text).as_ref() != Some(text));
+        Ok((early, all.map(|(name, text)| on_table(name, text)).chain(others).collect()))
+    }
+
+    /// Assertions are said in comments, which PostgreSQL carries along: each of CREATE ASSERTION in that of a table without another.
+    fn say_assertions(&mut self, comments: &mut BTreeMap<String, String>) -> Result<(), postgres::Error> {
+        let assertions = self.rows(
+            "SELECT k.conname::text, pg_get_constraintdef(k.oid) FROM pg_constraint k
+             WHERE k.contype = 'a' AND k.conrelid = 0 ORDER BY 1",
+        )?;
+        let tables = self.rows(
+            "SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE {users} AND c.relkind = 'r' ORDER BY 1, 2",
+        )?;
+        for assertion in &assertions {
+            let (name, check): (String, String) = (assertion.get(0), assertion.get(1));
+            let is_free = |table: &&postgres::Row| {
+                comments.get(&qualified(table.get(0), table.get(1))).is_none_or(|text| is_directive(text))
+            };
+            // One that it speaks of, if there is one.
+            let free = || tables.iter().filter(is_free);
+            let mentioned = |table: &&postgres::Row| check.contains(table.get::<_, &str>(1));
+            let Some(table) = free().find(mentioned).or_else(|| free().next()) else {
+                self.remarks.push(format!(
+                    "assertion {name} is not dumped: every table has a comment, and it would stand in one of them"
+                ));
+                continue;
+            };
+            let said = format!("assert {} {check}", double_quoted(&name));
+            let text = comments.entry(qualified(table.get(0), table.get(1)));
+            text.and_modify(|text| text.push_str(&format!("; {said}"))).or_insert(format!("weir: {said}"));
+        }
+        Ok(())
+    }
+}
+
+fn is_directive(comment: &str) -> bool {
+    comment.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("weir:"))
+}
+
+/// What a comment says of where rows live: it comes first where it comes from here, and alone if it comes alone.
+fn placement(comment: &str) -> Option<String> {
+    let says = comment.trim_start().get(5..).filter(|_| is_directive(comment))?;
+    let parts = says.split(';').map(str::trim);
+    let is_placement = |part: &&str| {
+        let part = part.to_ascii_lowercase();
+        part == "replicated" || part.starts_with("partition by")
+    };
+    let first: Vec<&str> = parts.take_while(is_placement).collect();
+    match first.is_empty() {
+        true => None,
+        false if first.join("; ") == says.trim() => Some(comment.to_owned()),
+        false => Some(format!("weir: {}", first.join("; "))),
     }
 }
 
