@@ -58,10 +58,9 @@ impl Deparser<'_> {
             }
             ExprKind::Coalesce(args) => format!("COALESCE({})", self.arguments(args)),
             ExprKind::NextValue(sequence) => {
-                format!(
-                    "nextval('{}'::regclass)",
-                    quote_identifier(&self.app.catalog.sequence(*sequence).name).replace('\'', "''")
-                )
+                let name = &self.app.catalog.sequence(*sequence).name;
+                let parts: Vec<String> = name.split('.').map(quote_identifier).collect();
+                format!("nextval('{}'::regclass)", parts.join(".").replace('\'', "''"))
             }
             ExprKind::TransactionTime => match e.ty {
                 SqlType::Date => "CURRENT_DATE".to_owned(),

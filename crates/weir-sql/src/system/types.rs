@@ -154,7 +154,10 @@ impl Rows<'_> {
                 }
                 UserType::Domain(domain) => {
                     self.domain_checks(number, namespace, domain);
-                    let base = (self.numbers.of_type(&domain.base), modifier(&domain.base));
+                    let base = match domain.below.last() {
+                        Some(below) => (self.numbers.of("type", below), -1),
+                        None => (self.numbers.of_type(&domain.base), modifier(&domain.base)),
+                    };
                     ("d", "U", stored(&domain.base).0, base, domain.not_null.is_some())
                 }
                 UserType::Opaque => ("b", "U", -1, (0, -1), false),

@@ -229,7 +229,17 @@ impl Reader<'_, '_> {
             }
             text
         };
-        Ok(rows.iter().map(text).collect())
+        // A domain after the one that it is over.
+        let mut left: Vec<&postgres::Row> = rows.iter().collect();
+        let mut domains = Vec::new();
+        while !left.is_empty() {
+            let is_over = |row: &&postgres::Row, other: &&postgres::Row| {
+                row.get::<_, String>(2) == unquoted(&qualified(other.get(0), other.get(1)))
+            };
+            let first = left.iter().position(|row| !left.iter().any(|other| is_over(row, other)));
+            domains.push(text(left.remove(first.unwrap_or(0))));
+        }
+        Ok(domains)
     }
 
     fn tables(&mut self) -> Result<(Vec<Table>, Used), postgres::Error> {
