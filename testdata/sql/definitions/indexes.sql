@@ -1,0 +1,62 @@
+-- CREATE, ALTER and DROP INDEX.
+CREATE TABLE t (id int PRIMARY KEY, a int, b text, c int)
+INSERT INTO t SELECT g, g % 3, 'b' || g, g FROM generate_series(1, 9) g
+CREATE INDEX ON t (a)
+CREATE INDEX ON t (a)
+SELECT indexname FROM pg_indexes WHERE tablename = 't' ORDER BY 1
+CREATE INDEX i1 ON t (a DESC NULLS LAST, b)
+CREATE INDEX i1 ON t (b)
+CREATE INDEX IF NOT EXISTS i1 ON t (b)
+CREATE INDEX t ON t (b)
+CREATE INDEX CONCURRENTLY i2 ON t (b)
+CREATE INDEX i3 ON t USING hash (b)
+[refused] CREATE INDEX i4 ON t USING nothing (b)
+CREATE INDEX i5 ON t (b) INCLUDE (a)
+CREATE INDEX i6 ON t (b) WITH (fillfactor = 70)
+[refused] CREATE INDEX i8 ON t (b) TABLESPACE pg_default
+CREATE INDEX i9 ON t (b COLLATE "C")
+[refused] CREATE INDEX i10 ON t (b COLLATE "en_US")
+CREATE INDEX i11 ON t (b text_pattern_ops)
+[refused] CREATE INDEX i13 ON t (b nothing_ops)
+CREATE INDEX i14 ON t (nothing)
+CREATE INDEX i15 ON nothing (a)
+CREATE INDEX i16 ON t ((a + c))
+CREATE INDEX i17 ON t (lower(b))
+CREATE INDEX i20 ON t ((SELECT 1))
+CREATE INDEX i21 ON t (a) WHERE c > 3
+CREATE INDEX i22 ON t (a) WHERE (SELECT true)
+CREATE INDEX i24 ON t (a) WHERE a
+CREATE UNIQUE INDEX u1 ON t (id, a)
+[refused on 3] CREATE UNIQUE INDEX u2 ON t (a)
+CREATE UNIQUE INDEX u3 ON t (id, lower(b))
+CREATE UNIQUE INDEX u4 ON t (id, c) WHERE c > 3
+CREATE UNIQUE INDEX u5 ON t (id, c) NULLS NOT DISTINCT
+SELECT count(*) FROM t WHERE a = 1
+SELECT id FROM t WHERE a + c = 6 ORDER BY id
+SELECT id FROM t WHERE lower(b) = 'b4'
+ALTER INDEX i1 RENAME TO j1
+ALTER INDEX i1 RENAME TO j2
+ALTER INDEX IF EXISTS i1 RENAME TO j2
+ALTER INDEX j1 RENAME TO i2
+ALTER INDEX j1 RENAME TO t
+ALTER TABLE j1 RENAME TO j3
+ALTER INDEX t_pkey RENAME TO t_key
+SELECT conname FROM pg_constraint WHERE conrelid = 't'::regclass
+INSERT INTO t (id) VALUES (1)
+[refused] ALTER INDEX j3 SET (fillfactor = 50)
+[refused] ALTER INDEX j3 SET TABLESPACE pg_default
+DROP INDEX j3
+DROP INDEX j3
+DROP INDEX IF EXISTS j3, j4
+DROP INDEX CONCURRENTLY i2
+DROP INDEX u1, u3
+INSERT INTO t VALUES (20, 1, 'b1', 1)
+DROP TABLE i6
+DROP INDEX t
+CREATE SCHEMA app
+CREATE TABLE app.s (id int PRIMARY KEY, v int)
+CREATE INDEX s_v ON app.s (v)
+SELECT schemaname, indexname FROM pg_indexes WHERE indexname = 's_v' ORDER BY 1
+[refused] REINDEX TABLE t
+[refused] REINDEX INDEX i3
+CLUSTER t USING i3
