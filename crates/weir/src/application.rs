@@ -116,13 +116,19 @@ impl Carried {
         Description::new(self.described(), self.placement)
     }
 
+    /// The same, once it has its rows.
+    pub fn begun(&self) -> Bare {
+        Bare { described: self.described(), placement: self.placement }
+    }
+
     pub fn described(&self) -> weir_txn::exec::definition::Description {
         let Loaded { application, analysis, files } = &self.loaded;
         weir_txn::exec::definition::Description::new(application, *files, &analysis.plan)
     }
 }
 
-/// Tables without procedures and without rows, or none at all: what a database begins with that is changed by definitions.
+/// What a database begins with, whose rows are in its logs or nowhere: tables without procedures and without rows, or none at all.
+#[derive(Clone)]
 pub struct Bare {
     pub described: weir_txn::exec::definition::Description,
     pub placement: u64,

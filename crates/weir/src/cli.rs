@@ -492,9 +492,22 @@ pub struct ServeArguments {
     /// Without a workload.toml: begin with a hundred invented rows a table instead of with none
     #[arg(long, requires = "application")]
     pub demo_data: bool,
+    /// What becomes of a directory whose files are others than those that --data was brought to: they are made definitions,
+    /// which are told first (apply), or told and nothing else (show)
+    #[arg(long, value_enum, default_value = "apply", requires = "data")]
+    pub migrate: Migrate,
+    /// A migration may drop tables and columns with what is in them
+    #[arg(long, requires = "data")]
+    pub drop_data: bool,
     /// Listen beyond loopback without TLS or without a secret
     #[arg(long)]
     pub insecure: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Migrate {
+    Apply,
+    Show,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -17,6 +17,7 @@ mod input;
 mod kept;
 mod live;
 mod logging;
+mod migrate;
 mod output;
 mod progress;
 mod replay;

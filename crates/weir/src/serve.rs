@@ -3,7 +3,7 @@
 //! Serves nothing itself: weir-server does.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use weir_txn::node::Node;
 use weir_txn::ramp::{Record, ShardId};
 
 use crate::application::{self, Bare, Carried, ROWS};
-use crate::cli::{ServeArguments, ServeDurability};
-use crate::logging;
+use crate::cli::{Migrate, ServeArguments, ServeDurability};
+use crate::migrate::{self, Kept};
 use crate::output::{Failure, print_remark};
-use crate::run;
+use crate::{input, logging, run};
 
 pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let ServeArguments { application, shards, cluster, node, data, durability, insecure, demo_data, .. } =
@@ -28,7 +28,9 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let ServeArguments { listen, database, password_file, tls_certificate, tls_key, max_connections, .. } =
         arguments;
     let ServeArguments { snapshot_after, memory, .. } = arguments;
+    let ServeArguments { migrate: how, drop_data, .. } = arguments;
     let ServeArguments { http, log_format, log_level, log_slow, .. } = arguments;
+    let is_alone = cluster.is_none();
     let (cluster, node, listen) = match cluster.zip(node) {
         Some((file, node)) => {
             let read = ClusterFile::read(&file);
@@ -72,11 +74,39 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         remark("without --data everything is gone when this process ends");
     }
     let (application, file) = (cluster.application.clone(), cluster.clone());
+    // What a directory of data was begun with, and the files that it may now be brought to; nodes of a cluster are begun alike.
+    let directory = data.as_ref().filter(|_| is_alone).map(|(data, _)| data.clone());
+    let files =
+        match application.as_ref().and_then(|named| named.path.as_deref()).filter(|_| directory.is_some()) {
+            Some(path) => Some(texts(path)?),
+            None => None,
+        };
+    let kept = directory.as_deref().map(Kept::read).transpose()?.flatten();
     let memory = memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let settings = Settings { data, snapshot_after, memory, insecure, ..Settings::new(cluster, node) };
     let (server, stop) = match application {
         None => Server::start(settings).map_err(failure)?,
-        Some(named) => start_application(settings, &named)?,
+        Some(named) => {
+            let (started, begun) = match &kept {
+                Some(kept) => start_bare(settings, kept.begun())?,
+                None => start_application(settings, &named)?,
+            };
+            if let Some(data) = &directory {
+                let kept = match kept {
+                    Some(kept) => kept,
+                    None => {
+                        let kept = Kept::of(begun, files.clone().unwrap_or_default());
+                        kept.write(data)?;
+                        kept
+                    }
+                };
+                if !bring(&started.0, &file, kept, files, (data, how, drop_data))? {
+                    started.1.stop();
+                    return started.0.wait().map_err(failure);
+                }
+            }
+            started
+        }
     };
     // Clients of PostgreSQL's protocol are told, and end what they do, before the node ends.
     let inside: Arc<Mutex<Option<weir_pg::Server>>> = Arc::default();
@@ -99,6 +129,51 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     }
     *inside.lock().unwrap_or_else(PoisonError::into_inner) = door;
     server.wait().map_err(failure)
+}
+
+/// The SQL of a directory, which is an application that can be read.
+fn texts(path: &Path) -> Result<Vec<String>, Failure> {
+    let sources = input::read_sources(&[path.to_owned()])?;
+    let texts = sources.files.iter().map(|file| file.text.clone()).collect();
+    application::read(sources, weir_sql::Reading::Strict)?;
+    Ok(texts)
+}
+
+/// Brings a database to the files of its directory: tells what differs, then makes it. False: it was told and nothing else.
+fn bring(
+    server: &Server,
+    cluster: &ClusterFile,
+    mut kept: Kept,
+    files: Option<Vec<String>>,
+    (data, how, drop_data): (&Path, Migrate, bool),
+) -> Result<bool, Failure> {
+    let Some(files) = files.filter(|files| *files != kept.files) else { return Ok(how == Migrate::Apply) };
+    let refused = |why: &str, hint: &str| {
+        Failure::input(format!(
+            "weir serve: error: the files are not migrated: {why}; nothing has changed\nhint: {hint}"
+        ))
+    };
+    let by_hand =
+        "start it with the files as they were, make the change as SQL, and give it the new files then";
+    let found = migrate::differences(&kept.files, &files).map_err(|why| refused(&why, by_hand))?;
+    for one in &found {
+        let loses = if one.loses { ", and what is in it" } else { "" };
+        print_remark(&format!("weir: migration {} {}{loses}", one.verb, one.name));
+    }
+    if how == Migrate::Show {
+        return Ok(false);
+    }
+    if let Some(lost) = found.iter().find(|one| one.loses && !drop_data) {
+        let why = format!("it {} {}, and what is in it would be lost", lost.verb, lost.name);
+        return Err(refused(&why, "--drop-data allows that"));
+    }
+    let client = client(cluster, server)?;
+    migrate::apply(&client, &found)
+        .map_err(|(statement, why)| refused(&format!("{why}, in: {statement}"), by_hand))?;
+    kept.files = files;
+    kept.write(data)?;
+    print_remark(&format!("weir: migrated, {} differences", found.len()));
+    Ok(true)
 }
 
 /// A node without a cluster file.
@@ -152,19 +227,25 @@ fn unheard(weir_observe::NotStarted(what, hint): weir_observe::NotStarted) -> Fa
 }
 
 fn open(door: weir_pg::Door, cluster: &ClusterFile, server: &Server) -> Result<weir_pg::Server, Failure> {
+    door.open(client(cluster, server)?).map_err(closed)
+}
+
+fn client(cluster: &ClusterFile, server: &Server) -> Result<Client, Failure> {
     // A report may take minutes; who does not want to wait says so with statement_timeout.
     let settings =
         weir_client::Settings { under_way_max: UNDER_WAY_MAX, waits_for_busy: true, ..Default::default() };
-    let client = Client::connect_beside(cluster, settings, server.nearby::<Node>())
-        .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
-    door.open(client).map_err(closed)
+    Client::connect_beside(cluster, settings, server.nearby::<Node>())
+        .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))
 }
 
 /// No more than one for each connection, and there are fewer of these.
 const UNDER_WAY_MAX: usize = 100_000;
 
+/// A node, and what it was begun with.
+type Started = ((Server, Stop), Bare);
+
 /// Shards of an SQL application. Those that start for the first time are filled with their share of its rows.
-fn start_application(settings: Settings, named: &Application) -> Result<(Server, Stop), Failure> {
+fn start_application(settings: Settings, named: &Application) -> Result<Started, Failure> {
     if let Some(bare) = Bare::of(named.path.as_deref())? {
         return start_bare(settings, bare);
     }
@@ -172,6 +253,7 @@ fn start_application(settings: Settings, named: &Application) -> Result<(Server,
     let carried = Carried::of(path, &settings.cluster, named)?;
     let settings = Settings { description: Some(carried.description().to_bytes().into()), ..settings };
     let described = carried.described();
+    let begun = carried.begun();
     let Carried { loaded, workload, options, terms, .. } = carried;
     let (application, analysis) = (&loaded.application, &loaded.analysis);
     let population = || {
@@ -217,15 +299,16 @@ fn start_application(settings: Settings, named: &Application) -> Result<(Server,
         recovered(shard, &program, records, has_log)
     };
     let started = Server::start_with(settings, terms, begin, recover);
-    started.map_err(|error| match wrong {
+    let started = started.map_err(|error| match wrong {
         Some(error) => run::failure(&loaded, error),
         None => failure(error),
-    })
+    })?;
+    Ok((started, begun))
 }
 
 /// Shards of tables without rows, or of no tables yet.
-fn start_bare(settings: Settings, bare: Bare) -> Result<(Server, Stop), Failure> {
-    let Bare { described, placement } = bare;
+fn start_bare(settings: Settings, bare: Bare) -> Result<Started, Failure> {
+    let Bare { described, placement } = bare.clone();
     let terms = settings.cluster.terms_of(weir_client::SQL, placement);
     let program = described.compile(settings.cluster.shards);
     let program = Arc::new(program.map_err(|error| usage(&error.to_string(), "change the schema"))?);
@@ -236,7 +319,7 @@ fn start_bare(settings: Settings, bare: Bare) -> Result<(Server, Stop), Failure>
         recovered(shard, &program, records, has_log)
     };
     let started = Server::start_with(settings, terms, begin, recover);
-    started.map_err(failure)
+    Ok((started.map_err(failure)?, bare))
 }
 
 /// What a shard without a log knows of its lives: no other had this time.

@@ -219,3 +219,63 @@ fn rows_are_invented_only_for_those_who_ask() {
     assert_eq!(count(&["--shards", "3"]), ("0 (1)".to_owned(), false));
     assert_eq!(count(&["--shards", "3", "--demo-data"]), ("100 (1)".to_owned(), true));
 }
+
+/// The next version of a directory's files becomes definitions; what cannot is refused, and nothing has changed.
+#[test]
+fn the_next_version_of_the_files_is_a_migration() {
+    let directory = Directory::with("migrated", &SHOP[..2]);
+    let write = |file: &str, text: &str| std::fs::write(directory.0.join(file), text).unwrap();
+    let path = directory.0.display().to_string();
+    let mut weir = Alone::with(&["--shards", "3", &path]);
+    check(&mut weir.driver(), &[("INSERT INTO item VALUES (1, 5)", "(1)"), ("CALL add(1, 2)", "(0)")]);
+    // A column, a table, a procedure that is new and one that is another.
+    let schema = SHOP[0].1.replace("stock int NOT NULL", "stock int NOT NULL, weight int NOT NULL DEFAULT 7")
+        + "CREATE TABLE extra (id int PRIMARY KEY);";
+    let procedures = SHOP[1].1.replace("stock + p_n", "stock + 10 * p_n")
+        + "CREATE FUNCTION seven() RETURNS int LANGUAGE sql AS $$ SELECT 7 $$;";
+    write("schema.sql", &schema);
+    write("procedures.sql", &procedures);
+    weir.kill_and_start_again();
+    for piece in [
+        "migration adds column item.weight",
+        "migration adds table extra",
+        "migration changes procedure add",
+        "migration adds function seven",
+        "migrated, 4 differences",
+    ] {
+        assert!(weir.said().contains(piece), "{piece}\n{}", weir.said());
+    }
+    let now: &[(&str, &str)] = &[
+        ("CALL add(1, 1)", "(0)"),
+        ("SELECT id, stock, weight FROM item", "1|17|7 (1)"),
+        ("SELECT count(*) FROM extra", "0 (1)"),
+    ];
+    check(&mut weir.driver(), now);
+    // The same files are no migration.
+    weir.kill_and_start_again();
+    assert!(!weir.said().contains("migra"), "{}", weir.said());
+    for (changed, expected) in [
+        (
+            schema.replace("stock int", "stock bigint"),
+            "column item.stock is declared otherwise than before; nothing has changed",
+        ),
+        (
+            schema.replace("CREATE TABLE extra (id int PRIMARY KEY);", ""),
+            "it drops table extra, and what is in it would be lost",
+        ),
+        (
+            schema.replace("DEFAULT 7", "DEFAULT 7, more int NOT NULL"),
+            "in: ALTER TABLE item ADD COLUMN more int NOT NULL",
+        ),
+    ] {
+        weir.kill();
+        write("schema.sql", &changed);
+        weir.start_again();
+        assert_eq!(weir.ends().code(), Some(2), "{}", weir.said());
+        assert!(weir.said().contains(expected), "{expected}\n{}", weir.said());
+    }
+    write("schema.sql", &schema);
+    weir.start_again();
+    weir.wait();
+    check(&mut weir.driver(), &[("SELECT id, stock, weight FROM item", "1|17|7 (1)")]);
+}
