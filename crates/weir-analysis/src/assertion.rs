@@ -16,6 +16,7 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::{Part, conjuncts, each_expr, each_part, has_subquery, subquery, uncast};
 
 use crate::effects::integer;
+use crate::planted::PlantedFlaws;
 
 /// A column of one relation of the assertion.
 pub type Place = (RelationId, ColumnIndex);
@@ -88,14 +89,16 @@ pub enum Fact<'a> {
 
 impl<'a> Shape<'a> {
     pub fn of(expr: &'a Expr) -> Shape<'a> {
+        Shape::flawed(expr, PlantedFlaws::default())
+    }
+
+    pub fn flawed(expr: &'a Expr, flaws: PlantedFlaws) -> Shape<'a> {
         let mut builder = Builder::default();
         builder.collect(expr);
         let mut clauses = Vec::new();
         builder.holds(expr, &mut clauses);
-        clauses
-            .iter_mut()
-            .filter(|clause| clause.has_inner_query())
-            .for_each(|clause| clause.claim = Claim::Opaque);
+        let opaque = |clause: &&mut Clause<'a>| !flaws.inner_queries && clause.has_inner_query();
+        clauses.iter_mut().filter(opaque).for_each(|clause| clause.claim = Claim::Opaque);
         let columns = builder
             .columns
             .iter()

@@ -26,6 +26,8 @@ pub enum Because {
     Declared,
     /// No guard keeps this invariant.
     Unguarded(InvariantId),
+    /// Not all that it does is known.
+    NotFollowed,
     PromotedBy(usize),
 }
 
@@ -39,6 +41,8 @@ pub fn close(world: &World<'_>, placement: &[Placement], candidates: &[Candidate
             reasons[procedure] = Some(Because::Declared);
         } else if let Some(&(invariant, _)) = candidate.unguarded.first() {
             reasons[procedure] = Some(Because::Unguarded(invariant));
+        } else if !world.effects[procedure].unknown.is_empty() {
+            reasons[procedure] = Some(Because::NotFollowed);
         }
     }
     let mut todo: Vec<usize> =
@@ -104,10 +108,13 @@ pub fn touched(world: &World<'_>, procedure: usize) -> Touched {
 
 /// One message is enough and every shard comes to the same decision from its own data (soundness S2).
 fn one_shot(world: &World<'_>, placement: &[Placement], candidate: &Candidate, procedure: usize) -> bool {
+    let effects = &world.effects[procedure];
+    if !effects.unknown.is_empty() {
+        return false;
+    }
     if candidate.reach.single {
         return true;
     }
-    let effects = &world.effects[procedure];
     let crosses = candidate.reach.dependent
         || effects.writes.iter().any(|write| {
             let terms = match &write.operation {

@@ -24,6 +24,7 @@ pub mod partitioning;
 mod placement;
 pub mod plan;
 mod planner;
+pub mod planted;
 pub mod proof;
 pub mod reasons;
 pub mod registry;
@@ -50,6 +51,7 @@ pub use plan::{
     Class, Guard, GuardKind, Mechanism, Placement, Plan, Refused, Requirement, RoundTrips, Runs,
     TransactionPlan,
 };
+pub use planted::PlantedFlaws;
 pub use reported::{Reported, reported};
 pub use suggest::{Suggestion, Suggestions, suggestions};
 pub use text::{TextStyle, to_text};
@@ -118,6 +120,16 @@ pub enum Proofs<'s> {
 
 /// Analyses an application with the help of a solver.
 pub fn analyze_with(app: &Application, weights: &Weights, proofs: Proofs<'_>) -> Analysis {
+    analyze_planted(app, weights, proofs, PlantedFlaws::default())
+}
+
+/// The same by rules with these flaws.
+pub fn analyze_planted(
+    app: &Application,
+    weights: &Weights,
+    proofs: Proofs<'_>,
+    flaws: PlantedFlaws,
+) -> Analysis {
     let (solver, missing) = match proofs {
         Proofs::NotAsked => (None, None),
         Proofs::Solver(solver) => (Some(solver), None),
@@ -127,9 +139,10 @@ pub fn analyze_with(app: &Application, weights: &Weights, proofs: Proofs<'_>) ->
     let effects: Vec<ProcedureEffects> =
         (0..app.procedures.len()).map(|procedure| effects::effects(app, procedure)).collect();
     let invariants = invariant::invariants(app);
-    let world = world::World::new(app, &effects);
+    let world = world::World::flawed(app, &effects, flaws);
+    let assertions = app.assertions.iter();
     let shapes: Vec<assertion::Shape<'_>> =
-        app.assertions.iter().map(|assertion| assertion::Shape::of(&assertion.expr)).collect();
+        assertions.map(|assertion| assertion::Shape::flawed(&assertion.expr, flaws)).collect();
     let outcomes = rules::judge_all(&world, &shapes, &invariants, &mut prover);
     let mut diagnostics: Vec<Finding> = app.notes.iter().map(Finding::of_note).collect();
     diagnostics.extend(missing.and_then(|why| finding::no_solver(app, why, prover.unasked)));

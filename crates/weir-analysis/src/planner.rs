@@ -195,6 +195,10 @@ fn why(
             family::Because::PromotedBy(other) => {
                 format!("it shares data with {}, which runs in order", world.name(*other))
             }
+            family::Because::NotFollowed => {
+                let what = world.effects[procedure].unknown.first().map_or("", |(what, _)| what.as_str());
+                format!("not all that it does is known (the {what})")
+            }
             family::Because::Unguarded(invariant) => {
                 format!("nothing cheaper keeps {}", names[invariant.0 as usize])
             }

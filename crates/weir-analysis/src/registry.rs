@@ -24,6 +24,7 @@ pub const KINDS: &[Kind] = &[
     kind("WEIR-V02", "not-confluent"),
     kind("WEIR-V03", "untouched"),
     kind("WEIR-V04", "breaks-alone"),
+    kind("WEIR-V05", "contradicted"),
     // Keys.
     kind("WEIR-U01", "unique-chosen"),
     kind("WEIR-U02", "unique-generated"),

@@ -9,8 +9,10 @@ use weir_sql::{Application, Span};
 use crate::effects::{
     ColumnOperation, Context, Key, Operation, ProcedureEffects, Read, ReadId, Sign, Term, TermId, Write,
 };
+use crate::planted::PlantedFlaws;
 
 pub struct World<'a> {
+    pub flaws: PlantedFlaws,
     pub app: &'a Application,
     pub effects: &'a [ProcedureEffects],
     /// By procedure.
@@ -19,7 +21,9 @@ pub struct World<'a> {
     inserted: BTreeMap<TableId, BTreeSet<usize>>,
     deleted: BTreeMap<TableId, BTreeSet<usize>>,
     by_table: BTreeMap<TableId, Vec<(usize, &'a Write)>>,
-    /// By column, the different ways in which inserts make a generated value for it.
+    /// Sequences that may give a number twice: they begin again by themselves, or somebody sets them.
+    repeating: BTreeSet<SequenceId>,
+    /// By column, the different ways in which inserts and updates make a generated value for it.
     ways: BTreeMap<(TableId, ColumnIndex), BTreeSet<Way>>,
 }
 
@@ -65,7 +69,12 @@ pub enum KeySource {
 
 impl<'a> World<'a> {
     pub fn new(app: &'a Application, effects: &'a [ProcedureEffects]) -> World<'a> {
+        World::flawed(app, effects, PlantedFlaws::default())
+    }
+
+    pub fn flawed(app: &'a Application, effects: &'a [ProcedureEffects], flaws: PlantedFlaws) -> World<'a> {
         let mut world = World {
+            flaws,
             app,
             effects,
             claims: Vec::new(),
@@ -73,8 +82,12 @@ impl<'a> World<'a> {
             inserted: BTreeMap::new(),
             deleted: BTreeMap::new(),
             by_table: BTreeMap::new(),
+            repeating: BTreeSet::new(),
             ways: BTreeMap::new(),
         };
+        let cycles = app.catalog.sequences.iter().filter(|sequence| sequence.cycle && !flaws.no_cycles);
+        world.repeating.extend(cycles.map(|sequence| sequence.id));
+        world.repeating.extend(effects.iter().flat_map(|effects| &effects.resets));
         for (procedure, effects) in effects.iter().enumerate() {
             for write in &effects.writes {
                 world.by_table.entry(write.table).or_default().push((procedure, write));
@@ -264,8 +277,8 @@ impl<'a> World<'a> {
     }
 
     /// The value is made of a generated one, in the same way wherever one is made for this column: two ways, or two
-    /// sequences, may lead to one value.
-    fn is_generated(&self, procedure: usize, table: TableId, column: ColumnIndex, term: TermId) -> bool {
+    /// sequences, may lead to one value, and so may a sequence that gives a number twice.
+    pub fn is_generated(&self, procedure: usize, table: TableId, column: ColumnIndex, term: TermId) -> bool {
         let Some(made) = self.generated(procedure, term) else { return false };
         let mut ways = self.ways.get(&(table, column)).into_iter().flatten();
         ways.all(|way| way.1 == made.1 && way.0.zip(made.0).is_none_or(|(one, another)| one == another))
@@ -275,9 +288,13 @@ impl<'a> World<'a> {
         let mut ways: BTreeMap<_, BTreeSet<Way>> = BTreeMap::new();
         for (table, writes) in &self.by_table {
             for (procedure, write) in writes {
-                let Operation::Insert { values, .. } = &write.operation else { continue };
-                for (column, term) in values.iter().enumerate() {
-                    if let Some(way) = self.generated(*procedure, *term) {
+                let inserted = match &write.operation {
+                    Operation::Insert { values, .. } => values.as_slice(),
+                    _ => &[],
+                };
+                let updated = write.updates().iter().map(|(column, change)| (*column, change.term()));
+                for (column, term) in inserted.iter().copied().enumerate().chain(updated) {
+                    if let Some(way) = self.generated(*procedure, term) {
                         ways.entry((*table, column)).or_default().insert(way);
                     }
                 }
@@ -291,7 +308,11 @@ impl<'a> World<'a> {
     fn generated(&self, procedure: usize, term: TermId) -> Option<Way> {
         let effects = &self.effects[procedure];
         match effects.terms.get(term) {
-            Term::Generated(site) => Some((effects.generated.get(site).copied().flatten(), String::new())),
+            Term::Generated(site) => {
+                let sequence = effects.generated.get(site).copied().flatten();
+                let repeats = sequence.is_some_and(|sequence| self.repeating.contains(&sequence));
+                (!repeats).then(|| (sequence, String::new()))
+            }
             Term::Call { name, arguments } => match (name.as_str(), arguments.as_slice()) {
                 ("cast to Text", &[number]) => self.generated(procedure, number),
                 ("Concat", &[left, right]) => match (effects.terms.get(left), effects.terms.get(right)) {

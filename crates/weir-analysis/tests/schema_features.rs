@@ -159,3 +159,86 @@ fn verdicts_of_schema_features() {
         check_verdict(&format!("{tables} {procedure}"), invariant, expect);
     }
 }
+
+/// How the plan runs the first procedure, and its verdict on the named invariant: `yes`, `no`, or `undecided`.
+#[track_caller]
+fn check_plan(schema: &str, invariant: &str, expect: &str) {
+    let app = support::read_to_analyze(schema);
+    let analysis = weir_analysis::analyze(&app);
+    let at =
+        analysis.invariants.iter().position(|one| one.name == invariant).map(|at| InvariantId(at as u32));
+    let said = at.map(|at| match analysis.verdict(0, at) {
+        verdict if verdict.confluent => "yes",
+        verdict if verdict.decided_by == DecidedBy::Assumption => "undecided",
+        _ => "no",
+    });
+    let plan = &analysis.plan.transactions[0];
+    let actual = format!("{} {}", said.unwrap_or("nothing of that name"), plan.mechanism.name());
+    assert_eq!(actual, expect, "{invariant} of {schema}: {}", plan.why);
+}
+
+/// What is left out of an application makes undecided whatever it may be about.
+#[test]
+fn what_is_left_out_decides_nothing() {
+    let tree = "create table node (id int primary key, parent int references node (id));
+        create procedure move(p int, q int) language plpgsql as $$ begin update node set parent = q where id = p; end $$;";
+    let acyclic = "create assertion acyclic check (not exists (with recursive up (id, above) as (
+        select id, parent from node union select up.id, node.parent from up join node on node.id = up.above)
+        select 1 from up where id = above));";
+    check_plan(&format!("{tree}{acyclic}"), "acyclic", "undecided ordered");
+    let ranked = "create assertion ranked check (not exists (
+        select 1 from (select rank() over (order by parent) as r from node) as n where n.r > 3));";
+    check_plan(&format!("{tree}{ranked}"), "ranked", "undecided ordered");
+    // A rule rewrites what is written.
+    let rule = "create rule keep as on update to node do also delete from node where id = old.parent;";
+    check_plan(&format!("{tree}{rule}"), "keep", "undecided ordered");
+}
+
+/// A table that the schema does not have, and sequences that begin again.
+#[test]
+fn what_is_not_known_is_not_fine() {
+    // Else a name that is not there is the input's mistake.
+    let known = "-- weir: accepted by PostgreSQL\ncreate table item (id int primary key, n int not null);";
+    let body =
+        |body: &str| format!("create procedure p(a int, b int) language plpgsql as $$ begin {body} end $$;");
+    check_plan(
+        &format!("{known}{}", body("insert into elsewhere (id) values (a);")),
+        "item_pkey",
+        "yes general",
+    );
+    let both = body("update item set n = a where id = b; delete from elsewhere where id = a;");
+    check_plan(&format!("{known}{both}"), "item.n not null", "undecided general");
+    // It calls itself.
+    let again = body("update item set n = a where id = b; if a > 0 then call p(a - 1, b); end if;");
+    check_plan(&format!("{known}{again}"), "item.n not null", "undecided general");
+    let numbers = |sequence: &str, body: &str| {
+        format!(
+            "create sequence numbers {sequence}; create sequence others; create table ticket (no bigint primary key);
+             create procedure p(a int) language plpgsql as $$ begin {body} end $$;"
+        )
+    };
+    let draw = "insert into ticket (no) values (nextval('numbers'));";
+    check_plan(&numbers("", draw), "ticket_pkey", "yes merge");
+    check_plan(&numbers("maxvalue 5 cycle", draw), "ticket_pkey", "no ramp");
+    check_plan(&numbers("increment -1 minvalue -5 cycle", draw), "ticket_pkey", "no ramp");
+    let set = format!("{draw} perform setval('numbers', 1);");
+    check_plan(&numbers("", &set), "ticket_pkey", "no ramp");
+    check_plan(
+        &numbers("", "insert into ticket (no) values (nextval('numbers') % 5);"),
+        "ticket_pkey",
+        "no ramp",
+    );
+    // Two sequences, of which one is drawn by an update.
+    let another = format!("{draw} update ticket set no = nextval('others') where no = a;");
+    check_plan(&numbers("", &another), "ticket_pkey", "no ramp");
+    let token = |value: &str| {
+        format!(
+            "create table token (value text primary key);
+             create procedure p(a int) language plpgsql as $$ begin insert into token (value) values ({value}); end $$;"
+        )
+    };
+    check_plan(&token("gen_random_uuid()::text"), "token_pkey", "yes merge");
+    check_plan(&token("gen_random_uuid()::text::varchar(4)"), "token_pkey", "no ramp");
+    check_plan(&token("left(gen_random_uuid()::text, 4)"), "token_pkey", "no ramp");
+    check_plan(&token("now()::text"), "token_pkey", "no ramp");
+}

@@ -294,9 +294,14 @@ impl<'a> Lab<'a> {
         ids
     }
 
+    /// Rows as an invariant is asked of them.
+    pub fn view<'s>(&'s self, state: &'s State) -> View<'s> {
+        View { schema: &self.program.schema, state }
+    }
+
     /// Does it not hold of these rows?
     pub fn is_violated(&self, invariant: InvariantId, state: &State) -> bool {
-        self.violation(invariant, &View { schema: &self.program.schema, state }).is_some()
+        self.violation(invariant, &self.view(state)).is_some()
     }
 
     /// Everything that does not hold of rows that nobody has checked yet.

@@ -5,6 +5,7 @@
 //! has no witness within the bounds proves nothing, and is said so. The design is docs/search.md.
 
 pub mod alone;
+pub mod contradiction;
 pub mod domain;
 pub mod explore;
 pub mod guards;

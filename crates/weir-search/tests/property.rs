@@ -8,13 +8,15 @@ mod crosscheck;
 #[path = "support/random.rs"]
 mod random;
 mod support;
+#[path = "support/wide.rs"]
+mod wide;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crosscheck::{LIMITS, contradictions, counterexample, load, rule_of};
-use weir_analysis::{InvariantId, Rule, Verdict};
+use crosscheck::{LIMITS, contradictions, counterexample, load, load_to_analyze, rule_of};
+use weir_analysis::{InvariantId, PlantedFlaws, Proofs, Rule, Verdict, Weights};
 use weir_search::{Explorer, Lab};
 use weir_sql::Application;
 
@@ -33,6 +35,22 @@ fn cases_of(given: Option<&str>) -> Range<u64> {
     cases
 }
 
+/// Every other application is put together from parts.
+fn generated(seed: u64) -> (String, Application) {
+    match seed % 2 {
+        0 => {
+            let text = random::application(seed);
+            let app = load(&text);
+            (text, app)
+        }
+        _ => {
+            let text = wide::application(seed);
+            let app = load_to_analyze(&text);
+            (text, app)
+        }
+    }
+}
+
 /// Searches every confluent verdict of so many random applications.
 #[track_caller]
 fn check(cases: Range<u64>) {
@@ -41,8 +59,7 @@ fn check(cases: Range<u64>) {
     let mut bad = String::new();
     let mut contradicted = 0;
     for seed in cases.clone() {
-        let text = random::application(seed);
-        let app = load(&text);
+        let (text, app) = generated(seed);
         let analysis = weir_analysis::analyze(&app);
         for rule in analysis.verdicts.iter().filter_map(rule_of) {
             *verdicts.entry(rule.name()).or_default() += 1;
@@ -114,6 +131,70 @@ fn every_rule_turned_round_is_caught() {
     let missing: Vec<&String> = rules.iter().filter(|rule| !caught.contains_key(*rule)).collect();
     assert!(missing.is_empty(), "no case catches {missing:?}\n{text}");
     support::golden("testdata/witnesses/rules.txt", &text);
+}
+
+/// Rules with a flaw, and the first of the generated applications that shows it.
+const FLAWS: &[(&str, PlantedFlaws, u64)] = &[
+    ("one row", PlantedFlaws { one_row: true, ..NONE }, 0),
+    ("whole by tables", PlantedFlaws { whole_by_tables: true, ..NONE }, 0),
+    ("nothing composed", PlantedFlaws { nothing_composed: true, ..NONE }, 0),
+    ("inner queries", PlantedFlaws { inner_queries: true, ..NONE }, 0),
+    ("no cycles", PlantedFlaws { no_cycles: true, ..NONE }, 0),
+    ("record skew", always(Rule::RecordSkew), 0),
+    ("unique chosen", always(Rule::UniqueChosen), 0),
+    ("dense insert", always(Rule::DenseInsert), 0),
+    ("foreign key delete", always(Rule::ForeignKeyDelete), 0),
+    ("bound toward", always(Rule::BoundToward), 0),
+    ("bound avoid", always(Rule::BoundAvoid), 0),
+    ("taken twice", always(Rule::TakenTwice), 0),
+    ("sum overwritten", always(Rule::SumOverwritten), 0),
+    ("sum join apart", always(Rule::SumJoinApart), 0),
+    ("margin used", always(Rule::MarginUsed), 0),
+    ("extreme lost", always(Rule::ExtremeLost), 0),
+    ("counterpart taken", always(Rule::CounterpartTaken), 0),
+    ("facts both ways", always(Rule::FactsBothWays), 0),
+];
+
+const NONE: PlantedFlaws = PlantedFlaws {
+    one_row: false,
+    whole_by_tables: false,
+    nothing_composed: false,
+    inner_queries: false,
+    no_cycles: false,
+    always: None,
+};
+
+const fn always(rule: Rule) -> PlantedFlaws {
+    PlantedFlaws { always: Some(rule), ..NONE }
+}
+
+fn shows(seed: u64, flaws: PlantedFlaws) -> bool {
+    let (_, app) = generated(seed);
+    let analysis = weir_analysis::analyze_planted(&app, &Weights::default(), Proofs::NotAsked, flaws);
+    let sound = weir_analysis::analyze(&app);
+    let told = |analysis: &weir_analysis::Analysis| {
+        analysis.verdicts.iter().map(|verdict| verdict.confluent).collect::<Vec<_>>()
+    };
+    told(&analysis) != told(&sound) && !contradictions(&app, &analysis, LIMITS).is_empty()
+}
+
+/// A flaw in a rule is found by the generated applications alone. `WEIR_CASES` looks for the first that shows each.
+#[test]
+fn planted_flaws_are_found() {
+    let cases = std::env::var("WEIR_CASES").ok();
+    let mut missed = Vec::new();
+    for (name, flaws, seed) in FLAWS {
+        match &cases {
+            None if !shows(*seed, *flaws) => missed.push(*name),
+            None => {}
+            Some(cases) => {
+                let found = cases_of(Some(cases)).find(|&seed| shows(seed, *flaws));
+                println!("{name}: {found:?}");
+                missed.extend(found.is_none().then_some(*name));
+            }
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
 /// So many merges must have been looked at before "no counterexample" says anything.

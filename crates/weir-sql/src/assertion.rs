@@ -4,12 +4,13 @@
 //! backslash commands, and rows after COPY … FROM stdin, are dealt with here too, for the same reason.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use weir_types::{SqlState, SqlType};
 
 use crate::binder::{self, Context};
-use crate::bound::{Expr, ExprKind};
-use crate::catalog::Assertion;
+use crate::bound::{Expr, ExprKind, FromItem, Query, RelationId, Select};
+use crate::catalog::{Assertion, Catalog, Column, TableId};
 use crate::ddl::PendingAssertion;
 use crate::lexer::{Lexer, Token, closing_end};
 use crate::notes::{self, Notes};
@@ -315,6 +316,25 @@ pub(crate) fn bind(context: &Context<'_>, pending: PendingAssertion) -> Result<A
     debug_assert_eq!(bound.ty, SqlType::Bool);
     let (text, span) = (pending.text.trim().to_owned(), pending.name_span);
     Ok(Assertion { name: pending.name, expr: bound, text, comment_on: pending.comment_on, span })
+}
+
+/// It may be any condition on every row and column of these tables.
+pub(crate) fn of_any_kind(catalog: &Catalog, tables: BTreeSet<TableId>, span: Span) -> Expr {
+    let rows_of = |(number, id): (usize, TableId)| {
+        let (table, relation) = (catalog.table(id), RelationId(number as u32));
+        let from = FromItem::Table { relation, table: id, alias: table.name.clone(), span };
+        let column = |(column, of): (usize, &Column)| Expr {
+            kind: ExprKind::Column { relation, column },
+            ty: of.ty.clone(),
+            span,
+        };
+        let outputs = table.columns.iter().enumerate().map(column).collect();
+        let query = Query::of_select(Select::plain(outputs, vec![from], None), Vec::new(), span);
+        let kind = ExprKind::Exists { query: Box::new(query), negated: false };
+        Expr { kind, ty: SqlType::Bool, span }
+    };
+    let parts = tables.into_iter().enumerate().map(rows_of).collect();
+    Expr { kind: ExprKind::Opaque(parts), ty: SqlType::Bool, span }
 }
 
 /// What no rule of the analysis reads.

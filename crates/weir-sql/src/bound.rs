@@ -806,6 +806,10 @@ pub struct OpaqueStep {
     pub assigns: Vec<VariableId>,
     /// It may end the procedure, or leave the loop around it.
     pub leaves: bool,
+    /// What it writes to by names that stand for nothing in the catalog: nobody knows what depends on it.
+    pub unseen: Vec<String>,
+    /// Sequences that it may set, so that they give a number once more.
+    pub resets: Vec<SequenceId>,
 }
 
 /// Unique within the procedure.

@@ -11,8 +11,8 @@ use crate::Application;
 use crate::assertion;
 use crate::binder;
 use crate::bound::Procedure;
-use crate::catalog::{Assertion, Catalog};
-use crate::ddl::{self, PendingAssertion, PendingRoutine, Schema};
+use crate::catalog::{Assertion, Catalog, TableId};
+use crate::ddl::{self, PendingAssertion, PendingRoutine, Schema, Unread};
 use crate::mentions::Mentions;
 use crate::notes::{Notes, Reading};
 use crate::parse::{self, ParsedStatement, Piece};
@@ -86,7 +86,10 @@ fn read(mut sources: Sources, reading: Reading) -> Result<Application, (Sources,
     };
     let mut errors = Vec::new();
     let procedures = bind_routines(&sources, &mut schema, &blocks, &mut errors);
-    let assertions = bind_assertions(&schema, assertions, &mut errors);
+    let mentions = schema.notes.is_some().then(|| mentions(&sources, &schema, &[]));
+    let mut assertions = bind_assertions(&schema, assertions, mentions.as_ref(), &mut errors);
+    let unread = std::mem::take(&mut *schema.unread.borrow_mut());
+    unread.into_iter().for_each(|one| add_unread(&schema, mentions.as_ref(), &sources, one, &mut assertions));
     let notes = schema.notes.map_or_else(|| schema.passed_over.take(), Notes::into_list);
     let (wrong, notes): (Vec<Diagnostic>, Vec<Diagnostic>) =
         notes.into_iter().partition(|note| note.severity == Severity::Error);
@@ -168,8 +171,14 @@ fn read_schema(
     schema.texts = texts.iter().map(|text| text.as_str().into()).collect();
     for (index, statement) in statements {
         let piece = Piece::new(index as u32, 0, &texts[index]);
+        let (span, binds) = (statement.span, ddl::binds_rows(&statement.node));
+        let of_views = schema.view_triggers.len();
         let result = schema.apply(piece, statement);
-        schema.tolerate(result)?;
+        let left_out = schema.tolerate(result)?.is_none();
+        // A view's trigger counts where the view is written to.
+        if let Some(name) = binds.filter(|_| left_out && schema.view_triggers.len() == of_views) {
+            schema.unread.borrow_mut().push(Unread { name, table: None, span });
+        }
     }
     // Only now: a later statement may have changed what lies below a view.
     let targets: Vec<_> = schema
@@ -246,6 +255,7 @@ fn fold_labels(schema: &Schema, statements: &mut Vec<(usize, ParsedStatement)>) 
 fn bind_assertions(
     schema: &Schema,
     assertions: Vec<PendingAssertion>,
+    mentions: Option<&Mentions>,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<Assertion> {
     let mut bound: Vec<Assertion> = Vec::new();
@@ -258,13 +268,44 @@ fn bind_assertions(
             ));
             continue;
         }
+        let (name, span, text) = (pending.name.clone(), pending.name_span, pending.text.trim().to_owned());
         let result = assertion::bind(&schema.context(), pending);
         match schema.tolerate(result) {
-            Ok(assertion) => bound.extend(assertion),
+            Ok(Some(assertion)) => bound.push(assertion),
+            // It may say anything of the tables that it names.
+            Ok(None) => {
+                let tables = mentions.map(|mentions| mentions.tables_of(&text)).unwrap_or_default();
+                let expr = assertion::of_any_kind(&schema.catalog, tables, span);
+                bound.push(Assertion { name, expr, text, span });
+            }
             Err(error) => errors.push(error),
         }
     }
     bound
+}
+
+/// What is left out of the schema may demand anything of the rows of its tables, or do anything with them: it stands
+/// among the assertions, and nothing decides it.
+fn add_unread(
+    schema: &Schema,
+    mentions: Option<&Mentions>,
+    sources: &Sources,
+    unread: Unread,
+    assertions: &mut Vec<Assertion>,
+) {
+    let text = sources.text(unread.span).trim().to_owned();
+    let mut tables: BTreeSet<TableId> =
+        unread.table.into_iter().filter(|table| (table.0 as usize) < schema.catalog.tables.len()).collect();
+    tables.extend(mentions.iter().flat_map(|mentions| mentions.tables_of(&text)));
+    if tables.is_empty() {
+        return;
+    }
+    let mut name = if unread.name.is_empty() { "left_out".to_owned() } else { unread.name };
+    while assertions.iter().any(|other| other.name == name) {
+        name.push('_');
+    }
+    let expr = assertion::of_any_kind(&schema.catalog, tables, unread.span);
+    assertions.push(Assertion { name, expr, text, span: unread.span });
 }
 
 fn piece_of<'s>(sources: &'s Sources, file: u32) -> Piece<'s> {
@@ -339,7 +380,11 @@ fn bind_routines(
         let function = function.map(|routine| (piece_of(sources, routine.file), routine));
         let trigger = bind_trigger(surroundings, piece_of(sources, pending.file), pending, function);
         match schema.tolerate(trigger) {
-            Ok(trigger) => triggers.extend(trigger),
+            Ok(Some(trigger)) => triggers.push(trigger),
+            Ok(None) => {
+                let (name, table) = (pending.create.trigname.clone(), Some(pending.table));
+                schema.unread.borrow_mut().push(Unread { name, table, span: pending.span });
+            }
             Err(error) => errors.push(error),
         }
     }

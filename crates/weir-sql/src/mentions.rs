@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bound::OpaqueStep;
-use crate::catalog::{Catalog, TableId};
-use crate::lexer::{Lexer, TokenKind};
+use crate::catalog::{Catalog, SequenceId, TableId};
+use crate::lexer::{Lexer, Token, TokenKind};
 use crate::parse::Piece;
 use crate::source::Span;
 use crate::walk;
@@ -46,12 +46,42 @@ pub(crate) fn names_of(text: &str) -> BTreeSet<String> {
     names
 }
 
+/// The names behind INSERT INTO, MERGE INTO, DELETE FROM, UPDATE, TRUNCATE and COPY.
+fn targets(text: &str) -> BTreeSet<String> {
+    let tokens: Vec<Token> = Lexer::new(text, 0).collect();
+    let word = |at: usize| tokens.get(at).and_then(|token| token.name(text)).unwrap_or_default();
+    let mut targets = BTreeSet::new();
+    for at in 0..tokens.len() {
+        let before = if at == 0 { String::new() } else { word(at - 1) };
+        let is_target = match (before.as_str(), word(at).as_str()) {
+            ("insert" | "merge", "into") | ("delete", "from") => true,
+            // FOR UPDATE, FOR NO KEY UPDATE, DO UPDATE, ON UPDATE, INSERT OR UPDATE.
+            (before, "update") => !["for", "key", "do", "on", "or", "before", "after"].contains(&before),
+            (_, "truncate" | "copy") => true,
+            _ => false,
+        };
+        let mut next = at + 1;
+        while ["only", "table"].contains(&word(next).as_str()) {
+            next += 1;
+        }
+        let is_name = !["", "set", "of", "into", "from", "or"].contains(&word(next).as_str());
+        if is_target && is_name {
+            targets.insert(match tokens.get(next + 1).is_some_and(|token| token.is(b'.')) {
+                true => format!("{}.{}", word(next), word(next + 2)),
+                false => word(next),
+            });
+        }
+    }
+    targets
+}
+
 /// What every table, view, partition and routine name stands for.
 #[derive(Debug, Default)]
 pub(crate) struct Mentions {
     tables: BTreeMap<String, BTreeSet<TableId>>,
     /// The text of a routine: those of one name together.
     routines: BTreeMap<String, BTreeSet<String>>,
+    sequences: BTreeMap<String, SequenceId>,
     count: u32,
 }
 
@@ -66,6 +96,8 @@ impl Mentions {
         views: impl Iterator<Item = (String, &'t str)>,
     ) -> Mentions {
         let mut mentions = Mentions { count: catalog.tables.len() as u32, ..Mentions::default() };
+        mentions.sequences =
+            catalog.sequences.iter().map(|sequence| (sequence.name.clone(), sequence.id)).collect();
         for table in &catalog.tables {
             mentions.tables.insert(table.name.clone(), BTreeSet::from([table.id]));
         }
@@ -113,6 +145,35 @@ impl Mentions {
             reads: tables,
             assigns: Vec::new(),
             leaves,
+            unseen: self.unseen(text),
+            resets: self.resets(&all),
+        }
+    }
+
+    /// Every table that the text names, and no other.
+    pub fn tables_of(&self, text: &str) -> BTreeSet<TableId> {
+        self.tables_named(&names_of(text))
+    }
+
+    /// What the text's statements write to, of which the catalog has nothing.
+    fn unseen(&self, text: &str) -> Vec<String> {
+        let known = |name: &String| {
+            let last = name.rsplit('.').next().unwrap_or_default();
+            self.tables.contains_key(name) || self.tables.contains_key(last)
+        };
+        targets(text).into_iter().filter(|name| !known(name)).collect()
+    }
+
+    /// Those that the text names if it sets one; all, if it says by other means which.
+    fn resets(&self, names: &BTreeSet<String>) -> Vec<SequenceId> {
+        if !["setval", "restart"].iter().any(|word| names.contains(*word)) {
+            return Vec::new();
+        }
+        let named: Vec<SequenceId> =
+            names.iter().filter_map(|name| self.sequences.get(name)).copied().collect();
+        match named.is_empty() {
+            true => self.sequences.values().copied().collect(),
+            false => named,
         }
     }
 }

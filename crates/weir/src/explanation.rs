@@ -348,6 +348,14 @@ pub const EXPLANATIONS: &[Explanation] = &[
         "See the message: it names what would work instead.",
     ),
     explain(
+        "contradicted",
+        "the search has found two branches against a verdict that a rule calls confluent",
+        "Every merge that the search makes is put to every invariant. One that is broken although both verdicts say yes is a \
+         fault of a rule: the verdicts are taken back, with the witness, and whoever touches the invariant runs in order.",
+        NOTHING,
+        "Report it with the schema and the two procedures; the plan is safe meanwhile.",
+    ),
+    explain(
         "passed-over",
         "a statement that no verdict depends on was passed over",
         "Privileges, owners, settings, extensions and rows say nothing about what a transaction does.",

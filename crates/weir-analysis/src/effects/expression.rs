@@ -25,7 +25,7 @@ impl Interpreter<'_> {
             }
             ExprKind::Cast { operand, .. } => {
                 let term = self.expr(operand);
-                if keeps_value(&operand.ty, &expr.ty) {
+                if keeps_value(&operand.ty, &expr.ty) && !self.cuts_generated(term, &expr.ty) {
                     term
                 } else {
                     self.terms().call(format!("cast to {:?}", expr.ty.base()), vec![term])
@@ -92,6 +92,33 @@ impl Interpreter<'_> {
             }
             _ => self.opaque(expr),
         }
+    }
+
+    /// Two generated values may be one after the cast.
+    fn cuts_generated(&mut self, term: TermId, to: &SqlType) -> bool {
+        // A sequence that gives a thousand numbers a millisecond has them for thirty years.
+        const DIGITS: usize = 15;
+        const UUID: usize = 36;
+        let mut generates = false;
+        let mut length = 0;
+        for leaf in self.terms().leaves(term) {
+            length += match self.terms().get(leaf).clone() {
+                Term::Generated(site) => {
+                    generates = true;
+                    if self.effects.generated.get(&site).copied().flatten().is_some() { DIGITS } else { UUID }
+                }
+                // As `Text("words")`.
+                Term::Literal(words, _) => words.split('"').nth(1).map_or(0, str::len),
+                _ => 0,
+            };
+        }
+        generates
+            && match to {
+                SqlType::Varchar(Some(most)) => length > *most as usize,
+                SqlType::Char(most) => length > *most as usize,
+                SqlType::Float4 | SqlType::Float8 | SqlType::Numeric(Some(_)) => true,
+                _ => false,
+            }
     }
 
     /// An expression of which only matters what it is computed from, and whether another is the same.

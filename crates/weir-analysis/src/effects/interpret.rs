@@ -275,6 +275,10 @@ impl<'a> Interpreter<'a> {
 
     /// A statement that is not understood: it may read and write everything in the tables that it names.
     fn opaque_step(&mut self, step: &OpaqueStep, span: Span) {
+        for name in &step.unseen {
+            self.effects.unknown.push((format!("writes to {name}, which the schema does not have"), span));
+        }
+        self.effects.resets.extend(&step.resets);
         let site = self.terms().site();
         self.context.push(Frame::Loop { site, count: None });
         for &table in step.reads.iter().chain(&step.writes) {

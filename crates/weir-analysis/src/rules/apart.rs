@@ -166,6 +166,15 @@ impl<'a> Spoken<'a> {
 
     /// The row is new, and so is, in the same transaction, a row of every owner that it is counted for.
     pub fn comes_whole(&self, world: &World<'_>, mover: &Mover<'_>) -> bool {
+        if world.flaws.whole_by_tables {
+            let comes = |table| {
+                world.effects[mover.procedure]
+                    .writes
+                    .iter()
+                    .any(|write| write.table == table && write.is_insert())
+            };
+            return self.relations.iter().all(|owner| comes(owner.1));
+        }
         self.relations.iter().any(|owner| self.brings(world, mover, *owner))
     }
 

@@ -75,10 +75,8 @@ impl Counterparts {
         let changes = |write: &&Write| {
             write.table == self.table && columns.iter().any(|&column| write.update_of(column).is_some())
         };
-        touching
-            .iter()
-            .any(|write| changes(&write))
-            .then(|| world.composer(self.table, &columns, &|_, _| true))?
+        let composes = !world.flaws.nothing_composed && touching.iter().any(|write| changes(&write));
+        composes.then(|| world.composer(self.table, &columns, &|_, _| true))?
     }
 
     fn moved(&self, world: &World<'_>, procedure: usize, write: &Write) -> Move {

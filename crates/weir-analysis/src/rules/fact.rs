@@ -253,7 +253,8 @@ fn takes_some(world: &World<'_>, facts: &[Fact<'_>], procedure: usize) -> bool {
             let of_table = group.tables.iter().filter(|(_, table)| *table == write.table);
             of_table.into_iter().any(|&(relation, _)| {
                 let mut selecting = selecting(group, relation).into_iter();
-                write.is_delete() || selecting.any(|column| write.update_of(column).is_some())
+                write.is_delete()
+                    || !world.flaws.one_row && selecting.any(|column| write.update_of(column).is_some())
             })
         };
         world.effects[procedure].writes.iter().any(takes) && !has_one_row_at_most(world, group)
@@ -301,6 +302,9 @@ fn bound_columns(group: &Group<'_>, relation: RelationId, open: &[Relation]) -> 
 
 /// Who makes, with this transaction, a row that a fact selects (or a value that is NULL) in the merge and in neither branch.
 fn composed(world: &World<'_>, shape: &Shape<'_>, facts: &[Fact<'_>], procedure: usize) -> Option<usize> {
+    if world.flaws.nothing_composed {
+        return None;
+    }
     let changes = |table: TableId, columns: &[ColumnIndex]| {
         let mut writes = world.effects[procedure].writes.iter();
         writes.any(|write| {

@@ -148,13 +148,27 @@ pub fn judge_all<'a>(
         let judged = relevant.filter_map(|id| {
             let invariant = &invariants[id.0 as usize];
             let outcome = judge(world, shapes, invariant, procedure)?;
-            Some((id, prover.improve(world, shapes, invariant, procedure, outcome)))
+            let outcome = prover.improve(world, shapes, invariant, procedure, outcome);
+            Some((id, world.flaws.turn(as_followed(world, procedure, outcome))))
         });
         let mut outcomes: Outcomes = judged.collect();
         settle_reliance(&mut outcomes, procedure);
         outcomes
     };
     (0..world.effects.len()).map(of).collect()
+}
+
+/// The outcome, if all is known that the transaction does; else a yes is no more than undecided. What is derived from
+/// rows holds whatever is done.
+fn as_followed(world: &World<'_>, procedure: usize, outcome: Outcome) -> Outcome {
+    let derived = [Rule::SecondaryIndex, Rule::MaterializedView, Rule::SequenceShare].map(DecidedBy::Rule);
+    match world.effects[procedure].unknown.first() {
+        Some((what, _)) if outcome.confluent && !derived.contains(&outcome.decided_by) => {
+            let because = format!("Not all that it does is known: the analysis does not follow the {what}.");
+            Outcome::undecided(outcome.operation, because)
+        }
+        _ => outcome,
+    }
 }
 
 /// The verdict on one transaction and one invariant; `None` where it touches nothing of it.

@@ -266,11 +266,10 @@ fn update(
     procedure: usize,
     write: &Write,
 ) -> Outcome {
-    let terms = &world.effects[procedure].terms;
     // Beside other columns it would be one of two who make a key together, and has claimed nothing.
-    let mut changes = watched.iter().filter_map(|&column| write.update_of(column));
-    let generated = changes.all(|change| match change {
-        ColumnOperation::Assign(term) => matches!(terms.get(term), Term::Generated(_)),
+    let mut changes = watched.iter().filter_map(|&column| Some((column, write.update_of(column)?)));
+    let generated = changes.all(|(column, change)| match change {
+        ColumnOperation::Assign(term) => world.is_generated(procedure, write.table, column, term),
         _ => false,
     });
     if becomes_null(world, columns, procedure, write) && !nulls_are_equal(world, write.table, columns) {

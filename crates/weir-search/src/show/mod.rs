@@ -18,6 +18,7 @@ use weir_analysis::active_active::Conflict;
 use weir_analysis::{Analysis, AnomalyKind, Executed};
 use weir_sql::Application;
 
+use crate::contradiction;
 use crate::lab::{Lab, NotRunnable};
 use crate::state::{Row, State};
 
@@ -35,9 +36,11 @@ pub struct ShowSummary {
     pub steps: u64,
 }
 
-/// Runs the examples of the anomalies: under the plan's guards, because they are about what the plan allows.
+/// Runs the examples of the anomalies: under the plan's guards, because they are about what the plan allows. Every merge
+/// that is made for it is put to every invariant.
 pub fn anomalies(application: &Application, analysis: &mut Analysis, limits: ShowLimits) -> ShowSummary {
     let mut executed: Vec<Executed> = vec![Executed::NotTried; analysis.anomalies.len()];
+    let mut contradicted = Vec::new();
     let mut steps_left = limits.steps;
     if !executed.is_empty() {
         match Lab::guarded(application, analysis) {
@@ -47,7 +50,7 @@ pub fn anomalies(application: &Application, analysis: &mut Analysis, limits: Sho
                 let wants_reader = |kind| matches!(kind, AnomalyKind::FracturedRead | AnomalyKind::LongFork);
                 let (readers, writers): (Vec<usize>, Vec<usize>) =
                     (0..executed.len()).partition(|&at| wants_reader(analysis.anomalies[at].kind));
-                together::show(&mut pairs, &writers, readers.len(), &mut executed);
+                contradicted = together::show(&mut pairs, &writers, readers.len(), &mut executed);
                 readers::show(&mut pairs, &readers, &mut executed);
                 steps_left = pairs.steps_left;
             }
@@ -57,6 +60,7 @@ pub fn anomalies(application: &Application, analysis: &mut Analysis, limits: Sho
     for (anomaly, executed) in analysis.anomalies.iter_mut().zip(executed) {
         anomaly.executed = executed;
     }
+    contradiction::take_back(application, analysis, contradicted);
     summary
 }
 

@@ -13,6 +13,7 @@ use super::cases::{Case, Judge, Judged, Sight, search};
 use super::pairs::{Pair, Pairs, Setting, refusal};
 use super::record::{Told, execution};
 use super::{NOTHING, USED_UP, grouped, same_rows, smaller};
+use crate::contradiction::{self, Contradiction};
 use crate::lab::{Lab, Validity};
 use crate::last_update::alone;
 use crate::merge::merge;
@@ -24,7 +25,14 @@ const KEPT: &str =
     "the calls that would show it meet at a guard of the plan, where the second waits for the first";
 
 /// `later_groups` of other anomalies are still to come.
-pub fn show(pairs: &mut Pairs<'_>, findings: &[usize], later_groups: usize, executed: &mut [Executed]) {
+/// Gives the merges that contradict a verdict.
+pub fn show(
+    pairs: &mut Pairs<'_>,
+    findings: &[usize],
+    later_groups: usize,
+    executed: &mut [Executed],
+) -> Vec<Contradiction> {
+    let mut contradicted = Vec::new();
     let lab = pairs.lab;
     let anomaly = |at: usize| &lab.analysis.anomalies[at];
     let groups = grouped(findings, |at| (anomaly(at).transaction, anomaly(at).with));
@@ -37,7 +45,7 @@ pub fn show(pairs: &mut Pairs<'_>, findings: &[usize], later_groups: usize, exec
         let nothing = why.clone().unwrap_or_else(|| NOTHING.to_owned());
         group.iter().for_each(|&at| executed[at] = Executed::NotShown(nothing.clone()));
         if why.is_none() {
-            let mut judge = Merging { lab, left, right, kept: BTreeSet::new() };
+            let mut judge = Merging { lab, left, right, kept: BTreeSet::new(), contradicted: Vec::new() };
             let (found, open) = search(pairs, group, groups_left, &mut judge);
             for (at, execution) in found {
                 executed[at] = Executed::Shown(Box::new(execution));
@@ -45,9 +53,11 @@ pub fn show(pairs: &mut Pairs<'_>, findings: &[usize], later_groups: usize, exec
             for at in open.into_iter().filter(|at| judge.kept.contains(at)) {
                 executed[at] = Executed::NotShown(KEPT.to_owned());
             }
+            contradicted.append(&mut judge.contradicted);
         }
         groups_left -= 1;
     }
+    contradicted
 }
 
 /// Two transactions, merged.
@@ -57,6 +67,7 @@ struct Merging<'l> {
     right: usize,
     /// Findings that calls would show which meet at a guard.
     kept: BTreeSet<usize>,
+    contradicted: Vec<Contradiction>,
 }
 
 impl<'l> Judge<'l> for Merging<'l> {
@@ -81,6 +92,10 @@ impl<'l> Judge<'l> for Merging<'l> {
 
     fn judge(&mut self, finding: usize, setting: &Setting, sight: &mut Sight<'_, 'l, State>) -> Judged {
         let meets = sight.pair.meets;
+        if !meets && setting.validity == Validity::Everything {
+            let (initial, branches) = (sight.pair.initial, [sight.pair.left, sight.pair.right]);
+            contradiction::ask(self.lab, initial, branches, sight.together, &mut self.contradicted);
+        }
         if meets && self.kept.contains(&finding) {
             return Judged::Passed;
         }

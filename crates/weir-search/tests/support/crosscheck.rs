@@ -24,6 +24,17 @@ pub fn load(text: &str) -> Application {
     support::application(&[("case.sql".to_owned(), text.to_owned())])
 }
 
+/// The same, of which some may only be analysed.
+#[allow(dead_code)]
+pub fn load_to_analyze(text: &str) -> Application {
+    let mut sources = weir_sql::Sources::default();
+    sources.add("case.sql", text);
+    match weir_sql::load_with(sources, weir_sql::Reading::Tolerant) {
+        Ok(app) => app,
+        Err((_, errors)) => panic!("{text}\n{errors:?}"),
+    }
+}
+
 pub fn rule_of(verdict: &Verdict) -> Option<Rule> {
     match verdict.decided_by {
         DecidedBy::Rule(rule) => Some(rule),

@@ -95,7 +95,7 @@ impl Schema {
         }
         for command in commands {
             let result = self.alter_one(&original, command);
-            self.tolerate(result)?;
+            self.tolerate_of(original.id, "", result)?;
         }
         match !retyped.is_empty() && self.notes.is_none() {
             true => self.foreign_keys_still_fit(original.id, place),

@@ -72,7 +72,7 @@ impl Schema {
                 continue;
             }
             let result = self.column_constraint(piece, table, index, constraint);
-            if self.tolerate(result)? == Some(false) {
+            if self.tolerate_of(table.id, &constraint.conname, result)? == Some(false) {
                 constraints.push(TableConstraint::of(constraint, Some(index)));
             }
         }

@@ -93,10 +93,34 @@ pub(crate) struct Schema {
     pub unbound_views: BTreeMap<String, Span>,
     /// Views with triggers, which say what writing to them means, and the triggers' functions.
     pub view_triggers: Vec<(String, String)>,
+    /// What a tolerant reading has left out of the tables' definitions.
+    pub unread: RefCell<Vec<Unread>>,
     /// Beside `public`.
     pub schemas: BTreeSet<String>,
     /// Partitioned tables with a partition for whatever no other one takes.
     default_partitions: BTreeSet<String>,
+}
+
+/// A part of the schema that is left out: it may demand anything of its tables' rows, or do anything with them.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    /// Empty if it has none.
+    pub name: String,
+    /// Beside those that its text names.
+    pub table: Option<TableId>,
+    pub span: Span,
+}
+
+/// The name of a statement that may hold rows back or change them, so that it counts where it is left out.
+pub(crate) fn binds_rows(statement: &node::Node) -> Option<String> {
+    let name = match statement {
+        node::Node::AlterTableStmt(_) => "",
+        node::Node::CreateTrigStmt(create) => &create.trigname,
+        node::Node::IndexStmt(create) => &create.idxname,
+        node::Node::RuleStmt(create) => &create.rulename,
+        _ => return None,
+    };
+    Some(name.to_owned())
 }
 
 #[derive(Debug)]
@@ -179,6 +203,22 @@ impl Schema {
 
     pub(super) fn tolerate<T>(&self, result: Result<T, Diagnostic>) -> Result<Option<T>, Diagnostic> {
         notes::tolerate(self.notes.as_ref(), result)
+    }
+
+    /// The same of a part of a table's definition. `name`: of the constraint, if it has one.
+    pub(super) fn tolerate_of<T>(
+        &self,
+        table: TableId,
+        name: &str,
+        result: Result<T, Diagnostic>,
+    ) -> Result<Option<T>, Diagnostic> {
+        let span = result.as_ref().err().map(|error| error.span);
+        let kept = self.tolerate(result)?;
+        if let Some(span) = span {
+            let name = name.to_owned();
+            self.unread.borrow_mut().push(Unread { name, table: Some(table), span });
+        }
+        Ok(kept)
     }
 
     /// Understood by the analysis, but nothing that could run.

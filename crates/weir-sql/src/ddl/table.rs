@@ -84,8 +84,9 @@ impl Schema {
         };
         constraints.sort_by_key(rank);
         for constraint in constraints {
+            let name = constraint.constraint.conname.clone();
             let result = self.add_constraint(piece, table, constraint);
-            self.tolerate(result)?;
+            self.tolerate_of(table.id, &name, result)?;
         }
         Ok(())
     }
