@@ -41,7 +41,7 @@ pub fn close(world: &World<'_>, placement: &[Placement], candidates: &[Candidate
             reasons[procedure] = Some(Because::Declared);
         } else if let Some(&(invariant, _)) = candidate.unguarded.first() {
             reasons[procedure] = Some(Because::Unguarded(invariant));
-        } else if !world.effects[procedure].unknown.is_empty() {
+        } else if !world.effects[procedure].unseen.is_empty() {
             reasons[procedure] = Some(Because::NotFollowed);
         }
     }
@@ -109,7 +109,7 @@ pub fn touched(world: &World<'_>, procedure: usize) -> Touched {
 /// One message is enough and every shard comes to the same decision from its own data (soundness S2).
 fn one_shot(world: &World<'_>, placement: &[Placement], candidate: &Candidate, procedure: usize) -> bool {
     let effects = &world.effects[procedure];
-    if !effects.unknown.is_empty() {
+    if !effects.unseen.is_empty() {
         return false;
     }
     if candidate.reach.single {

@@ -196,7 +196,7 @@ fn why(
                 format!("it shares data with {}, which runs in order", world.name(*other))
             }
             family::Because::NotFollowed => {
-                let what = world.effects[procedure].unknown.first().map_or("", |(what, _)| what.as_str());
+                let what = world.effects[procedure].unseen.first().map_or("", |(what, _)| what.as_str());
                 format!("not all that it does is known (the {what})")
             }
             family::Because::Unguarded(invariant) => {

@@ -76,7 +76,8 @@ fn triggers_are_followed() {
         (
             "create trigger d after insert on item execute function dark();",
             "insert into item values (k, 1)",
-            "item+ item+ item(id,stock,seen) item- log+ log(item,was) log-",
+            // It sets itself off: once more whatever it may do.
+            "item+ item+ item(id,stock,seen) item- log+ log(item,was) log- item+ item(id,stock,seen) item- log+ log(item,was) log-",
         ),
     ] {
         check_writes(&p(triggers, body), expect);
@@ -208,9 +209,6 @@ fn what_is_not_known_is_not_fine() {
     );
     let both = body("update item set n = a where id = b; delete from elsewhere where id = a;");
     check_plan(&format!("{known}{both}"), "item.n not null", "undecided general");
-    // It calls itself.
-    let again = body("update item set n = a where id = b; if a > 0 then call p(a - 1, b); end if;");
-    check_plan(&format!("{known}{again}"), "item.n not null", "undecided general");
     let numbers = |sequence: &str, body: &str| {
         format!(
             "create sequence numbers {sequence}; create sequence others; create table ticket (no bigint primary key);

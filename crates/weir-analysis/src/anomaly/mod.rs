@@ -133,7 +133,7 @@ pub fn anomalies(world: &World<'_>, plan: &Plan) -> (Vec<Anomaly>, Vec<Prevented
 /// Places that could not be followed, and what surprises.
 pub fn findings(world: &World<'_>, anomalies: &[Anomaly], findings: &mut Vec<Finding>) {
     for (procedure, effects) in world.effects.iter().enumerate() {
-        for (what, span) in &effects.unknown {
+        for (what, span) in effects.unknown.iter().chain(&effects.unseen) {
             findings.push(Finding {
                 id: "not-followed",
                 severity: Severity::Warning,

@@ -276,7 +276,7 @@ impl<'a> Interpreter<'a> {
     /// A statement that is not understood: it may read and write everything in the tables that it names.
     fn opaque_step(&mut self, step: &OpaqueStep, span: Span) {
         for name in &step.unseen {
-            self.effects.unknown.push((format!("writes to {name}, which the schema does not have"), span));
+            self.effects.unseen.push((format!("writes to {name}, which the schema does not have"), span));
         }
         self.effects.resets.extend(&step.resets);
         let site = self.terms().site();

@@ -50,8 +50,10 @@ pub struct ProcedureEffects {
     pub raises: Vec<Span>,
     /// It may stop between two writes that belong together, without an error.
     pub irregular: bool,
-    /// What could not be followed (recursion, what the schema does not have), and where.
+    /// What could not be followed on each path (recursion), and where.
     pub unknown: Vec<(String, Span)>,
+    /// What it writes to that the schema does not have, and where.
+    pub unseen: Vec<(String, Span)>,
     /// Sequences that it may set, so that they give a number once more.
     pub resets: BTreeSet<SequenceId>,
 }

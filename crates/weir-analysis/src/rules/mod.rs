@@ -162,7 +162,7 @@ pub fn judge_all<'a>(
 /// rows holds whatever is done.
 fn as_followed(world: &World<'_>, procedure: usize, outcome: Outcome) -> Outcome {
     let derived = [Rule::SecondaryIndex, Rule::MaterializedView, Rule::SequenceShare].map(DecidedBy::Rule);
-    match world.effects[procedure].unknown.first() {
+    match world.effects[procedure].unseen.first() {
         Some((what, _)) if outcome.confluent && !derived.contains(&outcome.decided_by) => {
             let because = format!("Not all that it does is known: the analysis does not follow the {what}.");
             Outcome::undecided(outcome.operation, because)
