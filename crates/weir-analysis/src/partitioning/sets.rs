@@ -193,7 +193,9 @@ fn entries_of(
     for write in effects.writes.iter().filter(|write| write.action.is_none()) {
         builder.write(write, definition);
     }
-    if let (Some((_, span)), Definition::Complete) = (effects.unknown.iter().chain(&effects.unseen).next(), definition) {
+    if let (Some((_, span)), Definition::Complete) =
+        (effects.unknown.iter().chain(&effects.unseen).next(), definition)
+    {
         builder.anything(*span);
     }
     builder.entries
