@@ -352,7 +352,7 @@ pub const EXPLANATIONS: &[Explanation] = &[
         "the search has found two branches against a verdict that a rule calls confluent",
         "Every merge that the search makes is put to every invariant. One that is broken although both verdicts say yes is a \
          fault of a rule: the verdicts are taken back, with the witness, and whoever touches the invariant runs in order.",
-        NOTHING,
+        "Of two doctors on call each goes off after seeing the other, and a rule has called that confluent.",
         "Report it with the schema and the two procedures; the plan is safe meanwhile.",
     ),
     explain(
