@@ -276,7 +276,7 @@ fn bind_assertions(
             Ok(None) => {
                 let tables = mentions.map(|mentions| mentions.tables_of(&text)).unwrap_or_default();
                 let expr = assertion::of_any_kind(&schema.catalog, tables, span);
-                bound.push(Assertion { name, expr, text, span });
+                bound.push(Assertion { name, expr, text, span, comment_on: Default::default() });
             }
             Err(error) => errors.push(error),
         }
@@ -305,7 +305,7 @@ fn add_unread(
         name.push('_');
     }
     let expr = assertion::of_any_kind(&schema.catalog, tables, unread.span);
-    assertions.push(Assertion { name, expr, text, span: unread.span });
+    assertions.push(Assertion { name, expr, text, span: unread.span, comment_on: Default::default() });
 }
 
 fn piece_of<'s>(sources: &'s Sources, file: u32) -> Piece<'s> {
