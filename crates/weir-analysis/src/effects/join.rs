@@ -17,7 +17,7 @@ use super::interpret::{CallFrame, Interpreter, assigned_in};
 use super::{Action, Frame, TermId};
 
 /// Paths into one body that are interpreted one by one.
-const ENTRIES_OF_BODY_MAX: u32 = 8;
+const ENTRIES_OF_BODY_MAX: u32 = 4;
 
 /// The same of all bodies of a procedure.
 const ENTRIES_MAX: u32 = 400;

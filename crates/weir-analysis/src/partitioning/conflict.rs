@@ -1,7 +1,8 @@
 //! Conflict detection (operation-partitioning.txt, Algorithm 1, lines 1–10): which pairs of transactions may meet,
 //! on what, and which keys are equal whenever they do.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as MapEntry;
 use std::sync::Arc;
 
 use weir_sql::Application;
@@ -58,13 +59,48 @@ pub fn conflicts(app: &Application, effects: &[ProcedureEffects], sets: &Sets) -
             by_table.entry(entry.table).or_default().push((procedure, index));
         }
     }
-    let mut found: BTreeMap<(usize, usize), Vec<Clause>> = BTreeMap::new();
+    let mut found = Found::new();
     for accesses in by_table.values() {
         let mut meetings = Meetings::new(app, effects, sets, accesses);
         meetings.all(&mut found);
     }
-    let conflict = |((left, right), clauses)| Conflict { left, right, clauses: without_repeats(clauses) };
+    let conflict =
+        |((left, right), demands): (_, Demands)| Conflict { left, right, clauses: demands.clauses() };
     found.into_iter().map(conflict).collect()
+}
+
+/// By pair of procedures.
+type Found = BTreeMap<(usize, usize), Demands>;
+
+/// Of clauses that demand the same, the first; the statements before what constraints do besides.
+#[derive(Default)]
+struct Demands {
+    /// By what they demand, each with when it was found.
+    first: BTreeMap<(bool, bool, Vec<(Key, Key)>), (usize, Clause)>,
+    found: usize,
+}
+
+impl Demands {
+    fn add(&mut self, clause: Clause) {
+        self.found += 1;
+        let found = self.found;
+        match self.first.entry((clause.left_writes, clause.right_writes, clause.keys.clone())) {
+            MapEntry::Vacant(place) => {
+                place.insert((found, clause));
+            }
+            MapEntry::Occupied(mut known) => {
+                if (clause.left, clause.right) < (known.get().1.left, known.get().1.right) {
+                    known.insert((found, clause));
+                }
+            }
+        }
+    }
+
+    fn clauses(self) -> Vec<Clause> {
+        let mut clauses: Vec<(usize, Clause)> = self.first.into_values().collect();
+        clauses.sort_by_key(|(found, clause)| (clause.left, clause.right, *found));
+        clauses.into_iter().map(|(_, clause)| clause).collect()
+    }
 }
 
 /// What two forms force to be equal, by alternatives.
@@ -95,7 +131,7 @@ impl<'a> Meetings<'a> {
 
     /// Pairs of forms that meet, and for each the accesses that have them: most of the pairs of a large
     /// application do not meet.
-    fn all(&mut self, found: &mut BTreeMap<(usize, usize), Vec<Clause>>) {
+    fn all(&mut self, found: &mut Found) {
         let mut members: BTreeMap<FormId, Vec<usize>> = BTreeMap::new();
         for (index, access) in self.accesses.iter().enumerate() {
             members.entry(access.form).or_default().push(index);
@@ -115,13 +151,7 @@ impl<'a> Meetings<'a> {
         }
     }
 
-    fn meet(
-        &mut self,
-        left: usize,
-        right: usize,
-        touched: &Arc<Touched>,
-        found: &mut BTreeMap<(usize, usize), Vec<Clause>>,
-    ) {
+    fn meet(&mut self, left: usize, right: usize, touched: &Arc<Touched>, found: &mut Found) {
         let beside = self.beside(left, right);
         let (one, other) = (&self.accesses[left], &self.accesses[right]);
         let forms = [(one.form, beside[0]), (other.form, beside[1])];
@@ -134,14 +164,15 @@ impl<'a> Meetings<'a> {
                 keys.iter().filter_map(|&(a, b)| Some((one.key(beside[0], a)?, other.key(beside[1], b)?)));
             let mut keys: Vec<(Key, Key)> = keys.collect();
             keys.sort();
-            found.entry((one.procedure, other.procedure)).or_default().push(Clause {
+            let clause = Clause {
                 left: one.at,
                 right: other.at,
                 left_writes: one.entry.kind.is_write(),
                 right_writes: other.entry.kind.is_write(),
                 touched: Arc::clone(touched),
                 keys,
-            });
+            };
+            found.entry((one.procedure, other.procedure)).or_default().add(clause);
         }
     }
 
@@ -180,14 +211,6 @@ impl<'a> Meetings<'a> {
     }
 }
 
-/// Of clauses that demand the same, the first; the statements before what constraints do besides.
-fn without_repeats(mut clauses: Vec<Clause>) -> Vec<Clause> {
-    clauses.sort_by_key(|clause| (clause.left, clause.right));
-    let mut seen = BTreeSet::new();
-    clauses.retain(|clause| seen.insert((clause.left_writes, clause.right_writes, clause.keys.clone())));
-    clauses
-}
-
 /// What both touch, if that is a conflict on one row.
 fn meeting(one: &Entry, other: &Entry) -> Option<Touched> {
     if !one.kind.is_write() && !other.kind.is_write() {
@@ -208,8 +231,18 @@ pub fn is_statement(entry: &Entry) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::partitioning::Definition;
+
+    /// The naive twin of [`Demands`].
+    fn without_repeats(mut clauses: Vec<Clause>) -> Vec<Clause> {
+        clauses.sort_by_key(|clause| (clause.left, clause.right));
+        let mut seen = BTreeSet::new();
+        clauses.retain(|clause| seen.insert((clause.left_writes, clause.right_writes, clause.keys.clone())));
+        clauses
+    }
 
     /// The naive twin: every pair of accesses by itself.
     fn pair_by_pair(app: &Application, effects: &[ProcedureEffects], sets: &Sets) -> Vec<Conflict> {

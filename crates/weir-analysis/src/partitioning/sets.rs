@@ -4,6 +4,7 @@
 //! columns in conditions are read, INSERT and DELETE write every column and the row's existence, and what
 //! a constraint looks at or changes counts too. Never missing an access is what the classes rest on.
 
+use std::collections::btree_map::Entry as MapEntry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::Span;
@@ -12,6 +13,7 @@ use weir_sql::catalog::{
 };
 
 use super::atoms::{self, Atom, Pending};
+use super::conflict::is_statement;
 use crate::effects::{
     ColumnOperation, Context, Key, Moment, Operation, ProcedureEffects, ReadId, Term, TermId, Write,
 };
@@ -110,7 +112,8 @@ impl Kind {
 impl Sets {
     pub fn new(catalog: &Catalog, effects: &[ProcedureEffects], definition: Definition) -> Sets {
         let fresh = always_generated(effects);
-        let entries = effects.iter().map(|own| entries_of(catalog, own, &fresh, definition)).collect();
+        let entries =
+            effects.iter().map(|own| joined(entries_of(catalog, own, &fresh, definition))).collect();
         let mut sets = Sets { entries, fresh, ..Sets::default() };
         for entry in sets.entries.iter().flatten() {
             match entry.kind {
@@ -141,6 +144,45 @@ impl Sets {
     pub fn is_lasting(&self, table: TableId) -> bool {
         !self.deleted.contains(&table)
     }
+}
+
+/// Accesses of one kind to one table that are told apart. Of more than that it is known what they touch, and no
+/// longer on which condition: paths that multiply make accesses that differ in their conditions alone.
+const ALIKE_MAX: usize = 8;
+
+/// The entries, with those of too many paths as one: it touches what any of them does, and any row.
+fn joined(entries: Vec<Entry>) -> Vec<Entry> {
+    let alike = |entry: &Entry| (entry.table, entry.kind, is_statement(entry));
+    let mut count: BTreeMap<_, usize> = BTreeMap::new();
+    entries.iter().for_each(|entry| *count.entry(alike(entry)).or_default() += 1);
+    if count.values().all(|&count| count <= ALIKE_MAX) {
+        return entries;
+    }
+    let mut first: BTreeMap<_, usize> = BTreeMap::new();
+    let mut joined: Vec<Entry> = Vec::new();
+    for entry in entries {
+        if count[&alike(&entry)] <= ALIKE_MAX {
+            joined.push(entry);
+            continue;
+        }
+        match first.entry(alike(&entry)) {
+            MapEntry::Occupied(at) => joined[*at.get()].touched.extend(entry.touched),
+            MapEntry::Vacant(at) => {
+                at.insert(joined.len());
+                let anything = vec![Vec::new()];
+                let (row, values, context) = (None, Key::new(), Context::new());
+                joined.push(Entry {
+                    row,
+                    values,
+                    context,
+                    alternatives: anything,
+                    pending: Vec::new(),
+                    ..entry
+                });
+            }
+        }
+    }
+    joined
 }
 
 /// See [`Sets::is_fresh`].
