@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use weir_net::clock::transaction_time;
+use weir_net::clock::time_of_day;
 use weir_sql::Application;
 use weir_sql::bound::{OutputColumn, Procedure};
 use weir_sql::system::System;
@@ -138,7 +138,7 @@ impl Callable {
         for (at, (value, input)) in arguments.iter().zip(inputs).enumerate() {
             args.push(argument(value, &input.ty).map_err(|error| placed(error, name, at, input))?);
         }
-        let call = self.call_of(Callee::Procedure(procedure), args, transaction_time(now_ms()));
+        let call = self.call_of(Callee::Procedure(procedure), args, time_of_day());
         Ok(Wish::Call(call, self.names[procedure].clone()))
     }
 
@@ -158,11 +158,11 @@ impl Callable {
         Call { callee, args, transaction_time, edition: self.program.edition }
     }
 
-    /// What a prepared text is to do with these values of its parameters.
+    /// What a prepared text is to do with these values of its parameters. `now`: when its transaction began, in microseconds since 2000.
     ///
     /// # Errors
     /// Their number or types do not fit; an argument of the call cannot be computed.
-    pub(crate) fn wish(&self, prepared: &Prepared, values: &[Value]) -> Result<Wish, SqlError> {
+    pub(crate) fn wish(&self, prepared: &Prepared, values: &[Value], now: i64) -> Result<Wish, SqlError> {
         let types = &prepared.parameters[..];
         if values.len() != types.len() {
             let message = format!("{} values for {} parameters", values.len(), types.len());
@@ -170,11 +170,10 @@ impl Callable {
         }
         let mut values: Vec<Value> =
             values.iter().zip(types).map(|(value, ty)| argument(value, ty)).collect::<Result<_, _>>()?;
-        let now = transaction_time(now_ms());
         match &prepared.what {
             What::Query { gather, constants } => {
                 values.extend(constants.iter().cloned());
-                Ok(Wish::Read(gather.clone(), values, prepared.names.clone()))
+                Ok(Wish::Read(gather.at(now), values, prepared.names.clone()))
             }
             What::Call { procedure, arguments, .. } => {
                 let args = self.work_out(arguments, &values, now)?;

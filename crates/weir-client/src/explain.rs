@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_analysis::guard_on;
 use weir_analysis::reasons::{self, Reason};
+use weir_net::clock::time_of_day;
 pub use weir_txn::exec::accesses::Access;
 use weir_txn::ramp::ShardId;
 pub use weir_txn::ramp::trace::Trace;
@@ -77,7 +78,7 @@ impl Prepared {
             return Ok(Explained { before, ..explained(last)? });
         }
         let of = program.shards;
-        let (call, callee) = match self.of.wish(self, values)? {
+        let (call, callee) = match self.of.wish(self, values, time_of_day())? {
             Wish::Call(call, _) => (call, &self.what),
             Wish::Read(gather, values, _) => {
                 let shards: Vec<ShardId> = gather.queries(&values, (program, 0))?.into_keys().collect();
@@ -154,7 +155,7 @@ impl Client {
         prepared: &Prepared,
         values: &[Value],
     ) -> Pending<CallResult> {
-        let wish = prepared.of.wish(prepared, values).map(|wish| match within {
+        let wish = prepared.of.wish(prepared, values, time_of_day()).map(|wish| match within {
             Some(name) => wish.within(name),
             None => wish,
         });

@@ -51,6 +51,7 @@ pub use relations::{Relations, RowTransaction};
 pub use statements::Statements;
 pub use weir_net::ClusterFile;
 use weir_net::body::VERSIONS;
+use weir_net::clock::time_of_day;
 pub use weir_net::cluster_file::{Application, Complaint};
 pub use weir_net::handshake::Terms;
 #[doc(hidden)]
@@ -334,7 +335,7 @@ impl Client {
 
     /// Begins what was prepared on this client. A SELECT sees of each transaction all or nothing, over all shards.
     pub fn begin_prepared(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
-        self.submit_call(prepared.of.wish(prepared, values))
+        self.submit_call(prepared.of.wish(prepared, values, time_of_day()))
     }
 
     /// Names a transaction of several statements over tables, READ COMMITTED as PostgreSQL's: nothing happens until its first statement.
@@ -351,7 +352,17 @@ impl Client {
         prepared: &Prepared,
         values: &[Value],
     ) -> Pending<CallResult> {
-        self.submit_call(prepared.of.wish(prepared, values).map(|wish| wish.within(transaction)))
+        self.begin_within_at((transaction, time_of_day()), prepared, values)
+    }
+
+    /// The same, and when the transaction began, in microseconds since 2000.
+    pub fn begin_within_at(
+        &self,
+        (transaction, begun): (u64, i64),
+        prepared: &Prepared,
+        values: &[Value],
+    ) -> Pending<CallResult> {
+        self.submit_call(prepared.of.wish(prepared, values, begun).map(|wish| wish.within(transaction)))
     }
 
     /// Begins to insert a batch of rows, as a statement of the transaction of that name, whose statements before have ended. Its count

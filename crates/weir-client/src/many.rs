@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use weir_net::clock::transaction_time;
+use weir_net::clock::time_of_day;
 use weir_sql::bound::{Expr, ExprKind, Insert, InsertSource, OutputColumn, Query, QueryBody, Select};
-use weir_sql::walk::{changing, has_subquery, uncast};
+use weir_sql::walk::{each_expr, has_subquery, uncast};
 use weir_sql::{Text, of_one_row, of_rows_of_query};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::CompiledText;
@@ -13,7 +13,6 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::CallResult;
 use crate::calls::{Callable, argument};
-use crate::carrier::now_ms;
 use crate::load::{Batch, Load, LoadedTable};
 use crate::prepared::{Prepared, What, prepare};
 
@@ -50,7 +49,7 @@ impl Many {
     /// `None`: it has few rows, or they are not alike.
     pub(crate) fn of(of: &Arc<Callable>, text: &str, insert: &Insert, parameters: usize) -> Option<Many> {
         let InsertSource::Values(rows) = &insert.source else { return None };
-        let is_plain = |value: &Expr| changing(value).is_none() && !has_subquery(value);
+        let is_plain = |value: &Expr| !takes_number(value) && !has_subquery(value);
         if rows.len() < ROWS_MIN || !rows.iter().flatten().all(is_plain) {
             return None;
         }
@@ -128,7 +127,7 @@ impl Many {
                 .with_hint("run the query, and ask for the batches of its rows"));
         };
         let computed = match computed {
-            Some(gather) => of.work_out(gather, values, transaction_time(now_ms()))?,
+            Some(gather) => of.work_out(gather, values, time_of_day())?,
             None => Vec::new(),
         };
         let value = |given: &Given| match given {
@@ -155,6 +154,15 @@ impl Many {
         batches.extend(std::iter::from_fn(|| load.rest()));
         Ok(batches)
     }
+}
+
+/// A sequence is asked at a shard. The time, and what is of chance, can be worked out before.
+fn takes_number(value: &Expr) -> bool {
+    let mut takes = false;
+    each_expr(value, &mut |part| {
+        takes |= matches!(part.kind, ExprKind::NextValue(_) | ExprKind::CurrentValue(_));
+    });
+    takes
 }
 
 /// Each row comes to live where the row lives that it is made of.

@@ -15,6 +15,7 @@ use weir_sql::{
 };
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
+use weir_types::text::to_text;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::CallResult;
@@ -54,6 +55,8 @@ pub(crate) enum What {
         arguments: Arc<Gather>,
         /// It gives a set of rows; any other call gives one.
         gives_rows: bool,
+        /// The columns that are one value, a record.
+        record: Option<Arc<[OutputColumn]>>,
         writes: bool,
     },
     /// An INSERT of many rows.
@@ -244,13 +247,27 @@ impl Prepared {
     /// What it has given as rows: OUT parameters and the value of a function are one, of a function without value too.
     pub fn rows(&self, result: CallResult) -> Vec<Vec<Value>> {
         let CallResult { mut values, rows, .. } = result;
-        match self.what {
-            What::Call { gives_rows: false, .. } if !self.columns.is_empty() => {
-                values.resize(self.columns.len(), Value::Null);
+        let What::Call { gives_rows, record, .. } = &self.what else { return rows };
+        let columns = record.as_ref().unwrap_or(&self.columns);
+        let rows = match gives_rows {
+            false if !columns.is_empty() => {
+                values.resize(columns.len(), Value::Null);
                 vec![values]
             }
             _ => rows,
-        }
+        };
+        let whole = |mut row: Vec<Value>| {
+            for (value, column) in row.iter_mut().zip(columns.iter()) {
+                let of_record = record.is_some() && !value.is_null();
+                if of_record {
+                    *value = Value::text(to_text(value, &column.ty));
+                } else if column.ty == SqlType::Void {
+                    *value = Value::text("");
+                }
+            }
+            if record.is_some() { vec![Value::record(row)] } else { row }
+        };
+        rows.into_iter().map(whole).collect()
     }
 }
 
@@ -343,16 +360,22 @@ pub(crate) fn prepare_plain(
     let (bound, parameters) = bound.map_err(|wrong| Unprepared::of(text, wrong))?;
     let statement = match bound {
         BoundText::Statement(statement) => *statement,
-        BoundText::Call { call, name } => {
+        BoundText::Call { call, name, as_value } => {
             let procedure = &application.procedures[call.procedure];
             let mut columns = columns_of(procedure);
+            let mut record = None;
+            if as_value && columns.len() > 1 {
+                let name = procedure.name.clone();
+                let one = vec![OutputColumn { name, ty: SqlType::Record }];
+                record = Some(std::mem::replace(&mut columns, one).into());
+            }
             if let (Some(name), [column]) = (name, &mut columns[..]) {
                 column.name = name;
             }
             let gives_rows = matches!(procedure.kind, ProcedureKind::SetReturningFunction { .. });
             let arguments = Arc::new(compile(text, &row_of(call.args), parameters.len(), program)?);
             let writes = !program.procedures[call.procedure].read_only;
-            let what = What::Call { procedure: call.procedure, arguments, gives_rows, writes };
+            let what = What::Call { procedure: call.procedure, arguments, gives_rows, record, writes };
             return Ok(Prepared::new((of, text), what, parameters, columns));
         }
     };

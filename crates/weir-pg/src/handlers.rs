@@ -196,12 +196,12 @@ impl Talk {
             return self.say_copy(client, &done).await;
         }
         let formats = self.session.formats_of(statement);
-        if !done.columns.is_empty() {
+        if done.gives_rows() {
             let description = answer::row_description(&done.columns, &formats);
             say(client, Answer::RowDescription(description)).await?;
             say_rows(client, &done.rows, &done.columns, &formats).await?;
         }
-        let count = done.count.or((!done.columns.is_empty()).then_some(done.rows.len() as u64));
+        let count = done.count.or(done.gives_rows().then_some(done.rows.len() as u64));
         say(client, Answer::CommandComplete(answer::complete(&done.tag, count))).await?;
         Ok(false)
     }

@@ -5,6 +5,7 @@
 
 mod advisory;
 mod answer;
+mod begun;
 mod beside;
 mod by_itself;
 mod conversation;

@@ -11,6 +11,7 @@ use weir_sql::system::Facts;
 use weir_types::{Severity, SqlError, SqlState, Value};
 
 use crate::advisory::AdvisoryLocks;
+use crate::begun::Begun;
 use crate::beside::Beside;
 use crate::copy::CopyIn;
 use crate::definitions::{Own, PATIENCE};
@@ -30,6 +31,7 @@ pub struct Session {
     pub(crate) client: Arc<Client>,
     values: Mutex<Values>,
     transaction: Mutex<Transaction>,
+    begun: Begun,
     names: Mutex<Names>,
     pub(crate) savepoints: Savepoints,
     pub(crate) scope: OpenScope,
@@ -84,6 +86,7 @@ impl Session {
             client,
             values,
             transaction,
+            begun: Begun::default(),
             names,
             savepoints,
             scope,
@@ -357,7 +360,10 @@ impl Session {
             Some(name) => {
                 let bound = self.bound(prepared)?;
                 self.limit_waits(name, lock_timeout).await?;
-                (self.wait_for(self.client.begin_within(name, &bound, values)).await?, bound)
+                (
+                    self.wait_for(self.client.begin_within_at(self.begun.of(name), &bound, values)).await?,
+                    bound,
+                )
             }
             // Shards tell of open transactions alone for whom they wait.
             None if lock_timeout.is_some() && !prepared.reads_only() => {
@@ -432,6 +438,7 @@ impl Session {
             _ => self.client.new_transaction(),
         };
         *transaction = Transaction::Open { name, is_implicit: false };
+        self.begun.of(name);
         Ok(Done::tag("BEGIN"))
     }
 

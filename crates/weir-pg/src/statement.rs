@@ -121,6 +121,11 @@ pub enum CopyDone {
 }
 
 impl Done {
+    /// A SELECT gives rows even if they have no columns.
+    pub(crate) fn gives_rows(&self) -> bool {
+        !self.columns.is_empty() || self.tag == "SELECT"
+    }
+
     pub fn tag(tag: impl Into<String>) -> Done {
         Done {
             tag: tag.into(),

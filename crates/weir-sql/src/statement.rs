@@ -66,10 +66,11 @@ pub fn bind_block(catalog: &Catalog, text: &str) -> Result<Procedure, Diagnostic
 #[derive(Clone, Debug)]
 pub enum BoundText {
     /// `CALL p(…)`, `SELECT f(…)` or `SELECT * FROM f(…)` of a procedure, by its index. `name`: what the one column is called
-    /// instead.
+    /// instead. `as_value`: it stands in the select list, so that several columns are one value, a record.
     Call {
         call: BoundCall,
         name: Option<String>,
+        as_value: bool,
     },
     Statement(Box<Statement>),
 }
@@ -94,7 +95,11 @@ pub fn bind_text(
     let context = Context { infer_parameters: true, signatures: &signatures, ..Context::new(catalog) };
     let mut binder = Binder::new(&context, piece).with_parameters(parameters);
     let bound = match called {
-        Some((call, name)) => BoundText::Call { call: routine::bind_call(&mut binder, call)?, name },
+        Some((call, name)) => {
+            let as_value =
+                matches!(&parsed.node, node::Node::SelectStmt(select) if select.from_clause.is_empty());
+            BoundText::Call { call: routine::bind_call(&mut binder, call)?, name, as_value }
+        }
         None => {
             let bound = binder.bind_statement(&parsed.node);
             BoundText::Statement(Box::new(bound.map_err(|wrong| call_within(text, procedures, wrong))?))
@@ -185,7 +190,12 @@ fn called<'a>(statement: &'a node::Node, procedures: &[Procedure]) -> Option<(&'
         return None;
     };
     let is_ours = procedures.iter().any(|procedure| procedure.name == name.sval);
-    let renamed = (!target.name.is_empty()).then(|| target.name.clone());
+    let renamed = match (target.name.is_empty(), select.from_clause.is_empty()) {
+        (false, _) => Some(target.name.clone()),
+        // A value is called as its function is, whatever its column is called.
+        (true, true) => Some(name.sval.clone()),
+        (true, false) => None,
+    };
     (is_ours && takes_all && !has_more).then_some((call, renamed))
 }
 

@@ -14,6 +14,11 @@ pub fn transaction_time(unix_ms: u64) -> i64 {
     (unix_ms as i64).saturating_sub(UNIX_TO_2000_MS).saturating_mul(1_000)
 }
 
+/// The same of microseconds.
+pub fn transaction_time_of_us(unix_us: u64) -> i64 {
+    (unix_us as i64).saturating_sub(UNIX_TO_2000_MS * 1_000)
+}
+
 /// The first clock of that millisecond, of which the low 48 bits count.
 pub fn clock_at(now_ms: u64) -> u64 {
     now_ms << COUNTER_BITS

@@ -69,6 +69,29 @@ fn access_paths() {
         &["Gets"],
         &["Scan"],
     );
+    // A disjunction is looked up alternative by alternative, a list value by value; in an index that is not unique, too.
+    for rows in [
+        "(w, d, id) IN ((1, 2, 3), (1, 2, 4))",
+        "(w = 1 AND d = 2 AND id = $1) OR (w = 1 AND d = $2 AND id = 4)",
+        "w = 1 AND (d, id) IN ((2, 3), (2, $1))",
+        "(w = 1 AND d = 2 AND id = 3) OR (w = 1 AND d = 2 AND customer = 5)",
+        "lines > 3 AND ((w, d) IN ((1, 2), (3, 4)) OR (w = 1 AND d = 5 AND id = 6))",
+    ] {
+        let sql = format!("SELECT lines FROM orders WHERE {rows}");
+        self::check(&catalog, &sql, &["Union(["], &["Scan"]);
+    }
+    check(
+        "SELECT lines FROM orders WHERE w = 1 AND d = 2 AND customer IN (3, $1)",
+        &["Gets { index: 1"],
+        &["Scan"],
+    );
+    check(
+        "SELECT lines FROM orders WHERE w = 1 AND d = 2 AND id = ANY ($1::integer[])",
+        &["Array("],
+        &["Scan"],
+    );
+    check("SELECT lines FROM orders WHERE w IN (1, 2) AND d = 3", &["Gets { index: 0"], &["Scan"]);
+    check("SELECT lines FROM orders WHERE (w = 1 AND d = 2) OR lines = 3", &["Scan"], &["Union"]);
     check("SELECT lines FROM orders WHERE w = 1 AND d = 2 AND id = NULL::integer", &["Get"], &["Scan"]);
     check("SELECT a FROM plain WHERE a = 1", &["Scan"], &["Range"]);
     check("SELECT amount FROM line WHERE item = 5", &["Scan"], &["Range"]);
@@ -84,6 +107,14 @@ fn joins_and_subqueries() {
          WHERE o.w = 1 AND o.d = 2 AND o.id = 3",
         &["Nested", "Get { index: 0", "Range"],
         &["Scan", "Hash"],
+    );
+    // What all alternatives have in common joins.
+    check(
+        "SELECT 1 FROM orders o, line l
+         WHERE (l.w = o.w AND l.d = o.d AND l.id = o.id AND o.lines < 5 AND l.amount > 3)
+            OR (o.w = l.w AND l.id = o.id AND l.w = o.w AND l.d = o.d AND o.lines > 9 AND l.amount < 1)",
+        &["Merge"],
+        &["Nested", "Scan"],
     );
     // Both sides come in the order of an index, of this table's own or another one.
     check(

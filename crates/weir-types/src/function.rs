@@ -9,6 +9,7 @@ mod array_functions;
 mod bytes;
 mod json_functions;
 mod numbers;
+mod regexps;
 mod resolve;
 mod strings;
 mod templates;
@@ -113,9 +114,10 @@ impl std::fmt::Debug for Function {
     }
 }
 
-static LIBRARY: [&[Function]; 7] = [
+static LIBRARY: [&[Function]; 8] = [
     numbers::FUNCTIONS,
     strings::FUNCTIONS,
+    regexps::FUNCTIONS,
     bytes::FUNCTIONS,
     templates::FUNCTIONS,
     times::FUNCTIONS,
@@ -146,7 +148,7 @@ pub fn overloads(name: &str) -> &'static [&'static Function] {
 /// # Errors
 /// If the pattern or a flag is none.
 pub fn regexp_matches(args: &[Value]) -> Result<Vec<Value>, SqlError> {
-    strings::regexp_matches(args)
+    regexps::regexp_matches(args)
 }
 
 /// Whether a function of that name exists, whatever its arguments.

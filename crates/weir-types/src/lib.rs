@@ -17,6 +17,7 @@ pub mod numeric;
 pub mod operator;
 pub mod pattern;
 mod recent;
+mod regexp;
 pub mod sql_type;
 pub mod text;
 pub mod value;

@@ -1,21 +1,7 @@
-//! LIKE and regular expressions.
-//!
-//! Regular expressions are PostgreSQL's advanced ones as far as the `regex` crate has them: back
-//! references and lookaround are refused (2201B). `SIMILAR TO` is not supported.
-
-use std::cell::RefCell;
-
-use regex::{Regex, RegexBuilder};
+//! LIKE, and whether a regular expression matches ([`crate::regexp`]).
 
 use crate::error::{SqlError, SqlState};
-
-/// How many compiled expressions a thread keeps.
-const CACHED_MAX: usize = 32;
-
-thread_local! {
-    /// Compiling costs far more than matching, and a query matches many rows with one expression.
-    static COMPILED: RefCell<Vec<(String, bool, Regex)>> = const { RefCell::new(Vec::new()) };
-}
+use crate::regexp::{self, Flags};
 
 /// One element of a LIKE pattern.
 #[derive(Clone, Copy, PartialEq)]
@@ -142,78 +128,10 @@ fn matches(text: &[char], tokens: &[Token]) -> Result<bool, SqlError> {
     }
 }
 
-/// The compiled expression, `2201B` if it is none.
-pub fn compile(pattern: &str, insensitive: bool) -> Result<Regex, SqlError> {
-    COMPILED.with(|compiled| {
-        let mut compiled = compiled.borrow_mut();
-        if let Some((.., regex)) =
-            compiled.iter().find(|(text, flag, _)| text == pattern && *flag == insensitive)
-        {
-            return Ok(regex.clone());
-        }
-        // PostgreSQL's `.` matches a newline and its `$` only the very end.
-        let translated = translate(pattern);
-        let regex = RegexBuilder::new(&translated)
-            .case_insensitive(insensitive)
-            .dot_matches_new_line(true)
-            .size_limit(1 << 20)
-            .build()
-            .map_err(|error| {
-                let reason = error.to_string();
-                let reason = match () {
-                    () if reason.contains("unclosed group") || reason.contains("unopened group") => {
-                        "parentheses () not balanced".to_owned()
-                    }
-                    () if reason.contains("unclosed character class") => {
-                        "brackets [] not balanced".to_owned()
-                    }
-                    () if reason.contains("repetition operator missing") => {
-                        "quantifier operand invalid".to_owned()
-                    }
-                    () => reason,
-                };
-                let reason = reason.lines().last().unwrap_or("").trim_start_matches("error: ").to_owned();
-                SqlError::new(
-                    SqlState::INVALID_REGULAR_EXPRESSION,
-                    format!("invalid regular expression: {reason}"),
-                )
-            })?;
-        if compiled.len() == CACHED_MAX {
-            compiled.remove(0);
-        }
-        compiled.push((pattern.to_owned(), insensitive, regex.clone()));
-        Ok(regex)
-    })
-}
-
-/// PostgreSQL's escapes for word boundaries, in the crate's words.
-fn translate(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len());
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
-        }
-        match chars.next() {
-            Some('y') => out.push_str("\\b"),
-            Some('Y') => out.push_str("\\B"),
-            Some('m') => out.push_str("\\b{start}"),
-            Some('M') => out.push_str("\\b{end}"),
-            Some('Z') => out.push_str("\\z"),
-            Some(c) => {
-                out.push('\\');
-                out.push(c);
-            }
-            None => out.push('\\'),
-        }
-    }
-    out
-}
-
 /// `~` and `~*`.
 pub fn regex_is_match(text: &str, pattern: &str, insensitive: bool) -> Result<bool, SqlError> {
-    Ok(compile(pattern, insensitive)?.is_match(text))
+    let flags = Flags::of_case(insensitive);
+    Ok(regexp::compile(pattern, flags)?.is_match(text))
 }
 
 #[cfg(test)]

@@ -174,3 +174,15 @@ SELECT 1 + NULL, NULL = NULL, NULL <> 1, NULL AND false, coalesce(NULL, NULL);
 SELECT count(*) FROM word WHERE w IS NULL OR w = '';
 SELECT pg_catalog.upper('x'), pg_catalog.now() IS NOT NULL;
 SELECT gen_random_uuid() IS NOT NULL, random() BETWEEN 0 AND 1, clock_timestamp() IS NOT NULL;
+-- results that differed
+SELECT log('inf'::numeric, 2), log(2, 'inf'::numeric), log('inf'::numeric, 'inf'::numeric), log('nan'::numeric, 2), log(2, 'nan'::numeric);
+SELECT j['1'], j[1], j[-1], j['a']['b'], j['a']['b'][1], j['a']['b']['0'] FROM list;
+SELECT j[true] FROM list;
+SELECT format('%*s|%-*s|%1$s', 10, 'x', 5, 'y'), format('%2$*1$s', 5, 'a'), format('%*s', NULL::integer, 'a'), format('%s', 7);
+SELECT format('%*2s', 1, 'a');
+SELECT regexp_split_to_array('123', ''), regexp_split_to_array('a,b', ','), regexp_split_to_array('', ''), regexp_split_to_array('abc', 'b*');
+SELECT regexp_match('abcd', '(a|ab)(c|bcd)(d*)'), regexp_match('xay', 'a|ay'), regexp_match('XY1234Z', 'Y*?([0-9]{1,3})'), substring('foobar' from 'o+?b');
+SELECT regexp_replace('abcabc', 'b', 'X', 3), regexp_replace('abcabc', 'b', 'X', 1, 2), regexp_substr('abcabc', 'b(c)', 1, 2, '', 1), regexp_instr('abcabc', 'c', 1, 2, 1);
+SELECT to_timestamp('2024 10', 'YYYY WW'), to_date('2024 2 3', 'YYYY MM W'), to_date('-44-02-01', 'YYYY-MM-DD'), to_date('21 24', 'CC YY');
+SELECT count(*) BETWEEN 1 AND 999 FROM generate_series(1, 1000) WHERE random() < 0.5;
+SELECT current_date = now()::date, clock_timestamp() >= now(), statement_timestamp() >= now(), timeofday() IS NOT NULL;

@@ -613,3 +613,10 @@ SELECT g % 3 AS m, count(*), sum(g) FROM generate_series(1, 20) g GROUP BY m ORD
 SELECT a.n, b.n FROM generate_series(1, 3) a (n) LEFT JOIN generate_series(2, 4) b (n) ON a.n = b.n;
 SELECT c.city, s.n FROM customer c JOIN generate_series(1, 3) s (n) ON s.n = c.id;
 SELECT d::date, count(o.id) FROM generate_series('2023-03-01'::timestamp, '2023-03-05', '1 day') d LEFT JOIN orders o ON o.placed::date = d::date GROUP BY d ORDER BY d;
+-- results that differed
+WITH RECURSIVE t(j) AS (WITH RECURSIVE s(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM s WHERE i < 10) SELECT i FROM s UNION ALL SELECT j + 1 FROM t WHERE j < 10) SELECT count(*), sum(j) FROM t;
+SELECT product, order_id, count(*) FROM line GROUP BY DISTINCT ROLLUP (product, order_id), ROLLUP (product, order_id);
+SELECT product, count(*) FROM line GROUP BY DISTINCT GROUPING SETS ((product), (product), ());
+SELECT FROM customer;
+SELECT max(place) FROM (SELECT row_number() OVER () AS place FROM (SELECT id FROM customer ORDER BY id DESC) s LIMIT 3) t;
+SELECT min(id) FROM (SELECT * FROM (SELECT id FROM product ORDER BY id DESC) s LIMIT 2) t;

@@ -150,3 +150,7 @@ UPDATE counter SET hits = hits * 10 WHERE id = ANY (ARRAY[1, 3]) RETURNING id, h
 UPDATE counter SET hits = hits + id, seen = NULL WHERE id <> 2 RETURNING *;
 INSERT INTO counter (id, hits, seen) VALUES (1, 5, 'a'), (9, 5, 'b') ON CONFLICT (id) DO UPDATE SET hits = counter.hits + 1, seen = EXCLUDED.seen || counter.hits RETURNING *;
 SELECT id, hits, seen FROM counter ORDER BY id;
+INSERT INTO counter (id, hits, seen) VALUES (22, 5, 'a'), (22, 6, 'b') ON CONFLICT (id) DO NOTHING;
+UPDATE counter SET seen = 'x' WHERE (id = 1 AND hits >= 0) OR id IN (22, 3) RETURNING id;
+DELETE FROM counter WHERE (id, seen) IN ((22, 'x'), (3, 'nobody'));
+SELECT id, hits, seen FROM counter ORDER BY id;

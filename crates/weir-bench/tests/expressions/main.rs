@@ -2,6 +2,7 @@
 //! SQLSTATEs. `testdata/sql/expressions.sql` holds the statements, one a line; `random.rs` makes more.
 
 mod random;
+mod regexes;
 mod rows;
 
 use std::fmt::Write;

@@ -2,10 +2,10 @@
 //! grouping and set operations. All columns in use are integers, so any two of them may meet.
 
 /// A small generator with a period that is long enough for a query.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -13,7 +13,7 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % sides
     }
 
-    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
+    pub fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
         list[self.roll(list.len() as u64) as usize]
     }
 }

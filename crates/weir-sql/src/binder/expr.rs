@@ -336,7 +336,7 @@ impl<'a> Binder<'a> {
         ty: &pg_query::protobuf::TypeName,
     ) -> Result<Option<Expr>, Diagnostic> {
         match strings(&ty.names).last() {
-            Some(&"regclass") => self.bind_expr(arg).map(Some),
+            Some(&"regclass") if self.names_sequence => self.bind_expr(arg).map(Some),
             _ => Ok(None),
         }
     }
@@ -482,6 +482,20 @@ impl<'a> Binder<'a> {
         Ok(value)
     }
 
+    /// `json['a']`, `json[0]`, and `json['0']` of an array: one step of a path.
+    fn jsonb_subscript(&mut self, json: Expr, key: Expr, span: Span) -> Result<Expr, Diagnostic> {
+        let place = key.span;
+        if !(key.ty == SqlType::Unknown || key.ty.is_string() || key.ty.is_integer()) {
+            let message = format!("subscript type {} is not supported", key.ty);
+            let error = self.error(SqlState::DATATYPE_MISMATCH, place, message);
+            return Err(error.with_hint("jsonb subscript must be coercible to either integer or text."));
+        }
+        let key = self.coerce(key, &SqlType::Text, CastContext::Explicit)?;
+        let kind = ExprKind::Array(vec![key]);
+        let path = Expr { kind, ty: SqlType::array_of(SqlType::Text), span: place };
+        self.function_of("jsonb #>", vec![json, path], span)
+    }
+
     fn bind_subscript(&mut self, array: Expr, indices: &'a AIndices) -> Result<Expr, Diagnostic> {
         let is_vector = self.is_vector(&array)?;
         let after = (array.span.end - self.piece.offset) as i32;
@@ -493,7 +507,7 @@ impl<'a> Binder<'a> {
         let (lower, upper) = (bound(&indices.lidx)?, bound(&indices.uidx)?);
         if array.ty == SqlType::Jsonb {
             return match upper {
-                Some(key) if !indices.is_slice => self.binary(BinaryOp::JsonGet, array, key, span),
+                Some(key) if !indices.is_slice => self.jsonb_subscript(array, key, span),
                 _ => Err(Diagnostic::unsupported(span, "a slice of jsonb", "use -> with an index")),
             };
         }

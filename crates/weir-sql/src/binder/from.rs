@@ -305,7 +305,7 @@ impl<'a> Binder<'a> {
             sets: None,
         };
         let outer = self.scopes.last_mut().map(|scope| std::mem::replace(scope, joined));
-        let on = self.bind_condition(node, "JOIN/ON");
+        let on = self.bind_filter(node, "JOIN/ON");
         if let (Some(scope), Some(outer)) = (self.scopes.last_mut(), outer) {
             *scope = outer;
         }

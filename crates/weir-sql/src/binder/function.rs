@@ -100,7 +100,15 @@ impl<'a> Binder<'a> {
             "now" | "transaction_timestamp" if no_args => {
                 Expr { kind: ExprKind::TransactionTime, ty: SqlType::Timestamptz, span }
             }
-            "clock_timestamp" if no_args => volatile(VolatileFunction::ClockTimestamp, SqlType::Timestamptz),
+            "clock_timestamp" | "statement_timestamp" if no_args => {
+                volatile(VolatileFunction::ClockTimestamp, SqlType::Timestamptz)
+            }
+            "timeofday" if no_args => {
+                let now = volatile(VolatileFunction::ClockTimestamp, SqlType::Timestamptz);
+                let template = Value::text("Dy Mon DD HH24:MI:SS.US YYYY TZ");
+                let template = Expr { kind: ExprKind::Literal(template), ty: SqlType::Text, span };
+                self.function_of("to_char", vec![now, template], span)?
+            }
             "random" if no_args => volatile(VolatileFunction::Random, SqlType::Float8),
             "gen_random_uuid" if no_args => volatile(VolatileFunction::GenRandomUuid, SqlType::Uuid),
             "currval" | "lastval" if is_parameter(&call.args) => self.current_value(call, span)?,
@@ -113,9 +121,6 @@ impl<'a> Binder<'a> {
                 Expr { kind, ty: SqlType::Int8, span }
             }
             "age" if call.args.len() == 1 => self.age_of_today(call, span)?,
-            "statement_timestamp" | "timeofday" => {
-                return Err(Diagnostic::unsupported(span, name, "use now() or clock_timestamp()"));
-            }
             "setval" => {
                 return Err(Diagnostic::unsupported(
                     span,
@@ -162,7 +167,10 @@ impl<'a> Binder<'a> {
 
     /// The argument of nextval: a literal name.
     fn bind_sequence(&mut self, call: &'a FuncCall, span: Span) -> Result<SequenceId, Diagnostic> {
-        let argument = self.bind_expr(&call.args[0])?;
+        let around = std::mem::replace(&mut self.names_sequence, true);
+        let argument = self.bind_expr(&call.args[0]);
+        self.names_sequence = around;
+        let argument = argument?;
         let ExprKind::Literal(Value::Text(name)) = &argument.kind else {
             return Err(Diagnostic::unsupported(
                 span,

@@ -2,9 +2,9 @@
 //!
 //! Where a key is not of the set, what is that key gives NULL, and `grouping` says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use pg_query::protobuf::{GroupingFunc, GroupingSet, GroupingSetKind, Node, node};
+use pg_query::protobuf::{GroupingFunc, GroupingSet, GroupingSetKind, Node, SelectStmt, node};
 use weir_types::{SqlState, SqlType, Value};
 
 use super::Binder;
@@ -26,9 +26,10 @@ impl<'a> Binder<'a> {
     /// The keys, and the sets of them where there is more than one GROUP BY.
     pub(super) fn bind_grouping(
         &mut self,
-        list: &'a [Node],
+        select: &'a SelectStmt,
         targets: &[Target],
     ) -> Result<(Vec<Expr>, Option<Sets>), Diagnostic> {
+        let list = &select.group_clause[..];
         if !list.iter().any(|node| matches!(node.node, Some(node::Node::GroupingSet(_)))) {
             return Ok((self.bind_group_by(list, targets)?, None));
         }
@@ -41,6 +42,9 @@ impl<'a> Binder<'a> {
                 return Err(self.error(SqlState::STATEMENT_TOO_COMPLEX, self.piece.span(), message));
             }
             sets = sets.iter().flat_map(|one| of_node.iter().map(|other| joined(one, other))).collect();
+        }
+        if select.group_distinct {
+            sets = without_duplicates(sets);
         }
         Ok((keys, Some(sets)))
     }
@@ -238,6 +242,19 @@ impl<'a> Binder<'a> {
         }
         walk::renumber(query, &mut |relation| moved.get(&relation).copied().unwrap_or(relation));
     }
+}
+
+/// The first of the sets that have the same keys, in whatever order.
+fn without_duplicates(sets: Sets) -> Sets {
+    let mut met = BTreeSet::new();
+    let is_new = |set: &Vec<usize>| {
+        let mut keys = set.clone();
+        keys.sort_unstable();
+        met.insert(keys)
+    };
+    let mut sets = sets;
+    sets.retain(is_new);
+    sets
 }
 
 fn asks_for_set(expr: &Expr) -> bool {

@@ -9,6 +9,7 @@ mod aggregate;
 mod arbiter;
 mod coerce;
 mod expr;
+mod factored;
 mod from;
 mod function;
 mod generated;
@@ -119,6 +120,8 @@ pub struct Binder<'a> {
     template_args: Vec<Vec<Expr>>,
     /// A table of users with a column of bigint[] is read.
     reads_arrays: bool,
+    /// What is bound is the argument of `nextval`, where `::regclass` leaves a name.
+    names_sequence: bool,
     depth: usize,
 }
 
@@ -220,6 +223,7 @@ impl<'a> Binder<'a> {
             recursive: None,
             template_args: Vec::new(),
             reads_arrays: false,
+            names_sequence: false,
             depth: 0,
         }
     }
@@ -262,6 +266,11 @@ impl<'a> Binder<'a> {
     pub(crate) fn bind_condition(&mut self, node: &'a Node, clause: &str) -> Result<Expr, Diagnostic> {
         let expr = self.bind_expr(node)?;
         self.coerce_boolean(expr, clause)
+    }
+
+    /// The condition of WHERE, HAVING or a join, what its alternatives have in common first.
+    pub(super) fn bind_filter(&mut self, node: &'a Node, clause: &str) -> Result<Expr, Diagnostic> {
+        self.bind_condition(node, clause).map(factored::factored)
     }
 
     /// In sight as relation 0: a CHECK, an index, a partial index's predicate.

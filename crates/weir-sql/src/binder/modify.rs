@@ -25,7 +25,7 @@ impl<'a> Binder<'a> {
         let assignments = self.bind_assignments(table, relation, &update.target_list)?;
         self.set_aggregates(Aggregates::Forbidden("WHERE"));
         let filter = match &update.where_clause {
-            Some(node) => Some(self.bind_condition(node, "WHERE")?),
+            Some(node) => Some(self.bind_filter(node, "WHERE")?),
             None => None,
         };
         let filter = target.filter(filter, relation);
@@ -45,7 +45,7 @@ impl<'a> Binder<'a> {
         self.add_target(target.scope(relation))?;
         self.set_aggregates(Aggregates::Forbidden("WHERE"));
         let filter = match &delete.where_clause {
-            Some(node) => Some(self.bind_condition(node, "WHERE")?),
+            Some(node) => Some(self.bind_filter(node, "WHERE")?),
             None => None,
         };
         let filter = target.filter(filter, relation);

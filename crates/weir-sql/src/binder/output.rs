@@ -316,7 +316,15 @@ fn figure_name(node: &Node) -> Option<(String, bool)> {
             use pg_query::protobuf::SqlValueFunctionOp::*;
             match pg_query::protobuf::SqlValueFunctionOp::try_from(function.op) {
                 Ok(SvfopCurrentDate) => strong("current_date"),
-                Ok(SvfopLocaltimestamp) => strong("localtimestamp"),
+                Ok(SvfopCurrentTime | SvfopCurrentTimeN) => strong("current_time"),
+                Ok(SvfopLocaltime | SvfopLocaltimeN) => strong("localtime"),
+                Ok(SvfopLocaltimestamp | SvfopLocaltimestampN) => strong("localtimestamp"),
+                Ok(SvfopCurrentRole) => strong("current_role"),
+                Ok(SvfopCurrentUser) => strong("current_user"),
+                Ok(SvfopUser) => strong("user"),
+                Ok(SvfopSessionUser) => strong("session_user"),
+                Ok(SvfopCurrentCatalog) => strong("current_catalog"),
+                Ok(SvfopCurrentSchema) => strong("current_schema"),
                 _ => strong("current_timestamp"),
             }
         }

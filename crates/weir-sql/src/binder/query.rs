@@ -289,7 +289,7 @@ impl<'a> Binder<'a> {
         self.set_aggregates(Aggregates::Forbidden("WHERE"));
         self.forbid_windows(Some("in WHERE"));
         let filter = match &select.where_clause {
-            Some(node) => Some(self.bind_condition(node, "WHERE")?),
+            Some(node) => Some(self.bind_filter(node, "WHERE")?),
             None => None,
         };
         self.set_aggregates(Aggregates::Allowed);
@@ -299,11 +299,11 @@ impl<'a> Binder<'a> {
         let visible = targets.len();
         self.set_aggregates(Aggregates::Forbidden("GROUP BY"));
         self.forbid_windows(Some("in GROUP BY"));
-        let (group_by, sets) = self.bind_grouping(&select.group_clause, &targets)?;
+        let (group_by, sets) = self.bind_grouping(select, &targets)?;
         self.set_aggregates(Aggregates::Allowed);
         self.forbid_windows(Some("in HAVING"));
         let having = match &select.having_clause {
-            Some(node) => Some(self.bind_condition(node, "HAVING")?),
+            Some(node) => Some(self.bind_filter(node, "HAVING")?),
             None => None,
         };
         let plain_distinct = matches!(select.distinct_clause.as_slice(), [Node { node: None }]);

@@ -284,9 +284,14 @@ impl<'a> Binder<'a> {
             if let Ok(number) = text.trim().parse::<i64>() {
                 return Ok(Some(constant(Value::Int(number), SqlType::Int8, span)));
             }
-            if kind == "relation" && !self.has_relation(text) {
+            let plain = without_quotes(text);
+            if kind == "relation" && !self.has_relation(&plain) {
                 let message = format!("relation \"{text}\" does not exist");
                 return Err(self.error(SqlState::UNDEFINED_TABLE, span, message));
+            }
+            if plain != *text {
+                let named = constant(Value::text(plain), SqlType::Unknown, span);
+                return self.of_template(looks_up, vec![named]).map(Some);
             }
         }
         self.of_template(looks_up, vec![operand]).map(Some)
@@ -413,6 +418,21 @@ impl<'a> Binder<'a> {
         let at = self.binary(BinaryOp::Add, index, one.clone(), span)?;
         self.function_of("substr", vec![name, at, one], span)
     }
+}
+
+/// A name as catalogs have it: what is not in quotes in small letters, and no quotes.
+fn without_quotes(name: &str) -> String {
+    let (mut plain, mut quoted) = (String::with_capacity(name.len()), false);
+    let mut chars = name.trim().chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.next_if_eq(&'"').is_some() => plain.push('"'),
+            '"' => quoted = !quoted,
+            c if quoted => plain.push(c),
+            c => plain.extend(c.to_lowercase()),
+        }
+    }
+    plain
 }
 
 /// Columns of the types int2vector and oidvector.

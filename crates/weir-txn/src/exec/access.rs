@@ -1,10 +1,11 @@
-//! How one table's rows are found: a unique key, a range of an index, several keys, or a scan; then what
-//! is left of the conditions.
+//! How one table's rows are found: a unique key, a range of an index, several keys, the union of such, or a
+//! scan; then what is left of the conditions.
 
 mod choose;
 mod key;
 pub(crate) mod order;
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use weir_sql::bound::{Expr, RelationId};
@@ -18,6 +19,7 @@ use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use super::walk::Relations;
 use crate::storage::{Cursor, IndexId, KeyBytes, KeyRange, RowRef};
 pub(super) use key::push_keys;
+use key::push_value;
 pub use key::{pack_row, unpack_row};
 
 /// Called once per matching row, whose columns are then in the frame.
@@ -49,13 +51,39 @@ pub enum Path {
         keys: Vec<CompiledExpr>,
     },
     Range(Range),
-    /// `IN` over the last column of a unique key.
+    /// Equal first columns, and `IN` over the next one.
     Gets {
         index: IndexId,
         prefix: Vec<CompiledExpr>,
-        list: Vec<CompiledExpr>,
+        list: ListKeys,
     },
+    /// The rows of any of these paths, each row once.
+    Union(Vec<Path>),
     Scan,
+}
+
+#[derive(Debug)]
+pub enum ListKeys {
+    Each(Vec<CompiledExpr>),
+    /// The elements of an array.
+    Array(CompiledExpr),
+}
+
+impl Path {
+    /// Visits itself, or the paths of which it is the union.
+    fn each<'p>(&'p self, visit: &mut dyn FnMut(&'p Path)) {
+        match self {
+            Path::Union(paths) => paths.iter().for_each(|path| path.each(visit)),
+            path => visit(path),
+        }
+    }
+
+    /// The paths of which it is the union, or itself.
+    pub(super) fn alternatives(&self) -> Vec<&Path> {
+        let mut paths = Vec::new();
+        self.each(&mut |path| paths.push(path));
+        paths
+    }
 }
 
 /// Equal first columns, and bounds on the next one.
@@ -104,7 +132,16 @@ impl TableAccess {
         cx: &mut Cx<'_>,
         visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
     ) -> Flow {
-        match &self.path {
+        self.visit_path(&self.path, cx, visit)
+    }
+
+    fn visit_path(
+        &self,
+        path: &Path,
+        cx: &mut Cx<'_>,
+        visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
+    ) -> Flow {
+        match path {
             Path::Get { index, keys } => {
                 let mut key = KeyBytes::new();
                 if !push_keys(self.table, *index, 0, keys, &mut key, cx)? {
@@ -125,6 +162,19 @@ impl TableAccess {
                     self.offer(row, cx, visit)
                 })
             }
+            Path::Union(paths) => {
+                let mut seen = BTreeSet::new();
+                for path in paths {
+                    let flow = self.visit_path(path, cx, &mut |cx, row| match seen.insert(row) {
+                        true => visit(cx, row),
+                        false => Ok(ControlFlow::Continue(())),
+                    });
+                    if flow?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            }
             Path::Scan => {
                 let rows = cx.rows;
                 rows.scan(self.table, &mut |row| self.offer(row, cx, visit))
@@ -142,7 +192,7 @@ impl TableAccess {
         let (index, keys) = match &self.path {
             Path::Get { index, keys } => (*index, keys),
             Path::Range(range) => (range.index, &range.prefix),
-            Path::Gets { .. } | Path::Scan => return self.for_each_match(cx, visit),
+            Path::Gets { .. } | Path::Union(_) | Path::Scan => return self.for_each_match(cx, visit),
         };
         let mut key = KeyBytes::new();
         if !push_keys(self.table, index, 0, keys, &mut key, cx)? {
@@ -213,7 +263,7 @@ impl TableAccess {
         &self,
         index: IndexId,
         prefix: &[CompiledExpr],
-        list: &[CompiledExpr],
+        list: &ListKeys,
         cx: &mut Cx<'_>,
         visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
     ) -> Flow {
@@ -221,20 +271,45 @@ impl TableAccess {
         if !push_keys(self.table, index, 0, prefix, &mut start, cx)? {
             return Ok(ControlFlow::Continue(()));
         }
+        let rows = cx.rows;
+        let schema = &rows.schema().table(self.table).indexes[index];
         // Sorted and without duplicates, so that a row comes once and in key order.
-        let mut keys = Vec::with_capacity(list.len());
-        for element in list {
-            let mut key = start.clone();
-            if push_keys(self.table, index, prefix.len(), std::slice::from_ref(element), &mut key, cx)? {
-                keys.push(key);
+        let mut keys = Vec::new();
+        match list {
+            ListKeys::Each(list) => {
+                for element in list {
+                    let mut key = start.clone();
+                    let element = std::slice::from_ref(element);
+                    if push_keys(self.table, index, prefix.len(), element, &mut key, cx)? {
+                        keys.push(key);
+                    }
+                }
+            }
+            ListKeys::Array(array) => {
+                let array = array.eval(cx)?;
+                let values = if let Value::Array(array) = &array { &array.values[..] } else { &[] };
+                for value in values {
+                    let mut key = start.clone();
+                    if push_value(&schema.columns[prefix.len()], value, &mut key) {
+                        keys.push(key);
+                    }
+                }
             }
         }
         keys.sort_unstable();
         keys.dedup();
+        let whole_key = schema.unique && schema.columns.len() == prefix.len() + 1;
         for key in keys {
-            if let Some(row) = cx.rows.get(self.table, index, &key)
-                && self.offer(row, cx, visit)?.is_break()
-            {
+            let flow = match whole_key {
+                true => match rows.get(self.table, index, &key) {
+                    Some(row) => self.offer(row, cx, visit)?,
+                    None => ControlFlow::Continue(()),
+                },
+                false => rows.range(self.table, index, &KeyRange::prefix(key), false, &mut |row| {
+                    self.offer(row, cx, visit)
+                })?,
+            };
+            if flow.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

@@ -11,7 +11,7 @@ use super::gather::Gather;
 use super::program::{CompiledProcedure, CompiledStepKind, Program};
 use super::write::Matches;
 use crate::ramp::message::{ReadQuery, ShardId};
-use crate::storage::TableSchema;
+use crate::storage::{IndexId, TableSchema};
 
 /// How the rows of one table are found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,18 +21,23 @@ pub struct Access {
     pub index: Option<String>,
     /// Columns whose values are known when the index is asked, or the rows are looked at.
     pub columns: Vec<String>,
+    /// Further indexes that find rows of a disjunction, with their columns.
+    pub others: Vec<(String, Vec<String>)>,
     /// Where; none: wherever the statement runs.
     pub shards: Option<Vec<ShardId>>,
 }
 
 impl Access {
     pub fn in_words(&self) -> String {
-        let columns = match &self.columns[..] {
+        let listed = |columns: &[String]| match columns {
             [] => String::new(),
             columns => format!(" ({})", columns.join(", ")),
         };
+        let columns = listed(&self.columns);
+        let others: String =
+            self.others.iter().map(|(index, columns)| format!(", or {index}{}", listed(columns))).collect();
         match &self.index {
-            Some(index) => format!("{}: by index {index}{columns}", self.table),
+            Some(index) => format!("{}: by index {index}{columns}{others}", self.table),
             None if columns.is_empty() => format!("{}: all rows", self.table),
             None => {
                 format!("{}: all rows, of which those are taken that have the given{columns}", self.table)
@@ -85,7 +90,8 @@ impl Gather {
                         None => names(table, known),
                     };
                     let index = best.map(|(index, _)| table.indexes[index].name.clone());
-                    Access { table: table.name.clone(), index, columns, shards: Some(Vec::new()) }
+                    let (table, others, shards) = (table.name.clone(), Vec::new(), Some(Vec::new()));
+                    Access { table, index, columns, others, shards }
                 });
                 access.shards.get_or_insert_default().push(shard);
             }
@@ -101,7 +107,7 @@ impl CompiledProcedure {
             Matches::Access(access) => access.described(program),
             Matches::Join(_) => {
                 let table = program.schema.table(table).name.clone();
-                Access { table, index: None, columns: Vec::new(), shards: None }
+                Access { table, index: None, columns: Vec::new(), others: Vec::new(), shards: None }
             }
         };
         let of = |kind: &CompiledStepKind| match kind {
@@ -116,23 +122,31 @@ impl CompiledProcedure {
 impl TableAccess {
     fn described(&self, program: &Program) -> Access {
         let table = program.schema.table(self.table);
-        let (index, known) = match &self.path {
-            Path::Get { index, keys } => (Some(*index), keys.len()),
-            Path::Gets { index, prefix, .. } => (Some(*index), prefix.len() + 1),
+        let of_path = |path: &Path| match path {
+            Path::Get { index, keys } => Some((*index, keys.len())),
+            Path::Gets { index, prefix, .. } => Some((*index, prefix.len() + 1)),
             Path::Range(range) => {
                 let bounded = range.lower.is_some() || range.upper.is_some();
-                (Some(range.index), range.prefix.len() + usize::from(bounded))
+                Some((range.index, range.prefix.len() + usize::from(bounded)))
             }
-            Path::Scan => (None, 0),
+            Path::Union(_) | Path::Scan => None,
         };
-        let columns = match index {
-            Some(index) => {
-                let of_index = table.indexes[index].columns.iter().take(known);
-                names(table, of_index.filter_map(|column| column.column))
+        let mut by_index: Vec<(IndexId, usize)> = Vec::new();
+        for one in self.path.alternatives().into_iter().filter_map(of_path) {
+            if !by_index.contains(&one) {
+                by_index.push(one);
             }
-            None => names(table, self.bound_columns.iter().map(|(column, _)| *column)),
+        }
+        let of_index = |(index, known): (IndexId, usize)| {
+            let index = &table.indexes[index];
+            let columns = index.columns.iter().take(known).filter_map(|column| column.column);
+            (index.name.clone(), names(table, columns))
         };
-        let index = index.map(|index| table.indexes[index].name.clone());
-        Access { table: table.name.clone(), index, columns, shards: None }
+        let mut ways = by_index.into_iter().map(of_index);
+        let (index, columns) = match ways.next() {
+            Some((index, columns)) => (Some(index), columns),
+            None => (None, names(table, self.bound_columns.iter().map(|(column, _)| *column))),
+        };
+        Access { table: table.name.clone(), index, columns, others: ways.collect(), shards: None }
     }
 }

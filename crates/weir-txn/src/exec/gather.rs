@@ -21,10 +21,11 @@ use super::expr::compile::compile_list;
 use super::gathered::CompiledMerge;
 use super::program::Program;
 use super::query::CompiledQuery;
-use super::routing::{Route, Router, known_columns, shard_of};
+use super::routing::{Homes, Route, Router, known_columns, shard_of};
 use super::sequences::Sequences;
 use super::slots::SlotAllocator;
 use super::split::{Feeds, split};
+use super::walk;
 use crate::exec::counts::RowCounts;
 use crate::ramp::message::{PartsRead, ReadQuery, ShardId, TableRead};
 use crate::storage::rows::NoRows;
@@ -43,6 +44,10 @@ pub struct Gather {
     /// Tables that no shard has.
     system: Option<Arc<Virtual>>,
     parts: Option<Arc<Parts>>,
+    /// It asks what time it is.
+    asks_time: bool,
+    /// What `now()` is, where whoever asks has said so; else the time at which it is run.
+    time: Option<i64>,
 }
 
 /// What shards run of a query.
@@ -69,6 +74,10 @@ enum Asked {
     Any,
     All,
     By(Vec<CompiledExpr>),
+    /// Those of any of these keys.
+    Several(Vec<Vec<CompiledExpr>>),
+    /// Those of the elements of an array.
+    Elements(CompiledExpr),
 }
 
 /// Tables whose rows whoever asks knows: what a schema says of itself.
@@ -160,8 +169,13 @@ impl Gather {
             })
             .collect();
         let (slots, cells) = (slots.slots_max(), slots.cells_max());
+        let mut asks_time = false;
+        walk::each_expr_of_query(query, &mut |part| {
+            asks_time |= matches!(part.kind, ExprKind::TransactionTime);
+        });
         let (compiled, edition) = (Arc::new(compiled), program.edition);
-        Ok(Gather { compiled, slots, cells, tables, rows_max: usize::MAX, edition, system, parts: None })
+        let (rows_max, parts, time) = (usize::MAX, None, None);
+        Ok(Gather { compiled, slots, cells, tables, rows_max, edition, system, parts, asks_time, time })
     }
 
     /// Of a query that shards know by its text. Where keys find its few rows, those are fetched.
@@ -194,7 +208,19 @@ impl Gather {
                     let mut compiler = Compiler::new(&program.schema, &mut slots);
                     Asked::By(compile_list(&keys, &mut compiler)?)
                 }
-                Route::Own | Route::Everywhere => Asked::All,
+                Route::Own | Route::Everywhere => {
+                    let mut compiler = Compiler::new(&program.schema, &mut slots);
+                    match router.homes(&part.query) {
+                        Some(Homes::Keys(keys)) => {
+                            let lists = keys.iter().map(|keys| compile_list(keys, &mut compiler));
+                            Asked::Several(lists.collect::<Result<_, _>>()?)
+                        }
+                        Some(Homes::Elements(array)) => {
+                            Asked::Elements(CompiledExpr::compile(&array, &mut compiler)?)
+                        }
+                        None => Asked::All,
+                    }
+                }
             };
             let (slots, cells) = (slots.slots_max(), slots.cells_max());
             parts.push(QueryPart { query, slots, cells, asked, feeds: part.feeds });
@@ -234,6 +260,14 @@ impl Gather {
         Gather { system: system.map(Arc::new), ..self.clone() }
     }
 
+    /// The same query where `now()` is that, in microseconds since 2000.
+    pub fn at(self: &Arc<Gather>, time: i64) -> Arc<Gather> {
+        match self.asks_time {
+            true => Arc::new(Gather { time: Some(time), ..(**self).clone() }),
+            false => self.clone(),
+        }
+    }
+
     /// Whoever asks wants no more rows than these.
     pub fn at_most(self, rows_max: usize) -> Gather {
         Gather { rows_max, ..self }
@@ -256,8 +290,9 @@ impl Gather {
     pub fn queries(
         &self,
         values: &[Value],
-        (program, transaction_time): (&Program, i64),
+        (program, now): (&Program, i64),
     ) -> Result<BTreeMap<ShardId, Arc<ReadQuery>>, SqlError> {
+        let transaction_time = self.time.unwrap_or(now);
         match &self.parts {
             Some(parts) => self.parts_queries(parts, values, (program, transaction_time)),
             None => Ok(self.table_queries(values, program)),
@@ -272,18 +307,8 @@ impl Gather {
     ) -> Result<BTreeMap<ShardId, Arc<ReadQuery>>, SqlError> {
         let mut by_shard: BTreeMap<ShardId, Vec<u16>> = BTreeMap::new();
         for (at, part) in of.parts.iter().enumerate() {
-            let shards = match &part.asked {
-                Asked::Any => 0..1,
-                Asked::All => 0..program.shards,
-                Asked::By(keys) => {
-                    let keys = part.run(values, &NoRows, (program, transaction_time), &mut |cx| {
-                        keys.iter().map(|key| key.eval(cx)).collect::<Result<Vec<Value>, SqlError>>()
-                    })?;
-                    let shard = shard_of(&keys, program.shards);
-                    shard..shard + 1
-                }
-            };
-            shards.for_each(|shard| by_shard.entry(shard).or_default().push(at as u16));
+            let shards = part.shards(values, (program, transaction_time))?;
+            shards.into_iter().for_each(|shard| by_shard.entry(shard).or_default().push(at as u16));
         }
         let query = |parts: Vec<u16>| {
             let (text, values) = (of.text.clone(), values.to_vec());
@@ -349,17 +374,18 @@ impl Gather {
         self.tables.iter().enumerate().filter(|(_, table)| is_there(table)).map(|(at, _)| at).collect()
     }
 
-    /// Runs the query on what was fetched. `transaction_time`: what `now()` is, in microseconds since 2000; `seed`: of what it asks of chance.
+    /// Runs the query on what was fetched. `now`: in microseconds since 2000, of the clock; `seed`: of what it asks of chance.
     pub fn rows(
         &self,
         values: &[Value],
         queries: &BTreeMap<ShardId, Arc<ReadQuery>>,
         fetched: Fetched,
-        (program, transaction_time, seed): (&Program, i64, u64),
+        (program, now, seed): (&Program, i64, u64),
     ) -> Result<Vec<Vec<Value>>, SqlError> {
         if let Some(parts) = &self.parts {
-            return self.whole_of(parts, values, queries, fetched, (program, transaction_time, seed));
+            return self.whole_of(parts, values, queries, fetched, (program, now, seed));
         }
+        let transaction_time = self.time.unwrap_or(now);
         let schema = self.system.as_ref().map_or(&program.schema, |system| &system.schema);
         let known: BTreeSet<TableId> = self.tables.iter().map(|table| table.table).collect();
         let mut storage = Storage::of(schema.clone(), |table| known.contains(&table));
@@ -386,7 +412,7 @@ impl Gather {
         frame.values[..values.len()].clone_from_slice(values);
         let mut found = Vec::new();
         let mut sequences = Sequences::seeded(seed);
-        let mut environment = sequences.environment(program, 0, 0);
+        let mut environment = sequences.environment(program, 0, now);
         let mut cx =
             Cx { frame: &mut frame, rows: &storage, transaction_time, environment: &mut environment };
         self.compiled.run(&mut cx, &mut |_, row| {
@@ -403,8 +429,9 @@ impl Gather {
         values: &[Value],
         queries: &BTreeMap<ShardId, Arc<ReadQuery>>,
         fetched: Fetched,
-        (program, transaction_time, seed): (&Program, i64, u64),
+        (program, now, seed): (&Program, i64, u64),
     ) -> Result<Vec<Vec<Value>>, SqlError> {
+        let transaction_time = self.time.unwrap_or(now);
         let mut given: Vec<Vec<Vec<Value>>> = vec![Vec::new(); of.parts.len()];
         let mut storage = None;
         let mut seen = BTreeSet::new();
@@ -439,7 +466,7 @@ impl Gather {
         let rows: &dyn Rows = storage.as_ref().map_or(&NoRows, |storage| storage);
         let mut frame = frame_of(self.slots, self.cells, values);
         let mut sequences = Sequences::seeded(seed);
-        let mut environment = sequences.environment(program, 0, transaction_time);
+        let mut environment = sequences.environment(program, 0, now);
         of.whole
             .of(given, &mut Cx { frame: &mut frame, rows, transaction_time, environment: &mut environment })
     }
@@ -470,6 +497,46 @@ impl Gather {
 }
 
 impl QueryPart {
+    /// Where it is run: at one shard at least, since an aggregate of no rows is a row, too.
+    fn shards(
+        &self,
+        values: &[Value],
+        (program, transaction_time): (&Program, i64),
+    ) -> Result<BTreeSet<ShardId>, SqlError> {
+        let mut keys: Vec<Vec<Value>> = Vec::new();
+        match &self.asked {
+            Asked::Any => return Ok(BTreeSet::from([0])),
+            Asked::All => return Ok((0..program.shards).collect()),
+            Asked::By(list) => keys.push(self.values_of(list, values, (program, transaction_time))?),
+            Asked::Several(lists) => {
+                for list in lists {
+                    keys.push(self.values_of(list, values, (program, transaction_time))?);
+                }
+            }
+            Asked::Elements(array) => {
+                let array = std::slice::from_ref(array);
+                let array = self.values_of(array, values, (program, transaction_time))?;
+                if let [Value::Array(array)] = &array[..] {
+                    keys.extend(array.values.iter().map(|value| vec![value.clone()]));
+                }
+            }
+        }
+        let mut shards: BTreeSet<ShardId> = keys.iter().map(|keys| shard_of(keys, program.shards)).collect();
+        if shards.is_empty() {
+            shards.insert(0);
+        }
+        Ok(shards)
+    }
+
+    fn values_of(
+        &self,
+        list: &[CompiledExpr],
+        values: &[Value],
+        of: (&Program, i64),
+    ) -> Result<Vec<Value>, SqlError> {
+        self.run(values, &NoRows, of, &mut |cx| list.iter().map(|key| key.eval(cx)).collect())
+    }
+
     fn run<T>(
         &self,
         values: &[Value],

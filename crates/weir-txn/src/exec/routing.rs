@@ -33,6 +33,13 @@ pub enum Route {
     Everywhere,
 }
 
+/// Values of the partition columns of all rows that a query wants.
+pub(super) enum Homes {
+    Keys(Vec<Vec<Expr>>),
+    /// Each element of an array is the value of the only partition column.
+    Elements(Expr),
+}
+
 /// Each of its rows comes from one row of one table.
 fn is_row_by_row(query: &Query) -> bool {
     is_of_one_table(query) && query.limit.is_none() && query.offset.is_none() && !query.with_ties
@@ -382,6 +389,85 @@ impl Router<'_> {
         let mut equalities = Equalities::default();
         equalities.query(query);
         self.resolve(&equalities)
+    }
+
+    /// Where the rows live that a query over all shards wants, if a list of its WHERE says so. It is asked of queries that each shard
+    /// answers for its own rows.
+    pub(super) fn homes(&self, query: &Query) -> Option<Homes> {
+        let QueryBody::Select(select) = &query.body else { return None };
+        let mut equalities = Equalities::default();
+        equalities.query(query);
+        if !self.is_local(query) {
+            return None;
+        }
+        let of_conjunct = |conjunct: &Expr| {
+            let mut tables = equalities.tables.iter();
+            tables.find_map(|&(relation, table)| self.listed(relation, table, conjunct, &equalities))
+        };
+        select.filter.iter().flat_map(walk::conjuncts).find_map(of_conjunct)
+    }
+
+    /// The values of the partition columns that a condition lists, those that are fixed beside it included.
+    fn listed(
+        &self,
+        relation: RelationId,
+        table: TableId,
+        condition: &Expr,
+        around: &Equalities<'_>,
+    ) -> Option<Homes> {
+        let columns = self.partition(table)?;
+        let keeps_value = |ty: &SqlType| {
+            ty.is_integer() || matches!(ty.base(), SqlType::Text | SqlType::Varchar(_) | SqlType::Uuid)
+        };
+        if !columns.iter().all(|&column| keeps_value(&self.catalog.table(table).columns[column].ty)) {
+            return None;
+        }
+        let is_own = |expr: &Expr, at: ColumnIndex| match without_integer_cast(expr).kind {
+            ExprKind::Column { relation: of, column } => (of, column) == (relation, at),
+            _ => false,
+        };
+        let is_given = |value: &Expr| {
+            walk::relations_read(value).is_empty()
+                && !walk::has_subquery(value)
+                && !walk::is_volatile(value)
+                && keeps_value(&value.ty)
+        };
+        let known = |equalities: &Equalities<'_>, column: ColumnIndex| -> Option<Expr> {
+            let class = equalities.find(*equalities.classes.get(&(relation, column))?);
+            equalities.known[class].filter(|value| is_given(value)).cloned()
+        };
+        match &condition.kind {
+            ExprKind::InList { operand, list, negated: false } if list.iter().all(is_given) => {
+                let at = columns.iter().position(|&column| is_own(operand, column))?;
+                let key = |value: &Expr| -> Option<Vec<Expr>> {
+                    let of = |(position, &column): (usize, &ColumnIndex)| match position == at {
+                        true => Some(without_integer_cast(value).clone()),
+                        false => known(around, column),
+                    };
+                    columns.iter().enumerate().map(of).collect()
+                };
+                list.iter().map(key).collect::<Option<_>>().map(Homes::Keys)
+            }
+            ExprKind::ArrayCompare { op: BinaryOp::Equal, left, array, all: false } => {
+                let SqlType::Array(element) = &array.ty else { return None };
+                let [column] = columns else { return None };
+                let is_plain = matches!(array.kind, ExprKind::Variable(_) | ExprKind::Literal(_));
+                (is_plain && keeps_value(element) && is_own(left, *column))
+                    .then(|| Homes::Elements((**array).clone()))
+            }
+            ExprKind::Or(alternatives) => {
+                let key = |alternative: &Expr| -> Option<Vec<Expr>> {
+                    let mut own = Equalities::default();
+                    own.filter(alternative);
+                    columns
+                        .iter()
+                        .map(|&column| known(&own, column).or_else(|| known(around, column)))
+                        .collect()
+                };
+                alternatives.iter().map(key).collect::<Option<_>>().map(Homes::Keys)
+            }
+            _ => None,
+        }
     }
 
     /// For an expression that holds subqueries.

@@ -67,6 +67,8 @@ struct Splitter<'a> {
 impl Splitter<'_> {
     /// What is left of a query that so many are around.
     fn query(&mut self, query: &Query, depth: usize) -> Query {
+        let limited = with_limit_within(query);
+        let query = limited.as_ref().unwrap_or(query);
         let is_alone = depth == 0 || !self.has_ctes && walk::outer_relations(query).is_empty();
         let reads_rows = !weir_sql::walk::tables(query).is_empty();
         if is_alone && reads_rows && !walk::query_is_volatile(query) {
@@ -171,7 +173,15 @@ impl Splitter<'_> {
     fn over_shards(&self, query: &Query, given: Given) -> Option<(Query, Query)> {
         let QueryBody::Select(select) = &query.body else { return None };
         let plain = query.ctes.is_empty() && !self.has_ctes && !select.outputs.iter().any(walk::has_window);
-        if !plain || self.drives_all(&select.from) != Some(true) || !self.router.is_local(query) {
+        // The order of what is read is that of the whole, where that has none of its own.
+        let is_sorted =
+            |item: &FromItem| matches!(item, FromItem::Subquery { query, .. } if !query.order_by.is_empty());
+        let keeps_order = query.order_by.is_empty() && select.from.iter().any(is_sorted);
+        if !plain
+            || keeps_order
+            || self.drives_all(&select.from) != Some(true)
+            || !self.router.is_local(query)
+        {
             return None;
         }
         match select.aggregates && !self.groups_at_home(select) {
@@ -305,6 +315,30 @@ impl Splitter<'_> {
         let route = self.router.query(&query);
         Part { query, route, feeds: Feeds::Table { table, columns } }
     }
+}
+
+/// `SELECT … FROM (SELECT … ORDER BY …) s LIMIT n`: no more than these rows are wanted of the query within, either.
+fn with_limit_within(query: &Query) -> Option<Query> {
+    let QueryBody::Select(select) = &query.body else { return None };
+    let [FromItem::Subquery { query: inner, .. }] = &select.from[..] else { return None };
+    let is_whole = select.filter.is_none()
+        && !select.aggregates
+        && matches!(select.distinct, Distinct::All)
+        && !select.outputs.iter().any(walk::has_window)
+        && query.order_by.is_empty()
+        && query.locks.is_empty();
+    let (Some(limit), None) = (&query.limit, &query.offset) else { return None };
+    let is_plain = matches!(limit.kind, ExprKind::Literal(_) | ExprKind::Variable(_));
+    if !is_whole || !is_plain || inner.limit.is_some() || inner.order_by.is_empty() || inner.with_ties {
+        return None;
+    }
+    let mut whole = query.clone();
+    if let QueryBody::Select(select) = &mut whole.body
+        && let [FromItem::Subquery { query: inner, .. }] = &mut select.from[..]
+    {
+        inner.limit = Some(limit.clone());
+    }
+    Some(whole)
 }
 
 /// The tables of which every row of the item has one.

@@ -4,9 +4,8 @@ use super::arguments::{array, int, text};
 use super::{Arg, CallTypes, Function};
 use crate::arrays::type_of;
 use crate::error::{SqlError, SqlState};
-use crate::pattern;
 use crate::sql_type::SqlType;
-use crate::text::to_text;
+use crate::text::{parse_text, to_text};
 use crate::value::Value;
 
 use Arg::*;
@@ -29,7 +28,6 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("substr", &[Text, Int4], Text, substring),
     Function::new("substring", &[Text, Int4, Int4], Text, substring),
     Function::new("substring", &[Text, Int4], Text, substring),
-    Function::new("substring", &[Text, Text], Text, substring_by_regex),
     Function::new("left", &[Text, Int4], Text, |a, _| {
         let (chars, n) = (chars(&a[0])?, int(&a[1])?);
         Ok(string_of(&chars[..from_end(n, chars.len())]))
@@ -79,26 +77,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     .accepts_null(),
     Function::new("quote_ident", &[Text], Text, |a, _| Ok(Value::text(quote_identifier(text(&a[0])?)))),
     Function::new("format", &[Text, Any], Text, format).variadic().accepts_null(),
-    Function::new("regexp_replace", &[Text, Text, Text, Text], Text, regexp_replace).optional(1),
     Function::new("similar_to_escape", &[Text, Text], Text, similar_pattern).optional(1),
-    Function::new("regexp_match", &[Text, Text, Text], TextArray, regexp_match).optional(1),
-    Function::new("regexp_split_to_array", &[Text, Text, Text], TextArray, regexp_split).optional(1),
-    Function::new("regexp_like", &[Text, Text, Text], Bool, |a, _| {
-        Ok(Value::Bool(regex(a, 1, 2)?.is_match(text(&a[0])?)))
-    })
-    .optional(1),
-    Function::new("regexp_count", &[Text, Text], Int4, |a, _| {
-        Ok(Value::Int(regex(a, 1, 9)?.find_iter(text(&a[0])?).count() as i64))
-    }),
-    Function::new("regexp_substr", &[Text, Text], Text, |a, _| {
-        let found = regex(a, 1, 9)?.find(text(&a[0])?).map(|found| found.as_str().to_owned());
-        Ok(found.map_or(Value::Null, Value::text))
-    }),
-    Function::new("regexp_instr", &[Text, Text], Int4, |a, _| {
-        let whole = text(&a[0])?;
-        let found = regex(a, 1, 9)?.find(whole).map(|found| whole[..found.start()].chars().count() + 1);
-        Ok(Value::Int(found.unwrap_or(0) as i64))
-    }),
     Function::new("string_to_array", &[Text, Text, Text], TextArray, string_to_array)
         .optional(1)
         .accepts_null(),
@@ -165,14 +144,6 @@ fn substring(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let chars = chars(&args[0])?;
     let count = args.get(2).map(int).transpose()?;
     Ok(string_of(&chars[substring_range(int(&args[1])?, count, chars.len())?]))
-}
-
-/// The first group, or the whole match if there is none.
-fn substring_by_regex(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
-    let regex = pattern::compile(text(&args[1])?, false)?;
-    let Some(captures) = regex.captures(text(&args[0])?) else { return Ok(Value::Null) };
-    let group = usize::from(captures.len() > 1);
-    Ok(captures.get(group).map_or(Value::Null, |found| Value::text(found.as_str())))
 }
 
 /// How many elements `n` keeps: a negative number leaves so many out.
@@ -357,40 +328,81 @@ pub fn double_quoted(name: &str) -> String {
 struct Specifier {
     position: Option<usize>,
     left: bool,
-    width: usize,
-    width_argument: bool,
+    width: Width,
     kind: char,
 }
 
-fn specifier(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Specifier, SqlError> {
-    let unterminated = || {
-        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "unterminated format() type specifier")
-            .with_hint("For a single \"%\" use \"%%\".")
-    };
-    let mut found = Specifier { position: None, left: false, width: 0, width_argument: false, kind: 's' };
-    let mut digits = String::new();
-    loop {
-        let c = chars.next().ok_or_else(unterminated)?;
-        match c {
-            '0'..='9' => digits.push(c),
-            '$' => {
-                let position: usize = std::mem::take(&mut digits).parse().unwrap_or(0);
-                if position == 0 {
-                    return Err(SqlError::new(
-                        SqlState::INVALID_PARAMETER_VALUE,
-                        "format specifies argument 0, but arguments are numbered from 1",
-                    ));
-                }
-                found.position = Some(position);
-            }
-            '-' => found.left = true,
-            '*' => found.width_argument = true,
-            kind => {
-                found.width = digits.parse().unwrap_or(0);
-                found.kind = kind;
-                return Ok(found);
-            }
+enum Width {
+    Fixed(usize),
+    /// Of the next argument.
+    Next,
+    /// Of this argument.
+    Argument(usize),
+}
+
+type Characters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+fn format_number(chars: &mut Characters<'_>) -> Result<Option<usize>, SqlError> {
+    let mut number: Option<usize> = None;
+    while let Some(digit) = chars.peek().and_then(|c| c.to_digit(10)) {
+        chars.next();
+        let next = number.unwrap_or(0) * 10 + digit as usize;
+        if next > i32::MAX as usize {
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "number is out of range"));
         }
+        number = Some(next);
+    }
+    Ok(number)
+}
+
+/// `%[position$][-][width]type`, where the width is a number, `*` or `*n$`.
+fn specifier(chars: &mut Characters<'_>) -> Result<Specifier, SqlError> {
+    let wrong = |message: &str| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let unterminated =
+        || wrong("unterminated format() type specifier").with_hint("For a single \"%\" use \"%%\".");
+    let of_arguments = |number: usize| match number {
+        0 => Err(wrong("format specifies argument 0, but arguments are numbered from 1")),
+        number => Ok(number),
+    };
+    let mut found = Specifier { position: None, left: false, width: Width::Fixed(0), kind: 's' };
+    let number = format_number(chars)?;
+    chars.peek().ok_or_else(unterminated)?;
+    match number {
+        Some(number) if chars.peek() == Some(&'$') => {
+            found.position = Some(of_arguments(number)?);
+            chars.next();
+        }
+        Some(number) => found.width = Width::Fixed(number),
+        None => {}
+    }
+    if number.is_none() || found.position.is_some() {
+        while chars.next_if_eq(&'-').is_some() {
+            found.left = true;
+        }
+        if chars.next_if_eq(&'*').is_some() {
+            found.width = Width::Next;
+            if let Some(number) = format_number(chars)? {
+                chars.peek().ok_or_else(unterminated)?;
+                if chars.next_if_eq(&'$').is_none() {
+                    return Err(wrong("width argument position must be ended by \"$\""));
+                }
+                found.width = Width::Argument(of_arguments(number)?);
+            }
+        } else if let Some(number) = format_number(chars)? {
+            found.width = Width::Fixed(number);
+        }
+    }
+    found.kind = chars.next().ok_or_else(unterminated)?;
+    Ok(found)
+}
+
+fn format_width(value: &Value, ty: &SqlType) -> Result<i64, SqlError> {
+    match value {
+        Value::Null => Ok(0),
+        value => match parse_text(&printed(value, ty), &SqlType::Int4)? {
+            Value::Int(width) => Ok(width),
+            _ => Ok(0),
+        },
     }
 }
 
@@ -406,8 +418,7 @@ fn format(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
             out.push(c);
             continue;
         }
-        if chars.peek() == Some(&'%') {
-            chars.next();
+        if chars.next_if_eq(&'%').is_some() {
             out.push('%');
             continue;
         }
@@ -419,17 +430,26 @@ fn format(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
             )
             .with_hint("For a single \"%\" use \"%%\"."));
         }
-        if specifier.width_argument {
-            let width = int(args.get(next).ok_or_else(too_few)?).unwrap_or(0);
-            specifier.left |= width < 0;
-            specifier.width = width.unsigned_abs() as usize;
-            next += 1;
-        }
+        let of_argument = match specifier.width {
+            Width::Fixed(_) => None,
+            Width::Next => Some(next),
+            Width::Argument(at) => Some(at),
+        };
+        let width = match (of_argument, specifier.width) {
+            (Some(at), _) => {
+                next = at + 1;
+                let width = format_width(args.get(at).ok_or_else(too_few)?, &types.args[at])?;
+                specifier.left |= width < 0;
+                width.unsigned_abs() as usize
+            }
+            (None, Width::Fixed(width)) => width,
+            (None, _) => 0,
+        };
         let at = specifier.position.unwrap_or(next);
         let value = args.get(at).ok_or_else(too_few)?;
         next = at + 1;
         let item = format_item(value, &types.args[at], specifier.kind)?;
-        let padding = specifier.width.min(SIZE_MAX).saturating_sub(item.chars().count());
+        let padding = width.min(SIZE_MAX).saturating_sub(item.chars().count());
         if specifier.left {
             out.push_str(&item);
             out.extend(std::iter::repeat_n(' ', padding));
@@ -455,71 +475,8 @@ fn format_item(value: &Value, ty: &SqlType, kind: char) -> Result<String, SqlErr
     }
 }
 
-/// The compiled expression of an argument, with the flags of another, if that is there.
-fn regex(args: &[Value], at: usize, flags_at: usize) -> Result<regex::Regex, SqlError> {
-    let flags = args.get(flags_at).map_or(Ok(""), text)?;
-    let mut insensitive = false;
-    for flag in flags.chars() {
-        match flag {
-            'i' => insensitive = true,
-            'c' => insensitive = false,
-            's' | 'g' => {}
-            _ => {
-                return Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    format!("invalid regular expression option: \"{flag}\""),
-                ));
-            }
-        }
-    }
-    pattern::compile(text(&args[at])?, insensitive)
-}
-
-fn regexp_replace(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
-    let whole = text(&args[0])?;
-    let everywhere = args.get(3).map_or(Ok(""), text)?.contains('g');
-    // `n` and `M` have no meaning for replacements that the crate could not give: they are refused.
-    let regex = regex(args, 1, 3)?;
-    let replacement = text(&args[2])?;
-    let expand = |captures: &regex::Captures<'_>| {
-        let mut out = String::new();
-        let mut chars = replacement.chars();
-        while let Some(c) = chars.next() {
-            if c != '\\' {
-                out.push(c);
-                continue;
-            }
-            match chars.next() {
-                Some('&') => out.push_str(&captures[0]),
-                Some(digit @ '1'..='9') => {
-                    let group = digit as usize - '0' as usize;
-                    out.push_str(captures.get(group).map_or("", |found| found.as_str()));
-                }
-                Some(other) => {
-                    if other != '\\' {
-                        out.push('\\');
-                    }
-                    out.push(other);
-                }
-                None => out.push('\\'),
-            }
-        }
-        out
-    };
-    Ok(Value::text(regex.replacen(whole, usize::from(!everywhere), expand).into_owned()))
-}
-
-fn text_array(values: Vec<Value>) -> Value {
+pub(super) fn text_array(values: Vec<Value>) -> Value {
     Value::array(SqlType::Text, values)
-}
-
-fn regexp_match(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
-    let Some(captures) = regex(args, 1, 2)?.captures(text(&args[0])?) else {
-        return Ok(Value::Null);
-    };
-    let groups = captures.iter().skip(usize::from(captures.len() > 1));
-    let texts = groups.map(|group| group.map_or(Value::Null, |found| Value::text(found.as_str())));
-    Ok(text_array(texts.collect()))
 }
 
 /// The regular expression of a pattern of SIMILAR TO.
@@ -571,25 +528,6 @@ fn similar_pattern(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     }
     out.push_str(")$");
     Ok(Value::text(out))
-}
-
-/// An array of each match; of the first one without the flag g.
-pub(super) fn regexp_matches(args: &[Value]) -> Result<Vec<Value>, SqlError> {
-    let everywhere = args.get(2).map_or(Ok(""), text)?.contains('g');
-    let (regex, whole) = (regex(args, 1, 2)?, text(&args[0])?);
-    let of_match = |captures: regex::Captures<'_>| {
-        let groups = captures.iter().skip(usize::from(captures.len() > 1));
-        text_array(
-            groups.map(|group| group.map_or(Value::Null, |found| Value::text(found.as_str()))).collect(),
-        )
-    };
-    let count = if everywhere { usize::MAX } else { 1 };
-    Ok(regex.captures_iter(whole).take(count).map(of_match).collect())
-}
-
-fn regexp_split(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
-    let regex = regex(args, 1, 2)?;
-    Ok(text_array(regex.split(text(&args[0])?).map(Value::text).collect()))
 }
 
 fn string_to_array(args: &[Value], _: &CallTypes<'_>) -> Evaluated {

@@ -178,9 +178,14 @@ impl Numeric {
 
     /// Logarithm of `self` to the given base.
     pub fn log(&self, base: &Numeric) -> Result<Numeric, SqlError> {
+        let base_is_nan = base.is_nan();
         let (argument, base) = (self.logarithm_argument()?, base.logarithm_argument()?);
-        let (Some((x, x_scale)), Some((b, b_scale))) = (argument, base) else {
-            return Ok(if self.is_nan() { Numeric::nan() } else { self.clone() });
+        let ((x, x_scale), (b, b_scale)) = match (argument, base) {
+            (Some(argument), Some(base)) => (argument, base),
+            // Of an infinite base the logarithm of anything finite is 0, and that of infinity none.
+            (Some(_), None) if !base_is_nan => return Ok(Numeric::from(0_i64)),
+            (None, Some(_)) if !self.is_nan() => return Ok(self.clone()),
+            _ => return Ok(Numeric::nan()),
         };
         let weight = ln_weight(&x, x_scale) - ln_weight(&b, b_scale);
         let wanted = result_scale(MIN_SIGNIFICANT_DIGITS - weight, x_scale.max(b_scale));

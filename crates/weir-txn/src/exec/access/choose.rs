@@ -3,12 +3,12 @@
 //! The estimate knows how much of a key is bound: a whole unique key is one row, nothing bound is all of the table, which of a procedure
 //! that is being compiled is any number.
 
-use weir_sql::bound::{Expr, ExprKind, RelationId};
+use weir_sql::bound::{BinaryOp, Expr, ExprKind, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::operator::Comparison;
 use weir_types::{SqlError, SqlType};
 
-use super::{Bound, Path, Range, TableAccess, split_columns};
+use super::{Bound, ListKeys, Path, Range, TableAccess, split_columns};
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
@@ -25,12 +25,25 @@ struct Term<'a> {
     position: usize,
 }
 
-/// `column IN (…)`.
+/// `column IN (…)` or `column = ANY (array)`.
+#[derive(Clone, Copy)]
 struct ListTerm<'a> {
     column: ColumnIndex,
-    list: &'a [Expr],
+    list: ListValues<'a>,
     position: usize,
 }
+
+#[derive(Clone, Copy)]
+enum ListValues<'a> {
+    Each(&'a [Expr]),
+    Array(&'a Expr),
+}
+
+/// An array whose length is not known is taken to hold so many.
+const ARRAY_VALUES: f64 = 10.0;
+
+/// A disjunction of more alternatives is not looked up one by one.
+const ALTERNATIVES_MAX: usize = 10_000;
 
 /// An index and the conditions that it serves; still in terms of the bound expressions.
 pub struct Choice {
@@ -46,8 +59,22 @@ pub struct Choice {
 enum Plan {
     Scan,
     Get { index: IndexId, keys: Vec<Expr> },
-    Gets { index: IndexId, prefix: Vec<Expr>, list: Vec<Expr> },
+    Gets { index: IndexId, prefix: Vec<Expr>, list: PlannedList },
     Range { index: IndexId, prefix: Vec<Expr>, lower: Option<(Expr, bool)>, upper: Option<(Expr, bool)> },
+    Union(Vec<Plan>),
+}
+
+#[derive(Clone)]
+enum PlannedList {
+    Each(Vec<Expr>),
+    Array(Expr),
+}
+
+/// What conditions say of single columns.
+#[derive(Clone, Default)]
+struct Terms<'a> {
+    singles: Vec<Term<'a>>,
+    lists: Vec<ListTerm<'a>>,
 }
 
 pub fn choose(
@@ -62,33 +89,24 @@ pub fn choose(
         let read = walk::relations_read(value);
         !read.contains(&relation) && read.is_disjoint(unknown) && !walk::is_volatile(value)
     };
-    let mut terms = Vec::new();
-    let mut lists = Vec::new();
+    let mut terms = Terms::default();
     for (position, condition) in conditions.iter().enumerate() {
-        collect_terms(condition, position, relation, &usable, &mut terms, &mut lists);
+        terms.collect(condition, position, relation, &usable);
     }
     let mut bound_columns: Vec<(ColumnIndex, Expr)> = Vec::new();
-    for term in terms.iter().filter(|term| term.test == Comparison::Equal) {
+    for term in terms.singles.iter().filter(|term| term.test == Comparison::Equal) {
         if !bound_columns.iter().any(|(column, _)| *column == term.column) {
             bound_columns.push((term.column, term.value.clone()));
         }
     }
-    let mut best = Candidate { plan: Plan::Scan, consumed: Vec::new(), rows: table_rows };
-    for (index, index_schema) in compiler.schema.table(table).indexes.iter().enumerate() {
-        if index_schema.predicate.is_some() {
-            continue;
-        }
-        if let Some(candidate) = candidate((index, index_schema), table_rows, &terms, &lists)
-            && candidate.rows < best.rows
-        {
-            best = candidate;
-        }
-    }
+    let of =
+        OfTable { table_rows, indexes: &compiler.schema.table(table).indexes, relation, usable: &usable };
+    let best = of.best(&terms, conditions);
     let mut consumed = vec![false; conditions.len()];
     best.consumed.iter().for_each(|&position| consumed[position] = true);
     // What the path leaves over thins out further.
     let mut rows_expected = best.rows;
-    for term in terms.iter().filter(|term| !consumed[term.position]) {
+    for term in terms.singles.iter().filter(|term| !consumed[term.position]) {
         rows_expected *= if term.test == Comparison::Equal { 0.1 } else { 0.5 };
     }
     Choice {
@@ -101,33 +119,111 @@ pub fn choose(
     }
 }
 
-fn collect_terms<'a>(
-    condition: &'a Expr,
-    position: usize,
-    relation: RelationId,
-    usable: &dyn Fn(&Expr) -> bool,
-    terms: &mut Vec<Term<'a>>,
-    lists: &mut Vec<ListTerm<'a>>,
-) {
-    match &condition.kind {
-        ExprKind::Binary { op, left, right } => {
-            let Some(test) = Comparison::of(*op).filter(|test| *test != Comparison::NotEqual) else { return };
-            for (column, value, test) in [(left, right, test), (right, left, test.mirrored())] {
-                if let Some(column) = column_of(column, relation)
-                    && usable(value)
-                {
-                    terms.push(Term { column, test, value, position });
+impl<'a> Terms<'a> {
+    fn collect(
+        &mut self,
+        condition: &'a Expr,
+        position: usize,
+        relation: RelationId,
+        usable: &dyn Fn(&Expr) -> bool,
+    ) {
+        match &condition.kind {
+            ExprKind::Binary { op, left, right } => {
+                let Some(test) = Comparison::of(*op).filter(|test| *test != Comparison::NotEqual) else {
+                    return;
+                };
+                for (column, value, test) in [(left, right, test), (right, left, test.mirrored())] {
+                    if let Some(column) = column_of(column, relation)
+                        && usable(value)
+                    {
+                        self.singles.push(Term { column, test, value, position });
+                    }
                 }
             }
+            ExprKind::InList { operand, list, negated: false } => {
+                if let Some(column) = column_of(operand, relation)
+                    && list.iter().all(usable)
+                {
+                    self.lists.push(ListTerm { column, list: ListValues::Each(list), position });
+                }
+            }
+            ExprKind::ArrayCompare { op: BinaryOp::Equal, left, array, all: false } => {
+                if let Some(column) = column_of(left, relation)
+                    && usable(array)
+                {
+                    self.lists.push(ListTerm { column, list: ListValues::Array(array), position });
+                }
+            }
+            _ => {}
         }
-        ExprKind::InList { operand, list, negated: false } => {
-            if let Some(column) = column_of(operand, relation)
-                && list.iter().all(usable)
-            {
-                lists.push(ListTerm { column, list, position });
+    }
+}
+
+/// The alternatives of a disjunction, each as its conjuncts.
+fn alternatives(condition: &Expr) -> Option<Vec<Vec<&Expr>>> {
+    fn add<'a>(condition: &'a Expr, all: &mut Vec<Vec<&'a Expr>>) {
+        match &condition.kind {
+            ExprKind::Or(list) => list.iter().for_each(|one| add(one, all)),
+            _ => all.push(walk::conjuncts(condition)),
+        }
+    }
+    let mut all = Vec::new();
+    matches!(condition.kind, ExprKind::Or(_)).then(|| add(condition, &mut all));
+    (2..=ALTERNATIVES_MAX).contains(&all.len()).then_some(all)
+}
+
+/// A table whose rows are wanted.
+struct OfTable<'s> {
+    table_rows: f64,
+    indexes: &'s [IndexSchema],
+    relation: RelationId,
+    usable: &'s dyn Fn(&Expr) -> bool,
+}
+
+impl OfTable<'_> {
+    /// The path with the fewest rows: by one index, or by a look-up for each alternative of a disjunction.
+    fn best(&self, terms: &Terms<'_>, conditions: &[&Expr]) -> Candidate {
+        let mut best = self.by_one_index(terms);
+        for condition in conditions {
+            if let Some(union) = alternatives(condition).and_then(|of| self.union(terms, of, best.rows)) {
+                best = union;
             }
         }
-        _ => {}
+        best
+    }
+
+    fn by_one_index(&self, terms: &Terms<'_>) -> Candidate {
+        let mut best = Candidate { plan: Plan::Scan, consumed: Vec::new(), rows: self.table_rows };
+        for (index, schema) in self.indexes.iter().enumerate() {
+            if schema.predicate.is_none()
+                && let Some(candidate) = candidate((index, schema), self.table_rows, terms)
+                && candidate.rows < best.rows
+            {
+                best = candidate;
+            }
+        }
+        best
+    }
+
+    /// Each alternative is found by an index of its own, where that is fewer rows than `rows_max`. It consumes nothing: the disjunction
+    /// is asked again of each row.
+    fn union(&self, terms: &Terms<'_>, alternatives: Vec<Vec<&Expr>>, rows_max: f64) -> Option<Candidate> {
+        let (mut plans, mut rows) = (Vec::with_capacity(alternatives.len()), 0.0);
+        for conjuncts in alternatives {
+            let mut all = terms.clone();
+            for conjunct in &conjuncts {
+                all.collect(conjunct, 0, self.relation, self.usable);
+            }
+            let one = self.best(&all, &conjuncts);
+            rows += one.rows;
+            match one.plan {
+                Plan::Scan => return None,
+                _ if rows >= rows_max => return None,
+                Plan::Union(inner) => plans.extend(inner),
+                plan => plans.push(plan),
+            }
+        }
+        Some(Candidate { plan: Plan::Union(plans), consumed: Vec::new(), rows })
     }
 }
 
@@ -161,8 +257,7 @@ struct Candidate {
 fn candidate(
     (index, schema): (IndexId, &IndexSchema),
     table_rows: f64,
-    terms: &[Term<'_>],
-    lists: &[ListTerm<'_>],
+    Terms { singles: terms, lists }: &Terms<'_>,
 ) -> Option<Candidate> {
     let mut prefix = Vec::new();
     let mut consumed = Vec::new();
@@ -182,17 +277,20 @@ fn candidate(
         return Some(Candidate { plan, consumed, rows });
     }
     let next = &schema.columns[bound];
-    if bound + 1 == total
-        && schema.unique
-        && let Some(list) = lists.iter().find(|list| next.column == Some(list.column))
-    {
+    // Rows of one key of which so many columns are known.
+    let rows_of = |known: usize| match known == total {
+        true if schema.unique => 1.0,
+        true => 10.0,
+        false => table_rows.powf(1.0 - known as f64 / (total as f64).max(1.0)).min(table_rows / 10.0),
+    };
+    if let Some(list) = lists.iter().find(|list| next.column == Some(list.column)) {
         consumed.push(list.position);
-        let rows = list.list.len() as f64;
-        return Some(Candidate {
-            plan: Plan::Gets { index, prefix, list: list.list.to_vec() },
-            consumed,
-            rows,
-        });
+        let (count, list) = match list.list {
+            ListValues::Each(list) => (list.len() as f64, PlannedList::Each(list.to_vec())),
+            ListValues::Array(array) => (ARRAY_VALUES, PlannedList::Array(array.clone())),
+        };
+        let rows = count * rows_of(bound + 1);
+        return Some(Candidate { plan: Plan::Gets { index, prefix, list }, consumed, rows });
     }
     let lower =
         term_for(next, terms, |test| matches!(test, Comparison::Greater | Comparison::GreaterOrEqual));
@@ -200,11 +298,7 @@ fn candidate(
     if bound == 0 && lower.is_none() && upper.is_none() {
         return None;
     }
-    let fraction = bound as f64 / (total as f64).max(1.0);
-    let mut rows = table_rows.powf(1.0 - fraction).min(table_rows / 10.0);
-    if bound == 0 {
-        rows = table_rows;
-    }
+    let mut rows = if bound == 0 { table_rows } else { rows_of(bound) };
     let end = |term: Option<&Term<'_>>, rows: &mut f64| {
         term.map(|term| {
             *rows *= 0.25;
@@ -251,9 +345,11 @@ impl Choice {
             bound_columns.push((*column, CompiledExpr::compile(value, compiler)?));
         }
         let path = compile_path(self.plan, compiler)?;
-        if let Path::Get { index, .. } | Path::Gets { index, .. } = &path {
-            compiler.slots.looked_up.insert((self.table, *index));
-        }
+        path.each(&mut |path| {
+            if let Path::Get { index, .. } | Path::Gets { index, .. } = path {
+                compiler.slots.looked_up.insert((self.table, *index));
+            }
+        });
         let columns = split_columns(self.relation, &left, compiler);
         Ok(TableAccess {
             table: self.table,
@@ -281,8 +377,16 @@ fn compile_path(plan: Plan, compiler: &mut Compiler<'_>) -> Result<Path, SqlErro
         Plan::Gets { index, prefix, list } => Path::Gets {
             index,
             prefix: compile_list(&prefix, compiler)?,
-            list: compile_list(&list, compiler)?,
+            list: match list {
+                PlannedList::Each(list) => ListKeys::Each(compile_list(&list, compiler)?),
+                PlannedList::Array(array) => ListKeys::Array(CompiledExpr::compile(&array, compiler)?),
+            },
         },
+        Plan::Union(plans) => {
+            let paths: Result<_, SqlError> =
+                plans.into_iter().map(|plan| compile_path(plan, compiler)).collect();
+            Path::Union(paths?)
+        }
         Plan::Range { index, prefix, lower, upper } => Path::Range(Range {
             index,
             prefix: compile_list(&prefix, compiler)?,

@@ -71,12 +71,20 @@ pub fn push_keys(
                 &computed
             }
         };
-        if is_no_key(value) || !matches!(fit(value, &column.ty), Fit::Fits) {
+        if !push_value(column, value, key) {
             return Ok(false);
         }
-        push_key(key, value, column);
     }
     Ok(true)
+}
+
+/// Appends one key column; false if the value can match nothing.
+pub(super) fn push_value(column: &IndexColumn, value: &Value, key: &mut KeyBytes) -> bool {
+    let matches = !is_no_key(value) && matches!(fit(value, &column.ty), Fit::Fits);
+    if matches {
+        push_key(key, value, column);
+    }
+    matches
 }
 
 impl TableAccess {

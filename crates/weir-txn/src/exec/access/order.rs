@@ -24,7 +24,7 @@ pub fn deliver_in_order(
     let indexes = &schema.table(access.table).indexes;
     match &mut access.path {
         Path::Get { .. } => true,
-        Path::Gets { .. } => false,
+        Path::Gets { .. } | Path::Union(_) => false,
         Path::Range(range) => {
             let columns = &indexes[range.index].columns[range.prefix.len()..];
             match direction(columns, &wanted, ignore_nulls) {

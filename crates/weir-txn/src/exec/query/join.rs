@@ -68,10 +68,12 @@ pub fn plan_from(
             .collect();
     }
     let mut open: Vec<Condition<'_>> = Vec::new();
-    let mut first = Vec::new();
+    let (mut first, mut for_each_row) = (Vec::new(), Vec::new());
     for expr in all {
         let reads: Relations = walk::relations_read(expr).intersection(&local).copied().collect();
-        if reads.is_empty() {
+        if reads.is_empty() && walk::is_volatile(expr) {
+            for_each_row.push(CompiledExpr::compile(expr, compiler)?);
+        } else if reads.is_empty() {
             first.push(CompiledExpr::compile(expr, compiler)?);
         } else {
             open.push(Condition { expr, reads });
@@ -86,6 +88,9 @@ pub fn plan_from(
         let (ready, later) = open.into_iter().partition(|condition| condition.reads.is_subset(&known));
         open = later;
         plan = attach(plan, leaf, ready, &local, compiler)?;
+    }
+    if !for_each_row.is_empty() {
+        plan.node = Node::Filter { conditions: for_each_row, input: Box::new(plan.node) };
     }
     if !first.is_empty() {
         plan.node = match plan.node {

@@ -131,6 +131,23 @@ impl CompiledQuery {
         result.map(|_| ())
     }
 
+    /// The rows of its WITH queries, for whatever of the query reads them.
+    fn compute_ctes(&self, cx: &mut Cx<'_>) -> Result<(), SqlError> {
+        for cte in &self.ctes {
+            if cte.constant && matches!(cx.cell(cte.cell), Cell::Rows(_)) {
+                continue;
+            }
+            let rows = match cte.recursive {
+                true => cte.recurse(cx)?,
+                false => cte.query.collect(cx)?,
+            };
+            // What others have computed of its rows before is no longer so.
+            self.forget(cx);
+            *cx.cell(cte.cell) = Cell::Rows(Arc::new(rows));
+        }
+        Ok(())
+    }
+
     /// The table and the outputs of a query that finds at most one row by its key and does nothing else.
     pub(crate) fn as_look_up(&self) -> Option<(&TableAccess, &[CompiledExpr])> {
         let Body::Select(select) = &self.body else { return None };
@@ -145,18 +162,7 @@ impl CompiledQuery {
 
     /// Runs it as a part of a statement that has begun.
     pub fn execute(&self, cx: &mut Cx<'_>, sink: RowSink<'_>) -> Flow {
-        for cte in &self.ctes {
-            if cte.constant && matches!(cx.cell(cte.cell), Cell::Rows(_)) {
-                continue;
-            }
-            let rows = match cte.recursive {
-                true => cte.recurse(cx)?,
-                false => cte.query.collect(cx)?,
-            };
-            // What others have computed of its rows before is no longer so.
-            self.forget(cx);
-            *cx.cell(cte.cell) = Cell::Rows(Arc::new(rows));
-        }
+        self.compute_ctes(cx)?;
         let skip = row_count(self.offset.as_ref(), "OFFSET", SqlState::INVALID_ROW_COUNT_IN_OFFSET, cx)?;
         let skip = skip.unwrap_or(0);
         let limit = row_count(self.limit.as_ref(), "LIMIT", SqlState::INVALID_ROW_COUNT_IN_LIMIT, cx)?;
@@ -303,6 +309,7 @@ impl CompiledCte {
         let Body::SetOperation { all, left, right, .. } = &self.query.body else {
             return self.query.collect(cx);
         };
+        self.query.compute_ctes(cx)?;
         let mut seen = ValueSet::default();
         let mut rows: Vec<Vec<Value>> = Vec::new();
         let mut last = left.collect(cx)?;

@@ -11,14 +11,19 @@ use crate::error::{SqlError, SqlState};
 /// What the template has found.
 #[derive(Default)]
 struct Found {
-    year: Option<i64>,
-    month: Option<i64>,
-    day: Option<i64>,
-    day_of_year: Option<i64>,
-    iso_year: Option<i64>,
-    iso_week: Option<i64>,
-    iso_day: Option<i64>,
-    julian: Option<i64>,
+    /// Of the ISO calendar, if [`Found::convention`] says so. What is 0 is not given.
+    year: i64,
+    year_digits: usize,
+    century: i64,
+    month: i64,
+    day: i64,
+    day_of_year: i64,
+    week: i64,
+    week_of_month: i64,
+    /// From 1, Sunday.
+    weekday: i64,
+    julian: i64,
+    convention: Option<Convention>,
     hour: i64,
     twelve_hours: bool,
     afternoon: Option<bool>,
@@ -30,20 +35,39 @@ struct Found {
     offset_seconds: i64,
 }
 
+/// The calendar that a field is of.
+#[derive(Clone, Copy, PartialEq)]
+enum Convention {
+    Gregorian,
+    IsoWeek,
+}
+
+fn convention_of(name: &str) -> Option<Convention> {
+    match name {
+        "IYYY" | "IYY" | "IY" | "I" | "IW" | "ID" | "IDDD" => Some(Convention::IsoWeek),
+        "YYYY" | "Y,YYY" | "YYY" | "YY" | "Y" | "MM" | "MON" | "MONTH" | "RM" | "DD" | "DDD" | "D" | "W"
+        | "WW" => Some(Convention::Gregorian),
+        _ => None,
+    }
+}
+
 fn format_error(message: String) -> SqlError {
     SqlError::new(SqlState::INVALID_DATETIME_FORMAT, message)
 }
 
 pub(super) fn date(text: &str, template: &str) -> Result<i32, SqlError> {
     let found = scan(text, template)?;
-    date_from_days(found.days(text)?).ok_or_else(date_out_of_range)
+    let days = found.days(text)?;
+    found.time(text)?;
+    date_from_days(days).ok_or_else(date_out_of_range)
 }
 
 /// Microseconds since 2000-01-01 UTC.
 pub(super) fn timestamp(text: &str, template: &str) -> Result<i64, SqlError> {
     let found = scan(text, template)?;
+    let days = found.days(text)?;
     let time = found.time(text)? - found.offset_seconds * MICROSECONDS_PER_SECOND;
-    timestamp_from_day(found.days(text)?, time).ok_or_else(timestamp_out_of_range)
+    timestamp_from_day(days, time).ok_or_else(timestamp_out_of_range)
 }
 
 fn out_of_range(text: &str) -> SqlError {
@@ -55,29 +79,84 @@ fn out_of_range(text: &str) -> SqlError {
 
 impl Found {
     fn days(&self, text: &str) -> Result<i64, SqlError> {
-        if let Some(julian) = self.julian {
-            return Ok(julian - 2_451_545);
+        let year = self.year();
+        let has_year = self.year != 0 || self.century != 0;
+        let (mut month, mut day) = (1, 1);
+        let (mut has_month, mut has_day) = (false, false);
+        let mut day_of_year = self.day_of_year;
+        let is_iso = self.convention == Some(Convention::IsoWeek);
+        let civil = |days: i64| civil_from_days(days);
+        let mut start = Civil { year, month, day };
+        if self.julian != 0 {
+            start = civil(self.julian - 2_451_545);
+            (month, day, has_month, has_day) = (start.month, start.day, true, true);
         }
-        if let Some(iso_year) = self.iso_year {
-            let week = self.iso_week.unwrap_or(1);
-            return Ok(iso_week_start(iso_year, week) + self.iso_day.unwrap_or(1) - 1);
+        if self.week != 0 && is_iso {
+            let behind_monday = match self.weekday {
+                0 => 0,
+                1 => 6,
+                weekday => weekday - 2,
+            };
+            start = civil(iso_week_start(year, self.week) + behind_monday);
+            (month, day, has_month, has_day) = (start.month, start.day, true, true);
+        } else if self.week != 0 {
+            day_of_year = (self.week - 1) * 7 + 1;
         }
-        let year = self.year.unwrap_or(0);
-        // Without a year it is 1 BC; "1 BC" is year 0.
-        let year = if self.before_christ { 1 - year } else { year };
-        if let Some(day_of_year) = self.day_of_year {
-            if !(1..=365 + i64::from(is_leap(year))).contains(&day_of_year) {
-                return Err(out_of_range(text));
+        let year = start.year;
+        let given_day = if self.week_of_month != 0 { (self.week_of_month - 1) * 7 + 1 } else { self.day };
+        if given_day != 0 {
+            (day, has_day) = (given_day, true);
+        }
+        if self.month != 0 {
+            (month, has_month) = (self.month, true);
+        }
+        if day_of_year != 0 && (month <= 1 || day <= 1) {
+            if year == 0 && !self.before_christ {
+                return Err(format_error("cannot calculate day of year without year information".to_owned()));
             }
-            let first = days_from_civil(Civil { year, month: 1, day: 1 });
-            let date = civil_from_days(first + day_of_year - 1);
-            return Ok(days_from_civil(date));
+            if is_iso {
+                return Ok(iso_week_start(year, 1) - 1 + day_of_year);
+            }
+            let last = 365 + i64::from(is_leap(year));
+            let date = civil(days_from_civil(Civil { year, month: 1, day: 1 }) + day_of_year.min(last) - 1);
+            let date = match day_of_year > last {
+                true => Civil { month: 13, day: day_of_year - last, ..date },
+                false => date,
+            };
+            month = if month <= 1 { date.month } else { month };
+            day = if day <= 1 { date.day } else { day };
+            (has_month, has_day) = (true, true);
         }
-        let (month, day) = (self.month.unwrap_or(1), self.day.unwrap_or(1));
-        if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
+        let days_max = match (has_year || has_month && has_day && self.julian != 0, has_month) {
+            (true, true) if (1..=12).contains(&month) => days_in_month(year, month),
+            _ => 31,
+        };
+        if has_month && !(1..=12).contains(&month) || has_day && !(1..=days_max).contains(&day) {
             return Err(out_of_range(text));
         }
-        Ok(days_from_civil(Civil { year, month, day }))
+        Ok(days_from_civil(Civil { year, month, day: 1 }) + day - 1)
+    }
+
+    /// As calendars count: 1 BC is the year 0.
+    fn year(&self) -> i64 {
+        let century = if self.before_christ { -self.century } else { self.century };
+        if self.year == 0 {
+            return match century {
+                0 => 0,
+                century if century > 0 => (century - 1) * 100 + 1,
+                century => century * 100 + 1,
+            };
+        }
+        if century != 0 && self.year_digits <= 2 {
+            return match (self.year % 100, century > 0) {
+                (0, true) => century * 100,
+                (0, false) => century * 100 + 1,
+                (year, true) => (century - 1) * 100 + year,
+                (year, false) => (century + 1) * 100 - year + 1,
+            };
+        }
+        let year = if self.before_christ { -self.year } else { self.year };
+        if year < 0 { year + 1 } else { year }
     }
 
     fn time(&self, text: &str) -> Result<i64, SqlError> {
@@ -92,7 +171,7 @@ impl Found {
             }
             hour = hour % 12 + if self.afternoon == Some(true) { 12 } else { 0 };
         }
-        if hour > 23 || self.minute > 59 || self.second > 59 {
+        if !(0..24).contains(&hour) || !(0..60).contains(&self.minute) || !(0..60).contains(&self.second) {
             return Err(out_of_range(text));
         }
         let second = self.second_of_day.unwrap_or((hour * 60 + self.minute) * 60 + self.second);
@@ -128,33 +207,41 @@ fn is_numeric(node: Option<&Node>) -> bool {
     }
 }
 
+/// What may stand between fields.
+fn separates(c: char) -> bool {
+    c.is_whitespace() || c.is_ascii_punctuation()
+}
+
 fn scan(text: &str, template: &str) -> Result<Found, SqlError> {
     let nodes = parse(template);
     let mut found = Found::default();
     let mut rest = text;
+    // Blanks that were passed over, and that no separator of the template stands for yet.
+    let mut skipped: usize = 0;
+    let blanks = |rest: &mut &str| {
+        let trimmed = rest.trim_start();
+        let count = rest[..rest.len() - trimmed.len()].chars().count();
+        *rest = trimmed;
+        count
+    };
     for (i, node) in nodes.iter().enumerate() {
+        if i == 0 || matches!(node, Node::Field { .. }) {
+            skipped += blanks(&mut rest);
+        }
+        let Some(next) = rest.chars().next() else { break };
         match node {
-            Node::Plain(c) if !c.is_alphanumeric() => {
-                // A separator stands for any separator, or for none.
-                let next = rest.chars().next();
-                if next.is_some_and(|c| !c.is_alphanumeric() && c != '+' && c != '-' || c == '-' && i > 0) {
-                    rest = &rest[next.map_or(0, char::len_utf8)..];
-                }
-            }
-            Node::Plain(_) | Node::Quoted(_) => {
-                if let Some(c) = rest.chars().next() {
-                    rest = &rest[c.len_utf8()..];
-                }
-            }
+            Node::Plain(c) if separates(*c) => match separates(next) {
+                true => rest = &rest[next.len_utf8()..],
+                false => skipped = skipped.saturating_sub(1),
+            },
+            Node::Plain(_) | Node::Quoted(_) if skipped > 0 => skipped -= 1,
+            Node::Plain(_) | Node::Quoted(_) => rest = &rest[next.len_utf8()..],
             Node::Field { name, ordinal, .. } => {
-                rest = rest.trim_start();
-                if rest.is_empty() {
-                    break;
-                }
                 rest = field(name, rest, is_numeric(nodes.get(i + 1)), &mut found)?;
                 if ordinal.is_some() {
                     rest = rest.get(2..).unwrap_or("");
                 }
+                skipped = blanks(&mut rest);
             }
         }
     }
@@ -177,23 +264,34 @@ fn word<'a>(rest: &'a str, name: &str, words: &[&str]) -> Result<(usize, &'a str
 
 fn field<'a>(name: &str, rest: &'a str, digits_follow: bool, found: &mut Found) -> Result<&'a str, SqlError> {
     let short = |words: &[&'static str]| words.iter().map(|word| &word[..3]).collect::<Vec<_>>();
+    let convention = convention_of(name);
+    if convention.is_some() && found.convention.is_some() && convention != found.convention {
+        return Err(format_error("invalid combination of date conventions".to_owned())
+            .with_hint("Do not mix Gregorian and ISO week date conventions in a formatting template."));
+    }
+    found.convention = found.convention.or(convention);
     match name {
         "MONTH" => {
             // A month that is cut off after three letters is accepted too.
             let (at, rest) = word(rest, name, &MONTHS).or_else(|_| word(rest, name, &short(&MONTHS)))?;
-            found.month = Some(at as i64 + 1);
+            set(&mut found.month, at as i64 + 1, name)?;
             return Ok(rest);
         }
         "MON" => {
             let (at, rest) = word(rest, name, &short(&MONTHS))?;
-            found.month = Some(at as i64 + 1);
+            set(&mut found.month, at as i64 + 1, name)?;
             return Ok(rest);
         }
-        "DAY" => return word(rest, name, &DAYS).map(|(_, rest)| rest),
-        "DY" => return word(rest, name, &short(&DAYS)).map(|(_, rest)| rest),
+        "DAY" | "DY" => {
+            let found_word =
+                if name == "DAY" { word(rest, name, &DAYS) } else { word(rest, name, &short(&DAYS)) };
+            let (at, rest) = found_word?;
+            set(&mut found.weekday, at as i64 + 1, name)?;
+            return Ok(rest);
+        }
         "RM" => {
             let (at, rest) = word(rest, name, &ROMAN_MONTHS)?;
-            found.month = Some(at as i64 + 1);
+            set(&mut found.month, at as i64 + 1, name)?;
             return Ok(rest);
         }
         "AM" | "PM" | "A.M." | "P.M." => {
@@ -210,7 +308,8 @@ fn field<'a>(name: &str, rest: &'a str, digits_follow: bool, found: &mut Found) 
         "Y,YYY" => {
             let end = rest.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(rest.len());
             let year: Option<i32> = rest[..end].replace(',', "").parse().ok();
-            found.year = year.map(i64::from);
+            set(&mut found.year, year.map_or(0, i64::from), name)?;
+            found.year_digits = 4;
             return Ok(&rest[end..]);
         }
         "TZ" | "OF" => {
@@ -222,6 +321,16 @@ fn field<'a>(name: &str, rest: &'a str, digits_follow: bool, found: &mut Found) 
         _ => {}
     }
     number_field(name, rest, digits_follow, found)
+}
+
+/// A field may be given again with the same value only.
+fn set(field: &mut i64, value: i64, name: &str) -> Result<(), SqlError> {
+    if *field != 0 && *field != value {
+        let error = format_error(format!("conflicting values for \"{name}\" field in formatting string"));
+        return Err(error.with_detail("This value contradicts a previous setting for the same field type."));
+    }
+    *field = value;
+    Ok(())
 }
 
 fn number_field<'a>(
@@ -260,27 +369,34 @@ fn number_field<'a>(
     };
     let six_digits = || format!("{digits:0<6}")[..6].parse().unwrap_or(0);
     match name {
-        "YYYY" => found.year = Some(value),
-        "YYY" | "YY" | "Y" => found.year = Some(short_year(value, taken)),
-        "IYYY" => found.iso_year = Some(value),
-        "IYY" | "IY" | "I" => found.iso_year = Some(short_year(value, taken)),
-        "IW" => found.iso_week = Some(value),
-        "ID" => found.iso_day = Some(value),
-        "MM" => found.month = Some(value),
-        "DD" => found.day = Some(value),
-        "DDD" => found.day_of_year = Some(value),
-        "J" => found.julian = Some(value),
-        "HH24" => found.hour = value,
+        "YYYY" | "IYYY" => {
+            set(&mut found.year, value, name)?;
+            found.year_digits = taken;
+        }
+        "YYY" | "YY" | "Y" | "IYY" | "IY" | "I" => {
+            set(&mut found.year, short_year(value, taken), name)?;
+            found.year_digits = taken;
+        }
+        "CC" => set(&mut found.century, value, name)?,
+        "IW" | "WW" => set(&mut found.week, value, name)?,
+        "ID" => set(&mut found.weekday, if value >= 7 { 1 } else { value + 1 }, name)?,
+        "D" => set(&mut found.weekday, value, name)?,
+        "W" => set(&mut found.week_of_month, value, name)?,
+        "MM" => set(&mut found.month, value, name)?,
+        "DD" => set(&mut found.day, value, name)?,
+        "DDD" | "IDDD" => set(&mut found.day_of_year, value, name)?,
+        "J" => set(&mut found.julian, value, name)?,
+        "HH24" => set(&mut found.hour, value, name)?,
         "HH" | "HH12" => {
-            found.hour = value;
+            set(&mut found.hour, value, name)?;
             found.twelve_hours = true;
         }
-        "MI" => found.minute = value,
-        "SS" => found.second = value,
+        "MI" => set(&mut found.minute, value, name)?,
+        "SS" => set(&mut found.second, value, name)?,
         "SSSS" | "SSSSS" => found.second_of_day = Some(value),
         "TZH" => found.offset_seconds += value * 3600,
         "TZM" => found.offset_seconds += value * 60 * if found.offset_seconds < 0 { -1 } else { 1 },
-        "CC" | "Q" | "D" | "W" | "WW" | "IDDD" => {}
+        "Q" => {}
         _ => found.microsecond = six_digits(),
     }
     Ok(&body[taken..])
