@@ -152,6 +152,7 @@ impl Sent {
                     Callee::Text(_)
                     | Callee::Definition(_)
                     | Callee::AdvisoryLock { .. }
+                    | Callee::Sequences
                     | Callee::Constraints(_) => 2,
                 };
                 let args = (0..arguments).map(|_| Value::Int(1 + small(9))).collect();

@@ -125,6 +125,15 @@ impl Edition {
         Ok(format!("ALTER SEQUENCE {} RESTART WITH {next}", quoted.join(".")))
     }
 
+    /// In the order of their numbers.
+    pub fn sequences(&self) -> &[weir_sql::catalog::Sequence] {
+        &self.0.application.catalog.sequences
+    }
+
+    pub fn shards(&self) -> u16 {
+        self.0.program.shards
+    }
+
     /// # Errors
     /// There is no sequence of that name.
     pub fn check_sequence(&self, name: &str) -> Result<(), SqlError> {

@@ -392,6 +392,11 @@ impl Client {
         self.order(transaction, calls::Order::AdvisoryLock { key, waits })
     }
 
+    /// Begins to ask where the sequences of the shard stand: of each that has given a value, its number, the last one, and how many.
+    pub fn begin_sequences(&self, transaction: u64, shard: u16) -> Pending<CallResult> {
+        self.order(transaction, calls::Order::Sequences(shard))
+    }
+
     /// Begins to say when deferrable constraints are looked at, until the transaction ends; none as names is all of them. What has waited
     /// is looked at if it is not to wait any more.
     pub fn begin_constraints(

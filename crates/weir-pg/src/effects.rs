@@ -1,10 +1,12 @@
 //! SELECT of functions that act on the session (`weir_sql::effects`): their arguments are asked for, and each row of them is obeyed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_client::{AdvisoryKey, CurrentValue, Prepared};
 use weir_sql::bound::OutputColumn;
 use weir_sql::effects::{Effect, EffectCall};
+use weir_types::datetime::fields::epoch_of_interval;
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::session::Session;
@@ -69,14 +71,23 @@ impl Session {
                 Ok(if waits { Value::Null } else { Value::Bool(is_held) })
             }
             (Effect::AdvisoryUnlock, arguments) => Ok(Value::Bool(self.unlock(key(arguments)?))),
+            (Effect::Sleep, [Value::Float8(seconds)]) => self.sleep(*seconds).await,
+            (Effect::Sleep, [Value::Interval(interval)]) => self.sleep(epoch_of_interval(interval)).await,
             (Effect::CurrentValue, [Value::Text(name)]) => {
                 let sequence = CurrentValue::Of(weir_sql::relation_named(name));
                 Ok(Value::Int(self.current_value(&sequence)?))
             }
-            (Effect::SetValue | Effect::CurrentValue | Effect::Value, _) => {
+            (Effect::SetValue | Effect::CurrentValue | Effect::Sleep | Effect::Value, _) => {
                 Err(wrong(SqlState::INTERNAL_ERROR, "arguments that it does not have"))
             }
         }
+    }
+
+    /// The session waits, and nobody else: no shard hears of it.
+    async fn sleep(&self, seconds: f64) -> Result<Value, Failure> {
+        let most = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
+        self.doze(most).await?;
+        Ok(Value::text(""))
     }
 
     /// The sequence goes on with that value, or behind it; as a change of the schema, it is as if no value had been given.

@@ -153,6 +153,7 @@ impl Talk {
         if let Some((statement, values)) = session.known(text, shape.as_ref()) {
             return self.run_one(client, &statement, &values).await;
         }
+        let text = &*weir_sql::dollar_quoted(text);
         let said = session.read(text).map_err(|failure| self.failed(failure))?;
         if said.is_empty() {
             say(client, Answer::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
@@ -329,13 +330,14 @@ impl Talk {
     }
 
     fn parse(&self, message: &Parse) -> Result<(), Failure> {
-        let said = self.session.read(&message.query)?;
+        let query = weir_sql::dollar_quoted(&message.query);
+        let said = self.session.read(&query)?;
         let mut statement = match &said[..] {
             [] => Statement::empty(),
             [one] => {
                 self.session.refuse_after_failure(Some(&one.what))?;
                 let types = answer::parameter_types(&message.type_oids);
-                self.session.prepare(&message.query, one, &types)?
+                self.session.prepare(&query, one, &types)?
             }
             _ => {
                 let message = "cannot insert multiple commands into a prepared statement";

@@ -104,6 +104,7 @@ impl Session {
     /// Says whether the last of the statements has given rows.
     async fn run_within(&self, text: &str, done: &mut Done) -> Result<bool, Failure> {
         let mut gives = false;
+        let text = &*weir_sql::dollar_quoted(text);
         for said in self.read(text)? {
             let is_sessions = matches!(
                 said.what,

@@ -1,7 +1,9 @@
 //! What the cluster does for a session at the moment, and how that is cancelled.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::sync::oneshot;
 use weir_client::{CallResult, Error, Pending};
 use weir_types::{SqlError, SqlState};
 
@@ -13,6 +15,8 @@ use crate::statement::Failure;
 pub(crate) struct UnderWay {
     /// Its name at the client, while there is something.
     tag: Mutex<Option<u64>>,
+    /// Wakes a session that sleeps, with an error.
+    sleep: Mutex<Option<oneshot::Sender<SqlError>>>,
     /// The open transaction whose waits for locks are limited.
     limited: Mutex<Option<u64>>,
 }
@@ -20,6 +24,10 @@ pub(crate) struct UnderWay {
 impl UnderWay {
     fn set(&self, tag: Option<u64>) {
         *self.tag.lock().unwrap_or_else(PoisonError::into_inner) = tag;
+    }
+
+    fn sleep(&self) -> MutexGuard<'_, Option<oneshot::Sender<SqlError>>> {
+        self.sleep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the cluster must be told that waits of that transaction are limited, or no longer are.
@@ -45,8 +53,34 @@ impl Session {
 
     /// The same, with that error.
     pub(crate) fn cancel_with(&self, error: SqlError) {
+        if let Some(sleep) = self.under_way.sleep().take() {
+            // It may just have ended.
+            let _ = sleep.send(error);
+            return;
+        }
         if let Some(tag) = self.under_way.tag() {
             self.client.cancel(tag, error);
+        }
+    }
+
+    /// Nothing happens for so long, or until the statement is cancelled or its time is over.
+    pub(crate) async fn doze(&self, most: Duration) -> Result<(), Failure> {
+        let timeout = self.values().time("statement_timeout").filter(|timeout| *timeout < most);
+        let (wakes, woken) = oneshot::channel();
+        *self.under_way.sleep() = Some(wakes);
+        // Whoever ends the session cancels what is under way; this may have come behind that.
+        if self.ending.is_wished() {
+            self.cancel_with(terminated());
+        }
+        let slept = tokio::time::timeout(timeout.unwrap_or(most), woken).await;
+        *self.under_way.sleep() = None;
+        match slept {
+            Ok(Ok(error)) => Err(error.into()),
+            _ if timeout.is_some() => {
+                let message = "canceling statement due to statement timeout";
+                Err(SqlError::new(SqlState::QUERY_CANCELED, message).into())
+            }
+            _ => Ok(()),
         }
     }
 

@@ -159,6 +159,8 @@ pub enum VolatileFunction {
     ClockTimestamp,
     Random,
     GenRandomUuid,
+    /// In RETURNING of ON CONFLICT DO UPDATE: 1 of a row that was updated, 0 of one that was inserted.
+    ConflictUpdated,
 }
 
 #[derive(Clone, Debug)]

@@ -33,7 +33,27 @@ pub struct Catalog {
     pub partitions: BTreeMap<String, String>,
     /// By CREATE SCHEMA, beside `public`.
     pub schemas: BTreeSet<String>,
+    /// By CREATE EXTENSION, `plpgsql` aside.
+    pub extensions: BTreeSet<String>,
 }
+
+/// One of PostgreSQL's whose functions are built in.
+#[derive(Debug)]
+pub struct Extension {
+    pub name: &'static str,
+    pub version: &'static str,
+    pub description: &'static str,
+}
+
+pub const EXTENSIONS: [Extension; 3] = [
+    Extension { name: "plpgsql", version: "1.0", description: "PL/pgSQL procedural language" },
+    Extension { name: "pgcrypto", version: "1.3", description: "cryptographic functions" },
+    Extension {
+        name: "uuid-ossp",
+        version: "1.1",
+        description: "generate universally unique identifiers (UUIDs)",
+    },
+];
 
 /// `CREATE TYPE … AS ENUM` and `CREATE DOMAIN`.
 #[derive(Clone, Debug)]
@@ -84,6 +104,8 @@ pub struct Table {
     pub replicated: bool,
     /// COMMENT ON, whole.
     pub comment: Option<String>,
+    /// ROW LEVEL SECURITY is ENABLEd, and FORCEd. There are no policies, and the one role that there is passes them by.
+    pub row_security: (bool, bool),
     pub span: Span,
 }
 
@@ -91,6 +113,8 @@ pub struct Table {
 pub struct Column {
     pub name: String,
     pub ty: SqlType,
+    /// Of a timestamp or an interval, as `atttypmod`: every value that is written fits it.
+    pub time_modifier: Option<i32>,
     pub not_null: bool,
     /// Where NOT NULL (or the PRIMARY KEY that implies it) is declared.
     pub not_null_span: Option<Span>,
@@ -350,6 +374,7 @@ impl Column {
         Column {
             name,
             ty,
+            time_modifier: None,
             not_null: false,
             not_null_span: None,
             default: None,
@@ -415,6 +440,7 @@ impl Table {
             partitioned: None,
             replicated: false,
             comment: None,
+            row_security: (false, false),
             span,
         }
     }

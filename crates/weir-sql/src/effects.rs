@@ -33,6 +33,8 @@ pub enum Effect {
     LastValue,
     /// None: the value of an expression.
     Value,
+    /// Waits for so many seconds.
+    Sleep,
 }
 
 /// One item of the select list.
@@ -52,7 +54,9 @@ impl EffectCall {
     pub fn ty(&self) -> SqlType {
         match self.effect {
             Effect::Value => SqlType::Unknown,
-            Effect::AdvisoryLock { waits: true, .. } | Effect::AdvisoryUnlockAll => SqlType::Void,
+            Effect::AdvisoryLock { waits: true, .. } | Effect::AdvisoryUnlockAll | Effect::Sleep => {
+                SqlType::Void
+            }
             Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock => SqlType::Bool,
             Effect::SetConfig => SqlType::Text,
             Effect::SetValue | Effect::CurrentValue | Effect::LastValue => SqlType::Int8,
@@ -81,6 +85,7 @@ fn known(name: &str, arguments: usize) -> Option<(Effect, &'static [&'static str
         "setval" => Effect::SetValue,
         "currval" => Effect::CurrentValue,
         "lastval" => Effect::LastValue,
+        "pg_sleep" | "pg_sleep_for" => Effect::Sleep,
         _ => return None,
     };
     let types: &[&str] = match (effect, arguments) {
@@ -88,6 +93,8 @@ fn known(name: &str, arguments: usize) -> Option<(Effect, &'static [&'static str
         (Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock, 2) => &["integer", "integer"],
         (Effect::AdvisoryUnlockAll | Effect::LastValue, 0) => &[],
         (Effect::CurrentValue, 1) => &["text"],
+        (Effect::Sleep, 1) if name == "pg_sleep_for" => &["interval"],
+        (Effect::Sleep, 1) => &["double precision"],
         (Effect::SetConfig, 3) => &["text", "text", "boolean"],
         (Effect::SetValue, 2) => &["text", "bigint"],
         (Effect::SetValue, 3) => &["text", "bigint", "boolean"],

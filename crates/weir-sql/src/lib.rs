@@ -8,6 +8,7 @@ mod anonymous;
 pub mod apart;
 mod assertion;
 pub mod binder;
+mod bodies;
 pub mod bound;
 pub mod catalog;
 mod constants;
@@ -41,6 +42,7 @@ pub mod ways;
 
 pub use anonymous::anonymous;
 pub use binder::relation_named;
+pub use bodies::dollar_quoted;
 pub use catalog::Catalog;
 pub use constants::{Lifted, lift_constants};
 pub use current_value::{CurrentValue, WithCurrentValues, with_current_values};

@@ -3,6 +3,7 @@
 //! Tables, indexes and views must exist when they are mentioned, as in PostgreSQL; procedures and
 //! assertions are bound when everything else is known, so that they may stand anywhere.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use pg_query::protobuf::node;
@@ -19,7 +20,7 @@ use crate::parse::{self, ParsedStatement, Piece};
 use crate::plpgsql::{Surroundings, bind_procedure, bind_trigger};
 use crate::remedy;
 use crate::routine::{self, Signature};
-use crate::source::{Diagnostic, Severity, Sources};
+use crate::source::{Diagnostic, Severity, SourceFile, Sources};
 
 use crate::synthesise;
 use crate::ways::queries::{self, Block};
@@ -70,6 +71,11 @@ pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sou
 }
 
 fn read(mut sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
+    for file in &mut sources.files {
+        if let Cow::Owned(text) = crate::bodies::dollar_quoted(&file.text) {
+            *file = SourceFile::new(std::mem::take(&mut file.name), text);
+        }
+    }
     let mut schema = Schema::default();
     match reading {
         Reading::Strict => {}

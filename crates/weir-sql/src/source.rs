@@ -23,6 +23,10 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
+    pub fn new(name: String, text: String) -> SourceFile {
+        SourceFile { name, text, lines: OnceLock::new() }
+    }
+
     /// The number of the line (from 0) that a byte is on, and where the line begins.
     fn line_of(&self, byte: usize) -> (usize, usize) {
         let newlines = || self.text.bytes().zip(1..).filter(|(byte, _)| *byte == b'\n').map(|(_, next)| next);
@@ -50,8 +54,7 @@ pub struct Place {
 
 impl Sources {
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> u32 {
-        let lines = OnceLock::new();
-        self.files.push(SourceFile { name: name.into(), text: text.into(), lines });
+        self.files.push(SourceFile::new(name.into(), text.into()));
         (self.files.len() - 1) as u32
     }
 

@@ -1,6 +1,7 @@
 //! Names of types, with their modifiers, to [`SqlType`].
 
 use pg_query::protobuf::{TypeName, a_const, node};
+use weir_types::datetime::modifier::{self as time_modifier, PRECISION_MAX};
 use weir_types::{SqlState, SqlType};
 
 use crate::binder::{Context, expr_strings};
@@ -90,6 +91,54 @@ fn column_named(catalog: &Catalog, piece: Piece<'_>, name: &TypeName) -> Result<
     let column = table.column_named(column_name, span)?;
     Ok(table.columns[column].ty.clone())
 }
+
+/// The modifier of a timestamp or an interval, as `atttypmod` has it ([`weir_types::datetime::modifier`]): columns and casts obey it. The
+/// types themselves have none.
+pub fn time_modifier(piece: Piece<'_>, name: &TypeName) -> Result<Option<i32>, Diagnostic> {
+    let words = parts(name);
+    let modifiers = match words.as_slice() {
+        ["timestamp" | "timestamptz" | "interval"] => modifiers(piece, name)?,
+        _ => return Ok(None),
+    };
+    if modifiers.is_empty() {
+        return Ok(None);
+    }
+    let is_interval = words == ["interval"];
+    let range = modifiers.first().copied().filter(|range| is_interval && *range != ALL_FIELDS);
+    let digits = modifiers.get(usize::from(is_interval)).copied();
+    if digits.is_some_and(|digits| digits < 0) {
+        let message =
+            format!("{}({}) precision must not be negative", words[0].to_uppercase(), digits.unwrap_or(0));
+        let span = piece.token(name.location);
+        return Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, span, message));
+    }
+    if !name.array_bounds.is_empty() {
+        return Err(Diagnostic::unsupported(
+            piece.token(name.location),
+            format!("an array of {} with a precision or fields", words[0]),
+            "leave the precision or the fields away",
+        ));
+    }
+    Ok(match is_interval {
+        true => Some(time_modifier::of_interval(range, digits)),
+        false => digits.map(|digits| digits.min(PRECISION_MAX)),
+    })
+}
+
+/// Refuses the modifier where nothing would obey it.
+pub fn refuse_time_modifier(piece: Piece<'_>, name: &TypeName, of: &str) -> Result<(), Diagnostic> {
+    match time_modifier(piece, name)? {
+        None | Some(PRECISION_MAX) => Ok(()),
+        Some(_) => Err(Diagnostic::unsupported(
+            piece.token(name.location),
+            format!("a precision or fields of {of} of a time"),
+            "leave them away; columns and casts may have them",
+        )),
+    }
+}
+
+/// The grammar's mask of `interval(3)`.
+const ALL_FIELDS: i32 = 0x7fff;
 
 /// Without its modifier: the parameters and results of routines have none in PostgreSQL.
 pub fn unmodified(ty: SqlType) -> SqlType {
@@ -190,9 +239,10 @@ fn scalar(piece: Piece<'_>, name: &TypeName, word: &str, modifiers: &[i32]) -> R
     };
     match (word, modifiers) {
         (_, []) => bare.ok_or_else(|| unknown_type(piece, name, word)),
-        ("timestamp", [6]) => Ok(SqlType::Timestamp),
-        ("timestamptz", [6]) => Ok(SqlType::Timestamptz),
-        ("interval", [0x7fff] | [0x7fff, 6]) => Ok(SqlType::Interval),
+        // What they do is for whoever asks for `time_modifier`.
+        ("timestamp", [_]) => Ok(SqlType::Timestamp),
+        ("timestamptz", [_]) => Ok(SqlType::Timestamptz),
+        ("interval", [_] | [_, _]) => Ok(SqlType::Interval),
         ("numeric", [precision]) if (1..=1000).contains(precision) => {
             Ok(SqlType::Numeric(Some((*precision as u16, 0))))
         }
@@ -226,7 +276,7 @@ fn unknown_type(piece: Piece<'_>, name: &TypeName, word: &str) -> Diagnostic {
     let span = piece.token(name.location);
     let instead = match word {
         "time" | "timetz" => "use timestamp, or interval for a time of day",
-        "timestamp" | "timestamptz" | "interval" => "leave the precision or the fields away",
+        "timestamp" | "timestamptz" | "interval" => "give it one precision",
         "json" | "xml" => "use jsonb",
         "money" => "use numeric(19,2)",
         "name" | "char" | "citext" | "bpchar" => "use text, or a CHECK with lower(…)",

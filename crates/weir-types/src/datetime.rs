@@ -5,6 +5,7 @@
 
 pub mod fields;
 pub mod interval;
+pub mod modifier;
 pub mod parse;
 pub mod print;
 

@@ -7,6 +7,7 @@
 mod arguments;
 mod array_functions;
 mod bytes;
+mod digests;
 mod json_functions;
 mod numbers;
 mod regexps;
@@ -114,11 +115,12 @@ impl std::fmt::Debug for Function {
     }
 }
 
-static LIBRARY: [&[Function]; 8] = [
+static LIBRARY: [&[Function]; 9] = [
     numbers::FUNCTIONS,
     strings::FUNCTIONS,
     regexps::FUNCTIONS,
     bytes::FUNCTIONS,
+    digests::FUNCTIONS,
     templates::FUNCTIONS,
     times::FUNCTIONS,
     array_functions::FUNCTIONS,

@@ -2,10 +2,14 @@
 //! people ask of pg_catalog and information_schema.
 
 mod alone;
+mod installed;
 
+use std::net::TcpListener;
+use std::path::Path;
 use std::process::Command;
 
 use alone::Alone;
+use installed::run;
 use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
 use weir_bench::postgres::Server;
 
@@ -67,6 +71,11 @@ const COMMANDS: &[&str] = &[
     r"\dn",
     r"\du",
     r"\dC nothing",
+    r"\sf double",
+    r"\sf pay_more",
+    r"\d+ emp_pay",
+    r"\dy",
+    r"\dRp",
 ];
 
 /// Each is answered the same.
@@ -120,6 +129,97 @@ const QUERIES: &[&str] = &[
     "DISCARD ALL",
     "SHOW work_mem",
     "BEGIN; CREATE TABLE fresh (a int); SELECT relname FROM pg_class WHERE relname = 'fresh'; ROLLBACK; SELECT relname FROM pg_class WHERE relname = 'fresh'",
+];
+
+/// Said one after the other, on one shard and on three.
+const STATEMENTS: &[&str] = &[
+    "CREATE TABLE thing (id int PRIMARY KEY, at timestamp(3) DEFAULT '2024-01-02 03:04:05.6789', z timestamptz(0), lasts interval day to hour, v text)",
+    "CREATE SEQUENCE counter START 5 INCREMENT 2",
+    "INSERT INTO thing (id, z, lasts) VALUES (1, '2024-01-01 00:00:00.5+00', '90'), (2, '2024-01-01 00:00:00.499+00', '3 days 04:55')",
+    "INSERT INTO thing VALUES (3, '2024-02-29 12:00:00.123456', NULL, '1 2', 'x')",
+    "UPDATE thing SET at = '1999-12-31 23:59:59.9995' WHERE id = 2",
+    "SELECT * FROM thing ORDER BY id",
+    "SELECT now()::timestamptz(0) = date_trunc('second', now() + interval '0.5 second'), '2024-01-01 00:00:00.55'::timestamp(1), timestamp(2) '2024-01-01 00:00:00.555'",
+    "SELECT interval '90' day, interval '90' minute, interval '1-2' year to month, interval '1:02' minute to second, interval '1.2345' second(2), interval '36:10' hour",
+    "SELECT interval '1 year 2 months 3 days 04:05:06' year, interval '1 year 2 months 3 days 04:05:06.789' day, '5'::interval hour, interval(1) '0.25'",
+    "SELECT attname, format_type(atttypid, atttypmod), atttypmod FROM pg_attribute WHERE attrelid = 'thing'::regclass AND attnum > 0 ORDER BY attnum",
+    "SELECT column_name, datetime_precision FROM information_schema.columns WHERE table_name = 'thing' ORDER BY ordinal_position",
+    "CREATE TABLE bad (a timestamp(-1))",
+    "INSERT INTO thing (id, v) VALUES (1, 'new'), (4, 'new') ON CONFLICT (id) DO UPDATE SET v = excluded.v RETURNING id, (xmax = 0) AS inserted",
+    "INSERT INTO thing (id) VALUES (5) RETURNING xmax = 0, tableoid > 0",
+    "UPDATE thing SET v = 'again' WHERE id = 5 RETURNING xmax = 0",
+    "SELECT count(*) FROM thing WHERE xmax IS NOT NULL",
+    "SELECT t.id FROM thing t LEFT JOIN thing o ON o.id = t.id + 1 WHERE o.xmax IS NULL",
+    "DELETE FROM thing WHERE ctid IN (SELECT ctid FROM thing WHERE id > 4)",
+    "SELECT id, v FROM thing ORDER BY id",
+    "DELETE FROM thing WHERE ctid NOT IN (SELECT min(ctid) FROM thing GROUP BY v)",
+    "SELECT count(*), count(DISTINCT v) FROM thing WHERE v IS NOT NULL",
+    "SELECT last_value, is_called FROM counter",
+    "SELECT nextval('counter') > 0",
+    "SELECT is_called FROM public.counter",
+    "SELECT sequencename, last_value IS NULL FROM pg_sequences",
+    "SELECT count(*), min(word), max(catdesc) FROM pg_get_keywords() WHERE catcode = 'R'",
+    "SELECT string_agg(word, ',') FROM pg_catalog.pg_get_keywords() WHERE word <> ALL ('{a,abs,absolute,action,add}'::text[])",
+    "SELECT word, catcode, barelabel, catdesc, baredesc FROM pg_get_keywords() WHERE word IN ('as', 'between', 'left', 'select', 'zone') ORDER BY 1",
+    "DO 'begin perform 1; end'",
+    "DO 'begin raise notice ''hi''; end'",
+    "DO LANGUAGE plpgsql E'begin\nraise exception \'no\'; end'",
+    "CREATE FUNCTION quoted() RETURNS text LANGUAGE sql AS 'SELECT ''it''''s''::text'",
+    "SELECT quoted()",
+    "SELECT prosrc FROM pg_proc WHERE proname = 'quoted'",
+    "CREATE EXTENSION IF NOT EXISTS \"uuid-ossp\"",
+    "CREATE EXTENSION IF NOT EXISTS pgcrypto WITH SCHEMA public",
+    "CREATE EXTENSION pgcrypto",
+    "COMMENT ON EXTENSION pgcrypto IS 'cryptographic functions'",
+    "SELECT extname, extversion FROM pg_extension ORDER BY 1",
+    "SELECT uuid_generate_v3(uuid_ns_url(), 'https://example.org'), uuid_generate_v5(uuid_ns_dns(), 'example.org'), uuid_nil(), uuid_ns_oid(), uuid_ns_x500()",
+    "SELECT length(uuid_generate_v4()::text), uuid_generate_v4() <> uuid_generate_v4()",
+    "SELECT encode(digest('abc', 'md5'), 'hex'), encode(digest('abc'::bytea, 'sha1'), 'hex'), encode(digest('', 'sha224'), 'hex')",
+    "SELECT encode(digest('abc', 'SHA256'), 'hex'), encode(digest('abc', 'sha384'), 'hex'), encode(digest('abc', 'sha512'), 'base64')",
+    "SELECT encode(hmac('data', 'key', 'md5'), 'hex'), encode(hmac('data', 'key', 'sha256'), 'hex'), encode(hmac('data', repeat('k', 200), 'sha512'), 'hex')",
+    "SELECT digest('abc', 'nothing')",
+    "SELECT digest(NULL, 'md5'), encode(sha256('abc'), 'hex'), encode(sha512(''), 'hex'), encode(sha224('a'), 'hex'), encode(sha384('a'), 'hex')",
+    "DROP EXTENSION pgcrypto",
+    "SELECT extname FROM pg_extension ORDER BY 1",
+    "SELECT pg_sleep(0), pg_sleep(-1), pg_sleep_for('0')",
+    "SET statement_timeout = 20",
+    "SELECT pg_sleep(1000)",
+    "RESET statement_timeout",
+    "CREATE UNLOGGED TABLE quick (a int PRIMARY KEY)",
+    "ALTER TABLE quick ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
+    "SELECT relrowsecurity, relforcerowsecurity FROM pg_class WHERE relname = 'quick'",
+    "ALTER TABLE quick NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY",
+    "SELECT relrowsecurity, relforcerowsecurity, row_security_active('quick') FROM pg_class WHERE relname = 'quick'",
+    "INSERT INTO quick VALUES (1)",
+    "SELECT tableoid, datname FROM pg_database WHERE datname = current_database()",
+    "SELECT oid, typname, typlen, typbyval, typtype, typcategory, typispreferred, typelem, typarray, typinput, typoutput, typreceive, typsend, typmodin, typmodout,
+        typalign, typstorage, typcollation, typsubscript FROM pg_type WHERE typname IN ('bool', 'bytea', 'char', 'name', '_name', 'int8', 'int2vector', 'oid', '_oid', 'xid', 'tid', 'regproc',
+        'regclass', 'regtype', '_text', 'timestamp', '_timestamp', 'numeric', 'jsonb', '_jsonb', 'record', 'void', 'uuid', 'interval', 'varchar', '_varchar') ORDER BY 1",
+    "SELECT typname, typreceive::oid <> 0 AND typsend::oid <> 0 FROM pg_type WHERE typname IN ('int4', '_int4', 'name', 'trigger') ORDER BY 1",
+    "SELECT p.proname FROM pg_type t JOIN pg_proc p ON p.oid = t.typinput::oid WHERE t.typname = 'timestamptz'",
+    "SELECT pg_relation_is_updatable('thing'::regclass, true), pg_relation_is_updatable('thing_pkey'::regclass, false), pg_column_is_updatable('thing'::regclass, 1::smallint, true)",
+    "SELECT pg_blocking_pids(pg_backend_pid()), has_any_column_privilege('thing', 'SELECT'), inet_server_addr() IS NULL",
+    "SELECT schemaname, relname FROM pg_stat_user_tables ORDER BY 2",
+    "SELECT relname, indexrelname FROM pg_statio_user_indexes ORDER BY 2",
+    "SELECT relname FROM pg_statio_user_sequences",
+    "SELECT * FROM pg_policies",
+    "SELECT name, default_version, installed_version FROM pg_available_extensions WHERE name IN ('plpgsql', 'uuid-ossp') ORDER BY 1",
+    "SELECT privilege_type FROM information_schema.table_privileges WHERE table_name = 'thing' ORDER BY 1",
+    "SELECT * FROM information_schema.information_schema_catalog_name",
+];
+
+/// Refused by name here, whatever PostgreSQL does.
+const REFUSED: &[(&str, &str)] = &[
+    ("SELECT xmin FROM thing", "0A000 the system column xmin"),
+    ("SELECT ctid FROM keyless", "0A000 ctid of keyless"),
+    ("SELECT gen_random_bytes(4)", "0A000 the function gen_random_bytes"),
+    ("SELECT crypt('secret', 'salt')", "0A000 the function crypt"),
+    ("SELECT pg_sleep(1) IS NULL", "0A000 the function pg_sleep"),
+    ("CREATE EXTENSION hstore", "0A000 the extension hstore"),
+    ("CREATE POLICY p ON thing USING (true)", "0A000 not supported yet: CREATE POLICY"),
+    ("ALTER TABLE thing ALTER at TYPE timestamp(0)", "0A000 fewer digits or fields of the column \"at\""),
+    ("CREATE TABLE times (at timestamp(3)[])", "0A000 an array of timestamp with a precision"),
+    ("CREATE DOMAIN brief AS timestamp(3)", "0A000 a precision or fields of a domain"),
 ];
 
 fn driver(url: &str) -> Driver {
@@ -176,6 +276,98 @@ fn a_schema_is_described_as_postgresql_describes_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[test]
+fn what_clients_say_is_answered_alike_on_one_shard_and_on_three() {
+    let server = Server::start().unwrap();
+    let theirs = server.connection_string();
+    let mut wrong = Vec::new();
+    for shards in [1, 3] {
+        driver(&theirs).batch_execute("DROP DATABASE IF EXISTS weir").unwrap();
+        driver(&theirs).batch_execute("CREATE DATABASE weir").unwrap();
+        let mut there = driver(&theirs.replace("dbname=postgres", "dbname=weir"));
+        let ours = Alone::start(shards);
+        let mut here = ours.driver();
+        for text in STATEMENTS {
+            let (expected, found) = (answer(&mut there, text), answer(&mut here, text));
+            if expected != found {
+                wrong.push(format!("{shards}: {text}\nPostgreSQL:\n{expected}\nWeir:\n{found}"));
+            }
+        }
+        here.batch_execute("CREATE TABLE keyless (a int)").unwrap();
+        for (text, expect) in REFUSED {
+            let error = here.simple_query(text).expect_err(text);
+            let error = error.as_db_error().unwrap();
+            let found = format!("{} {}", error.code().code(), error.message());
+            if !found.starts_with(expect) {
+                wrong.push(format!("{shards}: {text}: {found}, not {expect}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Somebody who sleeps is woken by a cancel, and keeps nobody else from anything.
+#[test]
+fn a_sleeper_is_woken() {
+    let ours = Alone::start(1);
+    let mut sleeper = ours.driver();
+    let token = sleeper.cancel_token();
+    let slept = std::thread::spawn(move || sleeper.simple_query("SELECT pg_sleep(100000)").map(drop));
+    let mut other = ours.driver();
+    let is_asleep =
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep(%'";
+    while answer(&mut other, is_asleep) != "1\n" {}
+    token.cancel_query(NoTls).unwrap();
+    let error = slept.join().unwrap().unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "57014");
+}
+
+fn of_tests(file: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file)
+}
+
+/// Every method of pgjdbc's DatabaseMetaData.
+#[test]
+fn the_metadata_of_jdbc_are_those_of_postgresql() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = Server::start_at(port, &["listen_addresses=127.0.0.1"]).unwrap();
+    let theirs = server.connection_string();
+    driver(&theirs).batch_execute("CREATE DATABASE weir").unwrap();
+    let ours = Alone::start(1);
+    for one in [&mut driver(&theirs.replace("dbname=postgres", "dbname=weir")), &mut ours.driver()] {
+        for text in SCHEMA {
+            one.batch_execute(text).unwrap_or_else(|why| panic!("{text}: {why:?}"));
+        }
+    }
+    let said = |port: u16| {
+        let mut java = Command::new("java");
+        java.arg("-cp").arg(installed::jdbc()).arg(of_tests("drivers/Metadata.java"));
+        java.arg(format!("jdbc:postgresql://127.0.0.1:{port}/weir?user=postgres"));
+        run(&mut java).unwrap_or_else(|why| panic!("{why}"))
+    };
+    let (expected, found) = (said(port), said(ours.port()));
+    // Of types and catalogs there are fewer here, of what there is each says the same.
+    let fewer = |lines: &str| {
+        lines.starts_with("getTypeInfo") || lines.starts_with("getCatalogs") || lines.starts_with("getUDTs")
+    };
+    let mut wrong = Vec::new();
+    let parts = |said: &str| said.split("== ").map(str::to_owned).collect::<Vec<_>>();
+    let (expected, found) = (parts(&expected), parts(&found));
+    assert_eq!(expected.len(), found.len());
+    for (expected, found) in expected.iter().zip(&found) {
+        let missing = |line: &&str| !expected.lines().any(|other| other == *line);
+        let strange: Vec<&str> = found.lines().filter(missing).collect();
+        if !strange.is_empty() || expected.lines().count() != found.lines().count() && !fewer(found) {
+            wrong.push(format!("PostgreSQL:\n{expected}\nWeir:\n{found}\nof these not there: {strange:?}\n"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let types = found.iter().find(|part| part.starts_with("getTypeInfo")).unwrap();
+    for name in ["name", "int4", "_int4", "oid", "jsonb", "timestamptz"] {
+        assert!(types.lines().any(|line| line.starts_with(&format!("{name}|"))), "{name} is not in {types}");
+    }
+}
+
 /// What pg_dump writes of a schema PostgreSQL takes, and what it then writes of its own is what it writes of the schema as it was given.
 #[test]
 fn pg_dump_writes_a_schema_that_postgresql_takes() {
@@ -206,6 +398,74 @@ fn pg_dump_writes_a_schema_that_postgresql_takes() {
     };
     driver(&taken).batch_execute(&dump(&ours.url())).unwrap_or_else(|why| panic!("{why:?}"));
     assert_eq!(dump(&taken), dump(&given));
+}
+
+/// Rows of the schema, and values that its sequences have given.
+const ROWS: &str = "
+INSERT INTO dept (name, note) VALUES ('one', 'none'), ('two''s', NULL), (E'tab\\tand \\\\', 'some');
+INSERT INTO emp (dept, pay, born, m, code, flag) VALUES (1, 5, '2024-02-29 12:00:00.5', 'sad', 'x', NULL), (2, NULL, NULL, 'ok', 'yy', false);
+DELETE FROM emp WHERE pay IS NULL;
+INSERT INTO \"Two words\" VALUES (1, 'b'), (2, '');
+INSERT INTO child (x, y, w) VALUES (1, 'b', '00000000-0000-0000-0000-00000000002a'), (NULL, NULL, '00000000-0000-0000-0000-00000000002b');
+INSERT INTO many (n, of) VALUES (5, '{a,NULL,\"b c\"}'), (NULL, '{}');
+SELECT nextval('free');
+SELECT nextval('free');
+CREATE TABLE moments (at timestamp(3), z timestamptz(0) DEFAULT now(), lasts interval day to hour);
+INSERT INTO moments VALUES ('2024-01-02 03:04:05.6789', '2024-01-02 03:04:05+00', '26');
+CREATE EXTENSION pgcrypto;
+";
+
+/// All of a database of PostgreSQL, as text and in pg_dump's own format, is here what it was there.
+#[test]
+fn a_dump_of_postgresql_is_restored() {
+    let server = Server::start().unwrap();
+    let theirs = server.connection_string();
+    let named = |name: &str| theirs.replace("dbname=postgres", &format!("dbname={name}"));
+    let mut postgres = driver(&theirs);
+    postgres.batch_execute("CREATE DATABASE given").unwrap();
+    let mut given = driver(&named("given"));
+    // A procedure is restored before the tables that its body names.
+    let schema = SCHEMA.iter().copied().filter(|text| !text.starts_with("CREATE PROCEDURE"));
+    for text in schema.chain(ROWS.split_inclusive(";\n")) {
+        given.batch_execute(text).unwrap_or_else(|why| panic!("{text}: {why:?}"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let dump = |url: &str, arguments: &[&str]| {
+        let file = folder.path().join("dump");
+        let mut command = Command::new("pg_dump");
+        command.args(["--no-owner", "--file"]).arg(&file).args(["-d", url]).args(arguments);
+        run(&mut command).unwrap_or_else(|why| panic!("{why}"));
+        file
+    };
+    let rows = [
+        "SELECT * FROM dept ORDER BY id",
+        "SELECT * FROM emp ORDER BY id",
+        "SELECT * FROM \"Two words\" ORDER BY 1",
+        "SELECT * FROM child ORDER BY w",
+        "SELECT * FROM many ORDER BY id",
+        "SELECT * FROM moments",
+        "SELECT * FROM richer",
+        "SELECT nextval('free')",
+        "INSERT INTO dept (name) VALUES ('next') RETURNING id",
+        "INSERT INTO many DEFAULT VALUES RETURNING id",
+    ];
+    let restored = ["plain", "custom"].map(|format| {
+        let here = Alone::start(1);
+        let file = dump(&named("given"), &["--format", format]);
+        let mut command = Command::new(if format == "plain" { "psql" } else { "pg_restore" });
+        match format {
+            "plain" => command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &here.url(), "-f"]).arg(file),
+            _ => command.args(["--no-owner", "--exit-on-error", "-d", &here.url()]).arg(file),
+        };
+        run(&mut command).unwrap_or_else(|why| panic!("{why}"));
+        here
+    });
+    for text in rows {
+        let expected = answer(&mut given, text);
+        for here in &restored {
+            assert_eq!(answer(&mut here.driver(), text), expected, "{text}");
+        }
+    }
 }
 
 #[test]

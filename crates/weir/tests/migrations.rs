@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use alone::Alone;
-use installed::{installed, is_well};
+use installed::{installed, is_well, run};
 
 fn of_tests(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/migrations").join(file)
@@ -45,6 +45,28 @@ fn sqlalchemy_and_alembic() {
     python.arg(of_tests("migrate.py")).env("PYTHONPATH", &place);
     python.arg(format!("postgresql+psycopg://ann@127.0.0.1:{}/weir", weir.port())).arg(folder.path());
     is_well(&mut python);
+}
+
+fn mappers(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mappers").join(file)
+}
+
+#[test]
+fn hibernate() {
+    let place = installed("hibernate", |place| {
+        let mut maven = Command::new("mvn");
+        maven.args(["-q", "-B", "dependency:copy-dependencies", "-f"]).arg(mappers("pom.xml"));
+        maven.arg(format!("-DoutputDirectory={}", place.display())).current_dir(place);
+        maven
+    });
+    let classes = tempfile::tempdir().unwrap();
+    let mut compiler = Command::new("javac");
+    compiler.arg("-cp").arg(place.join("*")).arg("-d").arg(classes.path()).arg(mappers("Mapped.java"));
+    run(&mut compiler).unwrap_or_else(|why| panic!("{why}"));
+    let weir = Alone::start(1);
+    let mut java = Command::new("java");
+    java.arg("-cp").arg(format!("{}:{}/*", classes.path().display(), place.display()));
+    is_well(java.arg("Mapped").arg(weir.port().to_string()));
 }
 
 #[test]

@@ -87,9 +87,8 @@ impl Interpreter<'_> {
             ExprKind::TransactionTime | ExprKind::Volatile(VolatileFunction::ClockTimestamp) => {
                 self.terms().intern(Term::Time)
             }
-            ExprKind::Volatile(VolatileFunction::Random) | ExprKind::CurrentValue(_) => {
-                self.terms().unknown()
-            }
+            ExprKind::Volatile(VolatileFunction::Random | VolatileFunction::ConflictUpdated)
+            | ExprKind::CurrentValue(_) => self.terms().unknown(),
             _ => self.opaque(expr),
         }
     }

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use weir_client::Prepared;
+use weir_sql::catalog::Sequence;
 use weir_sql::session::{Signal, SignalKind};
-use weir_sql::system::{Row, volatile_row};
+use weir_sql::system::{Row, class_number, volatile_row};
 use weir_types::{SqlState, Value};
 
 use crate::session::{Session, Transaction, sql_error};
 use crate::statement::Failure;
+
+const SEQUENCES: &str = "weir_sequence_values";
 
 /// From the Unix epoch to PostgreSQL's.
 const EPOCH_US: i64 = 946_684_800_000_000;
@@ -42,8 +45,13 @@ impl Session {
             _ => None,
         };
         let waits: Waits = waits.rows.into_iter().filter_map(wait).collect();
+        let sequences = match tables.contains(&SEQUENCES) {
+            true => self.sequence_rows().await?,
+            false => Vec::new(),
+        };
         let rows = |table: &&'static str| {
             let rows = match *table {
+                SEQUENCES => sequences.clone(),
                 "pg_stat_activity" => self.activity_rows(&waits),
                 "pg_stat_statements" => self.statement_rows(),
                 "pg_stat_database" => vec![self.database_row()],
@@ -52,6 +60,40 @@ impl Session {
             (*table, rows)
         };
         Ok(prepared.with_rows(tables.iter().map(rows).collect()))
+    }
+
+    /// Where each sequence stands: of several shards, at the largest value that one of them has given (the smallest, where it goes
+    /// down).
+    async fn sequence_rows(&self) -> Result<Vec<Row>, Failure> {
+        let edition = self.edition()?;
+        let sequences = edition.sequences();
+        let mut last: Vec<Option<i64>> = vec![None; sequences.len()];
+        let own = self.by_itself();
+        for shard in 0..edition.shards() {
+            let told = self.wait_for(self.client.begin_sequences(own.name(), shard)).await?;
+            for one in told.values.chunks(3) {
+                let [Value::Int(sequence), Value::Int(value), _] = *one else { continue };
+                let Some(known) = usize::try_from(sequence).ok().filter(|at| *at < last.len()) else {
+                    continue;
+                };
+                let goes_down = sequences[known].increment < 0;
+                let farther = |so_far: i64| if goes_down { so_far.min(value) } else { so_far.max(value) };
+                last[known] = Some(last[known].map_or(value, farther));
+            }
+        }
+        // It has done nothing.
+        drop(own);
+        let row = |(sequence, last): (&Sequence, &Option<i64>)| {
+            volatile_row(
+                SEQUENCES,
+                &[
+                    ("seqrelid", Value::Int(class_number(&sequence.name))),
+                    ("last_value", Value::Int(last.unwrap_or(sequence.start))),
+                    ("is_called", Value::Bool(last.is_some())),
+                ],
+            )
+        };
+        Ok(sequences.iter().zip(&last).map(row).collect())
     }
 
     fn open_transaction(&self) -> Option<i64> {

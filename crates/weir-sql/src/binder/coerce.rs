@@ -3,10 +3,12 @@
 //! A cast that changes nothing but a modifier or the name of a string type (varchar to text) is left
 //! away where it is implicit: the values are the same.
 
+use weir_types::datetime::modifier::{PRECISION_MAX, fit_interval, fit_timestamp, with_unit};
 use weir_types::{CastContext, SqlError, SqlState, SqlType, Value, cast, text};
 
 use super::Binder;
 use crate::bound::{Expr, ExprKind};
+use crate::catalog::Column;
 use crate::source::{Diagnostic, Span};
 use crate::type_name::unmodified;
 
@@ -19,6 +21,19 @@ pub(super) fn located(error: SqlError, span: Span) -> Diagnostic {
 
 pub(super) fn null(ty: SqlType, span: Span) -> Expr {
     Expr { kind: ExprKind::Literal(Value::Null), ty, span }
+}
+
+/// A literal that is to be an interval, with the unit that its fields say.
+pub(super) fn in_units(expr: Expr, ty: &SqlType, modifier: Option<i32>) -> Expr {
+    match (&expr.kind, modifier) {
+        (ExprKind::Literal(Value::Text(text)), Some(modifier))
+            if expr.ty == SqlType::Unknown && *ty == SqlType::Interval =>
+        {
+            let text = with_unit(text, modifier).into_owned();
+            Expr { kind: ExprKind::Literal(Value::text(text)), ..expr }
+        }
+        _ => expr,
+    }
 }
 
 fn has_modifier(ty: &SqlType) -> bool {
@@ -200,6 +215,37 @@ impl<'a> Binder<'a> {
                 .with_hint("you will need to rewrite or cast the expression"));
         }
         self.coerce(expr, ty, CastContext::Assignment)
+    }
+
+    /// Into a column, as its modifier has it.
+    pub(super) fn coerce_into(&mut self, expr: Expr, column: &Column) -> Result<Expr, Diagnostic> {
+        let expr = in_units(expr, &column.ty, column.time_modifier);
+        let value = self.coerce_column(expr, &column.name, &column.ty)?;
+        self.fitted(value, column.time_modifier)
+    }
+
+    /// A timestamp or an interval with the digits and fields of the modifier.
+    pub(crate) fn fitted(&mut self, expr: Expr, modifier: Option<i32>) -> Result<Expr, Diagnostic> {
+        let name = match (&expr.ty, modifier) {
+            (_, None | Some(PRECISION_MAX)) => return Ok(expr),
+            (SqlType::Timestamp, _) => "timestamp",
+            (SqlType::Timestamptz, _) => "timestamptz",
+            (SqlType::Interval, _) => "interval",
+            _ => return Ok(expr),
+        };
+        let modifier = modifier.unwrap_or(PRECISION_MAX);
+        let fit = |value: &Value| match value {
+            Value::Timestamp(timestamp) => fit_timestamp(*timestamp, modifier).map(Value::Timestamp),
+            Value::Interval(interval) => fit_interval(interval, modifier).map(Value::interval),
+            other => Ok(other.clone()),
+        };
+        let span = expr.span;
+        if let ExprKind::Literal(value) = &expr.kind {
+            let value = fit(value).map_err(|error| located(error, span))?;
+            return Ok(Expr { kind: ExprKind::Literal(value), ..expr });
+        }
+        let modifier = ExprKind::Literal(Value::Int(modifier.into()));
+        self.function_of(name, vec![expr, Expr { kind: modifier, ty: SqlType::Int4, span }], span)
     }
 
     /// Into a variable: what no assignment cast does goes through the value's text, as PL/pgSQL has it.

@@ -8,7 +8,7 @@ use pg_query::protobuf::{
 use weir_types::{CastContext, SqlState, SqlType, Value, operator::BinaryOp, text};
 
 use super::Binder;
-use super::coerce::{located, null};
+use super::coerce::{in_units, located, null};
 use crate::bound::{Expr, ExprKind};
 use crate::source::{Diagnostic, Span};
 use crate::type_name;
@@ -316,7 +316,8 @@ impl<'a> Binder<'a> {
             return Ok(sequence);
         }
         let ty = type_name::resolve_in(&self.context, self.piece, type_node)?;
-        let operand = self.bind_expr_toward(arg, &ty)?;
+        let modifier = type_name::time_modifier(self.piece, type_node)?;
+        let operand = in_units(self.bind_expr_toward(arg, &ty)?, &ty, modifier);
         let name = self.piece.token(type_node.location);
         let span = union(union(operand.span, self.piece.token(cast.location)), name);
         let literal = operand.ty == SqlType::Unknown;
@@ -326,7 +327,7 @@ impl<'a> Binder<'a> {
         if bound.ty != ty && !literal {
             bound = Expr { kind: ExprKind::Cast { operand: Box::new(bound), explicit: true }, ty, span };
         }
-        Ok(bound)
+        self.fitted(bound, modifier)
     }
 
     /// `'name'::regclass`, the argument of nextval: stays the name.

@@ -14,10 +14,11 @@ use crate::catalog::Table;
 use crate::ddl::{partition_alone, relation_name};
 use crate::notes::{self, Notes};
 use crate::source::{Diagnostic, Span};
+use crate::system::class_number;
 use crate::walk;
 
 /// A bound item and what it brings in sight.
-type Bound = (FromItem, Vec<ScopeRelation>);
+pub(super) type Bound = (FromItem, Vec<ScopeRelation>);
 
 impl<'a> Binder<'a> {
     /// Fills the current scope.
@@ -108,6 +109,14 @@ impl<'a> Binder<'a> {
             return self.derived(query, false, shown, alias, span);
         }
         if let Some(query) = self.bind_system_view(name)? {
+            let (item, mut seen) = self.derived(query, false, shown, alias, span)?;
+            // What is a table in PostgreSQL.
+            if let ("pg_database" | "pg_authid", [seen]) = (range.relname.as_str(), &mut seen[..]) {
+                seen.class = Some(class_number(&format!("pg_catalog.{}", range.relname)));
+            }
+            return Ok((item, seen));
+        }
+        if let Some(query) = self.bind_sequence_state(name, span)? {
             return self.derived(query, false, shown, alias, span);
         }
         Err(self.unknown_relation(name, span))
@@ -191,7 +200,7 @@ impl<'a> Binder<'a> {
         Ok(None)
     }
 
-    fn derived(
+    pub(super) fn derived(
         &mut self,
         query: Query,
         lateral: bool,
@@ -368,6 +377,7 @@ impl<'a> Binder<'a> {
             relation: None,
             is_scalar: false,
             class: None,
+            table: None,
         };
         let hide = |relation: ScopeRelation| ScopeRelation { unqualified: false, ..relation };
         let mut seen: Vec<ScopeRelation> = left.into_iter().chain(right).map(hide).collect();
@@ -437,6 +447,7 @@ fn join_alias(seen: Vec<ScopeRelation>, alias: &Alias, span: Span) -> Result<Sco
         relation: None,
         is_scalar: false,
         class: None,
+        table: None,
     };
     rename_seen(&mut joined, Some(alias), span)?;
     Ok(joined)

@@ -110,7 +110,9 @@ impl<'a> Binder<'a> {
                 self.function_of("to_char", vec![now, template], span)?
             }
             "random" if no_args => volatile(VolatileFunction::Random, SqlType::Float8),
-            "gen_random_uuid" if no_args => volatile(VolatileFunction::GenRandomUuid, SqlType::Uuid),
+            "gen_random_uuid" | "uuid_generate_v4" if no_args => {
+                volatile(VolatileFunction::GenRandomUuid, SqlType::Uuid)
+            }
             "currval" | "lastval" if is_parameter(&call.args) => self.current_value(call, span)?,
             "nextval" | "currval" if call.args.len() == 1 => {
                 let sequence = self.bind_sequence(call, span)?;
@@ -121,6 +123,20 @@ impl<'a> Binder<'a> {
                 Expr { kind, ty: SqlType::Int8, span }
             }
             "age" if call.args.len() == 1 => self.age_of_today(call, span)?,
+            "pg_sleep" | "pg_sleep_for" | "pg_sleep_until" => {
+                return Err(Diagnostic::unsupported(
+                    span,
+                    format!("the function {name} within a statement or a procedure"),
+                    "make it an item of the select list by itself: SELECT pg_sleep(1)",
+                ));
+            }
+            _ if OF_EXTENSIONS.contains(&name) => {
+                return Err(Diagnostic::unsupported(
+                    span,
+                    format!("the function {name}"),
+                    "gen_random_uuid(), uuid_generate_v4(), digest() and hmac() are there; passwords and keys are the application's",
+                ));
+            }
             "setval" => {
                 return Err(Diagnostic::unsupported(
                     span,
@@ -240,6 +256,28 @@ impl<'a> Binder<'a> {
         Ok(Expr { kind: ExprKind::Function { function: resolved.function, args }, ty: resolved.result, span })
     }
 }
+
+/// Of pgcrypto and uuid-ossp: what needs secret randomness, or much time of a shard.
+const OF_EXTENSIONS: [&str; 18] = [
+    "armor",
+    "crypt",
+    "dearmor",
+    "decrypt",
+    "decrypt_iv",
+    "encrypt",
+    "encrypt_iv",
+    "gen_random_bytes",
+    "gen_salt",
+    "pgp_key_id",
+    "pgp_pub_decrypt",
+    "pgp_pub_encrypt",
+    "pgp_sym_decrypt",
+    "pgp_sym_decrypt_bytea",
+    "pgp_sym_encrypt",
+    "pgp_sym_encrypt_bytea",
+    "uuid_generate_v1",
+    "uuid_generate_v1mc",
+];
 
 fn is_parameter(args: &[Node]) -> bool {
     matches!(args, [one] if matches!(one.node, Some(node::Node::ParamRef(_))))

@@ -71,7 +71,10 @@ impl<'a> Binder<'a> {
             None => None,
         };
         self.scopes.push(target.scope(relation));
+        let updates = on_conflict.as_ref().is_some_and(|conflict| conflict.update.is_some());
+        self.upserted = updates.then_some(relation);
         let returning = self.bind_returning(&insert.returning_clause)?;
+        self.upserted = None;
         self.scopes.pop();
         self.ctes.pop();
         let id = table.id;
@@ -193,7 +196,7 @@ impl<'a> Binder<'a> {
         let value = self.bind_expr_toward(node, &definition.ty)?;
         let span = value.span;
         self.refuse_generated(table, &[column], system, span)?;
-        self.coerce_column(value, &definition.name, &definition.ty)
+        self.coerce_into(value, definition)
     }
 
     fn refuse_generated(
@@ -240,7 +243,7 @@ impl<'a> Binder<'a> {
             for (output, &column) in select.outputs.iter_mut().zip(columns) {
                 let definition = &table.columns[column];
                 let value = std::mem::replace(output, null(SqlType::Unknown, output.span));
-                *output = self.coerce_column(value, &definition.name, &definition.ty)?;
+                *output = self.coerce_into(value, definition)?;
             }
             for (output, &column) in query.columns.iter_mut().zip(columns) {
                 output.ty = table.columns[column].ty.clone();
@@ -264,7 +267,7 @@ impl<'a> Binder<'a> {
             let (ty, span) = (query.columns[i].ty.clone(), output_span(&query, i));
             let value = Expr { kind: ExprKind::Column { relation, column: i }, ty, span };
             let definition = &table.columns[column];
-            outputs.push(self.coerce_column(value, &definition.name, &definition.ty)?);
+            outputs.push(self.coerce_into(value, definition)?);
         }
         Ok(around(query, relation, outputs))
     }

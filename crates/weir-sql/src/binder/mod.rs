@@ -26,6 +26,7 @@ mod row;
 mod scope;
 mod subquery;
 mod system;
+mod system_columns;
 mod table_function;
 mod target;
 mod window;
@@ -122,6 +123,8 @@ pub struct Binder<'a> {
     reads_arrays: bool,
     /// What is bound is the argument of `nextval`, where `::regclass` leaves a name.
     names_sequence: bool,
+    /// The target of an INSERT with ON CONFLICT DO UPDATE, while its RETURNING is bound.
+    upserted: Option<RelationId>,
     depth: usize,
 }
 
@@ -224,6 +227,7 @@ impl<'a> Binder<'a> {
             template_args: Vec::new(),
             reads_arrays: false,
             names_sequence: false,
+            upserted: None,
             depth: 0,
         }
     }

@@ -192,7 +192,7 @@ impl<'a> Binder<'a> {
         let query = self.pick_output(query, index, &definition.name, &definition.ty)?;
         let ty = query.columns[0].ty.clone();
         let value = Expr { kind: ExprKind::ScalarSubquery(Box::new(query)), ty, span };
-        self.coerce_column(value, &definition.name, &definition.ty)
+        self.coerce_into(value, definition)
     }
 
     /// The query with only one of its outputs.

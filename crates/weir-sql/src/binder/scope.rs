@@ -4,8 +4,9 @@ use pg_query::protobuf::CommonTableExpr;
 use weir_types::{SqlState, SqlType};
 
 use super::Binder;
+use super::system_columns::{SYSTEM_COLUMNS, of_users};
 use crate::bound::{Expr, ExprKind, FromItem, OutputColumn, RelationId};
-use crate::catalog::{Column, Table};
+use crate::catalog::{Column, Table, TableId};
 use crate::source::{Diagnostic, Span};
 use crate::system::class_number;
 
@@ -52,6 +53,8 @@ pub(super) struct ScopeRelation {
     pub is_scalar: bool,
     /// The number of a table of the system catalog.
     pub class: Option<i64>,
+    /// The application's table.
+    pub table: Option<TableId>,
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +103,8 @@ impl ScopeRelation {
         let output = |column: &Column| OutputColumn { name: column.name.clone(), ty: column.ty.clone() };
         let columns = table.columns.iter().map(output);
         let class = table.name.strip_prefix("pg_catalog.").map(|_| class_number(&table.name));
-        let mut seen = ScopeRelation { class, ..ScopeRelation::of_columns(columns, alias, relation, span) };
+        let of_columns = ScopeRelation::of_columns(columns, alias, relation, span);
+        let mut seen = ScopeRelation { class, table: of_users(table), ..of_columns };
         let mut hidden = table.columns.iter().map(|column| column.is_hidden);
         seen.columns.retain(|_| hidden.next() != Some(true));
         seen
@@ -124,6 +128,7 @@ impl ScopeRelation {
             relation: Some(relation),
             is_scalar: false,
             class: None,
+            table: None,
         }
     }
 }
@@ -161,7 +166,10 @@ impl<'a> Binder<'a> {
             (Some(column), Some(_)) if self.variables_yield() => Ok(Expr { span, ..column }),
             (None, Some((id, ty))) => Ok(Expr { kind: ExprKind::Variable(id), ty, span }),
             (Some(_), Some(_)) => Err(self.ambiguous_with_variable(parts, span)),
-            (None, None) => Err(self.unknown_column(parts, span)),
+            (None, None) => match self.system_column(parts, span)? {
+                Some(column) => Ok(column),
+                None => Err(self.unknown_column(parts, span)),
+            },
         }
     }
 
@@ -221,6 +229,7 @@ impl<'a> Binder<'a> {
             (None, _) if self.context.variables.is_some_and(|v| v.variable(&[relation, name]).is_some()) => {
                 Ok(None)
             }
+            (None, _) if SYSTEM_COLUMNS.contains(&name) && found.table.is_some() => Ok(None),
             (None, _) => {
                 let mut error = self.error(
                     SqlState::UNDEFINED_COLUMN,

@@ -5,16 +5,21 @@
 
 use std::collections::BTreeMap;
 
-use pg_query::protobuf::{AIndirection, FuncCall, Node, SqlValueFunctionOp, TypeCast, TypeName, node};
+use pg_query::protobuf::{
+    AIndirection, FuncCall, Node, RangeFunction, SelectStmt, SqlValueFunctionOp, TypeCast, TypeName, node,
+};
 use weir_types::operator::BinaryOp;
 use weir_types::{CastContext, SqlState, SqlType, Value};
 
 use super::Binder;
 use super::expr::strings;
+use super::from::Bound;
 use crate::bound::{Expr, ExprKind, Query, TableCall, TableFunction};
+use crate::parse::Piece;
+use crate::routine::simple_name;
 use crate::source::{Diagnostic, Span};
-use crate::system::Facts;
 use crate::system::templates::{self, Template};
+use crate::system::{Facts, class_number};
 
 /// The type that stands for one of PostgreSQL's that only catalogs have.
 pub(crate) fn stand_in(name: &str) -> Option<SqlType> {
@@ -77,6 +82,8 @@ pub(crate) fn show_names(statement: &mut node::Node) {
 
 /// What has an effect, or says what only a shard knows.
 const REFUSED: &[(&str, &str)] = &[
+    ("pg_sleep", "make it an item of the select list by itself"),
+    ("pg_sleep_for", "make it an item of the select list by itself"),
     ("set_config", "make it an item of the select list by itself, or use SET"),
     ("setval", "make it an item of the select list by itself"),
     ("txid_current", "no number is given to a transaction"),
@@ -86,6 +93,24 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("pg_cancel_backend", "let it be a column of the outermost select list, beside columns that are named"),
 ];
+
+/// The number of the type that a text names in SQL.
+fn type_number_of(text: &str) -> Option<i64> {
+    let cast = format!("NULL::{text}");
+    let piece = Piece::new(0, 0, &cast);
+    let parsed = crate::parse::parse_expression(piece).ok()?;
+    let name = crate::plpgsql::cast_type(&parsed)?;
+    let ty = crate::type_name::resolve(piece, name).ok()?;
+    Some(i64::from(weir_types::binary::type_number(&ty))).filter(|number| *number != 0)
+}
+
+/// `'{int,int8}'::regtype[]`. None: it names a type that is not known here.
+fn type_numbers(operand: &Expr) -> Option<Expr> {
+    let ExprKind::Literal(Value::Text(text)) = &operand.kind else { return None };
+    let names = text.strip_prefix('{')?.strip_suffix('}')?.split(',').map(str::trim);
+    let numbers = names.map(|name| type_number_of(name).map(Value::Int)).collect::<Option<Vec<_>>>()?;
+    Some(constant(Value::array(SqlType::Int8, numbers), SqlType::array_of(SqlType::Int8), operand.span))
+}
 
 fn constant(value: Value, ty: SqlType, span: Span) -> Expr {
     Expr { kind: ExprKind::Literal(value), ty, span }
@@ -220,13 +245,58 @@ impl<'a> Binder<'a> {
         let Some(select) = found else { return Ok(None) };
         let arguments =
             self.context.system.filter(|_| name.ends_with("pg_settings")).map_or_else(Vec::new, settings);
-        let piece = std::mem::replace(&mut self.piece, templates::views_piece());
+        self.bind_alone(templates::views_piece(), select, arguments).map(Some)
+    }
+
+    /// A query of a template, which sees its arguments and nothing of what is around it.
+    fn bind_alone(
+        &mut self,
+        piece: Piece<'static>,
+        select: &'static SelectStmt,
+        arguments: Vec<Expr>,
+    ) -> Result<Query, Diagnostic> {
+        let piece = std::mem::replace(&mut self.piece, piece);
         let (scopes, ctes) = (std::mem::take(&mut self.scopes), std::mem::take(&mut self.ctes));
         self.template_args.push(arguments);
         let query = self.bind_query(select);
         self.template_args.pop();
         (self.scopes, self.ctes, self.piece) = (scopes, ctes, piece);
-        query.map(Some)
+        query
+    }
+
+    /// `FROM pg_get_keywords()`: a function of the system catalog that gives rows of several columns.
+    pub(super) fn bind_system_rows(&mut self, range: &'a RangeFunction) -> Result<Option<Bound>, Diagnostic> {
+        let [Node { node: Some(node::Node::List(list)) }] = &range.functions[..] else { return Ok(None) };
+        let Some(Node { node: Some(node::Node::FuncCall(call)) }) = list.items.first() else {
+            return Ok(None);
+        };
+        let span = self.piece.bracketed(call.location);
+        let name = simple_name(&call.funcname, span)?;
+        let template = templates::row_function(&name, call.args.len());
+        let Some(template) = template.filter(|_| self.context.system.is_some() && !range.ordinality) else {
+            return Ok(None);
+        };
+        let args = self.bind_list(&call.args)?;
+        let query = self.bind_alone(template.piece, &template.select, args)?;
+        let alias = range.alias.as_ref();
+        let shown = alias.map_or(name.as_str(), |alias| alias.aliasname.as_str()).to_owned();
+        self.derived(query, true, &shown, alias, span).map(Some)
+    }
+
+    /// A sequence in FROM is one row: where it stands.
+    pub(super) fn bind_sequence_state(
+        &mut self,
+        name: &str,
+        span: Span,
+    ) -> Result<Option<Query>, Diagnostic> {
+        let is_one = self.context.catalog.sequences.iter().any(|sequence| sequence.name == name);
+        let Some(template) =
+            templates::row_function("state of a sequence", 1).filter(|_| is_one && self.is_of_system())
+        else {
+            return Ok(None);
+        };
+        let number = constant(Value::Int(class_number(name)), SqlType::Int8, span);
+        self.bind_alone(template.piece, &template.select, vec![number]).map(Some)
     }
 
     /// `current_user` and its like.
@@ -255,7 +325,14 @@ impl<'a> Binder<'a> {
                 true => stand_in,
                 false => SqlType::array_of(stand_in),
             };
+            // 'f'::regproc::oid, and what stands in a table by its name.
+            let is_routine = matches!(&arg.node, Some(node::Node::TypeCast(inner))
+                if registered_cast(inner).is_some_and(|(.., kind)| kind == "function"));
             let operand = self.bind_expr(arg)?;
+            let is_named = operand.ty == SqlType::Text && matches!(operand.kind, ExprKind::Column { .. });
+            if ty == SqlType::Int8 && (is_routine && operand.ty == SqlType::Text || is_named) {
+                return self.of_template("regproc as number", vec![operand]).map(Some);
+            }
             return self.coerce(operand, &ty, CastContext::Explicit).map(Some);
         }
         if let (true, Some(node::Node::TypeCast(inner))) = (matches!(name, "text" | "varchar"), &arg.node)
@@ -266,6 +343,10 @@ impl<'a> Binder<'a> {
                 true => self.of_template(of.0, vec![bound]).map(Some),
                 false => Ok(Some(bound)),
             };
+        }
+        if let ("regtype", [_], Some(node::Node::AConst(_))) = (name, &ty.array_bounds[..], &arg.node) {
+            let operand = self.bind_expr(arg)?;
+            return Ok(type_numbers(&operand));
         }
         let Some((shows, looks_up, kind)) = registered(name).filter(|_| ty.array_bounds.is_empty()) else {
             return Ok(None);
@@ -282,6 +363,11 @@ impl<'a> Binder<'a> {
                 return Ok(Some(constant(Value::text(name), SqlType::Text, span)));
             }
             if let Ok(number) = text.trim().parse::<i64>() {
+                return Ok(Some(constant(Value::Int(number), SqlType::Int8, span)));
+            }
+            // By any of its names: int, int4, integer.
+            if let Some(number) = Some(text).filter(|_| kind == "type").and_then(|text| type_number_of(text))
+            {
                 return Ok(Some(constant(Value::Int(number), SqlType::Int8, span)));
             }
             let plain = without_quotes(text);

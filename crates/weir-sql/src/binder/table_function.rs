@@ -53,6 +53,9 @@ impl<'a> Binder<'a> {
         &mut self,
         range: &'a RangeFunction,
     ) -> Result<(FromItem, Vec<ScopeRelation>), Diagnostic> {
+        if let Some(bound) = self.bind_system_rows(range)? {
+            return Ok(bound);
+        }
         let mut span = self.piece.span();
         let (mut calls, mut columns) = (Vec::new(), Vec::new());
         let mut first_name = None;

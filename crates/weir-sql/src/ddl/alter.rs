@@ -246,11 +246,24 @@ impl Schema {
             | AlterTableType::AtReplicaIdentity
             | AlterTableType::AtValidateConstraint
             | AlterTableType::AtClusterOn => Ok(()),
-            AlterTableType::AtEnableRowSecurity
-            | AlterTableType::AtDisableRowSecurity
-            | AlterTableType::AtForceRowSecurity
-            | AlterTableType::AtNoForceRowSecurity
-            | AlterTableType::AtSetAccessMethod
+            // Nobody but superusers is let in, whom it passes by.
+            AlterTableType::AtEnableRowSecurity => {
+                table.row_security.0 = true;
+                Ok(())
+            }
+            AlterTableType::AtDisableRowSecurity => {
+                table.row_security.0 = false;
+                Ok(())
+            }
+            AlterTableType::AtForceRowSecurity => {
+                table.row_security.1 = true;
+                Ok(())
+            }
+            AlterTableType::AtNoForceRowSecurity => {
+                table.row_security.1 = false;
+                Ok(())
+            }
+            AlterTableType::AtSetAccessMethod
             | AlterTableType::AtSetTableSpace
             | AlterTableType::AtSetLogged
             | AlterTableType::AtSetUnLogged

@@ -58,6 +58,7 @@ impl Schema {
         let end = span_of_column(piece, definition, span);
         table.columns.push(Column::plain(name.to_owned(), ty, end));
         let index = table.columns.len() - 1;
+        table.columns[index].time_modifier = type_name::time_modifier(piece, type_name)?;
         if let Some(domain) = &domain {
             Schema::adopt_domain(table, index, domain, piece.token(type_name.location));
         }
@@ -142,9 +143,11 @@ impl Schema {
                         ),
                     ));
                 }
+                let modifier = table.columns[index].time_modifier;
                 let generated = self.over_row(piece, table, whole, ty.clone(), |binder| {
                     let value = binder.bind_expr(node)?;
-                    binder.coerce(value, &ty, CastContext::Assignment)
+                    let value = binder.coerce(value, &ty, CastContext::Assignment)?;
+                    binder.fitted(value, modifier)
                 })?;
                 if walk::changing(&generated).is_some() {
                     return invalid("generation expression is not immutable".to_owned());
@@ -180,7 +183,9 @@ impl Schema {
     ) -> Result<Option<Expr>, Diagnostic> {
         let Some(value) = value else { return Ok(None) };
         let context = self.context();
-        match (Binder::new(&context, piece).bind_default(value, &column.name, &column.ty), &self.notes) {
+        let mut binder = Binder::new(&context, piece);
+        let bound = binder.bind_default(value, &column.name, &column.ty);
+        match (bound.and_then(|bound| binder.fitted(bound, column.time_modifier)), &self.notes) {
             (Err(error), Some(notes)) if notes.is_gap(&error) => {
                 let span = error.span;
                 notes.replace(error);

@@ -21,6 +21,9 @@ impl Schema {
                     self.drop_routine(&object_path(&routine.objname), routine.objfuncargs.len())
                 }
                 Some(node::Node::TypeName(name)) => self.drop_type(drop, &object_path(&name.names), span)?,
+                Some(node::Node::String(name)) if kind == ObjectType::ObjectExtension => {
+                    self.catalog.extensions.remove(&name.sval)
+                }
                 Some(node::Node::String(name)) => self.schemas.remove(&name.sval),
                 _ => false,
             };
@@ -230,6 +233,7 @@ fn named(kind: ObjectType) -> (&'static str, SqlState) {
         ObjectType::ObjectMatview => ("materialized view", SqlState::UNDEFINED_TABLE),
         ObjectType::ObjectSequence => ("sequence", SqlState::UNDEFINED_TABLE),
         ObjectType::ObjectIndex => ("index", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectExtension => ("extension", SqlState::UNDEFINED_OBJECT),
         ObjectType::ObjectSchema => ("schema", SqlState::INVALID_SCHEMA_NAME),
         ObjectType::ObjectFunction => ("function", SqlState::UNDEFINED_FUNCTION),
         ObjectType::ObjectProcedure => ("procedure", SqlState::UNDEFINED_FUNCTION),

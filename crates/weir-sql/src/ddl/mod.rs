@@ -47,7 +47,7 @@ use pg_query::protobuf::{
 use weir_types::SqlState;
 
 use crate::binder::{Context, expr_strings};
-use crate::catalog::{Catalog, Table, TableId, UserType};
+use crate::catalog::{Catalog, EXTENSIONS, Table, TableId, UserType};
 use crate::notes::{self, Notes};
 use crate::parse::{ParsedStatement, Piece};
 use crate::source::{Diagnostic, Severity, Span};
@@ -169,7 +169,7 @@ impl Schema {
                 self.ignorable(accept_transaction(&transaction, head))
             }
             node::Node::CreateSchemaStmt(create) => self.create_schema(piece, create, head),
-            node::Node::CreateExtensionStmt(create) => self.accept_extension(&create, head),
+            node::Node::CreateExtensionStmt(create) => self.create_extension(&create, head),
             node::Node::DropStmt(drop) => self.drop_objects(&drop, head),
             node::Node::AlterOwnerStmt(_) => Ok(()),
             node::Node::CreateEnumStmt(create) => self.create_enum(&create, head),
@@ -190,8 +190,13 @@ impl Schema {
 
     /// PostgreSQL's NOTICE of what a statement leaves as it is.
     pub(crate) fn pass(&self, state: SqlState, place: Span, what: &str) {
+        self.say(state, place, format!("{what}, skipping"));
+    }
+
+    /// A NOTICE.
+    pub(super) fn say(&self, state: SqlState, place: Span, message: String) {
         if self.is_running {
-            let note = Diagnostic::new(state, place, format!("{what}, skipping"));
+            let note = Diagnostic::new(state, place, message);
             self.passed_over.borrow_mut().push(Diagnostic { severity: Severity::Info, ..note });
         }
     }
@@ -305,23 +310,31 @@ impl Schema {
         Ok(())
     }
 
-    fn accept_extension(&self, create: &CreateExtensionStmt, span: Span) -> Result<(), Diagnostic> {
-        match create.extname.as_str() {
-            "plpgsql" => {
-                if create.if_not_exists {
-                    self.pass(SqlState::DUPLICATE_OBJECT, span, "extension \"plpgsql\" already exists");
-                }
-                Ok(())
-            }
-            name => self.ignored(
-                Diagnostic::unsupported(
-                    span,
-                    format!("the extension {name}"),
-                    "PL/pgSQL and gen_random_uuid() are there without an extension",
+    /// What an extension brings is there before: that it was created is all that is kept.
+    fn create_extension(&mut self, create: &CreateExtensionStmt, span: Span) -> Result<(), Diagnostic> {
+        let name = create.extname.as_str();
+        if !EXTENSIONS.iter().any(|one| one.name == name) {
+            let built_in: Vec<&str> = EXTENSIONS.iter().map(|one| one.name).collect();
+            let refusal = Diagnostic::unsupported(
+                span,
+                format!("the extension {name}"),
+                format!(
+                    "gen_random_uuid() is there without an extension, and so is what these bring: {}",
+                    built_in.join(", ")
                 ),
-                true,
-            ),
+            );
+            return self.ignored(refusal, true);
         }
+        let message = format!("extension \"{name}\" already exists");
+        match name == "plpgsql" || !self.catalog.extensions.insert(name.to_owned()) {
+            true if create.if_not_exists => self.pass(SqlState::DUPLICATE_OBJECT, span, &message),
+            // pg_dump of other servers creates it, too.
+            true if self.is_running && name != "plpgsql" => {
+                return Err(Diagnostic::new(SqlState::DUPLICATE_OBJECT, span, message));
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn add_routine(&mut self, create: CreateFunctionStmt, file: u32, span: Span) -> Result<(), Diagnostic> {
@@ -387,8 +400,12 @@ impl Schema {
             ));
         }
         if range.relpersistence == "u" {
-            let refusal = Diagnostic::unsupported(span, "an UNLOGGED relation", "leave UNLOGGED away");
-            self.ignored(refusal, false)?;
+            let name = &range.relname;
+            self.say(
+                SqlState::SUCCESSFUL_COMPLETION,
+                span,
+                format!("the table \"{name}\" is logged, as all are"),
+            );
         }
         match self.relation_exists(&name) {
             false => Ok(false),

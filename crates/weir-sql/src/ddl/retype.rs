@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use pg_query::protobuf::{IndexStmt, Node, node};
+use weir_types::datetime::modifier::PRECISION_MAX;
 use weir_types::{SqlState, SqlType};
 
 use super::Schema;
@@ -14,7 +15,7 @@ use super::constraint::{comparable, refuse_subquery};
 use super::foreign_key::check_types;
 use crate::binder;
 use crate::bound::{Expr, ExprKind};
-use crate::catalog::{Check, ColumnIndex, Index, Table, TableId};
+use crate::catalog::{Check, Column, ColumnIndex, Index, Table, TableId};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 use crate::{type_name, walk};
@@ -92,7 +93,10 @@ impl Schema {
             return Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, place, message));
         }
         let own_default = self.own_default(&table.columns[index]);
+        let modifier = type_name::time_modifier(piece, name)?;
+        self.refuse_narrower(&table.columns[index], &ty, modifier, place)?;
         table.columns[index].ty = ty.clone();
+        table.columns[index].time_modifier = modifier;
         table.columns[index].domain = None;
         if let Some(domain) = &domain {
             Schema::adopt_domain(table, index, domain, piece.token(name.location));
@@ -119,6 +123,31 @@ impl Schema {
             }
             (bound, _) => bound,
         }
+    }
+
+    /// Values that are there keep their digits and fields.
+    fn refuse_narrower(
+        &self,
+        column: &Column,
+        ty: &SqlType,
+        modifier: Option<i32>,
+        place: Span,
+    ) -> Result<(), Diagnostic> {
+        let keeps_all = match (ty, column.time_modifier, modifier) {
+            (_, _, None) => true,
+            (SqlType::Timestamp | SqlType::Timestamptz, was, Some(precision)) => {
+                precision >= was.unwrap_or(PRECISION_MAX)
+            }
+            (_, was, _) => was == modifier,
+        };
+        if keeps_all || !self.is_running {
+            return Ok(());
+        }
+        Err(Diagnostic::unsupported(
+            place,
+            format!("fewer digits or fields of the column \"{}\", which has values,", column.name),
+            "add a column of the new type, UPDATE it from the old one, and drop that",
+        ))
     }
 
     /// Views and generated columns are not bound anew, in PostgreSQL neither.

@@ -66,6 +66,7 @@ impl Schema {
             return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "a domain needs a type"));
         };
         let (base, below) = type_name::resolve_column(&self.context(), piece, type_name)?;
+        type_name::refuse_time_modifier(piece, type_name, "a domain")?;
         let mut domain = match below {
             Some(below) => {
                 let mut all = below.below.clone();

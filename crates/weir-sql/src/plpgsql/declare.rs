@@ -278,6 +278,7 @@ impl Body<'_> {
                     return Ok(Shape::Row(columns_of(table)));
                 }
                 let ty = type_name::resolve_in(&self.context(), piece, name)?;
+                type_name::refuse_time_modifier(piece, name, "a variable")?;
                 match ty {
                     SqlType::Void | SqlType::Record => Err(Diagnostic::new(
                         SqlState::FEATURE_NOT_SUPPORTED,

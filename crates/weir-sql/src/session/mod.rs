@@ -322,7 +322,9 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         }
         N::LockStmt(stmt) => Command::Lock(lock(stmt)),
         // MERGE is refused when it is bound, so that a client hears of it before it gives parameters.
-        N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::MergeStmt(_) | N::CallStmt(_) => Command::Run,
+        N::InsertStmt(_) | N::UpdateStmt(_) | N::DeleteStmt(_) | N::MergeStmt(_) | N::CallStmt(_) => {
+            Command::Run
+        }
         N::DoStmt(stmt) => plpgsql::script(piece, stmt, span)?.map_or(Command::Run, Command::Script),
         N::VacuumStmt(stmt) => Command::Nothing(if stmt.is_vacuumcmd { "VACUUM" } else { "ANALYZE" }),
         N::CheckPointStmt(_) => Command::Nothing("CHECKPOINT"),

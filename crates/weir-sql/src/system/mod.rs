@@ -70,7 +70,8 @@ fn tables() -> &'static Catalog {
 }
 
 /// Tables whose rows say what the server does that is asked: it gives them when it is, made by [`volatile_row`].
-pub const VOLATILE: [&str; 4] = ["pg_stat_activity", "pg_stat_statements", "pg_stat_database", "pg_locks"];
+pub const VOLATILE: [&str; 5] =
+    ["pg_stat_activity", "pg_stat_statements", "pg_stat_database", "pg_locks", "weir_sequence_values"];
 
 /// A row of one of these; what is not given has its default.
 pub fn volatile_row(table: &str, given: &[(&str, Value)]) -> Row {
@@ -118,8 +119,8 @@ impl System {
     }
 }
 
-/// The number of a table of pg_catalog, as `tableoid` shows it.
-pub(crate) fn class_number(table: &str) -> i64 {
+/// The number of a relation, as `tableoid` shows it.
+pub fn class_number(table: &str) -> i64 {
     Numbers::default().relation(table)
 }
 

@@ -10,7 +10,7 @@ use weir_types::binary::type_number;
 const USERS: i64 = 16384;
 
 /// Of the tables that others refer to by number.
-const KNOWN: [(&str, i64); 19] = [
+const KNOWN: [(&str, i64); 20] = [
     ("pg_class", 1259),
     ("pg_attribute", 1249),
     ("pg_type", 1247),
@@ -25,6 +25,7 @@ const KNOWN: [(&str, i64); 19] = [
     ("pg_depend", 2608),
     ("pg_sequence", 2224),
     ("pg_database", 1262),
+    ("pg_authid", 1260),
     ("pg_am", 2601),
     ("pg_opclass", 2616),
     ("pg_operator", 2617),

@@ -4,7 +4,7 @@ use weir_types::function::quote_identifier;
 use weir_types::{SqlType, Value};
 
 use super::deparse::Deparser;
-use super::types::{collation, modifier, operator_class, stored};
+use super::types::{aligned, collation, modifier, operator_class, stored};
 use super::{Rows, split, tables, templates, text};
 use crate::bound::{Expr, ExprKind};
 use crate::catalog::{
@@ -16,6 +16,10 @@ use crate::lexer::Lexer;
 const CLASS: i64 = 1259;
 const ATTRDEF: i64 = 2604;
 const REWRITE: i64 = 2618;
+
+/// Parts of `weir_definitions`: pg_get_ruledef of a rule, and that a view can be written to.
+const RULE: i64 = 4;
+const UPDATABLE: i64 = 5;
 
 fn attributes(columns: &[ColumnIndex]) -> Value {
     Value::array(SqlType::Int2, columns.iter().map(|column| Value::Int(*column as i64 + 1)).collect())
@@ -175,7 +179,10 @@ impl Rows<'_> {
 
     fn attribute(&mut self, relation: i64, (at, name): (usize, &str), ty: &SqlType, more: &[(&str, Value)]) {
         let (length, storage) = stored(ty);
+        let (by_value, align) = aligned(ty);
         let given = [
+            ("attbyval", Value::Bool(by_value)),
+            ("attalign", text(align)),
             ("attrelid", Value::Int(relation)),
             ("attname", text(name)),
             ("attnum", Value::Int(at as i64 + 1)),
@@ -214,6 +221,8 @@ impl Rows<'_> {
                 Value::Int(table.checks.iter().filter(|check| check.domain.is_none()).count() as i64),
             ),
             ("relhastriggers", Value::Bool(has_triggers)),
+            ("relrowsecurity", Value::Bool(table.row_security.0)),
+            ("relforcerowsecurity", Value::Bool(table.row_security.1)),
         ];
         let relation = self.class(&table.name, "r", &more);
         self.comment(relation, 0, table.comment.as_deref());
@@ -254,7 +263,9 @@ impl Rows<'_> {
             let of_domain = column.domain.as_ref().map(|name| {
                 [("atttypid", Value::Int(self.numbers.of("type", name))), ("atttypmod", Value::Int(-1))]
             });
-            let more = [&more[..], of_domain.as_ref().map_or(&[], |of| &of[..])].concat();
+            let of_time = column.time_modifier.map(|modifier| [("atttypmod", Value::Int(modifier.into()))]);
+            let of_time = of_time.as_ref().map_or(&[][..], |of| &of[..]);
+            let more = [&more[..], of_domain.as_ref().map_or(&[], |of| &of[..]), of_time].concat();
             self.attribute(relation, (at, &column.name), &column.ty, &more);
             self.comment(relation, at as i64 + 1, column.comment.as_deref());
             if let Some(default) = default {
@@ -277,7 +288,14 @@ impl Rows<'_> {
         let app = self.app;
         let name = beside(&table.name, index.name);
         let count = Value::Int(index.keys.len() as i64);
-        let number = self.class(&name, "i", &[("relam", Value::Int(403)), ("relnatts", count.clone())]);
+        // It has a page, and no statistics.
+        let more = [
+            ("relam", Value::Int(403)),
+            ("relnatts", count.clone()),
+            ("reltuples", Value::Float4(0.0)),
+            ("relpages", Value::Int(1)),
+        ];
+        let number = self.class(&name, "i", &more);
         self.comment(number, 0, index.comment);
         let deparser = |pretty| Deparser { app, columns: &table.columns, pretty };
         let (plain, pretty) = (deparser(false), deparser(true));
@@ -478,7 +496,13 @@ impl Rows<'_> {
         let written = statement.get(body..).unwrap_or(statement).trim().trim_end_matches(';');
         let shown = format!(" {written};");
         self.definition(relation, 0, &shown, &shown);
+        if view.target.is_some() {
+            self.definition(relation, UPDATABLE, "", "");
+        }
         let rule = self.numbers.of("rule", &view.name);
+        let ruled =
+            format!("CREATE RULE \"_RETURN\" AS\n    ON SELECT TO {} DO INSTEAD {shown}", full(&view.name));
+        self.definition(rule, RULE, &ruled, &ruled);
         let given =
             [("oid", Value::Int(rule)), ("rulename", text("_RETURN")), ("ev_class", Value::Int(relation))];
         self.add("pg_rewrite", &given);

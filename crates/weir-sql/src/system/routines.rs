@@ -8,7 +8,7 @@ use super::deparse::Deparser;
 use super::{Rows, split, text};
 use crate::binder::expr_strings;
 use crate::bound::{ParameterMode, Procedure, ProcedureKind};
-use crate::catalog::TriggerTiming;
+use crate::catalog::{EXTENSIONS, Extension, TriggerTiming};
 use crate::parse::{self, Piece};
 
 /// How PostgreSQL shows a parameter.
@@ -30,7 +30,7 @@ fn parameter(rows: &Rows<'_>, of: &Procedure, one: &crate::bound::Parameter, wit
 }
 
 /// PL/pgSQL's number, which is one of what every database has.
-const EXTENSION: i64 = 13563;
+const PLPGSQL: i64 = 13563;
 
 /// What a CREATE FUNCTION says beside its parameters.
 struct Written {
@@ -38,6 +38,8 @@ struct Written {
     language: String,
     volatility: &'static str,
     is_strict: bool,
+    /// That is all that it says.
+    is_plain: bool,
 }
 
 impl Written {
@@ -47,11 +49,13 @@ impl Written {
             language: "plpgsql".to_owned(),
             volatility: "v",
             is_strict: false,
+            is_plain: false,
         };
         let parsed = parse::parse_statement(Piece::new(0, 0, statement));
         let Ok(parse::ParsedStatement { node: node::Node::CreateFunctionStmt(create), .. }) = parsed else {
             return written;
         };
+        written.is_plain = create.sql_body.is_none();
         for option in &create.options {
             let Some(node::Node::DefElem(option)) = &option.node else { continue };
             match (option.defname.as_str(), option.arg.as_ref().and_then(|arg| arg.node.as_ref())) {
@@ -69,7 +73,7 @@ impl Written {
                     };
                 }
                 ("strict", Some(node::Node::Boolean(strict))) => written.is_strict = strict.boolval,
-                _ => {}
+                _ => written.is_plain = false,
             }
         }
         written
@@ -89,22 +93,11 @@ impl Rows<'_> {
                 &[("oid", Value::Int(number)), ("lanname", text(name)), ("lanispl", is_language)],
             );
         }
-        let extension = [
-            ("oid", Value::Int(EXTENSION)),
-            ("extname", text("plpgsql")),
-            ("extowner", Value::Int(10)),
-            ("extnamespace", Value::Int(11)),
-            ("extrelocatable", Value::Bool(false)),
-            ("extversion", text("1.0")),
-        ];
-        self.add("pg_extension", &extension);
-        let described = [
-            ("objoid", Value::Int(EXTENSION)),
-            ("classoid", Value::Int(self.numbers.relation("pg_catalog.pg_extension"))),
-            ("objsubid", Value::Int(0)),
-            ("description", text("PL/pgSQL procedural language")),
-        ];
-        self.add("pg_description", &described);
+        let created =
+            |one: &&Extension| one.name == "plpgsql" || self.app.catalog.extensions.contains(one.name);
+        for extension in EXTENSIONS.iter().filter(created).collect::<Vec<_>>() {
+            self.extension(extension);
+        }
         for (number, name) in [(100, "default"), (950, "C")] {
             let given = [
                 ("oid", Value::Int(number)),
@@ -117,12 +110,68 @@ impl Rows<'_> {
         for (number, name) in [(1663, "pg_default"), (1664, "pg_global")] {
             self.add("pg_tablespace", &[("oid", Value::Int(number)), ("spcname", text(name))]);
         }
+        self.functions_of_types();
         for procedure in &self.app.procedures {
             if !procedure.synthesised {
                 self.routine(procedure);
             }
         }
         self.triggers();
+    }
+
+    fn extension(&mut self, extension: &Extension) {
+        let (number, namespace) = match extension.name {
+            "plpgsql" => (PLPGSQL, 11),
+            name => (self.numbers.of("extension", name), 2200),
+        };
+        let given = [
+            ("oid", Value::Int(number)),
+            ("extname", text(extension.name)),
+            ("extowner", Value::Int(10)),
+            ("extnamespace", Value::Int(namespace)),
+            ("extrelocatable", Value::Bool(extension.name != "plpgsql")),
+            ("extversion", text(extension.version)),
+        ];
+        self.add("pg_extension", &given);
+        let described = [
+            ("objoid", Value::Int(number)),
+            ("classoid", Value::Int(self.numbers.relation("pg_catalog.pg_extension"))),
+            ("objsubid", Value::Int(0)),
+            ("description", text(extension.description)),
+        ];
+        self.add("pg_description", &described);
+    }
+
+    /// Those that types are read and written by: drivers look whether there are some.
+    fn functions_of_types(&mut self) {
+        let lines = include_str!("type_functions.txt").lines().filter(|line| !line.starts_with('#'));
+        for line in lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [number, name, result, volatility, strict, arguments] = words[..] else {
+                panic!("a function of a type: {line}")
+            };
+            let number_of = |word: &str| {
+                Value::Int(
+                    word.parse().unwrap_or_else(|_| panic!("the number of a function or type: {line}")),
+                )
+            };
+            let arguments: Vec<Value> = arguments.split(',').map(number_of).collect();
+            let given = [
+                ("oid", number_of(number)),
+                ("proname", text(name)),
+                ("pronamespace", Value::Int(11)),
+                ("prolang", Value::Int(12)),
+                ("procost", Value::Float4(1.0)),
+                ("proisstrict", Value::Bool(strict == "t")),
+                ("provolatile", text(volatility)),
+                ("proparallel", text("s")),
+                ("pronargs", Value::Int(arguments.len() as i64)),
+                ("prorettype", number_of(result)),
+                ("proargtypes", Value::array(SqlType::Int8, arguments)),
+                ("prosrc", text(name)),
+            ];
+            self.add("pg_proc", &given);
+        }
     }
 
     fn routine(&mut self, procedure: &Procedure) {
@@ -154,7 +203,7 @@ impl Rows<'_> {
         let returned = self.numbers.of_type(&returns);
         let defaults = inputs.iter().filter(|one| one.default.is_some()).count();
         let names = procedure.parameters.iter().map(|one| text(&one.name)).collect();
-        let Written { body, language, volatility, is_strict } =
+        let Written { body, language, volatility, is_strict, is_plain } =
             Written::of(self.app.sources.text(procedure.span));
         let given = [
             ("oid", Value::Int(number)),
@@ -182,8 +231,33 @@ impl Rows<'_> {
             shown.join(", ")
         };
         let (arguments, identity) = (all(true), all(false));
-        // pg_get_functiondef: as it was written.
-        let written = self.app.sources.text(procedure.span).to_owned();
+        // pg_get_functiondef: as PostgreSQL writes it, or as it was written if it says more than is known here.
+        let written = match (is_plain && !is_set, &result) {
+            (false, _) => self.app.sources.text(procedure.span).to_owned(),
+            (true, result) => {
+                let (word, tag) = match result {
+                    Some(_) => ("FUNCTION", "function"),
+                    None => ("PROCEDURE", "procedure"),
+                };
+                let returns = result.as_ref().map_or(String::new(), |result| format!("\n RETURNS {result}"));
+                let mut attributes = Vec::new();
+                attributes.extend(match volatility {
+                    "i" => Some("IMMUTABLE"),
+                    "s" => Some("STABLE"),
+                    _ => None,
+                });
+                attributes.extend(is_strict.then_some("STRICT"));
+                let attributes = match attributes.is_empty() {
+                    true => String::new(),
+                    false => format!("\n {}", attributes.join(" ")),
+                };
+                format!(
+                    "CREATE OR REPLACE {word} {}.{}({arguments}){returns}\n LANGUAGE {language}{attributes}\nAS ${tag}${body}${tag}$\n",
+                    quote_identifier(schema),
+                    quote_identifier(name)
+                )
+            }
+        };
         self.definition(number, 0, &written, &written);
         self.definition(number, 1, &arguments, &arguments);
         self.definition(number, 2, &identity, &identity);

@@ -135,3 +135,4 @@ CREATE TABLE pg_stat_database (datid bigint DEFAULT 5, datname text, numbackends
 CREATE TABLE pg_locks (locktype text DEFAULT 'transactionid', database bigint DEFAULT 5, relation bigint, page integer, tuple smallint, virtualxid text,
     transactionid bigint, classid bigint, objid bigint, objsubid smallint, virtualtransaction text, pid integer, mode text NOT NULL,
     granted boolean NOT NULL, fastpath boolean DEFAULT false, waitstart timestamptz);
+CREATE TABLE weir_sequence_values (seqrelid bigint NOT NULL, last_value bigint NOT NULL, is_called boolean NOT NULL);

@@ -12,7 +12,7 @@ use crate::parse::{self, Piece};
 /// The file of places in a template.
 const NO_FILE: u32 = u32::MAX;
 
-const VIEWS: &str = include_str!("views.sql");
+const VIEWS: &str = concat!(include_str!("views.sql"), include_str!("views_of_servers.sql"));
 
 /// One expression.
 pub(crate) struct Template {
@@ -64,12 +64,46 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
           JOIN pg_catalog.pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
           WHERE d.refobjid = to_regclass($1) AND a.attname = $2)",
     ),
+    ("pg_get_ruledef", 1, "(SELECT d.pretty FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 4)"),
+    ("pg_get_ruledef", 2, "(SELECT d.pretty FROM pg_catalog.weir_definitions d WHERE d.oid = $1 AND d.part = 4)"),
+    // Nothing but tables and views of one table can be written to: INSERT, UPDATE and DELETE are the bits 8, 4 and 16.
+    (
+        "pg_relation_is_updatable",
+        2,
+        "(SELECT CASE WHEN c.relkind IN ('r', 'p') OR d.oid IS NOT NULL THEN 28 ELSE 0 END FROM pg_catalog.pg_class c
+          LEFT JOIN pg_catalog.weir_definitions d ON d.oid = c.oid AND d.part = 5 WHERE c.oid = $1 AND $2 IS NOT NULL)",
+    ),
+    (
+        "pg_column_is_updatable",
+        3,
+        "(SELECT c.relkind IN ('r', 'p') OR d.oid IS NOT NULL FROM pg_catalog.pg_class c
+          LEFT JOIN pg_catalog.weir_definitions d ON d.oid = c.oid AND d.part = 5 WHERE c.oid = $1 AND $2 > 0 AND $3 IS NOT NULL)",
+    ),
+    (
+        "pg_blocking_pids",
+        1,
+        "(SELECT coalesce(array_agg(DISTINCT h.pid), '{}'::integer[]) FROM pg_catalog.pg_locks w JOIN pg_catalog.pg_locks h
+          ON h.transactionid = w.transactionid AND h.granted WHERE w.pid = $1 AND NOT w.granted)",
+    ),
+    // Whoever listens is not asked for the address that it was reached at.
+    ("inet_server_addr", 0, "NULL::text"),
+    ("inet_server_port", 0, "NULL::integer"),
+    ("inet_client_addr", 0, "(SELECT a.client_addr FROM pg_catalog.pg_stat_activity a WHERE a.pid = pg_backend_pid())"),
+    ("inet_client_port", 0, "(SELECT a.client_port FROM pg_catalog.pg_stat_activity a WHERE a.pid = pg_backend_pid())"),
+    ("pg_safe_snapshot_blocking_pids", 1, "(SELECT '{}'::integer[] WHERE $1 IS NOT NULL)"),
+    // Of tables: no policy holds for whoever is let in.
+    ("row_security_active", 1, "(SELECT false WHERE $1 IS NOT NULL)"),
+    ("pg_sequence_last_value", 1, "(SELECT v.last_value FROM pg_catalog.weir_sequence_values v WHERE v.seqrelid = $1 AND v.is_called)"),
+    ("pg_stat_get_numscans", 1, "(SELECT NULL::bigint WHERE $1 IS NULL)"),
+    ("pg_relation_filenode", 1, "(SELECT c.relfilenode FROM pg_catalog.pg_class c WHERE c.oid = $1)"),
     ("pg_get_statisticsobjdef_columns", 1, "(SELECT NULL::text WHERE $1 IS NULL)"),
     ("pg_relation_is_publishable", 1, "(SELECT false FROM pg_catalog.pg_class c WHERE c.oid = $1)"),
     (
         "format_type",
         2,
-        "(SELECT CASE WHEN f.element = 1042 AND m.v = -1 THEN 'bpchar' ELSE f.name END
+        "(SELECT CASE WHEN f.element = 1042 AND m.v = -1 THEN 'bpchar'
+               WHEN f.element IN (1114, 1184) AND m.v >= 0 THEN 'timestamp(' || m.v::text || ')' || substr(f.name, 10)
+               WHEN f.element = 1186 AND m.v >= 0 THEN 'interval' || \"interval fields\"(m.v) ELSE f.name END
             || CASE WHEN m.v IS NULL OR m.v < 4 THEN '' WHEN f.element IN (1042, 1043) THEN '(' || (m.v - 4)::text || ')'
                WHEN f.element = 1700 THEN '(' || ((m.v - 4) / 65536)::text || ',' || ((m.v - 4) % 65536)::text || ')' ELSE '' END || f.suffix
           FROM pg_catalog.weir_type_names f CROSS JOIN (SELECT $2::integer AS v) m WHERE f.oid = $1)",
@@ -103,7 +137,8 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
         "to_regtype",
         1,
         "(SELECT min(t.oid) FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
-          WHERE $1::text IN (t.typname, n.nspname || '.' || t.typname, format_type(t.oid, NULL)))",
+          WHERE $1::text IN (t.typname, n.nspname || '.' || t.typname, format_type(t.oid, NULL),
+            '\"' || n.nspname || '\".\"' || t.typname || '\"'))",
     ),
     ("to_regnamespace", 1, "(SELECT n.oid FROM pg_catalog.pg_namespace n WHERE $1::text IN (n.nspname, quote_ident(n.nspname)))"),
     ("to_regrole", 1, "(SELECT r.oid FROM pg_catalog.pg_roles r WHERE $1::text IN (r.rolname, quote_ident(r.rolname)))"),
@@ -118,6 +153,8 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
     ("regtype as text", 1, "format_type($1, NULL)"),
     ("regnamespace as text", 1, "(SELECT quote_ident(n.nspname) FROM pg_catalog.pg_namespace n WHERE n.oid = $1)"),
     ("regrole as text", 1, "(SELECT quote_ident(r.rolname) FROM pg_catalog.pg_roles r WHERE r.oid = $1)"),
+    // The number of a function that stands in a table by its name.
+    ("regproc as number", 1, "(CASE WHEN $1 = '-' THEN 0 ELSE (SELECT min(p.oid) FROM pg_catalog.pg_proc p WHERE p.proname = $1) END)"),
     ("regproc as text", 1, "(SELECT quote_ident(p.proname) FROM pg_catalog.pg_proc p WHERE p.oid = $1)"),
     // Everybody who is let in may do everything.
     ("has_table_privilege", 2, "($1 IS NOT NULL)"),
@@ -126,6 +163,15 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
     ("has_schema_privilege", 3, "($2 IS NOT NULL)"),
     ("has_column_privilege", 3, "($1 IS NOT NULL)"),
     ("has_any_column_privilege", 2, "($1 IS NOT NULL)"),
+    ("has_any_column_privilege", 3, "($2 IS NOT NULL)"),
+    ("has_column_privilege", 4, "($2 IS NOT NULL)"),
+    ("has_sequence_privilege", 3, "($2 IS NOT NULL)"),
+    ("has_function_privilege", 3, "($2 IS NOT NULL)"),
+    ("has_type_privilege", 3, "($2 IS NOT NULL)"),
+    ("has_language_privilege", 2, "($1 IS NOT NULL)"),
+    ("has_language_privilege", 3, "($2 IS NOT NULL)"),
+    ("has_tablespace_privilege", 2, "($1 IS NOT NULL)"),
+    ("has_tablespace_privilege", 3, "($2 IS NOT NULL)"),
     ("has_sequence_privilege", 2, "($1 IS NOT NULL)"),
     ("has_function_privilege", 2, "($1 IS NOT NULL)"),
     ("has_type_privilege", 2, "($1 IS NOT NULL)"),
@@ -192,6 +238,55 @@ pub(crate) fn function(name: &str, count: usize) -> Option<&'static Template> {
 #[cfg(test)]
 pub(super) fn all_functions() -> impl Iterator<Item = (&'static str, usize)> {
     FUNCTIONS.iter().map(|(name, count, _)| (*name, *count))
+}
+
+/// Functions that give rows of several columns: name, number of arguments, and the query.
+const ROW_FUNCTIONS: &[(&str, usize, &str)] = &[
+    ("pg_get_keywords", 0, include_str!("keywords.sql")),
+    (
+        "pg_get_sequence_data",
+        1,
+        "SELECT v.last_value, v.is_called FROM pg_catalog.weir_sequence_values v WHERE v.seqrelid = $1",
+    ),
+    (
+        "pg_sequence_parameters",
+        1,
+        "SELECT s.seqstart AS start_value, s.seqmin AS minimum_value, s.seqmax AS maximum_value, s.seqincrement AS increment,
+          s.seqcycle AS cycle_option, s.seqcache AS cache_size, s.seqtypid AS data_type FROM pg_catalog.pg_sequence s WHERE s.seqrelid = $1",
+    ),
+    (
+        "pg_timezone_abbrevs",
+        0,
+        "SELECT 'UTC'::text AS abbrev, interval '0' AS utc_offset, false AS is_dst",
+    ),
+    // What is read of a sequence where it stands in FROM.
+    (
+        "state of a sequence",
+        1,
+        "SELECT v.last_value, 0::bigint AS log_cnt, v.is_called FROM pg_catalog.weir_sequence_values v WHERE v.seqrelid = $1",
+    ),
+];
+
+/// A query whose `$n` are arguments.
+pub(crate) struct RowTemplate {
+    pub(crate) piece: Piece<'static>,
+    pub(crate) select: SelectStmt,
+}
+
+/// The function of so many arguments that gives rows.
+pub(crate) fn row_function(name: &str, count: usize) -> Option<&'static RowTemplate> {
+    static READ: OnceLock<BTreeMap<(&'static str, usize), RowTemplate>> = OnceLock::new();
+    let read = READ.get_or_init(|| {
+        let read = |&(name, count, text): &(&'static str, usize, &'static str)| {
+            let piece = Piece::new(NO_FILE, 0, text);
+            let parsed =
+                parse::parse_statement(piece).unwrap_or_else(|wrong| panic!("{name}: {}", wrong.message));
+            let node::Node::SelectStmt(select) = parsed.node else { panic!("{name} is no query") };
+            ((name, count), RowTemplate { piece, select: *select })
+        };
+        ROW_FUNCTIONS.iter().map(read).collect()
+    });
+    read.iter().find(|((one, of), _)| *one == name && *of == count).map(|(_, template)| template)
 }
 
 /// The views, by schema and name: all are in one text.

@@ -1,35 +1,74 @@
 //! Types: those of every database, and the schema's enumerations and domains.
 
+use std::sync::OnceLock;
+
 use weir_types::binary::type_number;
 use weir_types::function::quote_identifier;
-use weir_types::{SqlType, Value};
+use weir_types::{EnumType, SqlType, Value};
 
 use super::deparse::Deparser;
 use super::{Rows, split, text};
 use crate::catalog::{Column, Domain, UserType};
 
-/// Type, PostgreSQL's name, length, category.
-const BUILT_IN: [(SqlType, &str, i64, &str); 19] = [
-    (SqlType::Bool, "bool", 1, "B"),
-    (SqlType::Bytea, "bytea", -1, "U"),
-    (SqlType::Int8, "int8", 8, "N"),
-    (SqlType::Int2, "int2", 2, "N"),
-    (SqlType::Int4, "int4", 4, "N"),
-    (SqlType::Text, "text", -1, "S"),
-    (SqlType::Float4, "float4", 4, "N"),
-    (SqlType::Float8, "float8", 8, "N"),
-    (SqlType::Char(0), "bpchar", -1, "S"),
-    (SqlType::Varchar(None), "varchar", -1, "S"),
-    (SqlType::Date, "date", 4, "D"),
-    (SqlType::Timestamp, "timestamp", 8, "D"),
-    (SqlType::Timestamptz, "timestamptz", 8, "D"),
-    (SqlType::Interval, "interval", 16, "T"),
-    (SqlType::Numeric(None), "numeric", -1, "N"),
-    (SqlType::Uuid, "uuid", 16, "U"),
-    (SqlType::Jsonb, "jsonb", -1, "U"),
-    (SqlType::Void, "void", 4, "P"),
-    (SqlType::Record, "record", -1, "P"),
-];
+/// A line of `types.txt`: a type that every database has.
+struct BuiltIn {
+    number: i64,
+    name: &'static str,
+    length: i64,
+    by_value: bool,
+    kind: &'static str,
+    category: &'static str,
+    is_preferred: bool,
+    element: i64,
+    array: i64,
+    /// Input, output, receive, send, modifiers in and out.
+    functions: [&'static str; 6],
+    align: &'static str,
+    storage: &'static str,
+    collation: i64,
+    subscript: &'static str,
+    /// What format_type shows.
+    shown: String,
+}
+
+impl BuiltIn {
+    fn of_line(line: &'static str) -> BuiltIn {
+        let words: Vec<&'static str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse().unwrap_or_else(|_| panic!("word {at} of a type: {line}"));
+        let functions = [words[9], words[10], words[11], words[12], words[13], words[14]];
+        BuiltIn {
+            number: number(0),
+            name: words[1],
+            length: number(2),
+            by_value: words[3] == "t",
+            kind: words[4],
+            category: words[5],
+            is_preferred: words[6] == "t",
+            element: number(7),
+            array: number(8),
+            functions,
+            align: words[15],
+            storage: words[16],
+            collation: number(17),
+            subscript: words[18],
+            shown: words[19].replace('_', " ").replace("pg node tree", "pg_node_tree"),
+        }
+    }
+}
+
+fn built_in() -> &'static [BuiltIn] {
+    static TYPES: OnceLock<Vec<BuiltIn>> = OnceLock::new();
+    TYPES.get_or_init(|| {
+        let lines = include_str!("types.txt").lines().filter(|line| !line.starts_with('#'));
+        lines.map(BuiltIn::of_line).collect()
+    })
+}
+
+/// Of the types that values have.
+fn built_in_of(ty: &SqlType) -> Option<&'static BuiltIn> {
+    let number = i64::from(type_number(ty));
+    built_in().iter().find(|one| one.number == number)
+}
 
 /// What `atttypmod` is for the type.
 pub(super) fn modifier(ty: &SqlType) -> i64 {
@@ -46,13 +85,20 @@ pub(super) fn modifier(ty: &SqlType) -> i64 {
 
 /// Its length, −1 where it varies, and how it is stored.
 pub(super) fn stored(ty: &SqlType) -> (i64, &'static str) {
-    let of_enum = matches!(ty, SqlType::Enum(_));
-    let found = BUILT_IN.iter().find(|(one, ..)| type_number(one) == type_number(ty) && !of_enum);
-    match found {
-        Some((SqlType::Numeric(_), _, length, _)) => (*length, "m"),
-        Some((.., length, _)) => (*length, if *length < 0 { "x" } else { "p" }),
-        None if of_enum => (4, "p"),
-        None => (-1, "x"),
+    match (ty, built_in_of(ty)) {
+        (SqlType::Enum(_), _) => (4, "p"),
+        (_, Some(found)) => (found.length, found.storage),
+        (_, None) => (-1, "x"),
+    }
+}
+
+/// Whether it is passed by value, and where it begins in a row.
+pub(super) fn aligned(ty: &SqlType) -> (bool, &'static str) {
+    match (ty, built_in_of(ty)) {
+        (SqlType::Enum(_), _) => (true, "i"),
+        (SqlType::Array(element), None) => (false, if aligned(element).1 == "d" { "d" } else { "i" }),
+        (_, Some(found)) => (found.by_value, found.align),
+        (_, None) => (false, "i"),
     }
 }
 
@@ -96,129 +142,168 @@ pub(super) fn collation(ty: &SqlType) -> i64 {
     if matches!(ty, SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_)) { 100 } else { 0 }
 }
 
-struct Type<'a> {
-    number: i64,
-    array: i64,
-    name: &'a str,
-    shown: String,
-    namespace: i64,
-    length: i64,
-    kind: &'a str,
-    category: &'a str,
-    base: (i64, i64),
-    not_null: bool,
-}
-
 impl Rows<'_> {
     pub(super) fn types(&mut self) {
-        for (ty, name, length, category) in &BUILT_IN {
-            let number = i64::from(type_number(ty));
-            let array = i64::from(type_number(&SqlType::array_of(ty.clone())));
-            let kind = if *category == "P" { "p" } else { "b" };
-            let shown = ty.to_string();
-            let (namespace, base, not_null) = (11, (0, -1), false);
-            self.one_type(&Type {
-                number,
-                array,
-                name,
-                shown,
-                namespace,
-                length: *length,
-                kind,
-                category,
-                base,
-                not_null,
-            });
+        for ty in built_in() {
+            self.built_in_type(ty);
         }
         for (full, of) in &self.app.catalog.types {
-            let (schema, name) = split(full);
-            let namespace = self.numbers.namespace(schema);
-            let (number, array) = (self.numbers.of("type", full), self.numbers.of("array", full));
-            let shown = match schema {
-                "public" => quote_identifier(name),
-                _ => format!("{}.{}", quote_identifier(schema), quote_identifier(name)),
-            };
-            let (kind, category, length, base, not_null) = match of {
-                UserType::Enum(labels) => {
-                    for (at, label) in labels.labels.iter().enumerate() {
-                        let own = self.numbers.of("label", &format!("{full}.{label}"));
-                        let order = Value::Float4(at as f32 + 1.0);
-                        let given = [
-                            ("enumtypid", Value::Int(number)),
-                            ("enumsortorder", order),
-                            ("enumlabel", text(label)),
-                        ];
-                        self.add("pg_enum", &[&[("oid", Value::Int(own))], &given[..]].concat());
-                    }
-                    ("e", "E", 4, (0, -1), false)
-                }
-                UserType::Domain(domain) => {
-                    self.domain_checks(number, namespace, domain);
-                    let base = match domain.below.last() {
-                        Some(below) => (self.numbers.of("type", below), -1),
-                        None => (self.numbers.of_type(&domain.base), modifier(&domain.base)),
-                    };
-                    ("d", "U", stored(&domain.base).0, base, domain.not_null.is_some())
-                }
-                UserType::Opaque => ("b", "U", -1, (0, -1), false),
-            };
-            self.one_type(&Type {
-                number,
-                array,
-                name,
-                shown,
-                namespace,
-                length,
-                kind,
-                category,
-                base,
-                not_null,
-            });
+            self.user_type(full, of);
         }
     }
 
-    fn one_type(&mut self, ty: &Type<'_>) {
-        let common = [("typnamespace", Value::Int(ty.namespace))];
-        let collation = if ty.category == "S" { 100 } else { 0 };
-        let storage = match ty.name {
-            "numeric" => "m",
-            "void" | "record" => "p",
-            _ if ty.length < 0 => "x",
-            _ => "p",
-        };
+    fn built_in_type(&mut self, ty: &BuiltIn) {
+        let [input, output, receive, send, modifier_in, modifier_out] = ty.functions.map(text);
+        let of_both = [
+            ("typcollation", Value::Int(ty.collation)),
+            ("typmodin", modifier_in),
+            ("typmodout", modifier_out),
+        ];
         let own = [
             ("oid", Value::Int(ty.number)),
             ("typname", text(ty.name)),
             ("typlen", Value::Int(ty.length)),
-            ("typbyval", Value::Bool((1..=8).contains(&ty.length))),
+            ("typbyval", Value::Bool(ty.by_value)),
             ("typtype", text(ty.kind)),
             ("typcategory", text(ty.category)),
+            ("typispreferred", Value::Bool(ty.is_preferred)),
+            ("typelem", Value::Int(ty.element)),
             ("typarray", Value::Int(ty.array)),
-            ("typbasetype", Value::Int(ty.base.0)),
-            ("typtypmod", Value::Int(ty.base.1)),
-            ("typnotnull", Value::Bool(ty.not_null)),
-            ("typcollation", Value::Int(collation)),
-            ("typstorage", text(storage)),
-            ("typinput", text(&format!("{}in", ty.name))),
-            ("typoutput", text(&format!("{}out", ty.name))),
+            ("typinput", input),
+            ("typoutput", output),
+            ("typreceive", receive),
+            ("typsend", send),
+            ("typalign", text(ty.align)),
+            ("typstorage", text(ty.storage)),
+            ("typsubscript", text(ty.subscript)),
         ];
-        self.add("pg_type", &[&common[..], &own].concat());
+        self.add("pg_type", &[&own[..], &of_both].concat());
         self.type_name(ty.number, &ty.shown, "", ty.number);
-        if ty.array == 0 {
-            return;
+        if ty.array != 0 {
+            self.array_type((ty.array, ty.number), (ty.name, &ty.shown), (11, ty.align), &of_both);
         }
+    }
+
+    fn array_type(
+        &mut self,
+        (number, element): (i64, i64),
+        (name, shown): (&str, &str),
+        (namespace, align): (i64, &str),
+        more: &[(&str, Value)],
+    ) {
         let own = [
-            ("oid", Value::Int(ty.array)),
-            ("typname", text(&format!("_{}", ty.name))),
+            ("oid", Value::Int(number)),
+            ("typname", text(&format!("_{name}"))),
+            ("typnamespace", Value::Int(namespace)),
             ("typcategory", text("A")),
-            ("typelem", Value::Int(ty.number)),
-            ("typcollation", Value::Int(collation)),
-            ("typstorage", text("x")),
+            ("typelem", Value::Int(element)),
             ("typinput", text("array_in")),
             ("typoutput", text("array_out")),
+            ("typreceive", text("array_recv")),
+            ("typsend", text("array_send")),
+            ("typanalyze", text("array_typanalyze")),
+            ("typsubscript", text("array_subscript_handler")),
+            ("typalign", text(if align == "d" { "d" } else { "i" })),
+            ("typstorage", text("x")),
         ];
-        self.add("pg_type", &[&common[..], &own].concat());
-        self.type_name(ty.array, &ty.shown, "[]", ty.number);
+        self.add("pg_type", &[&own[..], more].concat());
+        self.type_name(number, shown, "[]", element);
+    }
+
+    /// An enumeration, a domain, or what is not understood.
+    fn user_type(&mut self, full: &str, of: &UserType) {
+        let (schema, name) = split(full);
+        let namespace = self.numbers.namespace(schema);
+        let (number, array) = (self.numbers.of("type", full), self.numbers.of("array", full));
+        let shown = match schema {
+            "public" => quote_identifier(name),
+            _ => format!("{}.{}", quote_identifier(schema), quote_identifier(name)),
+        };
+        let (more, align) = match of {
+            UserType::Enum(labels) => (self.enumeration(number, full, labels), "i"),
+            UserType::Domain(domain) => {
+                self.domain_checks(number, namespace, domain);
+                self.domain(domain)
+            }
+            UserType::Opaque => (Vec::new(), "i"),
+        };
+        let own = [
+            ("oid", Value::Int(number)),
+            ("typname", text(name)),
+            ("typnamespace", Value::Int(namespace)),
+            ("typarray", Value::Int(array)),
+            ("typstorage", text("x")),
+        ];
+        self.add("pg_type", &[&own[..], &more].concat());
+        self.type_name(number, &shown, "", number);
+        self.array_type((array, number), (name, &shown), (namespace, align), &[]);
+    }
+
+    fn enumeration(&mut self, number: i64, full: &str, of: &EnumType) -> Vec<(&'static str, Value)> {
+        for (at, label) in of.labels.iter().enumerate() {
+            let own = self.numbers.of("label", &format!("{full}.{label}"));
+            let given = [
+                ("oid", Value::Int(own)),
+                ("enumtypid", Value::Int(number)),
+                ("enumsortorder", Value::Float4(at as f32 + 1.0)),
+                ("enumlabel", text(label)),
+            ];
+            self.add("pg_enum", &given);
+        }
+        vec![
+            ("typlen", Value::Int(4)),
+            ("typbyval", Value::Bool(true)),
+            ("typtype", text("e")),
+            ("typcategory", text("E")),
+            ("typinput", text("enum_in")),
+            ("typoutput", text("enum_out")),
+            ("typreceive", text("enum_recv")),
+            ("typsend", text("enum_send")),
+            ("typstorage", text("p")),
+        ]
+    }
+
+    /// It is stored as its base is.
+    fn domain(&mut self, domain: &Domain) -> (Vec<(&'static str, Value)>, &'static str) {
+        let base = built_in_of(&domain.base);
+        let (by_value, align) = aligned(&domain.base);
+        let (length, storage) = stored(&domain.base);
+        let (output, send) = match (base, &domain.base) {
+            (Some(base), _) => (base.functions[1], base.functions[3]),
+            (None, SqlType::Array(_)) => ("array_out", "array_send"),
+            (None, _) => ("enum_out", "enum_send"),
+        };
+        let category = match (base, &domain.base) {
+            (Some(base), _) => base.category,
+            (None, SqlType::Array(_)) => "A",
+            (None, _) => "E",
+        };
+        let default = domain
+            .default
+            .as_ref()
+            .map(|default| Deparser { app: self.app, columns: &[], pretty: false }.default(default));
+        let below = match domain.below.last() {
+            Some(below) => (self.numbers.of("type", below), -1),
+            None => (self.numbers.of_type(&domain.base), modifier(&domain.base)),
+        };
+        let more = vec![
+            ("typlen", Value::Int(length)),
+            ("typbyval", Value::Bool(by_value)),
+            ("typtype", text("d")),
+            ("typcategory", text(category)),
+            ("typinput", text("domain_in")),
+            ("typoutput", text(output)),
+            ("typreceive", text("domain_recv")),
+            ("typsend", text(send)),
+            ("typalign", text(align)),
+            ("typstorage", text(storage)),
+            ("typbasetype", Value::Int(below.0)),
+            ("typtypmod", Value::Int(below.1)),
+            ("typnotnull", Value::Bool(domain.not_null.is_some())),
+            ("typcollation", Value::Int(collation(&domain.base))),
+            ("typdefault", default.as_deref().map_or(Value::Null, text)),
+        ];
+        (more, align)
     }
 
     fn domain_checks(&mut self, number: i64, namespace: i64, domain: &Domain) {

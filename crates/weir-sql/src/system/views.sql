@@ -32,8 +32,9 @@ CREATE VIEW pg_catalog.pg_indexes AS SELECT n.nspname AS schemaname, c.relname A
     LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace;
 CREATE VIEW pg_catalog.pg_sequences AS SELECT n.nspname AS schemaname, c.relname AS sequencename, pg_get_userbyid(c.relowner) AS sequenceowner,
     format_type(s.seqtypid, NULL) AS data_type, s.seqstart AS start_value, s.seqmin AS min_value, s.seqmax AS max_value, s.seqincrement AS increment_by,
-    s.seqcycle AS cycle, s.seqcache AS cache_size, NULL::bigint AS last_value
-    FROM pg_catalog.pg_sequence s JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace;
+    s.seqcycle AS cycle, s.seqcache AS cache_size,
+    CASE WHEN v.is_called THEN v.last_value END AS last_value
+    FROM pg_catalog.pg_sequence s LEFT JOIN pg_catalog.weir_sequence_values v ON v.seqrelid = s.seqrelid JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace;
 CREATE VIEW information_schema.schemata AS SELECT current_database() AS catalog_name, n.nspname AS schema_name, pg_get_userbyid(n.nspowner) AS schema_owner,
     NULL::text AS default_character_set_catalog, NULL::text AS default_character_set_schema, NULL::text AS default_character_set_name, NULL::text AS sql_path
     FROM pg_catalog.pg_namespace n;
@@ -52,7 +53,8 @@ CREATE VIEW information_schema.columns AS SELECT current_database() AS table_cat
         WHEN 1700 THEN CASE WHEN a.atttypmod > 4 THEN (a.atttypmod - 4) / 65536 END END AS numeric_precision,
     CASE WHEN a.atttypid IN (21, 23, 20, 700, 701) THEN 2 WHEN a.atttypid = 1700 THEN 10 END AS numeric_precision_radix,
     CASE WHEN a.atttypid IN (21, 23, 20) THEN 0 WHEN a.atttypid = 1700 AND a.atttypmod > 4 THEN (a.atttypmod - 4) % 65536 END AS numeric_scale,
-    CASE WHEN a.atttypid = 1082 THEN 0 WHEN a.atttypid IN (1114, 1184, 1186) THEN 6 END AS datetime_precision,
+    CASE WHEN a.atttypid = 1082 THEN 0 WHEN a.atttypid IN (1114, 1184) THEN CASE WHEN a.atttypmod >= 0 THEN a.atttypmod ELSE 6 END
+        WHEN a.atttypid = 1186 THEN CASE WHEN a.atttypmod >= 0 AND a.atttypmod & 65535 < 65535 THEN a.atttypmod & 65535 ELSE 6 END END AS datetime_precision,
     NULL::text AS interval_type, NULL::integer AS interval_precision, NULL::text AS character_set_catalog, NULL::text AS character_set_schema, NULL::text AS character_set_name,
     NULL::text AS collation_catalog, NULL::text AS collation_schema, NULL::text AS collation_name, NULL::text AS domain_catalog, NULL::text AS domain_schema, NULL::text AS domain_name,
     current_database() AS udt_catalog, tn.nspname AS udt_schema, t.typname AS udt_name, NULL::text AS scope_catalog, NULL::text AS scope_schema, NULL::text AS scope_name,

@@ -567,7 +567,7 @@ impl Program {
             }
             Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
             Callee::Constraints(_) => Ok(Runs::Nothing(CompiledProcedure::nothing())),
-            Callee::Definition(_) | Callee::AdvisoryLock { .. } => {
+            Callee::Definition(_) | Callee::AdvisoryLock { .. } | Callee::Sequences => {
                 let message = "it runs in a transaction of several statements";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }

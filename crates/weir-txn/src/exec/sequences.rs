@@ -120,6 +120,8 @@ pub struct Environs<'a> {
     /// Rows are placed by UUIDs: those that are made here live here.
     homed_uuids: bool,
     transaction_time: i64,
+    /// The row that RETURNING is about was there: ON CONFLICT has updated it.
+    pub(super) has_updated: bool,
     /// What sequences have given since it began, the last at the end.
     given: Vec<Given>,
     /// Of the statement that runs.
@@ -233,6 +235,7 @@ impl Environment for Environs<'_> {
             VolatileFunction::Random => {
                 Value::Float8((self.sequences.next_random(self.here) >> 11) as f64 / (1_u64 << 53) as f64)
             }
+            VolatileFunction::ConflictUpdated => Value::Int(self.has_updated.into()),
             VolatileFunction::GenRandomUuid => loop {
                 let uuid = self.sequences.next_uuid(self.here);
                 if !self.homed_uuids || shard_of(std::slice::from_ref(&uuid), self.shards) == self.here {
@@ -292,10 +295,24 @@ impl Sequences {
             shards: program.shards,
             homed_uuids: here < program.shards && program.placed_by_uuids,
             transaction_time,
+            has_updated: false,
             given: Vec::new(),
             place: 0,
             locks: None,
         }
+    }
+
+    /// Of each that has given a value here: its number, the last value, and how many it has given.
+    pub(crate) fn standing(&self, program: &Program, here: ShardId) -> Vec<Value> {
+        let mut values = Vec::new();
+        for (sequence, given) in self.given.iter().filter(|(_, given)| **given > 0) {
+            let Some(definition) = program.sequences.get(sequence.0 as usize) else { continue };
+            let last = Share::of(definition, here, program.shards).value(*given - 1);
+            // It was given, so it is one.
+            let Ok(last) = i64::try_from(last) else { continue };
+            values.extend([i64::from(sequence.0), last, *given].map(Value::Int));
+        }
+        values
     }
 
     /// The same for a schema in which they have other numbers; `restarted` begin again.

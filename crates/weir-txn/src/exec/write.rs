@@ -294,6 +294,7 @@ impl Run<'_> {
             for &(column, slot) in &insert.row_slots {
                 self.frame.set(slot, values[column].clone());
             }
+            self.fragment.environment.has_updated = false;
             self.return_row(&insert.returning)?;
         }
         Ok(1)
@@ -367,6 +368,7 @@ impl Run<'_> {
         self.write_update(insert.table, row, &changes, Some(operation), true)?;
         if !insert.returning.is_empty() {
             self.set_changed(&insert.row_slots, &changes);
+            self.fragment.environment.has_updated = true;
             self.return_row(&insert.returning)?;
         }
         Ok(1)

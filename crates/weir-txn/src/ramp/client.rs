@@ -87,6 +87,8 @@ pub enum Order {
         key: AdvisoryKey,
         waits: bool,
     },
+    /// Where the sequences of that shard stand.
+    Sequences(ShardId),
     /// SET CONSTRAINTS.
     Constraints(Setting),
     Commit,

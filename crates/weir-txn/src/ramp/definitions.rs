@@ -231,6 +231,10 @@ impl Node {
 pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
     match callee {
         Callee::Definition(definition) => Some(definition),
-        Callee::Procedure(_) | Callee::Text(_) | Callee::AdvisoryLock { .. } | Callee::Constraints(_) => None,
+        Callee::Procedure(_)
+        | Callee::Text(_)
+        | Callee::AdvisoryLock { .. }
+        | Callee::Sequences
+        | Callee::Constraints(_) => None,
     }
 }

@@ -50,6 +50,9 @@ impl Exposed for Node {
                     let is_home = *work.participants == [self.id()] && key.home(shards) == self.id();
                     (!is_home).then_some("an advisory lock that another shard knows of")
                 }
+                Callee::Sequences => {
+                    (*work.participants != [self.id()]).then_some("the sequences of another shard")
+                }
                 Callee::Constraints(_) => {
                     let are_some = work.participants.contains(&self.id())
                         && work.participants.iter().all(|shard| *shard < shards);

@@ -56,6 +56,9 @@ pub enum Callee {
     AdvisoryLock { key: AdvisoryKey, waits: bool },
     /// SET CONSTRAINTS, and the look that comes before COMMIT; only in a transaction of several statements.
     Constraints(Setting),
+    /// Asks a shard where its sequences stand; only in a transaction of several statements. Gives three values for each that has given
+    /// one: its number, the last value, and how many it has given.
+    Sequences,
 }
 
 impl Callee {

@@ -180,6 +180,12 @@ impl Node {
         if let Callee::AdvisoryLock { key, waits } = work.call.callee {
             return self.on_advisory_lock((txn, begun), work, key, waits, out);
         }
+        if let Callee::Sequences = work.call.callee {
+            let values = self.sequences.standing(&self.program, shard);
+            let open = self.open.remove(&txn).unwrap_or_else(|| Open::new(txn, shard, begun.age));
+            let output = Output { values, ..Output::default() };
+            return self.worked(txn, open, (number, Ok((Answers::default(), output))), out);
+        }
         let defines = definition_of(&work.call.callee).cloned();
         if defines.is_some()
             && let Some(holder) = self.raise_barrier(txn, begun.age)

@@ -4,6 +4,7 @@ use super::arguments::{date, double, int, interval, numeric, text, timestamp};
 use super::{Arg, CallTypes, Function};
 use crate::datetime::fields::{self, extract_date, extract_interval, extract_timestamp};
 use crate::datetime::interval::{justify_days, justify_hours, justify_interval};
+use crate::datetime::modifier;
 use crate::datetime::{self, Civil, MICROSECONDS_PER_DAY, UNIX_EPOCH_DAYS, days_from_civil, days_in_month};
 use crate::error::{SqlError, SqlState};
 use crate::numeric::Numeric as Decimal;
@@ -78,6 +79,16 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("isfinite", &[Timestamp], Bool, is_finite),
     Function::new("isfinite", &[Timestamptz], Bool, is_finite),
     Function::new("isfinite", &[Interval], Bool, |_, _| Ok(Value::Bool(true))),
+    // What a modifier does to a value, by PostgreSQL's names.
+    Function::new("timestamp", &[Timestamp, Int4], Timestamp, fit_timestamp),
+    Function::new("timestamptz", &[Timestamptz, Int4], Timestamptz, fit_timestamp),
+    Function::new("interval", &[Interval, Int4], Interval, |a, _| {
+        modifier::fit_interval(interval(&a[0])?, typmod(&a[1])?).map(Value::interval)
+    }),
+    // For format_type; nobody can name it by chance.
+    Function::new("interval fields", &[Int4], Text, |a, _| {
+        Ok(Value::text(modifier::shown_of_interval(typmod(&a[0])?)))
+    }),
     Function::new("date", &[Timestamp], Date, to_date),
     Function::new("date", &[Timestamptz], Date, to_date),
     Function::new("timezone", &[Text, Timestamp], Timestamptz, at_zone),
@@ -97,6 +108,15 @@ fn inexact(value: Value) -> Evaluated {
 
 fn age(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     datetime::age(timestamp(&args[0])?, timestamp(&args[1])?).map(Value::interval)
+}
+
+/// `atttypmod`, which an int4 holds.
+fn typmod(value: &Value) -> Result<i32, SqlError> {
+    i32::try_from(int(value)?).map_err(|_| datetime::interval_out_of_range())
+}
+
+fn fit_timestamp(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
+    modifier::fit_timestamp(timestamp(&args[0])?, typmod(&args[1])?).map(Value::Timestamp)
 }
 
 fn is_finite(args: &[Value], _: &CallTypes<'_>) -> Evaluated {

@@ -79,6 +79,16 @@ impl Coordinator {
                 let (machine, actions) = self.open_machine(sequence);
                 machine.statement(call, vec![home], actions);
             }
+            Order::Sequences(shard) => {
+                let call = Call {
+                    edition: self.program.edition,
+                    callee: Callee::Sequences,
+                    args: Vec::new(),
+                    transaction_time: transaction_time(now_ms),
+                };
+                let (machine, actions) = self.open_machine(sequence);
+                machine.statement(call, vec![shard], actions);
+            }
             Order::Constraints(setting) => {
                 let call = self.constraints(now_ms, setting);
                 let shards = (0..self.program.shards).collect();
