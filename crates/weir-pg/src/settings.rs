@@ -211,13 +211,17 @@ pub struct Values {
 }
 
 impl Values {
-    /// As the startup packet has them.
+    /// As the startup packet has them, and what of it could not be had and does not keep a client out.
+    ///
+    /// Drivers send the time zone of their machine without being asked (every JVM does). They are warned, and told
+    /// the zone that they get instead (`ParameterStatus`); whoever sets another one by himself is refused.
     ///
     /// # Errors
     /// It names a setting that there is not, or that may not be so.
     pub fn of<'a>(
         parameters: impl IntoIterator<Item = (&'a String, &'a String)>,
-    ) -> Result<Values, SqlError> {
+    ) -> Result<(Values, Vec<SqlError>), SqlError> {
+        let mut passed_over = Vec::new();
         let mut values = Values::default();
         let (mut options, mut others) = (Vec::new(), Vec::new());
         for (name, value) in parameters {
@@ -231,6 +235,9 @@ impl Values {
                 "options" => options = startup::options(value)?,
                 // Of the protocol; which of them are not known is negotiated.
                 name if name.starts_with("_pq_.") => {}
+                name if name.eq_ignore_ascii_case("TimeZone") => {
+                    passed_over.extend(values.set(name, Some(value)).err());
+                }
                 _ => others.push((name.clone(), value.clone())),
             }
         }
@@ -238,7 +245,7 @@ impl Values {
             values.set(&name, Some(&value))?;
         }
         values.first = std::mem::take(&mut values.set);
-        Ok(values)
+        Ok((values, passed_over))
     }
 
     /// What it has been set to, by whom ever.
@@ -493,7 +500,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_shown_and_what_cannot_be_is_refused() {
-        let mut values = Values::of(&BTreeMap::from([
+        let (mut values, _) = Values::of(&BTreeMap::from([
             ("user".to_owned(), "ann".to_owned()),
             ("application_name".to_owned(), "psql".to_owned()),
             ("client_encoding".to_owned(), "'utf-8'".to_owned()),

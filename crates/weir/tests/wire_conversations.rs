@@ -670,7 +670,6 @@ fn what_a_client_comes_in_with_is_set_or_refused_as_by_postgresql() {
     }
     // What would change what clients are told or which tables a name means, and is not followed, is refused by name.
     for (name, value) in [
-        ("TimeZone", "Europe/Berlin"),
         ("options", "-c TimeZone=Europe/Berlin"),
         ("DateStyle", "SQL, DMY"),
         ("IntervalStyle", "iso_8601"),
@@ -683,6 +682,12 @@ fn what_a_client_comes_in_with_is_set_or_refused_as_by_postgresql() {
         let said = weir.map(drop).unwrap_err();
         assert!(said.starts_with("E 0A000 "), "{name} = {value}: {said}");
     }
+    // The zone of a client's machine keeps nobody out: it is warned, and told which zone it gets.
+    let [weir, _] = both.come_in(&[("TimeZone", "Europe/Berlin")]);
+    let mut weir = weir.unwrap();
+    weir.send(&[query("SHOW TimeZone")]);
+    let heard = weir.hear(1).join("\n");
+    assert!(heard.contains("N 0A000 TimeZone ") && heard.contains("D UTC"), "{heard}");
     let mut weir = both.weir();
     for text in ["SET search_path = tenant", "SELECT set_config('search_path', 'tenant, public', false)"] {
         weir.send(&[query(text), query("SHOW search_path")]);

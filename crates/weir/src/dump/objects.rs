@@ -373,7 +373,15 @@ impl Reader<'_, '_> {
                 self.places.push((quote_literal(&name), next));
             }
             sequences.push(format!("CREATE SEQUENCE {name} AS {ty} {}", sequence.options()));
-            if let Some([(table, column)]) = columns.map(Vec::as_slice) {
+            // PostgreSQL has a sequence in the schema of its table.
+            let schema = name.strip_suffix(&double_quoted(row.get(6))).unwrap_or_default();
+            let is_beside = |table: &str| match schema {
+                "" => !table.contains("\".\""),
+                schema => table.starts_with(schema),
+            };
+            if let Some([(table, column)]) = columns.map(Vec::as_slice)
+                && is_beside(table)
+            {
                 owners.push(format!("ALTER SEQUENCE {name} OWNED BY {table}.{}", double_quoted(column)));
             }
         }
