@@ -20,6 +20,7 @@ use weir_txn::node::Node;
 pub(crate) use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request, forgotten};
 use weir_types::cast::{CastContext, can_cast, cast};
+use weir_types::interrupt::Interrupts;
 use weir_types::{Notice, SqlError, SqlState, SqlType, Value};
 
 use crate::Error;
@@ -304,6 +305,7 @@ enum UnderWay {
 
 pub(crate) struct Calls {
     coordinator: Coordinator,
+    interrupts: Arc<Interrupts>,
     callable: Arc<Callable>,
     under_way: BTreeMap<u64, UnderWay>,
     /// The highest name of an open transaction.
@@ -314,9 +316,23 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    pub(crate) fn new(id: CoordinatorId, callable: Arc<Callable>, told: Told) -> Calls {
-        let coordinator = Coordinator::resending(id, callable.program.clone(), Protocol::RampFast);
-        Calls { coordinator, callable, under_way: BTreeMap::new(), named_max: None, lost_max: None, told }
+    pub(crate) fn new(
+        id: CoordinatorId,
+        callable: Arc<Callable>,
+        told: Told,
+        interrupts: Arc<Interrupts>,
+    ) -> Calls {
+        let coordinator = Coordinator::resending(id, callable.program.clone(), Protocol::RampFast)
+            .interrupted_by(interrupts.clone());
+        Calls {
+            coordinator,
+            interrupts,
+            callable,
+            under_way: BTreeMap::new(),
+            named_max: None,
+            lost_max: None,
+            told,
+        }
     }
 }
 
@@ -332,7 +348,8 @@ impl Dialect for Calls {
 
     fn begin_anew(&mut self, id: CoordinatorId) {
         let lost_max = self.named_max.max(self.lost_max);
-        *self = Calls { lost_max, ..Calls::new(id, self.callable.clone(), self.told.clone()) };
+        let interrupts = self.interrupts.clone();
+        *self = Calls { lost_max, ..Calls::new(id, self.callable.clone(), self.told.clone(), interrupts) };
     }
 
     fn grant(
@@ -429,7 +446,7 @@ mod tests {
         let plan = weir_analysis::analyze(&application).plan;
         let described = weir_txn::exec::definition::Description::new(&application, 1, &plan);
         let program = described.compile(1).unwrap();
-        let mut calls = Calls::new(7, Arc::new(Callable::new(program)), Told::default());
+        let mut calls = Calls::new(7, Arc::new(Callable::new(program)), Told::default(), Arc::default());
         let order = |calls: &mut Calls, name: u64, order: Order| {
             let answered = calls.grant(100, Wish::Within(name, order, [].into()), &mut Orders::default());
             answered.map(|result| result.map(drop).map_err(|error| error.to_string()))

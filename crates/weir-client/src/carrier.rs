@@ -18,8 +18,9 @@ use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Fault, Kind, Link, body};
 use weir_txn::machine::{ClientOrders, Clients, Coordinator, CoordinatorId, Orders, Sender, Shard};
-use weir_txn::nearby::{Ear, Nearby, Neighbours, Turns, is_hurried};
+use weir_txn::nearby::{Ear, Nearby, Neighbours, Turns, hurry, is_hurried};
 use weir_txn::ramp::ShardId;
+use weir_types::interrupt::Interrupts;
 
 /// How often the coordinator is told that time has passed.
 const TICK: Duration = Duration::from_millis(20);
@@ -107,6 +108,8 @@ struct Core<S: Shard, C: Clients<S>> {
     /// By shard: those of this process, and whether they know the coordinator.
     nearby: Vec<Option<Arc<dyn Nearby<S>>>>,
     are_told: bool,
+    /// Those of the shards of this process.
+    interrupts: Vec<Arc<Interrupts>>,
     /// By shard: what waits to be sent.
     requests: Vec<Vec<S::Request>>,
     orders: ClientOrders<S, C>,
@@ -131,6 +134,11 @@ impl<S: Shard, C: Clients<S>> Core<S, C> {
             // They have begun a new one; nobody knows it by the old links.
             (self.coordinator, self.are_told) = (id, false);
             self.requests.iter_mut().for_each(Vec::clear);
+        }
+        for (statement, error) in orders.interrupts.drain(..) {
+            for interrupts in &self.interrupts {
+                interrupts.interrupt(statement, error.clone());
+            }
         }
         for (shard, request) in orders.sends.drain(..) {
             self.requests[usize::from(shard)].push(request);
@@ -292,10 +300,12 @@ where
         for (shard, one) in neighbours {
             nearby[usize::from(shard)] = Some(one);
         }
+        let interrupts = nearby.iter().flatten().filter_map(|shard| shard.interrupts()).collect();
         let core = Core {
             clients: Some(clients),
             coordinator,
             nearby,
+            interrupts,
             are_told: false,
             requests: (0..cluster.shards).map(|_| Vec::new()).collect(),
             orders: Orders::default(),
@@ -347,6 +357,8 @@ where
     /// An assertion has failed on another thread that took a turn.
     pub fn run(mut self) -> C {
         let cabin = self.cabin.clone();
+        // Shards of this process do their work on other threads: this one cancels what takes them long.
+        hurry();
         let mut events = Events::with_capacity(256);
         let (mut ticked, mut spoke) = (Instant::now(), Instant::now());
         self.dial(ticked);

@@ -155,11 +155,14 @@ impl Client {
         prepared: &Prepared,
         values: &[Value],
     ) -> Pending<CallResult> {
-        let wish = prepared.of.wish(prepared, values, time_of_day()).map(|wish| match within {
-            Some(name) => wish.within(name),
-            None => wish,
-        });
-        self.submit_call(wish.map(|wish| Wish::Traced(Box::new(wish))))
+        self.submit_computed(|| {
+            let wish = prepared.of.wish(prepared, values, time_of_day())?;
+            let wish = match within {
+                Some(name) => wish.within(name),
+                None => wish,
+            };
+            Ok(Wish::Traced(Box::new(wish)))
+        })
     }
 
     /// Which open transactions of this client wait for locks at the moment: rows of their name, the name of the one that they wait for

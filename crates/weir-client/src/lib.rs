@@ -17,6 +17,7 @@
 //! [`Pending`], a future that can also be waited for without any runtime.
 
 mod apart;
+mod begun;
 mod calls;
 pub mod carrier;
 mod description;
@@ -62,6 +63,10 @@ pub use weir_txn::items::{Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, St
 use weir_txn::nearby::Neighbours;
 use weir_txn::node::Node;
 pub use weir_txn::ramp::AdvisoryKey;
+use weir_txn::ramp::own_statement;
+use weir_types::interrupt::Interrupts;
+
+pub use begun::{Begun, noting};
 
 pub use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -86,6 +91,8 @@ pub struct Settings {
     pub one_phase: bool,
     /// It speaks these: fewer than it could, if it must not learn before the nodes.
     pub versions: RangeInclusive<u16>,
+    /// What a query may take in this process; beyond, it ends with 53200.
+    pub statement_memory_bytes_max: u64,
 }
 
 impl Default for Settings {
@@ -96,6 +103,7 @@ impl Default for Settings {
             under_way_max: 4_096,
             one_phase: false,
             versions: VERSIONS,
+            statement_memory_bytes_max: u64::MAX,
         }
     }
 }
@@ -163,6 +171,8 @@ pub struct Client {
     cluster: ClusterFile,
     settings: Settings,
     told: explain::Told,
+    /// What ends statements while their coordinator, or a thread of the client's, is at them.
+    interrupts: Arc<Interrupts>,
 }
 
 enum Carried {
@@ -197,6 +207,8 @@ impl Client {
     ) -> Result<Client, Error> {
         let id = new_id().map_err(|error| Error::Closed(error.to_string()))?;
         let told = explain::Told::default();
+        let interrupts = Arc::new(Interrupts::default());
+        interrupts.set_memory_max(settings.statement_memory_bytes_max);
         let carried = if cluster.application.is_none() {
             let items = Items::new(id, items::options(cluster, settings.one_phase));
             Carried::Items(Session::begin(cluster, cluster.terms(), items, &settings, Vec::new())?)
@@ -204,11 +216,11 @@ impl Client {
             let description = Description::fetch(cluster, &settings.versions, settings.deadline)?;
             let terms = description.terms(cluster);
             let callable = Arc::new(description.compile(cluster.shards)?);
-            let calls = Calls::new(id, callable.clone(), told.clone());
+            let calls = Calls::new(id, callable.clone(), told.clone(), interrupts.clone());
             let session = Session::begin(cluster, terms, calls, &settings, neighbours)?;
             Carried::Calls(session, RwLock::new(callable))
         };
-        Ok(Client { carried, cluster: cluster.clone(), settings, told })
+        Ok(Client { carried, cluster: cluster.clone(), settings, told, interrupts })
     }
 
     /// Rows with indexes, foreign keys and views over the cluster's items, on connections of their own.
@@ -249,6 +261,11 @@ impl Client {
             Some(why) => Pending::ended(Err(Error::Unfit(why))),
             None => self.submit(self.new_tag(), Wish::Transaction(transaction)),
         }
+    }
+
+    /// How many shards the cluster has.
+    pub fn shards(&self) -> u16 {
+        self.cluster.shards
     }
 
     /// A name that no other transaction of the client has.
@@ -312,10 +329,27 @@ impl Client {
 
     /// A wish that cannot be made ends at once.
     fn submit_call(&self, wish: Result<calls::Wish, SqlError>) -> Pending<CallResult> {
-        match (&self.carried, wish) {
-            (Carried::Calls(session, _), Ok(wish)) => session.submit(session.new_tag(), wish),
-            (Carried::Calls(..), Err(error)) => Pending::ended(Err(Error::Sql(error))),
-            (Carried::Items(_), _) => Pending::ended(Err(Error::Unfit(
+        self.submit_computed(|| wish)
+    }
+
+    /// The same of a wish that takes some computing, which can be cancelled too.
+    fn submit_computed(&self, wish: impl FnOnce() -> Result<calls::Wish, SqlError>) -> Pending<CallResult> {
+        match &self.carried {
+            Carried::Calls(session, _) => {
+                let tag = session.new_tag();
+                if let Err(error) = begun::note(tag) {
+                    return Pending::ended(Err(Error::Sql(error)));
+                }
+                let wish = {
+                    let _watch = self.interrupts.watch(own_statement(tag));
+                    wish()
+                };
+                match wish {
+                    Ok(wish) => session.submit(tag, wish),
+                    Err(error) => Pending::ended(Err(Error::Sql(error))),
+                }
+            }
+            Carried::Items(_) => Pending::ended(Err(Error::Unfit(
                 "the cluster carries items, not an application: name one in [application] of the cluster file, and start \
                  its nodes anew"
                     .into(),
@@ -335,7 +369,7 @@ impl Client {
 
     /// Begins what was prepared on this client. A SELECT sees of each transaction all or nothing, over all shards.
     pub fn begin_prepared(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
-        self.submit_call(prepared.of.wish(prepared, values, time_of_day()))
+        self.submit_computed(|| prepared.of.wish(prepared, values, time_of_day()))
     }
 
     /// Names a transaction of several statements over tables, READ COMMITTED as PostgreSQL's: nothing happens until its first statement.
@@ -362,7 +396,9 @@ impl Client {
         prepared: &Prepared,
         values: &[Value],
     ) -> Pending<CallResult> {
-        self.submit_call(prepared.of.wish(prepared, values, begun).map(|wish| wish.within(transaction)))
+        self.submit_computed(|| {
+            prepared.of.wish(prepared, values, begun).map(|wish| wish.within(transaction))
+        })
     }
 
     /// Begins to insert a batch of rows, as a statement of the transaction of that name, whose statements before have ended. Its count
@@ -370,7 +406,11 @@ impl Client {
     pub fn begin_batch(&self, transaction: u64, batch: Batch) -> Pending<CallResult> {
         match &self.carried {
             Carried::Calls(session, _) => {
-                session.submit_aside(session.new_tag(), batch.into_wish().within(transaction))
+                let tag = session.new_tag();
+                match begun::note(tag) {
+                    Ok(()) => session.submit_aside(tag, batch.into_wish().within(transaction)),
+                    Err(error) => Pending::ended(Err(Error::Sql(error))),
+                }
             }
             Carried::Items(_) => self.submit_call(Ok(batch.into_wish())),
         }
@@ -444,6 +484,7 @@ impl Client {
     /// ends with this error. What waits for others can; a commit cannot.
     pub fn cancel(&self, tag: u64, error: SqlError) {
         if let Carried::Calls(session, _) = &self.carried {
+            self.interrupts.interrupt(own_statement(tag), error.clone());
             session.cancel(tag, error);
         }
     }

@@ -208,7 +208,8 @@ where
 
     pub(crate) fn cancel(&self, tag: u64, error: SqlError) {
         self.shared.lock().cancelled.push((tag, error));
-        self.go_on();
+        // Whoever cancels must not come to do what others wait for.
+        self.cabin.wake();
     }
 
     fn go_on(&self) {

@@ -61,7 +61,7 @@ impl Session {
         let lock_timeout = self.values().time("lock_timeout");
         let asked = async |name: u64| {
             self.limit_waits(name, lock_timeout).await?;
-            Ok::<_, Failure>(self.answer_of(self.client.begin_advisory_lock(name, key, waits)).await)
+            Ok::<_, Failure>(self.answer_of(|client| client.begin_advisory_lock(name, key, waits)).await)
         };
         let is_true = |result: &CallResult| result.values == [Value::Bool(true)];
         if let Some(name) = of_open {

@@ -19,6 +19,7 @@ use crate::frontend::Expected;
 use crate::handlers::Connection;
 use crate::isolation::Isolated;
 use crate::opening::{Opened, Socket, Unreadable, open};
+use crate::watchdog::peer;
 
 /// Whoever connects says who they are within this.
 const STARTUP_MAX: Duration = Duration::from_secs(60);
@@ -35,13 +36,17 @@ pub(crate) async fn converse(
     tls: Option<TlsAcceptor>,
     connection: Connection,
 ) -> io::Result<()> {
+    let session = connection.talk.session.clone();
+    if let Some(peer) = peer(&tcp) {
+        // A connection begins once.
+        let _ = session.peer.set(peer);
+    }
     let mut startup_max = pin!(tokio::time::sleep(STARTUP_MAX));
     let opened = tokio::select! {
         () = &mut startup_max => return Ok(()),
         opened = open(tcp, tls) => opened?,
     };
     let Some(Opened { mut socket, mut incoming, first }) = opened else { return Ok(()) };
-    let session = connection.talk.session.clone();
     let mut ended = pin!(session.ending.wished());
     let (mut first, mut expected) = (Some(first), Expected::Startup);
     loop {

@@ -22,7 +22,9 @@ impl Session {
                 let names: Vec<&str> = load.table.columns.iter().map(|(name, _)| name.as_str()).collect();
                 refuse_unknown(&options, &names)?;
                 let transaction = self.begin_together();
-                let copy = CopyIn::new(self.client.clone(), transaction, options, load);
+                let copy =
+                    CopyIn::new((self.client.clone(), self.under_way.clone()), transaction, options, load);
+                self.under_way.set_copies(true);
                 let done = CopyDone::In { columns: copy.columns(), is_binary: copy.is_binary() };
                 *self.copying() = Some(copy);
                 Ok(Done { copy: Some(done), ..Done::tag("COPY") })

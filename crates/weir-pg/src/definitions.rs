@@ -132,9 +132,9 @@ impl Session {
 
     /// Defines it in the transaction of that name, and asks what no shard can tell by itself: whether assertions hold.
     async fn begin_and_validate(&self, name: u64, next: &NextEdition) -> Result<(), Failure> {
-        self.wait_for(self.client.begin_definition(name, next)).await?;
+        self.wait_for(|client| client.begin_definition(name, next)).await?;
         for (validation, query) in &next.validations {
-            let given = self.wait_for(self.client.begin_within(name, query, &[])).await?;
+            let given = self.wait_for(|client| client.begin_within(name, query, &[])).await?;
             let rows = query.rows(given);
             if !rows.is_empty() {
                 return Err(violated(validation, query, &rows).into());

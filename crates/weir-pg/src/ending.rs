@@ -35,7 +35,7 @@ impl Session {
     /// Ends the session as soon as what it does can be ended. May be called at any time, from anywhere.
     pub(crate) fn terminate(&self) {
         self.ending.is_wished.store(true, Ordering::SeqCst);
-        self.cancel_with(terminated());
+        self.end_all();
         self.ending.told.notify_one();
     }
 }

@@ -69,9 +69,14 @@ impl Session {
             self.refuse_write(&what)?;
         }
         let begun = Instant::now();
-        let pending = self.client.begin_traced(open, prepared, values);
-        let tag = pending.tag();
-        let ended = self.wait_for(pending).await;
+        let mut tag = 0;
+        let ended = self
+            .wait_for(|client| {
+                let pending = client.begin_traced(open, prepared, values);
+                tag = pending.tag();
+                pending
+            })
+            .await;
         let took = begun.elapsed();
         let trace = self.client.take_trace(tag).unwrap_or_default();
         let ended = ended?;

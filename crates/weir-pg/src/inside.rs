@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use bytes::Bytes;
 use pgwire::messages::startup::SecretKey;
@@ -57,6 +58,12 @@ impl Inside {
     pub fn all(&self) -> Vec<(i32, Arc<Session>)> {
         let of = |(number, entered): (&i32, &Entered)| Some((*number, entered.session.upgrade()?));
         self.sessions().iter().filter_map(of).collect()
+    }
+
+    /// Those who have been at a statement for a while.
+    pub fn busy(&self, now: Instant) -> Vec<Arc<Session>> {
+        let busy = |(_, session): (i32, Arc<Session>)| session.is_busy(now).then_some(session);
+        self.all().into_iter().filter_map(busy).collect()
     }
 
     pub fn by_phase(&self) -> impl Iterator<Item = (&'static str, usize)> {

@@ -39,6 +39,7 @@ mod statement;
 mod still;
 mod under_way;
 mod watch;
+mod watchdog;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -59,6 +60,7 @@ use isolation::Isolated;
 pub use isolation::is_isolated;
 use watch::FrontEnd;
 pub use watch::Watch;
+use watchdog::Watchdog;
 
 /// How a server lets in.
 #[derive(Clone, Debug)]
@@ -148,7 +150,8 @@ impl Door {
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+            // Each shard, and the coordinator, may keep one at a statement; two are for everybody else.
+            .worker_threads(3 + usize::from(client.shards()))
             .thread_name("weir-pg")
             .enable_all()
             .build()
@@ -156,6 +159,7 @@ impl Door {
         let (stop, stopped) = oneshot::channel();
         let front = Arc::new(FrontEnd::new(self.settings.connections_max, self.settings.log_slow));
         let (watched, inside) = (front.clone(), front.clone());
+        let watchdog = Watchdog::start(front.clone(), runtime.handle().clone()).map_err(failed)?;
         let thread = std::thread::Builder::new().name("weir-pg".to_owned()).spawn(move || {
             runtime.block_on(async move {
                 tokio::select! {
@@ -166,6 +170,7 @@ impl Door {
             });
             // Of who is not at the door yet nothing is waited for.
             runtime.shutdown_background();
+            drop(watchdog);
         });
         Ok(Server { address, front: watched, stop: Some(stop), thread: Some(thread.map_err(failed)?) })
     }

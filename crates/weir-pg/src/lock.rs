@@ -42,7 +42,7 @@ impl Session {
             LockMode::Exclusive => {
                 let limit = self.values().time("lock_timeout");
                 self.limit_waits(name, limit).await?;
-                self.wait_for(self.client.begin_definition(name, &edition.held())).await?;
+                self.wait_for(|client| client.begin_definition(name, &edition.held())).await?;
                 Ok(Done::tag("LOCK TABLE"))
             }
         }

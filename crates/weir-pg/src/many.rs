@@ -37,7 +37,7 @@ impl Session {
             && let Some(mut batch) = batches.pop()
         {
             let places = std::mem::take(&mut batch.all);
-            let result = self.wait_for(self.client.begin_batch_alone(batch)).await?;
+            let result = self.wait_for(|client| client.begin_batch_alone(batch)).await?;
             return Ok((bound.of_batches(vec![(result, places)]), bound));
         }
         if batches.is_empty() {
@@ -61,7 +61,7 @@ impl Session {
         let mut done = Vec::with_capacity(batches.len());
         for mut batch in batches {
             let places = std::mem::take(&mut batch.all);
-            done.push((self.wait_for(self.client.begin_batch(name, batch)).await?, places));
+            done.push((self.wait_for(|client| client.begin_batch(name, batch)).await?, places));
         }
         Ok(prepared.of_batches(done))
     }

@@ -60,8 +60,8 @@ impl Session {
         let done = Done::tag("SET CONSTRAINTS");
         match self.open_name() {
             Some(name) => {
-                let said = self.client.begin_constraints(name, names.map(<[String]>::to_vec), deferred);
-                self.wait_for(said).await?;
+                let names = names.map(<[String]>::to_vec);
+                self.wait_for(|client| client.begin_constraints(name, names, deferred)).await?;
                 Ok(done)
             }
             None => {
@@ -79,7 +79,7 @@ impl Session {
 
     /// In the transaction of that name. Gives its place.
     pub(crate) async fn set_savepoint(&self, transaction: u64, savepoint: &str) -> Result<usize, Failure> {
-        self.wait_for(self.client.begin_savepoint(transaction)).await?;
+        self.wait_for(|client| client.begin_savepoint(transaction)).await?;
         let (name, settings, edition) = (savepoint.to_owned(), self.settings_now(), self.own_edition.get());
         let mut savepoints = self.savepoints.lock();
         savepoints.push(Savepoint { name, settings, edition });
@@ -94,7 +94,7 @@ impl Session {
     }
 
     pub(crate) async fn release_at(&self, transaction: u64, at: usize) -> Result<(), Failure> {
-        self.wait_for(self.client.begin_release(transaction, at)).await?;
+        self.wait_for(|client| client.begin_release(transaction, at)).await?;
         self.savepoints.lock().truncate(at);
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Session {
         transaction: u64,
         at: usize,
     ) -> Result<Vec<(&'static str, String)>, Failure> {
-        self.wait_for(self.client.begin_roll_back_to(transaction, at)).await?;
+        self.wait_for(|client| client.begin_roll_back_to(transaction, at)).await?;
         let last = {
             let mut savepoints = self.savepoints.lock();
             savepoints.truncate(at + 1);

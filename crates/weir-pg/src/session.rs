@@ -26,6 +26,7 @@ use crate::statement::{Done, Failure, Kind, Statement};
 use crate::still::Still;
 use crate::under_way::UnderWay;
 use crate::watch::{Activity, FrontEnd, Phase};
+use crate::watchdog::Peer;
 
 pub struct Session {
     pub(crate) client: Arc<Client>,
@@ -35,7 +36,7 @@ pub struct Session {
     names: Mutex<Names>,
     pub(crate) savepoints: Savepoints,
     pub(crate) scope: OpenScope,
-    pub(crate) under_way: UnderWay,
+    pub(crate) under_way: Arc<UnderWay>,
     idle: Idle,
     pub(crate) copying: Mutex<Option<CopyIn>>,
     pub(crate) advisory: Mutex<AdvisoryLocks>,
@@ -49,6 +50,8 @@ pub struct Session {
     pub(crate) front: Arc<FrontEnd>,
     pub(crate) activity: Activity,
     pub(crate) ending: Ending,
+    /// Of its client.
+    pub(crate) peer: OnceLock<Peer>,
 }
 
 /// From where a client has come, and when.
@@ -103,6 +106,7 @@ impl Session {
             front,
             activity: Activity::default(),
             ending: Ending::default(),
+            peer: OnceLock::new(),
         }
     }
 
@@ -223,7 +227,11 @@ impl Session {
     pub async fn run(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
         self.idle.stop()?;
         let watched = self.begin_watch(statement);
+        let number = self.under_way.begin_statement();
+        let armed = self.limit_time(number);
         let result = self.run_now(statement, values).await;
+        drop(armed);
+        self.under_way.end_statement();
         self.end_watch(statement, watched, &result);
         let transaction = *self.transaction();
         if let Transaction::Open { name, is_implicit: false } | Transaction::Failed { name } = transaction
@@ -360,17 +368,15 @@ impl Session {
             Some(name) => {
                 let bound = self.bound(prepared)?;
                 self.limit_waits(name, lock_timeout).await?;
-                (
-                    self.wait_for(self.client.begin_within_at(self.begun.of(name), &bound, values)).await?,
-                    bound,
-                )
+                let begun = self.begun.of(name);
+                (self.wait_for(|client| client.begin_within_at(begun, &bound, values)).await?, bound)
             }
             // Shards tell of open transactions alone for whom they wait.
             None if lock_timeout.is_some() && !prepared.reads_only() => {
                 let bound = self.bound(prepared)?;
                 let own = self.by_itself();
                 self.limit_waits(own.name(), lock_timeout).await?;
-                let result = self.wait_for(self.client.begin_within(own.name(), &bound, values)).await;
+                let result = self.wait_for(|client| client.begin_within(own.name(), &bound, values)).await;
                 let ended = own.end(result.is_ok()).await.map_err(sql_error);
                 let result = result?;
                 ended?;
@@ -378,7 +384,7 @@ impl Session {
             }
             None => {
                 let bound = self.bound(prepared)?;
-                (self.wait_for(self.client.begin_prepared(&bound, values)).await?, bound)
+                (self.wait_for(|client| client.begin_prepared(&bound, values)).await?, bound)
             }
         };
         self.note_given(&prepared, &result);

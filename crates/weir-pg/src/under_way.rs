@@ -1,33 +1,59 @@
 //! What the cluster does for a session at the moment, and how that is cancelled.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use weir_client::{CallResult, Error, Pending};
+use weir_client::{Begun, CallResult, Client, Error, Pending, noting};
 use weir_types::{SqlError, SqlState};
 
 use crate::ending::terminated;
 use crate::session::{Session, sql_error};
 use crate::statement::Failure;
+use crate::watchdog::Armed;
+
+#[derive(Debug, Default)]
+struct State {
+    /// Its name at the client, while there is something.
+    tag: Option<u64>,
+    /// Wakes a session that sleeps, with an error.
+    sleep: Option<oneshot::Sender<SqlError>>,
+    /// How many statements there have been; the last one is under way if `runs`.
+    statement: u64,
+    runs: bool,
+    /// What the statement is to end with. It may be between two things that it asks of the cluster.
+    wished: Option<SqlError>,
+    /// The session ends: nothing more is begun.
+    ends: bool,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
-    /// Its name at the client, while there is something.
-    tag: Mutex<Option<u64>>,
-    /// Wakes a session that sleeps, with an error.
-    sleep: Mutex<Option<oneshot::Sender<SqlError>>>,
+    state: Mutex<State>,
     /// The open transaction whose waits for locks are limited.
     limited: Mutex<Option<u64>>,
+    /// The client sends rows, or has last done so.
+    copies: AtomicBool,
+}
+
+impl Begun for UnderWay {
+    fn begun(&self, tag: u64) -> Result<(), SqlError> {
+        let mut state = self.lock();
+        if state.ends {
+            return Err(terminated());
+        }
+        if let Some(error) = state.wished.take() {
+            return Err(error);
+        }
+        state.tag = Some(tag);
+        Ok(())
+    }
 }
 
 impl UnderWay {
-    fn set(&self, tag: Option<u64>) {
-        *self.tag.lock().unwrap_or_else(PoisonError::into_inner) = tag;
-    }
-
-    fn sleep(&self) -> MutexGuard<'_, Option<oneshot::Sender<SqlError>>> {
-        self.sleep.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the cluster must be told that waits of that transaction are limited, or no longer are.
@@ -38,14 +64,57 @@ impl UnderWay {
         is_limited || was_limited
     }
 
-    fn tag(&self) -> Option<u64> {
-        *self.tag.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn set_copies(&self, copies: bool) {
+        self.copies.store(copies, Ordering::Relaxed);
+    }
+
+    pub(crate) fn copies(&self) -> bool {
+        self.copies.load(Ordering::Relaxed)
+    }
+
+    /// A statement begins: gives its number.
+    pub(crate) fn begin_statement(&self) -> u64 {
+        let mut state = self.lock();
+        state.statement += 1;
+        (state.runs, state.wished) = (true, None);
+        state.statement
+    }
+
+    pub(crate) fn end_statement(&self) {
+        let mut state = self.lock();
+        (state.runs, state.wished) = (false, None);
+    }
+
+    /// What is under way has ended.
+    fn ended(&self, has_failed: bool) {
+        let mut state = self.lock();
+        state.tag = None;
+        if has_failed {
+            // It has been told.
+            state.wished = None;
+        }
+    }
+
+    fn wish(&self, client: &Client, error: SqlError, of: Option<u64>) {
+        let mut state = self.lock();
+        if of.is_some_and(|statement| !state.runs || statement != state.statement) {
+            return;
+        }
+        if state.runs {
+            state.wished = Some(error.clone());
+        }
+        if let Some(sleep) = state.sleep.take() {
+            // It may just have ended.
+            let _ = sleep.send(error);
+        } else if let Some(tag) = state.tag {
+            client.cancel(tag, error);
+        }
     }
 }
 
 impl Session {
-    /// Ends the statement that is under way with 57014, if one is and it can still be kept from happening: what waits for a lock or
-    /// for the network can, a commit cannot. Whoever runs it is told. May be called at any time, from anywhere.
+    /// Ends the statement that is under way with 57014, if one is and it can still be kept from happening: what computes, or waits for a
+    /// lock or for the network, can; a commit cannot. Whoever runs it is told. May be called at any time, from anywhere.
     pub fn cancel(&self) {
         let message = "canceling statement due to user request";
         self.cancel_with(SqlError::new(SqlState::QUERY_CANCELED, message));
@@ -53,66 +122,72 @@ impl Session {
 
     /// The same, with that error.
     pub(crate) fn cancel_with(&self, error: SqlError) {
-        if let Some(sleep) = self.under_way.sleep().take() {
-            // It may just have ended.
-            let _ = sleep.send(error);
-            return;
-        }
-        if let Some(tag) = self.under_way.tag() {
-            self.client.cancel(tag, error);
-        }
+        self.under_way.wish(&self.client, error, None);
+    }
+
+    /// The time of its statement of that number is over.
+    pub(crate) fn time_out(&self, statement: u64) {
+        let message = "canceling statement due to statement timeout";
+        let error = SqlError::new(SqlState::QUERY_CANCELED, message);
+        self.under_way.wish(&self.client, error, Some(statement));
+    }
+
+    /// Nothing more of the session's is begun, and what is under way ends.
+    pub(crate) fn end_all(&self) {
+        self.under_way.lock().ends = true;
+        self.cancel_with(terminated());
+    }
+
+    /// The statement ends when `statement_timeout` says so, until this is dropped.
+    pub(crate) fn limit_time(&self, statement: u64) -> Option<Armed<'_>> {
+        let most = self.values().time("statement_timeout")?;
+        let process = self.facts.get()?.process;
+        Some(self.front.timeouts.arm(std::time::Instant::now() + most, (process, statement)))
     }
 
     /// Nothing happens for so long, or until the statement is cancelled or its time is over.
     pub(crate) async fn doze(&self, most: Duration) -> Result<(), Failure> {
-        let timeout = self.values().time("statement_timeout").filter(|timeout| *timeout < most);
         let (wakes, woken) = oneshot::channel();
-        *self.under_way.sleep() = Some(wakes);
-        // Whoever ends the session cancels what is under way; this may have come behind that.
-        if self.ending.is_wished() {
-            self.cancel_with(terminated());
+        {
+            let mut state = self.under_way.lock();
+            if state.ends {
+                return Err(terminated().into());
+            }
+            if let Some(error) = state.wished.take() {
+                return Err(error.into());
+            }
+            state.sleep = Some(wakes);
         }
-        let slept = tokio::time::timeout(timeout.unwrap_or(most), woken).await;
-        *self.under_way.sleep() = None;
+        let slept = tokio::time::timeout(most, woken).await;
+        let mut state = self.under_way.lock();
+        state.sleep = None;
         match slept {
-            Ok(Ok(error)) => Err(error.into()),
-            _ if timeout.is_some() => {
-                let message = "canceling statement due to statement timeout";
-                Err(SqlError::new(SqlState::QUERY_CANCELED, message).into())
+            Ok(Ok(error)) => {
+                // It has been told.
+                state.wished = None;
+                Err(error.into())
             }
             _ => Ok(()),
         }
     }
 
     /// Everything that the session asks of the cluster goes through here, so that it can be cancelled.
-    pub(crate) async fn wait_for(&self, pending: Pending<CallResult>) -> Result<CallResult, Failure> {
-        self.answer_of(pending).await.map_err(sql_error)
+    pub(crate) async fn wait_for(
+        &self,
+        begin: impl FnOnce(&Client) -> Pending<CallResult>,
+    ) -> Result<CallResult, Failure> {
+        self.answer_of(begin).await.map_err(sql_error)
     }
 
     /// The same, with what the client calls the error.
-    pub(crate) async fn answer_of(&self, pending: Pending<CallResult>) -> Result<CallResult, Error> {
-        let tag = pending.tag();
-        let most = self.values().time("statement_timeout");
-        let mut pending = std::pin::pin!(pending);
-        self.under_way.set(Some(tag));
-        // Whoever ends the session cancels what is under way; this may have come behind that.
-        if self.ending.is_wished() {
-            self.client.cancel(tag, terminated());
-        }
-        let in_time = match most {
-            Some(most) => tokio::time::timeout(most, pending.as_mut()).await.ok(),
-            None => Some(pending.as_mut().await),
-        };
-        let mut result = match in_time {
-            Some(result) => result,
-            None => {
-                let message = "canceling statement due to statement timeout";
-                self.client.cancel(tag, SqlError::new(SqlState::QUERY_CANCELED, message));
-                // What cannot be cancelled any more is waited for.
-                pending.await
-            }
-        };
-        self.under_way.set(None);
+    pub(crate) async fn answer_of(
+        &self,
+        begin: impl FnOnce(&Client) -> Pending<CallResult>,
+    ) -> Result<CallResult, Error> {
+        // This thread may be at it before there is anything to wait for.
+        let pending = noting(self.under_way.clone(), || begin(&self.client));
+        let mut result = pending.await;
+        self.under_way.ended(result.is_err());
         self.mention_all(match &mut result {
             Ok(result) => std::mem::take(&mut result.notices),
             Err(Error::Sql(error)) => std::mem::take(error.notices_mut()),

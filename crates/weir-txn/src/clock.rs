@@ -29,24 +29,27 @@ pub fn ms_of(clock: u64) -> u64 {
     clock >> COUNTER_BITS
 }
 
-/// Clocks of a coordinator and its shards may differ by so much. A write that would carry a clock further ahead is
-/// refused, lest one wrong clock carry all others along (S9).
+/// Physical clocks of a coordinator and its shards may differ by so much. A write between clocks that differ more is refused, and so is
+/// a timestamp that is further ahead than this clock has ever been, lest one wrong clock carry all others along (S9).
 pub const CLOCK_AHEAD_MS_MAX: u64 = 60_000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct HybridClock {
     last: u64,
+    /// The furthest that the physical clock here, or the durable history, has been: what follows it is none of another's making.
+    reached_ms: u64,
     node: u16,
 }
 
 impl HybridClock {
     pub fn new(node: u16) -> HybridClock {
-        HybridClock { last: 0, node }
+        HybridClock { last: 0, reached_ms: 0, node }
     }
 
     /// A timestamp above every one that this clock has given or observed. `now_ms`: milliseconds since
     /// the Unix epoch, of which the low 48 bits count.
     pub fn tick(&mut self, now_ms: u64) -> Timestamp {
+        self.reached_ms = self.reached_ms.max(now_ms & (u64::MAX >> COUNTER_BITS));
         self.last =
             clock_at(now_ms).max(self.last.checked_add(1).expect("2^64 timestamps last ten thousand years"));
         Timestamp { clock: self.last, node: self.node }
@@ -61,11 +64,24 @@ impl HybridClock {
         self.last = self.last.max(clock);
     }
 
-    /// What it would give now, the time here and the coordinator's when the transaction began are not too far apart.
+    /// The durable history is at that clock: what was written then is there, however far ahead the clock was that wrote it. The logical
+    /// part goes on above it, and it is no reason to refuse what comes.
+    pub fn restore(&mut self, clock: u64) {
+        self.observe_clock(clock);
+        self.reached_ms = self.reached_ms.max(ms_of(clock));
+    }
+
+    /// The physical clock here, and the coordinator's when the transaction began, are not too far apart; nor have others carried this
+    /// one ahead of both.
     pub fn is_near(&self, now_ms: u64, begun_ms: u64) -> bool {
-        let given_ms = now_ms.max(ms_of(self.last));
-        given_ms <= begun_ms.min(now_ms).saturating_add(CLOCK_AHEAD_MS_MAX)
-            && begun_ms <= now_ms.saturating_add(CLOCK_AHEAD_MS_MAX)
+        let own_ms = begun_ms.min(now_ms).max(self.reached_ms);
+        now_ms.abs_diff(begun_ms) <= CLOCK_AHEAD_MS_MAX
+            && ms_of(self.last) <= own_ms.saturating_add(CLOCK_AHEAD_MS_MAX)
+    }
+
+    /// A clock that another has given is not too far ahead of all that this one has been.
+    pub fn may_follow(&self, now_ms: u64, clock: u64) -> bool {
+        ms_of(clock) <= now_ms.max(self.reached_ms).saturating_add(CLOCK_AHEAD_MS_MAX)
     }
 
     /// What it has given or observed last.

@@ -5,6 +5,9 @@
 
 use std::sync::Arc;
 
+use weir_types::SqlError;
+use weir_types::interrupt::{Interrupts, StatementId};
+
 use crate::exec::definition::Description;
 use crate::ramp::ShardId;
 
@@ -41,6 +44,10 @@ pub trait Shard: Send + 'static {
     type Progress: Send + 'static;
 
     fn id(&self) -> ShardId;
+    /// What ends statements while it is at them; none: nothing that it does takes long.
+    fn interrupts(&self) -> Option<&Arc<Interrupts>> {
+        None
+    }
     /// The drain epoch that each batch of replies carries.
     fn epoch(&self) -> u64;
     /// `now_ms`: milliseconds since the Unix epoch.
@@ -86,6 +93,12 @@ pub trait Durable: Shard {
     const REFUSES_WHEN_FULL: bool = false;
     /// There may be no room for what it would have to write down: it refuses whatever it can refuse.
     fn set_disk_full(&mut self, _is_full: bool) {}
+    /// The highest clock that it has given or seen (docs/internals/clocks.md).
+    fn last_clock(&self) -> u64 {
+        0
+    }
+    /// Another shard of the node, or its operator, knows that clocks were right that far: what follows it is accepted.
+    fn restore_clock(&mut self, _clock: u64) {}
     /// What it holds may take so many bytes; beyond, it refuses whatever makes that more.
     fn set_memory_max(&mut self, _bytes: Option<usize>) {}
 }
@@ -130,6 +143,8 @@ pub struct Figures {
     pub waiting: usize,
     /// Writes are refused: there may be no room for what would have to be written down.
     pub disk_is_full: bool,
+    /// The highest clock that it has given or seen, in milliseconds since the Unix epoch.
+    pub clock_ms: u64,
     pub done: Done,
 }
 
@@ -158,11 +173,13 @@ pub struct Orders<Request, Done> {
     pub sends: Vec<(ShardId, Request)>,
     /// Answers to what was begun, by tag.
     pub done: Vec<(u64, Done)>,
+    /// Statements that shards are to end with that error if they are at them, at once and past all other requests.
+    pub interrupts: Vec<(StatementId, SqlError)>,
 }
 
 impl<Request, Done> Default for Orders<Request, Done> {
     fn default() -> Self {
-        Orders { sends: Vec::new(), done: Vec::new() }
+        Orders { sends: Vec::new(), done: Vec::new(), interrupts: Vec::new() }
     }
 }
 

@@ -6,6 +6,8 @@
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use weir_types::interrupt::Interrupts;
+
 use crate::machine::{CoordinatorId, Shard};
 use crate::ramp::ShardId;
 
@@ -15,6 +17,8 @@ pub trait Nearby<S: Shard>: Send + Sync {
     fn listen(&self, coordinator: CoordinatorId, ear: Weak<dyn Ear<S>>);
     /// Says it to the shard. Answers may have come before this comes back.
     fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>);
+    /// What ends statements while the shard is at them. Asks for no turn.
+    fn interrupts(&self) -> Option<Arc<Interrupts>>;
 }
 
 /// Whoever has a coordinator in this process.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use weir_sql::catalog::{SequenceId, TableId};
 use weir_types::SqlError;
+use weir_types::interrupt::{Interrupts, StatementId};
 
 use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, Role, Stop};
@@ -118,6 +119,9 @@ pub struct Node {
     pub(crate) told_rows: usize,
     pub(crate) bugs: PlantedBugs,
     pub(crate) has_done: Done,
+    pub(crate) interrupts: Arc<Interrupts>,
+    /// What the request under way is of.
+    pub(crate) statement: StatementId,
 }
 
 impl Node {
@@ -145,6 +149,8 @@ impl Node {
             program,
             bugs,
             has_done: Done::default(),
+            interrupts: Arc::default(),
+            statement: StatementId::default(),
         }
     }
 }
@@ -156,6 +162,10 @@ impl Shard for Node {
 
     fn id(&self) -> ShardId {
         self.shard
+    }
+
+    fn interrupts(&self) -> Option<&Arc<Interrupts>> {
+        Some(&self.interrupts)
     }
 
     fn epoch(&self) -> u64 {
@@ -228,6 +238,7 @@ impl Node {
     }
 
     fn on_request(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
+        self.statement = request.statement();
         if self.ledger.is_some() && self.is_repeated(&request, out) {
             return;
         }
@@ -609,6 +620,7 @@ impl Node {
         keep_writes: bool,
         open: Option<OpenRows<'_>>,
     ) -> Result<call::Ran, Stop> {
+        let _watch = self.interrupts.watch(self.statement);
         let looks = matches!(call.callee, Callee::Constraints(_));
         if !looks {
             // What is looked at is of the edition that the transaction has.
@@ -872,6 +884,7 @@ impl Node {
 
     fn fetch_within(&mut self, within: Option<(TxnId, u64)>, query: &ReadQuery) -> Result<Found, SqlError> {
         self.within(within.map(|(txn, _)| txn), |node| {
+            let _watch = node.interrupts.watch(node.statement);
             node.check_edition(query.edition)?;
             match &query.parts {
                 None => Ok(fetch(&node.storage, query)),

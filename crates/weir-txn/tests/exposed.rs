@@ -6,7 +6,7 @@ use weir_sql::bound::Statement;
 use weir_sql::{Catalog, Sources};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
-use weir_txn::machine::{Coordinator as _, Effects, Exposed, Orders, Sender, Shard};
+use weir_txn::machine::{Coordinator as _, Durable as _, Effects, Exposed, Orders, Sender, Shard};
 use weir_txn::node::{Node, PlantedBugs};
 use weir_txn::ramp::message::Decision;
 use weir_txn::ramp::{Answers, Begin, Call, Callee, Coordinator, Event, Protocol, Reply, Request, ShardId};
@@ -308,6 +308,26 @@ fn a_clock_that_is_far_ahead_loses_its_calls() {
             }
         }
     }
+}
+
+/// The log was written at a clock that was a year ahead, which has been set right: the history is accepted, and goes on above itself.
+#[test]
+fn a_clock_that_was_ahead_once_stops_nobody() {
+    let history = weir_txn::clock::clock_at(NOW_MS + 365 * 24 * 60 * MINUTE_MS);
+    let mut stage = Stage::new(PlantedBugs::default());
+    let ([a, b], [other, last]) = stage.apart();
+    stage.shards[usize::from(other)].restore_clock(history);
+    // Who has none of that history takes it for a wrong clock, and says what to do.
+    let told = stage.call(1, &[a, b, 5]).unwrap_err();
+    assert!(told.contains("55000"), "{told}");
+    stage.shards[usize::from(last)].restore_clock(history);
+    for amount in [5, 7] {
+        assert!(stage.call(1, &[a, b, amount]).is_ok());
+    }
+    assert!([other, last].iter().all(|shard| stage.shards[usize::from(*shard)].last_clock() > history));
+    // A clock that is wrong now is refused as ever.
+    stage.now_ms[usize::from(last)] = NOW_MS + 3 * MINUTE_MS;
+    assert!(stage.call(1, &[a, b, 5]).unwrap_err().contains("55000"));
 }
 
 /// What a late decision brings is looked at too.

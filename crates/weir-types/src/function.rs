@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use crate::error::SqlError;
+use crate::interrupt::check;
 use crate::sql_type::SqlType;
 use crate::value::Value;
 
@@ -105,6 +106,7 @@ impl Function {
         if args.iter().any(Value::is_deferred) {
             return Ok(Value::Deferred);
         }
+        check()?;
         (self.eval)(args, types)
     }
 }

@@ -11,6 +11,7 @@ pub mod datetime;
 pub mod error;
 pub mod floats;
 pub mod function;
+pub mod interrupt;
 pub mod json;
 pub mod notice;
 pub mod numeric;

@@ -458,6 +458,13 @@ pub struct ServeArguments {
     /// reads and deletes go on [default: no bound]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<u64>,
+    /// Clocks of the cluster were that far once, in milliseconds since 1970, and have been set right: what follows that is accepted
+    #[arg(long, value_name = "MS")]
+    pub clock_reached: Option<u64>,
+    /// One statement may take so much memory, of rows that it keeps, sorts, joins, gives and writes; beyond, it ends with 53200
+    /// [default: half of --memory, else 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub statement_memory: Option<u64>,
     /// Speak PostgreSQL's protocol there [default without a cluster file: 127.0.0.1:5433]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,

@@ -3,6 +3,7 @@
 //! It decides nothing about an application and measures nothing. Exit codes are a promise to scripts:
 //! 0 all is well, 1 a check failed, 2 the input or the usage is wrong.
 
+mod allocator;
 mod analyze;
 mod application;
 mod bench;
@@ -40,9 +41,8 @@ use clap::Parser;
 use crate::cli::{Cli, Command};
 use crate::output::Failure;
 
-/// Rows and values are small and short-lived: the system's allocator took a sixth of a run's time.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Counting = allocator::Counting;
 
 /// Exit code of a bug, as Rust programs have it.
 const BUG: i32 = 101;

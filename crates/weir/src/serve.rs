@@ -27,8 +27,9 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         arguments;
     let ServeArguments { listen, database, password_file, tls_certificate, tls_key, max_connections, .. } =
         arguments;
-    let ServeArguments { snapshot_after, memory, .. } = arguments;
     let ServeArguments { migrate: how, drop_data, .. } = arguments;
+    let ServeArguments { snapshot_after, memory, statement_memory, clock_reached, .. } = arguments;
+    let statement_memory = statement_memory.or(memory.map(|bytes| bytes / 2)).unwrap_or(STATEMENT_MEMORY);
     let ServeArguments { http, log_format, log_level, log_slow, .. } = arguments;
     let is_alone = cluster.is_none();
     let (cluster, node, listen) = match cluster.zip(node) {
@@ -83,7 +84,9 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         };
     let kept = directory.as_deref().map(Kept::read).transpose()?.flatten();
     let memory = memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    let settings = Settings { data, snapshot_after, memory, insecure, ..Settings::new(cluster, node) };
+    let settings =
+        Settings { data, snapshot_after, memory, statement_memory, insecure, ..Settings::new(cluster, node) };
+    let settings = Settings { clock_reached_ms: clock_reached, ..settings };
     let (server, stop) = match application {
         None => Server::start(settings).map_err(failure)?,
         Some(named) => {
@@ -117,7 +120,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     };
     ctrlc::set_handler(end).map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))?;
     remark(&format!("listening on {}; ^C ends it", server.address()));
-    let door = door.map(|door| open(door, &file, &server)).transpose()?;
+    let door = door.map(|door| open((door, statement_memory), &file, &server)).transpose()?;
     if let Some(door) = &door {
         remark(&format!("PostgreSQL's protocol on {}, database {database}", door.address()));
     }
@@ -167,7 +170,7 @@ fn bring(
         let why = format!("it {} {}, and what is in it would be lost", lost.verb, lost.name);
         return Err(refused(&why, "--drop-data allows that"));
     }
-    let client = client(cluster, server)?;
+    let client = client(cluster, server, u64::MAX)?;
     migrate::apply(&client, &found)
         .map_err(|(statement, why)| refused(&format!("{why}, in: {statement}"), by_hand))?;
     kept.files = files;
@@ -226,14 +229,25 @@ fn unheard(weir_observe::NotStarted(what, hint): weir_observe::NotStarted) -> Fa
     usage(&format!("--http: {what}"), &hint)
 }
 
-fn open(door: weir_pg::Door, cluster: &ClusterFile, server: &Server) -> Result<weir_pg::Server, Failure> {
-    door.open(client(cluster, server)?).map_err(closed)
+/// What a statement may take where nothing is said.
+const STATEMENT_MEMORY: u64 = 1 << 30;
+
+fn open(
+    (door, statement_memory): (weir_pg::Door, u64),
+    cluster: &ClusterFile,
+    server: &Server,
+) -> Result<weir_pg::Server, Failure> {
+    door.open(client(cluster, server, statement_memory)?).map_err(closed)
 }
 
-fn client(cluster: &ClusterFile, server: &Server) -> Result<Client, Failure> {
+fn client(cluster: &ClusterFile, server: &Server, statement_memory: u64) -> Result<Client, Failure> {
     // A report may take minutes; who does not want to wait says so with statement_timeout.
-    let settings =
-        weir_client::Settings { under_way_max: UNDER_WAY_MAX, waits_for_busy: true, ..Default::default() };
+    let settings = weir_client::Settings {
+        under_way_max: UNDER_WAY_MAX,
+        waits_for_busy: true,
+        statement_memory_bytes_max: statement_memory,
+        ..Default::default()
+    };
     Client::connect_beside(cluster, settings, server.nearby::<Node>())
         .map_err(|error| Failure::Check(Some(format!("weir serve: error: {error}"))))
 }

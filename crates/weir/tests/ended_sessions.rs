@@ -2,6 +2,7 @@
 //! held is free.
 
 mod alone;
+mod spinning;
 mod wire;
 
 use std::path::Path;

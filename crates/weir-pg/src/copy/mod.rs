@@ -7,7 +7,7 @@ mod records;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use weir_client::{Batch, CallResult, Client, Load, Pending};
+use weir_client::{Batch, CallResult, Client, Load, Pending, noting};
 use weir_types::binary::parse_binary;
 use weir_types::text::parse_text;
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -18,12 +18,15 @@ pub use self::out::messages;
 use self::records::{Field, Record, Records, csv_fields, text_fields};
 use crate::session::sql_error;
 use crate::statement::Failure;
+use crate::under_way::UnderWay;
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 
 /// A COPY FROM STDIN under way, within a transaction.
 pub struct CopyIn {
     client: Arc<Client>,
+    /// Knows what is on its way, to cancel it.
+    told: Arc<UnderWay>,
     transaction: u64,
     options: Options,
     load: Load,
@@ -62,7 +65,12 @@ fn quoted(text: &[u8]) -> String {
 }
 
 impl CopyIn {
-    pub fn new(client: Arc<Client>, transaction: u64, options: Options, load: Load) -> CopyIn {
+    pub fn new(
+        (client, told): (Arc<Client>, Arc<UnderWay>),
+        transaction: u64,
+        options: Options,
+        load: Load,
+    ) -> CopyIn {
         let source = match options.format {
             Format::Binary => Source::Binary { buffer: Vec::new(), at: 0, row: 0, state: BinaryState::Head },
             _ => Source::Records {
@@ -70,7 +78,7 @@ impl CopyIn {
                 has_header: options.header != Header::None,
             },
         };
-        CopyIn { client, transaction, options, load, source, under_way: None, rows: 0, row: Vec::new() }
+        CopyIn { client, told, transaction, options, load, source, under_way: None, rows: 0, row: Vec::new() }
     }
 
     pub fn columns(&self) -> usize {
@@ -140,7 +148,8 @@ impl CopyIn {
     async fn send(&mut self, batch: Batch) -> Result<(), Failure> {
         self.settle().await?;
         let places = batch.places;
-        self.under_way = Some((self.client.begin_batch(self.transaction, batch), places));
+        let pending = noting(self.told.clone(), || self.client.begin_batch(self.transaction, batch));
+        self.under_way = Some((pending, places));
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use crate::inside::Inside;
 use crate::known_texts::KnownTexts;
 use crate::session::{Session, Transaction};
 use crate::statement::{Done, Failure, Kind, Statement};
+use crate::watchdog::Timeouts;
 
 pub(crate) use activity::{Activity, Phase};
 pub(crate) use kinds::Kinds;
@@ -32,6 +33,7 @@ pub(crate) struct FrontEnd {
     /// Statements that take as long are logged, where their session says nothing else.
     pub log_slow: Option<Duration>,
     pub connections_max: usize,
+    pub timeouts: Timeouts,
 }
 
 /// How often transactions have ended, of one statement or of several.
@@ -52,6 +54,7 @@ impl FrontEnd {
             since: SystemTime::now(),
             log_slow,
             connections_max,
+            timeouts: Timeouts::default(),
         }
     }
 }

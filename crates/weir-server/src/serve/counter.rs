@@ -7,6 +7,7 @@ use serde::Serialize;
 use weir_txn::machine::{CoordinatorId, Exposed, Sender, Shard};
 use weir_txn::nearby::{Ear, Nearby, Turns, is_hurried};
 use weir_txn::ramp::ShardId;
+use weir_types::interrupt::Interrupts;
 
 use super::log::LogError;
 use super::outbox::{Leaving, Outbox};
@@ -55,6 +56,7 @@ impl<S: Shard> Told<S> {
 pub(super) struct Counter<S: Exposed> {
     pub turns: Turns<Core<S>, Arrival<S>>,
     inbox: Arc<Inbox>,
+    interrupts: Option<Arc<Interrupts>>,
 }
 
 impl<S> Core<S>
@@ -133,8 +135,9 @@ where
 {
     pub(super) fn new(shard: S, outbox: Outbox<S>, inbox: Arc<Inbox>) -> Counter<S> {
         let ears = FxHashMap::default();
+        let interrupts = shard.interrupts().cloned();
         let core = Core { shard, outbox, ears, away: Leaving::default(), failed: None, is_over: false };
-        Counter { turns: Turns::new(core), inbox }
+        Counter { turns: Turns::new(core), inbox, interrupts }
     }
 
     /// Somebody has been at it: what has come meanwhile is done.
@@ -178,6 +181,10 @@ where
 {
     fn listen(&self, coordinator: CoordinatorId, ear: Weak<dyn Ear<S>>) {
         self.turns.lock().ears.insert(coordinator, ear);
+    }
+
+    fn interrupts(&self) -> Option<Arc<Interrupts>> {
+        self.interrupts.clone()
     }
 
     fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>) {

@@ -35,6 +35,7 @@ use weir_net::cluster_file::Node;
 use weir_net::handshake::Terms;
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Link};
+use weir_txn::clock::{CLOCK_AHEAD_MS_MAX, clock_at, ms_of};
 use weir_txn::exec::definition::Description;
 use weir_txn::items::{Partition, Patience, Record};
 use weir_txn::machine::{self, Exposed};
@@ -61,6 +62,10 @@ pub struct Settings {
     pub snapshot_after: u64,
     /// What its shards hold may take so many bytes; beyond, they refuse what makes that more, if they can.
     pub memory: Option<usize>,
+    /// What one statement may take of the node's memory.
+    pub statement_memory: u64,
+    /// Clocks of the cluster were that far once, says its operator: what follows that is accepted.
+    pub clock_reached_ms: Option<u64>,
     /// Beyond loopback a node demands TLS and a secret. This lifts it.
     pub insecure: bool,
     /// What the cluster carries if not items, as clients are told that ask.
@@ -75,7 +80,19 @@ impl Settings {
         let (node, versions) = (node.into(), VERSIONS);
         let snapshot_after = log::SNAPSHOT_AFTER;
         let (data, memory, insecure, description) = (None, None, false, None);
-        Settings { cluster, node, data, snapshot_after, memory, insecure, description, versions }
+        let statement_memory = u64::MAX;
+        Settings {
+            cluster,
+            node,
+            data,
+            snapshot_after,
+            memory,
+            statement_memory,
+            clock_reached_ms: None,
+            insecure,
+            description,
+            versions,
+        }
     }
 }
 
@@ -205,8 +222,18 @@ impl Server {
         S::Progress: DeserializeOwned,
         S::Record: Serialize + DeserializeOwned,
     {
-        let Settings { cluster, node: name, data, snapshot_after, memory, insecure, description, versions } =
-            settings;
+        let Settings { statement_memory, clock_reached_ms, .. } = settings;
+        let Settings {
+            cluster,
+            node: name,
+            data,
+            snapshot_after,
+            memory,
+            insecure,
+            description,
+            versions,
+            ..
+        } = settings;
         let terms = Terms { versions, ..terms };
         let node = named(&cluster, &name, insecure)?;
         let shards = node.shards.clone();
@@ -233,8 +260,17 @@ impl Server {
         }
         let mut loops = Vec::new();
         let share = memory.map(|bytes| bytes / to_make.len().max(1));
-        for (shard, mut machine, log) in recover_all(to_make, snapshot_after, &recover)? {
+        let recovered = recover_all(to_make, snapshot_after, &recover)?;
+        // Its shards have one physical clock: what one of them has reached is no news to the others.
+        let reached = recovered.iter().map(|(_, machine, _)| machine.last_clock()).max().unwrap_or(0);
+        let reached = reached.max(clock_at(clock_reached_ms.unwrap_or(0)));
+        warn_of_clock(ms_of(reached));
+        for (shard, mut machine, log) in recovered {
+            machine.restore_clock(reached);
             machine.set_memory_max(share);
+            if let Some(interrupts) = machine.interrupts() {
+                interrupts.set_memory_max(statement_memory);
+            }
             known.add(shard);
             let one = open_shard((shard, machine), log, (&cluster, &terms, &told), tls.as_ref())?;
             loops.push((shard, one));
@@ -401,4 +437,16 @@ fn claim(directory: &Path, cluster: &ClusterFile, node: &str, terms: &Terms) -> 
         return Err(ServeError::Data(path, why));
     }
     Ok(file)
+}
+
+/// The history is ahead of the clock: the clock was wrong once, or is now.
+fn warn_of_clock(reached_ms: u64) {
+    let ahead_ms = reached_ms.saturating_sub(now_ms());
+    if ahead_ms > CLOCK_AHEAD_MS_MAX {
+        warn!(
+            ahead_seconds = ahead_ms / 1_000,
+            "what is in the log was written at a clock that was ahead of this one: set this clock if it is behind; else nothing need be \
+             done, but nodes that have none of that log take it for wrong until they are started with --clock-reached {reached_ms}"
+        );
+    }
 }

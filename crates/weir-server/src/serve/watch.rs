@@ -9,6 +9,7 @@ use weir_txn::ramp::ShardId;
 
 use super::log::LogFigures;
 use super::shard_loop::{Arrival, Inbox};
+use crate::embedded::now_ms;
 
 /// A shard that has not answered within this is not well.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -94,6 +95,9 @@ fn tell_figures(page: &mut Page, shard: &str, figures: &Figures) {
     ] {
         page.gauge(name, help, &labels, value as f64);
     }
+    let help = "How far the timestamps of the shard are ahead of its clock: the clock was, or is, wrong.";
+    let ahead_ms = figures.clock_ms.saturating_sub(now_ms());
+    page.gauge("weir_clock_ahead_seconds", help, &labels, ahead_ms as f64 / 1e3);
     let help = "Whether writes are refused because there is no room for the log.";
     page.gauge("weir_shard_disk_full", help, &labels, f64::from(u8::from(figures.disk_is_full)));
     for (name, help, value) in [

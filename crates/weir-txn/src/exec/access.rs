@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 
 use weir_sql::bound::{Expr, RelationId};
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::interrupt::check;
 use weir_types::{SqlError, Value};
 
 use super::compiler::Compiler;
@@ -244,6 +245,7 @@ impl TableAccess {
         cx: &mut Cx<'_>,
         visit: &mut dyn FnMut(&mut Cx<'_>, RowRef) -> Flow,
     ) -> Flow {
+        check()?;
         if !self.filter.is_empty() {
             self.load_columns(&self.filter_columns, row, cx);
             for condition in &self.filter {

@@ -7,6 +7,7 @@ mod statistics;
 
 use weir_sql::bound::{Aggregate, AggregateFunction, SortOrder};
 use weir_types::compare::compare;
+use weir_types::interrupt::check;
 use weir_types::numeric::Numeric;
 use weir_types::text::to_text;
 use weir_types::value::Json;
@@ -19,7 +20,7 @@ use super::context::Cx;
 use super::expr::CompiledExpr;
 use super::expr::compile::compile_list;
 use super::query::hash::ValueSet;
-use super::query::sort::compare_by;
+use super::query::sort::{compare_by, sort_by};
 use super::slots::Slot;
 
 #[derive(Debug)]
@@ -350,11 +351,12 @@ impl CompiledAggregate {
         if !pending.is_empty() {
             let orders: Vec<SortOrder> = self.order_by.iter().map(|(_, order)| *order).collect();
             if orders.is_empty() {
-                pending.sort_by(|left, right| left.0.cmp(&right.0));
+                sort_by(&mut pending, |left, right| left.0.cmp(&right.0))?;
             } else {
-                pending.sort_by(|left, right| compare_by(&left.1, &right.1, &orders));
+                sort_by(&mut pending, |left, right| compare_by(&left.1, &right.1, &orders))?;
             }
             for (args, _) in pending {
+                check()?;
                 let mut args = args.into_iter();
                 let first = args.next().unwrap_or_default();
                 self.feed(&mut accumulator.state, first, args.next())?;

@@ -11,6 +11,7 @@ mod loops;
 mod values;
 
 use weir_sql::bound::LoopLabel;
+use weir_types::interrupt::check;
 use weir_types::{Notice, Notices, SqlError, SqlState, Value};
 
 use self::loops::after_body;
@@ -401,6 +402,7 @@ impl<'a> Run<'a> {
 
     fn steps(&mut self, steps: &'a [CompiledStep]) -> Result<Flow, Stop> {
         for step in steps {
+            check()?;
             let flow = self.step(step)?;
             self.claim_wanted()?;
             // One statement by itself may be many steps.
@@ -473,6 +475,7 @@ impl<'a> Run<'a> {
                 return self.steps(otherwise);
             }
             CompiledStepKind::While { condition, label, body, effects } => loop {
+                check()?;
                 match self.truth(condition)? {
                     Truth::True => {}
                     Truth::False | Truth::Unknown => break,
@@ -488,6 +491,7 @@ impl<'a> Run<'a> {
                 }
             },
             CompiledStepKind::Loop { label, body } => loop {
+                check()?;
                 match after_body(self.steps(body)?, *label) {
                     Ok(true) => {}
                     Ok(false) => break,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, Deferral, ForeignKeyAction, TableId};
+use weir_types::interrupt::check;
 use weir_types::{SqlError, SqlState, Value};
 
 use self::claim::key_of;
@@ -216,6 +217,7 @@ impl Run<'_> {
             CompiledSource::Values(rows) => {
                 let mut count = 0;
                 for row in rows {
+                    check()?;
                     self.blank_row(insert)?;
                     for (&column, expr) in insert.columns.iter().zip(row) {
                         let value = self.eval(expr)?;
@@ -229,6 +231,7 @@ impl Run<'_> {
                 let mut rows = Vec::new();
                 cx.frame.begin_statement();
                 query.run(cx, &mut |_, row| {
+                    check()?;
                     rows.push(row.to_vec());
                     Ok(ControlFlow::Continue(()))
                 })?;
@@ -237,6 +240,7 @@ impl Run<'_> {
         };
         let mut count = 0;
         for row in rows {
+            check()?;
             self.blank_row(insert)?;
             for (&column, value) in insert.columns.iter().zip(row) {
                 self.new_row[column].put(value);
@@ -400,6 +404,7 @@ impl Run<'_> {
                 rows.retain(|row| self.fragment.environment.is_chosen(update.table, row.row));
                 // What was looked at last is in the frame, whether it matched or not.
                 for &row in &rows {
+                    check()?;
                     self.with_cx(|cx| access.load(row, cx));
                     let updated = self.update_row(update, row.row);
                     self.choosing_to_write(updated, update.table, rows.iter().map(|row| row.row))?;
@@ -409,6 +414,7 @@ impl Run<'_> {
             Matches::Join(query) => {
                 let rows = self.join_matches(update.table, query)?;
                 for (row, frame) in &rows {
+                    check()?;
                     self.frame.values.clone_from(frame);
                     let updated = self.update_row(update, *row);
                     self.choosing_to_write(updated, update.table, rows.iter().map(|(row, _)| *row))?;
@@ -561,6 +567,7 @@ impl Run<'_> {
             }
         }
         for &row in &rows {
+            check()?;
             // A cascade of an earlier row of this statement may have taken it along.
             if self.fragment.storage.packed(delete.table, row).is_none() {
                 continue;

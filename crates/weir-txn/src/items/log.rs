@@ -64,6 +64,14 @@ pub struct Snapshot {
 impl Durable for Partition {
     type Record = Record;
 
+    fn last_clock(&self) -> u64 {
+        self.clock.last()
+    }
+
+    fn restore_clock(&mut self, clock: u64) {
+        self.clock.restore(clock);
+    }
+
     fn take_records(&mut self) -> Vec<Record> {
         self.log.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -123,16 +131,16 @@ impl Partition {
         match record {
             Record::Started { incarnation } => self.incarnation = incarnation,
             Record::Written { stamp, writes } => {
-                self.clock.observe_clock(stamp.clock);
+                self.clock.restore(stamp.clock);
                 self.on_write(stamp, writes);
             }
             Record::Prepared { txn, prepared } => {
-                self.clock.observe_clock(prepared.clock);
+                self.clock.restore(prepared.clock);
                 self.readers.know(txn.coordinator);
                 self.on_prepare(txn, prepared);
             }
             Record::Committed { stamp } => {
-                self.clock.observe_clock(stamp.clock);
+                self.clock.restore(stamp.clock);
                 self.commit(stamp);
             }
             Record::Aborted { txn } => {
@@ -154,7 +162,7 @@ impl Partition {
         let Snapshot { incarnation, clock, position, items, prepared, committed, .. } = snapshot;
         *self = Partition { patience: self.patience, ..Partition::new(self.id, self.bugs) };
         self.incarnation = incarnation;
-        self.clock.observe_clock(clock);
+        self.clock.restore(clock);
         self.position = position;
         for (key, chain) in items {
             if let Some(stamp) = chain.is_tombstone() {

@@ -9,6 +9,7 @@ mod within;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use weir_types::interrupt::{Interrupts, StatementId};
 use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
@@ -126,6 +127,8 @@ pub struct Coordinator {
     actions: Vec<Action>,
     read_actions: Vec<ReadAction>,
     traces: Traces,
+    /// What ends statements while it is at them itself, by their tags.
+    interrupts: Arc<Interrupts>,
 }
 
 enum Flight {
@@ -159,6 +162,11 @@ enum Flight {
 }
 
 type EndedRead = (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>, Arc<Program>);
+
+/// How a coordinator names what it is at itself for what was begun under the tag.
+pub fn own_statement(tag: u64) -> StatementId {
+    (0, tag, 0)
+}
 
 /// A call that is begun again after a pause.
 #[derive(Debug)]
@@ -194,7 +202,13 @@ impl Coordinator {
             actions: Vec::new(),
             read_actions: Vec::new(),
             traces: Traces::default(),
+            interrupts: Arc::default(),
         }
+    }
+
+    /// Statements that it is at itself are ended by these: each is named by `own_statement`.
+    pub fn interrupted_by(self, interrupts: Arc<Interrupts>) -> Coordinator {
+        Coordinator { interrupts, ..self }
     }
 
     /// Somebody wants to know what takes place under the tag, which is begun next.
@@ -298,14 +312,20 @@ impl Coordinator {
         for sequence in meant {
             match self.flights.get_mut(sequence) {
                 Some(Flight::Transaction { machine, .. }) => {
+                    let TxnId { coordinator, sequence: of } = machine.txn();
+                    out.interrupts.push(((coordinator, of, 0), error.clone()));
                     machine.cancel(error.clone(), &mut self.actions);
                     self.perform(now_ms, sequence, out);
                 }
                 Some(Flight::Open { machine, .. }) => {
+                    out.interrupts.push((machine.statement_id(), error.clone()));
                     machine.interrupt(error.clone(), &mut self.actions);
                     self.perform_open(now_ms, sequence, out);
                 }
-                Some(Flight::Read { .. }) => self.give_up_read(sequence, &error, out),
+                Some(Flight::Read { .. }) => {
+                    out.interrupts.push(((self.id, sequence, 0), error.clone()));
+                    self.give_up_read(sequence, &error, out);
+                }
                 None => {}
             }
         }
@@ -326,6 +346,7 @@ impl Coordinator {
         (age, retries): (Age, u32),
         out: &mut Orders<Request, Event>,
     ) {
+        let _watch = self.interrupts.watch(own_statement(tag));
         let participants = match self.program.participants(&call) {
             Ok(participants) => participants,
             Err(error) => return out.done.push((tag, Event::Answered(Err(error)))),
@@ -378,6 +399,7 @@ impl Coordinator {
             return out.done.push((tag, Event::ReadDone { result, rounds: 0, fetched: 0, examined: 0 }));
         };
         let sequence = self.flights.next();
+        let _watch = self.interrupts.watch(own_statement(tag));
         let queries = match gather.queries(&values, (&program, transaction_time(now_ms))) {
             Ok(queries) => queries,
             Err(error) => {
@@ -462,6 +484,7 @@ impl Coordinator {
 
     fn finish_read(&mut self, now_ms: u64, sequence: u64, found: Fetched, out: &mut Orders<Request, Event>) {
         let (tag, machine, gather, values, _, program) = self.end_read(sequence);
+        let _watch = self.interrupts.watch(own_statement(tag));
         let queries = machine.queries();
         let fetched = found.iter().flat_map(|(_, tables)| tables).map(Vec::len).sum();
         let result =

@@ -113,6 +113,7 @@ impl Node {
         definition: &Arc<Definition>,
         transaction_time: i64,
     ) -> Result<Defined, SqlError> {
+        let _watch = self.interrupts.watch(self.statement);
         let own = (&self.program, &self.storage, &self.sequences);
         let edition = definition::apply(definition, own, self.shard, transaction_time)?;
         let mut defined = Defined { definition: definition.clone(), transaction_time, edition };

@@ -12,7 +12,7 @@ use weir_types::{SqlError, SqlState, SqlType, Value};
 use super::message::{
     Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling, TxnId,
 };
-use crate::clock::{CLOCK_AHEAD_MS_MAX, ms_of};
+use crate::clock::ms_of;
 use crate::exec::definition::Description;
 use crate::exec::program::Program;
 use crate::exposed::{refuses_clock, refuses_from, refuses_sequence};
@@ -98,6 +98,7 @@ impl Exposed for Node {
             prepared: self.participant.prepared.len(),
             waiting: self.waiting.values().map(Vec::len).sum(),
             disk_is_full: self.storage.room.disk_is_full,
+            clock_ms: ms_of(self.clock.last()),
             done: self.has_done,
         }
     }
@@ -171,14 +172,15 @@ impl Node {
             Request::Finish { above, .. } => above.clock,
             _ => 0,
         };
-        if self.clock.is_near(now_ms, begun_ms) && ms_of(above) <= now_ms.saturating_add(CLOCK_AHEAD_MS_MAX) {
+        if self.clock.is_near(now_ms, begun_ms) && self.clock.may_follow(now_ms, above) {
             return None;
         }
         let (txn, shard) = (request.txn(), self.shard);
         let message =
             format!("a clock that shard {shard} was told of, or its own, is far ahead of the others");
         let error = SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).with_hint(
-            "Nothing has happened. Set the clocks of nodes and clients: they may differ by a minute.",
+            "Nothing has happened. Set the clocks of nodes and clients: they may differ by a minute. If they are right now, and the clock \
+             of another node was ahead before, start this node with --clock-reached (docs/internals/clocks.md).",
         );
         Some(match request {
             Request::Execute { .. } => Reply::Executed { txn, result: Err(error) },

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use weir_types::interrupt::StatementId;
 use weir_types::{SqlError, SqlState};
 
 use super::coordinator::Action;
@@ -107,6 +108,11 @@ impl Interactive {
 
     pub fn txn(&self) -> TxnId {
         self.txn
+    }
+
+    /// The statement under way, or the last one, as shards name it.
+    pub fn statement_id(&self) -> StatementId {
+        (self.txn.coordinator, self.txn.sequence, self.number)
     }
 
     fn is_between_statements(&self) -> bool {

@@ -162,6 +162,14 @@ impl Durable for Node {
         self.storage.room.disk_is_full = is_full;
     }
 
+    fn last_clock(&self) -> u64 {
+        self.clock.last()
+    }
+
+    fn restore_clock(&mut self, clock: u64) {
+        self.clock.restore(clock);
+    }
+
     fn set_memory_max(&mut self, bytes: Option<usize>) {
         self.storage.room.bytes_max = bytes;
     }
@@ -345,7 +353,7 @@ impl Node {
     fn hold_again(&mut self, txn: TxnId, at: Position, logged: LoggedPrepared) -> Result<(), SqlError> {
         let LoggedPrepared { age, writes, claims, participants, answers, timestamp, holds_rows, steps } =
             logged;
-        self.clock.observe(timestamp);
+        self.clock.restore(timestamp.clock);
         self.participant.readers.know(txn.coordinator);
         let write = |(table, row, operation): &(TableId, Option<u32>, LoggedOperation)| Write {
             table: *table,
@@ -380,7 +388,7 @@ impl Node {
 
     fn commit_again(&mut self, commit: LoggedCommit) -> Result<(), SqlError> {
         let LoggedCommit { txn, timestamp, participants, rows, reply, sequences, steps } = commit;
-        self.clock.observe(timestamp);
+        self.clock.restore(timestamp.clock);
         self.participant.readers.know(txn.coordinator);
         let mut prepared = self.release(txn);
         let bound = prepared.as_mut().and_then(|prepared| prepared.definitions.take());
@@ -419,7 +427,7 @@ impl Node {
             retired,
             ..Ledger::default()
         }));
-        self.clock.observe_clock(clock);
+        self.clock.restore(clock);
         self.take_over(Some(Box::new(sequences)));
         let program = self.program.clone();
         self.storage = Storage::new(program.schema.clone());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weir_sql::Text;
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::interrupt::StatementId;
 use weir_types::{Notice, SqlError, Value};
 
 use crate::exec::deferred::Setting;
@@ -287,6 +288,13 @@ impl Request {
             | Request::Bind { txn, .. }
             | Request::Finish { txn, .. } => *txn,
         }
+    }
+
+    /// What may be interrupted: a statement of an open transaction has a number there.
+    pub fn statement(&self) -> StatementId {
+        let TxnId { coordinator, sequence } = self.txn();
+        let number = if let Request::Work { work, .. } = self { work.number } else { 0 };
+        (coordinator, sequence, number)
     }
 
     /// When its transaction began; none: it does not give the transaction a timestamp.

@@ -20,7 +20,7 @@ mod termination;
 pub mod trace;
 mod waits;
 
-pub use client::{Begin, Coordinator, Event, Protocol};
+pub use client::{Begin, Coordinator, Event, Protocol, own_statement};
 pub use coordinator::{Action, Transaction};
 pub use log::Record;
 pub use message::{

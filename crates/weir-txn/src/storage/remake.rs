@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use weir_sql::catalog::TableId;
+use weir_types::interrupt::check;
 use weir_types::{SqlError, Value};
 
 use super::Storage;
@@ -65,6 +66,7 @@ impl Remade {
         let mut store = TableStore::new(schema);
         let mut values = Vec::with_capacity(columns);
         for row in 0..old.slots() {
+            check()?;
             let Some(bytes) = old.row(row) else { continue };
             values.clear();
             values.extend((0..columns).map(|column| old.layout.read(bytes, column)));

@@ -4,6 +4,7 @@ use super::arguments::{array, int, text};
 use super::{Arg, CallTypes, Function};
 use crate::arrays::type_of;
 use crate::error::{SqlError, SqlState};
+use crate::interrupt::room_for;
 use crate::sql_type::SqlType;
 use crate::text::{parse_text, to_text};
 use crate::value::Value;
@@ -170,6 +171,7 @@ fn pad(args: &[Value], on_left: bool) -> Evaluated {
     if fill.is_empty() {
         return Ok(string_of(&chars));
     }
+    room_for(wanted)?;
     let padding = fill.iter().cycle().take(wanted - chars.len());
     let padded: String =
         if on_left { padding.chain(&chars).collect() } else { chars.iter().chain(padding).collect() };
@@ -193,12 +195,19 @@ fn repeat(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     if text.len().checked_mul(times).is_none_or(|size| size > SIZE_MAX) {
         return Err(too_large());
     }
+    room_for(text.len() * times)?;
     Ok(Value::text(text.repeat(times)))
 }
 
 fn replace(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let (whole, from, to) = (text(&args[0])?, text(&args[1])?, text(&args[2])?);
-    Ok(if from.is_empty() { args[0].clone() } else { Value::text(whole.replace(from, to)) })
+    if from.is_empty() {
+        return Ok(args[0].clone());
+    }
+    if to.len() > from.len() {
+        room_for(whole.len() + whole.matches(from).count() * (to.len() - from.len()))?;
+    }
+    Ok(Value::text(whole.replace(from, to)))
 }
 
 fn position(whole: &str, part: &str) -> Evaluated {

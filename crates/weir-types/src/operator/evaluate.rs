@@ -7,6 +7,7 @@ use crate::cast::{float_overflow, float_underflow, out_of_range};
 use crate::compare::{compare, compare_floats};
 use crate::datetime;
 use crate::error::{SqlError, SqlState};
+use crate::interrupt::room_for;
 use crate::numeric::{Numeric, division_by_zero};
 use crate::pattern;
 use crate::sql_type::SqlType;
@@ -485,6 +486,7 @@ fn interval_divide(left: &Value, right: &Value) -> Result<Value, SqlError> {
 fn text_concat(left: &Value, right: &Value) -> Result<Value, SqlError> {
     match (left, right) {
         (Value::Text(left), Value::Text(right)) => {
+            room_for(left.len() + right.len())?;
             let mut joined = String::with_capacity(left.len() + right.len());
             joined.push_str(left);
             joined.push_str(right);
@@ -496,7 +498,10 @@ fn text_concat(left: &Value, right: &Value) -> Result<Value, SqlError> {
 
 fn bytea_concat(left: &Value, right: &Value) -> Result<Value, SqlError> {
     match (left, right) {
-        (Value::Bytea(left), Value::Bytea(right)) => Ok(Value::bytea([&left[..], &right[..]].concat())),
+        (Value::Bytea(left), Value::Bytea(right)) => {
+            room_for(left.len() + right.len())?;
+            Ok(Value::bytea([&left[..], &right[..]].concat()))
+        }
         _ => others(left, right),
     }
 }

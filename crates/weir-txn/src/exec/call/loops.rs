@@ -40,6 +40,7 @@ impl<'a> Run<'a> {
                 let foresees = !*reverse && by == 1 && (!ahead.is_empty() || idle_elsewhere.is_some());
                 let (mut foreseen_to, mut busy) = (from, u32::MAX);
                 while if *reverse { at >= to } else { at <= to } {
+                    weir_types::interrupt::check()?;
                     if foresees && at == foreseen_to {
                         foreseen_to = (at + ahead::ROUNDS).min(to.saturating_add(1));
                         busy = 0;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use weir_sql::Span;
 use weir_sql::bound::{Expr, ExprKind, LockWait, Query, QueryBody, RowLock, Select, SetOperator, SortOrder};
+use weir_types::interrupt::check;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use self::hash::{Indexed, ValueSet};
@@ -193,11 +194,12 @@ impl CompiledQuery {
         };
         let mut sorter = Sorter::new(&self.order_by, keep);
         let _ = self.body_rows(cx, &mut |_, row| {
-            sorter.push(std::mem::take(row));
+            sorter.push(std::mem::take(row))?;
             Ok(ControlFlow::Continue(()))
         })?;
         let mut seen = ValueSet::default();
-        for mut row in sorter.finish() {
+        for mut row in sorter.finish()? {
+            check()?;
             if let Some(columns) = &self.distinct_on
                 && !seen.insert(&columns.iter().map(|&c| row[c].clone()).collect::<Vec<_>>())
             {
@@ -263,6 +265,7 @@ impl CompiledQuery {
             }
             Body::SetOperation { op, all, left, right } => {
                 for mut row in set_operation(*op, *all, left, right, cx)? {
+                    check()?;
                     if sink(cx, &mut row)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
@@ -276,6 +279,7 @@ impl CompiledQuery {
     pub fn collect(&self, cx: &mut Cx<'_>) -> Result<Vec<Vec<Value>>, SqlError> {
         let mut rows = Vec::new();
         let _ = self.execute(cx, &mut |_, row| {
+            check()?;
             rows.push(std::mem::take(row));
             Ok(ControlFlow::Continue(()))
         })?;
@@ -314,6 +318,7 @@ impl CompiledCte {
         let mut rows: Vec<Vec<Value>> = Vec::new();
         let mut last = left.collect(cx)?;
         loop {
+            check()?;
             if !all {
                 last.retain(|row| seen.insert(row));
             }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use weir_types::interrupt::check;
 use weir_types::{SqlError, Value};
 
 use super::hash::HashTable;
@@ -227,6 +228,7 @@ impl HashJoin {
             let mut any = false;
             if eval_keys(&self.outer_keys, &mut key, cx)? {
                 for &row in table.matches(&key) {
+                    check()?;
                     self.load(&table, row, cx);
                     if !all_true(&self.residual, cx)? {
                         continue;
@@ -250,6 +252,7 @@ impl HashJoin {
             return Ok(flow);
         }
         for row in (0..matched.len()).filter(|&row| !matched[row]) {
+            check()?;
             set_null(&self.outer_slots, cx);
             self.load(&table, row as u32, cx);
             if sink(cx)?.is_break() {

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use weir_sql::bound::{Distinct, Expr, ExprKind, Select, SortOrder};
+use weir_types::interrupt::check;
 use weir_types::{SqlError, Value};
 
 use super::RowSink;
@@ -181,6 +182,7 @@ impl CompiledSelect {
             results.push(window.compute(inputs, cx)?.into_iter());
         }
         for values in saved {
+            check()?;
             for (&slot, value) in self.saved.iter().zip(values) {
                 cx.frame.set(slot, value);
             }
@@ -204,6 +206,7 @@ impl CompiledSelect {
             }
             Some(grouping) => {
                 for group in self.groups(grouping, cx)? {
+                    check()?;
                     if grouping.emit(group, cx, sink)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }

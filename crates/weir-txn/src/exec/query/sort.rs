@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 
 use weir_sql::bound::SortOrder;
-use weir_types::Value;
 use weir_types::compare::compare;
+use weir_types::interrupt::check;
+use weir_types::{SqlError, Value};
 
 /// One column's order.
 #[inline]
@@ -43,29 +44,80 @@ impl<'a> Sorter<'a> {
         Sorter { rows: Vec::new(), order, keep }
     }
 
-    pub fn push(&mut self, row: Vec<Value>) {
+    pub fn push(&mut self, row: Vec<Value>) -> Result<(), SqlError> {
         self.rows.push(row);
         if let Some(keep) = self.keep
             && self.rows.len() >= keep.saturating_mul(2).max(1024)
         {
-            self.sort();
+            self.sort()?;
             self.rows.truncate(keep);
         }
+        Ok(())
     }
 
-    fn sort(&mut self) {
+    fn sort(&mut self) -> Result<(), SqlError> {
         let order = self.order;
-        self.rows.sort_by(|left, right| {
+        sort_by(&mut self.rows, |left, right| {
             order
                 .iter()
                 .map(|&(column, order)| compare_one(&left[column], &right[column], order))
                 .find(|order| order.is_ne())
                 .unwrap_or(Ordering::Equal)
-        });
+        })
     }
 
-    pub fn finish(mut self) -> Vec<Vec<Value>> {
-        self.sort();
-        self.rows
+    pub fn finish(mut self) -> Result<Vec<Vec<Value>>, SqlError> {
+        self.sort()?;
+        Ok(self.rows)
+    }
+}
+
+/// Items that are sorted without a look at interrupts.
+const RUN_LENGTH: usize = 4_096;
+
+/// A stable sort that an interrupt ends; the items are in no order then, and some may be missing.
+///
+/// # Errors
+/// The interrupt's.
+pub fn sort_by<T: Default>(items: &mut Vec<T>, compare: impl Fn(&T, &T) -> Ordering) -> Result<(), SqlError> {
+    let mut length = RUN_LENGTH;
+    for run in items.chunks_mut(length) {
+        check()?;
+        run.sort_by(&compare);
+    }
+    let mut merged: Vec<T> = Vec::new();
+    while length < items.len() {
+        merged.reserve(items.len());
+        for pair in items.chunks_mut(2 * length) {
+            let (left, right) = pair.split_at_mut(length.min(pair.len()));
+            let (mut at, mut other) = (0, 0);
+            while at < left.len() || other < right.len() {
+                check()?;
+                let takes_left =
+                    other == right.len() || at < left.len() && compare(&left[at], &right[other]).is_le();
+                let (from, next) = if takes_left { (&mut *left, &mut at) } else { (&mut *right, &mut other) };
+                merged.push(std::mem::take(&mut from[*next]));
+                *next += 1;
+            }
+        }
+        std::mem::swap(items, &mut merged);
+        merged.clear();
+        length *= 2;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sort_is_stable_as_a_short_one() {
+        let mut items: Vec<(u32, u32)> =
+            (0..30_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24, n)).collect();
+        let mut expected = items.clone();
+        expected.sort_by_key(|item| item.0);
+        sort_by(&mut items, |left, right| left.0.cmp(&right.0)).unwrap();
+        assert_eq!(items, expected);
     }
 }

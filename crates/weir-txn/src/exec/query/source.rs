@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use weir_sql::bound::TableFunction;
+use weir_types::interrupt::check;
 use weir_types::operator::{self, BinaryOp};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -104,6 +105,7 @@ impl RowSource {
     }
 
     fn pass(&self, cx: &mut Cx<'_>, sink: Sink<'_>) -> Flow {
+        check()?;
         if all_true(&self.filter, cx)? { sink(cx) } else { Ok(ControlFlow::Continue(())) }
     }
 
@@ -183,6 +185,7 @@ impl FunctionSource {
             if (ascending && order.is_gt()) || (!ascending && order.is_lt()) {
                 return Ok(ControlFlow::Continue(()));
             }
+            check()?;
             ordinal += 1;
             if visit(&current, ordinal)?.is_break() {
                 return Ok(ControlFlow::Break(()));

@@ -6,10 +6,11 @@ use weir_sql::bound::{
     Aggregate, Expr, FrameBound, FrameExclusion, FrameUnit, SortOrder, WindowCall, WindowFunction,
 };
 use weir_types::compare::compare;
+use weir_types::interrupt::check;
 use weir_types::operator::{self, BinaryOp};
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
-use super::sort::compare_by;
+use super::sort::{compare_by, sort_by};
 use crate::exec::aggregate::{Accumulator, CompiledAggregate};
 use crate::exec::compiler::Compiler;
 use crate::exec::context::Cx;
@@ -155,11 +156,11 @@ impl CompiledWindow {
     pub fn compute(&self, inputs: &[Input], cx: &mut Cx<'_>) -> Result<Vec<Value>, SqlError> {
         let plain = vec![SortOrder { descending: false, nulls_first: false }; self.partition.len()];
         let mut order: Vec<usize> = (0..inputs.len()).collect();
-        order.sort_by(|&left, &right| {
+        sort_by(&mut order, |&left, &right| {
             let (left, right) = (&inputs[left], &inputs[right]);
             compare_by(&left.partition, &right.partition, &plain)
                 .then_with(|| compare_by(&left.order, &right.order, &self.orders))
-        });
+        })?;
         let offsets = match inputs.is_empty() {
             true => Offsets { start: None, end: None },
             false => {
@@ -188,6 +189,7 @@ impl CompiledWindow {
             _ => {}
         }
         let value = |row: usize| -> Result<Value, SqlError> {
+            check()?;
             let group = partition.group[row];
             let rank = partition.groups[group].start;
             let args = &partition.rows[row].args;
@@ -249,15 +251,19 @@ impl CompiledWindow {
 
     fn aggregates(&self, partition: &Partition<'_>, offsets: &Offsets) -> Result<Vec<Value>, SqlError> {
         let Some(aggregate) = &self.aggregate else { return Ok(Vec::new()) };
-        let feed = |accumulator: &mut Accumulator, at: usize| match &partition.rows[at] {
-            row if row.passes => aggregate.add_values(accumulator, row.args.clone()),
-            _ => Ok(()),
+        let feed = |accumulator: &mut Accumulator, at: usize| {
+            check()?;
+            match &partition.rows[at] {
+                row if row.passes => aggregate.add_values(accumulator, row.args.clone()),
+                _ => Ok(()),
+            }
         };
         let mut results: Vec<Value> = Vec::with_capacity(partition.rows.len());
         let mut accumulator = aggregate.start();
         // What has been added, while frames only grow at their end.
         let mut added = 0..0;
         for row in 0..partition.rows.len() {
+            check()?;
             if self.exclusion != FrameExclusion::Nothing {
                 let mut own = aggregate.start();
                 self.seen(partition, row, offsets).try_for_each(|at| feed(&mut own, at))?;

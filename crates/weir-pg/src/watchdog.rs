@@ -1,0 +1,162 @@
+//! A thread beside the sessions, whose threads may all be at statements: it ends those whose time is over or whose client is gone.
+//!
+//! It runs no statement and waits for none, so whatever a statement does, it is ended in time.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+
+use crate::session::Session;
+use crate::watch::{FrontEnd, Phase};
+
+/// How often it looks at clients, and at the runtime.
+const TICK: Duration = Duration::from_millis(50);
+
+/// What a session's client is connected by, so that it can be seen to have gone while nobody reads from it.
+pub(crate) type Peer = OwnedFd;
+
+/// The socket once more; none where the system gives no more of them.
+pub(crate) fn peer(socket: &TcpStream) -> Option<Peer> {
+    socket.as_fd().try_clone_to_owned().ok()
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// By time: the session's process number, and which of its statements is ended then.
+    timeouts: BTreeMap<(Instant, u64), (i32, u64)>,
+    is_over: bool,
+}
+
+/// When statements end, unless they have ended before.
+#[derive(Debug, Default)]
+pub(crate) struct Timeouts {
+    state: Mutex<State>,
+    sooner: Condvar,
+}
+
+/// A statement that is to end at that time. Dropping it lets it go on.
+pub(crate) struct Armed<'a> {
+    timeouts: &'a Timeouts,
+    key: (Instant, u64),
+}
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        self.timeouts.lock().timeouts.remove(&self.key);
+    }
+}
+
+impl Timeouts {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The statement of that session ends then.
+    pub fn arm(&self, at: Instant, (process, statement): (i32, u64)) -> Armed<'_> {
+        let mut state = self.lock();
+        let key = (at, state.next);
+        state.next += 1;
+        let is_first = state.timeouts.first_key_value().is_none_or(|(first, _)| key < *first);
+        state.timeouts.insert(key, (process, statement));
+        if is_first {
+            self.sooner.notify_one();
+        }
+        Armed { timeouts: self, key }
+    }
+
+    /// Waits for the next timeout, or a tick. Gives those whose time has come; none: it is over.
+    fn wait(&self) -> Option<Vec<(i32, u64)>> {
+        let mut state = self.lock();
+        if state.is_over {
+            return None;
+        }
+        let next = state.timeouts.first_key_value().map(|((at, _), _)| *at);
+        let patience = next.map_or(TICK, |at| at.saturating_duration_since(Instant::now()).min(TICK));
+        if !patience.is_zero() {
+            (state, _) = self.sooner.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+        }
+        let later = state.timeouts.split_off(&(Instant::now(), u64::MAX));
+        let due = std::mem::replace(&mut state.timeouts, later);
+        (!state.is_over).then(|| due.into_values().collect())
+    }
+}
+
+/// The thread, until it is dropped.
+pub(crate) struct Watchdog {
+    front: Arc<FrontEnd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    /// # Errors
+    /// The system has no more threads.
+    pub fn start(front: Arc<FrontEnd>, runtime: Handle) -> std::io::Result<Watchdog> {
+        let watched = front.clone();
+        let thread = std::thread::Builder::new().name("weir-pg-watch".to_owned());
+        let thread = thread.spawn(move || watch(&watched, &runtime))?;
+        Ok(Watchdog { front, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.front.timeouts.lock().is_over = true;
+        self.front.timeouts.sooner.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // If it has panicked, it has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(front: &FrontEnd, runtime: &Handle) {
+    let beats = Arc::new(AtomicBool::new(false));
+    let mut looked = Instant::now();
+    while let Some(due) = front.timeouts.wait() {
+        for (process, statement) in due {
+            if let Some(session) = front.inside.get(process) {
+                session.time_out(statement);
+            }
+        }
+        if looked.elapsed() < TICK {
+            continue;
+        }
+        looked = Instant::now();
+        // The runtime's workers sleep although one that carries a statement has had the sockets and timers: this wakes another.
+        if !beats.swap(true, Ordering::AcqRel) {
+            let beats = beats.clone();
+            runtime.spawn(async move { beats.store(false, Ordering::Release) });
+        }
+        for session in front.inside.busy(looked) {
+            if is_gone(&session) {
+                session.terminate();
+            }
+        }
+    }
+}
+
+/// It will take no answer: its side of the connection is closed.
+fn is_gone(session: &Session) -> bool {
+    let Some(peer) = session.peer.get() else { return false };
+    let mut asked = [PollFd::new(peer, PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
+impl Session {
+    /// It has been at its statement for a while, or takes what a COPY sends.
+    pub(crate) fn is_busy(&self, now: Instant) -> bool {
+        let activity = self.activity.now();
+        let is_long = |since: Instant| now.saturating_duration_since(since) >= TICK;
+        self.under_way.copies()
+            || activity.phase == Phase::Active && activity.phase_since.is_some_and(is_long)
+    }
+}

@@ -1,0 +1,273 @@
+//! What ends a statement while it computes: a wish (statement_timeout, a cancel request), or the memory that it has taken.
+//!
+//! Whoever runs a statement watches over it ([`Interrupts::watch`]). Whatever may take long calls [`check`] once for each row, turn of
+//! a loop or piece of a text, as PostgreSQL's CHECK_FOR_INTERRUPTS; what makes one large value calls [`room_for`] before. Outside of a
+//! watch both do nothing. Reads no clock: a wish comes from another thread, and a simulation gives a number of steps instead.
+//!
+//! Memory is what the thread has allocated since the watch began and has not freed. The allocator of the process tells it
+//! ([`on_allocated`], [`on_freed`]); without one that does, only [`room_for`] has a bound.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{SqlError, SqlState};
+
+/// Names a statement at the machine that runs it: whose, which transaction, and which statement of that.
+pub type StatementId = (u64, u64, u32);
+
+/// A value takes no more than this, as in PostgreSQL.
+pub const VALUE_BYTES_MAX: usize = 0x3fff_ffff;
+
+/// Wishes that are remembered for statements which have not come to run yet.
+const WISHES_MAX: usize = 1_024;
+
+/// How many checks pass before the wishes are looked at.
+const CHECKS_PER_LOOK: u32 = 256;
+
+/// The wishes that statements of one machine end, and what bounds them all.
+#[derive(Debug)]
+pub struct Interrupts {
+    wishes: Mutex<VecDeque<(StatementId, SqlError)>>,
+    /// How many wishes there have been: what was looked at once need not be looked at again.
+    count: AtomicU64,
+    memory_bytes_max: AtomicU64,
+    looks_max: AtomicU64,
+}
+
+impl Default for Interrupts {
+    fn default() -> Interrupts {
+        Interrupts {
+            wishes: Mutex::default(),
+            count: AtomicU64::new(0),
+            memory_bytes_max: AtomicU64::new(u64::MAX),
+            looks_max: AtomicU64::new(u64::MAX),
+        }
+    }
+}
+
+impl Interrupts {
+    /// The statement ends with this error at its next look, also if it has not begun.
+    pub fn interrupt(&self, statement: StatementId, error: SqlError) {
+        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        if wishes.iter().any(|(of, _)| *of == statement) {
+            return;
+        }
+        if wishes.len() == WISHES_MAX {
+            wishes.pop_front();
+        }
+        wishes.push_back((statement, error));
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
+    /// A statement may take no more memory than this.
+    pub fn set_memory_max(&self, bytes: u64) {
+        self.memory_bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// A statement may take no more steps than this, where time is simulated.
+    pub fn set_steps_max(&self, steps: u64) {
+        self.looks_max.store(steps / u64::from(CHECKS_PER_LOOK) + 1, Ordering::Relaxed);
+    }
+
+    fn wish_for(&self, statement: StatementId) -> Option<SqlError> {
+        let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        wishes.iter().find(|(of, _)| *of == statement).map(|(_, error)| error.clone())
+    }
+
+    /// This thread runs the statement until the watch is dropped.
+    #[must_use]
+    pub fn watch(self: &Arc<Interrupts>, statement: StatementId) -> Watch {
+        let memory_bytes_max =
+            i64::try_from(self.memory_bytes_max.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
+        let looks_left = self.looks_max.load(Ordering::Relaxed);
+        let watched = Watched { interrupts: self.clone(), statement, seen: 0, memory_bytes_max, looks_left };
+        let memory_max = ALLOCATED.get().saturating_add(memory_bytes_max);
+        Watch {
+            watched: WATCHED.replace(Some(watched)),
+            memory_max: MEMORY_MAX.replace(memory_max),
+            checks_left: CHECKS_LEFT.replace(0),
+        }
+    }
+}
+
+struct Watched {
+    interrupts: Arc<Interrupts>,
+    statement: StatementId,
+    /// How many wishes there were at the last look.
+    seen: u64,
+    memory_bytes_max: i64,
+    looks_left: u64,
+}
+
+thread_local! {
+    static WATCHED: RefCell<Option<Watched>> = const { RefCell::new(None) };
+    /// What this thread has allocated and not freed; below zero where it frees what others have allocated.
+    static ALLOCATED: Cell<i64> = const { Cell::new(0) };
+    /// Up to where `ALLOCATED` may grow.
+    static MEMORY_MAX: Cell<i64> = const { Cell::new(i64::MAX) };
+    static CHECKS_LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
+}
+
+/// While it lives, the thread runs a statement. It puts back what the thread ran before.
+#[derive(Debug)]
+pub struct Watch {
+    watched: Option<Watched>,
+    memory_max: i64,
+    checks_left: u32,
+}
+
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Watched").field(&self.statement).finish()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        WATCHED.set(self.watched.take());
+        MEMORY_MAX.set(self.memory_max);
+        CHECKS_LEFT.set(self.checks_left);
+    }
+}
+
+/// Ends the statement that this thread runs if it is to end.
+///
+/// # Errors
+/// What was wished (57014, 57P01), or 53200.
+#[inline]
+pub fn check() -> Result<(), SqlError> {
+    let left = CHECKS_LEFT.get();
+    if left == 0 || ALLOCATED.get() > MEMORY_MAX.get() {
+        return look();
+    }
+    CHECKS_LEFT.set(left - 1);
+    Ok(())
+}
+
+#[cold]
+fn look() -> Result<(), SqlError> {
+    WATCHED.with_borrow_mut(|watched| {
+        let Some(watched) = watched else {
+            CHECKS_LEFT.set(u32::MAX);
+            return Ok(());
+        };
+        CHECKS_LEFT.set(CHECKS_PER_LOOK);
+        if ALLOCATED.get() > MEMORY_MAX.get() {
+            return Err(out_of_memory(watched.memory_bytes_max, None));
+        }
+        let count = watched.interrupts.count.load(Ordering::Acquire);
+        if count != watched.seen {
+            if let Some(error) = watched.interrupts.wish_for(watched.statement) {
+                // It is asked again if somebody goes on after the error.
+                CHECKS_LEFT.set(0);
+                return Err(error);
+            }
+            watched.seen = count;
+        }
+        match watched.looks_left.checked_sub(1) {
+            Some(left) => watched.looks_left = left,
+            None => {
+                let message = "canceling statement due to the number of its steps";
+                return Err(SqlError::new(SqlState::QUERY_CANCELED, message));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Whether a value of so many bytes may be made.
+///
+/// # Errors
+/// 54000 if it is longer than a value may be, 53200 if the statement may not take so much.
+pub fn room_for(bytes: usize) -> Result<(), SqlError> {
+    if bytes > VALUE_BYTES_MAX {
+        let message = format!("invalid memory alloc request size {bytes}");
+        return Err(
+            SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message).with_detail("A value has at most 1 GB.")
+        );
+    }
+    check()?;
+    let after = ALLOCATED.get().saturating_add(bytes as i64);
+    match after > MEMORY_MAX.get() {
+        true => WATCHED.with_borrow(|watched| {
+            let most = watched.as_ref().map_or(0, |watched| watched.memory_bytes_max);
+            Err(out_of_memory(most, Some(bytes)))
+        }),
+        false => Ok(()),
+    }
+}
+
+fn out_of_memory(most: i64, request: Option<usize>) -> SqlError {
+    let detail = match request {
+        Some(bytes) => format!("Failed on request of size {bytes}: a statement may take {most} bytes."),
+        None => format!("The statement has taken more than {most} bytes."),
+    };
+    SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").with_detail(detail).with_hint(
+        "let the statement keep fewer rows at once, or start the server with a larger --statement-memory",
+    )
+}
+
+/// The thread has allocated so many bytes. Only for the allocator of the process.
+#[inline]
+pub fn on_allocated(bytes: usize) {
+    // A thread that ends may have no such cell any more.
+    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get().wrapping_add(bytes as i64)));
+}
+
+/// The thread has freed so many bytes. Only for the allocator of the process.
+#[inline]
+pub fn on_freed(bytes: usize) {
+    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get().wrapping_sub(bytes as i64)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(most: u32) -> Option<SqlError> {
+        (0..most).find_map(|_| check().err())
+    }
+
+    #[test]
+    fn a_statement_ends_by_a_wish_for_it_and_by_no_other() {
+        let interrupts = Arc::new(Interrupts::default());
+        let wish = |id| interrupts.interrupt(id, SqlError::new(SqlState::QUERY_CANCELED, "ended"));
+        wish((1, 7, 0));
+        assert_eq!(ends(2_000), None, "nobody watches");
+        let watch = interrupts.watch((1, 8, 0));
+        assert_eq!(ends(2_000), None);
+        wish((1, 8, 0));
+        assert_eq!(ends(2_000).map(|error| error.state()), Some(SqlState::QUERY_CANCELED));
+        assert!(check().is_err(), "it goes on being ended");
+        {
+            let _inner = interrupts.watch((2, 1, 0));
+            assert_eq!(ends(2_000), None);
+        }
+        assert!(ends(2_000).is_some());
+        drop(watch);
+        assert_eq!(ends(2_000), None);
+        let _before = interrupts.watch((1, 7, 0));
+        assert!(ends(1).is_some(), "a wish from before it began");
+    }
+
+    #[test]
+    fn a_statement_ends_with_its_memory_and_its_steps() {
+        let interrupts = Arc::new(Interrupts::default());
+        interrupts.set_memory_max(1_000_000);
+        let watch = interrupts.watch((1, 1, 0));
+        assert_eq!(room_for(999_000), Ok(()));
+        assert_eq!(room_for(1_100_000).map_err(|error| error.state()), Err(SqlState::OUT_OF_MEMORY));
+        assert_eq!(room_for(1 << 30).map_err(|error| error.state()), Err(SqlState::PROGRAM_LIMIT_EXCEEDED));
+        on_allocated(1_000_001);
+        assert_eq!(check().map_err(|error| error.state()), Err(SqlState::OUT_OF_MEMORY));
+        on_freed(1_000_001);
+        assert_eq!(ends(2_000), None);
+        drop(watch);
+        interrupts.set_steps_max(10_000);
+        let _watch = interrupts.watch((1, 2, 0));
+        assert_eq!(ends(5_000), None);
+        assert!(ends(10_000).is_some());
+    }
+}
