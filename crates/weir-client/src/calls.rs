@@ -155,7 +155,16 @@ impl Callable {
         Ok(rows.into_iter().next().unwrap_or_default())
     }
 
-    fn call_of(&self, callee: Callee, args: Vec<Value>, transaction_time: i64) -> Call {
+    /// What a query without tables gives, worked out here.
+    pub(crate) fn rows_of(&self, prepared: &Prepared, values: &[Value]) -> Result<CallResult, SqlError> {
+        let Wish::Read(gather, values, names) = self.wish(prepared, values)? else {
+            unreachable!("a query is read")
+        };
+        let at = (&*self.program, transaction_time(now_ms()), self.seeds.next());
+        Ok(CallResult::of_rows(names, gather.rows(&values, &BTreeMap::new(), Vec::new(), at)?))
+    }
+
+    pub(crate) fn call_of(&self, callee: Callee, args: Vec<Value>, transaction_time: i64) -> Call {
         Call { callee, args, transaction_time, edition: self.program.edition }
     }
 
@@ -275,6 +284,8 @@ pub(crate) enum Wish {
     Call(Call, Arc<[String]>),
     /// With the names of its columns.
     Read(Arc<Gather>, Vec<Value>, Arc<[String]>),
+    /// The same; all shards say whether they have the edition that it is bound to.
+    Check(Arc<Gather>, Vec<Value>, Arc<[String]>),
     /// Of the open transaction of that name, with the names of what it gives.
     Within(u64, Order, Arc<[String]>),
     /// What is wished for from here on is bound to this edition of the schema.
@@ -293,7 +304,9 @@ impl Wish {
             Wish::Read(gather, values, names) => {
                 Wish::Within(transaction, Order::Read(gather, values), names)
             }
-            other @ (Wish::Within(..) | Wish::Adopt(_) | Wish::Traced(_) | Wish::Waits) => other,
+            other @ (Wish::Check(..) | Wish::Within(..) | Wish::Adopt(_) | Wish::Traced(_) | Wish::Waits) => {
+                other
+            }
         }
     }
 }
@@ -374,6 +387,7 @@ impl Dialect for Calls {
             }
             Wish::Call(call, names) => (Begin::Call(call), UnderWay::Call(names)),
             Wish::Read(gather, values, names) => (Begin::Read(gather, values), UnderWay::Read(names)),
+            Wish::Check(gather, values, names) => (Begin::Check(gather, values), UnderWay::Read(names)),
             Wish::Within(name, order @ Order::Read(..), names) => {
                 (Begin::Within(name, order), UnderWay::Read(names))
             }

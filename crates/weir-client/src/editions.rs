@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use weir_sql::catalog::{Deferral, TableId};
+use weir_sql::catalog::{Deferral, SequenceId, TableId};
 use weir_sql::system::Facts;
 use weir_sql::{Diagnostic, Truncated, Validation, truncated, validations};
 use weir_txn::exec::definition::{Change, Definition};
+use weir_txn::ramp::Callee;
 use weir_types::function::double_quoted;
 use weir_types::{SqlError, SqlState, SqlType};
 
@@ -97,24 +98,34 @@ impl Edition {
         Ok(())
     }
 
+    /// The number of the sequence of that name.
+    ///
+    /// # Errors
+    /// There is no such sequence, or the value is out of its bounds.
+    pub fn settable(&self, sequence: &str, value: i64) -> Result<SequenceId, SqlError> {
+        let name = weir_sql::relation_named(sequence);
+        let sequences = &self.0.application.catalog.sequences;
+        let Some(at) = sequences.iter().position(|one| one.name == name) else {
+            let message = format!("relation \"{name}\" does not exist");
+            return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
+        };
+        let (minimum, maximum) = (sequences[at].minimum, sequences[at].maximum);
+        if value < minimum || value > maximum {
+            let message = format!(
+                "setval: value {value} is out of bounds for sequence \"{name}\" ({minimum}..{maximum})"
+            );
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+        }
+        Ok(SequenceId(at as u32))
+    }
+
     /// The definition by which the sequence goes on behind that value, or with it if it has not been given.
     ///
     /// # Errors
     /// There is no such sequence, the value is out of its bounds, or none would be left behind it (0A000).
     pub fn set_value(&self, sequence: &str, value: i64, is_given: bool) -> Result<String, SqlError> {
         let name = weir_sql::relation_named(sequence);
-        let sequences = &self.0.application.catalog.sequences;
-        let Some(found) = sequences.iter().find(|one| one.name == name) else {
-            let message = format!("relation \"{name}\" does not exist");
-            return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
-        };
-        if value < found.minimum || value > found.maximum {
-            let (minimum, maximum) = (found.minimum, found.maximum);
-            let message = format!(
-                "setval: value {value} is out of bounds for sequence \"{name}\" ({minimum}..{maximum})"
-            );
-            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
-        }
+        let found = &self.0.application.catalog.sequences[self.settable(sequence, value)?.0 as usize];
         let next = if is_given { value.checked_add(found.increment) } else { Some(value) };
         let next = next.filter(|next| (found.minimum..=found.maximum).contains(next)).ok_or_else(|| {
             let message = "setval to the last value of a sequence is not supported";
@@ -275,6 +286,32 @@ impl Prepared {
 impl Client {
     /// The schema as far as this client knows.
     ///
+    /// Begins to ask every shard whether it has that edition of the schema: if not, it ends with 40W01.
+    pub fn begin_check(&self, edition: &Edition) -> Pending<CallResult> {
+        self.submit_computed(|| {
+            let prepared = edition.prepare("SELECT 1", &[]).map_err(|wrong| wrong.error)?;
+            Ok(match edition.0.wish(&prepared, &[])? {
+                Wish::Read(gather, values, names) => Wish::Check(gather, values, names),
+                other => other,
+            })
+        })
+    }
+
+    /// Begins to let a shard's share of the sequence go on from that value, or behind it if it has been given. At once, and whatever
+    /// becomes of the transaction that is open.
+    pub fn begin_set_sequence(
+        &self,
+        edition: &Edition,
+        (shard, sequence): (u16, SequenceId),
+        (value, is_given): (i64, bool),
+    ) -> Pending<CallResult> {
+        self.submit_computed(|| {
+            let callee = Callee::SetSequence { shard, sequence, value, is_given };
+            let call = edition.0.call_of(callee, Vec::new(), 0);
+            Ok(Wish::Call(call, [].into()))
+        })
+    }
+
     /// # Errors
     /// The cluster carries items, not tables.
     pub fn edition(&self) -> Result<Edition, Unprepared> {

@@ -369,7 +369,20 @@ impl Client {
 
     /// Begins what was prepared on this client. A SELECT sees of each transaction all or nothing, over all shards.
     pub fn begin_prepared(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
+        // Nobody need be asked, so nobody is waited for: who cancels what others wait for says so by such a query.
+        if prepared.reads_no_table() {
+            return self.work_out(prepared, values);
+        }
         self.submit_computed(|| prepared.of.wish(prepared, values, time_of_day()))
+    }
+
+    fn work_out(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
+        let tag = self.new_tag();
+        let result = begun::note(tag).and_then(|()| {
+            let _watch = self.interrupts.watch(own_statement(tag));
+            prepared.of.rows_of(prepared, values)
+        });
+        Pending::ended(result.map_err(Error::Sql))
     }
 
     /// Names a transaction of several statements over tables, READ COMMITTED as PostgreSQL's: nothing happens until its first statement.

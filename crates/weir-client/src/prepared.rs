@@ -210,6 +210,11 @@ impl Prepared {
         Prepared { what, ..self.clone() }
     }
 
+    /// It is a query that can be run without a word to anybody.
+    pub(crate) fn reads_no_table(&self) -> bool {
+        matches!(&self.what, What::Query { gather, .. } if gather.reads_no_table())
+    }
+
     pub fn is_system(&self) -> bool {
         self.facts.is_some()
     }

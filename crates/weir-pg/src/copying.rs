@@ -17,7 +17,7 @@ impl Session {
         let options = Options::of(&copy.options, copy.is_from)?;
         match (&copy.what, query) {
             (Copied::Table { name, columns }, _) if copy.is_from => {
-                let load = self.edition()?.load(name, columns)?;
+                let load = self.current_edition().await?.load(name, columns)?;
                 self.refuse_write("COPY FROM")?;
                 let names: Vec<&str> = load.table.columns.iter().map(|(name, _)| name.as_str()).collect();
                 refuse_unknown(&options, &names)?;
@@ -30,7 +30,7 @@ impl Session {
                 Ok(Done { copy: Some(done), ..Done::tag("COPY") })
             }
             (Copied::Table { name, columns }, _) => {
-                let prepared = self.edition()?.unload(name, columns)?;
+                let prepared = self.current_edition().await?.unload(name, columns)?;
                 self.copy_out(&prepared, &options).await
             }
             (Copied::Query(_), Some(query)) if !query.columns().is_empty() => {

@@ -145,8 +145,25 @@ impl Session {
 
     /// Analyses what the application would be.
     async fn next_edition(&self, text: &Arc<str>) -> Result<NextEdition, Failure> {
-        let (edition, text) = (self.edition()?, text.clone());
+        let (edition, text) = (self.current_edition().await?, text.clone());
         blocking(move || edition.define(&text)).await?.map_err(|wrong: Unprepared| Failure::of(wrong, ""))
+    }
+
+    /// The schema as it is after all definitions that anybody has been told of: shards are asked, for statements that reach none of them
+    /// before they rest on what there is.
+    pub(crate) async fn current_edition(&self) -> Result<Edition, Failure> {
+        if let Some(own) = self.own_edition.get() {
+            return Ok(own);
+        }
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let edition = self.edition()?;
+            match self.wait_for(|client| client.begin_check(&edition)).await {
+                Ok(_) => return Ok(edition),
+                Err(failure) => self.meet(failure).await?,
+            }
+        }
+        Err(changes_all_the_time())
     }
 
     /// What the transaction has defined is for everybody, if it has committed.

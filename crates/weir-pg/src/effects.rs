@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_client::{AdvisoryKey, CurrentValue, Prepared};
+use weir_client::{AdvisoryKey, Client, CurrentValue, Prepared};
 use weir_sql::bound::OutputColumn;
 use weir_sql::effects::{Effect, EffectCall};
 use weir_types::datetime::fields::epoch_of_interval;
@@ -90,11 +90,25 @@ impl Session {
         Ok(Value::text(""))
     }
 
-    /// The sequence goes on with that value, or behind it; as a change of the schema, it is as if no value had been given.
+    /// The sequence goes on with that value, or behind it: at once, and for good. One that the open transaction may have made is changed
+    /// with it.
     async fn set_value(&self, sequence: &str, value: i64, is_given: bool) -> Result<Value, Failure> {
         self.refuse_write("setval()")?;
-        let definition = self.edition()?.set_value(sequence, value, is_given)?;
-        self.define(&definition.into(), "ALTER SEQUENCE", self.open_name()).await?;
+        if let Some(own) = self.own_edition.get() {
+            let definition = own.set_value(sequence, value, is_given)?;
+            self.define(&definition.into(), "ALTER SEQUENCE", self.open_name()).await?;
+            return Ok(Value::Int(value));
+        }
+        let mut shards = 0..self.client.shards();
+        while let Some(shard) = shards.next() {
+            let edition = self.current_edition().await?;
+            let of = (shard, edition.settable(sequence, value)?);
+            let set = |client: &Client| client.begin_set_sequence(&edition, of, (value, is_given));
+            if let Err(failure) = self.wait_for(set).await {
+                self.meet(failure).await?;
+                shards = shard..self.client.shards();
+            }
+        }
         Ok(Value::Int(value))
     }
 }

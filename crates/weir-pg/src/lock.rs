@@ -21,7 +21,7 @@ impl Session {
         let Transaction::Open { name, is_implicit: false } = transaction else {
             return Err(only_in_transactions("LOCK TABLE").into());
         };
-        let edition = self.edition()?;
+        let edition = self.current_edition().await?;
         if let Some(missing) = lock.tables.iter().find(|name| !edition.has_relation(name)) {
             let message = format!("relation \"{missing}\" does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message).into());

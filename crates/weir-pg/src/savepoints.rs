@@ -56,7 +56,7 @@ impl Session {
         names: Option<&[String]>,
         deferred: bool,
     ) -> Result<Done, Failure> {
-        self.edition()?.check_deferrable(names.unwrap_or_default())?;
+        self.current_edition().await?.check_deferrable(names.unwrap_or_default())?;
         let done = Done::tag("SET CONSTRAINTS");
         match self.open_name() {
             Some(name) => {

@@ -381,6 +381,9 @@ impl Node {
     }
 
     fn on_execute(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Box<Call>, out: &mut Effects) {
+        if let Callee::SetSequence { sequence, value, is_given, .. } = call.callee {
+            return self.on_set_sequence(now_ms, txn, call.edition, (sequence, value, is_given), out);
+        }
         let callee = self.check_edition(call.edition).and_then(|()| self.program.callee(&call.callee));
         let (read_only, guarded) = match callee {
             Ok(callee) => (callee.read_only, callee.guarded),
@@ -413,6 +416,28 @@ impl Node {
                 self.wait_or_withdraw(&holders, txn, begun.age, Request::Execute { txn, begun, call }, out);
             }
         }
+    }
+
+    fn on_set_sequence(
+        &mut self,
+        now_ms: u64,
+        txn: TxnId,
+        edition: u64,
+        (sequence, value, is_given): (SequenceId, i64, bool),
+        out: &mut Effects,
+    ) {
+        let is_there = || match (sequence.0 as usize) < self.program.sequences.len() {
+            true => Ok(()),
+            false => Err(schema_has_changed()),
+        };
+        if let Err(error) = self.check_edition(edition).and_then(|()| is_there()) {
+            return self.answer(txn, Reply::Executed { txn, result: Err(error) }, out);
+        }
+        let (timestamp, begin) = (self.clock.tick(now_ms), self.storage.position());
+        self.sequences.set(&self.program, self.shard, sequence, (value, is_given));
+        let reply = Reply::Executed { txn, result: Ok(Default::default()) };
+        self.note_commit(txn, timestamp, begin, &[], Some(&reply));
+        out.replies.push((txn.coordinator, reply));
     }
 
     fn on_prepare(

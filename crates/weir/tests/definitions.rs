@@ -437,6 +437,103 @@ fn what_one_front_end_defines_the_other_sees() {
     assert_eq!(answer(&mut one, "SELECT * FROM a ORDER BY id"), "1|9 2|9 3|9 4|9 (4)");
 }
 
+/// What one front end says, and what the other one says next: it has not heard of the first by any statement of its own.
+const KNOWN_AT_ONCE: [(&str, &str); 16] = [
+    ("CREATE TABLE a1 (id int PRIMARY KEY)", "COPY a1 TO STDOUT"),
+    ("CREATE TABLE a2 (id int PRIMARY KEY)", "TRUNCATE a2"),
+    ("CREATE TABLE a3 (id int PRIMARY KEY)", "ALTER TABLE a3 ADD COLUMN x int"),
+    ("CREATE TABLE a4 (id int PRIMARY KEY)", "DROP TABLE a4"),
+    ("CREATE TABLE a5 (id int PRIMARY KEY, v int)", "CREATE INDEX ON a5 (v)"),
+    ("CREATE TABLE a6 (id int PRIMARY KEY)", "CREATE VIEW v6 AS SELECT * FROM a6"),
+    ("CREATE TABLE a7 (id int PRIMARY KEY)", "COMMENT ON TABLE a7 IS 'seven'"),
+    ("CREATE TABLE a8 (id int PRIMARY KEY)", "SELECT 1 / count(*) FROM pg_tables WHERE tablename = 'a8'"),
+    (
+        "CREATE TABLE a9 (id int PRIMARY KEY)",
+        "SELECT 1 / CASE WHEN to_regclass('a9') IS NULL THEN 0 ELSE 1 END",
+    ),
+    (
+        "ALTER TABLE a9 ADD COLUMN y int",
+        "SELECT 1 / count(*) FROM information_schema.columns WHERE table_name = 'a9' AND column_name = 'y'",
+    ),
+    ("DROP TABLE a9", "SELECT 1 / CASE WHEN to_regclass('a9') IS NULL THEN 1 ELSE 0 END"),
+    ("DROP TABLE a8", "CREATE TABLE a8 (id int PRIMARY KEY, other int)"),
+    ("CREATE TABLE b1 (id int PRIMARY KEY)", "BEGIN; LOCK TABLE b1 IN SHARE MODE; COMMIT"),
+    ("CREATE SEQUENCE s1", "SELECT setval('s1', 7)"),
+    ("CREATE TABLE b2 (id int PRIMARY KEY)", "CREATE TABLE c2 (id int PRIMARY KEY, b int REFERENCES b2)"),
+    ("DROP TABLE b1", "DROP TABLE IF EXISTS b1"),
+];
+
+#[test]
+fn every_statement_of_another_front_end_knows_what_was_defined() {
+    let nodes = Nodes::start(2, 2, "[application]\n", false);
+    let fronts: Vec<_> = (0..2)
+        .map(|_| {
+            let cluster = weir_client::ClusterFile::read(&nodes.file()).unwrap();
+            let client = weir_client::Client::connect(&cluster).unwrap();
+            let door = weir_pg::Door::new(weir_pg::Settings::new("127.0.0.1:0".parse().unwrap())).unwrap();
+            door.open(client).unwrap()
+        })
+        .collect();
+    let [mut one, mut other] = [0, 1].map(|at: usize| driver(fronts[at].address().port()));
+    for (defines, meets) in KNOWN_AT_ONCE {
+        one.batch_execute(defines).unwrap_or_else(|error| panic!("{defines}: {error:?}"));
+        if meets.starts_with("COPY") {
+            use std::io::Read as _;
+            let mut rows = Vec::new();
+            other.copy_out(meets).unwrap().read_to_end(&mut rows).unwrap();
+        } else {
+            other.batch_execute(meets).unwrap_or_else(|error| panic!("{meets}: {error:?}"));
+        }
+    }
+    one.batch_execute("CREATE TABLE d (id int PRIMARY KEY)").unwrap();
+    use std::io::Write as _;
+    let mut rows = other.copy_in("COPY d FROM STDIN").unwrap();
+    rows.write_all(b"1\n2\n").unwrap();
+    assert_eq!(rows.finish().unwrap(), 2);
+}
+
+/// setval is no definition: it takes effect at once, waits for nobody, is not taken back, and nobody notices it.
+#[test]
+fn setval_is_immediate_and_in_nobodys_way() {
+    for shards in [1, 3] {
+        let mut weir = Alone::start(shards);
+        let [mut own, mut open, mut prepared] = [weir.driver(), weir.driver(), weir.driver()];
+        own.batch_execute(
+            "CREATE TABLE g (id bigserial PRIMARY KEY, n int); CREATE TABLE o (id int PRIMARY KEY)",
+        )
+        .unwrap();
+        let insert = prepared.prepare("INSERT INTO o VALUES ($1)").unwrap();
+        open.batch_execute("BEGIN; INSERT INTO o VALUES (0)").unwrap();
+        prepared.batch_execute("BEGIN").unwrap();
+        prepared.execute(&insert, &[&1]).unwrap();
+        own.batch_execute("SET lock_timeout = '100ms'; SET statement_timeout = '20s'").unwrap();
+        let set = own.query_one("SELECT setval('g_id_seq', 1000)", &[]).unwrap().get::<_, i64>(0);
+        assert_eq!(set, 1000);
+        prepared.execute(&insert, &[&2]).unwrap();
+        prepared.batch_execute("COMMIT").unwrap();
+        open.batch_execute("COMMIT").unwrap();
+        let next = |driver: &mut Driver| -> i64 {
+            driver.query_one("INSERT INTO g (n) VALUES (1) RETURNING id", &[]).unwrap().get(0)
+        };
+        let is_next = |next: i64, than: i64| match shards {
+            1 => next == than,
+            _ => next >= than,
+        };
+        let found = next(&mut own);
+        assert!(is_next(found, 1001), "{found}");
+        own.batch_execute("BEGIN; SELECT setval('g_id_seq', 5000, false); ROLLBACK").unwrap();
+        let found = next(&mut own);
+        assert!(is_next(found, 5000), "{found}");
+        own.batch_execute("SELECT setval('g_id_seq', 9000)").unwrap();
+        weir.kill_and_start_again();
+        let found = next(&mut weir.driver());
+        assert!(is_next(found, 9001), "{found}");
+        // One that the transaction has made is the transaction's.
+        let mut own = weir.driver();
+        own.batch_execute("BEGIN; CREATE SEQUENCE s; SELECT setval('s', 4); COMMIT; SELECT setval('s', 9223372036854775807)").unwrap();
+    }
+}
+
 /// Counters go up while the schema changes, and none of what was acknowledged is lost.
 #[test]
 fn others_work_on_while_the_schema_changes() {

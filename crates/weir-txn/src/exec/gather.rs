@@ -374,6 +374,16 @@ impl Gather {
         self.tables.iter().enumerate().filter(|(_, table)| is_there(table)).map(|(at, _)| at).collect()
     }
 
+    /// It can be run anywhere, without a word to anybody.
+    pub fn reads_no_table(&self) -> bool {
+        self.tables.is_empty() && self.parts.is_none() && self.system.is_none()
+    }
+
+    /// It reads tables of the system catalog.
+    pub fn is_of_system(&self) -> bool {
+        self.system.is_some()
+    }
+
     /// Runs the query on what was fetched. `now`: in microseconds since 2000, of the clock; `seed`: of what it asks of chance.
     pub fn rows(
         &self,

@@ -567,7 +567,10 @@ impl Program {
             }
             Callee::Text(text) => self.text(text).map(Runs::Text).map_err(|wrong| wrong.error),
             Callee::Constraints(_) => Ok(Runs::Nothing(CompiledProcedure::nothing())),
-            Callee::Definition(_) | Callee::AdvisoryLock { .. } | Callee::Sequences => {
+            Callee::Definition(_)
+            | Callee::AdvisoryLock { .. }
+            | Callee::Sequences
+            | Callee::SetSequence { .. } => {
                 let message = "it runs in a transaction of several statements";
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
@@ -591,6 +594,9 @@ impl Program {
         }
         if let Callee::Definition(_) = call.callee {
             return Ok((0..self.shards).collect());
+        }
+        if let Callee::SetSequence { shard, .. } = call.callee {
+            return Ok(vec![shard]);
         }
         let procedure = self.callee(&call.callee)?;
         // Many rows go where the first one lives.

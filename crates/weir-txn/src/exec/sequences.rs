@@ -21,11 +21,17 @@ use crate::storage::{RowRef, Rows, Schema};
 /// shard where they are the partition key ("server-specific unique ids", operation-partitioning.txt §6).
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sequences {
+    /// How many of its share each has given; under `base_of`, from which value on, if that is not where its definition says.
     given: BTreeMap<SequenceId, i64>,
     random: u64,
     /// Something has been given since somebody last asked.
     #[serde(skip)]
     has_given: bool,
+}
+
+/// Where setval's value stands: the numbers of sequences stay far below.
+fn base_of(sequence: SequenceId) -> SequenceId {
+    SequenceId(sequence.0 | 1 << 31)
 }
 
 /// The last value that a sequence has given to one call.
@@ -78,23 +84,25 @@ impl Given {
 #[derive(Clone, Copy)]
 struct Share<'a> {
     definition: &'a Sequence,
+    /// The first value of all shares.
+    start: i64,
     /// Which of the sequence's first `shards` values is the shard's own.
     first: i128,
     shards: u16,
 }
 
 impl<'a> Share<'a> {
-    fn of(definition: &'a Sequence, here: ShardId, shards: u16) -> Share<'a> {
-        let value = |at: i128| i128::from(definition.start) + at * i128::from(definition.increment);
+    fn of(definition: &'a Sequence, start: i64, here: ShardId, shards: u16) -> Share<'a> {
+        let value = |at: i128| i128::from(start) + at * i128::from(definition.increment);
         let homes =
             |at: &i128| i64::try_from(value(*at)).is_ok_and(|id| shard_of_integer(id, shards) == here);
         let own = (0..i128::from(shards)).find(homes).filter(|_| has_a_share_for_each(definition, shards));
-        Share { definition, first: own.unwrap_or(i128::from(here)), shards }
+        Share { definition, start, first: own.unwrap_or(i128::from(here)), shards }
     }
 
     fn value(self, at: i64) -> i128 {
         let step = self.first + i128::from(at) * i128::from(self.shards);
-        i128::from(self.definition.start) + step * i128::from(self.definition.increment)
+        i128::from(self.start) + step * i128::from(self.definition.increment)
     }
 }
 
@@ -190,8 +198,9 @@ impl<'a> Environs<'a> {
 impl Environment for Environs<'_> {
     fn next_value(&mut self, sequence: SequenceId) -> Result<Value, SqlError> {
         let definition = &self.definitions[sequence.0 as usize];
+        let share = self.sequences.share(definition, sequence, (self.here, self.shards));
         let given = self.sequences.given.entry(sequence).or_insert(0);
-        let value = Share::of(definition, self.here, self.shards).value(*given);
+        let value = share.value(*given);
         let bounds = i128::from(definition.minimum)..=i128::from(definition.maximum);
         if !bounds.contains(&value) {
             let (word, bound) = if definition.increment > 0 {
@@ -281,6 +290,34 @@ impl Sequences {
         Sequences { random: seed, ..Sequences::default() }
     }
 
+    /// What the shard has of the sequence.
+    fn share<'a>(
+        &self,
+        definition: &'a Sequence,
+        sequence: SequenceId,
+        (here, shards): (ShardId, u16),
+    ) -> Share<'a> {
+        let start = self.given.get(&base_of(sequence)).copied().unwrap_or(definition.start);
+        Share::of(definition, start, here, shards)
+    }
+
+    /// The shard's share goes on from that value, or behind it.
+    pub fn set(
+        &mut self,
+        program: &Program,
+        here: ShardId,
+        sequence: SequenceId,
+        (value, is_given): (i64, bool),
+    ) {
+        self.given.insert(base_of(sequence), value);
+        let definition = &program.sequences[sequence.0 as usize];
+        let share = self.share(definition, sequence, (here, program.shards));
+        // It is one shard's that has the value itself.
+        let has_given = is_given && share.first == 0;
+        self.given.insert(sequence, i64::from(has_given));
+        self.has_given = true;
+    }
+
     /// What one call, or one statement outside of calls, may ask.
     pub fn environment<'a>(
         &'a mut self,
@@ -322,7 +359,13 @@ impl Sequences {
             let given = was.and_then(|was| self.given.get(&was)).filter(|_| !restarted.contains(&id));
             Some((id, *given?))
         };
-        let given = was.iter().enumerate().filter_map(stays).collect();
+        let base = |(at, was): (usize, &Option<SequenceId>)| {
+            let id = SequenceId(at as u32);
+            let base = was.and_then(|was| self.given.get(&base_of(was))).filter(|_| !restarted.contains(&id));
+            Some((base_of(id), *base?))
+        };
+        let bases = was.iter().enumerate().filter_map(base);
+        let given = was.iter().enumerate().filter_map(stays).chain(bases).collect();
         Sequences { given, random: self.random, has_given: true }
     }
 
@@ -334,14 +377,20 @@ impl Sequences {
 
     /// The other one will give nothing that this one gave and that was written down.
     pub fn gave_no_more_than(&self, other: &Sequences) -> bool {
-        let gave = |id, given: &i64| other.given.get(id).copied().unwrap_or(0) >= *given;
+        // What setval has put elsewhere gives what it gives.
+        let is_same = |id: &SequenceId| {
+            base_of(*id) != *id && self.given.get(&base_of(*id)) == other.given.get(&base_of(*id))
+        };
+        let gave = |id: &SequenceId, given: &i64| {
+            !is_same(id) || other.given.get(id).copied().unwrap_or(0) >= *given
+        };
         self.has_given || self.given.iter().all(|(id, given)| gave(id, given))
     }
 
     /// Gives no value from here on that is not behind this one, which a row already has.
     pub fn go_beyond(&mut self, program: &Program, here: ShardId, sequence: SequenceId, value: i64) {
         let definition = &program.sequences[sequence.0 as usize];
-        let share = Share::of(definition, here, program.shards);
+        let share = self.share(definition, sequence, (here, program.shards));
         let is_behind = |at: i64| match definition.increment > 0 {
             true => share.value(at) > i128::from(value),
             false => share.value(at) < i128::from(value),

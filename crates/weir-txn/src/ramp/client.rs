@@ -14,7 +14,9 @@ use weir_types::{SqlError, Value};
 
 use super::coordinator::{Action, Transaction, gave_up};
 use super::interactive::{Interactive, deadlock};
-use super::message::{AdvisoryKey, Age, Begun, Call, Output, Progress, Reply, Request, ShardId, TxnId};
+use super::message::{
+    AdvisoryKey, Age, Begun, Call, Output, Progress, ReadQuery, Reply, Request, ShardId, TxnId,
+};
 use super::reader::{Read, ReadAction, Within};
 use super::trace::{Trace, Traces};
 use super::waits::Waits;
@@ -61,6 +63,8 @@ pub enum Begin {
     Call(Call),
     /// The query for these values.
     Read(Arc<Gather>, Vec<Value>),
+    /// The same, and every shard says whether it has the edition that the query is bound to.
+    Check(Arc<Gather>, Vec<Value>),
     /// The schema is that of this program from here on.
     Adopt(Arc<Program>),
     /// Something of the open transaction of that name, which the first statement begins. After one that has failed nothing but its end is
@@ -162,6 +166,20 @@ enum Flight {
 }
 
 type EndedRead = (u64, Read, Arc<Gather>, Vec<Value>, Option<Within>, Arc<Program>);
+
+/// Shards that have another edition say so, whether they are asked for rows or not. A definition that has been acknowledged is known to the
+/// one that has decided it.
+fn of_all(
+    mut queries: BTreeMap<ShardId, Arc<ReadQuery>>,
+    edition: u64,
+    shards: u16,
+) -> BTreeMap<ShardId, Arc<ReadQuery>> {
+    let nothing = Arc::new(ReadQuery { tables: Vec::new(), parts: None, edition });
+    for shard in 0..shards {
+        queries.entry(shard).or_insert_with(|| nothing.clone());
+    }
+    queries
+}
 
 /// How a coordinator names what it is at itself for what was begun under the tag.
 pub fn own_statement(tag: u64) -> StatementId {
@@ -390,7 +408,20 @@ impl Coordinator {
         &mut self,
         now_ms: u64,
         tag: u64,
+        read: (Arc<Gather>, Vec<Value>, Option<Within>),
+        out: &mut Orders<Request, Event>,
+    ) {
+        // What the system catalog says follows from the edition alone.
+        let asks_all = read.0.is_of_system();
+        self.begin_read_of(now_ms, tag, read, asks_all, out);
+    }
+
+    fn begin_read_of(
+        &mut self,
+        now_ms: u64,
+        tag: u64,
         (gather, values, within): (Arc<Gather>, Vec<Value>, Option<Within>),
+        asks_all: bool,
         out: &mut Orders<Request, Event>,
     ) {
         let open = within.as_ref().map(|(txn, _)| txn.sequence);
@@ -401,6 +432,7 @@ impl Coordinator {
         let sequence = self.flights.next();
         let _watch = self.interrupts.watch(own_statement(tag));
         let queries = match gather.queries(&values, (&program, transaction_time(now_ms))) {
+            Ok(queries) if asks_all => of_all(queries, gather.edition, program.shards),
             Ok(queries) => queries,
             Err(error) => {
                 let result = Err(error);
@@ -546,6 +578,9 @@ impl machine::Coordinator for Coordinator {
         match what {
             Begin::Call(call) => self.begin_call(now_ms, tag, call, out),
             Begin::Read(gather, values) => self.begin_read(now_ms, tag, gather, values, out),
+            Begin::Check(gather, values) => {
+                self.begin_read_of(now_ms, tag, (gather, values, None), true, out);
+            }
             Begin::Adopt(program) => {
                 self.adopt(program);
                 out.done.push((tag, Event::Answered(Ok(Output::default()))));

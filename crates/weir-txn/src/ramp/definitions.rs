@@ -236,6 +236,7 @@ pub(crate) fn definition_of(callee: &Callee) -> Option<&Arc<Definition>> {
         | Callee::Text(_)
         | Callee::AdvisoryLock { .. }
         | Callee::Sequences
+        | Callee::SetSequence { .. }
         | Callee::Constraints(_) => None,
     }
 }

@@ -37,7 +37,13 @@ impl Exposed for Node {
             return Some(why);
         }
         match request {
-            Request::Execute { txn, call, .. } => self.refuses_call(*txn, call, &[self.id()]),
+            Request::Execute { txn, call, .. } => match call.callee {
+                Callee::SetSequence { shard, .. } => {
+                    let is_here = shard == self.id() && call.args.is_empty();
+                    (!is_here).then_some("a sequence of another shard")
+                }
+                _ => self.refuses_call(*txn, call, &[self.id()]),
+            },
             Request::Prepare { participants, .. } if participants.last() == Some(&self.id()) => {
                 Some("a prepare of the participant that decides")
             }
@@ -58,6 +64,7 @@ impl Exposed for Node {
                         && work.participants.iter().all(|shard| *shard < shards);
                     (!are_some || !work.call.args.is_empty()).then_some("constraints of other shards")
                 }
+                Callee::SetSequence { .. } => Some("setval is no statement of a transaction"),
                 Callee::Procedure(_) | Callee::Text(_) => {
                     self.refuses_call(*txn, &work.call, &work.participants)
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weir_sql::Text;
-use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 use weir_types::interrupt::StatementId;
 use weir_types::{Notice, SqlError, Value};
 
@@ -60,6 +60,9 @@ pub enum Callee {
     /// Asks a shard where its sequences stand; only in a transaction of several statements. Gives three values for each that has given
     /// one: its number, the last value, and how many it has given.
     Sequences,
+    /// setval, at one shard: its share of the sequence goes on from that value, or behind it if it has been given. Takes effect at once,
+    /// whatever becomes of the transaction that it is said in.
+    SetSequence { shard: ShardId, sequence: SequenceId, value: i64, is_given: bool },
 }
 
 impl Callee {
