@@ -153,6 +153,7 @@ impl Sent {
                     | Callee::Definition(_)
                     | Callee::AdvisoryLock { .. }
                     | Callee::Sequences
+                    | Callee::SetSequence { .. }
                     | Callee::Constraints(_) => 2,
                 };
                 let args = (0..arguments).map(|_| Value::Int(1 + small(9))).collect();

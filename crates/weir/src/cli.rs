@@ -462,7 +462,7 @@ pub struct ServeArguments {
     #[arg(long, value_name = "MS")]
     pub clock_reached: Option<u64>,
     /// One statement may take so much memory, of rows that it keeps, sorts, joins, gives and writes; beyond, it ends with 53200
-    /// [default: half of --memory, else 1GiB]
+    /// [default: half of --memory and at least 16MiB, else 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub statement_memory: Option<u64>,
     /// Speak PostgreSQL's protocol there [default without a cluster file: 127.0.0.1:5433]

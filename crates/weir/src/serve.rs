@@ -29,7 +29,8 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
         arguments;
     let ServeArguments { migrate: how, drop_data, .. } = arguments;
     let ServeArguments { snapshot_after, memory, statement_memory, clock_reached, .. } = arguments;
-    let statement_memory = statement_memory.or(memory.map(|bytes| bytes / 2)).unwrap_or(STATEMENT_MEMORY);
+    let half = memory.map(|bytes| (bytes / 2).max(STATEMENT_MEMORY_MIN));
+    let statement_memory = statement_memory.or(half).unwrap_or(STATEMENT_MEMORY);
     let ServeArguments { http, log_format, log_level, log_slow, .. } = arguments;
     let is_alone = cluster.is_none();
     let (cluster, node, listen) = match cluster.zip(node) {
@@ -228,6 +229,9 @@ fn closed(weir_pg::NotStarted(what, hint): weir_pg::NotStarted) -> Failure {
 fn unheard(weir_observe::NotStarted(what, hint): weir_observe::NotStarted) -> Failure {
     usage(&format!("--http: {what}"), &hint)
 }
+
+/// What compiling a statement may take beside its rows.
+const STATEMENT_MEMORY_MIN: u64 = 16 << 20;
 
 /// What a statement may take where nothing is said.
 const STATEMENT_MEMORY: u64 = 1 << 30;
