@@ -150,6 +150,8 @@ enum Flight {
         gather: Arc<Gather>,
         values: Vec<Value>,
         within: Option<Within>,
+        /// Shards that it reads nothing of are asked for their edition.
+        asks_all: bool,
         /// Of the edition that it was bound to.
         program: Arc<Program>,
         sent: Sent,
@@ -443,7 +445,7 @@ impl Coordinator {
         let read = TxnId { coordinator: self.id, sequence };
         let machine = Read::begin(read, within.clone(), queries, session, &mut self.read_actions);
         let sent = Sent::at(now_ms);
-        self.flights.begin(Flight::Read { tag, machine, gather, values, within, program, sent });
+        self.flights.begin(Flight::Read { tag, machine, gather, values, within, asks_all, program, sent });
         self.reads.push_back(sequence);
         self.perform_read(now_ms, sequence, out);
     }
@@ -503,11 +505,13 @@ impl Coordinator {
                     out.done.push((tag, Event::ReadDone { result, rounds, fetched: 0, examined }));
                 }
                 ReadAction::Again => {
-                    if let Some(Flight::Read { tag, .. }) = self.flights.get_mut(sequence) {
+                    let mut all = false;
+                    if let Some(Flight::Read { tag, asks_all, .. }) = self.flights.get_mut(sequence) {
                         self.traces.retries(*tag);
+                        all = *asks_all;
                     }
                     let (tag, _, gather, values, within, _) = self.end_read(sequence);
-                    self.begin_read_within(now_ms, tag, (gather, values, within), out);
+                    self.begin_read_of(now_ms, tag, (gather, values, within), all, out);
                     return;
                 }
             }
