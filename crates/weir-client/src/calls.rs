@@ -157,10 +157,10 @@ impl Callable {
 
     /// What a query without tables gives, worked out here.
     pub(crate) fn rows_of(&self, prepared: &Prepared, values: &[Value]) -> Result<CallResult, SqlError> {
-        let Wish::Read(gather, values, names) = self.wish(prepared, values)? else {
+        let Wish::Read(gather, values, names) = self.wish(prepared, values, time_of_day())? else {
             unreachable!("a query is read")
         };
-        let at = (&*self.program, transaction_time(now_ms()), self.seeds.next());
+        let at = (&*self.program, time_of_day(), self.seeds.next());
         Ok(CallResult::of_rows(names, gather.rows(&values, &BTreeMap::new(), Vec::new(), at)?))
     }
 

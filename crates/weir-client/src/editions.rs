@@ -290,7 +290,7 @@ impl Client {
     pub fn begin_check(&self, edition: &Edition) -> Pending<CallResult> {
         self.submit_computed(|| {
             let prepared = edition.prepare("SELECT 1", &[]).map_err(|wrong| wrong.error)?;
-            Ok(match edition.0.wish(&prepared, &[])? {
+            Ok(match edition.0.wish(&prepared, &[], 0)? {
                 Wish::Read(gather, values, names) => Wish::Check(gather, values, names),
                 other => other,
             })
