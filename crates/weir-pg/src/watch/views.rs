@@ -68,14 +68,19 @@ impl Session {
         let edition = self.edition()?;
         let sequences = edition.sequences();
         let mut last: Vec<Option<i64>> = vec![None; sequences.len()];
+        let mut set_to = last.clone();
         let own = self.by_itself();
         for shard in 0..edition.shards() {
-            let told = self.wait_for(self.client.begin_sequences(own.name(), shard)).await?;
+            let told = self.wait_for(|client| client.begin_sequences(own.name(), shard)).await?;
             for one in told.values.chunks(3) {
-                let [Value::Int(sequence), Value::Int(value), _] = *one else { continue };
+                let [Value::Int(sequence), Value::Int(value), Value::Int(given)] = *one else { continue };
                 let Some(known) = usize::try_from(sequence).ok().filter(|at| *at < last.len()) else {
                     continue;
                 };
+                if given == 0 {
+                    set_to[known] = Some(value);
+                    continue;
+                }
                 let goes_down = sequences[known].increment < 0;
                 let farther = |so_far: i64| if goes_down { so_far.min(value) } else { so_far.max(value) };
                 last[known] = Some(last[known].map_or(value, farther));
@@ -83,17 +88,17 @@ impl Session {
         }
         // It has done nothing.
         drop(own);
-        let row = |(sequence, last): (&Sequence, &Option<i64>)| {
+        let row = |((sequence, last), set_to): ((&Sequence, &Option<i64>), &Option<i64>)| {
             volatile_row(
                 SEQUENCES,
                 &[
                     ("seqrelid", Value::Int(class_number(&sequence.name))),
-                    ("last_value", Value::Int(last.unwrap_or(sequence.start))),
+                    ("last_value", Value::Int(last.or(*set_to).unwrap_or(sequence.start))),
                     ("is_called", Value::Bool(last.is_some())),
                 ],
             )
         };
-        Ok(sequences.iter().zip(&last).map(row).collect())
+        Ok(sequences.iter().zip(&last).zip(&set_to).map(row).collect())
     }
 
     fn open_transaction(&self) -> Option<i64> {

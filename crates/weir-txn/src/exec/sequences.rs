@@ -339,15 +339,21 @@ impl Sequences {
         }
     }
 
-    /// Of each that has given a value here: its number, the last value, and how many it has given.
+    /// Of each that has given a value here, or was set: its number, the last value, and how many it has given since; if none, the value
+    /// that it was set to.
     pub(crate) fn standing(&self, program: &Program, here: ShardId) -> Vec<Value> {
         let mut values = Vec::new();
-        for (sequence, given) in self.given.iter().filter(|(_, given)| **given > 0) {
+        for (&sequence, &given) in &self.given {
             let Some(definition) = program.sequences.get(sequence.0 as usize) else { continue };
-            let last = Share::of(definition, here, program.shards).value(*given - 1);
-            // It was given, so it is one.
-            let Ok(last) = i64::try_from(last) else { continue };
-            values.extend([i64::from(sequence.0), last, *given].map(Value::Int));
+            let last = match given > 0 {
+                true => {
+                    i64::try_from(self.share(definition, sequence, (here, program.shards)).value(given - 1))
+                        .ok()
+                }
+                false => self.given.get(&base_of(sequence)).copied(),
+            };
+            let Some(last) = last else { continue };
+            values.extend([i64::from(sequence.0), last, given].map(Value::Int));
         }
         values
     }
