@@ -238,16 +238,13 @@ fn fold_labels(schema: &Schema, statements: &mut Vec<(usize, ParsedStatement)>) 
             let mut name = ddl::altered_type(alter);
             let created = before.iter_mut().rev().find(|(_, one)| ddl::creates_type(&one.node, &mut name));
             if let Some((_, ParsedStatement { node: node::Node::CreateEnumStmt(create), .. })) = created {
-                match (ddl::fold_labels(create, alter), &schema.notes) {
-                    (Err((state, message)), None) => {
-                        let place = rest[0].1.span;
-                        if state != SqlState::DUPLICATE_OBJECT || !alter.skip_if_new_val_exists {
-                            return Err(Diagnostic::new(state, place, message));
-                        }
-                        schema.pass(state, place, &message);
+                // Of what is only analysed, the labels that there are.
+                if let (Err((state, message)), None) = (ddl::fold_labels(create, alter), &schema.notes) {
+                    let place = rest[0].1.span;
+                    if state != SqlState::DUPLICATE_OBJECT || !alter.skip_if_new_val_exists {
+                        return Err(Diagnostic::new(state, place, message));
                     }
-                    // Of what is only analysed, the labels that there are.
-                    (_, _) => {}
+                    schema.pass(state, place, &message);
                 }
                 statements.remove(at);
                 continue;

@@ -72,11 +72,14 @@ pub fn conflicts(app: &Application, effects: &[ProcedureEffects], sets: &Sets) -
 /// By pair of procedures.
 type Found = BTreeMap<(usize, usize), Demands>;
 
+/// Whose access writes, and which keys are equal.
+type Demand = (bool, bool, Vec<(Key, Key)>);
+
 /// Of clauses that demand the same, the first; the statements before what constraints do besides.
 #[derive(Default)]
 struct Demands {
     /// By what they demand, each with when it was found.
-    first: BTreeMap<(bool, bool, Vec<(Key, Key)>), (usize, Clause)>,
+    first: BTreeMap<Demand, (usize, Clause)>,
     found: usize,
 }
 

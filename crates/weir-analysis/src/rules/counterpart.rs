@@ -75,7 +75,7 @@ impl Counterparts {
         let changes = |write: &&Write| {
             write.table == self.table && columns.iter().any(|&column| write.update_of(column).is_some())
         };
-        let composes = !world.flaws.nothing_composed && touching.iter().any(|write| changes(&write));
+        let composes = !world.flaws.nothing_composed && touching.iter().any(changes);
         composes.then(|| world.composer(self.table, &columns, &|_, _| true))?
     }
 

@@ -43,6 +43,9 @@ use convert::Conversion;
 use file::{Entry, Section};
 use load::TableLoad;
 
+/// Names and values of settings.
+type Settings = Vec<(String, String)>;
+
 /// A workload that fits its application: every name is known and every generator fits its column.
 #[derive(Debug)]
 pub struct Workload {
@@ -129,9 +132,9 @@ impl Workload {
         file: u32,
         overrides: &[(String, String)],
         (rows_max, setting_min): (u64, u64),
-    ) -> Result<(Workload, Vec<(String, String)>), Vec<Diagnostic>> {
+    ) -> Result<(Workload, Settings), Vec<Diagnostic>> {
         let mut workload = Workload::parse(application, file, overrides)?;
-        let mut smaller: Vec<(String, String)> = Vec::new();
+        let mut smaller = Settings::new();
         // Whoever loads it is told why rows cannot be counted.
         while workload.rows(1).is_ok_and(|rows| rows > rows_max) {
             let is_given = |name: &str| overrides.iter().any(|(one, _)| one == name);

@@ -62,7 +62,7 @@ struct Maker {
 
 /// The SQL of one application; some of it may only be read to be analysed.
 pub fn application(seed: u64) -> String {
-    let mut chance = Chance::new(seed ^ 0x5EED_0F_71DE);
+    let mut chance = Chance::new(seed ^ 0x5E_ED0F_71DE);
     let tables = 2 + chance.below(3) / 2;
     let with_recursion = chance.one_in(40);
     let focus = (1.min(chance.below(4)), *["up", "up", "k", "n", "f"].get(chance.below(5)).unwrap_or(&"up"));

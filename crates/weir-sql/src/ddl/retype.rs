@@ -30,7 +30,7 @@ pub(super) struct Written {
 
 #[derive(Debug)]
 enum WrittenNode {
-    Condition(Node),
+    Condition(Box<Node>),
     Index(Box<IndexStmt>),
 }
 
@@ -57,7 +57,7 @@ fn held(span: Span, what: &str, name: &str) -> Diagnostic {
 impl Schema {
     /// Keeps the condition of the constraint at `span`.
     pub(super) fn write_down(&mut self, piece: Piece<'_>, span: Span, condition: &Node) {
-        let node = WrittenNode::Condition(condition.clone());
+        let node = WrittenNode::Condition(Box::new(condition.clone()));
         self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
     }
 

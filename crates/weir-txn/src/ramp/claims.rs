@@ -45,6 +45,9 @@ impl Claim {
 /// Transactions that hold the same thing, each once, in ascending order.
 pub type Holders = SmallVec<[TxnId; 1]>;
 
+/// Of one row; most rows have one at most.
+type Holds = SmallVec<[(TxnId, LockStrength); 1]>;
+
 /// Who holds what. No two transactions hold what is in conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
@@ -52,7 +55,7 @@ pub struct Claims {
     alone: FxHashMap<Claim, TxnId>,
     /// Rows with whoever holds them, in ascending order. A transaction may hold a row in several strengths: each goes when the statement
     /// that took it is rolled back.
-    rows: FxHashMap<(TableId, u32), SmallVec<[(TxnId, LockStrength); 1]>>,
+    rows: FxHashMap<(TableId, u32), Holds>,
 }
 
 impl Claims {

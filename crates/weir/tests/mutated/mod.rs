@@ -169,7 +169,8 @@ fn message(kind: u8, body: &mut Body<'_>) -> Result<(), String> {
             code => return Err(format!("authentication {code}")),
         },
         b'S' => {
-            (body.string()?, body.string()?);
+            body.string()?;
+            body.string()?;
         }
         b'K' => drop(body.take(8)?),
         b'Z' if !b"ITE".contains(&body.take(1)?[0]) => return Err("no such status".to_owned()),
