@@ -115,3 +115,37 @@ fn order_is_kept_or_refused() {
         }
     }
 }
+
+/// Said to run, and refused on several shards by the rows that a call meets: admission does not see where they live.
+const KNOWN: [&str; 2] = [
+    "is said to run: 0A000 inserting rows of several shards into",
+    "is said to run: 0A000 removing a parent of",
+];
+
+/// Those of `testdata/small`, whose verdicts are compared with ones derived by hand in `weir-analysis/tests/small.rs`.
+#[test]
+fn small_applications_do_what_is_said_of_them() {
+    let hot = Hot { clients: 16, calls: 200, rows_max: 50, commits: false, ..Hot::default() };
+    let (mut run, mut all) = (0, Vec::new());
+    for file in std::fs::read_dir(root().join("testdata/small")).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for small in text.split("-- app: ").skip(1) {
+            let (name, sql) = small.split_once('\n').unwrap();
+            let sources = || {
+                let mut sources = Sources::default();
+                sources.add("small.sql", sql);
+                sources
+            };
+            // Some of them can be analysed alone.
+            if weir_sql::load(sources()).is_ok() {
+                let (application, analysis) = application(sources());
+                let wrong = hot.disagreements(&application, &analysis, None);
+                all.extend(wrong.into_iter().map(|wrong| format!("{name}: {wrong}")));
+                run += 1;
+            }
+        }
+    }
+    all.retain(|wrong| !KNOWN.iter().any(|known| wrong.contains(known)));
+    assert!(all.is_empty(), "{}", all.join("\n"));
+    assert!(run >= 140, "{run} applications");
+}
