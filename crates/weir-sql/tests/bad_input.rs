@@ -195,7 +195,9 @@ fn procedures() {
         ("DECLARE c CURSOR FOR SELECT 1; BEGIN END", &["procedures.sql:3:9 0A000 a cursor is not supported"]),
         (
             "BEGIN PERFORM pg_sleep(1); END",
-            &["procedures.sql:3:15 0A000 the function pg_sleep within a statement or a procedure is not supported"],
+            &[
+                "procedures.sql:3:15 0A000 the function pg_sleep within a statement or a procedure is not supported",
+            ],
         ),
         ("BEGIN CALL q(1); END", &["procedures.sql:3:12 42883 procedure q does not exist"]),
         ("BEGIN LOCK TABLE employee; END", &["procedures.sql:3:7 0A000 LOCK TABLE here is not supported"]),
