@@ -82,7 +82,7 @@ pub struct TransactionPlan {
 
 pub type RoundTrips = u32;
 
-/// What the engine does with the calls of one transaction. Only the record: who executes plans says it (`weir_txn::exec::admission`).
+/// The engine's answer to the calls of one transaction. Only the record: who executes plans says it (`weir_txn::exec::admission`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Runs {
     pub on_one_shard: bool,
@@ -94,7 +94,7 @@ pub struct Runs {
     pub refused: Option<Refused>,
 }
 
-/// What a refused call is told, and what to do instead.
+/// The error that a refused call gets, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The SQLSTATE.

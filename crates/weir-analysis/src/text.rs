@@ -120,7 +120,7 @@ fn plan_table(app: &Application, analysis: &Analysis, style: TextStyle) -> Table
 /// More reasons are counted, not told.
 const NOT_RUN_MAX: usize = 20;
 
-/// What the engine refuses, each reason once.
+/// The transactions that the engine refuses, each reason once.
 fn not_run(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut String) {
     let mut told: Vec<(&Runs, Vec<&str>)> = Vec::new();
     for (runs, procedure) in analysis.runs.iter().zip(&app.procedures) {

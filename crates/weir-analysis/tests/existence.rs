@@ -132,7 +132,7 @@ fn facts_of_one_table() {
     check_application(WARDS, named, &[comes, "UPDATE ward SET flag = m WHERE id = p;"], "no");
 }
 
-/// What is below the rows of a fact belongs to it as well.
+/// A query within a fact's conditions belongs to the fact as well.
 #[test]
 fn a_fact_with_another_query_within() {
     let at_work =

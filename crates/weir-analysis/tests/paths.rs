@@ -112,7 +112,7 @@ fn recursion_is_an_effect_without_a_bound() {
     assert_eq!(effects.unknown.len(), 1);
 }
 
-/// What a BEFORE trigger makes of NEW is unknown where its paths are joined, and only there.
+/// A BEFORE trigger whose paths are joined leaves the columns that it assigns unknown, and no others.
 #[test]
 fn a_joined_before_trigger_may_have_set_what_it_assigns() {
     let mut body = String::new();

@@ -178,7 +178,7 @@ fn check_plan(schema: &str, invariant: &str, expect: &str) {
     assert_eq!(actual, expect, "{invariant} of {schema}: {}", plan.why);
 }
 
-/// What is left out of an application makes undecided whatever it may be about.
+/// An assertion, trigger or constraint that is left out makes the verdicts on what it may be about undecided.
 #[test]
 fn what_is_left_out_decides_nothing() {
     let tree = "create table node (id int primary key, parent int references node (id));

@@ -25,7 +25,7 @@ const ENTRIES_MAX: u32 = 400;
 /// Bodies nested deeper than this are joined.
 const DEPTH_MAX: usize = 12;
 
-/// What several paths may lead to.
+/// A body that several paths may lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Body {
     /// Index into the application's procedures.
@@ -115,7 +115,7 @@ impl<'a> Interpreter<'a> {
         self.exit(caller);
     }
 
-    /// What a BEFORE trigger whose paths are joined may make of NEW: unknown where it assigns, or returns another row.
+    /// A BEFORE trigger whose paths are joined leaves a column of NEW unknown where it assigns to it, or returns another row.
     pub(super) fn forget_new(&mut self, trigger: &Trigger, new: &mut [TermId]) {
         let mut assigned = BTreeSet::new();
         assigned_in(&trigger.body.body, &mut assigned);

@@ -50,9 +50,10 @@ pub struct ProcedureEffects {
     pub raises: Vec<Span>,
     /// It may stop between two writes that belong together, without an error.
     pub irregular: bool,
-    /// What could not be followed on each path (recursion), and where.
+    /// Bodies that could not be followed on each path (recursion), and where.
+    /// Proofs that add up what each path does say nothing of such a transaction.
     pub unknown: Vec<(String, Span)>,
-    /// What it writes to that the schema does not have, and where.
+    /// Tables that it writes to and that the schema does not have, and where.
     pub unseen: Vec<(String, Span)>,
     /// Sequences that it may set, so that they give a number once more.
     pub resets: BTreeSet<SequenceId>,

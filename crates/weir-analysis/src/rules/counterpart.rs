@@ -69,7 +69,7 @@ impl Counterparts {
         Some(Counterparts { table, selecting, links })
     }
 
-    /// Who makes, with a write of these, a row that needs a counterpart, or another one, in the merge and in neither branch.
+    /// The procedure whose write, beside one of these, makes a row that needs a counterpart, or another one, in the merge and in neither branch.
     fn composer(&self, world: &World<'_>, touching: &[&Write]) -> Option<usize> {
         let columns: Vec<ColumnIndex> = self.selecting.iter().copied().collect();
         let changes = |write: &&Write| {

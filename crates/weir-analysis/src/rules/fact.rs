@@ -300,7 +300,7 @@ fn bound_columns(group: &Group<'_>, relation: RelationId, open: &[Relation]) -> 
     sides.flatten().filter(|(_, other)| decided(other)).filter_map(|(own, _)| column(own)).collect()
 }
 
-/// Who makes, with this transaction, a row that a fact selects (or a value that is NULL) in the merge and in neither branch.
+/// The procedure that makes, beside this transaction, a row that a fact selects (or a value that is NULL) in the merge and in neither branch.
 fn composed(world: &World<'_>, shape: &Shape<'_>, facts: &[Fact<'_>], procedure: usize) -> Option<usize> {
     if world.flaws.nothing_composed {
         return None;

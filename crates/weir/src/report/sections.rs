@@ -109,7 +109,7 @@ fn run_line(run: &RunReport) -> String {
     line
 }
 
-/// What the engine refuses, each reason once.
+/// The transactions that the engine refuses, each reason once.
 pub fn refused(document: &Document<'_>) -> String {
     let mut told: Vec<(&serde_json::Value, Vec<String>)> = Vec::new();
     for transaction in document.transactions {
