@@ -3,7 +3,7 @@
 #
 #   ci/install.sh build    a C compiler, make, and libclang (the SQL grammar's bindings are generated)
 #   ci/install.sh test     the same, a PostgreSQL server for the differential tests, z3 for the proofs, and a
-#                          Chromium without windows that looks at the report, pip, npm, Maven and Go for drivers of PostgreSQL
+#                          Chromium without windows that looks at the report, pip, npm, Ruby, Maven and Go for clients of PostgreSQL
 #
 # It says what it will do before it does it. Where nothing is missing it changes nothing and needs
 # no root; else it runs apt-get, through sudo unless it already is root.
@@ -79,6 +79,8 @@ if [ "$purpose" = test ]; then
     command -v javac >/dev/null 2>&1 || need default-jdk-headless "runs the test of the JDBC driver"
     command -v go >/dev/null 2>&1 || [ -x /usr/local/go/bin/go ] ||
         need golang-go "installs the driver lib/pq, which a test drives"
+    ruby -e 'require "active_record"; require "pg"' >/dev/null 2>&1 ||
+        need "ruby-activerecord ruby-pg" "ActiveRecord and its driver, which a test drives"
     command -v mvn >/dev/null 2>&1 || need maven "installs the JDBC driver, which a test drives"
 fi
 

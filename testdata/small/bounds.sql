@@ -243,3 +243,53 @@ CREATE PROCEDURE lower(p int) LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1..2 LOOP UP
 -- raise: c yes
 CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, CONSTRAINT c CHECK (n >= 0));
 CREATE PROCEDURE raise(p int) LANGUAGE plpgsql AS $$ BEGIN FOR i IN 1..3 LOOP UPDATE t SET n = n + i WHERE id = p; END LOOP; END $$;
+-- app: lower-bound-returned-too-late
+-- why: It has added before it looks: of 6, each branch takes 5.
+-- change: c no
+CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, CONSTRAINT c CHECK (n >= 0));
+CREATE PROCEDURE change(p int, q int) LANGUAGE plpgsql AS $$ BEGIN
+  UPDATE t SET n = n + q WHERE id = p; IF q <= 0 THEN RETURN; END IF; UPDATE t SET n = n + q WHERE id = p; END $$;
+-- app: lower-bound-left-by-exit
+-- why: EXIT leaves the block alone; what comes behind it adds what was tested away.
+-- change: c no
+CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, CONSTRAINT c CHECK (n >= 0));
+CREATE PROCEDURE change(p int, q int) LANGUAGE plpgsql AS $$ BEGIN
+  <<b>> BEGIN IF q <= 0 THEN EXIT b; END IF; END; UPDATE t SET n = n + q WHERE id = p; END $$;
+-- app: lower-bound-added-and-taken-of-different-rows
+-- why: Two is added to one row and one taken from another: of 1 each branch takes it.
+-- change: c no
+CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, CONSTRAINT c CHECK (n >= 0));
+CREATE PROCEDURE change(p int, o int) LANGUAGE plpgsql AS $$ BEGIN
+  UPDATE t SET n = n + 2 WHERE id = p; UPDATE t SET n = n - 1 WHERE id = o; END $$;
+-- app: lower-bound-added-if-asked
+-- why: The addition is only there if the caller wants it.
+-- change: c no
+CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, CONSTRAINT c CHECK (n >= 0));
+CREATE PROCEDURE change(p int, f boolean) LANGUAGE plpgsql AS $$ BEGIN
+  IF f THEN UPDATE t SET n = n + 2 WHERE id = p; END IF; UPDATE t SET n = n - 1 WHERE id = p; END $$;
+-- app: lower-bound-doubled-less-one
+-- why: Twice 0 less one is -1: of 1 one branch takes 1, the other makes it 1.
+-- double: c no
+-- take: c no
+CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, CONSTRAINT c CHECK (n >= 0));
+CREATE PROCEDURE double(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET n = n * 2 - 1 WHERE id = p; END;
+CREATE PROCEDURE take(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET n = n - 1 WHERE id = p; END;
+-- app: lower-bound-clamped-beside-taking
+-- why: Of 1 one branch clamps it to 0, the other takes 1: merged it is -1.
+-- lower: c no
+-- take: c no
+CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, CONSTRAINT c CHECK (n >= 0));
+CREATE PROCEDURE lower(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET n = greatest(n - 1, 0) WHERE id = p; END;
+CREATE PROCEDURE take(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET n = n - 1 WHERE id = p; END;
+-- app: lower-bound-turned-over
+-- why: Of 5, one branch adds 6 and has 11, the other makes it 10 less 5; of 11 that is -1.
+-- raise: c no
+-- turn: c no
+CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, CONSTRAINT c CHECK (n >= 0));
+CREATE PROCEDURE raise(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET n = n + 6 WHERE id = p; END;
+CREATE PROCEDURE turn(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET n = 10 - n WHERE id = p; END;
+-- app: lower-bound-by-a-loop-from-below
+-- why: The loop's numbers begin below zero: -1 is among them.
+-- change: c no
+CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, CONSTRAINT c CHECK (n >= 0));
+CREATE PROCEDURE change(p int) LANGUAGE plpgsql AS $$ BEGIN FOR i IN -1..0 LOOP UPDATE t SET n = n + i WHERE id = p; END LOOP; END $$;

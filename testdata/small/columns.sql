@@ -157,3 +157,33 @@ CREATE PROCEDURE assign(p int, q int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET g =
 CREATE DOMAIN grade AS int CONSTRAINT grade_check CHECK (VALUE BETWEEN 1 AND 6);
 CREATE TABLE t (id int PRIMARY KEY, g grade NOT NULL);
 CREATE PROCEDURE raise(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET g = g + 1 WHERE id = p; END;
+-- app: ordered-pair-set-beside-moving-both
+-- why: Of (2, 5) one branch sets a to 5, the other takes 3 from both: b is 2.
+-- set_a: c no
+-- shift: c no
+CREATE TABLE t (id int PRIMARY KEY, a int NOT NULL, b int NOT NULL, CONSTRAINT c CHECK (a <= b));
+CREATE PROCEDURE set_a(p int, q int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET a = q WHERE id = p; END;
+CREATE PROCEDURE shift(p int, q int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET a = a + q, b = b + q WHERE id = p; END;
+-- app: not-both-one-set
+-- why: One branch clears a and the other sets it; b was set where a was clear.
+-- clear_a: c yes
+CREATE TABLE t (id int PRIMARY KEY, a boolean NOT NULL, b boolean NOT NULL, CONSTRAINT c CHECK (NOT (a AND b)));
+CREATE PROCEDURE clear_a(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET a = false WHERE id = p; END;
+-- app: not-both-swapped
+-- why: Of (false, true), one branch makes it (true, false), the other sets b alone: merged both are true.
+-- prefer_a: c no
+-- set_b: c no
+CREATE TABLE t (id int PRIMARY KEY, a boolean NOT NULL, b boolean NOT NULL, CONSTRAINT c CHECK (NOT (a AND b)));
+CREATE PROCEDURE prefer_a(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET a = true, b = false WHERE id = p; END;
+CREATE PROCEDURE set_b(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET b = true WHERE id = p; END;
+-- app: not-null-greatest-of-what-may-be-null
+-- why: m is a number in one branch and NULL in the other, and the other number is NULL: computed anew on the merged row n is NULL.
+-- take: t.n not null no
+CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, m int, o int);
+CREATE PROCEDURE take(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET n = greatest(m, o) WHERE id = p; END;
+CREATE PROCEDURE forget(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET m = NULL WHERE id = p; END;
+-- app: not-null-appended
+-- why: Whatever is appended to a list, the list is there.
+-- tag: t.tags not null yes
+CREATE TABLE t (id int PRIMARY KEY, tags text[] NOT NULL);
+CREATE PROCEDURE tag(p int, q text) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET tags = array_append(tags, q) WHERE id = p; END;

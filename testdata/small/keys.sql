@@ -210,3 +210,24 @@ CREATE PROCEDURE add(f boolean, p bigint) LANGUAGE plpgsql AS $$ DECLARE k bigin
 -- add: t_pkey no
 CREATE TABLE t (id int PRIMARY KEY);
 CREATE PROCEDURE add(p int[]) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t SELECT x FROM unnest(p) AS x; END $$;
+-- app: unique-null-counted-as-empty
+-- why: The index compares what coalesce() makes of the column: two addresses that are forgotten are both empty.
+-- forget: member_email no
+-- join_in: member_email no
+CREATE TABLE member (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, email text);
+CREATE UNIQUE INDEX member_email ON member (coalesce(email, ''));
+CREATE PROCEDURE forget(p bigint) LANGUAGE SQL BEGIN ATOMIC UPDATE member SET email = NULL WHERE id = p; END;
+CREATE PROCEDURE join_in() LANGUAGE SQL BEGIN ATOMIC INSERT INTO member (email) VALUES (NULL); END;
+-- app: unique-one-null-by-an-index
+-- why: Here two NULLs are the same, and each branch makes one.
+-- forget: member_email no
+CREATE TABLE member (id int PRIMARY KEY, email text);
+CREATE UNIQUE INDEX member_email ON member (email) NULLS NOT DISTINCT;
+CREATE PROCEDURE forget(p int) LANGUAGE SQL BEGIN ATOMIC UPDATE member SET email = NULL WHERE id = p; END;
+-- app: unique-part-nulled-and-part-set
+-- why: One branch sets (2, NULL), the other gives the NULL's column 7: merged it is (2, 7), which another row may have.
+-- clear: seat_once no
+-- assign: seat_once no
+CREATE TABLE seat (id int PRIMARY KEY, hall int NOT NULL, guest int, CONSTRAINT seat_once UNIQUE (hall, guest));
+CREATE PROCEDURE clear(p int, h int) LANGUAGE SQL BEGIN ATOMIC UPDATE seat SET guest = NULL, hall = h WHERE id = p; END;
+CREATE PROCEDURE assign(p int, g int) LANGUAGE SQL BEGIN ATOMIC UPDATE seat SET guest = g WHERE id = p; END;

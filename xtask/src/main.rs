@@ -11,7 +11,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask verify|fix|bars|fuzz|limits
     verify   formatting, lints and house rules; writes nothing
     fix      formats and applies what clippy can apply by itself
-    bars     measures what Weir promises and writes docs/bars.md; --quick, --only ID, --list
+    bars     measures what Weir promises and writes docs/bars.md; --quick, --only ID, --list, --baseline PROGRAM
     fuzz     gives damaged inputs to every reader; --seconds N, --seed S
     limits   writes what of PostgreSQL's SQL is answered alike and what is refused into docs/limits.md";
 

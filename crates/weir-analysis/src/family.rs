@@ -53,16 +53,23 @@ pub fn close(world: &World<'_>, placement: &[Placement], candidates: &[Candidate
             writers.entry(place).or_default().push(procedure);
         }
     }
+    let mut touching: BTreeMap<InvariantId, Vec<usize>> = BTreeMap::new();
+    for (procedure, candidate) in candidates.iter().enumerate() {
+        candidate
+            .touches
+            .iter()
+            .for_each(|&invariant| touching.entry(invariant).or_default().push(procedure));
+    }
     while let Some(by) = todo.pop() {
+        // Whoever writes a place, or touches an invariant, is promoted with the first who looks there.
         let touched = touched(world, by);
         let promote: BTreeSet<usize> =
-            touched.iter().filter_map(|place| writers.get(place)).flatten().copied().collect();
+            touched.iter().filter_map(|place| writers.remove(place)).flatten().collect();
         let mut promote: Vec<usize> = promote.into_iter().collect();
         for (invariant, with) in &candidates[by].unguarded {
             // A verdict that says no speaks of one partner. Order keeps the invariant only among all who touch it.
             promote.extend(*with);
-            promote
-                .extend((0..candidates.len()).filter(|&other| candidates[other].touches.contains(invariant)));
+            promote.extend(touching.remove(invariant).into_iter().flatten());
         }
         for other in promote {
             if reasons[other].is_none() {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::{Application, Span};
@@ -17,19 +19,50 @@ use crate::rules::tables_of;
 use crate::suggest::{Cost, Suggestion};
 use crate::verdict::Rule;
 
+/// The document as a tree.
 pub fn to_json(app: &Application, analysis: &Analysis) -> Value {
-    json!({
-        "version": 1,
-        "tables": tables(app, analysis),
-        "invariants": invariants(app, analysis),
-        "transactions": transactions(app, analysis),
-        "partitioning": partitioning(app, analysis),
-        "verdicts": verdicts(app, analysis),
-        "verdicts_untouched": if is_large(analysis) { analysis.pairs() - analysis.verdicts.len() } else { 0 },
-        "suggestions": suggestions(app, analysis),
-        "suggestions_not_tried": analysis.suggestions.not_tried,
-        "diagnostics": diagnostics(app, analysis),
-    })
+    serde_json::to_value(Document { app, analysis }).expect("its keys are strings")
+}
+
+/// The document, made while it is written: as a tree it takes many times the room of its text.
+pub struct Document<'a> {
+    pub app: &'a Application,
+    pub analysis: &'a Analysis,
+}
+
+impl Document<'_> {
+    /// Its members, in order.
+    pub fn members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let Document { app, analysis } = *self;
+        let untouched = if is_large(analysis) { analysis.pairs() - analysis.verdicts.len() } else { 0 };
+        map.serialize_entry("version", &1)?;
+        map.serialize_entry("tables", &List(|| tables(app, analysis)))?;
+        map.serialize_entry("invariants", &List(|| invariants(app, analysis)))?;
+        map.serialize_entry("transactions", &List(|| transactions(app, analysis)))?;
+        map.serialize_entry("partitioning", &partitioning(app, analysis))?;
+        map.serialize_entry("verdicts", &List(|| verdicts(app, analysis)))?;
+        map.serialize_entry("verdicts_untouched", &untouched)?;
+        map.serialize_entry("suggestions", &suggestions(app, analysis))?;
+        map.serialize_entry("suggestions_not_tried", &analysis.suggestions.not_tried)?;
+        map.serialize_entry("diagnostics", &List(|| diagnostics(app, analysis)))
+    }
+}
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.members(&mut map)?;
+        map.end()
+    }
+}
+
+/// An array of which each element is made when it is written.
+pub struct List<F>(pub F);
+
+impl<I: Iterator<Item = Value>, F: Fn() -> I> Serialize for List<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
 }
 
 fn source(app: &Application, span: Span) -> Value {
@@ -48,20 +81,20 @@ pub fn guard_on(app: &Application, guard: &Guard) -> String {
     format!("{} {}", table.name, column_list(table, &guard.columns))
 }
 
-fn tables(app: &Application, analysis: &Analysis) -> Vec<Value> {
-    let table = |table: &weir_sql::catalog::Table| {
+fn tables(app: &Application, analysis: &Analysis) -> impl Iterator<Item = Value> {
+    let table = move |table: &weir_sql::catalog::Table| {
         let (columns, replicated) = match analysis.plan.placement(table.id) {
             Placement::Partitioned { columns } => (names(app, table.id, columns), false),
             Placement::Replicated => (Vec::new(), true),
         };
         json!({"name": table.name, "partition_columns": columns, "replicated": replicated})
     };
-    app.catalog.tables.iter().map(table).collect()
+    app.catalog.tables.iter().map(table)
 }
 
-fn invariants(app: &Application, analysis: &Analysis) -> Vec<Value> {
+fn invariants(app: &Application, analysis: &Analysis) -> impl Iterator<Item = Value> {
     let shapes: Vec<Shape<'_>> = app.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect();
-    let invariant = |invariant: &crate::Invariant| {
+    let invariant = move |invariant: &crate::Invariant| {
         let speaks_of = tables_of(app, &shapes, invariant);
         let columns = invariant.table.map(|table| names(app, table, &invariant.columns)).unwrap_or_default();
         json!({
@@ -74,11 +107,11 @@ fn invariants(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "source": source(app, invariant.span),
         })
     };
-    analysis.invariants.iter().map(invariant).collect()
+    analysis.invariants.iter().map(invariant)
 }
 
-fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
-    let transaction = |plan: &crate::TransactionPlan| {
+fn transactions(app: &Application, analysis: &Analysis) -> impl Iterator<Item = Value> {
+    let transaction = move |plan: &crate::TransactionPlan| {
         let procedure = &app.procedures[plan.procedure];
         let parameter = |index: &usize| procedure.parameters[*index].name.clone();
         let keeps = |guard: &Guard| -> Vec<&str> {
@@ -122,7 +155,7 @@ fn transactions(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "source": source(app, procedure.span),
         })
     };
-    analysis.plan.transactions.iter().map(transaction).collect()
+    analysis.plan.transactions.iter().map(transaction)
 }
 
 fn runs(runs: &Runs) -> Value {
@@ -134,6 +167,8 @@ fn runs(runs: &Runs) -> Value {
         "refused": refused.map(|refused| &refused.reason),
         "state": refused.map(|refused| &refused.state),
         "instead": refused.and_then(|refused| refused.instead.as_ref()),
+        "by_rows": runs.is_refused_by_rows(),
+        "when_met": runs.when_met.iter().map(|refused| &refused.reason).collect::<Vec<_>>(),
     })
 }
 
@@ -268,8 +303,8 @@ fn partitioning(app: &Application, analysis: &Analysis) -> Value {
     })
 }
 
-fn verdicts(app: &Application, analysis: &Analysis) -> Vec<Value> {
-    let verdict = |verdict: &crate::Verdict| {
+fn verdicts<'a>(app: &'a Application, analysis: &'a Analysis) -> Box<dyn Iterator<Item = Value> + 'a> {
+    let verdict = move |verdict: &crate::Verdict| {
         json!({
             "invariant": analysis.invariants[verdict.invariant.0 as usize].name,
             "transaction": app.procedures[verdict.transaction].name,
@@ -287,14 +322,16 @@ fn verdicts(app: &Application, analysis: &Analysis) -> Vec<Value> {
         })
     };
     if is_large(analysis) {
-        return analysis.verdicts.iter().map(verdict).collect();
+        return Box::new(analysis.verdicts.iter().map(verdict));
     }
     let pairs = (0..analysis.effects.len()).flat_map(|transaction| {
         (0..analysis.invariants.len()).map(move |invariant| (transaction, invariant))
     });
-    pairs
-        .map(|(transaction, at)| verdict(&analysis.verdict(transaction, crate::InvariantId(at as u32))))
-        .collect()
+    Box::new(
+        pairs.map(move |(transaction, at)| {
+            verdict(&analysis.verdict(transaction, crate::InvariantId(at as u32)))
+        }),
+    )
 }
 
 /// Of an application with so many pairs the JSON has those that touch each other, and the number of the others.
@@ -322,8 +359,8 @@ fn suggestions(app: &Application, analysis: &Analysis) -> Vec<Value> {
     analysis.suggestions.list.iter().map(one).collect()
 }
 
-fn diagnostics(app: &Application, analysis: &Analysis) -> Vec<Value> {
-    let finding = |finding: &crate::Finding| {
+fn diagnostics(app: &Application, analysis: &Analysis) -> impl Iterator<Item = Value> {
+    let finding = move |finding: &crate::Finding| {
         json!({
             "id": registry::id_of(finding.id),
             "name": finding.id,
@@ -332,5 +369,5 @@ fn diagnostics(app: &Application, analysis: &Analysis) -> Vec<Value> {
             "source": source(app, finding.span),
         })
     };
-    analysis.diagnostics.iter().map(finding).collect()
+    analysis.diagnostics.iter().map(finding)
 }

@@ -10,6 +10,7 @@ pub mod active_active;
 mod advice_text;
 mod anomaly;
 mod assertion;
+mod dependents;
 pub mod effects;
 #[cfg(test)]
 mod examples;
@@ -45,7 +46,7 @@ pub use effects::ProcedureEffects;
 pub use execution::{Executed, Execution};
 pub use finding::{Finding, Severity};
 pub use invariant::{Invariant, InvariantId, InvariantKind};
-pub use json::{guard_on, to_json};
+pub use json::{Document, List, guard_on, to_json};
 pub use partitioning::{Partitioning, Weights};
 pub use plan::{
     Class, Guard, GuardKind, Mechanism, Placement, Plan, Refused, Requirement, RoundTrips, Runs,
@@ -136,8 +137,7 @@ pub fn analyze_planted(
         Proofs::Missing(why) => (None, Some(why)),
     };
     let mut prover = proof::Prover::new(solver);
-    let effects: Vec<ProcedureEffects> =
-        (0..app.procedures.len()).map(|procedure| effects::effects(app, procedure)).collect();
+    let effects = effects::of_all(app);
     let invariants = invariant::invariants(app);
     let world = world::World::flawed(app, &effects, flaws);
     let assertions = app.assertions.iter();

@@ -12,7 +12,7 @@ use weir_sql::catalog::{ColumnIndex, Table, TableId};
 use weir_sql::{Application, Span};
 
 use crate::assertion::Shape;
-use crate::effects::{ProcedureEffects, effects};
+use crate::effects;
 use crate::invariant::{self, InvariantId, InvariantKind};
 use crate::plan::{Mechanism, Placement, Plan, TransactionPlan};
 use crate::proof::Prover;
@@ -194,8 +194,7 @@ impl Open {
 
 /// All procedures where rows live as they do. So many before the last are strangers: what they need themselves does not matter.
 fn judge(application: &Application, placement: &[Placement], strangers: usize) -> Judged {
-    let all: Vec<ProcedureEffects> =
-        (0..application.procedures.len()).map(|procedure| effects(application, procedure)).collect();
+    let all = effects::of_all(application);
     let invariants = invariant::invariants(application);
     let world = World::new(application, &all);
     let shapes: Vec<Shape<'_>> =

@@ -132,12 +132,10 @@ fn checked_rows(world: &World<'_>, procedure: usize, write: &Write) -> Vec<(Tabl
         rows.push((write.table, known, false));
     }
     if write.is_delete() {
-        for child in &world.app.catalog.tables {
-            for key in child.foreign_keys.iter().filter(|key| key.parent == write.table) {
-                let parent = key.columns.iter().zip(&key.parent_columns);
-                let known: Key = parent.filter_map(|(&column, &own)| Some((column, value(own)?))).collect();
-                rows.push((child.id, known, false));
-            }
+        for (child, _, key) in world.dependents.children(&world.app.catalog, write.table) {
+            let parent = key.columns.iter().zip(&key.parent_columns);
+            let known: Key = parent.filter_map(|(&column, &own)| Some((column, value(own)?))).collect();
+            rows.push((child.id, known, false));
         }
     }
     rows

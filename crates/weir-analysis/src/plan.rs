@@ -92,6 +92,15 @@ pub struct Runs {
     pub single_shard_calls: bool,
     /// Why not everywhere.
     pub refused: Option<Refused>,
+    /// On several shards, calls that meet certain rows are refused so, and do nothing; those that meet none run.
+    pub when_met: Vec<Refused>,
+}
+
+impl Runs {
+    /// The rows that a call meets are all that it is refused by.
+    pub fn is_refused_by_rows(&self) -> bool {
+        self.on_one_shard && !self.on_several && self.refused.as_ref() == self.when_met.first()
+    }
 }
 
 /// The error that a refused call gets, and the remedy.

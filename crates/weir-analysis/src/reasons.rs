@@ -4,7 +4,7 @@ use weir_sql::Application;
 use weir_sql::bound::Procedure;
 
 use crate::assertion::Shape;
-use crate::effects::{ProcedureEffects, effects};
+use crate::effects;
 use crate::invariant;
 use crate::open_world::OpenWorld;
 use crate::proof::Prover;
@@ -32,8 +32,7 @@ pub fn invariant_names(app: &Application) -> Vec<String> {
 
 /// Of one of the application's procedures, beside the others.
 pub fn of_procedure(app: &Application, procedure: usize) -> Vec<Reason> {
-    let all: Vec<ProcedureEffects> =
-        (0..app.procedures.len()).map(|procedure| effects(app, procedure)).collect();
+    let all = effects::of_all(app);
     let invariants = invariant::invariants(app);
     let world = World::new(app, &all);
     let shapes: Vec<Shape<'_>> = app.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect();

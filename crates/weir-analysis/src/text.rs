@@ -139,6 +139,7 @@ fn not_run(app: &Application, analysis: &Analysis, style: TextStyle, text: &mut 
     for (runs, names) in told.into_iter().take(NOT_RUN_MAX) {
         let where_to = match (runs.on_one_shard, runs.single_shard_calls) {
             (false, _) => "everywhere",
+            _ if runs.is_refused_by_rows() => "on several shards, where a call meets such a row",
             (true, false) => "on several shards",
             (true, true) => "calls whose rows are on several shards",
         };

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_sql::catalog::{ColumnIndex, SequenceId, Table, TableId};
 use weir_sql::{Application, Span};
 
+use crate::dependents::Dependents;
 use crate::effects::{
     ColumnOperation, Context, Key, Operation, ProcedureEffects, Read, ReadId, Sign, Term, TermId, Write,
 };
@@ -17,14 +18,42 @@ pub struct World<'a> {
     pub effects: &'a [ProcedureEffects],
     /// By procedure.
     pub claims: Vec<Vec<ClaimedRow>>,
+    pub dependents: Dependents,
     updated: BTreeMap<(TableId, ColumnIndex), BTreeSet<usize>>,
     inserted: BTreeMap<TableId, BTreeSet<usize>>,
     deleted: BTreeMap<TableId, BTreeSet<usize>>,
     by_table: BTreeMap<TableId, Vec<(usize, &'a Write)>>,
+    /// By procedure.
+    own: Vec<Own>,
     /// Sequences that may give a number twice: they begin again by themselves, or somebody sets them.
     repeating: BTreeSet<SequenceId>,
     /// By column, the different ways in which inserts and updates make a generated value for it.
     ways: BTreeMap<(TableId, ColumnIndex), BTreeSet<Way>>,
+}
+
+/// The accesses of one transaction, as indexes into its effects.
+#[derive(Default)]
+struct Own {
+    writes: BTreeMap<TableId, Vec<usize>>,
+    reads: BTreeMap<TableId, Vec<ReadId>>,
+    /// Updates and deletes by the row that they are of.
+    by_row: BTreeMap<ReadId, usize>,
+}
+
+impl Own {
+    fn of(effects: &ProcedureEffects) -> Own {
+        let mut own = Own::default();
+        for (index, write) in effects.writes.iter().enumerate() {
+            own.writes.entry(write.table).or_default().push(index);
+            if let Operation::Update { row, .. } | Operation::Delete { row } = write.operation {
+                own.by_row.entry(row).or_insert(index);
+            }
+        }
+        for (index, read) in effects.reads.iter().enumerate() {
+            own.reads.entry(read.table).or_default().push(ReadId(index as u32));
+        }
+        own
+    }
 }
 
 /// The sequence of a generated value, where it is known, and what is written around it.
@@ -78,6 +107,8 @@ impl<'a> World<'a> {
             app,
             effects,
             claims: Vec::new(),
+            dependents: Dependents::new(&app.catalog),
+            own: effects.iter().map(Own::of).collect(),
             updated: BTreeMap::new(),
             inserted: BTreeMap::new(),
             deleted: BTreeMap::new(),
@@ -212,6 +243,28 @@ impl<'a> World<'a> {
         self.by_table.get(&table).into_iter().flatten().copied()
     }
 
+    /// The procedure's own writes of a table, with their index.
+    pub fn own_writes(
+        &self,
+        procedure: usize,
+        table: TableId,
+    ) -> impl Iterator<Item = (usize, &'a Write)> + Clone + '_ {
+        let writes = &self.effects[procedure].writes;
+        let indexes = self.own[procedure].writes.get(&table).into_iter().flatten();
+        indexes.map(|&index| (index, &writes[index]))
+    }
+
+    /// The rows of a table that the procedure reads.
+    pub fn own_reads(&self, procedure: usize, table: TableId) -> impl Iterator<Item = ReadId> + '_ {
+        self.own[procedure].reads.get(&table).into_iter().flatten().copied()
+    }
+
+    /// The procedure's first update or delete of the row that it has read.
+    pub fn write_of_row(&self, procedure: usize, row: ReadId) -> Option<&'a Write> {
+        let index = self.own[procedure].by_row.get(&row)?;
+        Some(&self.effects[procedure].writes[*index])
+    }
+
     /// The claim of that procedure which covers these rows: the row's key values are among the values that
     /// find them, so transactions that claim different rows reach different ones here.
     pub fn covering_claim(&self, procedure: usize, key: &Key) -> Option<&ClaimedRow> {
@@ -225,11 +278,11 @@ impl<'a> World<'a> {
         let effects = &self.effects[procedure];
         let Term::Field { row, column } = *effects.terms.get(effects.terms.base(term)) else { return None };
         let read = effects.read(row);
-        effects.writes.iter().find_map(|write| {
+        self.own_writes(procedure, read.table).find_map(|(_, write)| {
             let Operation::Update { row: updated, .. } = write.operation else { return None };
             let target = effects.read(updated);
             let same = updated == row || (target.key == read.key && !read.key.is_empty());
-            if write.table != read.table || !same {
+            if !same {
                 return None;
             }
             let adds = match write.update_of(column)? {
@@ -386,14 +439,12 @@ impl<'a> World<'a> {
     pub fn updates_are_claimed(&self, table: TableId, column: ColumnIndex, claimed: TableId) -> bool {
         self.updaters(table, column).all(|procedure| {
             let effects = &self.effects[procedure];
-            effects
-                .writes
-                .iter()
-                .filter(|write| write.table == table && write.update_of(column).is_some())
-                .all(|write| {
-                    self.covering_claim(procedure, &effects.key_of(write))
-                        .is_some_and(|claim| claim.table == claimed)
-                })
+            let own = self.own_writes(procedure, table);
+            let mut updates = own.filter(|(_, write)| write.update_of(column).is_some());
+            updates.all(|(_, write)| {
+                self.covering_claim(procedure, &effects.key_of(write))
+                    .is_some_and(|claim| claim.table == claimed)
+            })
         })
     }
 }

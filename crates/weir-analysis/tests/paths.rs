@@ -142,3 +142,48 @@ fn a_joined_before_trigger_may_have_set_what_it_assigns() {
         "what it leaves alone is known"
     );
 }
+
+/// Triggers that look whether a column has changed, in an IF and in WHEN.
+const WATCHED: &str = "
+    CREATE TABLE t (id int PRIMARY KEY, n int, note text);
+    CREATE TABLE raised (id int PRIMARY KEY);
+    CREATE TABLE changed (id int PRIMARY KEY);
+    CREATE TABLE always (id int PRIMARY KEY);
+    CREATE FUNCTION in_if() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.id > 0 AND NEW.n > OLD.n THEN
+            INSERT INTO raised VALUES (NEW.id);
+        ELSIF NEW.n <> OLD.n OR NEW.n IS DISTINCT FROM OLD.n THEN
+            INSERT INTO changed VALUES (NEW.id);
+        ELSE
+            INSERT INTO always VALUES (NEW.id);
+        END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER a AFTER UPDATE ON t FOR EACH ROW EXECUTE FUNCTION in_if();
+    CREATE FUNCTION in_when() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN INSERT INTO changed VALUES (NEW.id); RETURN NEW; END $$;
+    CREATE TRIGGER b AFTER UPDATE ON t FOR EACH ROW WHEN (NEW.n IS DISTINCT FROM OLD.n) EXECUTE FUNCTION in_when();";
+
+fn written_by(statement: &str) -> BTreeSet<String> {
+    let (app, analysis) = read(&format!(
+        "{WATCHED} CREATE PROCEDURE p(p_id int, p_n int, p_note text) LANGUAGE plpgsql AS $$ BEGIN {statement} END $$;"
+    ));
+    written(&app, &analysis, "p")
+}
+
+#[test]
+fn a_column_that_a_statement_leaves_alone_does_not_differ() {
+    let left_alone = written_by("UPDATE t SET note = p_note WHERE id = p_id;");
+    assert_eq!(left_alone, ["always", "t"].map(str::to_owned).into());
+    let every = ["always", "changed", "raised", "t"].map(str::to_owned).into();
+    assert_eq!(written_by("UPDATE t SET n = n + 1 WHERE id = p_id;"), every);
+    assert_eq!(written_by("UPDATE t SET n = p_n WHERE id = p_id;"), every);
+}
+
+/// What DO UPDATE finds is not what the statement would have inserted, even where that is NULL.
+#[test]
+fn an_upsert_may_change_every_column() {
+    let upsert =
+        written_by("INSERT INTO t VALUES (p_id, NULL, p_note) ON CONFLICT (id) DO UPDATE SET n = NULL;");
+    assert_eq!(upsert, ["always", "changed", "raised", "t"].map(str::to_owned).into());
+}

@@ -140,7 +140,9 @@ impl Hot {
             if committed > 0 && !runs.single_shard_calls {
                 wrong.push(format!("{name} is said to be refused and has committed {committed} times"));
             }
-            let unsaid = of_engine.filter(|reason| Some(*reason) != said.as_ref());
+            let met = runs.when_met.iter().map(|Refused { state, reason: said, .. }| reason(state, said));
+            let all: Vec<String> = said.clone().into_iter().chain(met).collect();
+            let unsaid = of_engine.filter(|reason| !all.contains(reason));
             wrong
                 .extend(unsaid.map(|reason| {
                     format!("{name} is refused otherwise than said: {reason}; said: {said:?}")

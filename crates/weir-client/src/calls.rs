@@ -18,7 +18,9 @@ use weir_txn::items::GivenUp;
 use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
 pub(crate) use weir_txn::ramp::client::Order;
-use weir_txn::ramp::{Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request, forgotten};
+use weir_txn::ramp::{
+    Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request, ShardId, forgotten,
+};
 use weir_types::cast::{CastContext, can_cast, cast};
 use weir_types::interrupt::Interrupts;
 use weir_types::{Notice, SqlError, SqlState, SqlType, Value};
@@ -442,8 +444,13 @@ impl Dialect for Calls {
         }
     }
 
-    fn cancel(&mut self, tag: u64, error: SqlError, orders: &mut Orders<Request, Event>) {
+    fn awaited(&mut self, tag: u64) -> Option<Vec<ShardId>> {
+        self.coordinator.awaited(tag)
+    }
+
+    fn cancel(&mut self, tag: u64, error: SqlError, orders: &mut Orders<Request, Event>) -> bool {
         self.coordinator.cancel(now_ms(), tag, error, orders);
+        true
     }
 }
 

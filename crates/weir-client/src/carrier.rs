@@ -55,10 +55,17 @@ impl Trouble {
 
     /// In words; none if all shards can be reached.
     pub fn in_words(&self) -> Option<String> {
+        self.in_words_of(None)
+    }
+
+    /// The same of these shards; none: of all.
+    pub(crate) fn in_words_of(&self, shards: Option<&[ShardId]>) -> Option<String> {
+        let is_meant = |shard: usize| shards.is_none_or(|shards| shards.contains(&(shard as ShardId)));
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let said: Vec<String> = all
             .iter()
             .enumerate()
+            .filter(|(shard, _)| is_meant(*shard))
             .filter_map(|(shard, one)| one.as_ref().map(|(address, fault)| (shard, address, fault)))
             .map(|(shard, address, fault)| format!("shard {shard} at {address}: {fault}"))
             .collect();
@@ -483,6 +490,11 @@ where
         let Some(clients) = &mut core.clients else { return };
         let progress = clients.coordinator().progress(shard as ShardId);
         let requests = &mut core.requests[shard];
+        let version = open.version();
+        let refused = requests.extract_if(.., |request| S::refused_by(request, version).is_some());
+        for reply in refused.filter_map(|request| S::refused_by(&request, version)) {
+            clients.coordinator().on_reply(now_ms(), reply, &mut core.orders);
+        }
         let pushed = body::push_frames(open.outgoing(), Kind::Requests, &progress, requests, usize::MAX);
         requests.clear();
         if let Err(fault) = pushed.map_err(|(_, fault)| fault).and_then(|_| open.flush()) {

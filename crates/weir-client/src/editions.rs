@@ -174,6 +174,18 @@ impl Edition {
         }
     }
 
+    /// Whether what VACUUM and its like name is there.
+    ///
+    /// # Errors
+    /// As [`weir_sql::session::Chore::check`].
+    pub fn check_chore(
+        &self,
+        chore: &weir_sql::session::Chore,
+        in_transaction: bool,
+    ) -> Result<(), SqlError> {
+        chore.check(&self.0.application.catalog, in_transaction)
+    }
+
     /// The edition itself, behind the barrier of definitions: until the transaction ends, nobody else writes.
     pub fn held(&self) -> NextEdition {
         let edition = self.0.program.edition;

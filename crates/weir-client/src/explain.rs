@@ -128,6 +128,10 @@ impl Prepared {
             keeps: guard.keeps.iter().filter_map(|id| names.get(id.0 as usize).cloned()).collect(),
             why: guard.why.clone(),
         });
+        let runs = program.callee(&call.callee)?;
+        let met = runs.admission.when_met().iter();
+        let when_met: String =
+            met.map(|error| format!("; refused where it meets such a row: {}", error.message())).collect();
         Ok(Explained {
             what,
             mechanism: self.mechanism(),
@@ -138,9 +142,9 @@ impl Prepared {
             round_trips: if others == 0 { 1 } else { 2 },
             messages: 3 * others + 2,
             guards: guards.collect(),
-            why: plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default(),
+            why: plan.as_ref().map(|plan| plan.why.clone()).unwrap_or_default() + &when_met,
             reasons,
-            accesses: program.callee(&call.callee)?.accesses(program),
+            accesses: runs.accesses(program),
             before: Vec::new(),
         })
     }

@@ -81,7 +81,7 @@ pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
 /// How a client behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long a transaction may take, from `begin` on.
+    /// How long a transaction may take, from `begin` on. What has not happened then does not; where shards cannot be reached, nobody knows.
     pub deadline: Duration,
     /// The deadline is for shards that cannot be reached: while all can be, what takes longer is waited for.
     pub waits_for_busy: bool,
@@ -260,6 +260,14 @@ impl Client {
         match unfit(&transaction) {
             Some(why) => Pending::ended(Err(Error::Unfit(why))),
             None => self.submit(self.new_tag(), Wish::Transaction(transaction)),
+        }
+    }
+
+    /// The deadline is for shards that cannot be reached from here on, as [`Settings::waits_for_busy`] says.
+    pub fn wait_for_busy(&self) {
+        match &self.carried {
+            Carried::Items(session) => session.wait_for_busy(),
+            Carried::Calls(session, _) => session.wait_for_busy(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Many rows into one table: an INSERT of one row, run for as many as a message carries on the shard where they live (docs/server.md,
 //! "Many rows at once").
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_net::clock::transaction_time;
@@ -78,7 +79,7 @@ fn quoted_table(name: &str) -> String {
     name.splitn(2, '.').map(double_quoted).collect::<Vec<_>>().join(".")
 }
 
-/// Rows go in, and come out in batches, each for one shard.
+/// Rows go in, and come out in batches, each of rows in which the same shards take part.
 #[derive(Debug)]
 pub struct Load {
     pub table: LoadedTable,
@@ -87,8 +88,10 @@ pub struct Load {
     compiled: Arc<CompiledText>,
     /// A batch is done without those before it.
     is_plain: bool,
-    /// By shard.
-    shards: Vec<Gathered>,
+    /// By the shards that take part in a row, who decides last: where it lives, and where its parents do.
+    gathered: BTreeMap<Vec<ShardId>, Gathered>,
+    /// Of all that is gathered.
+    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +105,7 @@ struct Gathered {
     gone: usize,
 }
 
-/// Rows of one shard, and the places of the first and the last of them in whatever they come from.
+/// Rows in which the same shards take part, and the places of the first and the last of them in whatever they come from.
 #[derive(Debug)]
 pub struct Batch {
     text: Arc<Text>,
@@ -140,9 +143,8 @@ impl Load {
         text: Arc<Text>,
     ) -> Result<Load, SqlError> {
         let compiled = program.text(&text).map_err(|wrong| wrong.error)?;
-        let shards = (0..program.shards).map(|_| Gathered::default()).collect();
         let is_plain = compiled.procedure.loads(&program).is_some();
-        Ok(Load { table, program, text, compiled, is_plain, shards })
+        Ok(Load { table, program, text, compiled, is_plain, gathered: BTreeMap::new(), bytes: 0 })
     }
 
     /// The types of a row's values.
@@ -154,25 +156,16 @@ impl Load {
     /// for each batch, they grow with what has gone before.
     pub fn push(&mut self, row: &mut Vec<Value>, place: u64) -> Option<Batch> {
         let shards = match self.program.shards {
-            1 => Vec::new(),
+            1 => vec![0],
             shards => self.compiled.procedure.participants.of(row, shards),
         };
-        let shard = match &shards[..] {
-            [] => 0,
-            [shard] => *shard,
-            // What it refers to lives elsewhere: it is a statement of its own.
-            _ => {
-                return Some(Batch {
-                    text: self.text.clone(),
-                    args: std::mem::take(row),
-                    edition: self.program.edition,
-                    places: (place, place),
-                    all: vec![place],
-                });
-            }
+        let bytes = row.iter().map(size_of).sum::<usize>();
+        self.bytes += bytes;
+        let gathered = match self.gathered.get_mut(&shards) {
+            Some(gathered) => gathered,
+            None => self.gathered.entry(shards.clone()).or_default(),
         };
-        let gathered = &mut self.shards[usize::from(shard)];
-        gathered.bytes += row.iter().map(size_of).sum::<usize>();
+        gathered.bytes += bytes;
         gathered.places = Some((gathered.places.map_or(place, |(first, _)| first), place));
         gathered.args.append(row);
         gathered.all.push(place);
@@ -181,25 +174,33 @@ impl Load {
             true => (ROWS_PLAIN, BYTES_PLAIN),
             false => (ROWS_MIN.max(gathered.gone / 2), BYTES_MAX),
         };
-        let is_full = gathered.args.len() / width >= enough || gathered.bytes >= bytes_max;
-        if is_full { self.take(shard) } else { None }
+        if gathered.args.len() / width >= enough || gathered.bytes >= bytes_max {
+            return self.take(&shards);
+        }
+        // With many shards there are many kinds of rows: together they take no more than one batch may.
+        if self.bytes < BYTES_MAX {
+            return None;
+        }
+        let fullest = self.gathered.iter().max_by_key(|(_, one)| one.bytes)?.0.clone();
+        self.take(&fullest)
     }
 
-    fn take(&mut self, shard: ShardId) -> Option<Batch> {
-        let gathered = &mut self.shards[usize::from(shard)];
+    fn take(&mut self, shards: &[ShardId]) -> Option<Batch> {
+        let gathered = self.gathered.get_mut(shards)?;
         let places = gathered.places.take()?;
         // The next one has about as many.
         let next = Vec::with_capacity(gathered.args.len());
         let args = std::mem::replace(&mut gathered.args, next);
         gathered.gone += args.len() / self.text.types.len().max(1);
-        gathered.bytes = 0;
+        self.bytes -= std::mem::take(&mut gathered.bytes);
         let all = std::mem::take(&mut gathered.all);
         Some(Batch { text: self.text.clone(), args, edition: self.program.edition, places, all })
     }
 
     /// What is left, when all rows have come.
     pub fn rest(&mut self) -> Option<Batch> {
-        (0..self.program.shards).find_map(|shard| self.take(shard))
+        let next = self.gathered.iter().find(|(_, one)| one.places.is_some())?.0.clone();
+        self.take(&next)
     }
 }
 
@@ -219,5 +220,142 @@ fn size_of(value: &Value) -> usize {
         Value::Array(array) => 8 + array.values.iter().map(size_of).sum::<usize>(),
         Value::Numeric(_) | Value::Jsonb(_) => 64,
         _ => 10,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_sql::Sources;
+    use weir_txn::exec::definition::Description;
+    use weir_txn::machine::{Coordinator as _, Effects, Exposed as _, Orders, Sender, Shard as _};
+    use weir_txn::node::{Node, PlantedBugs};
+    use weir_txn::ramp::client::Order;
+    use weir_txn::ramp::{Begin, Coordinator, Event, Protocol, Request};
+    use weir_txn::termination::Patience;
+
+    use super::*;
+
+    const NOW_MS: u64 = 1_000_000_000;
+    const TABLES: &str = "
+        CREATE TABLE parent (id integer PRIMARY KEY);
+        CREATE TABLE child (id integer PRIMARY KEY, parent integer NOT NULL REFERENCES parent);";
+
+    struct Stage {
+        catalog: Catalog,
+        program: Arc<Program>,
+        shards: Vec<Node>,
+        coordinator: Coordinator,
+        messages: usize,
+    }
+
+    impl Stage {
+        fn new(shards: ShardId) -> Stage {
+            let mut sources = Sources::default();
+            sources.add("tables.sql", TABLES);
+            let application = weir_sql::load(sources).unwrap_or_else(|(_, errors)| panic!("{errors:?}"));
+            let described = Description::of_schema(&application, 1).map_err(|wrong| wrong.error).unwrap();
+            let program = Arc::new(described.compile(shards).unwrap());
+            let start =
+                |id| Node::recover(id, program.clone(), PlantedBugs::default(), Patience::default(), []);
+            Stage {
+                catalog: application.catalog,
+                shards: (0..shards).map(start).collect(),
+                coordinator: Coordinator::resending(7, program.clone(), Protocol::RampFast),
+                program,
+                messages: 0,
+            }
+        }
+
+        fn within(&mut self, name: u64, order: Order) -> Result<(), SqlError> {
+            let mut orders: Orders<Request, Event> = Orders::default();
+            self.coordinator.begin(NOW_MS, name, Begin::Within(name, order), &mut orders);
+            while !orders.sends.is_empty() {
+                for (to, request) in std::mem::take(&mut orders.sends) {
+                    self.messages += 1;
+                    let (progress, mut effects) = (self.coordinator.progress(to), Effects::default());
+                    let shard = &mut self.shards[usize::from(to)];
+                    shard.on_progress(NOW_MS, 7, progress);
+                    shard.step(NOW_MS, Sender::Coordinator(7), request, &mut effects);
+                    for (_, reply) in effects.replies {
+                        self.coordinator.on_reply(NOW_MS, reply, &mut orders);
+                    }
+                }
+            }
+            let Some((_, Event::Answered(result))) = orders.done.pop() else { panic!("it is answered") };
+            result.map(drop)
+        }
+
+        /// A COPY of these rows in a transaction of its own: its batches, messages, and changes that were done again.
+        fn copy(&mut self, name: u64, table: &str, rows: impl Iterator<Item = Vec<Value>>) -> [usize; 3] {
+            let table = LoadedTable::of(&self.catalog, table, &[]).unwrap();
+            let types = table.columns.iter().map(|(_, ty)| ty.clone()).collect();
+            let text = Arc::new(Text { sql: table.insert(), types });
+            let mut load = Load::of_text(self.program.clone(), table, text).unwrap();
+            let (mut batches, messages, redone) = (0, self.messages, self.redone());
+            let mut run = |stage: &mut Stage, batch: Batch| {
+                let Wish::Call(call, _) = batch.into_wish() else { panic!("a batch is a call") };
+                stage.within(name, Order::Call(call)).unwrap();
+                batches += 1;
+            };
+            for (place, mut row) in rows.enumerate() {
+                if let Some(batch) = load.push(&mut row, place as u64) {
+                    run(self, batch);
+                }
+            }
+            while let Some(batch) = load.rest() {
+                run(self, batch);
+            }
+            self.within(name, Order::Commit).unwrap();
+            [batches, self.messages - messages, self.redone() - redone]
+        }
+
+        fn redone(&self) -> usize {
+            self.shards.iter().map(|shard| shard.figures().done.redone as usize).sum()
+        }
+    }
+
+    /// Rows whose parents live elsewhere go in batches, too, and no batch does again what those before it have done.
+    #[test]
+    fn a_copy_with_a_foreign_key_takes_as_many_steps_as_it_has_rows() {
+        for shards in [1, 3] {
+            for rows in [4_000, 8_000, 16_000, 32_000_i64] {
+                let mut stage = Stage::new(shards);
+                stage.copy(1, "parent", (0..1_000).map(|id| vec![Value::Int(id)]));
+                let child = |id: i64| vec![Value::Int(id), Value::Int(id * 7 % 1_000)];
+                let [batches, messages, redone] = stage.copy(2, "child", (0..rows).map(child));
+                println!(
+                    "{shards} shards, {rows} rows: {batches} batches, {messages} messages, {redone} changes done again"
+                );
+                let kinds = usize::from(shards) * usize::from(shards);
+                assert!(batches <= rows as usize / ROWS_PLAIN + kinds, "{batches} batches");
+                assert!(messages <= 3 * batches + 4 * usize::from(shards), "{messages} messages");
+                assert!(redone <= 2 * rows as usize, "{redone} changes");
+                let children: usize =
+                    stage.shards.iter().filter_map(|shard| shard.storage.row_counts().nth(1)).sum();
+                assert_eq!(children, rows as usize);
+            }
+        }
+    }
+
+    /// What is inserted row by row in a transaction is not done again for each row either.
+    #[test]
+    fn rows_that_are_inserted_one_by_one_are_not_done_again_for_each() {
+        for shards in [1, 3] {
+            let mut stage = Stage::new(shards);
+            stage.copy(1, "parent", (0..1_000).map(|id| vec![Value::Int(id)]));
+            let table = LoadedTable::of(&stage.catalog, "child", &[]).unwrap();
+            let types = table.columns.iter().map(|(_, ty)| ty.clone()).collect();
+            let text = Arc::new(Text { sql: table.insert(), types });
+            let before = stage.redone();
+            for id in 0..2_000 {
+                let args = vec![Value::Int(id), Value::Int(id % 1_000)];
+                let callee = Callee::Text(text.clone());
+                let edition = stage.program.edition;
+                let call = Call { callee, args, transaction_time: 0, edition };
+                stage.within(2, Order::Call(call)).unwrap();
+            }
+            stage.within(2, Order::Commit).unwrap();
+            assert!(stage.redone() - before <= 2 * 2_000, "{} changes", stage.redone() - before);
+        }
     }
 }

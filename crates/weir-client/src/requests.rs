@@ -16,7 +16,8 @@ use weir_net::handshake::Terms;
 use weir_txn::items::GivenUp;
 use weir_txn::machine::{ClientOrders, Clients, Coordinator as _, CoordinatorId, CoordinatorOf, Shard};
 use weir_txn::nearby::Neighbours;
-use weir_types::SqlError;
+use weir_txn::ramp::ShardId;
+use weir_types::{SqlError, SqlState};
 
 use crate::carrier::{Cabin, Carrier, Trouble, new_id};
 use crate::pending::{Pending, Promise};
@@ -42,14 +43,19 @@ pub(crate) trait Dialect: Sized + Send + 'static {
     fn outcome(&mut self, tag: u64, done: DoneOf<Self>) -> Result<Self::Outcome, Error>;
     /// Nobody waits for it any more. What can still be kept from happening is.
     fn give_up(&mut self, tag: u64, orders: &mut ClientOrders<Self::Shard, Requests<Self>>) -> GivenUp;
+    /// The shards that keep it from going on; none: that is not known.
+    fn awaited(&mut self, _tag: u64) -> Option<Vec<ShardId>> {
+        None
+    }
     /// Whoever wished for it wishes that it does not happen: if it can still be kept from happening, this error is what comes of it.
-    /// Where nobody waits for others there is nothing to do.
+    /// Where nobody waits for others there is nothing to do, and it says so.
     fn cancel(
         &mut self,
         _tag: u64,
         _error: SqlError,
         _orders: &mut ClientOrders<Self::Shard, Requests<Self>>,
-    ) {
+    ) -> bool {
+        false
     }
 }
 
@@ -63,6 +69,8 @@ pub(crate) struct Shared<D: Dialect> {
     room: Condvar,
     under_way_max: usize,
     is_closed: AtomicBool,
+    /// See [`Settings::waits_for_busy`].
+    waits_for_busy: AtomicBool,
 }
 
 struct Queue<D: Dialect> {
@@ -158,6 +166,7 @@ where
             room: Condvar::new(),
             under_way_max: settings.under_way_max.max(1),
             is_closed: AtomicBool::new(false),
+            waits_for_busy: AtomicBool::new(settings.waits_for_busy),
         });
         let (trouble, has_neighbours) = (Trouble::default(), !neighbours.is_empty());
         let requests = Requests {
@@ -212,6 +221,11 @@ where
         self.cabin.wake();
     }
 
+    /// From here on the deadline is for shards that cannot be reached.
+    pub(crate) fn wait_for_busy(&self) {
+        self.shared.waits_for_busy.store(true, Ordering::Release);
+    }
+
     fn go_on(&self) {
         match self.has_neighbours {
             true => self.cabin.take_turns(),
@@ -231,14 +245,26 @@ impl<D: Dialect> Drop for Session<D> {
     }
 }
 
+fn late() -> SqlError {
+    SqlError::new(SqlState::QUERY_CANCELED, "the shards have not answered in time")
+}
+
 /// The loop's side.
 pub(crate) struct Requests<D: Dialect> {
     dialect: D,
     settings: Settings,
     shared: Arc<Shared<D>>,
     trouble: Trouble,
-    waiting: BTreeMap<u64, (Promise<D::Outcome>, Instant)>,
+    waiting: BTreeMap<u64, Awaited<D::Outcome>>,
     deadlines: BTreeSet<(Instant, u64)>,
+}
+
+/// A wish that is not answered.
+struct Awaited<T> {
+    promise: Promise<T>,
+    until: Instant,
+    /// Its time is over and it has been cancelled: whether it has happened a shard is about to say.
+    is_late: bool,
 }
 
 impl<D: Dialect> Requests<D> {
@@ -259,7 +285,7 @@ impl<D: Dialect> Requests<D> {
         }
         let until = Instant::now() + self.settings.deadline;
         for (tag, wish, promise) in submitted {
-            self.waiting.insert(tag, (promise, until));
+            self.waiting.insert(tag, Awaited { promise, until, is_late: false });
             self.deadlines.insert((until, tag));
             if let Some(outcome) = self.dialect.grant(tag, wish, orders) {
                 self.answer(tag, outcome);
@@ -269,10 +295,15 @@ impl<D: Dialect> Requests<D> {
 
     fn answer(&mut self, tag: u64, outcome: Result<D::Outcome, Error>) {
         // Of one that was given up nobody waits to hear.
-        let Some((promise, until)) = self.waiting.remove(&tag) else { return };
+        let Some(Awaited { promise, until, is_late }) = self.waiting.remove(&tag) else { return };
         self.deadlines.remove(&(until, tag));
         self.shared.on_answered();
-        promise.keep(outcome);
+        promise.keep(match outcome {
+            Err(Error::Sql(error)) if is_late && error.state() == SqlState::QUERY_CANCELED => {
+                Err(Error::Deadline(late().message().to_owned()))
+            }
+            outcome => outcome,
+        });
     }
 
     fn on_deadlines(&mut self, orders: &mut Out<D>) {
@@ -280,12 +311,16 @@ impl<D: Dialect> Requests<D> {
         while let Some((until, tag)) = self.deadlines.first().copied()
             && until <= now
         {
-            let trouble = self.trouble.in_words();
-            if trouble.is_none() && self.settings.waits_for_busy {
+            let trouble = self.trouble.in_words_of(self.dialect.awaited(tag).as_deref());
+            if trouble.is_none() && self.shared.waits_for_busy.load(Ordering::Acquire) {
                 self.wait_on(tag, now + self.settings.deadline);
                 continue;
             }
-            let why = trouble.unwrap_or_else(|| "the shards have not answered in time".into());
+            if trouble.is_none() && self.cancel_late(tag, orders) {
+                self.wait_on(tag, now + self.settings.deadline);
+                continue;
+            }
+            let why = trouble.unwrap_or_else(|| late().message().to_owned());
             let error = match self.dialect.give_up(tag, orders) {
                 GivenUp::NothingHappened => Error::Deadline(why),
                 GivenUp::Unknown => Error::Unknown(why),
@@ -294,11 +329,17 @@ impl<D: Dialect> Requests<D> {
         }
     }
 
+    /// What waits for others, or computes, is told to end: then it is known that it has not happened. Says whether an answer comes.
+    fn cancel_late(&mut self, tag: u64, orders: &mut Out<D>) -> bool {
+        let Some(awaited) = self.waiting.get_mut(&tag) else { return false };
+        !std::mem::replace(&mut awaited.is_late, true) && self.dialect.cancel(tag, late(), orders)
+    }
+
     fn wait_on(&mut self, tag: u64, until: Instant) {
-        if let Some((_, known)) = self.waiting.get_mut(&tag) {
-            self.deadlines.remove(&(*known, tag));
+        if let Some(awaited) = self.waiting.get_mut(&tag) {
+            self.deadlines.remove(&(awaited.until, tag));
             self.deadlines.insert((until, tag));
-            *known = until;
+            awaited.until = until;
         }
     }
 

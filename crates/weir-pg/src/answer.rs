@@ -6,7 +6,8 @@ use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
 use pgwire::messages::response::{CommandComplete, NoticeResponse};
 use weir_sql::bound::OutputColumn;
 use weir_types::binary::{parse_binary, type_number, type_of_number, write_field};
-use weir_types::text::{parse_text, text_of, to_text};
+use weir_types::datetime::style::IntervalStyle;
+use weir_types::text::{parse_text, text_of, to_styled_text};
 use weir_types::{Notice, SqlError, SqlState, SqlType, Value};
 
 use crate::portals::Formats;
@@ -100,7 +101,12 @@ fn modifier(ty: &SqlType) -> i32 {
 
 /// # Errors
 /// A value that its type's binary format cannot carry.
-pub fn data_row(row: &[Value], columns: &[OutputColumn], formats: &Formats) -> Result<DataRow, SqlError> {
+pub fn data_row(
+    row: &[Value],
+    columns: &[OutputColumn],
+    formats: &Formats,
+    style: IntervalStyle,
+) -> Result<DataRow, SqlError> {
     let mut data = BytesMut::with_capacity(32 * row.len());
     let mut binary = Vec::new();
     for (at, (value, column)) in row.iter().zip(columns).enumerate() {
@@ -111,7 +117,7 @@ pub fn data_row(row: &[Value], columns: &[OutputColumn], formats: &Formats) -> R
             write_field(value, &column.ty, &mut binary)?;
             data.put_slice(&binary);
         } else {
-            let text = to_text(value, &column.ty);
+            let text = to_styled_text(value, &column.ty, style);
             data.put_i32(text.len() as i32);
             data.put_slice(text.as_bytes());
         }

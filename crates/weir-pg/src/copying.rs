@@ -49,7 +49,8 @@ impl Session {
         refuse_unknown(options, &names)?;
         let done = self.run_prepared(prepared, "COPY", &[]).await?;
         let count = Some(done.rows.len() as u64);
-        let messages = messages(&done.rows, columns, options)?;
+        let style = self.values().interval_style();
+        let messages = messages(&done.rows, columns, options, style)?;
         let is_binary = options.is_binary();
         let copy = Some(CopyDone::Out { columns: columns.len(), is_binary, messages });
         Ok(Done { copy, count, ..Done::tag("COPY") })

@@ -29,6 +29,7 @@ use weir_sql::bound::OutputColumn;
 use weir_sql::session::{Command, Said};
 use weir_sql::shape::Shape;
 use weir_types::binary::type_number;
+use weir_types::datetime::style::IntervalStyle;
 use weir_types::{SqlError, SqlState, Value};
 
 use crate::answer;
@@ -89,11 +90,11 @@ async fn say_rows<C: Listens>(
     client: &mut C,
     rows: &[Vec<Value>],
     columns: &[OutputColumn],
-    formats: &Formats,
+    (formats, style): (&Formats, IntervalStyle),
 ) -> PgWireResult<()> {
     for row in rows {
-        let row =
-            answer::data_row(row, columns, formats).map_err(|error| answer::wire_error(error.into()))?;
+        let row = answer::data_row(row, columns, formats, style)
+            .map_err(|error| answer::wire_error(error.into()))?;
         say(client, Answer::DataRow(row)).await?;
     }
     Ok(())
@@ -200,7 +201,8 @@ impl Talk {
         if done.gives_rows() {
             let description = answer::row_description(&done.columns, &formats);
             say(client, Answer::RowDescription(description)).await?;
-            say_rows(client, &done.rows, &done.columns, &formats).await?;
+            let style = self.session.values().interval_style();
+            say_rows(client, &done.rows, &done.columns, (&formats, style)).await?;
         }
         let count = done.count.or(done.gives_rows().then_some(done.rows.len() as u64));
         say(client, Answer::CommandComplete(answer::complete(&done.tag, count))).await?;
@@ -298,7 +300,8 @@ impl Talk {
         let (columns, tag) = (cursor.columns.clone(), cursor.tag.clone());
         let (rows, more) = cursor.next(rows_max);
         let count = rows.len() as u64;
-        say_rows(client, rows, &columns, &formats).await?;
+        let style = self.session.values().interval_style();
+        say_rows(client, rows, &columns, (&formats, style)).await?;
         if let Ok(portal) = self.session.names().portal(name) {
             portal.state = PortalState::Open(cursor);
         }

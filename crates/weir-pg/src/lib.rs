@@ -139,6 +139,8 @@ impl Door {
     /// # Errors
     /// The address cannot be listened on.
     pub fn open(self, client: Client) -> Result<Server, NotStarted> {
+        // How long statements take is for whoever sends them to say: statement_timeout, lock_timeout, cancel.
+        client.wait_for_busy();
         let listen = self.settings.listen;
         let failed = |error: std::io::Error| {
             NotStarted(
@@ -243,7 +245,7 @@ async fn accept(
         let connection = Connection::new(client.clone(), doors.clone(), is_full);
         let (open, tls) = (open.clone(), tls.clone());
         tokio::spawn(async move {
-            match Isolated::new(converse(socket, tls, connection)).await {
+            match Isolated(Box::pin(converse(socket, tls, connection))).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!("a connection of PostgreSQL's protocol has ended: {error}"),
                 // It is too late to tell the client.

@@ -600,6 +600,12 @@ impl Session {
                 false => Err(no_portal(name, "cursor")),
             },
             Command::Nothing(what) => Ok(Done::tag(*what)),
+            Command::Chore(chore) => {
+                let is_open = matches!(*self.transaction(), Transaction::Open { is_implicit: false, .. });
+                let edition = self.edition().map_err(|failure| failure.error)?;
+                edition.check_chore(chore, is_open)?;
+                Ok(Done::tag(chore.tag))
+            }
             Command::Refresh(name) => {
                 self.refuse_write("REFRESH MATERIALIZED VIEW")?;
                 self.edition().map_err(|failure| failure.error)?.refresh(name)?;
@@ -662,7 +668,17 @@ fn check(wished: Characteristics) -> Result<(), SqlError> {
 }
 
 pub(crate) fn not_yet(what: &str) -> SqlError {
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported yet: {what}"))
+    let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("not supported yet: {what}"));
+    let names_any = |words: &[&str]| what.split(' ').any(|word| words.contains(&word));
+    match () {
+        () if names_any(&["ROLE", "USER", "GROUP", "GRANT", "REVOKE", "POLICY", "REASSIGN", "OWNED"]) => {
+            error.with_hint("There is one role, whoever asks, who may do everything: leave it away.")
+        }
+        () if names_any(&["DATABASE", "TABLESPACE", "SYSTEM"]) => error.with_hint(
+            "A cluster is one database; its settings are options of weir serve and of the session (SET).",
+        ),
+        () => error,
+    }
 }
 
 fn no_transaction() -> SqlError {

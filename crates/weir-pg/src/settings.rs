@@ -7,6 +7,7 @@ mod style;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use weir_types::datetime::style::IntervalStyle;
 use weir_types::{Severity, SqlError, SqlState};
 
 /// What a setting may be.
@@ -270,6 +271,12 @@ impl Values {
         milliseconds(LOG_SLOW, value).ok().map(Duration::from_millis)
     }
 
+    /// How intervals are sent as text.
+    pub fn interval_style(&self) -> IntervalStyle {
+        let given = self.given("intervalstyle");
+        given.and_then(|name| IntervalStyle::named(name)).unwrap_or_default()
+    }
+
     /// Whether the client hears what is of that severity. It hears INFO in any case.
     pub fn lets_through(&self, severity: Severity) -> bool {
         let least = self.get(LEAST_SEVERITY).unwrap_or_default();
@@ -395,7 +402,10 @@ impl Values {
                 Ok(())
             }
             May::BeDateStyle => style::date_style(value),
-            May::BeIntervalStyle => style::interval_style(written, value),
+            May::BeIntervalStyle => {
+                self.set.insert(key, style::interval_style(written, value)?);
+                Ok(())
+            }
             // What it means is the same, and clients are told what they know.
             May::Only(_) | May::NotBeSet => Ok(()),
             May::BeAnything | May::BeWhoAsks => {

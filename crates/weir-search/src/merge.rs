@@ -3,7 +3,7 @@
 //!
 //! It never overwrites a row by another one: two inserts of one key are two rows, and the key's check says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_analysis::witness::Side;
 use weir_sql::catalog::{ColumnIndex, ForeignKey, ForeignKeyAction, TableId};
@@ -85,15 +85,16 @@ pub(crate) fn values(lab: &Lab<'_>, table: TableId, packed: &Packed) -> Row {
 }
 
 fn unpack(lab: &Lab<'_>, initial: &State, touched: &Touched) -> State {
-    let mut merged = State::empty();
-    for table in initial.filled() {
-        for (at, row) in initial.table(table).iter().enumerate() {
+    let mut merged = initial.clone();
+    let tables: BTreeSet<TableId> = touched.keys().map(|(table, _)| *table).collect();
+    for table in tables {
+        let kept = initial.table(table).iter().enumerate().filter_map(|(at, row)| {
             match touched.get(&(table, RowName::Initial(at as u32))) {
-                None => merged.table_mut(table).push(row.clone()),
-                Some(Some(packed)) => merged.table_mut(table).push(values(lab, table, packed)),
-                Some(None) => {}
+                None => Some(row.clone()),
+                Some(packed) => packed.as_ref().map(|packed| values(lab, table, packed)),
             }
-        }
+        });
+        *merged.table_mut(table) = kept.collect();
     }
     for ((table, row), packed) in touched {
         if let (RowName::New(..), Some(packed)) = (row, packed) {
@@ -174,6 +175,10 @@ fn follow_parents(
             if key.on_delete != ForeignKeyAction::Cascade && key.on_update != ForeignKeyAction::Cascade {
                 continue;
             }
+            // Elsewhere every parent is as it was.
+            if !is_touched(touched, key.parent) && !gone.iter().any(|(table, _)| *table == key.parent) {
+                continue;
+            }
             for at in 0..merged.table(child.id).len() {
                 let row = merged.table(child.id)[at].clone();
                 let value: Vec<&Value> = key.columns.iter().map(|&column| &row[column]).collect();
@@ -199,6 +204,11 @@ fn follow_parents(
         }
     }
     false
+}
+
+fn is_touched(touched: &Touched, table: TableId) -> bool {
+    let first = touched.range((table, RowName::Initial(0))..).next();
+    first.is_some_and(|((of, _), _)| *of == table)
 }
 
 fn has_parent(state: &State, key: &ForeignKey, value: &[&Value]) -> bool {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use weir_analysis::{InvariantId, effects::ProcedureEffects};
 use weir_sql::bound::ExprKind;
-use weir_sql::catalog::{Column, ColumnIndex, Table, TableId};
+use weir_sql::catalog::{Column, ColumnIndex, ForeignKey, Table, TableId};
 use weir_sql::walk::uncast;
 use weir_types::Value;
 use weir_types::numeric::Numeric;
@@ -20,6 +20,9 @@ use crate::state::{Row, State};
 
 /// Mending gives up after so many changes.
 const CHANGES_MAX: usize = 24;
+
+/// More tables than this get no rows for the sake of references that may be NULL.
+const TABLES_MAX: usize = 40;
 
 /// Values of a column that are tried together with those of another one.
 const PAIRED_MAX: usize = 6;
@@ -74,16 +77,20 @@ pub fn plans() -> impl Iterator<Item = (Filled, Level)> {
     filled.into_iter().flat_map(move |filled| levels.into_iter().map(move |level| (filled, level)))
 }
 
-/// The tables that transactions and an invariant need (its own are given), and the parents of those; parents first.
+/// The tables that transactions and an invariant need (its own are given), and the parents of those; parents first. Where
+/// these are too many, references that may be NULL need no parent.
 pub fn needed(lab: &Lab<'_>, transactions: &[usize], tables: &BTreeSet<TableId>) -> Vec<TableId> {
     let mut needed = tables.clone();
     for &transaction in transactions {
         needed.extend(tables_of(lab.effects(transaction)));
     }
-    let mut ordered = Vec::new();
-    let mut entered = BTreeSet::new();
-    needed.iter().for_each(|&table| place(lab, table, &mut entered, &mut ordered));
-    ordered
+    let with_parents = |all: bool| {
+        let (mut ordered, mut entered) = (Vec::new(), BTreeSet::new());
+        needed.iter().for_each(|&table| place(lab, table, all, &mut entered, &mut ordered));
+        ordered
+    };
+    let all = with_parents(true);
+    if all.len() <= TABLES_MAX { all } else { with_parents(false) }
 }
 
 pub fn tables_of(effects: &ProcedureEffects) -> impl Iterator<Item = TableId> + '_ {
@@ -91,12 +98,22 @@ pub fn tables_of(effects: &ProcedureEffects) -> impl Iterator<Item = TableId> + 
     read.chain(effects.writes.iter().map(|write| write.table))
 }
 
-fn place(lab: &Lab<'_>, table: TableId, entered: &mut BTreeSet<TableId>, ordered: &mut Vec<TableId>) {
+/// `all`: the parents of references that may be NULL, too.
+fn place(
+    lab: &Lab<'_>,
+    table: TableId,
+    all: bool,
+    entered: &mut BTreeSet<TableId>,
+    ordered: &mut Vec<TableId>,
+) {
     if !entered.insert(table) {
         return;
     }
-    for key in &lab.application.catalog.table(table).foreign_keys {
-        place(lab, key.parent, entered, ordered);
+    let child = lab.application.catalog.table(table);
+    let is_needed =
+        |key: &&ForeignKey| all || key.columns.iter().any(|&column| child.columns[column].not_null);
+    for key in child.foreign_keys.iter().filter(is_needed) {
+        place(lab, key.parent, all, entered, ordered);
     }
     ordered.push(table);
 }

@@ -17,10 +17,10 @@ use weir_types::{SqlError, Value};
 
 pub type Row = Arc<[Value]>;
 
-/// Rows by table, in the order in which they came.
+/// Rows by table, in the order in which they came. States share the tables in which they do not differ.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    tables: BTreeMap<TableId, Vec<Row>>,
+    tables: BTreeMap<TableId, Arc<Vec<Row>>>,
 }
 
 impl PartialEq for State {
@@ -35,11 +35,11 @@ impl State {
     }
 
     pub fn table(&self, table: TableId) -> &[Row] {
-        self.tables.get(&table).map_or(&[], Vec::as_slice)
+        self.tables.get(&table).map_or(&[], |rows| rows.as_slice())
     }
 
     pub fn table_mut(&mut self, table: TableId) -> &mut Vec<Row> {
-        self.tables.entry(table).or_default()
+        Arc::make_mut(self.tables.entry(table).or_default())
     }
 
     /// The tables that have rows, in their order.
@@ -48,7 +48,7 @@ impl State {
     }
 
     pub fn row_count(&self) -> usize {
-        self.tables.values().map(Vec::len).sum()
+        self.tables.values().map(|rows| rows.len()).sum()
     }
 
     /// One column of one row takes another value.

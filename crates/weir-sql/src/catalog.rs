@@ -251,6 +251,8 @@ pub struct IndexKey {
 pub struct Sequence {
     pub id: SequenceId,
     pub name: String,
+    /// smallint, integer or bigint.
+    pub ty: SqlType,
     /// The first value that it gives.
     pub start: i64,
     /// What it was created with; it may have been restarted with another.
@@ -275,6 +277,8 @@ pub struct View {
     pub comment: Option<String>,
     /// How it is written to, where each of its rows is one row of one table.
     pub target: Option<ViewTarget>,
+    /// The views that it reads, by the places of their declarations.
+    pub below: Vec<Span>,
     pub span: Span,
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use pg_query::protobuf::{DropBehavior, DropStmt, ObjectType, TruncateStmt, node};
+use pg_query::protobuf::{DropBehavior, ObjectType, TruncateStmt, node};
 use weir_types::SqlState;
 
 use crate::Application;
@@ -77,16 +77,16 @@ fn orphans(before: &Application, after: &Application, text: &str) -> Result<Vec<
         }),
         _ => false,
     });
-    if statements.iter().any(|one| matches!(&one.node, node::Node::DropStmt(drop) if is_view(drop))) {
-        return Ok(Vec::new());
-    }
+    let dropped: Vec<String> = statements.iter().flat_map(|one| dropped_views(&one.node)).collect();
     let mut orphans: Vec<(Span, String)> = Vec::new();
     let matching = Matching::new(&before.catalog, &after.catalog);
     let has_view = |span: Span| after.catalog.views.iter().any(|view| view.span == span);
     let replaces =
         statements.iter().any(|one| matches!(&one.node, node::Node::ViewStmt(create) if create.replace));
     let is_replaced = |name: &str| replaces && after.catalog.views.iter().any(|view| view.name == name);
-    let gone = |view: &&crate::catalog::View| !has_view(view.span) && !is_replaced(&view.name);
+    let gone = |view: &&crate::catalog::View| {
+        !has_view(view.span) && !is_replaced(&view.name) && !dropped.contains(&view.name)
+    };
     for view in before.catalog.views.iter().filter(gone) {
         let kind = if view.materialized { "materialized view" } else { "view" };
         orphans.push((view.span, format!("{kind} {}", view.name)));
@@ -126,8 +126,16 @@ fn depended_on(text: &str, what: &str) -> Diagnostic {
     .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
 }
 
-fn is_view(drop: &DropStmt) -> bool {
-    matches!(drop.remove_type(), ObjectType::ObjectView | ObjectType::ObjectMatview)
+/// The views that a DROP names.
+fn dropped_views(statement: &node::Node) -> Vec<String> {
+    match statement {
+        node::Node::DropStmt(drop)
+            if matches!(drop.remove_type(), ObjectType::ObjectView | ObjectType::ObjectMatview) =>
+        {
+            ddl::named_relations(&drop.objects)
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Which tables TRUNCATE empties, with those that refer to them where it cascades.
@@ -185,6 +193,17 @@ fn named_tables(
         let (name, place) = (ddl::relation_name(range), piece.token(range.location));
         if catalog.partitions.contains_key(&name) {
             return Err(ddl::partition_alone(&name, place));
+        }
+        let schema = range.schemaname.as_str();
+        if !matches!(schema, "" | "public") && !catalog.schemas.contains(schema) {
+            let message = format!("schema \"{schema}\" does not exist");
+            return Err(Diagnostic::new(SqlState::INVALID_SCHEMA_NAME, place, message));
+        }
+        let is_other = catalog.views.iter().any(|view| view.name == name)
+            || catalog.sequences.iter().any(|sequence| sequence.name == name);
+        if is_other {
+            let message = format!("\"{}\" is not a table", range.relname);
+            return Err(Diagnostic::new(SqlState::WRONG_OBJECT_TYPE, place, message));
         }
         let table = catalog.table_named(&name, place)?;
         if !tables.contains(&table.id) {

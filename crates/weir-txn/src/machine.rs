@@ -64,6 +64,10 @@ pub trait Shard: Send + 'static {
     fn on_timer(&mut self, _now_ms: u64, _out: &mut Effects<Self::Request, Self::Reply>) {}
     /// Nothing is prepared and nobody waits.
     fn is_idle(&self) -> bool;
+    /// What is answered for a node that speaks that version of the protocol, if such a request cannot be said in it.
+    fn refused_by(_request: &Self::Request, _version: u16) -> Option<Self::Reply> {
+        None
+    }
 }
 
 /// A shard that writes down what it must not forget.
@@ -165,6 +169,8 @@ pub struct Done {
     pub waits: u64,
     /// A request was told to come again, because another transaction held what it wanted.
     pub withdrawals: u64,
+    /// A change of an open transaction was done again, for a later statement of its.
+    pub redone: u64,
 }
 
 /// What a coordinator wants done after a step.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_sql::catalog::{SequenceId, TableId};
-use weir_types::SqlError;
 use weir_types::interrupt::{Interrupts, StatementId};
+use weir_types::{SqlError, SqlState};
 
 use crate::clock::HybridClock;
 use crate::exec::call::{self, Fragment, Role, Stop};
@@ -77,6 +77,9 @@ pub struct PlantedBugs {
     /// What has seen rows that are not durable is answered all the same (S16).
     pub meets_nothing_unsynced: bool,
 }
+
+/// From this version of the protocol on a sequence is set by a request of its own.
+const SET_SEQUENCE_FROM: u16 = 4;
 
 /// What a step wants sent.
 pub type Effects = machine::Effects<Request, Reply>;
@@ -226,6 +229,22 @@ impl Shard for Node {
         self.forget();
     }
 
+    fn refused_by(request: &Request, version: u16) -> Option<Reply> {
+        match request {
+            Request::Execute { txn, call, .. }
+                if version < SET_SEQUENCE_FROM && matches!(call.callee, Callee::SetSequence { .. }) =>
+            {
+                let message = format!(
+                    "setval at a node of an older build, which speaks version {version} of the protocol"
+                );
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint("Nothing has happened. Start the node with the build of the others.");
+                Some(Reply::Executed { txn: *txn, result: Err(error) })
+            }
+            _ => None,
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.participant.prepared.is_empty() && self.waiting.is_empty() && self.open.is_empty()
     }
@@ -245,6 +264,11 @@ impl Node {
         if let Some(refusal) = self.refuses_clock(now_ms, &request) {
             return self.answer(request.txn(), refusal, out);
         }
+        self.on_admitted(now_ms, request, out);
+    }
+
+    /// The clocks were near each other when it came.
+    fn on_admitted(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
         self.set_aside_for(&request);
         let Some(request) = self.pass_barrier(request, out) else { return };
         match request {
@@ -304,7 +328,11 @@ impl Node {
         while let Some(txn) = self.ended.pop() {
             for request in self.waiting.remove(&txn).unwrap_or_default() {
                 self.waits_besides.remove(&request.txn());
-                self.on_request(now_ms, request, out);
+                self.statement = request.statement();
+                // When it was begun says nothing of clocks any more: it may have waited for hours.
+                if self.ledger.is_none() || !self.is_repeated(&request, out) {
+                    self.on_admitted(now_ms, request, out);
+                }
             }
         }
     }

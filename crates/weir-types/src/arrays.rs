@@ -1,8 +1,9 @@
 //! Arrays as text, and what operators and functions do with them.
 
+use crate::datetime::style::IntervalStyle;
 use crate::error::{SqlError, SqlState};
 use crate::sql_type::SqlType;
-use crate::text::{parse_text, to_text};
+use crate::text::{parse_text, to_styled_text};
 use crate::value::{Array, Value};
 
 fn malformed(text: &str, detail: &str) -> SqlError {
@@ -100,7 +101,7 @@ fn split(text: &str) -> Result<Vec<Option<String>>, SqlError> {
     Ok(items)
 }
 
-pub fn print(array: &Array, element: &SqlType) -> String {
+pub fn print(array: &Array, element: &SqlType, style: IntervalStyle) -> String {
     let mut out = String::from("{");
     for (i, value) in array.values.iter().enumerate() {
         if i > 0 {
@@ -110,7 +111,7 @@ pub fn print(array: &Array, element: &SqlType) -> String {
             out.push_str("NULL");
             continue;
         }
-        let text = to_text(value, element);
+        let text = to_styled_text(value, element, style);
         let needs_quotes = text.is_empty()
             || text.eq_ignore_ascii_case("null")
             || text.contains(|c: char| {
@@ -138,7 +139,7 @@ fn push_quoted(text: &str, out: &mut String) {
 }
 
 /// A record's text: `(1,"a b",)`.
-pub fn print_record(fields: &[Value]) -> String {
+pub fn print_record(fields: &[Value], style: IntervalStyle) -> String {
     let mut out = String::from("(");
     for (i, value) in fields.iter().enumerate() {
         if i > 0 {
@@ -147,7 +148,7 @@ pub fn print_record(fields: &[Value]) -> String {
         if value.is_null() {
             continue;
         }
-        let text = to_text(value, &type_of(value));
+        let text = to_styled_text(value, &type_of(value), style);
         let needs_quotes = text.is_empty()
             || text.contains(|c: char| matches!(c, '(' | ')' | ',' | '"' | '\\') || c.is_ascii_whitespace());
         if needs_quotes {

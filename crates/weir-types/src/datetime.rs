@@ -8,6 +8,7 @@ pub mod interval;
 pub mod modifier;
 pub mod parse;
 pub mod print;
+pub mod style;
 
 use crate::error::{SqlError, SqlState};
 use crate::value::Interval;

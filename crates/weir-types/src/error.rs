@@ -86,6 +86,8 @@ states! {
     INVALID_FUNCTION_DEFINITION = b"42P13";
     WRONG_OBJECT_TYPE = b"42809";
     INVALID_SCHEMA_NAME = b"3F000";
+    INVALID_SCHEMA_DEFINITION = b"42P15";
+    RESERVED_NAME = b"42939";
     DUPLICATE_SCHEMA = b"42P06";
     DEPENDENT_OBJECTS_STILL_EXIST = b"2BP01";
     /// Ours: the schema has changed since the statement was bound. Of the class of those that may be tried again.

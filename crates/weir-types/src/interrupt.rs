@@ -82,7 +82,9 @@ impl Interrupts {
         let memory_bytes_max =
             i64::try_from(self.memory_bytes_max.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
         let looks_left = self.looks_max.load(Ordering::Relaxed);
-        let watched = Watched { interrupts: self.clone(), statement, seen: 0, memory_bytes_max, looks_left };
+        let interrupts =
+            SPARE.take().filter(|spare| Arc::ptr_eq(spare, self)).unwrap_or_else(|| self.clone());
+        let watched = Watched { interrupts, statement, seen: 0, memory_bytes_max, looks_left };
         let memory_max = ALLOCATED.get().saturating_add(memory_bytes_max);
         Watch {
             watched: WATCHED.replace(Some(watched)),
@@ -103,6 +105,8 @@ struct Watched {
 
 thread_local! {
     static WATCHED: RefCell<Option<Watched>> = const { RefCell::new(None) };
+    /// Of the last watch that ended: the next one takes it, so that threads do not all count their references in one place.
+    static SPARE: RefCell<Option<Arc<Interrupts>>> = const { RefCell::new(None) };
     /// What this thread has allocated and not freed; below zero where it frees what others have allocated.
     static ALLOCATED: Cell<i64> = const { Cell::new(0) };
     /// Up to where `ALLOCATED` may grow.
@@ -126,7 +130,9 @@ impl std::fmt::Debug for Watched {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        WATCHED.set(self.watched.take());
+        if let Some(ended) = WATCHED.replace(self.watched.take()) {
+            SPARE.set(Some(ended.interrupts));
+        }
         MEMORY_MAX.set(self.memory_max);
         CHECKS_LEFT.set(self.checks_left);
     }

@@ -131,7 +131,7 @@ fn matches(text: &[char], tokens: &[Token]) -> Result<bool, SqlError> {
 /// `~` and `~*`.
 pub fn regex_is_match(text: &str, pattern: &str, insensitive: bool) -> Result<bool, SqlError> {
     let flags = Flags::of_case(insensitive);
-    Ok(regexp::compile(pattern, flags)?.is_match(text))
+    regexp::compile(pattern, flags)?.is_match(text)
 }
 
 #[cfg(test)]

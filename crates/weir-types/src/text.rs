@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::arrays;
 use crate::cast;
 use crate::datetime;
+use crate::datetime::style::IntervalStyle;
 use crate::error::{SqlError, SqlState};
 use crate::floats;
 use crate::json;
@@ -81,6 +82,11 @@ pub fn text_of(bytes: &[u8]) -> Result<&str, SqlError> {
 /// Prints as PostgreSQL does: ISO dates at UTC, intervals in the postgres style, shortest floats,
 /// `char(n)` padded. NULL prints as nothing; callers treat it before.
 pub fn to_text(value: &Value, ty: &SqlType) -> String {
+    to_styled_text(value, ty, IntervalStyle::Postgres)
+}
+
+/// The same with intervals in that style, those within arrays and records, too.
+pub fn to_styled_text(value: &Value, ty: &SqlType, style: IntervalStyle) -> String {
     match value {
         Value::Null => String::new(),
         Value::Deferred => "(deferred)".to_owned(),
@@ -101,7 +107,7 @@ pub fn to_text(value: &Value, ty: &SqlType) -> String {
             SqlType::Timestamptz => datetime::print::timestamptz(*timestamp),
             _ => datetime::print::timestamp(*timestamp),
         },
-        Value::Interval(interval) => datetime::print::interval(interval),
+        Value::Interval(interval) => style.print(interval),
         Value::Uuid(bytes) => print_uuid(bytes),
         Value::Bytea(bytes) => {
             let mut out = String::from("\\x");
@@ -112,10 +118,10 @@ pub fn to_text(value: &Value, ty: &SqlType) -> String {
         }
         Value::Jsonb(json) => json.to_string(),
         Value::Array(array) => match ty {
-            SqlType::Array(element) => arrays::print(array, element),
-            _ => arrays::print(array, &array.element),
+            SqlType::Array(element) => arrays::print(array, element, style),
+            _ => arrays::print(array, &array.element, style),
         },
-        Value::Record(fields) => arrays::print_record(fields),
+        Value::Record(fields) => arrays::print_record(fields, style),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `weir beside WHAT`: a durable server of Weir and a durable PostgreSQL 15 do the same in turns, on this machine.
+//! `weir beside WHAT`: a durable server of Weir and another, PostgreSQL 15 or an earlier Weir, do the same in turns, on this machine.
 //!
 //! Each measurement of one is followed by one of the other, so what slows the machine down for a while slows both; a ratio is the median
 //! over the pairs.
@@ -43,7 +43,7 @@ struct Report {
     clients: u32,
     seconds: u32,
     pairs: Vec<Pair>,
-    /// Of Weir to PostgreSQL: how much there is done a second.
+    /// Of Weir to the other: how much there is done a second.
     ratio: Ratio,
     /// The same of the longest of a hundred; more is slower.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,39 @@ struct Ratio {
 #[derive(Serialize)]
 struct Pair {
     weir: Measured,
-    postgres: Measured,
+    #[serde(flatten)]
+    other: Other<Measured>,
+}
+
+/// What Weir is measured beside.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Other<T> {
+    Postgres(T),
+    /// An earlier Weir.
+    Baseline(T),
+}
+
+impl<T> Other<T> {
+    fn get(&self) -> &T {
+        match self {
+            Other::Postgres(one) | Other::Baseline(one) => one,
+        }
+    }
+
+    fn map<U>(&self, f: impl FnOnce(&T) -> Result<U, Failure>) -> Result<Other<U>, Failure> {
+        Ok(match self {
+            Other::Postgres(one) => Other::Postgres(f(one)?),
+            Other::Baseline(one) => Other::Baseline(f(one)?),
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Other::Postgres(_) => "PostgreSQL",
+            Other::Baseline(_) => "the baseline",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -130,65 +162,103 @@ impl Drop for Folder {
     }
 }
 
-/// Both servers, until it goes.
-struct Both {
-    weir: Target,
-    postgres: Target,
-    process: Child,
-    folder: Folder,
-    _server: Postgres,
-}
+/// A process of Weir that serves, until it goes.
+struct WeirServer(Child);
 
-impl Drop for Both {
+impl Drop for WeirServer {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
-impl Both {
-    fn start(application: Option<&Path>, shards: u16) -> Result<Both, Failure> {
-        let folder = Folder::new()?;
-        let [own, other] = [free_port()?, free_port()?];
-        let settings = ["fsync=on", "listen_addresses=127.0.0.1", "shared_buffers=1GB", "max_wal_size=4GB"];
-        let server = Postgres::start_at(other, &settings).map_err(|error| failed("PostgreSQL", &error))?;
-        let program = std::env::current_exe().map_err(|error| failed("weir", &error))?;
+impl WeirServer {
+    fn start(
+        program: &Path,
+        data: &Path,
+        application: Option<&Path>,
+        shards: u16,
+    ) -> Result<(WeirServer, Target), Failure> {
+        let port = free_port()?;
         let process = Command::new(program)
             .arg("serve")
             .args(application)
-            .args(["--shards", &shards.to_string(), "--listen", &format!("127.0.0.1:{own}"), "--data"])
-            .arg(folder.0.join("data"))
+            .args(["--shards", &shards.to_string(), "--listen", &format!("127.0.0.1:{port}"), "--data"])
+            .arg(data)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|error| failed("weir serve", &error))?;
-        let weir = Target { port: own, user: "weir", database: "weir" };
-        let postgres = Target { port: other, user: "postgres", database: "postgres" };
-        let mut both = Both { weir, postgres, process, folder, _server: server };
-        both.wait_for_weir()?;
-        Ok(both)
+            .map_err(|error| failed(&program.display().to_string(), &error))?;
+        let mut server = WeirServer(process);
+        server.wait_until_it_listens()?;
+        Ok((server, Target { port, user: "weir", database: "weir" }))
     }
 
-    /// Until it says that it listens there; what it says later goes nowhere.
-    fn wait_for_weir(&mut self) -> Result<(), Failure> {
-        let errors = self.process.stderr.take().expect("it is piped");
-        let (told, heard) = std::sync::mpsc::channel();
+    /// Until it says that it listens; what it says later goes nowhere.
+    fn wait_until_it_listens(&mut self) -> Result<(), Failure> {
+        let errors = self.0.stderr.take().expect("it is piped");
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(errors).lines().map_while(Result::ok) {
                 // Whoever waited may have gone.
-                let _ = told.send(line);
+                let _ = sender.send(line);
             }
         });
         let until = Instant::now() + STARTS_WITHIN;
         let mut said = Vec::new();
-        while let Ok(line) = heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        while let Ok(line) = receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
             if line.contains("PostgreSQL's protocol on") {
                 return Ok(());
             }
             said.push(line);
         }
         Err(failed("weir serve did not start", &said.join("\n")))
+    }
+}
+
+fn start_postgres() -> Result<(Postgres, Target), Failure> {
+    let port = free_port()?;
+    let settings = ["fsync=on", "listen_addresses=127.0.0.1", "shared_buffers=1GB", "max_wal_size=4GB"];
+    let server = Postgres::start_at(port, &settings).map_err(|error| failed("PostgreSQL", &error))?;
+    Ok((server, Target { port, user: "postgres", database: "postgres" }))
+}
+
+/// What ends a server when it goes.
+enum Running {
+    Postgres { _server: Postgres },
+    Weir { _server: WeirServer },
+}
+
+/// Both servers, until it goes: they before their folder.
+struct Both {
+    weir: Target,
+    other: Other<Target>,
+    _servers: [Running; 2],
+    folder: Folder,
+}
+
+impl Both {
+    fn start(arguments: &BesideArguments) -> Result<Both, Failure> {
+        let folder = Folder::new()?;
+        let serve = |program: &Path, data: &str| {
+            let application = arguments.application.as_deref();
+            WeirServer::start(program, &folder.0.join(data), application, arguments.shards)
+        };
+        let (other_server, other) = match &arguments.baseline {
+            Some(program) => {
+                let (server, target) = serve(program, "baseline")?;
+                (Running::Weir { _server: server }, Other::Baseline(target))
+            }
+            None => {
+                let (server, target) = start_postgres()?;
+                (Running::Postgres { _server: server }, Other::Postgres(target))
+            }
+        };
+        let program = std::env::current_exe().map_err(|error| failed("weir", &error))?;
+        let (server, weir) = serve(&program, "data")?;
+        let servers = [Running::Weir { _server: server }, other_server];
+        Ok(Both { weir, other, _servers: servers, folder })
     }
 }
 
@@ -206,7 +276,7 @@ pub fn execute(arguments: &BesideArguments) -> Result<(), Failure> {
              hint: weir beside calls examples/tpcc",
         ));
     }
-    let both = Both::start(application, arguments.shards)?;
+    let both = Both::start(arguments)?;
     let (what, pairs) = match arguments.what {
         BesideWhat::Pgbench => ("pgbench", pgbench(&both, arguments, &[])?),
         BesideWhat::PgbenchSelect => ("pgbench-select", pgbench(&both, arguments, &["-S"])?),
@@ -214,7 +284,7 @@ pub fn execute(arguments: &BesideArguments) -> Result<(), Failure> {
         BesideWhat::Calls => ("calls", calls(&both, application.expect("it was asked for"), arguments)?),
     };
     let ratio = |of: &dyn Fn(&Measured) -> Option<f64>| {
-        let of_pair = |pair: &Pair| Some(of(&pair.weir)? / of(&pair.postgres)?);
+        let of_pair = |pair: &Pair| Some(of(&pair.weir)? / of(pair.other.get())?);
         let spread = Spread::of(pairs.iter().filter_map(of_pair).collect())?;
         Some(Ratio { value: spread.median, min: spread.least, max: spread.most })
     };
@@ -234,10 +304,12 @@ fn text(report: &Report) -> String {
         let p99 = one.p99_us.map_or_else(String::new, |us| format!("{:.1}", us / 1_000.0));
         [Cell::new(format!("{:.0}", one.per_second)), Cell::new(p99)]
     };
-    let rows = report.pairs.iter().map(|pair| [cells(&pair.weir), cells(&pair.postgres)].concat()).collect();
-    let header = ["Weir/s", "p99 ms", "PostgreSQL/s", "p99 ms"];
+    let rows =
+        report.pairs.iter().map(|pair| [cells(&pair.weir), cells(pair.other.get())].concat()).collect();
+    let name = report.pairs.first().map_or("", |pair| pair.other.name());
+    let header = ["Weir/s", "p99 ms", &format!("{name}/s"), "p99 ms"];
     let said = |what: &str, ratio: &Ratio| {
-        format!("{what} of Weir to PostgreSQL: {:.3} ({:.3} to {:.3})\n", ratio.value, ratio.min, ratio.max)
+        format!("{what} of Weir to {name}: {:.3} ({:.3} to {:.3})\n", ratio.value, ratio.min, ratio.max)
     };
     let p99 = report.p99_ratio.as_ref().map(|ratio| said("p99", ratio)).unwrap_or_default();
     format!("{}\n{}{p99}", table(&header, &[0, 1, 2, 3], rows), said("throughput", &report.ratio))
@@ -254,14 +326,14 @@ fn in_turns(
         let pair = match number % 2 {
             0 => {
                 let weir = measure(&both.weir)?;
-                Pair { weir, postgres: measure(&both.postgres)? }
+                Pair { weir, other: both.other.map(&mut measure)? }
             }
             _ => {
-                let postgres = measure(&both.postgres)?;
-                Pair { weir: measure(&both.weir)?, postgres }
+                let other = both.other.map(&mut measure)?;
+                Pair { weir: measure(&both.weir)?, other }
             }
         };
-        let [own, other] = [&pair.weir, &pair.postgres].map(|one| one.per_second);
+        let [own, other] = [&pair.weir, pair.other.get()].map(|one| one.per_second);
         print_remark(&format!("weir: {number} of {}: {own:.0} and {other:.0} a second", arguments.pairs));
         pairs.push(pair);
     }
@@ -271,7 +343,7 @@ fn in_turns(
 fn pgbench(both: &Both, arguments: &BesideArguments, script: &[&str]) -> Result<Vec<Pair>, Failure> {
     let folder = &both.folder.0;
     let scale = arguments.scale.to_string();
-    for target in [&both.weir, &both.postgres] {
+    for target in [&both.weir, both.other.get()] {
         target.pgbench(folder, &["-i", "-q", "-s", &scale])?;
     }
     let (clients, seconds) = (arguments.clients.to_string(), arguments.seconds.to_string());
@@ -316,7 +388,7 @@ fn copy(both: &Both, arguments: &BesideArguments) -> Result<Vec<Pair>, Failure> 
             .expect("memory takes all");
     }
     let create = "CREATE TABLE copied (id integer PRIMARY KEY, a bigint NOT NULL, b text, c numeric(10,2), d timestamp)";
-    for target in [&both.weir, &both.postgres] {
+    for target in [&both.weir, both.other.get()] {
         target.connect()?.batch_execute(create).map_err(|error| failed("CREATE TABLE", &error))?;
     }
     in_turns(both, arguments, |target| {
@@ -378,7 +450,9 @@ fn calls(both: &Both, path: &Path, arguments: &BesideArguments) -> Result<Vec<Pa
     let (name, text) = workload_text(&loaded, path)?;
     let workload = Arc::new(loaded.workload(name, text, &[])?);
     let application = Arc::new(loaded.application);
-    fill(both, path, &application, &workload)?;
+    if let Other::Postgres(target) = &both.other {
+        fill(&both.weir, target, path, &application, &workload)?;
+    }
     // All connections are one thread's: the servers are to have the machine.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| failed("the runtime of the clients", &error))?;
@@ -413,8 +487,14 @@ fn calls(both: &Both, path: &Path, arguments: &BesideArguments) -> Result<Vec<Pa
 }
 
 /// The schema, the procedures and the rows of Weir's tables go to PostgreSQL as they are.
-fn fill(both: &Both, path: &Path, application: &Application, workload: &Workload) -> Result<(), Failure> {
-    let (mut own, mut other) = (both.weir.connect()?, both.postgres.connect()?);
+fn fill(
+    weir: &Target,
+    postgres: &Target,
+    path: &Path,
+    application: &Application,
+    workload: &Workload,
+) -> Result<(), Failure> {
+    let (mut own, mut other) = (weir.connect()?, postgres.connect()?);
     for file in ["schema.sql", "procedures.sql"] {
         let text = std::fs::read_to_string(path.join(file)).map_err(|error| failed(file, &error))?;
         other.batch_execute(&text).map_err(|error| failed(file, &error))?;

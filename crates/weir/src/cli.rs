@@ -52,7 +52,7 @@ pub enum Command {
     Run(RunArguments),
     /// Run a known workload under several protocols, one after the other, and compare them
     Bench(BenchArguments),
-    /// Measure a durable server of Weir beside a durable PostgreSQL 15 on this machine, in turns
+    /// Measure a durable server of Weir beside a durable PostgreSQL 15, or an earlier Weir, on this machine, in turns
     Beside(BesideArguments),
     /// Measure the papers' tables and figures anew: data, a picture, and the paper's figure beside ours
     Reproduce(ReproduceArguments),
@@ -365,6 +365,7 @@ Examples:
   weir beside pgbench
   weir beside pgbench-select --pairs 3 --seconds 2
   weir beside calls examples/tpcc --count new_order --format json
+  weir beside pgbench --baseline weir-of-yesterday     # beside an earlier Weir
 
 Both servers are started for it, on ports of the loopback interface that are free and in folders of their own, and end with it.
 pgbench, initdb and postgres must be there: apt-get install postgresql-15, or WEIR_POSTGRES_BIN names their folder.")]
@@ -374,6 +375,9 @@ pub struct BesideArguments {
     /// Of `calls`: the directory of the application
     #[arg(value_name = "DIRECTORY")]
     pub application: Option<PathBuf>,
+    /// Beside this program, an earlier Weir, instead of PostgreSQL
+    #[arg(long, value_name = "PROGRAM")]
+    pub baseline: Option<PathBuf>,
     /// Of `calls`: count the calls of this procedure alone
     #[arg(long, value_name = "NAME")]
     pub count: Option<String>,

@@ -109,7 +109,9 @@ impl<'t> Stated<'t> {
                 let tag = match said.what {
                     Command::Define(tag) => tag,
                     // What a dump says to its own session.
-                    Command::Set { .. } | Command::Effects(_) | Command::Nothing(_) => continue,
+                    Command::Set { .. } | Command::Effects(_) | Command::Nothing(_) | Command::Chore(_) => {
+                        continue;
+                    }
                     _ => "",
                 };
                 let text = &file[said.span.start as usize..said.span.end as usize];

@@ -108,6 +108,10 @@ const QUERIES: &[&str] = &[
     "SELECT count(*) FROM emp e, pg_class c WHERE c.relname = 'emp'",
     "SELECT obj_description('emp'::regclass, 'pg_class'), col_description('emp'::regclass, 3), obj_description('rich'::regclass), obj_description('emp_pay'::regclass)",
     "SELECT indkey, indoption, indkey[0], indoption[1] FROM pg_index WHERE indexrelid = 'emp_pay'::regclass",
+    "SELECT i.idx, a.attname FROM (SELECT indrelid, indkey, generate_subscripts(indkey, 1) idx FROM pg_index
+        WHERE indrelid = '\"Two words\"'::regclass AND indisprimary) i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[i.idx] ORDER BY i.idx",
+    "SELECT at FROM pg_index, generate_subscripts(indkey, 1) AS at WHERE indexrelid = 'emp_pay'::regclass ORDER BY 1",
+    "SELECT 'nextval(''' || pg_get_serial_sequence('dept', 'id')::regclass || '''::regclass)'",
     "SELECT tableoid, relname[0] FROM pg_class WHERE relname = 'emp'",
     "SELECT set_config('my.own', 'x', false)",
     "SELECT current_setting('my.own'), current_setting('no.such', true), current_setting('my' || '.own')",

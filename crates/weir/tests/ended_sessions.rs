@@ -92,6 +92,46 @@ fn who_is_ended_is_told_and_holds_nothing() {
     }
 }
 
+/// Waits until the session is there whose statement begins so, or until none is.
+fn wait_for_sessions(watch: &mut Driver, statement: &str, are_there: bool) {
+    let which = if are_there { "count(*)" } else { "(count(*) = 0)::int::bigint" };
+    let query = format!("query LIKE '{statement}%' AND state <> 'idle' AND pid <> pg_backend_pid()");
+    wait_for(watch, &format!("SELECT {which} FROM pg_stat_activity WHERE {query}"));
+}
+
+/// One waits for a row, one is in the middle of a COPY.
+#[test]
+fn who_is_gone_writes_nothing() {
+    for shards in [1, 3] {
+        let weir = Alone::start(shards);
+        let [mut watch, mut holder] = [weir.driver(), weir.driver()];
+        watch.batch_execute(TABLE).unwrap();
+        watch.batch_execute("INSERT INTO t VALUES (1, 0), (2, 0), (3, 0)").unwrap();
+        holder.batch_execute("BEGIN; UPDATE t SET b = 1").unwrap();
+        for statement in ["UPDATE t SET b = 9", "UPDATE t SET b = 9 WHERE a = 2"] {
+            let mut waits = wire(&weir);
+            waits.send(&[query(statement)]);
+            wait_for_sessions(&mut watch, statement, true);
+            drop(waits);
+            wait_for_sessions(&mut watch, statement, false);
+        }
+        holder.batch_execute("COMMIT").unwrap();
+        let mut copies = wire(&weir);
+        let row = |at: i32| format!("{at}\t7\n");
+        let rows: String = (4..10_000).map(row).collect();
+        copies.send(&[query("COPY t FROM STDIN"), message(b'd', &[rows.as_bytes()])]);
+        wait_for_sessions(&mut watch, "COPY t", true);
+        drop(copies);
+        wait_for_sessions(&mut watch, "COPY t", false);
+        // What it held is free, and nothing of it is there.
+        watch
+            .batch_execute("SET lock_timeout = 1; INSERT INTO t VALUES (4, 1), (5, 1), (6, 1), (9999, 1)")
+            .unwrap();
+        let found = watch.query_one("SELECT count(*), sum(b) FROM t", &[]).unwrap();
+        assert_eq!((found.get::<_, i64>(0), found.get::<_, i64>(1)), (7, 7), "{shards} shards");
+    }
+}
+
 #[test]
 fn a_server_that_is_told_to_end_tells_its_sessions() {
     let mut weir = Alone::start(2);

@@ -84,3 +84,23 @@ fn django() {
     python.arg(weir.port().to_string()).arg(folder.path()).args(["weir", "ann", "127.0.0.1"]);
     is_well(&mut python);
 }
+
+#[test]
+fn typeorm() {
+    let place = installed("typeorm", |place| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(place);
+        npm.args(["pg@8.13.1", "typeorm@0.3.20", "reflect-metadata@0.2.2"]);
+        npm
+    });
+    let weir = Alone::start(1);
+    let mut node = Command::new("node");
+    node.arg(mappers("typeorm.js")).arg(weir.port().to_string()).arg(place);
+    is_well(&mut node);
+}
+
+#[test]
+fn active_record() {
+    let weir = Alone::start(1);
+    is_well(Command::new("ruby").arg(mappers("active_record.rb")).arg(weir.port().to_string()));
+}

@@ -116,13 +116,17 @@ SELECT id, home FROM guest ORDER BY id
 
 #[test]
 fn they_are_kept_as_by_postgresql() {
+    compare(CONVERSATION);
+}
+
+fn compare(conversation: &str) {
     let mut different = Vec::new();
     for shards in [1, 3] {
         let weir = Alone::start(shards);
         let postgres = Server::start().unwrap();
         let mut oracle = Driver::connect(&postgres.connection_string(), NoTls).unwrap();
         let mut own = weir.driver();
-        for text in CONVERSATION.lines().filter(|line| !line.is_empty()) {
+        for text in conversation.lines().filter(|line| !line.is_empty()) {
             let (may_be_refused, text) = match text.strip_prefix("? ") {
                 Some(text) => (true, text),
                 None => (false, text),
@@ -169,4 +173,81 @@ fn they_are_there_after_a_kill_and_between_sessions() {
         assert!(told.starts_with("23505"), "{told}");
         assert_eq!(answer(&mut other, "INSERT INTO p VALUES (1, 4, 'b', false)"), "(1)");
     }
+}
+
+/// Keys by which rows have their places that a cast makes of a parameter, and equal numbers of other scales.
+const PLACES: &str = "
+CREATE TABLE tag (k varchar(8) PRIMARY KEY, n int)
+PREPARE put AS INSERT INTO tag (k, n) VALUES ($1, $2)
+EXECUTE put('ab', 1)
+EXECUTE put('abc', 2)
+EXECUTE put('abcd', 3)
+EXECUTE put('ab', 4)
+EXECUTE put('12345678   ', 5)
+EXECUTE put('123456789', 6)
+EXECUTE put(NULL, 7)
+PREPARE find AS SELECT n FROM tag WHERE k = $1
+EXECUTE find('ab')
+EXECUTE find('12345678')
+EXECUTE find('12345678   ')
+EXECUTE find('nobody')
+PREPARE again AS INSERT INTO tag VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET n = tag.n + excluded.n RETURNING k, n
+EXECUTE again('abc', 10)
+EXECUTE again('abcde', 10)
+PREPARE change AS UPDATE tag SET n = n + 1 WHERE k = $1
+EXECUTE change('abc')
+PREPARE three AS INSERT INTO tag VALUES ($1, 1), ($2, 2), ($3, 3)
+EXECUTE three('x', 'y', 'z')
+EXECUTE three('u', 'v', 'ab')
+SELECT * FROM tag ORDER BY k
+CREATE TABLE price (p numeric(8,2) PRIMARY KEY, n int)
+PREPARE priced AS INSERT INTO price VALUES ($1, $2)
+EXECUTE priced(1.5, 1)
+EXECUTE priced(1.50, 2)
+EXECUTE priced(1.499999, 3)
+EXECUTE priced(2, 4)
+EXECUTE priced(2.25, 5)
+EXECUTE priced(1e9, 6)
+INSERT INTO price VALUES (3.1, 7), (3.10, 8)
+INSERT INTO price VALUES (3.1, 7), (3.14, 8), (30, 9)
+PREPARE priced_at AS SELECT n FROM price WHERE p = $1
+EXECUTE priced_at(1.5)
+EXECUTE priced_at(1.500)
+EXECUTE priced_at(1.501)
+EXECUTE priced_at(30)
+EXECUTE priced_at(99999999999)
+SELECT n FROM price WHERE p = 3.1
+SELECT n FROM price WHERE p = 30
+CREATE TABLE sale (id int PRIMARY KEY, p numeric(10,4) REFERENCES price)
+INSERT INTO sale VALUES (1, 1.5), (2, 2), (3, 30)
+INSERT INTO sale VALUES (4, 1.5001)
+SELECT id, n FROM sale JOIN price USING (p) ORDER BY id
+CREATE TABLE free (p numeric PRIMARY KEY, n int)
+INSERT INTO free VALUES (1.5, 1), (10, 2), (100, 3)
+INSERT INTO free VALUES (1.50, 1)
+INSERT INTO free VALUES (10.0, 1)
+SELECT n FROM free WHERE p = 1.500
+UPDATE free SET n = 9 WHERE p = 100.00
+SELECT n FROM free ORDER BY p
+CREATE TABLE code (c char(4) PRIMARY KEY, n int)
+PREPARE coded AS INSERT INTO code VALUES ($1, $2)
+EXECUTE coded('a', 1)
+EXECUTE coded('a  ', 2)
+EXECUTE coded('abcd  ', 3)
+EXECUTE coded('abcde', 4)
+SELECT n FROM code WHERE c = 'a'
+CREATE TABLE zero (f float8 PRIMARY KEY, n int)
+INSERT INTO zero VALUES (0, 1), (1.5, 2)
+INSERT INTO zero VALUES ('-0', 1)
+SELECT n FROM zero WHERE f = '-0'
+CREATE TABLE made (u uuid PRIMARY KEY, n int)
+PREPARE makes(text) AS INSERT INTO made VALUES ($1::uuid, 1)
+EXECUTE makes('00000000-0000-0000-0000-000000000001')
+EXECUTE makes('{00000000-0000-0000-0000-000000000001}')
+EXECUTE makes('nothing')
+";
+
+#[test]
+fn equal_keys_live_together_and_are_found() {
+    compare(PLACES);
 }

@@ -556,7 +556,7 @@ const SETTINGS: [(&str, &[&str]); 34] = [
     ("geqo_threshold", &["2", "1"]),
     ("hash_mem_multiplier", &["1.5", "0.5"]),
     ("idle_in_transaction_session_timeout", &["10s", "1500ms", "-1"]),
-    ("IntervalStyle", &["postgres", "rubbish"]),
+    ("IntervalStyle", &["postgres", "ISO_8601", "postgres_verbose", "rubbish"]),
     ("jit", &["off", "on", "x"]),
     ("lock_timeout", &["1min", "90s", "1 parsec", "x"]),
     ("log_statement", &["all", "some"]),
@@ -627,6 +627,29 @@ fn settings_are_set_shown_and_reset_as_by_postgresql() {
 }
 
 #[test]
+fn intervals_come_in_the_style_that_was_asked_for() {
+    let both = Both::start();
+    for style in ["postgres", "postgres_verbose", "iso_8601"] {
+        both.check(
+            style,
+            &[
+                query(&format!("SET IntervalStyle = {style}")),
+                query("SELECT interval '-1 year 2 mons -3 days 04:05:06.7', '{1 day,-1 sec}'::interval[]"),
+                query("SELECT 'P1Y2M3DT4H5M6.7S'::interval, 'PT0S'::interval, 'P-1DT0.5S'::interval"),
+                query("COPY (SELECT interval '1 mon -1 day') TO STDOUT"),
+                parse("", "SELECT $1::interval", &[]),
+                bind("", "", &["P2W"]),
+                describe(b'P', ""),
+                execute("", 0),
+                sync(),
+                query("RESET IntervalStyle"),
+                query("SELECT interval '1 mon -1 day'"),
+            ],
+        );
+    }
+}
+
+#[test]
 fn what_a_client_comes_in_with_is_set_or_refused_as_by_postgresql() {
     let both = Both::start();
     for parameters in [
@@ -635,7 +658,7 @@ fn what_a_client_comes_in_with_is_set_or_refused_as_by_postgresql() {
         &[("options", "-c statement_timeout=5s --lock-timeout=1500 -cwork_mem=1MB")],
         &[("options", "-c application_name=a\\ b\\\\c")],
         &[("options", "-c own.name=1"), ("other.name", "2")],
-        &[("replication", "off"), ("IntervalStyle", "postgres")],
+        &[("replication", "off"), ("IntervalStyle", "iso_8601")],
         &[("nothing", "1")],
         &[("options", "-c nothing=1")],
         &[("options", "-c work_mem")],
@@ -672,7 +695,7 @@ fn what_a_client_comes_in_with_is_set_or_refused_as_by_postgresql() {
     for (name, value) in [
         ("options", "-c TimeZone=Europe/Berlin"),
         ("DateStyle", "SQL, DMY"),
-        ("IntervalStyle", "iso_8601"),
+        ("IntervalStyle", "sql_standard"),
         ("search_path", "tenant, public"),
         ("options", "-c search_path=tenant"),
         ("extra_float_digits", "0"),

@@ -13,7 +13,7 @@ CREATE INDEX i3 ON t USING hash (b)
 [refused] CREATE INDEX i4 ON t USING nothing (b)
 CREATE INDEX i5 ON t (b) INCLUDE (a)
 CREATE INDEX i6 ON t (b) WITH (fillfactor = 70)
-[refused] CREATE INDEX i8 ON t (b) TABLESPACE pg_default
+CREATE INDEX i8 ON t (b) TABLESPACE pg_default
 CREATE INDEX i9 ON t (b COLLATE "C")
 [refused] CREATE INDEX i10 ON t (b COLLATE "en_US")
 CREATE INDEX i11 ON t (b text_pattern_ops)
@@ -43,8 +43,8 @@ ALTER TABLE j1 RENAME TO j3
 ALTER INDEX t_pkey RENAME TO t_key
 SELECT conname FROM pg_constraint WHERE conrelid = 't'::regclass
 INSERT INTO t (id) VALUES (1)
-[refused] ALTER INDEX j3 SET (fillfactor = 50)
-[refused] ALTER INDEX j3 SET TABLESPACE pg_default
+ALTER INDEX j3 SET (fillfactor = 50)
+ALTER INDEX j3 SET TABLESPACE pg_default
 DROP INDEX j3
 DROP INDEX j3
 DROP INDEX IF EXISTS j3, j4
@@ -57,6 +57,6 @@ CREATE SCHEMA app
 CREATE TABLE app.s (id int PRIMARY KEY, v int)
 CREATE INDEX s_v ON app.s (v)
 SELECT schemaname, indexname FROM pg_indexes WHERE indexname = 's_v' ORDER BY 1
-[refused] REINDEX TABLE t
-[refused] REINDEX INDEX i3
-CLUSTER t USING i3
+REINDEX TABLE t
+REINDEX INDEX i3
+[taken] CLUSTER t USING i3

@@ -108,7 +108,7 @@ pub const BARS: &[Bar] = &[
 ];
 
 /// Median, smallest, largest.
-fn spread(mut values: Vec<f64>) -> Option<(f64, f64, f64)> {
+pub(super) fn spread(mut values: Vec<f64>) -> Option<(f64, f64, f64)> {
     values.sort_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
     let lower = values[(values.len() - 1) / 2];

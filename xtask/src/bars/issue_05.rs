@@ -48,14 +48,6 @@ pub const BARS: &[Bar] = &[
         measure: kills,
     },
     Bar {
-        id: "wire-mutations",
-        issue: 5,
-        claim: "mutated messages of PostgreSQL's protocol, before and after login: the process lives, its memory is flat, every answer is a well-formed message with a proper SQLSTATE, a healthy connection goes on",
-        bar: "1,000,000 messages, no failure",
-        kind: Kind::Real,
-        measure: wire_mutations,
-    },
-    Bar {
         id: "power-loss",
         issue: 5,
         claim: "simulated power loss that drops what was not synced, under statements, transactions, definitions, deferred constraints and loads; what was told is never taken back",
@@ -150,18 +142,6 @@ fn kills(weir: &Weir, effort: Effort) -> Result<Seen, String> {
     let count = if effort == Effort::Quick { "20" } else { "200" };
     let seen = tests(weir, &["--workspace", "--test", "kills_through_postgres"], &[("WEIR_KILLS", count)])?;
     Ok(Seen { figure: format!("{count} kills, {}", seen.figure), ..seen })
-}
-
-fn wire_mutations(weir: &Weir, effort: Effort) -> Result<Seen, String> {
-    let count = if effort == Effort::Quick { "20000" } else { "1000000" };
-    let test = ["--release", "--workspace", "--test", "connections", "damaged_messages", "--", "--nocapture"];
-    let text = weir.test_output(&test, &[("WEIR_WIRE_MESSAGES", count)])?;
-    let figure = text.lines().find(|line| line.contains(" messages, ")).ok_or("no figure is said")?;
-    Ok(Seen {
-        met: text.contains("test result: ok. 1 passed"),
-        figure: figure.to_owned(),
-        interval: String::new(),
-    })
 }
 
 fn power_loss(weir: &Weir, effort: Effort) -> Result<Seen, String> {

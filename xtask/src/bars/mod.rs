@@ -12,8 +12,10 @@ mod issue_24;
 mod large_schema;
 mod record;
 mod triggered_schema;
+mod unchanged;
 mod weir;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use record::{Record, Records};
@@ -66,10 +68,10 @@ pub struct Seen {
     pub interval: String,
 }
 
-const USAGE: &str = "usage: cargo xtask bars [--quick] [--list] [--only ID]…";
+const USAGE: &str = "usage: cargo xtask bars [--quick] [--list] [--only ID]… [--baseline PROGRAM]";
 
 pub fn run(arguments: &[String]) -> ExitCode {
-    let (mut effort, mut only, mut list) = (Effort::Full, Vec::new(), false);
+    let (mut effort, mut only, mut list, mut baseline) = (Effort::Full, Vec::new(), false, None);
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match argument.as_str() {
@@ -77,6 +79,10 @@ pub fn run(arguments: &[String]) -> ExitCode {
             "--list" => list = true,
             "--only" => match rest.next() {
                 Some(id) => only.push(id.clone()),
+                None => return usage(),
+            },
+            "--baseline" => match rest.next() {
+                Some(program) => baseline = Some(PathBuf::from(program)),
                 None => return usage(),
             },
             _ => return usage(),
@@ -88,6 +94,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         .chain(issue_04::BARS)
         .chain(issue_05::BARS)
         .chain(issue_24::BARS)
+        .chain(unchanged::BARS)
         .chain(figures::BARS)
         .collect();
     if list {
@@ -100,9 +107,14 @@ pub fn run(arguments: &[String]) -> ExitCode {
         eprintln!("bars: there is no bar `{unknown}`; `cargo xtask bars --list` lists them");
         return ExitCode::from(2);
     }
-    let chosen: Vec<&Bar> =
-        bars.into_iter().filter(|bar| only.is_empty() || only.iter().any(|id| id == bar.id)).collect();
-    measure(&chosen, effort)
+    // What is measured beside a baseline is left as it was seen last where there is none.
+    let by_default = |bar: &Bar| baseline.is_some() || unchanged::BARS.iter().all(|one| one.id != bar.id);
+    let is_chosen = |bar: &&Bar| match only.is_empty() {
+        true => by_default(bar),
+        false => only.iter().any(|id| id == bar.id),
+    };
+    let chosen: Vec<&Bar> = bars.into_iter().filter(is_chosen).collect();
+    measure(&chosen, effort, baseline)
 }
 
 fn usage() -> ExitCode {
@@ -110,8 +122,8 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-fn measure(bars: &[&Bar], effort: Effort) -> ExitCode {
-    let weir = match Weir::build() {
+fn measure(bars: &[&Bar], effort: Effort, baseline: Option<PathBuf>) -> ExitCode {
+    let weir = match Weir::build(baseline) {
         Ok(weir) => weir,
         Err(error) => {
             eprintln!("bars: {error}");

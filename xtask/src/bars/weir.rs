@@ -1,6 +1,6 @@
 //! Drives the `weir` binary and cargo's tests; knows their JSON and their closing lines.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,22 @@ use crate::verify::workspace_root;
 pub struct Weir {
     pub root: PathBuf,
     pub binary: PathBuf,
+    /// An earlier build, for what is measured beside one.
+    baseline: Option<PathBuf>,
 }
 
 impl Weir {
     /// Builds the release binary, for speed is what most bars are about.
-    pub fn build() -> Result<Weir, String> {
+    pub fn build(baseline: Option<PathBuf>) -> Result<Weir, String> {
         let root = workspace_root();
+        if let Some(program) =
+            baseline.as_ref().filter(|program| !program.is_absolute() || !program.is_file())
+        {
+            return Err(format!(
+                "--baseline {}: it must be the absolute path of a program",
+                program.display()
+            ));
+        }
         let status = Command::new("cargo")
             .current_dir(&root)
             .args(["build", "--release", "--quiet", "--workspace", "--bin", "weir"])
@@ -28,7 +38,19 @@ impl Weir {
         }
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let binary = target.join("release").join("weir");
-        Ok(Weir { root, binary })
+        Ok(Weir { root, binary, baseline })
+    }
+
+    /// The earlier build that this one is measured beside.
+    pub fn baseline(&self) -> Result<&Path, String> {
+        self.baseline.as_deref().ok_or_else(|| {
+            "it is measured beside an earlier build: `cargo xtask bars --baseline PROGRAM`".to_owned()
+        })
+    }
+
+    /// Drives the earlier build instead of this one.
+    pub fn earlier(&self) -> Result<Weir, String> {
+        Ok(Weir { root: self.root.clone(), binary: self.baseline()?.to_owned(), baseline: None })
     }
 
     /// Runs `weir … --format json`. Exit codes above 1 are errors; 1 is an answer.

@@ -3,13 +3,11 @@
 //! Rows may meet unless both sides name different constants. What a claim, a lock or the operation itself takes
 //! care of is no dependency: `x = x + d` reads nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::catalog::ColumnIndex;
 
-use crate::effects::{
-    ColumnOperation, Condition, Key, Operation, ProcedureEffects, ReadId, Term, TermId, Write,
-};
+use crate::effects::{ColumnOperation, Condition, Key, ProcedureEffects, ReadId, Term, TermId, Write};
 use crate::world::{World, unique_part};
 
 /// A read of one transaction, and the write (of another one) that it does not see.
@@ -29,8 +27,34 @@ pub struct Dependency {
     pub item: Item,
 }
 
-/// Everything that `procedure` reads and somebody changes.
-pub fn dependencies(world: &World<'_>, procedure: usize) -> Vec<Dependency> {
+/// Everything that one transaction reads and somebody changes.
+#[derive(Debug, Default)]
+pub struct Dependencies {
+    /// In the order of its reads.
+    pub list: Vec<Dependency>,
+    /// By writer, indexes into the list, in order.
+    by_writer: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Dependencies {
+    pub fn of(world: &World<'_>, procedure: usize) -> Dependencies {
+        let list = dependencies(world, procedure);
+        let mut by_writer: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (index, dependency) in list.iter().enumerate() {
+            by_writer.entry(dependency.with).or_default().push(index);
+        }
+        Dependencies { list, by_writer }
+    }
+
+    /// Those on one writer, from this index of the list on.
+    pub fn on(&self, writer: usize, from: usize) -> impl Iterator<Item = &Dependency> {
+        let of_writer = self.by_writer.get(&writer).map_or(&[][..], Vec::as_slice);
+        let first = of_writer.partition_point(|&index| index < from);
+        of_writer[first..].iter().map(|&index| &self.list[index])
+    }
+}
+
+fn dependencies(world: &World<'_>, procedure: usize) -> Vec<Dependency> {
     let effects = &world.effects[procedure];
     let mut list = Vec::new();
     for index in 0..effects.reads.len() {
@@ -40,7 +64,7 @@ pub fn dependencies(world: &World<'_>, procedure: usize) -> Vec<Dependency> {
         if held {
             continue;
         }
-        let columns = read_columns(world, effects, id);
+        let columns = read_columns(world, procedure, id);
         let table = world.table(read.table);
         let unique = unique_part(table, &read.key).is_some();
         let mut writers: BTreeSet<usize> =
@@ -53,8 +77,7 @@ pub fn dependencies(world: &World<'_>, procedure: usize) -> Vec<Dependency> {
         }
         for with in writers {
             let writer = &world.effects[with];
-            for (at, write) in writer.writes.iter().enumerate().filter(|(_, write)| write.table == read.table)
-            {
+            for (at, write) in world.own_writes(with, read.table) {
                 let column = columns.iter().copied().find(|&column| write.update_of(column).is_some());
                 let existence = write.is_delete() && !columns.is_empty() || write.is_insert() && !unique;
                 let meets = may_meet(effects, &read.key, writer, &writer.key_of(write));
@@ -69,13 +92,11 @@ pub fn dependencies(world: &World<'_>, procedure: usize) -> Vec<Dependency> {
 
 /// The columns whose value matters: not those that a merged operation (`x = x + d`) only adds to, and not the
 /// key of a row that is only written.
-fn read_columns(world: &World<'_>, effects: &ProcedureEffects, id: ReadId) -> BTreeSet<ColumnIndex> {
+fn read_columns(world: &World<'_>, procedure: usize, id: ReadId) -> BTreeSet<ColumnIndex> {
+    let effects = &world.effects[procedure];
     let read = effects.read(id);
-    let target = effects.writes.iter().find(
-        |write| matches!(write.operation, Operation::Update { row, .. } | Operation::Delete { row } if row == id),
-    );
     let mut columns = read.columns.clone();
-    if let Some(write) = target {
+    if let Some(write) = world.write_of_row(procedure, id) {
         let mut conditions = BTreeSet::new();
         read.conditions
             .iter()
@@ -161,13 +182,13 @@ pub fn read_before(
         return (!held(source)).then_some((source, true));
     }
     let order = effects.writes[write].moment.order;
-    (0..effects.reads.len() as u32)
-        .map(ReadId)
+    world
+        .own_reads(procedure, target.table)
         .find(|&id| {
             let read = effects.read(id);
             let decides = match id == row {
                 true => {
-                    read_columns(world, effects, id).contains(&column)
+                    read_columns(world, procedure, id).contains(&column)
                         && !key_of_row(world, procedure, id, column)
                 }
                 false => read.columns.contains(&column) && read.moment.order <= order,

@@ -11,6 +11,8 @@
 pub(crate) mod conflict;
 pub(crate) mod words;
 
+use std::collections::BTreeSet;
+
 use weir_sql::Span;
 use weir_sql::catalog::{ColumnIndex, TableId};
 
@@ -19,7 +21,7 @@ use crate::execution::Executed;
 use crate::finding::{Finding, Severity};
 use crate::plan::{GuardKind, Mechanism, Plan};
 use crate::world::World;
-use conflict::{Dependency, Item};
+use conflict::{Dependencies, Item};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AnomalyKind {
@@ -99,8 +101,7 @@ pub struct Prevented {
 
 /// What the mechanisms of the plan allow, transaction by transaction, and what they prevent.
 pub fn anomalies(world: &World<'_>, plan: &Plan) -> (Vec<Anomaly>, Vec<Prevented>) {
-    let dependencies: Vec<Vec<Dependency>> =
-        (0..world.effects.len()).map(|procedure| conflict::dependencies(world, procedure)).collect();
+    let dependencies = (0..world.effects.len()).map(|procedure| Dependencies::of(world, procedure)).collect();
     let search = Search { world, plan, dependencies };
     let (mut found, mut prevented) = (Vec::new(), Vec::new());
     for procedure in 0..world.effects.len() {
@@ -157,7 +158,7 @@ struct Search<'a> {
     world: &'a World<'a>,
     plan: &'a Plan,
     /// By procedure: what it reads and another (or another call of it) writes.
-    dependencies: Vec<Vec<Dependency>>,
+    dependencies: Vec<Dependencies>,
 }
 
 impl Search<'_> {
@@ -227,18 +228,18 @@ impl Search<'_> {
     }
 
     fn write_skew(&self, procedure: usize) -> Option<Anomaly> {
-        let mut with = Vec::new();
+        let (mut with, mut known) = (Vec::new(), BTreeSet::new());
         let mut first: Option<(Item, Item)> = None;
-        for out in &self.dependencies[procedure] {
-            if with.contains(&out.with) || self.protection(out.with).is_some() {
+        for out in &self.dependencies[procedure].list {
+            if known.contains(&out.with) || self.is_ordered(out.with) || self.escrowed(out.with, out.item) {
                 continue;
             }
-            let back = self.dependencies[out.with].iter().find(|back| {
-                back.with == procedure
-                    && !self.escrowed(procedure, back.item)
+            let back = self.dependencies[out.with].on(procedure, 0).find(|back| {
+                !self.escrowed(procedure, back.item)
                     && !conflict::same_write(self.world, procedure, out, back)
             });
-            let Some(back) = back.filter(|_| !self.escrowed(out.with, out.item)) else { continue };
+            let Some(back) = back else { continue };
+            known.insert(out.with);
             // Beside itself is the shortest story to tell.
             if first.is_none() || out.with == procedure {
                 first = Some((out.item, back.item));
@@ -253,6 +254,10 @@ impl Search<'_> {
         Some(self.told(AnomalyKind::WriteSkew, procedure, with, (out, Some(changed)), |scene, with| {
             scene.write_skew(with, back)
         }))
+    }
+
+    fn is_ordered(&self, procedure: usize) -> bool {
+        self.plan.transactions[procedure].mechanism.is_ordered_family()
     }
 
     /// Its bound is kept at the owner, whatever was read before.
@@ -270,13 +275,13 @@ impl Search<'_> {
     /// Two items that one other transaction writes together.
     fn fractured_read(&self, procedure: usize) -> Option<Anomaly> {
         let seen = &self.dependencies[procedure];
-        let mut with = Vec::new();
+        let (mut with, mut known) = (Vec::new(), BTreeSet::new());
         let mut first = None;
-        for (at, one) in seen.iter().enumerate() {
-            if with.contains(&one.with) {
+        for (at, one) in seen.list.iter().enumerate() {
+            if known.contains(&one.with) {
                 continue;
             }
-            let mut of_same = seen[at..].iter().filter(|other| other.with == one.with);
+            let mut of_same = seen.on(one.with, at);
             let many = std::cell::LazyCell::new(|| conflict::many_rows(self.world, one));
             let another = of_same.find(|other| match other.item.write == one.item.write {
                 true => *many,
@@ -284,6 +289,7 @@ impl Search<'_> {
             });
             if let Some(another) = another {
                 first.get_or_insert((one.item, another.item));
+                known.insert(one.with);
                 with.push(one.with);
             }
         }
@@ -296,7 +302,7 @@ impl Search<'_> {
 
     /// Two items that two calls write independently of each other.
     fn long_fork(&self, procedure: usize) -> Option<Anomaly> {
-        let seen = &self.dependencies[procedure];
+        let seen = &self.dependencies[procedure].list;
         let one = seen.first()?;
         let many = conflict::reads_many_rows(self.world, procedure, one.item.read);
         let another = match many {

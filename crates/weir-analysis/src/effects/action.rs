@@ -32,15 +32,12 @@ impl<'a> Interpreter<'a> {
             Operation::Insert { on_conflict: None, .. } => return,
         };
         let deletes = matches!(operation, Operation::Delete { .. });
-        for child in &app.catalog.tables {
-            for (index, key) in child.foreign_keys.iter().enumerate() {
-                let moved = updates.iter().any(|(column, _)| key.parent_columns.contains(column));
-                if key.parent == table && (deletes || moved) {
-                    let action = Action { table: child.id, key: index };
-                    let done = if deletes { key.on_delete } else { key.on_update };
-                    let updates = (!deletes).then_some(updates);
-                    self.act(Acting { child, action, done, updates, span }, row);
-                }
+        for (child, index, key) in self.dependents.children(&app.catalog, table) {
+            if deletes || updates.iter().any(|(column, _)| key.parent_columns.contains(column)) {
+                let action = Action { table: child.id, key: index };
+                let done = if deletes { key.on_delete } else { key.on_update };
+                let updates = (!deletes).then_some(updates);
+                self.act(Acting { child, action, done, updates, span }, row);
             }
         }
     }

@@ -9,7 +9,7 @@ use weir_types::Value;
 use weir_types::operator::Comparison;
 
 use super::interpret::Interpreter;
-use super::{ReadId, Sign, Term, TermId};
+use super::{ProcedureEffects, ReadId, Sign, Term, TermId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
@@ -41,6 +41,27 @@ impl Condition {
             Condition::Any(list) => Condition::All(all(list)),
             Condition::Row(_) | Condition::Unknown => Condition::Unknown,
         }
+    }
+}
+
+impl ProcedureEffects {
+    /// It demands that a value differs from itself, as `NEW.total > OLD.total` does where an UPDATE leaves the column alone.
+    pub(super) fn is_never_true(&self, condition: &Condition) -> bool {
+        match condition {
+            Condition::Compare {
+                op: Comparison::NotEqual | Comparison::Less | Comparison::Greater,
+                left,
+                right,
+            } => self.is_itself(*left, *right),
+            Condition::All(list) => list.iter().any(|part| self.is_never_true(part)),
+            Condition::Any(list) => list.iter().all(|part| self.is_never_true(part)),
+            _ => false,
+        }
+    }
+
+    /// One value, looked at twice. OLD is NULL in effects where it is not known, so NULL is left out.
+    fn is_itself(&self, left: TermId, right: TermId) -> bool {
+        left == right && matches!(self.terms.get(left), Term::Field { .. } | Term::Parameter(_))
     }
 }
 
@@ -76,6 +97,13 @@ impl Interpreter<'_> {
                 ExprKind::Array(list) => self.equals_one_of(left, list),
                 _ => self.unknown(expr),
             },
+            ExprKind::IsDistinct { left, right, negated: false } => {
+                let (left, right) = (self.expr(left), self.expr(right));
+                match self.effects.is_itself(left, right) {
+                    true => Condition::Any(Vec::new()),
+                    false => Condition::Unknown,
+                }
+            }
             ExprKind::Exists { query, negated: false } => {
                 self.query(query);
                 Condition::All(self.result_rows.iter().copied().map(Condition::Row).collect())

@@ -170,17 +170,19 @@ impl Interpreter<'_> {
 
     /// The value of a column; what a key binds it to where it does.
     pub(super) fn column(&mut self, relation: RelationId, column: ColumnIndex) -> TermId {
-        match self.relations.get(&relation).cloned() {
-            Some(Binding::Row(row)) => self.field(row, column),
-            Some(Binding::Outputs(outputs)) => match outputs.get(column) {
-                Some(&term) => term,
-                None => self.terms().unknown(),
-            },
-            Some(Binding::Updated(row, new)) => match new.iter().find(|(updated, _)| *updated == column) {
-                Some((_, term)) => *term,
-                None => self.field(row, column),
-            },
-            None => self.terms().unknown(),
+        let (row, term) = match self.relations.get(&relation) {
+            Some(Binding::Row(row)) => (Some(*row), None),
+            Some(Binding::Outputs(outputs)) => (None, outputs.get(column).copied()),
+            Some(Binding::Updated(row, new)) => {
+                let new = new.iter().find(|(updated, _)| *updated == column);
+                (Some(*row), new.map(|(_, term)| *term))
+            }
+            None => (None, None),
+        };
+        match (term, row) {
+            (Some(term), _) => term,
+            (None, Some(row)) => self.field(row, column),
+            (None, None) => self.terms().unknown(),
         }
     }
 

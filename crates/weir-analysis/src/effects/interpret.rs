@@ -16,16 +16,22 @@ use super::{
     Action, ColumnOperation, Condition, Context, Frame, Moment, Operation, ProcedureEffects, Read, ReadId,
     Term, TermId, Terms, Tested,
 };
+use crate::dependents::Dependents;
+
+/// The effects of all procedures, by index.
+pub fn of_all(app: &Application) -> Vec<ProcedureEffects> {
+    let dependents = Dependents::new(&app.catalog);
+    (0..app.procedures.len()).map(|procedure| effects(app, &dependents, procedure)).collect()
+}
 
 /// The effects of the procedure with that index.
-pub fn effects(app: &Application, procedure: usize) -> ProcedureEffects {
+fn effects(app: &Application, dependents: &Dependents, procedure: usize) -> ProcedureEffects {
     let definition = &app.procedures[procedure];
-    let mut interpreter = Interpreter::new(app);
+    let mut interpreter = Interpreter::new(app, dependents);
     interpreter.effects.procedure = procedure;
-    let mut env = Vec::with_capacity(definition.variables.len());
-    for index in 0..definition.variables.len() {
-        env.push(interpreter.terms().intern(Term::Parameter(VariableId(index as u32))));
-    }
+    let variables = (0..definition.variables.len() as u32).map(VariableId);
+    let env =
+        variables.map(|variable| interpreter.terms().intern(Term::Parameter(variable)).into()).collect();
     interpreter.frame = CallFrame { env, writes_before_iteration: 0 };
     interpreter.nullify_locals(definition);
     interpreter.calls.push(definition);
@@ -44,8 +50,27 @@ pub(super) enum Binding {
     Updated(ReadId, Vec<(usize, TermId)>),
 }
 
+/// The value of a variable. Most columns of OLD and NEW are never looked at, so a value becomes a term when it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    Known(TermId),
+    /// A column of a row as the statement has found it.
+    Column {
+        row: ReadId,
+        column: usize,
+    },
+    /// [`Term::Unknown`] of this site.
+    Unknown(u32),
+}
+
+impl From<TermId> for Slot {
+    fn from(term: TermId) -> Slot {
+        Slot::Known(term)
+    }
+}
+
 pub(super) struct CallFrame {
-    env: Vec<TermId>,
+    env: Vec<Slot>,
     /// Writes recorded when the innermost loop's pass (or the body) began.
     writes_before_iteration: usize,
 }
@@ -62,6 +87,7 @@ enum Flow {
 
 pub(super) struct Interpreter<'a> {
     pub app: &'a Application,
+    pub dependents: &'a Dependents,
     pub effects: ProcedureEffects,
     pub relations: BTreeMap<RelationId, Binding>,
     /// Outputs of the CTEs in scope, innermost query last.
@@ -78,7 +104,7 @@ pub(super) struct Interpreter<'a> {
     frame: CallFrame,
     calls: Vec<&'a Procedure>,
     /// The rows that a running trigger function has returned.
-    returned: Vec<Vec<TermId>>,
+    returned: Vec<Vec<Slot>>,
     /// The foreign keys whose actions run, outermost first.
     pub actions: Vec<Action>,
     /// The one that makes the write which is being recorded.
@@ -87,15 +113,16 @@ pub(super) struct Interpreter<'a> {
 }
 
 impl CallFrame {
-    pub fn new(env: Vec<TermId>, writes_before_iteration: usize) -> CallFrame {
+    pub fn new(env: Vec<Slot>, writes_before_iteration: usize) -> CallFrame {
         CallFrame { env, writes_before_iteration }
     }
 }
 
 impl<'a> Interpreter<'a> {
-    fn new(app: &'a Application) -> Self {
+    fn new(app: &'a Application, dependents: &'a Dependents) -> Self {
         Interpreter {
             app,
+            dependents,
             effects: ProcedureEffects::default(),
             relations: BTreeMap::new(),
             ctes: Vec::new(),
@@ -118,10 +145,39 @@ impl<'a> Interpreter<'a> {
     }
 
     pub fn variable(&mut self, variable: VariableId) -> TermId {
-        match self.frame.env.get(variable.0 as usize) {
-            Some(&term) => term,
+        match self.slot(variable) {
+            Some(slot) => self.term_of(slot),
             None => self.terms().unknown(),
         }
+    }
+
+    fn slot(&self, variable: VariableId) -> Option<Slot> {
+        self.frame.env.get(variable.0 as usize).copied()
+    }
+
+    /// The same term each time.
+    pub(super) fn term_of(&mut self, slot: Slot) -> TermId {
+        match slot {
+            Slot::Known(term) => term,
+            Slot::Column { row, column } => self.old_field(row, column),
+            Slot::Unknown(site) => self.terms().intern(Term::Unknown(site)),
+        }
+    }
+
+    /// A value that is nobody else's, of which nothing is known.
+    pub(super) fn unknown_slot(&mut self) -> Slot {
+        Slot::Unknown(self.terms().site())
+    }
+
+    /// One of these.
+    pub(super) fn choice(&mut self, options: &[Slot]) -> Slot {
+        if let Some((first, others)) = options.split_first()
+            && others.iter().all(|other| other == first)
+        {
+            return *first;
+        }
+        let terms: Vec<TermId> = options.iter().map(|&slot| self.term_of(slot)).collect();
+        self.terms().choice(&terms).into()
     }
 
     pub fn add_read(&mut self, table: weir_sql::catalog::TableId, span: Span) -> ReadId {
@@ -149,15 +205,15 @@ impl<'a> Interpreter<'a> {
         &mut self.effects.reads[id.0 as usize]
     }
 
-    pub(super) fn set(&mut self, variable: VariableId, term: TermId) {
+    pub(super) fn set(&mut self, variable: VariableId, value: impl Into<Slot>) {
         if let Some(slot) = self.frame.env.get_mut(variable.0 as usize) {
-            *slot = term;
+            *slot = value.into();
         }
     }
 
     /// Variables that are not parameters start as NULL.
     fn nullify_locals(&mut self, procedure: &Procedure) {
-        let null = self.terms().intern(Term::Null);
+        let null = self.terms().intern(Term::Null).into();
         let parameters: BTreeSet<usize> =
             procedure.parameters.iter().map(|parameter| parameter.variable.0 as usize).collect();
         for (index, slot) in self.frame.env.iter_mut().enumerate() {
@@ -228,11 +284,13 @@ impl<'a> Interpreter<'a> {
                 return if when.is_none() { Flow::Left } else { Flow::On };
             }
             StepKind::Return { value: Some(Expr { kind: ExprKind::Row(fields), .. }) } => {
-                let term = |field: &Expr| match field.kind {
-                    ExprKind::Variable(variable) => self.variable(variable),
-                    _ => self.value(field),
+                let value = |field: &Expr| match field.kind {
+                    ExprKind::Variable(variable) => {
+                        self.slot(variable).unwrap_or_else(|| self.unknown_slot())
+                    }
+                    _ => self.value(field).into(),
                 };
-                let row = fields.iter().map(term).collect();
+                let row = fields.iter().map(value).collect();
                 self.returned.push(row);
                 self.leave();
                 return Flow::Left;
@@ -338,12 +396,16 @@ impl<'a> Interpreter<'a> {
 
     fn branches(&mut self, branches: &[(Expr, Vec<Step>)], otherwise: &[Step]) -> Flow {
         let site = self.terms().site();
+        let nothing_before = self.has_done_nothing();
         let count = branches.len() as u32 + 1;
-        let mut ends: Vec<Vec<TermId>> = Vec::new();
+        let mut ends: Vec<Vec<Slot>> = Vec::new();
         let mut flows = Vec::new();
         let mut passed: Vec<Condition> = Vec::new();
         let mut run =
             |this: &mut Self, branch: u32, body: &[Step], passed: &[Condition], held: Option<Condition>| {
+                if held.as_ref().is_some_and(|held| this.effects.is_never_true(held)) {
+                    return flows.push(Flow::Aborted);
+                }
                 let before = this.frame.env.clone();
                 this.context.push(Frame::Branch { site, branch, branches: count });
                 passed.iter().for_each(|condition| this.tested(condition.clone().negated(), true));
@@ -363,26 +425,36 @@ impl<'a> Interpreter<'a> {
             passed.push(held.unwrap_or(Condition::Unknown));
         }
         run(self, count - 1, otherwise, &passed, None);
-        let aborting = branches.iter().zip(&flows).take_while(|(_, flow)| **flow == Flow::Aborted);
-        for (condition, _) in aborting.map(|(branch, _)| branch) {
+        let ends_all = |(flow, (_, body)): (&Flow, &(Expr, Vec<Step>))| match flow {
+            Flow::Aborted => true,
+            Flow::Left => nothing_before && returns_at_once(body),
+            Flow::On => false,
+        };
+        let ending = flows.iter().zip(branches).take_while(|&branch| ends_all(branch)).count();
+        for (condition, _) in branches.iter().take(ending) {
             self.learn_negation(condition);
         }
-        let aborting = flows.iter().take_while(|flow| **flow == Flow::Aborted).count();
-        for condition in passed.into_iter().take(aborting) {
+        for condition in passed.into_iter().take(ending) {
             self.tested(condition.negated(), true);
         }
         if ends.is_empty() {
             return if flows.contains(&Flow::Left) { Flow::Left } else { Flow::Aborted };
         }
         for variable in 0..self.frame.env.len() {
-            let options: Vec<TermId> = ends.iter().map(|env| env[variable]).collect();
-            self.frame.env[variable] = self.terms().choice(&options);
+            let options: Vec<Slot> = ends.iter().map(|env| env[variable]).collect();
+            self.frame.env[variable] = self.choice(&options);
         }
         Flow::On
     }
 
+    /// All that the transaction does is still to come: a RETURN ends it as RAISE does, and leaves nothing behind.
+    fn has_done_nothing(&self) -> bool {
+        let nothing = self.effects.writes.is_empty() && self.effects.reads.is_empty();
+        nothing && self.context.is_empty() && self.calls.len() == 1
+    }
+
     /// The condition over terms, if looking at it once more does nothing.
-    fn testable(&mut self, expr: &Expr) -> Option<Condition> {
+    pub(super) fn testable(&mut self, expr: &Expr) -> Option<Condition> {
         let mut plain = weir_sql::walk::first_subquery(expr).is_none();
         weir_sql::walk::each_expr(expr, &mut |part| {
             plain &= !matches!(part.kind, ExprKind::NextValue(_) | ExprKind::Volatile(_));
@@ -408,6 +480,9 @@ impl<'a> Interpreter<'a> {
                 let count = (from == one && by.is_none() && !reverse).then_some(to);
                 let site = self.terms().site();
                 let index = self.terms().intern(Term::Index(site));
+                let (low, high) = if *reverse { (to, from) } else { (from, to) };
+                let between = self.terms().sign(low).and_above().and(self.terms().sign(high).and_below());
+                self.terms().learn(index, between);
                 self.repeat(site, count, body, |this| this.set(*variable, index));
             }
             StepKind::ForEach { variable, array, body, .. } => {
@@ -446,10 +521,11 @@ impl<'a> Interpreter<'a> {
         let mut carried = Vec::new();
         for &variable in &assigned {
             let index = variable.0 as usize;
-            let Some(&before) = self.frame.env.get(index) else { continue };
+            let Some(before) = self.slot(variable) else { continue };
+            let before = self.term_of(before);
             let number = self.terms().site();
             let term = self.terms().intern(Term::Carried(number));
-            self.frame.env[index] = term;
+            self.frame.env[index] = term.into();
             carried.push((index, number, before, term));
         }
         let outer = std::mem::replace(&mut self.frame.writes_before_iteration, self.effects.writes.len());
@@ -459,9 +535,9 @@ impl<'a> Interpreter<'a> {
         self.context.pop();
         self.frame.writes_before_iteration = outer;
         for (index, number, before, term) in carried {
-            let after = self.frame.env[index];
+            let after = self.term_of(self.frame.env[index]);
             self.terms().set_carried(number, before, after);
-            self.frame.env[index] = term;
+            self.frame.env[index] = term.into();
         }
     }
 
@@ -511,7 +587,7 @@ impl<'a> Interpreter<'a> {
     /// A body begins, with all of its variables NULL; the frame around it.
     pub(super) fn enter(&mut self, procedure: &'a Procedure) -> CallFrame {
         self.calls.push(procedure);
-        let null = self.terms().intern(Term::Null);
+        let null = self.terms().intern(Term::Null).into();
         let env = vec![null; procedure.variables.len()];
         let frame = CallFrame::new(env, self.effects.writes.len());
         self.set_frame(frame)
@@ -528,11 +604,18 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Runs a trigger function; the rows that it may return.
-    pub(super) fn body_of_trigger(&mut self, body: &'a Procedure) -> Vec<Vec<TermId>> {
+    pub(super) fn body_of_trigger(&mut self, body: &'a Procedure) -> Vec<Vec<Slot>> {
         let outer = std::mem::take(&mut self.returned);
         self.steps(&body.body);
         std::mem::replace(&mut self.returned, outer)
     }
+}
+
+/// RETURN, and nothing else that matters.
+fn returns_at_once(body: &[Step]) -> bool {
+    let Some((last, before)) = body.split_last() else { return false };
+    let says = |step: &Step| matches!(step.kind, StepKind::Raise(_) | StepKind::Null);
+    matches!(last.kind, StepKind::Return { .. }) && before.iter().all(says)
 }
 
 /// Variables that some step below assigns to.

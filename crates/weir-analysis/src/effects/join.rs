@@ -13,8 +13,8 @@ use weir_sql::bound::{Expr, ExprKind, Procedure, Step, StepKind, VariableId};
 use weir_sql::catalog::Trigger;
 use weir_sql::walk::each_step;
 
-use super::interpret::{CallFrame, Interpreter, assigned_in};
-use super::{Action, Frame, TermId};
+use super::interpret::{CallFrame, Interpreter, Slot, assigned_in};
+use super::{Action, Frame};
 
 /// Paths into one body that are interpreted one by one.
 const ENTRIES_OF_BODY_MAX: u32 = 4;
@@ -109,19 +109,19 @@ impl<'a> Interpreter<'a> {
     /// A body of whose variables nothing is known.
     fn run_unknown(&mut self, definition: &'a Procedure) {
         let caller = self.enter(definition);
-        let unknown = (0..definition.variables.len()).map(|_| self.terms().unknown()).collect();
+        let unknown = (0..definition.variables.len()).map(|_| self.unknown_slot()).collect();
         self.set_frame(CallFrame::new(unknown, self.effects.writes.len()));
         self.body_of_trigger(definition);
         self.exit(caller);
     }
 
     /// A BEFORE trigger whose paths are joined leaves a column of NEW unknown where it assigns to it, or returns another row.
-    pub(super) fn forget_new(&mut self, trigger: &Trigger, new: &mut [TermId]) {
+    pub(super) fn forget_new(&mut self, trigger: &Trigger, new: &mut [Slot]) {
         let mut assigned = BTreeSet::new();
         assigned_in(&trigger.body.body, &mut assigned);
-        for (column, (variable, term)) in trigger.new.iter().zip(new).enumerate() {
+        for (column, (variable, value)) in trigger.new.iter().zip(new).enumerate() {
             if assigned.contains(variable) || returns_another(&trigger.body.body, column, *variable) {
-                *term = self.terms().unknown();
+                *value = self.unknown_slot();
             }
         }
     }

@@ -23,11 +23,11 @@ use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
 
 pub use condition::Condition;
 pub use expression::{OPAQUE, checked_sign, integer};
-pub use interpret::effects;
+pub use interpret::of_all;
 pub use term::{Sign, Term, TermId, Terms};
 
 /// A row (or rows) that one statement looks at; index into [`ProcedureEffects::reads`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReadId(pub u32);
 
 /// Columns that a statement binds by equality, each to one value.

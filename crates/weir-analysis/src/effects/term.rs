@@ -4,8 +4,11 @@
 //! each loop around); different ones may still be equal. Sums with constants are kept in a normal form, so
 //! that `d_next_o_id + 1 - 1` is `d_next_o_id` again.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use weir_sql::bound::VariableId;
 use weir_sql::catalog::ColumnIndex;
 
@@ -14,7 +17,7 @@ use super::ReadId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TermId(pub u32);
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Term {
     Null,
     Integer(i64),
@@ -61,7 +64,7 @@ pub enum Term {
 }
 
 /// Which signs a value may have. NULL is not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sign {
     pub negative: bool,
     pub zero: bool,
@@ -97,6 +100,16 @@ impl Sign {
         }
     }
 
+    /// Of it and of all that is greater.
+    pub fn and_above(self) -> Sign {
+        Sign { zero: self.negative || self.zero, positive: true, ..self }
+    }
+
+    /// Of it and of all that is less.
+    pub fn and_below(self) -> Sign {
+        Sign { zero: self.positive || self.zero, negative: true, ..self }
+    }
+
     fn plus(self, other: Sign) -> Sign {
         let any = |a: bool, b: bool| a && b;
         Sign {
@@ -121,7 +134,8 @@ impl Sign {
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
     terms: Vec<Term>,
-    ids: BTreeMap<Term, TermId>,
+    /// By hash; a term whose hash is taken is at the next free number. No term is here twice.
+    ids: FxHashMap<u64, TermId>,
     /// For each carried variable its value before the loop and after one pass.
     carried: BTreeMap<u32, (TermId, TermId)>,
     /// What conditions that raise otherwise say of a value.
@@ -141,13 +155,18 @@ impl Terms {
     }
 
     pub fn intern(&mut self, term: Term) -> TermId {
-        if let Some(&id) = self.ids.get(&term) {
-            return id;
+        let mut place = FxBuildHasher.hash_one(&term);
+        loop {
+            match self.ids.entry(place) {
+                Entry::Occupied(known) if self.terms[known.get().0 as usize] == term => return *known.get(),
+                Entry::Occupied(_) => place = place.wrapping_add(1),
+                Entry::Vacant(free) => {
+                    let id = *free.insert(TermId(self.terms.len() as u32));
+                    self.terms.push(term);
+                    return id;
+                }
+            }
         }
-        let id = TermId(self.terms.len() as u32);
-        self.terms.push(term.clone());
-        self.ids.insert(term, id);
-        id
     }
 
     pub fn unknown(&mut self) -> TermId {
@@ -285,7 +304,23 @@ impl Terms {
             Term::Call { name, arguments } => match (name.as_str(), arguments.as_slice()) {
                 ("-", [inner]) => deeper(*inner).negated(),
                 ("+", list) => list.iter().map(|&id| deeper(id)).reduce(Sign::plus).unwrap_or(fact),
+                ("*", [left, right]) if left == right => {
+                    Sign { negative: false, ..deeper(*left).times(Sign::ANY) }
+                }
                 ("*", [left, right]) => deeper(*left).times(deeper(*right)),
+                // NULLs are passed over: only a number that is surely there counts.
+                ("greatest" | "least", list) => {
+                    let all = list.iter().map(|&id| deeper(id)).reduce(Sign::or).unwrap_or(fact);
+                    list.iter().fold(all, |sign, &id| match (name.as_str(), self.get(id)) {
+                        ("greatest", Term::Integer(n)) if *n >= 0 => {
+                            Sign { negative: false, zero: sign.zero && *n == 0, ..sign }
+                        }
+                        ("least", Term::Integer(n)) if *n <= 0 => {
+                            Sign { positive: false, zero: sign.zero && *n == 0, ..sign }
+                        }
+                        _ => sign,
+                    })
+                }
                 ("abs" | "cardinality", _) => Sign::NOT_NEGATIVE,
                 _ => Sign::ANY,
             },

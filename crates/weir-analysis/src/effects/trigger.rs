@@ -7,14 +7,14 @@ use weir_sql::Span;
 use weir_sql::bound::{Procedure, Step, StepKind};
 use weir_sql::catalog::{TableId, Trigger, TriggerTiming};
 
-use super::interpret::Interpreter;
+use super::interpret::{Interpreter, Slot};
 use super::join::Body;
 use super::{ColumnOperation, Frame, Operation, ReadId, Term, TermId, Write};
 
 /// The row before and behind a write, by column; NULLs where there is none.
 struct Rows {
-    old: Vec<TermId>,
-    new: Vec<TermId>,
+    old: Vec<Slot>,
+    new: Vec<Slot>,
 }
 
 /// Which of a trigger's events a write is.
@@ -43,8 +43,7 @@ impl<'a> Interpreter<'a> {
     /// Lists the write with what its triggers make of it, and what they do themselves.
     pub(super) fn record(&mut self, table: TableId, mut operation: Operation, span: Span) -> Operation {
         let context = self.context.clone();
-        let mut triggers: Vec<&'a Trigger> =
-            self.app.catalog.triggers.iter().filter(|trigger| trigger.table == table).collect();
+        let triggers = self.dependents.triggers(table);
         let action = self.action.take();
         if triggers.is_empty() {
             let moment = self.moment();
@@ -53,9 +52,8 @@ impl<'a> Interpreter<'a> {
             self.actions(table, &operation, span);
             return operation;
         }
-        triggers.sort_by(|a, b| a.name.cmp(&b.name));
-        let (before, after): (Vec<&'a Trigger>, Vec<&'a Trigger>) =
-            triggers.into_iter().partition(|trigger| trigger.timing == TriggerTiming::Before);
+        let is_before = |index: &usize| self.app.catalog.triggers[*index].timing == TriggerTiming::Before;
+        let (before, after): (Vec<usize>, Vec<usize>) = triggers.iter().partition(|index| is_before(index));
         self.before(table, &mut operation, &before, span);
         let moment = self.moment();
         let write = Write { table, operation: operation.clone(), context, moment, span, action };
@@ -63,24 +61,28 @@ impl<'a> Interpreter<'a> {
         self.actions(table, &operation, span);
         let mut rows = self.rows_around(table, &operation);
         for event in events(&operation) {
-            for trigger in after.iter().filter(|trigger| event.fires(trigger)) {
-                self.fire(trigger, &mut rows, span);
-            }
+            self.fire_all(event, &after, &mut rows, span);
         }
         operation
     }
 
     /// What BEFORE triggers put into NEW is written.
-    fn before(&mut self, table: TableId, operation: &mut Operation, triggers: &[&'a Trigger], span: Span) {
+    fn before(&mut self, table: TableId, operation: &mut Operation, triggers: &[usize], span: Span) {
+        if triggers.is_empty() {
+            return;
+        }
         let given = self.rows_around(table, operation);
         let mut rows = Rows { old: given.old.clone(), new: given.new.clone() };
         for event in events(operation) {
-            for trigger in triggers.iter().filter(|trigger| event.fires(trigger)) {
-                self.fire(trigger, &mut rows, span);
+            self.fire_all(event, triggers, &mut rows, span);
+        }
+        let mut changed: Vec<(usize, TermId)> = Vec::new();
+        for (column, (&given, &new)) in given.new.iter().zip(&rows.new).enumerate() {
+            if new != given {
+                let (given, new) = (self.term_of(given), self.term_of(new));
+                changed.extend((new != given).then_some((column, new)));
             }
         }
-        let changed = (0..rows.new.len()).filter(|&column| rows.new[column] != given.new[column]);
-        let changed: Vec<(usize, TermId)> = changed.map(|column| (column, rows.new[column])).collect();
         let assign = |columns: &mut Vec<(usize, ColumnOperation)>| {
             for &(column, term) in &changed {
                 columns.retain(|(other, _)| *other != column);
@@ -101,21 +103,24 @@ impl<'a> Interpreter<'a> {
 
     fn rows_around(&mut self, table: TableId, operation: &Operation) -> Rows {
         let width = self.app.catalog.table(table).columns.len();
-        let null = self.terms().intern(Term::Null);
+        let null = Slot::Known(self.terms().intern(Term::Null));
+        let found = |row: ReadId| (0..width).map(|column| Slot::Column { row, column }).collect::<Vec<_>>();
         match operation {
-            Operation::Insert { values, .. } => Rows { old: vec![null; width], new: values.clone() },
-            Operation::Delete { row } => {
-                let old = (0..width).map(|column| self.old_field(*row, column)).collect();
-                Rows { old, new: vec![null; width] }
+            Operation::Insert { values, .. } => {
+                Rows { old: vec![null; width], new: values.iter().map(|&term| term.into()).collect() }
             }
+            Operation::Delete { row } => Rows { old: found(*row), new: vec![null; width] },
             Operation::Update { row, columns } => {
-                let old: Vec<TermId> = (0..width).map(|column| self.old_field(*row, column)).collect();
+                let old = found(*row);
                 let mut new = old.clone();
                 for &(column, operation) in columns {
                     new[column] = match operation {
-                        ColumnOperation::Assign(term) | ColumnOperation::Apply(term) => term,
-                        ColumnOperation::Add(delta) => self.terms().add(old[column], delta),
-                        ColumnOperation::Max(_) | ColumnOperation::Min(_) => self.terms().unknown(),
+                        ColumnOperation::Assign(term) | ColumnOperation::Apply(term) => term.into(),
+                        ColumnOperation::Add(delta) => {
+                            let before = self.old_field(*row, column);
+                            self.terms().add(before, delta).into()
+                        }
+                        ColumnOperation::Max(_) | ColumnOperation::Min(_) => self.unknown_slot(),
                     };
                 }
                 Rows { old, new }
@@ -131,15 +136,17 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    fn body_of(&self, trigger: &Trigger) -> Body {
-        let mut triggers = self.app.catalog.triggers.iter();
-        let index = triggers.position(|other| std::ptr::eq(other, trigger));
-        Body::Trigger(index.expect("a trigger that fires is the catalog's"))
+    fn fire_all(&mut self, event: Event<'_>, triggers: &[usize], rows: &mut Rows, span: Span) {
+        let app = self.app;
+        for &index in triggers.iter().filter(|&&index| event.fires(&app.catalog.triggers[index])) {
+            self.fire(index, rows, span);
+        }
     }
 
     /// Runs the trigger's body over the rows, and leaves in them what it makes of NEW.
-    fn fire(&mut self, trigger: &'a Trigger, rows: &mut Rows, span: Span) {
-        let body = self.body_of(trigger);
+    fn fire(&mut self, index: usize, rows: &mut Rows, span: Span) {
+        let app = self.app;
+        let (trigger, body) = (&app.catalog.triggers[index], Body::Trigger(index));
         let recursive = self.is_running(&trigger.body);
         if recursive {
             self.join_again(body, format!("trigger {}, which sets itself off,", trigger.name), span);
@@ -155,19 +162,21 @@ impl<'a> Interpreter<'a> {
         let irregular = self.effects.irregular;
         let caller = self.enter(&trigger.body);
         if trigger.each_row {
-            for (variable, &term) in trigger.new.iter().zip(&rows.new) {
-                self.set(*variable, term);
+            for (variable, &value) in trigger.new.iter().zip(&rows.new) {
+                self.set(*variable, value);
             }
-            for (variable, &term) in trigger.old.iter().zip(&rows.old) {
-                self.set(*variable, term);
+            for (variable, &value) in trigger.old.iter().zip(&rows.old) {
+                self.set(*variable, value);
             }
         }
         let site = self.terms().site();
+        let mut fires = true;
         let conditional = trigger.condition.as_ref().map(|condition| {
             self.value(condition);
+            fires = !self.testable(condition).is_some_and(|held| self.effects.is_never_true(&held));
             self.context.push(Frame::Branch { site, branch: 0, branches: 2 });
         });
-        let returned = self.body_of_trigger(&trigger.body);
+        let returned = if fires { self.body_of_trigger(&trigger.body) } else { Vec::new() };
         if conditional.is_some() {
             self.context.pop();
         }
@@ -180,12 +189,11 @@ impl<'a> Interpreter<'a> {
             return;
         }
         for (column, new) in rows.new.iter_mut().enumerate() {
-            let mut options: Vec<TermId> =
-                returned.iter().filter_map(|row| row.get(column).copied()).collect();
+            let mut options: Vec<Slot> = returned.iter().filter_map(|row| row.get(column).copied()).collect();
             if conditional.is_some() || options.is_empty() {
                 options.push(*new);
             }
-            *new = self.terms().choice(&options);
+            *new = self.choice(&options);
         }
     }
 }

@@ -298,8 +298,7 @@ mod tests {
             ["auction", "escrow-tickets", "payroll", "rubis", "smallbank", "social", "tpcc", "tpcw"]
         {
             let app = crate::examples::load(example);
-            let effects: Vec<ProcedureEffects> =
-                (0..app.procedures.len()).map(|procedure| crate::effects::effects(&app, procedure)).collect();
+            let effects = crate::effects::of_all(&app);
             let sets = Sets::new(&app.catalog, &effects, Definition::Complete);
             let (by_form, by_pair) = (conflicts(&app, &effects, &sets), pair_by_pair(&app, &effects, &sets));
             assert_eq!(format!("{by_form:#?}"), format!("{by_pair:#?}"), "{example}");

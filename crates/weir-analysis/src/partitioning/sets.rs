@@ -14,6 +14,7 @@ use weir_sql::catalog::{
 
 use super::atoms::{self, Atom, Pending};
 use super::conflict::is_statement;
+use crate::dependents::Dependents;
 use crate::effects::{
     ColumnOperation, Context, Key, Moment, Operation, ProcedureEffects, ReadId, Term, TermId, Write,
 };
@@ -112,8 +113,9 @@ impl Kind {
 impl Sets {
     pub fn new(catalog: &Catalog, effects: &[ProcedureEffects], definition: Definition) -> Sets {
         let fresh = always_generated(effects);
-        let entries =
-            effects.iter().map(|own| joined(entries_of(catalog, own, &fresh, definition))).collect();
+        let dependents = Dependents::new(catalog);
+        let of = |own| joined(entries_of(catalog, &dependents, own, &fresh, definition));
+        let entries = effects.iter().map(of).collect();
         let mut sets = Sets { entries, fresh, ..Sets::default() };
         for entry in sets.entries.iter().flatten() {
             match entry.kind {
@@ -210,11 +212,12 @@ fn always_generated(effects: &[ProcedureEffects]) -> BTreeSet<(TableId, ColumnIn
 
 fn entries_of(
     catalog: &Catalog,
+    dependents: &Dependents,
     effects: &ProcedureEffects,
     fresh: &BTreeSet<(TableId, ColumnIndex)>,
     definition: Definition,
 ) -> Vec<Entry> {
-    let mut builder = Builder { catalog, effects, fresh, entries: Vec::new() };
+    let mut builder = Builder { catalog, dependents, effects, fresh, entries: Vec::new() };
     // What foreign keys do to children is worked out below, for every write (`children`).
     for (index, read) in effects.reads.iter().enumerate().filter(|(_, read)| read.action.is_none()) {
         let columns = match definition {
@@ -267,6 +270,7 @@ impl At<'_> {
 
 struct Builder<'a> {
     catalog: &'a Catalog,
+    dependents: &'a Dependents,
     effects: &'a ProcedureEffects,
     /// See [`Sets::is_fresh`].
     fresh: &'a BTreeSet<(TableId, ColumnIndex)>,
@@ -428,18 +432,15 @@ impl Builder<'_> {
         write: &Write,
         seen: &mut BTreeSet<(TableId, usize)>,
     ) {
-        for child in &self.catalog.tables {
-            for (index, key) in child.foreign_keys.iter().enumerate() {
-                let touches = deleted || key.parent_columns.iter().any(updated);
-                if key.parent != parent || !touches || !seen.insert((child.id, index)) {
-                    continue;
-                }
-                let value =
-                    |column: &ColumnIndex| old.iter().find(|(c, _)| c == column).map(|(_, term)| *term);
-                let pairs = key.columns.iter().zip(&key.parent_columns);
-                let known: Key = pairs.filter_map(|(own, of)| Some((*own, value(of)?))).collect();
-                self.child(child, key, known, deleted, write, seen);
+        for (child, index, key) in self.dependents.children(self.catalog, parent) {
+            let touches = deleted || key.parent_columns.iter().any(updated);
+            if !touches || !seen.insert((child.id, index)) {
+                continue;
             }
+            let value = |column: &ColumnIndex| old.iter().find(|(c, _)| c == column).map(|(_, term)| *term);
+            let pairs = key.columns.iter().zip(&key.parent_columns);
+            let known: Key = pairs.filter_map(|(own, of)| Some((*own, value(of)?))).collect();
+            self.child(child, key, known, deleted, write, seen);
         }
     }
 

@@ -25,7 +25,7 @@ use self::formula::{Formula, Quantity, Question, Sort, Value};
 use self::step::{Kind, Step};
 use self::total::Unwanted;
 use crate::assertion::{Claim, Shape};
-use crate::effects::{ProcedureEffects, Write};
+use crate::effects::Write;
 use crate::invariant::{Invariant, InvariantKind};
 use crate::rules::Outcome;
 use crate::verdict::{Alone, DecidedBy, Rule};
@@ -207,8 +207,7 @@ impl<'s> Prover<'s> {
 /// Verdicts of rules that a solver contradicts: the rule says that branches merge, the solver knows two that do not.
 /// There are none; tests ask.
 pub fn contradictions(app: &Application, solver: &mut dyn Solver) -> Vec<String> {
-    let effects: Vec<ProcedureEffects> =
-        (0..app.procedures.len()).map(|procedure| crate::effects::effects(app, procedure)).collect();
+    let effects = crate::effects::of_all(app);
     let world = World::new(app, &effects);
     let shapes: Vec<Shape<'_>> = app.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect();
     let mut prover = Prover::new(Some(solver));

@@ -5,6 +5,8 @@ use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::{self, uncast};
 use weir_types::operator::Comparison;
 
+use super::net;
+use super::range::{self, Range};
 use super::{GuardDraft, Outcome, describe};
 use crate::effects::{ColumnOperation, Sign, Write};
 use crate::plan::GuardKind;
@@ -75,12 +77,11 @@ fn is_toward(bound: Bound, sign: Sign) -> bool {
     }
 }
 
-/// The verdict on an update of the column.
+/// The verdict on an update of the column. `valid`: the values that the bound allows, where it is a number.
 pub fn judge(
     world: &World<'_>,
-    table: TableId,
-    column: ColumnIndex,
-    bound: Bound,
+    (table, column): (TableId, ColumnIndex),
+    (bound, valid): (Bound, Option<Range>),
     procedure: usize,
     write: &Write,
 ) -> Outcome {
@@ -91,17 +92,60 @@ pub fn judge(
     };
     match own {
         ColumnOperation::Add(delta) => {
-            let sign = world.effects[procedure].terms.sign(delta);
-            added(world, table, column, bound, sign, procedure, write, operation, &name)
+            let sign = net::sign(world, procedure, write, column, delta);
+            let away = matches!(bound, Bound::Above | Bound::Below) && !is_toward(bound, sign);
+            match computes_otherwise(world, table, column, valid).filter(|_| away) {
+                Some(other) => Outcome::undecided(
+                    operation,
+                    format!(
+                        "{} makes an expression of {name}: what that makes of the sum nobody has checked.",
+                        world.name(other)
+                    ),
+                ),
+                None => added(world, table, column, bound, sign, procedure, write, operation, &name),
+            }
+        }
+        ColumnOperation::Apply(_) if valid.is_some_and(|valid| is_kept(world, table, column, valid)) => {
+            let because = format!(
+                "Whatever valid value of {name} it finds, it leaves a valid one, and so does every other change of it."
+            );
+            Outcome::yes(Rule::BoundAway, operation, because)
         }
         ColumnOperation::Apply(_) => Outcome::undecided(
             operation,
             format!("{name} becomes an expression of itself; no rule says where two of them lead together."),
         ),
-        ColumnOperation::Assign(_) | ColumnOperation::Max(_) | ColumnOperation::Min(_) => {
-            replaced(world, table, column, bound, write, operation, &name)
-        }
+        ColumnOperation::Assign(_) | ColumnOperation::Max(_) | ColumnOperation::Min(_) => match valid {
+            Some(valid) if is_kept(world, table, column, valid) => {
+                let because = format!(
+                    "The value of {name} was checked where it was set; every other change keeps it valid."
+                );
+                Outcome::yes(Rule::PerRecord, operation, because)
+            }
+            _ => replaced(world, table, column, bound, write, operation, &name),
+        },
     }
+}
+
+/// Every change of the column leads from each valid value to a valid one, so any order of them does.
+fn is_kept(world: &World<'_>, table: TableId, column: ColumnIndex, valid: Range) -> bool {
+    world.writes_of(table).all(|(other, write)| range::keeps(world, column, valid, other, write))
+}
+
+/// A transaction that makes of a valid value one that may be none, as `10 - n` does of a larger one.
+fn computes_otherwise(
+    world: &World<'_>,
+    table: TableId,
+    column: ColumnIndex,
+    valid: Option<Range>,
+) -> Option<usize> {
+    let mut writes = world
+        .writes_of(table)
+        .filter(|(_, write)| matches!(write.update_of(column), Some(ColumnOperation::Apply(_))));
+    let is_kept = |(other, write): &(usize, &Write)| {
+        valid.is_some_and(|valid| range::keeps(world, column, valid, *other, write))
+    };
+    writes.find(|write| !is_kept(write)).map(|(other, _)| other)
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -160,7 +204,9 @@ fn replaced(
     for (other, candidate) in world.writes_of(table) {
         let Some(change) = candidate.update_of(column) else { continue };
         let toward = match change {
-            ColumnOperation::Add(delta) => is_toward(bound, world.effects[other].terms.sign(delta)),
+            ColumnOperation::Add(delta) => {
+                is_toward(bound, net::sign(world, other, candidate, column, delta))
+            }
             ColumnOperation::Apply(_) => true,
             _ => false,
         };

@@ -10,10 +10,9 @@ use crate::world::World;
 
 /// Writes of the procedure to that table: any insert or delete, updates of these columns.
 fn touches(world: &World<'_>, procedure: usize, table: TableId, columns: Option<&[ColumnIndex]>) -> bool {
-    world.effects[procedure].writes.iter().any(|write| {
+    world.own_writes(procedure, table).any(|(_, write)| {
         let updates = |column: &ColumnIndex| write.update_of(*column).is_some();
-        write.table == table
-            && (write.is_insert() || write.is_delete() || columns.is_none_or(|list| list.iter().any(updates)))
+        write.is_insert() || write.is_delete() || columns.is_none_or(|list| list.iter().any(updates))
     })
 }
 

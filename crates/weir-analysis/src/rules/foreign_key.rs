@@ -11,7 +11,11 @@ use crate::world::World;
 pub fn judge(world: &World<'_>, table: TableId, index: usize, procedure: usize) -> Option<Outcome> {
     let key = &world.table(table).foreign_keys[index];
     let mut outcomes = Vec::new();
-    for write in &world.effects[procedure].writes {
+    // In the order in which they are made: the first of equal outcomes is the one that is told.
+    let parents = world.own_writes(procedure, key.parent).filter(|_| key.parent != table);
+    let mut writes: Vec<(usize, &Write)> = world.own_writes(procedure, table).chain(parents).collect();
+    writes.sort_by_key(|(at, _)| *at);
+    for (_, write) in writes {
         if write.table == table && names_nobody(world, procedure, write, key) {
             let because = "A NULL in the reference names no parent.";
             outcomes.push(Outcome::yes(Rule::ForeignKeyInsert, describe(world, write), because).proved());
@@ -143,8 +147,8 @@ fn inserts_parent(world: &World<'_>, key: &ForeignKey, procedure: usize, write: 
             .into_iter()
             .all(|(&child, &column): (&ColumnIndex, &ColumnIndex)| values[child] == parent[column])
     };
-    world.effects[procedure].writes.iter().any(|other| match &other.operation {
-        Operation::Insert { values, .. } => other.table == key.parent && matches(values),
+    world.own_writes(procedure, key.parent).any(|(_, other)| match &other.operation {
+        Operation::Insert { values, .. } => matches(values),
         _ => false,
     })
 }

@@ -4,12 +4,15 @@
 //! only change by amounts, the margin does, and it is one counter with one bound (§5.2 of
 //! coordination-avoidance.txt).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use weir_sql::bound::{BinaryOp, Expr, ExprKind};
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_sql::walk::uncast;
+use weir_types::SqlType;
 
 use super::{GuardDraft, Outcome, describe};
-use crate::effects::{ColumnOperation, Sign, Write, integer};
+use crate::effects::{ColumnOperation, Sign, Term, TermId, Terms, Write, integer};
 use crate::plan::GuardKind;
 use crate::verdict::Rule;
 use crate::world::World;
@@ -55,7 +58,8 @@ fn sum(expr: &Expr, sign: i64, weights: &mut Vec<(i64, ColumnIndex)>) -> bool {
     }
 }
 
-/// The verdict on an update; `None` where somebody sets one of the columns, so that it is no counter.
+/// The verdict on an update; `None` where one of the columns is changed in another way than by amounts, and set otherwise than beside
+/// what only widens the margin.
 pub fn judge(
     world: &World<'_>,
     table: TableId,
@@ -68,22 +72,126 @@ pub fn judge(
             .iter()
             .all(|(_, column)| matches!(candidate.update_of(*column), None | Some(ColumnOperation::Add(_))))
     };
-    if !world.writes_of(table).all(|(_, candidate)| counts(candidate)) {
-        return None;
-    }
-    let terms = &world.effects[procedure].terms;
-    let narrows = weights.iter().any(|(weight, column)| match write.update_of(*column) {
-        Some(ColumnOperation::Add(delta)) => may_lower(*weight, terms.sign(delta)),
-        _ => false,
-    });
     let operation = describe(world, write);
-    if !narrows {
+    if !world.writes_of(table).all(|(_, candidate)| counts(candidate)) {
+        let because =
+            "What is set was checked, and all that the other columns change by only widens the margin.";
+        return is_set_beside_widening(world, table, weights)
+            .then(|| Outcome::yes(Rule::MarginWider, operation, because));
+    }
+    if !narrows(world, table, weights, procedure, write) {
         let because = "It can only widen the margin, and merged changes widen it further.";
         return Some(Outcome::yes(Rule::MarginWider, operation, because).proved());
     }
     let because = "Each branch uses up what is left of the margin; together they use more than there is.";
     let outcome = Outcome::no(Rule::MarginUsed, procedure, operation, because);
     Some(outcome.guarded(escrow(world, table, weights, write)))
+}
+
+/// Its amounts, which all change one row, may come to less than nothing: one by one, or in all.
+fn narrows(
+    world: &World<'_>,
+    table: TableId,
+    weights: &[(i64, ColumnIndex)],
+    procedure: usize,
+    write: &Write,
+) -> bool {
+    let terms = &world.effects[procedure].terms;
+    let amounts = || {
+        weights.iter().filter_map(|&(weight, column)| match write.update_of(column) {
+            Some(ColumnOperation::Add(delta)) => Some((weight, delta)),
+            _ => None,
+        })
+    };
+    let each = amounts().any(|(weight, delta)| may_lower(weight, terms.sign(delta)));
+    each && (weights.iter().any(|(_, column)| rounds(world, table, *column)) || {
+        let mut total = Linear::default();
+        let is_linear = amounts().all(|(weight, delta)| total.add(terms, delta, weight).is_some());
+        !is_linear || total.may_be_negative(terms)
+    })
+}
+
+/// What `a + q` and `b + q` come to need not be as far apart as `a` and `b` were.
+fn rounds(world: &World<'_>, table: TableId, column: ColumnIndex) -> bool {
+    let ty = world.table(table).columns[column].ty.base();
+    !(ty.is_integer() || matches!(ty, SqlType::Numeric(_)))
+}
+
+/// A sum of terms, each so many times, and a constant. What is added to one column and taken from the other cancels.
+#[derive(Default)]
+struct Linear {
+    constant: i64,
+    parts: BTreeMap<TermId, i64>,
+}
+
+impl Linear {
+    /// `None` if the numbers become too large.
+    fn add(&mut self, terms: &Terms, term: TermId, times: i64) -> Option<()> {
+        match terms.get(term) {
+            Term::Integer(n) => self.constant = self.constant.checked_add(n.checked_mul(times)?)?,
+            Term::Sum { base, offset } => {
+                self.constant = self.constant.checked_add(offset.checked_mul(times)?)?;
+                self.add(terms, *base, times)?;
+            }
+            Term::Call { name, arguments } => match (name.as_str(), arguments.as_slice()) {
+                ("-", &[inner]) => self.add(terms, inner, times.checked_neg()?)?,
+                ("+", &[left, right]) => {
+                    self.add(terms, left, times)?;
+                    self.add(terms, right, times)?;
+                }
+                _ => self.part(term, times)?,
+            },
+            _ => self.part(term, times)?,
+        }
+        Some(())
+    }
+
+    fn part(&mut self, term: TermId, times: i64) -> Option<()> {
+        let part = self.parts.entry(term).or_default();
+        *part = part.checked_add(times)?;
+        Some(())
+    }
+
+    fn may_be_negative(&self, terms: &Terms) -> bool {
+        self.constant < 0 || self.parts.iter().any(|(&term, &times)| may_lower(times, terms.sign(term)))
+    }
+}
+
+/// Whoever sets any of the columns sets the same ones, and by nothing but values; nobody sets the others, and what these change by, like
+/// what anybody adds to those that are set, only widens the margin, each by itself: what is added to one column may be overwritten and
+/// what is added to another not. What stands in a merge is what somebody set, who checked it against the others as they were in his
+/// branch; since then they have only widened it. A NULL among them satisfies every comparison.
+fn is_set_beside_widening(world: &World<'_>, table: TableId, weights: &[(i64, ColumnIndex)]) -> bool {
+    let mut total: BTreeMap<ColumnIndex, i64> = BTreeMap::new();
+    for &(weight, column) in weights {
+        *total.entry(column).or_default() += weight;
+    }
+    let weights: Vec<(i64, ColumnIndex)> =
+        total.into_iter().map(|(column, weight)| (weight, column)).collect();
+    let (mut set, mut widens): (Option<BTreeSet<ColumnIndex>>, bool) = (None, false);
+    for (other, candidate) in world.writes_of(table) {
+        let changed =
+            || weights.iter().filter_map(|&(_, column)| Some((column, candidate.update_of(column)?)));
+        let assigned: BTreeSet<ColumnIndex> = changed()
+            .filter(|(_, change)| matches!(change, ColumnOperation::Assign(_)))
+            .map(|(column, _)| column)
+            .collect();
+        if assigned.is_empty() {
+            let terms = &world.effects[other].terms;
+            let only_widens = |&(weight, column): &(i64, ColumnIndex)| match candidate.update_of(column) {
+                None => true,
+                Some(ColumnOperation::Add(delta)) => !may_lower(weight, terms.sign(delta)),
+                Some(_) => false,
+            };
+            if !weights.iter().all(only_widens) {
+                return false;
+            }
+            widens |= changed().next().is_some();
+        } else if changed().count() != assigned.len() || set.get_or_insert(assigned.clone()) != &assigned {
+            return false;
+        }
+    }
+    set.is_some() && widens
 }
 
 fn may_lower(weight: i64, delta: Sign) -> bool {

@@ -15,6 +15,8 @@ mod fact;
 mod foreign_key;
 mod list;
 mod margin;
+mod net;
+mod range;
 mod record;
 mod relevance;
 mod rows;

@@ -8,20 +8,21 @@ use weir_sql::walk::{self, conjuncts};
 
 use super::bound::{self, Bound};
 use super::list::{self, List};
-use super::{Outcome, combine, describe, margin};
+use super::range::{self, Range};
+use super::{Outcome, combine, describe, margin, settled};
 use crate::effects::{ColumnOperation, Operation, ReadId, Term, TermId, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::World;
 
 pub fn not_null(world: &World<'_>, table: TableId, column: ColumnIndex, procedure: usize) -> Option<Outcome> {
-    let computed = world.effects[procedure].writes.iter().find(|write| match write.update_of(column) {
-        Some(ColumnOperation::Apply(term)) if write.table == table => {
+    let computed = world.own_writes(procedure, table).find(|(_, write)| match write.update_of(column) {
+        Some(ColumnOperation::Apply(term)) => {
             let Operation::Update { row, .. } = write.operation else { return false };
             Computed { world, procedure, table, row }.unless_null(term).is_none()
         }
         _ => false,
     });
-    if let Some(write) = computed {
+    if let Some((_, write)) = computed {
         let because = "It is computed of the row as it is merged; on a row that the other branch has changed it may \
                        be NULL.";
         return Some(Outcome::undecided(describe(world, write), because));
@@ -47,19 +48,18 @@ fn of_value(
     procedure: usize,
     proved: impl Fn(TermId) -> bool,
 ) -> Option<Outcome> {
-    let mut outcomes = Vec::new();
-    for write in world.effects[procedure].writes.iter().filter(|write| write.table == table) {
-        let written = match &write.operation {
-            Operation::Insert { values, .. } => Some(values[column]),
-            _ => write.update_of(column).map(ColumnOperation::term),
+    let mut written = world.own_writes(procedure, table).filter_map(|(_, write)| {
+        let term = match &write.operation {
+            Operation::Insert { values, .. } => values[column],
+            _ => write.update_of(column)?.term(),
         };
-        if let Some(term) = written {
-            let because = "A condition on one record that holds in both branches holds in their union.";
-            let alone = if proved(term) { Alone::Proved } else { Alone::Checked };
-            outcomes.push(Outcome::yes(Rule::PerRecord, describe(world, write), because).alone(alone));
-        }
-    }
-    combine(outcomes)
+        Some((write, term))
+    });
+    let (first, term) = written.next()?;
+    let is_proved = proved(term) && written.all(|(_, term)| proved(term));
+    let because = "A condition on one record that holds in both branches holds in their union.";
+    let alone = if is_proved { Alone::Proved } else { Alone::Checked };
+    Some(Outcome::yes(Rule::PerRecord, describe(world, first), because).alone(alone))
 }
 
 /// By its form, or because it is a NOT NULL column of a row that was read.
@@ -98,9 +98,41 @@ const STRICT: &[&str] = &[
     "lower",
     "upper",
     "length",
-    "cast to Text",
     "not",
+    "Power",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
+    "ShiftLeft",
+    "ShiftRight",
+    "mod",
+    "div",
+    "sign",
+    "trunc",
+    "btrim",
+    "ltrim",
+    "rtrim",
+    "replace",
+    "initcap",
+    "reverse",
+    "lpad",
+    "rpad",
+    "repeat",
+    "md5",
+    "substr",
+    "split_part",
+    "date_trunc",
+    "to_jsonb",
+    "jsonb_set",
+    "jsonb_insert",
+    "jsonb_strip_nulls",
 ];
+
+/// Lists of which the whole is NULL only if the list itself is, whatever its elements are.
+const STRICT_IN_FIRST: &[&str] = &["array_remove", "array_replace"];
+
+/// Never NULL, even of NULLs.
+const NEVER_NULL: &[&str] = &["array_append", "array_prepend", "concat"];
 
 impl Computed<'_, '_> {
     /// The captured values that it takes to be not NULL; `None` if it may be NULL of a merged row though it was not of
@@ -112,15 +144,21 @@ impl Computed<'_, '_> {
         }
         match terms.get(term) {
             Term::Sum { base, .. } => self.unless_null(*base),
-            Term::Call { name, arguments } if STRICT.contains(&name.as_str()) => {
+            Term::Call { name, .. } if NEVER_NULL.contains(&name.as_str()) => Some(BTreeSet::new()),
+            Term::Call { name, arguments } if STRICT_IN_FIRST.contains(&name.as_str()) => {
+                self.unless_null(*arguments.first()?)
+            }
+            Term::Call { name, arguments }
+                if STRICT.contains(&name.as_str()) || name.starts_with("cast to ") =>
+            {
                 let parts: Option<Vec<_>> = arguments.iter().map(|part| self.unless_null(*part)).collect();
                 Some(parts?.into_iter().flatten().collect())
             }
             Term::Call { name, arguments } if name == "case" => self.case(arguments),
-            Term::Call { name, arguments } if name == "coalesce" => {
+            Term::Call { name, arguments } if matches!(name.as_str(), "coalesce" | "greatest" | "least") => {
                 let certain = |term: &TermId| {
                     never_null(self.world, self.procedure, *term)
-                        || self.column(*term).is_some() && self.unless_null(*term).is_some()
+                        || self.unless_null(*term).is_some_and(|needs| needs.is_empty())
                 };
                 arguments.iter().any(certain).then(BTreeSet::new)
             }
@@ -184,18 +222,27 @@ pub fn condition(
         bound: bound::of(expr, negated, &mutable),
         margin: margin::of(expr, negated),
         list: list::of(expr, negated, &mutable),
+        valid: match mutable[..] {
+            [column] => range::of(world, table, column, expr, negated),
+            _ => None,
+        },
+        settled: Some((expr, negated)),
     };
     of_columns(world, table, &columns, &form, procedure)
 }
 
 /// What is known of a condition besides the columns that it reads.
 #[derive(Default)]
-pub struct Form {
+pub struct Form<'e> {
     /// How it bounds the only column of the row that changes.
     pub bound: Option<Bound>,
     /// The columns that it compares, with their weights.
     pub margin: Option<Vec<(i64, ColumnIndex)>>,
     pub list: Option<List>,
+    /// The values that the only changing column may have.
+    pub valid: Option<Range>,
+    /// The condition itself, which is a violation if so it says.
+    pub settled: Option<(&'e Expr, bool)>,
 }
 
 pub fn mutable(world: &World<'_>, table: TableId, columns: &BTreeSet<ColumnIndex>) -> Vec<ColumnIndex> {
@@ -207,11 +254,11 @@ pub fn of_columns(
     world: &World<'_>,
     table: TableId,
     columns: &BTreeSet<ColumnIndex>,
-    form: &Form,
+    form: &Form<'_>,
     procedure: usize,
 ) -> Option<Outcome> {
     let mut outcomes = Vec::new();
-    for write in world.effects[procedure].writes.iter().filter(|write| write.table == table) {
+    for (_, write) in world.own_writes(procedure, table) {
         if write.is_insert() {
             let because = "A new record is checked where it comes to be; union does not change it.";
             outcomes.push(Outcome::yes(Rule::PerRecord, describe(world, write), because));
@@ -228,7 +275,7 @@ pub fn of_columns(
 fn update(
     world: &World<'_>,
     table: TableId,
-    form: &Form,
+    form: &Form<'_>,
     columns: &BTreeSet<ColumnIndex>,
     procedure: usize,
     write: &Write,
@@ -241,7 +288,13 @@ fn update(
         return outcome;
     }
     if let (&[column], Some(bound)) = (mutable.as_slice(), form.bound) {
-        return bound::judge(world, table, column, bound, procedure, write);
+        return bound::judge(world, (table, column), (bound, form.valid), procedure, write);
+    }
+    if let Some((condition, negated)) = form.settled
+        && is_settled_by_all(world, table, &mutable, condition, negated)
+    {
+        let because = "What is written makes the condition true whatever else is in the row; so does all that others write.";
+        return Outcome::yes(Rule::PerRecord, describe(world, write), because);
     }
     if let Some(weights) = &form.margin
         && let Some(outcome) = margin::judge(world, table, weights, procedure, write)
@@ -274,6 +327,20 @@ fn update(
     let because =
         "It writes the record's part in the condition as a whole; the last writer's stands, checked.";
     Outcome::yes(Rule::PerRecord, operation, because)
+}
+
+/// Each change of a column of the condition sets constants which make it true by themselves. All that the last one of a merge sets stands.
+fn is_settled_by_all(
+    world: &World<'_>,
+    table: TableId,
+    columns: &[ColumnIndex],
+    condition: &Expr,
+    negated: bool,
+) -> bool {
+    world.writes_of(table).all(|(other, write)| {
+        let touches = columns.iter().any(|&column| write.update_of(column).is_some());
+        !touches || settled::after(world, other, write, condition) == Some(!negated)
+    })
 }
 
 /// What it leads to depends on what was there: on another branch's value nobody has checked it.

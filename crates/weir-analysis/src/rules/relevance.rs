@@ -78,8 +78,7 @@ mod tests {
             ["auction", "escrow-tickets", "payroll", "rubis", "smallbank", "social", "tpcc", "tpcw"]
         {
             let app = crate::examples::load(example);
-            let effects: Vec<ProcedureEffects> =
-                (0..app.procedures.len()).map(|procedure| crate::effects::effects(&app, procedure)).collect();
+            let effects = crate::effects::of_all(&app);
             let world = World::new(&app, &effects);
             let shapes: Vec<Shape<'_>> =
                 app.assertions.iter().map(|assertion| Shape::of(&assertion.expr)).collect();

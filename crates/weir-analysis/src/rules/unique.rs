@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::bound::{Expr, ExprKind};
-use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::catalog::{ColumnIndex, Index, TableId};
 
 use super::{GuardDraft, Outcome, claim_guard, combine, describe, sequence_guard, settled};
 use crate::effects::{ColumnOperation, Operation, Term, Write};
@@ -29,12 +29,15 @@ pub fn judge(
     let conditions = columns_of_all(held);
     let watched: Vec<ColumnIndex> = columns.iter().chain(&conditions).copied().collect();
     let mut outcomes = Vec::new();
-    for write in &world.effects[procedure].writes {
-        if write.table != table {
-            continue;
-        }
+    for (_, write) in world.own_writes(procedure, table) {
         if goes(world, predicate, procedure, write) {
             let because = "The row is none of those that the index compares.";
+            outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
+        } else if is_plain(world, table, kind)
+            && inserts_null(world, columns, procedure, write)
+            && !nulls_are_equal(world, table, columns)
+        {
+            let because = "A key with a NULL in it is like no other.";
             outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
         } else if write.is_insert() {
             outcomes.push(match is_plain(world, table, kind) {
@@ -48,7 +51,13 @@ pub fn judge(
         if !goes(world, predicate, procedure, write)
             && watched.iter().any(|&column| write.update_of(column).is_some())
         {
-            outcomes.push(update(world, columns, &watched, predicate, procedure, write));
+            let nulls_differ = is_plain(world, table, kind) && !nulls_are_equal(world, table, columns);
+            outcomes.push(if nulls_differ && becomes_null(world, columns, &watched, procedure, write) {
+                let because = "A key with a NULL in it is like no other.";
+                Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved()
+            } else {
+                update(world, columns, &watched, predicate, procedure, write)
+            });
         }
     }
     combine(outcomes)
@@ -78,8 +87,8 @@ pub fn exclusion(
     let exclusion = &world.table(table).exclusions[index];
     let elements = &exclusion.elements;
     let compared: Vec<ColumnIndex> = elements.iter().filter_map(|(expr, _)| plain_column(expr)).collect();
-    for write in world.effects[procedure].writes.iter().filter(|write| write.table == table) {
-        if becomes_null(world, &compared, procedure, write) {
+    for (_, write) in world.own_writes(procedure, table) {
+        if becomes_null(world, &compared, columns, procedure, write) {
             let because = "A row with a NULL in what is compared excludes no other.";
             outcomes.push(Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved());
         } else if goes(world, &exclusion.predicate, procedure, write) {
@@ -272,10 +281,6 @@ fn update(
         ColumnOperation::Assign(term) => world.is_generated(procedure, write.table, column, term),
         _ => false,
     });
-    if becomes_null(world, columns, procedure, write) && !nulls_are_equal(world, write.table, columns) {
-        let because = "A key with a NULL in it is like no other.";
-        return Outcome::yes(Rule::UniqueDelete, describe(world, write), because).proved();
-    }
     if generated {
         let because = "The database chooses some value: shards draw from disjoint shares.";
         return Outcome::yes(Rule::UniqueGenerated, describe(world, write), because).alone(Alone::Checked);
@@ -307,18 +312,46 @@ fn held(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, write: &Wr
     Outcome { with: Some(with), because, ..outcome }
 }
 
-/// ON DELETE SET NULL, and its like: one of the columns is NULL after it.
-fn becomes_null(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, write: &Write) -> bool {
+/// One of the columns is NULL after it: ON DELETE SET NULL, and `SET email = NULL`. `watched`: all columns that decide.
+fn becomes_null(
+    world: &World<'_>,
+    columns: &[ColumnIndex],
+    watched: &[ColumnIndex],
+    procedure: usize,
+    write: &Write,
+) -> bool {
     let terms = &world.effects[procedure].terms;
-    write.action.is_some()
-        && columns.iter().any(|&column| match write.update_of(column) {
-            Some(ColumnOperation::Assign(term)) => matches!(terms.get(term), Term::Null),
-            _ => false,
-        })
+    let is_null = |change: ColumnOperation| match change {
+        ColumnOperation::Assign(term) => matches!(terms.get(term), Term::Null),
+        _ => false,
+    };
+    let is_set_to_null = columns.iter().any(|&column| write.update_of(column).is_some_and(is_null));
+    // Another part of the key that it sets might come to stand beside what the other branch sets instead of the NULL.
+    let sets_no_more =
+        || watched.iter().all(|&column| write.update_of(column).is_none_or(is_null)) && !write.is_insert();
+    is_set_to_null && (write.action.is_some() || sets_no_more())
+}
+
+/// A new row with a NULL in its key. What ON CONFLICT would change is another row's.
+fn inserts_null(world: &World<'_>, columns: &[ColumnIndex], procedure: usize, write: &Write) -> bool {
+    let terms = &world.effects[procedure].terms;
+    match &write.operation {
+        Operation::Insert { values, .. } => {
+            columns.iter().any(|&column| matches!(terms.get(values[column]), Term::Null))
+        }
+        Operation::Update { .. } | Operation::Delete { .. } => false,
+    }
 }
 
 fn nulls_are_equal(world: &World<'_>, table: TableId, columns: &[ColumnIndex]) -> bool {
-    world.table(table).unique_keys.iter().any(|key| key.nulls_not_distinct && key.columns == columns)
+    let table = world.table(table);
+    let holds = |column: &ColumnIndex, index: &Index| {
+        index.keys.iter().any(|key| plain_column(&key.expr) == Some(*column))
+    };
+    table.unique_keys.iter().any(|key| key.nulls_not_distinct && key.columns == columns)
+        || table.indexes.iter().any(|index| {
+            index.unique && index.nulls_not_distinct && columns.iter().all(|column| holds(column, index))
+        })
 }
 
 /// Somebody inserts a chosen key without ON CONFLICT: beside an upsert of the same key that is a second row.
@@ -331,9 +364,8 @@ fn is_inserted(world: &World<'_>, table: TableId, columns: &[ColumnIndex]) -> bo
 /// Another procedure that chooses the value itself.
 fn chooser(world: &World<'_>, table: TableId, columns: &[ColumnIndex]) -> Option<usize> {
     world.inserters(table).find(|&procedure| {
-        world.effects[procedure].writes.iter().any(|write| {
-            write.table == table
-                && write.is_insert()
+        world.own_writes(procedure, table).any(|(_, write)| {
+            write.is_insert()
                 && matches!(
                     world.key_source(procedure, write, columns),
                     KeySource::Chosen | KeySource::Upsert

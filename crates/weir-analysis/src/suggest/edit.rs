@@ -178,6 +178,7 @@ fn new_sequence(app: &mut Application, table: TableId, column: ColumnIndex) -> S
     app.catalog.sequences.push(Sequence {
         id,
         name,
+        ty: SqlType::Int8,
         start: 1,
         declared_start: 1,
         increment: 1,

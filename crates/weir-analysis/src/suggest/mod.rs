@@ -26,6 +26,8 @@ use edit::Candidate;
 const WHOLE_PAIRS_MAX: usize = 20_000;
 /// What all analyses together may look at: pairs of a transaction and an invariant.
 const PAIRS_MAX: usize = 2_000_000;
+/// The same: reads and writes of these transactions.
+const ACCESSES_MAX: usize = 150_000;
 const ANALYSES_MAX: usize = 48;
 
 /// A change that makes a transaction cheaper, verified by analysing the changed application.
@@ -124,17 +126,23 @@ pub fn suggestions(app: &Application, analysis: &Analysis, weights: &Weights) ->
     let whole = analysis.pairs() <= WHOLE_PAIRS_MAX;
     let mut found = Suggestions { in_part: !whole, ..Suggestions::default() };
     let mut befores: BTreeMap<BTreeSet<usize>, Analysis> = BTreeMap::new();
-    let (mut tried, mut spent): (BTreeSet<String>, usize) = (BTreeSet::new(), 0);
+    let (mut tried, mut pairs, mut accesses): (BTreeSet<String>, usize, usize) = (BTreeSet::new(), 0, 0);
     for candidate in candidates {
         if !tried.insert(candidate.edit.clone()) {
             continue;
         }
-        if tried.len() > ANALYSES_MAX || spent > PAIRS_MAX {
+        if tried.len() > ANALYSES_MAX || pairs > PAIRS_MAX {
             found.not_tried += 1;
             continue;
         }
         let kept = if whole { (0..app.procedures.len()).collect() } else { near(app, analysis, &candidate) };
-        spent += kept.len() * analysis.invariants.len().min(1000);
+        let more = accesses_of(analysis, &kept);
+        if accesses + more > ACCESSES_MAX {
+            found.not_tried += 1;
+            continue;
+        }
+        accesses += more;
+        pairs += kept.len() * analysis.invariants.len().min(1000);
         let before = match whole {
             true => analysis,
             false => befores
@@ -198,6 +206,14 @@ fn judge(
     also.retain(|&other| other != transaction);
     let Candidate { invariant, text, edit, .. } = candidate;
     Some(Suggestion { transaction, invariant, text, edit, before: was, after: is, also })
+}
+
+fn accesses_of(analysis: &Analysis, kept: &BTreeSet<usize>) -> usize {
+    let of = |procedure: &usize| {
+        let effects = &analysis.effects[*procedure];
+        effects.reads.len() + effects.writes.len()
+    };
+    kept.iter().map(of).sum()
 }
 
 /// The transactions that have a table in common with the edit.

@@ -2,7 +2,8 @@
 
 use weir_sql::bound::OutputColumn;
 use weir_types::binary::write_field;
-use weir_types::text::to_text;
+use weir_types::datetime::style::IntervalStyle;
+use weir_types::text::to_styled_text;
 use weir_types::{SqlError, Value};
 
 use super::SIGNATURE;
@@ -16,6 +17,7 @@ pub fn messages(
     rows: &[Vec<Value>],
     columns: &[OutputColumn],
     options: &Options,
+    style: IntervalStyle,
 ) -> Result<Vec<Vec<u8>>, SqlError> {
     let mut messages = Vec::with_capacity(rows.len() + 2);
     if options.format == Format::Binary {
@@ -42,7 +44,7 @@ pub fn messages(
     }
     for row in rows {
         let fields = row.iter().zip(columns).map(|(value, column)| {
-            let text = (!value.is_null()).then(|| to_text(value, &column.ty));
+            let text = (!value.is_null()).then(|| to_styled_text(value, &column.ty, style));
             (text, options.force_quote.has(&column.name))
         });
         messages.push(line(fields, options));

@@ -1,6 +1,7 @@
 //! Settings that are words: which of them are so here, which there are and are refused, and which there are not.
 
 use weir_types::SqlError;
+use weir_types::datetime::style::IntervalStyle;
 
 use super::{invalid, not_supported};
 
@@ -84,10 +85,14 @@ pub fn date_style(value: &str) -> Result<(), SqlError> {
     Ok(())
 }
 
-pub fn interval_style(name: &str, value: &str) -> Result<(), SqlError> {
+/// In sql_standard the sign of an interval's first field is that of all: what clients write would mean something else.
+pub fn interval_style(name: &str, value: &str) -> Result<String, SqlError> {
     let styles = ["postgres", "postgres_verbose", "sql_standard", "iso_8601"];
-    match one_of(name, value, &styles)?.as_str() {
-        "postgres" => Ok(()),
-        _ => Err(not_supported("IntervalStyle", value, "it may be postgres")),
+    let word = one_of(name, value, &styles)?;
+    match IntervalStyle::named(&word) {
+        Some(_) => Ok(word),
+        None => {
+            Err(not_supported("IntervalStyle", value, "it may be postgres, postgres_verbose or iso_8601"))
+        }
     }
 }

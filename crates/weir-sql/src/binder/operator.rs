@@ -90,7 +90,10 @@ impl<'a> Binder<'a> {
                 if let (true, Some(node::Node::SubLink(link))) = (is_row(left), &right.node) {
                     return self.compare_row_with_query(name, left, link, place);
                 }
-                let (left, right) = (self.bind_expr(left)?, self.bind_expr(right)?);
+                let (left, right) = match name {
+                    "||" => (self.bind_shown(left)?, self.bind_shown(right)?),
+                    _ => (self.bind_expr(left)?, self.bind_expr(right)?),
+                };
                 self.apply(name, left, right, place)
             }
             AExprKind::AexprOpAny | AExprKind::AexprOpAll => {

@@ -489,6 +489,26 @@ impl<'a> Binder<'a> {
         self.function_of("array_to_string", vec![expr, constant(Value::text(" "), SqlType::Text, span)], span)
     }
 
+    /// The first and the last subscript of a vector, counted from 0; as arguments of generate_series.
+    pub(super) fn places_of_vector(&mut self, vector: Expr) -> Result<Vec<Expr>, Diagnostic> {
+        let span = vector.span;
+        let int = |value: i64| constant(Value::Int(value), SqlType::Int4, span);
+        let count = self.function_of("array_length", vec![vector, int(1)], span)?;
+        Ok(vec![int(0), self.binary(BinaryOp::Subtract, count, int(1), span)?])
+    }
+
+    /// An operand of `||`, where a number `::regclass` is its name.
+    pub(super) fn bind_shown(&mut self, operand: &'a Node) -> Result<Expr, Diagnostic> {
+        let bound = self.bind_expr(operand)?;
+        let Some(node::Node::TypeCast(cast)) = &operand.node else { return Ok(bound) };
+        match registered_cast(cast) {
+            Some((shows, ..)) if self.is_of_system() && bound.ty.is_integer() => {
+                self.of_template(shows, vec![bound])
+            }
+            _ => Ok(bound),
+        }
+    }
+
     /// An index of a vector, as arrays are counted.
     pub(super) fn counted_from_one(&mut self, is_vector: bool, index: Expr) -> Result<Expr, Diagnostic> {
         if !is_vector {

@@ -180,6 +180,9 @@ impl<'a> Binder<'a> {
             if args.len() != 2 || !array {
                 return Err(missing());
             }
+            if self.is_vector(&args[0])? {
+                return Ok((TableFunction::GenerateSeries, self.places_of_vector(args.remove(0))?, columns));
+            }
             let dimension = args.remove(1);
             args.push(self.coerce(dimension, &SqlType::Int4, CastContext::Implicit).map_err(|_| missing())?);
             return Ok((function, args, columns));

@@ -1,8 +1,7 @@
-//! ALTER TABLE as pg_dump writes it, and ALTER PROCEDURE … SET.
+//! ALTER TABLE.
 
 use pg_query::protobuf::{
-    AlterFunctionStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, Constraint, ObjectType,
-    node,
+    AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, Constraint, DropBehavior, ObjectType, node,
 };
 use weir_types::SqlState;
 
@@ -10,21 +9,21 @@ use super::constraint::{TableConstraint, as_constraint};
 use super::partition::partition_alone;
 use super::table::kind;
 use super::{Schema, relation_name};
-use crate::binder::expr_strings;
-use crate::catalog::{ColumnIndex, Table};
+use crate::catalog::{ColumnIndex, Deferral, Table};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
+use crate::walk;
 
 /// One command of an ALTER TABLE; `place` is where the table is named.
 #[derive(Clone, Copy)]
 pub(super) struct Command<'a> {
     pub(super) piece: Piece<'a>,
-    command: &'a AlterTableCmd,
+    pub(super) command: &'a AlterTableCmd,
     pub(super) place: Span,
 }
 
 impl<'a> Command<'a> {
-    fn kind(self) -> AlterTableType {
+    pub(super) fn kind(self) -> AlterTableType {
         AlterTableType::try_from(self.command.subtype).unwrap_or(AlterTableType::Undefined)
     }
 
@@ -59,19 +58,13 @@ impl Schema {
                 _ => None,
             })
             .collect();
-        // There are no roles that could own anything.
-        if commands.iter().all(|command| command.kind() == AlterTableType::AtChangeOwner) {
-            return Ok(());
-        }
         let name = relation_name(range);
-        let of_table = ObjectType::try_from(alter.objtype) == Ok(ObjectType::ObjectTable);
-        if !of_table || self.is_view(range) || self.relation_is_index(&name) {
-            let refusal = Diagnostic::unsupported(
-                head,
-                "this ALTER of something else than a table",
-                "write it as it should be in its CREATE statement",
-            );
-            return self.ignored(refusal, false);
+        let of = ObjectType::try_from(alter.objtype).unwrap_or(ObjectType::Undefined);
+        if commands.iter().all(|command| command.kind() == AlterTableType::AtChangeOwner) {
+            return self.own_relation(alter, &name, place);
+        }
+        if of != ObjectType::ObjectTable || self.is_view(range) || self.relation_is_index(&name) {
+            return self.alter_beside_tables(alter, &commands, (head, place));
         }
         if self.catalog.partitions.contains_key(&name) && self.notes.is_some() {
             return self.alter_partition(&name, &commands);
@@ -80,6 +73,9 @@ impl Schema {
             Err(_) if alter.missing_ok => {
                 self.pass_missing(place, &format!("relation \"{}\"", range.relname));
                 return Ok(());
+            }
+            Err(_) if self.catalog.sequences.iter().any(|sequence| sequence.name == name) => {
+                return self.alter_beside_tables(alter, &commands, (head, place));
             }
             other => other?,
         };
@@ -139,17 +135,20 @@ impl Schema {
                     Ok(())
                 }
                 Err(error) => Err(error),
-                Ok(column) => {
-                    self.remove_column(id, column);
-                    Ok(())
-                }
+                Ok(column) => self.drop_column(&table, column, command),
             },
             AlterTableType::AtDropIdentity => {
                 let column = command.column(&table)?;
+                if !table.columns[column].is_identity {
+                    return self.not_such_a_column(&table, column, command, "an identity column");
+                }
                 self.remove_sequences(|owner| owner == Some((id, column)));
-                self.catalog.tables[at].columns[column].generated_always = false;
+                let column = &mut self.catalog.tables[at].columns[column];
+                (column.generated_always, column.is_identity) = (false, false);
                 Ok(())
             }
+            AlterTableType::AtSetIdentity => self.set_identity(&table, command),
+            AlterTableType::AtAlterConstraint => self.alter_constraint(at, command),
             AlterTableType::AtAlterColumnType => {
                 self.alter_type(original, &mut table, command)?;
                 self.catalog.tables[at] = table;
@@ -166,6 +165,109 @@ impl Schema {
         }
     }
 
+    /// The column, with what is computed from it where CASCADE is written (2BP01 where it is not).
+    fn drop_column(
+        &mut self,
+        table: &Table,
+        column: ColumnIndex,
+        command: Command<'_>,
+    ) -> Result<(), Diagnostic> {
+        let reads = |at: usize| {
+            let mut reads = false;
+            let generated = table.columns[at].generated.as_ref().filter(|_| !table.columns[at].is_hidden);
+            generated.iter().for_each(|expr| walk::columns(expr, &mut |_, of| reads |= of == column));
+            reads
+        };
+        let computed: Vec<ColumnIndex> = (0..table.columns.len()).rev().filter(|at| reads(*at)).collect();
+        let cascades = command.command.behavior() == DropBehavior::DropCascade || self.notes.is_some();
+        if let Some(first) = computed.last().filter(|_| !cascades) {
+            let name = &table.name;
+            let message = format!(
+                "cannot drop column {} of table {name} because other objects depend on it: column {} of table {name}",
+                table.columns[column].name, table.columns[*first].name
+            );
+            let error = Diagnostic::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, command.place, message);
+            return Err(error.with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        let before = computed.iter().filter(|at| **at < column).count();
+        for at in computed {
+            self.remove_column(table.id, at);
+        }
+        self.remove_column(table.id, column - before);
+        Ok(())
+    }
+
+    /// What is said of a column needs another kind of column: 55000, or a NOTICE with IF EXISTS.
+    fn not_such_a_column(
+        &self,
+        table: &Table,
+        column: ColumnIndex,
+        command: Command<'_>,
+        kind: &str,
+    ) -> Result<(), Diagnostic> {
+        let name = &table.columns[column].name;
+        let message = format!("column \"{name}\" of relation \"{}\" is not {kind}", table.name);
+        match command.command.missing_ok || self.notes.is_some() {
+            true => {
+                self.pass(SqlState::SUCCESSFUL_COMPLETION, command.place, &message);
+                Ok(())
+            }
+            false => Err(Diagnostic::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, command.place, message)),
+        }
+    }
+
+    /// `ALTER COLUMN … SET GENERATED …`, `SET` of an option of its sequence, and `RESTART`.
+    fn set_identity(&mut self, table: &Table, command: Command<'_>) -> Result<(), Diagnostic> {
+        let column = command.column(table)?;
+        if !table.columns[column].is_identity {
+            return self.not_such_a_column(table, column, command, "an identity column");
+        }
+        let Some(node::Node::List(list)) = command.definition() else { return Ok(()) };
+        let is_kind = |node: &&pg_query::protobuf::Node| matches!(&node.node, Some(node::Node::DefElem(option)) if option.defname == "generated");
+        if let Some(node::Node::DefElem(option)) =
+            list.items.iter().find(is_kind).and_then(|it| it.node.as_ref())
+        {
+            // `a` or `d`, as PostgreSQL keeps them.
+            let always = matches!(
+                option.arg.as_deref().and_then(|arg| arg.node.as_ref()),
+                Some(node::Node::Integer(letter)) if letter.ival == i32::from(b'a')
+            );
+            self.catalog.tables[table.id.0 as usize].columns[column].generated_always = always;
+        }
+        let options: Vec<_> = list.items.iter().filter(|node| !is_kind(node)).cloned().collect();
+        let owned = |sequence: &&crate::catalog::Sequence| sequence.owner == Some((table.id, column));
+        match self.catalog.sequences.iter().find(owned).map(|sequence| sequence.name.clone()) {
+            Some(sequence) if !options.is_empty() => {
+                self.change_sequence(command.piece, &sequence, &options, command.place)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `ALTER CONSTRAINT … DEFERRABLE`, of a foreign key.
+    fn alter_constraint(&mut self, at: usize, command: Command<'_>) -> Result<(), Diagnostic> {
+        let Some(node::Node::AtalterConstraint(alter)) = command.definition() else { return Ok(()) };
+        let table = &mut self.catalog.tables[at];
+        if let Some(key) = table.foreign_keys.iter_mut().find(|key| key.name == alter.conname) {
+            if alter.alter_enforceability {
+                let what = "ALTER CONSTRAINT … ENFORCED";
+                return Err(Diagnostic::unsupported(command.place, what, "a constraint holds for all rows"));
+            }
+            key.deferral = match (alter.deferrable, alter.initdeferred) {
+                (_, true) => Deferral::Deferred,
+                (true, false) => Deferral::Immediate,
+                (false, false) => Deferral::Never,
+            };
+            return Ok(());
+        }
+        let of = format!("constraint \"{}\" of relation \"{}\"", alter.conname, table.name);
+        let (state, what) = match table.constraint_names().any(|name| name == alter.conname) {
+            true => (SqlState::WRONG_OBJECT_TYPE, "is not a foreign key constraint"),
+            false => (SqlState::UNDEFINED_OBJECT, "does not exist"),
+        };
+        Err(Diagnostic::new(state, command.place, format!("{of} {what}")))
+    }
+
     /// Foreign keys go with the key that they refer to.
     pub(super) fn drop_keys_without_parent(&mut self) {
         let tables = self.catalog.tables.clone();
@@ -178,7 +280,7 @@ impl Schema {
     }
 
     fn relation_is_index(&self, name: &str) -> bool {
-        self.catalog.tables.iter().any(|table| super::index_names(table).any(|index| index == name))
+        self.catalog.tables.iter().any(|table| super::has_index(table, name))
     }
 
     fn alter_command(&mut self, table: &mut Table, command: Command<'_>) -> Result<(), Diagnostic> {
@@ -191,6 +293,7 @@ impl Schema {
             AlterTableType::AtColumnDefault => {
                 let column = command.column(table)?;
                 let value = &command.command.def;
+                self.may_have_default(table, column, place)?;
                 let own = self.column_default(piece, &table.columns[column], value)?;
                 table.columns[column].default =
                     own.or_else(|| self.default_of_domain(&table.columns[column]));
@@ -223,6 +326,9 @@ impl Schema {
             }
             AlterTableType::AtDropExpression => {
                 let column = command.column(table)?;
+                if table.columns[column].generated.is_none() {
+                    return self.not_such_a_column(table, column, command, "a stored generated column");
+                }
                 table.columns[column].generated = None;
                 Ok(())
             }
@@ -230,22 +336,13 @@ impl Schema {
                 let column = command.column(table)?;
                 match command.constraint() {
                     Some(constraint) if kind(constraint) == ConstrType::ConstrIdentity => {
+                        self.may_be_identity(table, column, place)?;
                         self.add_identity(piece, table, column, constraint)
                     }
                     _ => Ok(()),
                 }
             }
             AlterTableType::AtAddColumn => self.alter_add_column(table, command),
-            // No roles, and statistics and storage are PostgreSQL's own affair.
-            AlterTableType::AtChangeOwner
-            | AlterTableType::AtSetStatistics
-            | AlterTableType::AtSetStorage
-            | AlterTableType::AtSetRelOptions
-            | AlterTableType::AtResetRelOptions
-            | AlterTableType::AtSetOptions
-            | AlterTableType::AtReplicaIdentity
-            | AlterTableType::AtValidateConstraint
-            | AlterTableType::AtClusterOn => Ok(()),
             // Nobody but superusers is let in, whom it passes by.
             AlterTableType::AtEnableRowSecurity => {
                 table.row_security.0 = true;
@@ -263,6 +360,16 @@ impl Schema {
                 table.row_security.1 = false;
                 Ok(())
             }
+            _ if self.notes.is_none() && self.is_of_storage(table, command)? => Ok(()),
+            AlterTableType::AtChangeOwner
+            | AlterTableType::AtSetStatistics
+            | AlterTableType::AtSetStorage
+            | AlterTableType::AtSetRelOptions
+            | AlterTableType::AtResetRelOptions
+            | AlterTableType::AtSetOptions
+            | AlterTableType::AtReplicaIdentity
+            | AlterTableType::AtValidateConstraint
+            | AlterTableType::AtClusterOn => Ok(()),
             AlterTableType::AtSetAccessMethod
             | AlterTableType::AtSetTableSpace
             | AlterTableType::AtSetLogged
@@ -272,11 +379,42 @@ impl Schema {
             }
             other => Err(Diagnostic::unsupported(
                 place,
-                format!("this ALTER TABLE ({})", other.as_str_name()),
+                format!("this ALTER TABLE ({})", words(other)),
                 "write the table as it should be in CREATE TABLE; ADD CONSTRAINT, ADD COLUMN, SET DEFAULT and \
                  SET NOT NULL are",
             )),
         }
+    }
+
+    /// SET DEFAULT and DROP DEFAULT are for columns that do not get their values otherwise.
+    fn may_have_default(&self, table: &Table, column: ColumnIndex, place: Span) -> Result<(), Diagnostic> {
+        let of = &table.columns[column];
+        let (kind, hint) = match () {
+            () if self.notes.is_some() => return Ok(()),
+            () if of.is_identity => {
+                ("an identity column", "Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.")
+            }
+            () if of.generated.is_some() => {
+                ("a generated column", "Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.")
+            }
+            () => return Ok(()),
+        };
+        let message = format!("column \"{}\" of relation \"{}\" is {kind}", of.name, table.name);
+        Err(Diagnostic::new(SqlState::SYNTAX_ERROR, place, message).with_hint(hint))
+    }
+
+    /// `ADD GENERATED … AS IDENTITY` wants a column that is NOT NULL, and gets its values nowhere else.
+    fn may_be_identity(&self, table: &Table, column: ColumnIndex, place: Span) -> Result<(), Diagnostic> {
+        let of = &table.columns[column];
+        let wrong = match () {
+            () if self.notes.is_some() => return Ok(()),
+            () if !of.not_null => "must be declared NOT NULL before identity can be added",
+            () if of.is_identity => "is already an identity column",
+            () if of.default.is_some() || of.generated.is_some() => "already has a default value",
+            () => return Ok(()),
+        };
+        let message = format!("column \"{}\" of relation \"{}\" {wrong}", of.name, table.name);
+        Err(Diagnostic::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, place, message))
     }
 
     /// `DROP NOT NULL`: what needs the values keeps them.
@@ -315,47 +453,16 @@ impl Schema {
         }
         Ok(())
     }
+}
 
-    /// `ALTER PROCEDURE p SET default_transaction_isolation = 'serializable'`.
-    pub(super) fn alter_routine(
-        &mut self,
-        piece: Piece<'_>,
-        alter: &AlterFunctionStmt,
-        head: Span,
-    ) -> Result<(), Diagnostic> {
-        let Some(function) = &alter.func else { return Ok(()) };
-        let names = expr_strings(&function.objname);
-        let name = names.last().copied().unwrap_or("");
-        let mut matching: Vec<usize> = (0..self.routines.len())
-            .filter(|&i| expr_strings(&self.routines[i].create.funcname).last() == Some(&name))
-            .collect();
-        if matching.len() > 1 && !function.args_unspecified {
-            matching.retain(|&i| self.routines[i].create.parameters.len() == function.objfuncargs.len());
+/// The command in words.
+pub(super) fn words(command: AlterTableType) -> String {
+    let mut words = String::new();
+    for letter in command.as_str_name().trim_start_matches("AT_").chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
         }
-        let [index] = matching.as_slice() else {
-            let problem = if matching.is_empty() { "does not exist" } else { "is not unique" };
-            return Err(Diagnostic::new(
-                SqlState::UNDEFINED_FUNCTION,
-                head,
-                format!("procedure \"{name}\" {problem}"),
-            ));
-        };
-        for action in &alter.actions {
-            let Some(node::Node::DefElem(action)) = &action.node else { continue };
-            let span = if action.location >= 0 { piece.token(action.location) } else { head };
-            match (action.defname.as_str(), action.arg.as_deref().and_then(|arg| arg.node.as_ref())) {
-                ("set", Some(node::Node::VariableSetStmt(set))) => {
-                    self.routines[*index].serializable = super::serializable(set, span)?;
-                }
-                (other, _) => {
-                    return Err(Diagnostic::unsupported(
-                        span,
-                        format!("ALTER PROCEDURE … {other}"),
-                        "SET default_transaction_isolation is",
-                    ));
-                }
-            }
-        }
-        Ok(())
+        words.push(letter.to_ascii_uppercase());
     }
+    words
 }

@@ -4,8 +4,10 @@ use pg_query::protobuf::{ColumnDef, ConstrType, Constraint, Node, node};
 use weir_types::{CastContext, SqlState, SqlType};
 
 use super::Schema;
-use super::constraint::TableConstraint;
+use super::constraint::{TableConstraint, object_name};
+use super::names::beside;
 use super::sequence::SequenceOptions;
+use super::storage::check_compression;
 use super::table::kind;
 use crate::binder::{Binder, expr_strings};
 use crate::bound::{Expr, ExprKind};
@@ -54,6 +56,9 @@ impl Schema {
                 piece.token(type_name.location),
                 format!("column \"{name}\" has pseudo-type {ty}"),
             ));
+        }
+        if self.notes.is_none() {
+            check_compression(&definition.compression, &ty, span)?;
         }
         let end = span_of_column(piece, definition, span);
         table.columns.push(Column::plain(name.to_owned(), ty, end));
@@ -226,7 +231,7 @@ impl Schema {
     }
 
     /// A sequence that belongs to the column and is its default.
-    fn own_sequence(
+    pub(super) fn own_sequence(
         &mut self,
         table: &mut Table,
         index: usize,
@@ -236,7 +241,10 @@ impl Schema {
         let column = &table.columns[index];
         let name = match &options.name {
             Some(name) => name.clone(),
-            None => self.free_name(&format!("{}_{}_seq", table.name, column.name), table),
+            None => {
+                let own = self.free_name(&object_name(&table.name, &column.name, "seq"), table);
+                beside(&table.name, &own)
+            }
         };
         let ty = column.ty.clone();
         let id = self.add_sequence(name, &ty, &options, Some((table.id, index)), span)?;

@@ -4,11 +4,14 @@
 //! One comment may hold several directives, separated by semicolons:
 //! `weir: partition by (w_id); assert positive check (balance >= 0)`.
 
-use pg_query::protobuf::{CommentStmt, ObjectType, node};
+use pg_query::protobuf::{CommentStmt, Node, ObjectType, node};
 use weir_types::SqlState;
 
+use super::names::{own_name, split};
 use super::types::object_path;
-use super::{PendingAssertion, Schema};
+use super::{PendingAssertion, Schema, has_index};
+use crate::binder::expr_strings;
+use crate::catalog::{Table, UserType};
 use crate::lexer::{Lexer, Token, TokenKind, closing_end};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
@@ -96,8 +99,11 @@ impl Schema {
         comment: &CommentStmt,
         span: Span,
     ) -> Result<(), Diagnostic> {
-        let Some(node::Node::List(list)) = comment.object.as_deref().and_then(|object| object.node.as_ref())
-        else {
+        let object = comment.object.as_deref();
+        if self.notes.is_none() && !is_kept(comment.objtype()) {
+            return self.comment_on_other(piece, comment, span);
+        }
+        let Some(node::Node::List(list)) = object.and_then(|object| object.node.as_ref()) else {
             return Ok(());
         };
         // IS NULL is as IS ''.
@@ -109,28 +115,40 @@ impl Schema {
                 catalog.tables.iter_mut().find(|table| table.name == name).map(|table| &mut table.comment)
             }
             ObjectType::ObjectView | ObjectType::ObjectMatview => {
-                catalog.views.iter_mut().find(|view| view.name == name).map(|view| &mut view.comment)
+                let materialized = comment.objtype() == ObjectType::ObjectMatview;
+                let mut views = catalog.views.iter_mut().filter(|view| view.materialized == materialized);
+                views.find(|view| view.name == name).map(|view| &mut view.comment)
             }
             ObjectType::ObjectSequence => {
                 let mut sequences = catalog.sequences.iter_mut();
                 sequences.find(|sequence| sequence.name == name).map(|sequence| &mut sequence.comment)
             }
             ObjectType::ObjectIndex => {
-                let own = name.rsplit('.').next().unwrap_or(&name);
-                let mut indexes = catalog.tables.iter_mut().flat_map(|table| &mut table.indexes);
-                match indexes.find(|index| index.name == own) {
-                    Some(index) => Some(&mut index.comment),
+                let (schema, own) = split(&name);
+                let tables = catalog.tables.iter_mut().filter(|table| split(&table.name).0 == schema);
+                let is_own = |table: &&mut Table| has_index(table, &name);
+                match tables.into_iter().find(is_own) {
                     // Those of keys have none.
-                    None => return Ok(()),
+                    Some(table) => match table.indexes.iter_mut().find(|index| index.name == own) {
+                        Some(index) => Some(&mut index.comment),
+                        None => return Ok(()),
+                    },
+                    None => None,
                 }
             }
             ObjectType::ObjectColumn => {
                 let Some((column, table)) = list.items.split_last() else { return Ok(()) };
                 let (table, column) = (object_path(table), object_path(std::slice::from_ref(column)));
                 let Some(table) = catalog.tables.iter_mut().find(|one| one.name == table) else {
-                    return match catalog.views.iter().any(|view| view.name == table) {
-                        true => Ok(()),
-                        false => Err(missing(span, &table)),
+                    return match catalog.views.iter().find(|view| view.name == table) {
+                        Some(view) if view.query.columns.iter().all(|one| one.name != column) => {
+                            let message =
+                                format!("column \"{column}\" of relation \"{table}\" does not exist");
+                            Err(Diagnostic::new(SqlState::UNDEFINED_COLUMN, span, message))
+                        }
+                        Some(_) => Ok(()),
+                        None if catalog.partitions.contains_key(&table) => Ok(()),
+                        None => Err(self.no_relation(&table, span)),
                     };
                 };
                 let Some(at) = table.column_by_name(&column) else {
@@ -142,12 +160,109 @@ impl Schema {
             }
             _ => return Ok(()),
         };
-        match found {
-            Some(kept) => *kept = text,
-            None if catalog.partitions.contains_key(&name) => {}
-            None => return Err(missing(span, &name)),
+        if let Some(kept) = found {
+            *kept = text;
+            return Ok(());
         }
-        Ok(())
+        match self.relation_exists(&name) {
+            _ if self.catalog.partitions.contains_key(&name) => Ok(()),
+            true => {
+                let (own, kind) = (own_name(&name), word_of(comment.objtype()));
+                let message = format!("\"{own}\" is not {kind}");
+                Err(Diagnostic::new(SqlState::WRONG_OBJECT_TYPE, span, message))
+            }
+            false => Err(self.no_relation(&name, span)),
+        }
+    }
+
+    /// A comment that is not kept: what it is on is there.
+    fn comment_on_other(
+        &self,
+        piece: Piece<'_>,
+        comment: &CommentStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let object = comment.object.as_deref();
+        let parts = match object.and_then(|object| object.node.as_ref()) {
+            Some(node::Node::List(list)) => list.items.as_slice(),
+            _ => &[],
+        };
+        let name = match object.and_then(|object| object.node.as_ref()) {
+            Some(node::Node::String(name)) => name.sval.clone(),
+            Some(node::Node::List(list)) => object_path(&list.items),
+            _ => String::new(),
+        };
+        let unknown = |word: &str, name: &str| {
+            let message = format!("{word} \"{name}\" does not exist");
+            Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message))
+        };
+        let known = |word: &str, is_known: bool| match is_known {
+            true => Ok(()),
+            false => unknown(word, &name),
+        };
+        let last = || expr_strings(parts).last().map(|name| (*name).to_owned()).unwrap_or_default();
+        match comment.objtype() {
+            ObjectType::ObjectTabconstraint => {
+                let (table, own) = (self.table_of_comment(parts, span)?, last());
+                match table.constraint_names().any(|name| name == own) {
+                    true => Ok(()),
+                    false => {
+                        let of = format!("constraint \"{own}\" for table \"{}\"", own_name(&table.name));
+                        let message = format!("{of} does not exist");
+                        Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message))
+                    }
+                }
+            }
+            ObjectType::ObjectDomconstraint => self.comment_on_domain_constraint(parts, span),
+            ObjectType::ObjectTrigger | ObjectType::ObjectRule | ObjectType::ObjectPolicy => {
+                self.table_of_comment(parts, span)?;
+                unknown(word_of(comment.objtype()), &last())
+            }
+            ObjectType::ObjectExtension => {
+                known("extension", name == "plpgsql" || self.catalog.extensions.contains(&name))
+            }
+            ObjectType::ObjectLanguage => {
+                known("language", ["plpgsql", "sql", "internal", "c"].contains(&&*name))
+            }
+            ObjectType::ObjectTablespace => known("tablespace", name.starts_with("pg_")),
+            ObjectType::ObjectAccessMethod => {
+                known("access method", ["heap", "btree", "hash"].contains(&&*name))
+            }
+            // Whoever asks has them; their names are not known here.
+            ObjectType::ObjectDatabase | ObjectType::ObjectRole => Err(Diagnostic::unsupported(
+                span,
+                "COMMENT ON DATABASE or ROLE",
+                "tables, columns, views, sequences and indexes keep their comments",
+            )),
+            ObjectType::ObjectForeignTable => Err(self.no_relation(&name, span)),
+            ObjectType::ObjectAggregate => {
+                let message = "such an aggregate does not exist";
+                Err(Diagnostic::new(SqlState::UNDEFINED_FUNCTION, span, message))
+            }
+            kind => match self.is_there(piece, kind, object, span)? {
+                true => Ok(()),
+                false => unknown(word_of(kind), &name),
+            },
+        }
+    }
+
+    /// The table that a part of it is named with: the part's name is the last.
+    fn table_of_comment(&self, parts: &[Node], span: Span) -> Result<&Table, Diagnostic> {
+        let name = object_path(parts.split_last().map_or(&[][..], |(_, table)| table));
+        self.catalog.table_by_name(&name).ok_or_else(|| self.no_relation(&name, span))
+    }
+
+    fn comment_on_domain_constraint(&self, parts: &[Node], span: Span) -> Result<(), Diagnostic> {
+        let [Node { node: Some(node::Node::TypeName(domain)) }, constraint] = parts else { return Ok(()) };
+        let name = object_path(&domain.names);
+        self.user_type_named(ObjectType::ObjectDomain, &name, span)?;
+        let own = object_path(std::slice::from_ref(constraint));
+        match self.catalog.types.get(&name) {
+            Some(UserType::Domain(domain)) if domain.checks.iter().all(|check| check.name != own) => {
+                Err(super::domain::no_constraint(domain, &own, span))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn directive(
@@ -224,8 +339,38 @@ impl Schema {
     }
 }
 
-fn missing(span: Span, name: &str) -> Diagnostic {
-    Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{name}\" does not exist"))
+/// Comments on these are kept.
+fn is_kept(kind: ObjectType) -> bool {
+    matches!(
+        kind,
+        ObjectType::ObjectTable
+            | ObjectType::ObjectColumn
+            | ObjectType::ObjectView
+            | ObjectType::ObjectMatview
+            | ObjectType::ObjectSequence
+            | ObjectType::ObjectIndex
+    )
+}
+
+fn word_of(kind: ObjectType) -> &'static str {
+    match kind {
+        ObjectType::ObjectTable => "a table",
+        ObjectType::ObjectView => "a view",
+        ObjectType::ObjectMatview => "a materialized view",
+        ObjectType::ObjectSequence => "a sequence",
+        ObjectType::ObjectIndex => "an index",
+        ObjectType::ObjectTrigger => "trigger",
+        ObjectType::ObjectRule => "rule",
+        ObjectType::ObjectPolicy => "policy",
+        ObjectType::ObjectStatisticExt => "statistics object",
+        ObjectType::ObjectPublication => "publication",
+        ObjectType::ObjectSubscription => "subscription",
+        ObjectType::ObjectForeignServer => "server",
+        ObjectType::ObjectEventTrigger => "event trigger",
+        ObjectType::ObjectFdw => "foreign-data wrapper",
+        ObjectType::ObjectCollation => "collation",
+        _ => "object",
+    }
 }
 
 /// The tree has no place for the comment: it is the statement's last string, whose doubled quotes are

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use pg_query::protobuf::{ConstrType, Constraint, Node, node};
 use weir_types::{SqlState, SqlType, Value};
 
+use super::names::{beside, own_name};
+use super::parameters::{self, Of};
+use super::storage::check_tablespace;
 use super::table::kind;
 use super::{Schema, index_names, relation_taken};
 use crate::binder::{Binder, expr_strings};
@@ -133,10 +136,14 @@ impl Schema {
         for &column in &columns {
             comparable(table, column, span)?;
         }
+        if self.notes.is_none() {
+            check_tablespace(&constraint.indexspace, span)?;
+            parameters::check(&constraint.options, Of::Index, true, span)?;
+        }
         let name = match constraint.conname.as_str() {
             "" if primary => self.free_name(&object_name(&table.name, "", "pkey"), table),
             "" => self.free_name(&object_name(&table.name, &column_names(table, &columns), "key"), table),
-            name if self.relation_exists(name) => {
+            name if self.relation_exists(&beside(&table.name, name)) => {
                 return Err(relation_taken(name, span));
             }
             name => name.to_owned(),
@@ -243,10 +250,10 @@ impl Schema {
         }
     }
 
-    /// `name`, `name1`, `name2` …: the first that no relation and no constraint of the table has.
+    /// `name`, `name1`, `name2` …: the first that no relation of the table's schema and no constraint of the table has.
     pub(super) fn free_name(&self, wanted: &str, table: &Table) -> String {
         free(wanted, |name| {
-            self.relation_exists(name)
+            self.relation_exists(&beside(&table.name, name))
                 || table.constraint_names().any(|taken| taken == name)
                 || index_names(table).any(|taken| taken == name)
         })
@@ -278,9 +285,9 @@ pub(super) fn free(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// `table_columns_label`, cut to PostgreSQL's 63 bytes where the longer of the first two gives way.
+/// `table_columns_label`, without the table's schema, cut to PostgreSQL's 63 bytes where the longer of the first two gives way.
 pub(super) fn object_name(table: &str, columns: &str, label: &str) -> String {
-    let (mut first, mut second) = (table.to_owned(), columns.to_owned());
+    let (mut first, mut second) = (own_name(table).to_owned(), columns.to_owned());
     let overhead = label.len() + 1 + usize::from(!second.is_empty());
     while first.len() + second.len() + overhead > 63 {
         if first.len() > second.len() {

@@ -82,7 +82,7 @@ impl Schema {
         column.default.clone().filter(|own| Some(own.span) != of_domain)
     }
 
-    fn change_domains(&mut self, name: &str, change: impl Fn(&mut Domain)) {
+    pub(super) fn change_domains(&mut self, name: &str, change: impl Fn(&mut Domain)) {
         for ty in self.catalog.types.values_mut() {
             match ty {
                 UserType::Domain(domain) if domain.is_or_extends(name) => change(domain),
@@ -192,7 +192,7 @@ impl Schema {
     }
 }
 
-fn no_constraint(domain: &Domain, name: &str, place: Span) -> Diagnostic {
+pub(super) fn no_constraint(domain: &Domain, name: &str, place: Span) -> Diagnostic {
     let message = format!("constraint \"{name}\" of domain \"{}\" does not exist", domain.name);
     Diagnostic::new(SqlState::UNDEFINED_OBJECT, place, message)
 }

@@ -5,45 +5,78 @@ use std::collections::BTreeSet;
 use pg_query::protobuf::{DropBehavior, DropStmt, Node, ObjectType, node};
 use weir_types::{SqlState, SqlType};
 
+use super::names::split;
 use super::types::{object_path, path};
-use super::{PendingRoutine, Schema, index_names};
+use super::{PendingRoutine, Schema, has_index};
 use crate::binder::expr_strings;
-use crate::catalog::{Column, ColumnIndex, Table, TableId};
+use crate::bound::{Expr, ExprKind};
+use crate::catalog::{Column, ColumnIndex, SequenceId, Table, TableId, UserType};
+use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
+use crate::walk;
 
 impl Schema {
-    pub(super) fn drop_objects(&mut self, drop: &DropStmt, span: Span) -> Result<(), Diagnostic> {
+    pub(super) fn drop_objects(
+        &mut self,
+        piece: Piece<'_>,
+        drop: &DropStmt,
+        span: Span,
+    ) -> Result<(), Diagnostic> {
         let kind = ObjectType::try_from(drop.remove_type).unwrap_or(ObjectType::Undefined);
+        // One of them may go along with another.
+        let views: BTreeSet<String> = self.catalog.views.iter().map(|view| view.name.clone()).collect();
         for object in &drop.objects {
-            let found = match &object.node {
-                Some(node::Node::List(list)) => self.drop_named(kind, &list.items, span)?,
-                Some(node::Node::ObjectWithArgs(routine)) => {
-                    self.drop_routine(&object_path(&routine.objname), routine.objfuncargs.len())
-                }
-                Some(node::Node::TypeName(name)) => self.drop_type(drop, &object_path(&name.names), span)?,
-                Some(node::Node::String(name)) if kind == ObjectType::ObjectExtension => {
-                    self.catalog.extensions.remove(&name.sval)
-                }
-                Some(node::Node::String(name)) => self.schemas.remove(&name.sval),
-                _ => false,
-            };
-            if !found && drop.missing_ok {
-                self.pass_dropped(kind, object, span);
+            let goes_along = matches!(&object.node, Some(node::Node::List(list))
+                if views.contains(&object_path(&list.items)) && !self.relation_exists(&object_path(&list.items)));
+            if goes_along {
+                continue;
             }
-            if !found && !drop.missing_ok {
-                let what = match &object.node {
-                    Some(node::Node::List(list)) => object_path(&list.items),
-                    Some(node::Node::ObjectWithArgs(routine)) => object_path(&routine.objname),
-                    Some(node::Node::TypeName(name)) => object_path(&name.names),
-                    Some(node::Node::String(name)) => name.sval.clone(),
-                    _ => "what is dropped".to_owned(),
-                };
-                let (word, state) = named(kind);
-                let message = format!("{word} \"{what}\" does not exist");
-                return Err(Diagnostic::new(state, span, message));
+            let found = self.drop_one(piece, drop, object, span);
+            let missing = match found {
+                Ok(true) => continue,
+                Ok(false) => None,
+                // There is not even the schema, or the type of an argument.
+                Err(error) if drop.missing_ok && is_missing(&error) => Some(error),
+                Err(error) => return Err(error),
+            };
+            match (drop.missing_ok, missing) {
+                (true, Some(missing)) => {
+                    self.pass(SqlState::SUCCESSFUL_COMPLETION, span, &missing.message);
+                }
+                (true, None) => self.pass_dropped(kind, object, span),
+                (false, _) => return Err(no_such(kind, object, span)),
             }
         }
         Ok(())
+    }
+
+    /// `false` where there is none of that name.
+    fn drop_one(
+        &mut self,
+        piece: Piece<'_>,
+        drop: &DropStmt,
+        object: &Node,
+        span: Span,
+    ) -> Result<bool, Diagnostic> {
+        let kind = drop.remove_type();
+        let cascades = drop.behavior() == DropBehavior::DropCascade || self.notes.is_some();
+        match &object.node {
+            Some(node::Node::List(list)) => self.drop_named(kind, cascades, &list.items, span),
+            Some(node::Node::ObjectWithArgs(routine)) if is_routine(kind) => {
+                self.drop_routine(piece, kind, routine, span)
+            }
+            Some(node::Node::TypeName(name)) => {
+                let name = object_path(&name.names);
+                self.drop_type(kind, cascades, &name, span)
+            }
+            Some(node::Node::String(name)) if kind == ObjectType::ObjectExtension => {
+                Ok(self.catalog.extensions.remove(&name.sval))
+            }
+            Some(node::Node::String(name)) if kind == ObjectType::ObjectSchema => {
+                self.drop_schema(&name.sval, cascades, span)
+            }
+            _ => Ok(self.notes.is_some()),
+        }
     }
 
     /// There is something of that name, and it is something else (42809).
@@ -52,7 +85,7 @@ impl Schema {
         let is_view = |materialized: bool| {
             catalog.views.iter().any(|view| view.name == name && view.materialized == materialized)
         };
-        let is_index = || catalog.tables.iter().any(|table| index_names(table).any(|index| index == name));
+        let is_index = || catalog.tables.iter().any(|table| has_index(table, name));
         let is_table = catalog.tables.iter().any(|table| table.name == name);
         let (found, article) = match () {
             () if is_table || catalog.partitions.contains_key(name) => (ObjectType::ObjectTable, "a"),
@@ -62,15 +95,7 @@ impl Schema {
             () if is_index() => (ObjectType::ObjectIndex, "an"),
             () => return Ok(()),
         };
-        let is_relation = matches!(
-            kind,
-            ObjectType::ObjectTable
-                | ObjectType::ObjectView
-                | ObjectType::ObjectMatview
-                | ObjectType::ObjectSequence
-                | ObjectType::ObjectIndex
-        );
-        if found == kind || !is_relation || self.notes.is_some() {
+        if found == kind || !is_relation(kind) || self.notes.is_some() {
             return Ok(());
         }
         let ((wanted, _), (there, _)) = (named(kind), named(found));
@@ -86,7 +111,7 @@ impl Schema {
         let unqualified = |names: &[Node]| {
             let names = expr_strings(names);
             let schema = names.len().checked_sub(2).map(|at| names[at]).unwrap_or("public");
-            match schema == "public" || self.schemas.contains(schema) {
+            match self.has_schema(schema) {
                 true => format!("{word} \"{}\"", names.last().copied().unwrap_or_default()),
                 false => format!("schema \"{schema}\""),
             }
@@ -96,13 +121,8 @@ impl Schema {
             Some(node::Node::TypeName(name)) => unqualified(&name.names),
             Some(node::Node::String(name)) => format!("{word} \"{}\"", name.sval),
             Some(node::Node::ObjectWithArgs(routine)) => {
-                let ty = |node: &Node| match &node.node {
-                    Some(node::Node::TypeName(name)) => expr_strings(&name.names).join("."),
-                    _ => String::new(),
-                };
-                let types: Vec<String> = routine.objargs.iter().map(ty).collect();
-                let name = expr_strings(&routine.objname).join(".");
-                format!("{word} {name}({})", types.join(","))
+                let name = super::routine::written(routine);
+                format!("{word} {name}{}", if routine.args_unspecified { "()" } else { "" })
             }
             _ => return,
         };
@@ -110,9 +130,18 @@ impl Schema {
     }
 
     /// `false` where there is nothing of that name.
-    fn drop_named(&mut self, kind: ObjectType, names: &[Node], span: Span) -> Result<bool, Diagnostic> {
+    fn drop_named(
+        &mut self,
+        kind: ObjectType,
+        cascades: bool,
+        names: &[Node],
+        span: Span,
+    ) -> Result<bool, Diagnostic> {
         let name = object_path(names);
         self.refuse_other_kind(kind, &name, span)?;
+        if is_relation(kind) {
+            self.schema_is_there(split(&name).0, span)?;
+        }
         match kind {
             ObjectType::ObjectTable => {
                 if self.catalog.partitions.remove(&name).is_some() {
@@ -126,36 +155,21 @@ impl Schema {
                 Ok(true)
             }
             ObjectType::ObjectView | ObjectType::ObjectMatview => {
-                let before = self.catalog.views.len();
-                self.catalog.views.retain(|view| view.name != name);
-                let unbound = self.unbound_views.remove(&name).is_some();
-                Ok(unbound || self.catalog.views.len() < before)
+                let is_bound = self.catalog.views.iter().any(|view| view.name == name);
+                self.remove_view(&name);
+                Ok(self.unbound_views.remove(&name).is_some() || is_bound)
             }
-            ObjectType::ObjectSequence => {
-                let found = self.catalog.sequences.iter().find(|sequence| sequence.name == name);
-                let gone: BTreeSet<_> = found.iter().map(|sequence| sequence.id).collect();
-                self.remove_sequences_by_id(&gone);
-                Ok(!gone.is_empty())
-            }
-            ObjectType::ObjectIndex => {
-                let found = self.catalog.tables.iter_mut().any(|table| {
-                    let before = table.indexes.len();
-                    table.indexes.retain(|index| index.name != name);
-                    table.indexes.len() < before
-                });
-                if found {
-                    self.remove_unused();
-                    self.drop_keys_without_parent();
-                }
-                Ok(found)
-            }
+            ObjectType::ObjectSequence => self.drop_sequence(&name, cascades, span),
+            ObjectType::ObjectIndex => self.drop_index(&name, span),
             ObjectType::ObjectTrigger => {
-                let names = expr_strings(names);
-                let Some((trigger, table)) = names.split_last() else { return Ok(false) };
-                let table = self.catalog.table_by_name(&path(table)).map(|table| table.id);
+                let table = self.table_of_part(names, span)?;
+                let trigger = expr_strings(names).last().copied().unwrap_or_default();
                 let before = self.triggers.len();
-                self.triggers.retain(|other| other.create.trigname != *trigger || Some(other.table) != table);
+                self.triggers.retain(|other| other.create.trigname != trigger || Some(other.table) != table);
                 Ok(self.triggers.len() < before)
+            }
+            ObjectType::ObjectRule | ObjectType::ObjectPolicy if self.notes.is_none() => {
+                self.table_of_part(names, span).map(|_| false)
             }
             ObjectType::ObjectRule | ObjectType::ObjectPolicy | ObjectType::ObjectAggregate => {
                 self.ignored(
@@ -168,20 +182,128 @@ impl Schema {
         }
     }
 
-    fn drop_type(&mut self, drop: &DropStmt, name: &str, span: Span) -> Result<bool, Diagnostic> {
-        let cascades = drop.behavior() == DropBehavior::DropCascade;
+    /// The table of a trigger, rule or policy; none if it is a view.
+    fn table_of_part(&self, names: &[Node], span: Span) -> Result<Option<TableId>, Diagnostic> {
+        let names = expr_strings(names);
+        let name = path(names.split_last().map_or(&[][..], |(_, table)| table));
+        let table = self.catalog.table_by_name(&name).map(|table| table.id);
+        match table.is_some() || self.notes.is_some() || self.relation_exists(&name) {
+            true => Ok(table),
+            false => Err(self.no_relation(&name, span)),
+        }
+    }
+
+    /// The view, and the views that read it.
+    pub(super) fn remove_view(&mut self, name: &str) {
+        let Some(at) = self.catalog.views.iter().position(|view| view.name == name) else { return };
+        let gone = self.catalog.views.remove(at).span;
+        while let Some(over) = self.catalog.views.iter().find(|view| view.below.contains(&gone)) {
+            let over = over.name.clone();
+            self.remove_view(&over);
+        }
+    }
+
+    fn drop_sequence(&mut self, name: &str, cascades: bool, span: Span) -> Result<bool, Diagnostic> {
+        let Some(found) = self.catalog.sequences.iter().find(|sequence| sequence.name == name) else {
+            return Ok(false);
+        };
+        let (id, owner) = (found.id, found.owner);
+        let held = |hint: &str, (table, column): (&Table, &Column)| {
+            let of = format!("column {} of table {}", column.name, table.name);
+            let message = match column.is_identity {
+                true => format!("cannot drop sequence {name} because {of} requires it"),
+                false => format!(
+                    "cannot drop sequence {name} because other objects depend on it: default value for {of}"
+                ),
+            };
+            Diagnostic::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, span, message).with_hint(hint)
+        };
+        if let Some((table, column)) = owner.filter(|_| self.notes.is_none()) {
+            let table = self.catalog.table(table);
+            let column = &table.columns[column];
+            if column.is_identity {
+                return Err(held("Drop the column, or its identity (DROP IDENTITY).", (table, column)));
+            }
+        }
+        let mut defaults = self.catalog.tables.iter().flat_map(|table| {
+            table.columns.iter().filter(|column| column.default.is_some()).map(move |column| (table, column))
+        });
+        let uses = defaults
+            .find(|(_, column)| column.default.as_ref().is_some_and(|default| takes_from(default, id)));
+        if let Some(uses) = uses.filter(|_| !cascades) {
+            return Err(held("Use DROP ... CASCADE to drop the dependent objects too.", uses));
+        }
+        self.remove_sequences_by_id(&BTreeSet::from([id]));
+        Ok(true)
+    }
+
+    fn drop_index(&mut self, name: &str, span: Span) -> Result<bool, Diagnostic> {
+        let (schema, own) = split(name);
+        let tables = self.catalog.tables.iter_mut().filter(|table| split(&table.name).0 == schema);
+        for table in tables {
+            let mut keys = table.primary_key.iter().chain(&table.unique_keys);
+            if keys.any(|key| key.name == own) && self.notes.is_none() {
+                let message = format!(
+                    "cannot drop index {name} because constraint {own} on table {} requires it",
+                    table.name
+                );
+                let hint = format!("You can drop constraint {own} on table {} instead.", table.name);
+                let error = Diagnostic::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, span, message);
+                return Err(error.with_hint(hint));
+            }
+            let before = table.indexes.len();
+            table.indexes.retain(|index| index.name != own);
+            if table.indexes.len() < before {
+                self.remove_unused();
+                self.drop_keys_without_parent();
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn drop_type(
+        &mut self,
+        kind: ObjectType,
+        cascades: bool,
+        name: &str,
+        span: Span,
+    ) -> Result<bool, Diagnostic> {
+        if self.catalog.types.contains_key(name) {
+            self.user_type_named(kind, name, span)?;
+        } else {
+            self.schema_is_there(split(name).0, span)?;
+        }
+        let held = |by: String| {
+            let message = format!("cannot drop type {name} because other objects depend on it: {by}");
+            Diagnostic::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, span, message)
+                .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+        };
         while let Some((table, column)) = self.column_of_type(name).filter(|_| self.notes.is_none()) {
             if !cascades {
                 let table = self.catalog.table(table);
-                let column = &table.columns[column].name;
-                let message = format!(
-                    "cannot drop type {name} because other objects depend on it: column {column} of table {}",
-                    table.name
-                );
-                return Err(Diagnostic::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, span, message)
-                    .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+                return Err(held(format!("column {} of table {}", table.columns[column].name, table.name)));
             }
             self.remove_column(table, column);
+        }
+        if self.notes.is_none() {
+            let over = |ty: &UserType| matches!(ty, UserType::Domain(domain) if domain.is_or_extends(name));
+            let over: Vec<String> = self
+                .catalog
+                .types
+                .iter()
+                .filter(|(other, ty)| *other != name && over(ty))
+                .map(|(other, _)| other.clone())
+                .collect();
+            if let Some(other) = over.first().filter(|_| !cascades) {
+                return Err(held(format!("type {other}")));
+            }
+            over.iter().for_each(|other| drop(self.catalog.types.remove(other)));
+            let uses = |routine: &PendingRoutine| super::routine::mentions_type(&routine.create, name);
+            if let Some(routine) = self.routines.iter().find(|one| uses(one)).filter(|_| !cascades) {
+                return Err(held(format!("function {}", object_path(&routine.create.funcname))));
+            }
+            self.routines.retain(|routine| !uses(routine));
         }
         Ok(self.catalog.types.remove(name).is_some())
     }
@@ -200,15 +322,6 @@ impl Schema {
         self.catalog.tables.iter().find_map(column)
     }
 
-    fn drop_routine(&mut self, name: &str, arguments: usize) -> bool {
-        let named = |routine: &PendingRoutine| object_path(&routine.create.funcname) == name;
-        let count = self.routines.iter().filter(|routine| named(routine)).count();
-        let before = self.routines.len();
-        self.routines
-            .retain(|routine| !named(routine) || count > 1 && routine.create.parameters.len() != arguments);
-        self.routines.len() < before
-    }
-
     /// `ALTER TABLE … DROP CONSTRAINT`; `false` where there is none of that name.
     pub(super) fn drop_constraint(table: &mut Table, name: &str) -> bool {
         if table.primary_key.as_ref().is_some_and(|key| key.name == name) {
@@ -225,6 +338,63 @@ impl Schema {
     }
 }
 
+/// The expression takes the next value of the sequence, or its current one.
+fn takes_from(expr: &Expr, sequence: SequenceId) -> bool {
+    let mut takes = false;
+    walk::each_expr(expr, &mut |part| {
+        let is_of = |of: &SequenceId| *of == sequence;
+        takes |= matches!(&part.kind, ExprKind::NextValue(of) | ExprKind::CurrentValue(of) if is_of(of));
+    });
+    takes
+}
+
+fn is_relation(kind: ObjectType) -> bool {
+    matches!(
+        kind,
+        ObjectType::ObjectTable
+            | ObjectType::ObjectView
+            | ObjectType::ObjectMatview
+            | ObjectType::ObjectSequence
+            | ObjectType::ObjectIndex
+    )
+}
+
+fn is_routine(kind: ObjectType) -> bool {
+    matches!(kind, ObjectType::ObjectFunction | ObjectType::ObjectProcedure | ObjectType::ObjectRoutine)
+}
+
+/// The error says that something is not there.
+fn is_missing(error: &Diagnostic) -> bool {
+    matches!(
+        error.state,
+        SqlState::INVALID_SCHEMA_NAME
+            | SqlState::UNDEFINED_OBJECT
+            | SqlState::UNDEFINED_TABLE
+            | SqlState::UNDEFINED_FUNCTION
+    )
+}
+
+fn no_such(kind: ObjectType, object: &Node, span: Span) -> Diagnostic {
+    let of =
+        |names: &[Node]| expr_strings(names).split_last().map(|(_, table)| path(table)).unwrap_or_default();
+    let last = |names: &[Node]| expr_strings(names).last().map(|name| (*name).to_owned()).unwrap_or_default();
+    let (word, state) = named(kind);
+    let what = match (&object.node, kind) {
+        (
+            Some(node::Node::List(list)),
+            ObjectType::ObjectTrigger | ObjectType::ObjectRule | ObjectType::ObjectPolicy,
+        ) => format!("{word} \"{}\" for table \"{}\"", last(&list.items), of(&list.items)),
+        (Some(node::Node::List(list)), _) => format!("{word} \"{}\"", object_path(&list.items)),
+        (Some(node::Node::ObjectWithArgs(routine)), _) => {
+            format!("{word} {}", super::routine::written(routine))
+        }
+        (Some(node::Node::TypeName(name)), _) => format!("{word} \"{}\"", object_path(&name.names)),
+        (Some(node::Node::String(name)), _) => format!("{word} \"{}\"", name.sval),
+        _ => "what is dropped".to_owned(),
+    };
+    Diagnostic::new(state, span, format!("{what} does not exist"))
+}
+
 /// As PostgreSQL calls them, and what it says where there is none.
 fn named(kind: ObjectType) -> (&'static str, SqlState) {
     match kind {
@@ -238,6 +408,18 @@ fn named(kind: ObjectType) -> (&'static str, SqlState) {
         ObjectType::ObjectFunction => ("function", SqlState::UNDEFINED_FUNCTION),
         ObjectType::ObjectProcedure => ("procedure", SqlState::UNDEFINED_FUNCTION),
         ObjectType::ObjectType | ObjectType::ObjectDomain => ("type", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectRoutine => ("routine", SqlState::UNDEFINED_FUNCTION),
+        ObjectType::ObjectAggregate => ("aggregate", SqlState::UNDEFINED_FUNCTION),
+        ObjectType::ObjectOperator => ("operator", SqlState::UNDEFINED_FUNCTION),
+        ObjectType::ObjectTrigger => ("trigger", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectRule => ("rule", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectPolicy => ("policy", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectCollation => ("collation", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectStatisticExt => ("statistics object", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectPublication => ("publication", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectForeignServer => ("server", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectEventTrigger => ("event trigger", SqlState::UNDEFINED_OBJECT),
+        ObjectType::ObjectForeignTable => ("foreign table", SqlState::UNDEFINED_TABLE),
         _ => ("object", SqlState::UNDEFINED_OBJECT),
     }
 }

@@ -5,7 +5,10 @@ use weir_types::{SqlState, SqlType, Value};
 
 use super::column::by_bytes;
 use super::constraint::{comparable, object_name, refuse_subquery};
+use super::names::beside;
+use super::parameters::{self, Of};
 use super::partition::partition_alone;
+use super::storage::check_tablespace;
 use super::{Schema, relation_name, relation_taken};
 use crate::binder::expr_strings;
 use crate::bound::{Expr, ExprKind};
@@ -42,19 +45,20 @@ impl Schema {
             let what = format!("an index of kind {}", create.access_method);
             return self.ignored(Diagnostic::unsupported(place, what, "btree is"), false);
         }
-        if !create.table_space.is_empty() {
-            self.ignored(Diagnostic::unsupported(place, "TABLESPACE", "leave it away"), false)?;
+        if self.notes.is_none() {
+            check_tablespace(&create.table_space, place)?;
+            parameters::check(&create.options, Of::Index, true, place)?;
         }
         let table = &self.catalog.tables[at];
         let names: Vec<String> = elements(create).map(element_name).collect();
         let (keys, predicate) = self.index_parts(piece, table, create, span)?;
         let name = match create.idxname.as_str() {
             "" => self.free_name(&object_name(&table.name, &names.join("_"), "idx"), table),
-            name if self.relation_exists(name) && create.if_not_exists => {
+            name if self.relation_exists(&beside(&table.name, name)) && create.if_not_exists => {
                 self.pass(SqlState::DUPLICATE_TABLE, place, &format!("relation \"{name}\" already exists"));
                 return Ok(());
             }
-            name if self.relation_exists(name) => {
+            name if self.relation_exists(&beside(&table.name, name)) => {
                 return Err(relation_taken(name, place));
             }
             name => name.to_owned(),
@@ -195,7 +199,7 @@ fn hold_by_columns(piece: Piece<'_>, table: &mut Table, index: &mut Index) -> Re
     Ok(())
 }
 
-fn elements(create: &IndexStmt) -> impl Iterator<Item = &IndexElem> {
+pub(super) fn elements(create: &IndexStmt) -> impl Iterator<Item = &IndexElem> {
     create.index_params.iter().filter_map(|node| match &node.node {
         Some(node::Node::IndexElem(element)) => Some(&**element),
         _ => None,
@@ -203,7 +207,7 @@ fn elements(create: &IndexStmt) -> impl Iterator<Item = &IndexElem> {
 }
 
 /// PostgreSQL's part of a generated index name.
-fn element_name(element: &IndexElem) -> String {
+pub(super) fn element_name(element: &IndexElem) -> String {
     match element.expr.as_deref().and_then(|node| node.node.as_ref()) {
         None => element.name.clone(),
         Some(node::Node::FuncCall(call)) => {

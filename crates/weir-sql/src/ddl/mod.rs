@@ -21,12 +21,18 @@ mod edit;
 mod exclusion;
 mod foreign_key;
 mod index;
+mod like;
 mod names;
+mod owner;
+mod parameters;
 mod partition;
 mod rename;
 mod retype;
+mod routine;
+mod schema;
 mod sequence;
 mod settings;
+mod storage;
 mod table;
 mod trigger;
 mod types;
@@ -34,19 +40,19 @@ mod view;
 
 pub(crate) use names::{expression_name, qualified, relation_name, statement_name};
 pub(crate) use partition::partition_alone;
-pub(crate) use settings::{constant, serializable};
-pub(crate) use types::{altered_type, creates_type, fold_labels};
+pub(crate) use settings::constant;
+pub(crate) use types::{altered_type, creates_type, fold_labels, named_relations};
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pg_query::protobuf::{
-    CreateExtensionStmt, CreateFunctionStmt, CreateSchemaStmt, CreateTrigStmt, ObjectType, RangeVar,
-    TransactionStmt, TransactionStmtKind, node,
+    CreateExtensionStmt, CreateFunctionStmt, CreateTrigStmt, ObjectType, RangeVar, TransactionStmt,
+    TransactionStmtKind, node,
 };
 use weir_types::SqlState;
 
-use crate::binder::{Context, expr_strings};
+use crate::binder::Context;
 use crate::catalog::{Catalog, EXTENSIONS, Table, TableId, UserType};
 use crate::notes::{self, Notes};
 use crate::parse::{ParsedStatement, Piece};
@@ -162,7 +168,7 @@ impl Schema {
             node::Node::AlterTableStmt(alter) => self.alter_table(piece, &alter, head),
             node::Node::AlterFunctionStmt(alter) => self.alter_routine(piece, &alter, head),
             node::Node::CommentStmt(comment) => self.comment(piece, &comment, span),
-            node::Node::CreateFunctionStmt(create) => self.add_routine(*create, piece.file, span),
+            node::Node::CreateFunctionStmt(create) => self.add_routine(*create, piece, span),
             node::Node::VariableSetStmt(set) => self.ignorable(settings::accept_set(piece, &set, head)),
             node::Node::SelectStmt(select) => self.ignorable(settings::accept_select(piece, &select, head)),
             node::Node::TransactionStmt(transaction) => {
@@ -170,15 +176,15 @@ impl Schema {
             }
             node::Node::CreateSchemaStmt(create) => self.create_schema(piece, create, head),
             node::Node::CreateExtensionStmt(create) => self.create_extension(&create, head),
-            node::Node::DropStmt(drop) => self.drop_objects(&drop, head),
-            node::Node::AlterOwnerStmt(_) => Ok(()),
+            node::Node::DropStmt(drop) => self.drop_objects(piece, &drop, head),
+            node::Node::AlterOwnerStmt(alter) => self.alter_owner(piece, &alter, head),
             node::Node::CreateEnumStmt(create) => self.create_enum(&create, head),
             node::Node::AlterEnumStmt(alter) => self.alter_enum(&alter, head),
             node::Node::CreateDomainStmt(create) => self.create_domain(piece, &create, head),
             node::Node::AlterDomainStmt(alter) => self.alter_domain(piece, &alter, head),
             node::Node::RenameStmt(rename) => self.rename(piece, &rename, head),
             node::Node::CreateTrigStmt(create) => self.create_trigger(piece, *create, head),
-            node::Node::AlterObjectSchemaStmt(alter) => self.set_schema(&alter, head),
+            node::Node::AlterObjectSchemaStmt(alter) => self.set_schema(piece, &alter, head),
             statement @ node::Node::DoStmt(_) => self.anonymous_block(piece, &statement, span, head),
             other => self.pass_over(&other, head),
         }
@@ -280,36 +286,6 @@ impl Schema {
         }
     }
 
-    fn create_schema(
-        &mut self,
-        piece: Piece<'_>,
-        create: CreateSchemaStmt,
-        head: Span,
-    ) -> Result<(), Diagnostic> {
-        let name = match (&create.authrole, create.schemaname.as_str()) {
-            (Some(role), "") => role.rolename.clone(),
-            (_, name) => name.to_owned(),
-        };
-        let exists = name == "public" || self.schemas.contains(&name);
-        let message = format!("schema \"{name}\" already exists");
-        match (exists, create.if_not_exists) {
-            (true, true) => {
-                self.pass(SqlState::DUPLICATE_SCHEMA, head, &message);
-                return Ok(());
-            }
-            // pg_dump creates it, too.
-            (true, false) if self.is_running && name != "public" => {
-                return Err(Diagnostic::new(SqlState::DUPLICATE_SCHEMA, head, message));
-            }
-            _ => self.schemas.insert(name),
-        };
-        for element in create.schema_elts {
-            let Some(node) = element.node else { continue };
-            self.apply(piece, ParsedStatement { node, span: head })?;
-        }
-        Ok(())
-    }
-
     /// What an extension brings is there before: that it was created is all that is kept.
     fn create_extension(&mut self, create: &CreateExtensionStmt, span: Span) -> Result<(), Diagnostic> {
         let name = create.extname.as_str();
@@ -337,25 +313,6 @@ impl Schema {
         Ok(())
     }
 
-    fn add_routine(&mut self, create: CreateFunctionStmt, file: u32, span: Span) -> Result<(), Diagnostic> {
-        let replaced = self.routines.iter().position(|other| same_routine(&other.create, &create));
-        let routine = PendingRoutine { create, file, span, serializable: false };
-        match replaced {
-            None => self.routines.push(routine),
-            Some(index) if routine.create.replace => self.routines[index] = routine,
-            Some(_) => {
-                let name = expr_strings(&routine.create.funcname).join(".");
-                return Err(Diagnostic::new(
-                    SqlState::DUPLICATE_FUNCTION,
-                    span,
-                    format!("function \"{name}\" already exists with same argument types"),
-                )
-                .with_hint("CREATE OR REPLACE replaces it"));
-            }
-        }
-        Ok(())
-    }
-
     pub(crate) fn table_index(&self, piece: Piece<'_>, range: &RangeVar) -> Result<usize, Diagnostic> {
         let span = piece.token(range.location);
         let name = relation_name(range);
@@ -363,15 +320,13 @@ impl Schema {
             return Err(partition::partition_alone(&name, span));
         }
         let tables = &self.catalog.tables;
-        tables.iter().position(|table| table.name == name).ok_or_else(|| {
-            Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{name}\" does not exist"))
-        })
+        tables.iter().position(|table| table.name == name).ok_or_else(|| self.no_relation(&name, span))
     }
 
     /// Tables, views, sequences and indexes share one space of names.
     fn relation_exists(&self, name: &str) -> bool {
         let catalog = &self.catalog;
-        catalog.tables.iter().any(|table| table.name == name || index_names(table).any(|index| index == name))
+        catalog.tables.iter().any(|table| table.name == name || has_index(table, name))
             || catalog.views.iter().any(|view| view.name == name)
             || catalog.sequences.iter().any(|sequence| sequence.name == name)
             || catalog.partitions.contains_key(name)
@@ -386,12 +341,7 @@ impl Schema {
     ) -> Result<bool, Diagnostic> {
         let span = piece.token(range.location);
         let name = relation_name(range);
-        let schema = range.schemaname.as_str();
-        if !matches!(schema, "" | "public") && !self.schemas.contains(schema) && self.notes.is_none() {
-            let message = format!("schema \"{schema}\" does not exist");
-            return Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, span, message)
-                .with_hint(format!("CREATE SCHEMA {schema} before it, or leave the qualification away")));
-        }
+        self.schema_is_there(&range.schemaname, span)?;
         if range.relpersistence == "t" {
             return Err(Diagnostic::unsupported(
                 span,
@@ -438,24 +388,13 @@ fn accept_transaction(transaction: &TransactionStmt, head: Span) -> Result<(), D
     }
 }
 
-fn same_routine(left: &CreateFunctionStmt, right: &CreateFunctionStmt) -> bool {
-    let types = |create: &CreateFunctionStmt| -> Vec<String> {
-        create
-            .parameters
-            .iter()
-            .filter_map(|node| match &node.node {
-                Some(node::Node::FunctionParameter(parameter)) => {
-                    let ty = parameter.arg_type.as_ref()?;
-                    Some(format!("{}[{}]", expr_strings(&ty.names).join("."), ty.array_bounds.len()))
-                }
-                _ => None,
-            })
-            .collect()
-    };
-    expr_strings(&left.funcname).last() == expr_strings(&right.funcname).last() && types(left) == types(right)
+/// The table's index or key of that name, which the table's schema is part of.
+fn has_index(table: &Table, name: &str) -> bool {
+    let (schema, own) = names::split(name);
+    names::split(&table.name).0 == schema && index_names(table).any(|index| index == own)
 }
 
-/// The names of the indexes of a table, those of its keys included.
+/// The names of the indexes of a table, those of its keys included: without the schema, which is the table's.
 fn index_names(table: &Table) -> impl Iterator<Item = &str> {
     let keys = table.primary_key.iter().chain(&table.unique_keys).map(|key| key.name.as_str());
     keys.chain(table.indexes.iter().map(|index| index.name.as_str()))

@@ -16,6 +16,21 @@ pub(crate) fn qualified(schema: &str, name: &str) -> String {
     }
 }
 
+/// The schema of a name of the catalog, empty for `public`, and the name within it.
+pub(super) fn split(name: &str) -> (&str, &str) {
+    name.split_once('.').unwrap_or(("", name))
+}
+
+/// A name of the catalog without its schema.
+pub(super) fn own_name(name: &str) -> &str {
+    split(name).1
+}
+
+/// `name` in the schema of the relation `of`.
+pub(super) fn beside(of: &str, name: &str) -> String {
+    qualified(split(of).0, name)
+}
+
 /// The variant's name in the parse tree, which is PostgreSQL's name of the node.
 fn variant(node: &node::Node) -> String {
     let debug = format!("{node:?}");
@@ -54,6 +69,7 @@ pub(crate) fn statement_name(node: &node::Node) -> String {
         node::Node::AlterDefaultPrivilegesStmt(_) => "ALTER DEFAULT PRIVILEGES",
         node::Node::RenameStmt(_) => "ALTER … RENAME",
         node::Node::AlterObjectSchemaStmt(_) => "ALTER … SET SCHEMA",
+        node::Node::AlterOwnerStmt(_) => "this ALTER … OWNER TO",
         node::Node::TruncateStmt(_) => "TRUNCATE",
         node::Node::VacuumStmt(_) => "VACUUM or ANALYZE",
         node::Node::ExplainStmt(_) => "EXPLAIN",

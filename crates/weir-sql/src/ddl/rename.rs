@@ -5,8 +5,9 @@ use std::sync::Arc;
 use pg_query::protobuf::{AlterObjectSchemaStmt, ObjectType, RangeVar, RenameStmt};
 use weir_types::{EnumType, SqlState};
 
+use super::names::{own_name, split};
 use super::types::renamed_type;
-use super::{Schema, qualified, relation_name, relation_taken};
+use super::{Schema, index_names, qualified, relation_name, relation_taken};
 use crate::catalog::UserType;
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
@@ -45,6 +46,7 @@ impl Schema {
                 Some(range),
             ) => {
                 let (old, new) = (relation_name(range), qualified(&range.schemaname, &new));
+                self.is_of_kind(kind, &old, span)?;
                 self.refuse_taken(&old, &new, span)?;
                 self.rename_to(&old, &new)
             }
@@ -58,7 +60,24 @@ impl Schema {
                 found.map(|trigger| trigger.create.trigname = new).is_some()
             }
             (ObjectType::ObjectType | ObjectType::ObjectDomain, _) => self.rename_type(rename, span)?,
+            (ObjectType::ObjectDomconstraint, _) => return self.rename_domain_constraint(rename, span),
+            (ObjectType::ObjectSchema, _) => {
+                return self.rename_schema(&rename.subname, &rename.newname, span);
+            }
+            (ObjectType::ObjectFunction | ObjectType::ObjectProcedure | ObjectType::ObjectRoutine, _)
+                if self.notes.is_none() =>
+            {
+                let object = rename.object.as_deref().and_then(|object| object.node.as_ref());
+                let Some(pg_query::protobuf::node::Node::ObjectWithArgs(named)) = object else {
+                    return Ok(());
+                };
+                return self.rename_routine(piece, kind, named, (&rename.newname, span));
+            }
             _ => {
+                let object = rename.object.as_deref();
+                if self.notes.is_none() {
+                    self.is_there(piece, kind, object, span)?;
+                }
                 return Err(Diagnostic::unsupported(
                     span,
                     "this ALTER … RENAME",
@@ -83,7 +102,7 @@ impl Schema {
             (ObjectType::ObjectTrigger, _) => {
                 (SqlState::UNDEFINED_OBJECT, format!("trigger \"{}\"", rename.subname))
             }
-            (_, Some(range)) => (SqlState::UNDEFINED_TABLE, format!("relation \"{}\"", range.relname)),
+            (_, Some(range)) => return Err(self.no_relation(&relation_name(range), span)),
             (_, None) => {
                 let old = renamed_type(rename).map(|(old, _)| old).unwrap_or_default();
                 (SqlState::UNDEFINED_OBJECT, format!("type \"{old}\""))
@@ -92,31 +111,93 @@ impl Schema {
         Err(Diagnostic::new(state, span, format!("{what} does not exist")))
     }
 
-    /// `ALTER TABLE … SET SCHEMA`.
-    pub(super) fn set_schema(&mut self, alter: &AlterObjectSchemaStmt, head: Span) -> Result<(), Diagnostic> {
+    /// `ALTER TABLE … SET SCHEMA`, and of other relations.
+    pub(super) fn set_schema(
+        &mut self,
+        piece: Piece<'_>,
+        alter: &AlterObjectSchemaStmt,
+        head: Span,
+    ) -> Result<(), Diagnostic> {
+        let schema = &alter.newschema;
         let Some(range) = &alter.relation else {
+            if self.notes.is_none() {
+                self.is_there(piece, alter.object_type(), alter.object.as_deref(), head)?;
+                self.new_schema(schema, head)?;
+            }
             let refusal = Diagnostic::unsupported(head, "this SET SCHEMA", "create it where it is to be");
             return Err(refusal);
         };
-        let schema = &alter.newschema;
-        if self.notes.is_none() && schema != "public" && !self.schemas.contains(schema) {
-            let message = format!("schema \"{schema}\" does not exist");
-            return Err(Diagnostic::new(SqlState::INVALID_SCHEMA_NAME, head, message));
-        }
         let (old, new) = (relation_name(range), qualified(schema, &range.relname));
-        if old != new {
-            self.refuse_taken(&old, &new, head)?;
+        if self.notes.is_none() && !self.relation_exists(&old) {
+            return match alter.missing_ok {
+                true => {
+                    self.pass_missing(head, &format!("relation \"{}\"", range.relname));
+                    Ok(())
+                }
+                false => Err(self.no_relation(&old, head)),
+            };
         }
-        match self.rename_to(&old, &new) {
+        self.is_of_kind(alter.object_type(), &old, head)?;
+        self.new_schema(schema, head)?;
+        if old == new {
+            return Ok(());
+        }
+        self.refuse_taken(&old, &new, head)?;
+        let owner = |sequence: &&crate::catalog::Sequence| sequence.name == old && sequence.owner.is_some();
+        if self.notes.is_none() && self.catalog.sequences.iter().any(|one| owner(&one)) {
+            let message = "cannot move an owned sequence into another schema";
+            return Err(Diagnostic::new(SqlState::FEATURE_NOT_SUPPORTED, head, message)
+                .with_hint("move its table: the sequence goes with it"));
+        }
+        if let Some(table) = self.catalog.table_by_name(&old).filter(|_| self.notes.is_none()) {
+            let id = table.id;
+            let taken = |name: &&str| self.relation_exists(&qualified(schema, name));
+            if let Some(name) = index_names(table).find(taken) {
+                return Err(relation_taken(name, head));
+            }
+            let mut owned = Vec::new();
+            for sequence in &self.catalog.sequences {
+                if sequence.owner.is_some_and(|(of, _)| of == id) {
+                    owned.push((sequence.name.clone(), qualified(schema, own_name(&sequence.name))));
+                }
+            }
+            for (old, new) in owned {
+                self.refuse_taken(&old, &new, head)?;
+                self.rename_to(&old, &new);
+            }
+        }
+        self.rename_to(&old, &new);
+        Ok(())
+    }
+
+    /// ALTER VIEW, MATERIALIZED VIEW and SEQUENCE are of such a relation only (42809).
+    fn is_of_kind(&self, kind: ObjectType, name: &str, place: Span) -> Result<(), Diagnostic> {
+        let is_view = |materialized: bool| {
+            let mut views = self.catalog.views.iter();
+            views.any(|view| view.name == name && view.materialized == materialized)
+        };
+        let (is, word) = match kind {
+            ObjectType::ObjectView => (is_view(false), "a view"),
+            ObjectType::ObjectMatview => (is_view(true), "a materialized view"),
+            ObjectType::ObjectSequence => {
+                (self.catalog.sequences.iter().any(|one| one.name == name), "a sequence")
+            }
+            _ => return Ok(()),
+        };
+        match is || self.notes.is_some() || !self.relation_exists(name) {
             true => Ok(()),
-            false if alter.missing_ok => {
-                self.pass_missing(head, &format!("relation \"{}\"", range.relname));
-                Ok(())
-            }
             false => {
-                let message = format!("relation \"{}\" does not exist", range.relname);
-                Err(Diagnostic::new(SqlState::UNDEFINED_TABLE, head, message))
+                let message = format!("\"{}\" is not {word}", own_name(name));
+                Err(Diagnostic::new(SqlState::WRONG_OBJECT_TYPE, place, message))
             }
+        }
+    }
+
+    /// 3F000 where there is none.
+    fn new_schema(&self, schema: &str, head: Span) -> Result<(), Diagnostic> {
+        match self.notes.is_some() || self.has_schema(schema) {
+            true => Ok(()),
+            false => Err(super::schema::no_schema(schema, head)),
         }
     }
 
@@ -178,15 +259,23 @@ impl Schema {
             catalog.partitions.insert(new.to_owned(), root);
             return true;
         }
-        let keys = catalog.tables.iter_mut().flat_map(|table| {
+        let mut found = false;
+        // An index has its table's schema, and is renamed within it.
+        let (schema, old_own, new_own) = (split(old).0, own_name(old), own_name(new));
+        for table in catalog.tables.iter_mut().filter(|table| split(&table.name).0 == schema) {
             let keys = table.primary_key.iter_mut().chain(&mut table.unique_keys).map(|key| &mut key.name);
             let indexes = table.indexes.iter_mut().map(|index| &mut index.name);
-            std::iter::once(&mut table.name).chain(keys).chain(indexes)
-        });
-        let names = keys
+            for name in keys.chain(indexes).filter(|name| *name == old_own) {
+                new_own.clone_into(name);
+                found = true;
+            }
+        }
+        let names = catalog
+            .tables
+            .iter_mut()
+            .map(|table| &mut table.name)
             .chain(catalog.views.iter_mut().map(|view| &mut view.name))
             .chain(catalog.sequences.iter_mut().map(|sequence| &mut sequence.name));
-        let mut found = false;
         for name in names.filter(|name| **name == old) {
             new.clone_into(name);
             found = true;
@@ -200,26 +289,68 @@ impl Schema {
             let message = format!("type \"{new}\" already exists");
             return Err(Diagnostic::new(SqlState::DUPLICATE_OBJECT, span, message));
         }
-        let Some(mut ty) = self.catalog.types.remove(&old) else { return Ok(false) };
+        if !self.catalog.types.contains_key(&old) {
+            return Ok(false);
+        }
+        if self.notes.is_none() {
+            self.user_type_named(rename.rename_type(), &old, span)?;
+        }
+        let is_enum = matches!(self.catalog.types.get(&old), Some(UserType::Enum(_)));
+        if is_enum && self.notes.is_none() && self.column_of_type(&old).is_some() {
+            return Err(Diagnostic::unsupported(
+                span,
+                "another name of an enumeration that columns have",
+                "CREATE TYPE of the new name, and give the columns that one (ALTER COLUMN … TYPE … USING)",
+            ));
+        }
+        Ok(self.rename_type_to(&old, &new))
+    }
+
+    /// `false` where there is none.
+    pub(super) fn rename_type_to(&mut self, old: &str, new: &str) -> bool {
+        let Some(mut ty) = self.catalog.types.remove(old) else { return false };
         match &mut ty {
             UserType::Domain(domain) => {
-                domain.name.clone_from(&new);
-                self.rename_domain(&old, &new);
-            }
-            UserType::Enum(_) if self.notes.is_none() && self.column_of_type(&old).is_some() => {
-                return Err(Diagnostic::unsupported(
-                    span,
-                    "another name of an enumeration that columns have",
-                    "CREATE TYPE of the new name, and give the columns that one (ALTER COLUMN … TYPE … USING)",
-                ));
+                new.clone_into(&mut domain.name);
+                for (name, _) in domain.checks.iter_mut().filter_map(|check| check.domain.as_mut()) {
+                    if name == old {
+                        new.clone_into(name);
+                    }
+                }
+                self.rename_domain(old, new);
             }
             UserType::Enum(of) => {
-                *of = Arc::new(EnumType { name: new.clone(), labels: of.labels.clone() });
+                *of = Arc::new(EnumType { name: new.to_owned(), labels: of.labels.clone() });
             }
             UserType::Opaque => {}
         }
-        self.catalog.types.insert(new, ty);
-        Ok(true)
+        self.catalog.types.insert(new.to_owned(), ty);
+        true
+    }
+
+    /// `ALTER DOMAIN … RENAME CONSTRAINT`.
+    fn rename_domain_constraint(&mut self, rename: &RenameStmt, span: Span) -> Result<(), Diagnostic> {
+        let Some((name, _)) = renamed_type(rename) else { return Ok(()) };
+        if self.notes.is_none() {
+            self.user_type_named(ObjectType::ObjectDomain, &name, span)?;
+        }
+        let Some(UserType::Domain(domain)) = self.catalog.types.get(&name) else { return Ok(()) };
+        let names = || domain.checks.iter().map(|check| check.name.as_str());
+        if names().any(|one| one == rename.subname) && names().any(|one| one == rename.newname) {
+            let message = format!("constraint \"{}\" for domain \"{name}\" already exists", rename.newname);
+            return Err(Diagnostic::new(SqlState::DUPLICATE_OBJECT, span, message));
+        }
+        let Some(of) =
+            domain.checks.iter().find(|check| check.name == rename.subname).map(|check| check.span)
+        else {
+            return Err(super::domain::no_constraint(domain, &rename.subname, span));
+        };
+        self.change_domains(&name, |domain| {
+            for check in domain.checks.iter_mut().filter(|check| check.span == of) {
+                rename.newname.clone_into(&mut check.name);
+            }
+        });
+        Ok(())
     }
 
     /// Where it is named: at columns, and at domains over it.

@@ -13,8 +13,9 @@ use super::alter::Command;
 use super::column::by_bytes;
 use super::constraint::{comparable, refuse_subquery};
 use super::foreign_key::check_types;
+use super::index::{element_name, elements};
 use crate::binder;
-use crate::bound::{Expr, ExprKind};
+use crate::bound::{Expr, ExprKind, Query};
 use crate::catalog::{Check, Column, ColumnIndex, Index, Table, TableId};
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
@@ -32,6 +33,8 @@ pub(super) struct Written {
 enum WrittenNode {
     Condition(Box<Node>),
     Index(Box<IndexStmt>),
+    /// A view's query, and the names of its columns.
+    View(Box<Node>, Vec<Node>),
 }
 
 fn reads(expr: &Expr, column: ColumnIndex) -> bool {
@@ -65,6 +68,28 @@ impl Schema {
     pub(super) fn write_down_index(&mut self, piece: Piece<'_>, span: Span, create: &IndexStmt) {
         let node = WrittenNode::Index(Box::new(create.clone()));
         self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
+    }
+
+    /// Keeps the query of the view at `span`.
+    pub(super) fn write_down_view(&mut self, piece: Piece<'_>, span: Span, query: &Node, names: &[Node]) {
+        let node = WrittenNode::View(Box::new(query.clone()), names.to_vec());
+        self.written.insert(span, Written { node, file: piece.file, offset: piece.offset });
+    }
+
+    /// What PostgreSQL names an index after, key by key.
+    pub(super) fn written_elements(&self, index: &Index) -> Vec<String> {
+        match self.written.get(&index.span).map(|written| &written.node) {
+            Some(WrittenNode::Index(create)) => elements(create).map(element_name).collect(),
+            _ => index.keys.iter().map(|_| "expr".to_owned()).collect(),
+        }
+    }
+
+    /// The query of the view at `span`, bound to what there is now; none if it was not kept.
+    pub(super) fn query_anew(&self, span: Span) -> Option<Result<Query, Diagnostic>> {
+        let written = self.written.get(&span)?;
+        let WrittenNode::View(query, names) = &written.node else { return None };
+        let text = self.text_of(written);
+        Some(self.view_query(piece_of(written, &text), Some(query), names, span))
     }
 
     /// `original`: the table before the first command of the statement, which is what USING speaks of.

@@ -17,6 +17,7 @@ pub(super) struct SequenceOptions {
     pub name: Option<String>,
     ty: Option<SqlType>,
     start: Option<i64>,
+    restart: Option<i64>,
     increment: Option<i64>,
     minimum: Option<i64>,
     maximum: Option<i64>,
@@ -26,18 +27,37 @@ pub(super) struct SequenceOptions {
 }
 
 impl SequenceOptions {
+    /// Those of the sequence, for another one.
+    pub fn like(sequence: &Sequence) -> SequenceOptions {
+        SequenceOptions {
+            start: Some(sequence.declared_start),
+            increment: Some(sequence.increment),
+            minimum: Some(sequence.minimum),
+            maximum: Some(sequence.maximum),
+            cycle: sequence.cycle,
+            ..SequenceOptions::default()
+        }
+    }
+
     pub fn read(piece: Piece<'_>, options: &[Node], span: Span) -> Result<SequenceOptions, Diagnostic> {
         let mut read = SequenceOptions::default();
+        let mut before: Vec<&str> = Vec::new();
         for node in options {
             let Some(node::Node::DefElem(option)) = &node.node else { continue };
             let place = if option.location >= 0 { piece.token(option.location) } else { span };
+            if before.contains(&option.defname.as_str()) {
+                let message = "conflicting or redundant options";
+                return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, place, message));
+            }
+            before.push(&option.defname);
             match option.defname.as_str() {
                 "as" => {
                     if let Some(node::Node::TypeName(name)) = value(option) {
                         read.ty = Some(type_name::resolve(piece, name)?);
                     }
                 }
-                "start" | "restart" => read.start = number(option, place)?,
+                "start" => read.start = number(option, place)?,
+                "restart" => read.restart = number(option, place)?,
                 "increment" => read.increment = number(option, place)?,
                 "minvalue" => read.minimum = number(option, place)?,
                 "maxvalue" => read.maximum = number(option, place)?,
@@ -45,7 +65,14 @@ impl SequenceOptions {
                     read.cycle = matches!(value(option), Some(node::Node::Boolean(cycle)) if cycle.boolval);
                 }
                 // How many values a session takes at once is the server's business here.
-                "cache" | "logged" => {}
+                "cache" => match number(option, place)? {
+                    Some(cache) if cache <= 0 => {
+                        let message = format!("CACHE ({cache}) must be greater than zero");
+                        return Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, place, message));
+                    }
+                    _ => {}
+                },
+                "logged" => {}
                 "owned_by" => {
                     if let Some(node::Node::List(list)) = value(option) {
                         let names = expr_strings(&list.items).into_iter().map(str::to_owned);
@@ -68,6 +95,14 @@ impl SequenceOptions {
         }
         Ok(read)
     }
+}
+
+/// The option of that name.
+fn option<'n>(options: &'n [Node], wanted: &str) -> Option<&'n DefElem> {
+    options.iter().find_map(|node| match &node.node {
+        Some(node::Node::DefElem(option)) if option.defname == wanted => Some(&**option),
+        _ => None,
+    })
 }
 
 fn value(option: &DefElem) -> Option<&node::Node> {
@@ -162,6 +197,7 @@ impl Schema {
         self.catalog.sequences.push(Sequence {
             id,
             name,
+            ty: ty.clone(),
             start,
             declared_start: start,
             comment: None,
@@ -206,17 +242,44 @@ impl Schema {
     ) -> Result<(), Diagnostic> {
         let Some(range) = &alter.sequence else { return Ok(()) };
         let wanted = relation_name(range);
-        let options = SequenceOptions::read(piece, &alter.options, span)?;
-        let is_given = |wanted: &str| {
-            alter.options.iter().any(|node| match &node.node {
-                Some(node::Node::DefElem(option)) => option.defname == wanted,
-                _ => false,
-            })
-        };
-        if is_given("as") || is_given("increment") && !is_given("restart") {
+        if self.catalog.sequences.iter().all(|sequence| sequence.name != wanted) {
+            let place = piece.token(range.location);
+            return match alter.missing_ok {
+                true => {
+                    self.pass_missing(span, &format!("relation \"{}\"", range.relname));
+                    Ok(())
+                }
+                false if self.relation_exists(&wanted) => {
+                    let message = format!("\"{}\" is not a sequence", range.relname);
+                    Err(Diagnostic::new(SqlState::WRONG_OBJECT_TYPE, place, message))
+                }
+                false => Err(self.no_relation(&wanted, place)),
+            };
+        }
+        self.change_sequence(piece, &wanted, &alter.options, span)
+    }
+
+    /// What ALTER SEQUENCE and ALTER COLUMN of an identity say of the sequence of that name.
+    pub(super) fn change_sequence(
+        &mut self,
+        piece: Piece<'_>,
+        wanted: &str,
+        given: &[Node],
+        span: Span,
+    ) -> Result<(), Diagnostic> {
+        let options = SequenceOptions::read(piece, given, span)?;
+        let is_given = |wanted: &str| option(given, wanted).is_some();
+        let invalid = |message: &str| Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, span, message));
+        if options.increment == Some(0) {
+            return invalid("INCREMENT must not be zero");
+        }
+        if options.ty.as_ref().is_some_and(|ty| !ty.is_integer()) {
+            return invalid("sequence type must be smallint, integer, or bigint");
+        }
+        if (is_given("increment") || is_given("as")) && !is_given("restart") {
             let refusal = Diagnostic::unsupported(
                 span,
-                "ALTER SEQUENCE with another type, or with another increment but without RESTART,",
+                "ALTER SEQUENCE with another type or increment but without RESTART",
                 "say where it begins again, too: ALTER SEQUENCE … INCREMENT … RESTART WITH …",
             );
             return self.ignored(refusal, false);
@@ -225,47 +288,69 @@ impl Schema {
             Some(names) => Some(self.sequence_owner(names, span)?),
             None => None,
         };
-        let Some(found) = self.catalog.sequences.iter_mut().find(|sequence| sequence.name == wanted) else {
-            return match alter.missing_ok {
-                true => {
-                    self.pass_missing(span, &format!("relation \"{}\"", range.relname));
-                    Ok(())
-                }
-                false => Err(Diagnostic::new(
-                    SqlState::UNDEFINED_TABLE,
-                    piece.token(range.location),
-                    format!("relation \"{wanted}\" does not exist"),
-                )),
-            };
+        let Some(at) = self.catalog.sequences.iter().position(|one| one.name == wanted) else {
+            return Ok(());
         };
-        let mut now = found.clone();
+        let was = &self.catalog.sequences[at];
+        if let (Some(owner), Some((table, column))) = (owner, was.owner) {
+            let column = &self.catalog.table(table).columns[column];
+            if column.is_identity && owner != was.owner {
+                let message = "cannot change ownership of identity sequence";
+                return Err(Diagnostic::new(SqlState::FEATURE_NOT_SUPPORTED, span, message));
+            }
+        }
+        let mut now = was.clone();
         now.owner = owner.unwrap_or(now.owner);
         now.increment = options.increment.unwrap_or(now.increment);
-        now.minimum = options.minimum.unwrap_or(now.minimum);
-        now.maximum = options.maximum.unwrap_or(now.maximum);
+        now.ty = options.ty.unwrap_or(now.ty);
+        let (before, after) = (limits(&was.ty), limits(&now.ty));
+        let rises = now.increment > 0;
+        // A bound that was the type's is that of the new type.
+        let (lowest, highest) = if rises { (1, after.1) } else { (after.0, -1) };
+        let follows = |bound: i64, limit: i64| is_given("as") && bound == limit;
+        now.minimum = match options.minimum {
+            Some(minimum) => minimum,
+            None if is_given("minvalue") || follows(now.minimum, before.0) => lowest,
+            None => now.minimum,
+        };
+        now.maximum = match options.maximum {
+            Some(maximum) => maximum,
+            None if is_given("maxvalue") || follows(now.maximum, before.1) => highest,
+            None => now.maximum,
+        };
         now.cycle = if is_given("cycle") { options.cycle } else { now.cycle };
+        now.declared_start = options.start.unwrap_or(now.declared_start);
         if is_given("restart") {
-            now.start = options.start.unwrap_or(now.declared_start);
+            now.start = options.restart.unwrap_or(now.declared_start);
             now.restarts += 1;
         }
-        let wrong = match () {
-            () if now.increment == 0 => Some("INCREMENT must not be zero".to_owned()),
-            () if now.minimum >= now.maximum => {
+        let out_of_type = [("MINVALUE", now.minimum), ("MAXVALUE", now.maximum)]
+            .into_iter()
+            .find(|(_, bound)| *bound < after.0 || *bound > after.1);
+        let wrong = match out_of_type {
+            Some((what, bound)) => {
+                Some(format!("{what} ({bound}) is out of range for sequence data type {}", now.ty))
+            }
+            None if now.minimum >= now.maximum => {
                 Some(format!("MINVALUE ({}) must be less than MAXVALUE ({})", now.minimum, now.maximum))
             }
-            () if now.start < now.minimum => {
+            None if now.declared_start < now.minimum || now.declared_start > now.maximum => Some(format!(
+                "START value ({}) must be between MINVALUE ({}) and MAXVALUE ({})",
+                now.declared_start, now.minimum, now.maximum
+            )),
+            None if now.start < now.minimum => {
                 Some(format!("RESTART value ({}) cannot be less than MINVALUE ({})", now.start, now.minimum))
             }
-            () if now.start > now.maximum => Some(format!(
+            None if now.start > now.maximum => Some(format!(
                 "RESTART value ({}) cannot be greater than MAXVALUE ({})",
                 now.start, now.maximum
             )),
-            () => None,
+            None => None,
         };
         if let Some(message) = wrong {
             return Err(Diagnostic::new(SqlState::INVALID_PARAMETER_VALUE, span, message));
         }
-        *found = now;
+        self.catalog.sequences[at] = now;
         Ok(())
     }
 }

@@ -32,6 +32,9 @@ const THIS_VALUE: &[(&str, &[&str])] = &[
     ("intervalstyle", &["postgres"]),
 ];
 
+/// Schemas of a search_path in which names are found as they are without it.
+const NO_OTHER: [&str; 6] = ["", "public", "pg_catalog", "pg_temp", "$user", "information_schema"];
+
 pub(crate) fn constant(node: &Node) -> String {
     match &node.node {
         Some(node::Node::AConst(constant)) => match &constant.val {
@@ -113,7 +116,14 @@ pub(crate) fn serializable(set: &VariableSetStmt, span: Span) -> Result<bool, Di
     match (set.name.as_str(), value.as_str()) {
         ("default_transaction_isolation" | "transaction_isolation", "serializable") => Ok(true),
         ("default_transaction_isolation" | "transaction_isolation", _) => Ok(false),
-        ("search_path", _) => Ok(false),
+        ("search_path", _) if set.args.iter().all(|schema| NO_OTHER.contains(&constant(schema).as_str())) => {
+            Ok(false)
+        }
+        ("search_path", _) => Err(Diagnostic::unsupported(
+            span,
+            "a search_path with other schemas than public on a procedure",
+            "write the schema before the names in its body",
+        )),
         (name, _) => Err(Diagnostic::unsupported(
             span,
             format!("SET {name} on a procedure"),

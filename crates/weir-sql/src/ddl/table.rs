@@ -4,8 +4,10 @@ use pg_query::protobuf::{ConstrType, Constraint, CreateStmt, OnCommitAction, Tab
 use weir_types::SqlState;
 
 use super::constraint::TableConstraint;
-use super::{Schema, relation_name};
-use crate::catalog::{Check, Column, Table};
+use super::parameters::{self, Of};
+use super::storage::{check_access_method, check_tablespace};
+use super::{Schema, like, relation_name};
+use crate::catalog::Table;
 use crate::parse::Piece;
 use crate::source::{Diagnostic, Span};
 
@@ -28,6 +30,11 @@ impl Schema {
         let name_span = piece.token(range.location);
         let result = refuse_clauses(create, name_span);
         self.tolerate(result)?;
+        if self.notes.is_none() {
+            parameters::check(&create.options, Of::Table, true, name_span)?;
+            check_tablespace(&create.tablespacename, name_span)?;
+            check_access_method(&create.access_method, name_span)?;
+        }
         let sequences = self.catalog.sequences.len();
         let mut table = Table::named(self.next_table_id(), relation_name(range), span);
         self.partition_clause(piece, create, &mut table);
@@ -50,7 +57,7 @@ impl Schema {
         for parent in &create.inh_relations {
             // What a tolerant reading knows of INHERITS: the columns and checks of the parent.
             if let Some(node::Node::RangeVar(parent)) = &parent.node {
-                let options = INCLUDING_CONSTRAINTS | INCLUDING_DEFAULTS;
+                let options = like::INCLUDING_CONSTRAINTS | like::INCLUDING_DEFAULTS;
                 let like = TableLikeClause { relation: Some(parent.clone()), options, relation_oid: 0 };
                 self.columns_like(piece, table, &like)?;
             }
@@ -101,52 +108,7 @@ impl Schema {
             None => Ok(()),
         }
     }
-
-    /// `LIKE other`: the columns' names, types and NOT NULL; with INCLUDING, defaults and checks too.
-    fn columns_like(
-        &self,
-        piece: Piece<'_>,
-        table: &mut Table,
-        like: &TableLikeClause,
-    ) -> Result<(), Diagnostic> {
-        let Some(range) = &like.relation else { return Ok(()) };
-        let span = piece.token(range.location);
-        let constraints = like.options & INCLUDING_CONSTRAINTS != 0;
-        let defaults = like.options & INCLUDING_DEFAULTS != 0;
-        if like.options & INCLUDING_MORE != 0 && self.notes.is_none() {
-            return Err(Diagnostic::unsupported(
-                span,
-                "LIKE … INCLUDING indexes, identity or generated columns",
-                "INCLUDING DEFAULTS and INCLUDING CONSTRAINTS are; write the keys",
-            ));
-        }
-        let other = &self.catalog.tables[self.table_index(piece, range)?];
-        let offset = table.columns.len();
-        for column in other.columns.iter().filter(|column| !column.is_hidden) {
-            let mut copy = Column {
-                span,
-                generated_always: false,
-                is_identity: false,
-                generated: None,
-                retyped: None,
-                ..column.clone()
-            };
-            copy.default = copy.default.filter(|_| defaults);
-            copy.not_null_span = copy.not_null_span.map(|_| span);
-            table.columns.push(copy);
-        }
-        if constraints && offset == 0 {
-            table.checks.extend(other.checks.iter().map(|check| Check { span, ..check.clone() }));
-        }
-        Ok(())
-    }
 }
-
-/// Bits of PostgreSQL's `TableLikeOption`.
-const INCLUDING_CONSTRAINTS: u32 = 1 << 2;
-const INCLUDING_DEFAULTS: u32 = 1 << 3;
-/// Generated columns, identity and indexes.
-const INCLUDING_MORE: u32 = 1 << 4 | 1 << 5 | 1 << 6;
 
 pub(super) fn kind(constraint: &Constraint) -> ConstrType {
     ConstrType::try_from(constraint.contype).unwrap_or(ConstrType::Undefined)
@@ -159,9 +121,6 @@ fn refuse_clauses(create: &CreateStmt, span: Span) -> Result<(), Diagnostic> {
     }
     if create.of_typename.is_some() {
         return refused("CREATE TABLE … OF", "write the columns");
-    }
-    if !create.tablespacename.is_empty() {
-        return refused("TABLESPACE", "leave it away");
     }
     match OnCommitAction::try_from(create.oncommit) {
         Ok(OnCommitAction::OncommitNoop) | Ok(OnCommitAction::Undefined) => Ok(()),

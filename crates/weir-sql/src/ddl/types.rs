@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use pg_query::protobuf::{
-    AlterEnumStmt, ConstrType, CreateDomainStmt, CreateEnumStmt, Node, ObjectType, RenameStmt, node,
+    AlterEnumStmt, ConstrType, CreateDomainStmt, CreateEnumStmt, Node, ObjectType, RenameStmt, TypeName, node,
 };
 use weir_types::{EnumType, SqlState, SqlType};
 
 use super::constraint::{constraint_span, free, object_name};
+use super::names::split;
 use super::table::kind;
 use super::{Schema, qualified};
 use crate::binder::{Binder, expr_strings};
@@ -26,6 +27,15 @@ pub(super) fn object_path(names: &[Node]) -> String {
     path(&expr_strings(names))
 }
 
+/// The names in the catalog of what a DROP lists.
+pub(crate) fn named_relations(objects: &[Node]) -> Vec<String> {
+    let name = |object: &Node| match &object.node {
+        Some(node::Node::List(list)) => Some(object_path(&list.items)),
+        _ => None,
+    };
+    objects.iter().filter_map(name).collect()
+}
+
 pub(super) fn path(names: &[&str]) -> String {
     match names {
         [schema, name] => qualified(schema, name),
@@ -35,7 +45,11 @@ pub(super) fn path(names: &[&str]) -> String {
 
 impl Schema {
     pub(super) fn create_enum(&mut self, create: &CreateEnumStmt, span: Span) -> Result<(), Diagnostic> {
-        let labels = expr_strings(&create.vals).into_iter().map(str::to_owned).collect();
+        let labels: Vec<String> = expr_strings(&create.vals).into_iter().map(str::to_owned).collect();
+        if let Some(twice) = (1..labels.len()).find(|at| labels[..*at].contains(&labels[*at])) {
+            let message = format!("the label \"{}\" is there twice", labels[twice]);
+            return Err(Diagnostic::new(SqlState::UNIQUE_VIOLATION, span, message));
+        }
         let name = object_path(&create.type_name);
         let of = EnumType { name: name.clone(), labels };
         self.add_type(name, UserType::Enum(Arc::new(of)), span)
@@ -47,6 +61,7 @@ impl Schema {
     }
 
     fn add_type(&mut self, name: String, ty: UserType, span: Span) -> Result<(), Diagnostic> {
+        self.schema_is_there(split(&name).0, span)?;
         if self.catalog.types.contains_key(&name) {
             let message = format!("type \"{name}\" already exists");
             return Err(Diagnostic::new(SqlState::DUPLICATE_OBJECT, span, message));
@@ -65,6 +80,10 @@ impl Schema {
         let Some(type_name) = &create.type_name else {
             return Err(Diagnostic::new(SqlState::SYNTAX_ERROR, span, "a domain needs a type"));
         };
+        if let Some(collate) = &create.coll_clause {
+            let result = super::column::by_bytes(&collate.collname, piece.token(collate.location));
+            self.tolerate(result)?;
+        }
         let (base, below) = type_name::resolve_column(&self.context(), piece, type_name)?;
         type_name::refuse_time_modifier(piece, type_name, "a domain")?;
         let mut domain = match below {
@@ -168,6 +187,42 @@ impl Schema {
         table.checks.push(Check { name, expr, domain: of, span: check.span });
     }
 
+    /// A type that the schema declares, or one of PostgreSQL's (42704).
+    pub(super) fn type_named(
+        &self,
+        piece: Piece<'_>,
+        kind: ObjectType,
+        name: &TypeName,
+        place: Span,
+    ) -> Result<(), Diagnostic> {
+        let path = object_path(&name.names);
+        if self.catalog.types.contains_key(&path) {
+            return self.user_type_named(kind, &path, place);
+        }
+        type_name::resolve_column(&self.context(), piece, name).map(|_| ())?;
+        match kind == ObjectType::ObjectDomain {
+            true => Err(not_a_domain(&path, place)),
+            false => Ok(()),
+        }
+    }
+
+    /// A type that the schema declares (42704); for DOMAIN, a domain (42809).
+    pub(super) fn user_type_named(
+        &self,
+        kind: ObjectType,
+        name: &str,
+        place: Span,
+    ) -> Result<(), Diagnostic> {
+        match self.catalog.types.get(name) {
+            Some(UserType::Enum(_)) if kind == ObjectType::ObjectDomain => Err(not_a_domain(name, place)),
+            Some(_) => Ok(()),
+            None => {
+                let message = format!("type \"{name}\" does not exist");
+                Err(Diagnostic::new(SqlState::UNDEFINED_OBJECT, place, message))
+            }
+        }
+    }
+
     /// ADD VALUE where no CREATE TYPE came before it in the files; the others are folded in by the loader.
     pub(super) fn alter_enum(&mut self, alter: &AlterEnumStmt, span: Span) -> Result<(), Diagnostic> {
         let name = object_path(&alter.type_name);
@@ -242,6 +297,10 @@ pub(super) fn renamed_type(rename: &RenameStmt) -> Option<(String, String)> {
 
 pub(crate) fn altered_type(alter: &AlterEnumStmt) -> String {
     object_path(&alter.type_name)
+}
+
+fn not_a_domain(name: &str, place: Span) -> Diagnostic {
+    Diagnostic::new(SqlState::WRONG_OBJECT_TYPE, place, format!("\"{name}\" is not a domain"))
 }
 
 /// A table of one column, `value`, which is what a domain's CHECK speaks of.

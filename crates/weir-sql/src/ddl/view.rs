@@ -1,8 +1,10 @@
 //! Views and materialized views.
 
+use pg_query::NodeRef;
 use pg_query::protobuf::{CreateTableAsStmt, Node, ObjectType, RangeVar, ViewCheckOption, ViewStmt, node};
 use weir_types::SqlState;
 
+use super::parameters::{self, Of};
 use super::{Schema, relation_name};
 use crate::binder::{self, expr_strings};
 use crate::bound::{Query, Statement};
@@ -35,6 +37,9 @@ impl Schema {
         if !(create.replace && replaced.is_some()) {
             self.check_new_relation(piece, range, false)?;
         }
+        if self.notes.is_none() {
+            parameters::check(&create.options, Of::View, true, place)?;
+        }
         let query = self.view_query(piece, create.query.as_deref(), &create.aliases, place)?;
         let view = View {
             name: relation_name(range),
@@ -42,8 +47,12 @@ impl Schema {
             materialized: false,
             comment: None,
             target: None,
+            below: self.views_below(create.query.as_deref()),
             span,
         };
+        if let Some(query) = create.query.as_deref() {
+            self.write_down_view(piece, span, query, &create.aliases);
+        }
         match replaced {
             Some(index) => {
                 let was = &self.catalog.views[index];
@@ -64,7 +73,9 @@ impl Schema {
                     };
                     return Err(Diagnostic::new(SqlState::INVALID_TABLE_DEFINITION, place, message));
                 }
+                let replaced = was.span;
                 self.catalog.views[index] = view;
+                self.bind_views_anew(replaced, span, place)?;
             }
             None => self.catalog.views.push(view),
         }
@@ -94,13 +105,21 @@ impl Schema {
             return Ok(());
         }
         let aliases = into.map_or(&[][..], |into| &into.col_names);
+        if self.notes.is_none() {
+            parameters::check(into.map_or(&[][..], |into| &into.options), Of::Table, true, place)?;
+        }
         let query = self.view_query(piece, create.query.as_deref(), aliases, place)?;
+        let below = self.views_below(create.query.as_deref());
+        if let Some(query) = create.query.as_deref() {
+            self.write_down_view(piece, span, query, aliases);
+        }
         self.catalog.views.push(View {
             name: relation_name(range),
             query,
             materialized: true,
             comment: None,
             target: None,
+            below,
             span,
         });
         Ok(())
@@ -127,7 +146,57 @@ impl Schema {
         Ok(())
     }
 
-    fn view_query(
+    /// The views that the query names, by the places of their declarations.
+    fn views_below(&self, query: Option<&Node>) -> Vec<Span> {
+        let Some(query) = query.and_then(|node| node.node.as_ref()) else { return Vec::new() };
+        let parts = query.nodes();
+        let is_named_in_with = |name: &str| {
+            parts
+                .iter()
+                .any(|(part, ..)| matches!(part, NodeRef::CommonTableExpr(cte) if cte.ctename == name))
+        };
+        let view = |range: &RangeVar| match range.schemaname.is_empty() && is_named_in_with(&range.relname) {
+            true => None,
+            false => self.catalog.views.iter().find(|view| view.name == relation_name(range)),
+        };
+        let ranges = parts.iter().filter_map(|(part, ..)| match part {
+            NodeRef::RangeVar(range) => view(range).map(|view| view.span),
+            _ => None,
+        });
+        ranges.collect()
+    }
+
+    /// The views over one that was replaced read it as it is now. `place`: of the statement that replaces it.
+    fn bind_views_anew(&mut self, was: Span, now: Span, place: Span) -> Result<(), Diagnostic> {
+        for at in 0..self.catalog.views.len() {
+            let view = &self.catalog.views[at];
+            if !view.below.contains(&was) {
+                continue;
+            }
+            let held = || {
+                let what = format!("CREATE OR REPLACE of a view that {} reads", view.name);
+                Diagnostic::unsupported(place, what, "drop it, and create both again")
+            };
+            let mut query = match self.query_anew(view.span).unwrap_or_else(|| Err(held())) {
+                Err(_) if self.notes.is_some() => continue,
+                query => query.map_err(|_| held())?,
+            };
+            if query.columns.len() != view.query.columns.len() {
+                return Err(held());
+            }
+            for (column, was) in query.columns.iter_mut().zip(&view.query.columns) {
+                column.name.clone_from(&was.name);
+            }
+            let own = view.span;
+            let view = &mut self.catalog.views[at];
+            view.query = query;
+            view.below.iter_mut().filter(|below| **below == was).for_each(|below| *below = now);
+            self.bind_views_anew(own, own, place)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn view_query(
         &self,
         piece: Piece<'_>,
         query: Option<&Node>,

@@ -3,6 +3,7 @@
 //! A text of the simple protocol may hold several statements; each is told with its place and its kind. Nothing here is bound
 //! against a catalog.
 
+mod chore;
 mod cut;
 mod signal;
 mod tables;
@@ -27,6 +28,7 @@ use crate::plpgsql::{self, ScriptStep};
 use crate::source::{Diagnostic, Span};
 use crate::type_name;
 
+pub use self::chore::Chore;
 pub use self::signal::{Signal, SignalKind};
 pub use self::tables::{Copied, Copy, CopyOption, CreateAs, Lock, LockMode};
 
@@ -119,8 +121,10 @@ pub enum Command {
         deferred: bool,
     },
     Lock(Lock),
-    /// What a server of this kind has nothing to do for: VACUUM, ANALYZE, CHECKPOINT.
+    /// What a server of this kind has nothing to do for: CHECKPOINT.
     Nothing(&'static str),
+    /// VACUUM, ANALYZE, REINDEX and CLUSTER, which have no effect either, with what they name.
+    Chore(Chore),
     /// CREATE TABLE … AS a query.
     CreateAs(CreateAs),
     /// CREATE MATERIALIZED VIEW … WITH DATA, by its name, and by that quoted: its client is told how many rows it has.
@@ -326,7 +330,12 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
             Command::Run
         }
         N::DoStmt(stmt) => plpgsql::script(piece, stmt, span)?.map_or(Command::Run, Command::Script),
-        N::VacuumStmt(stmt) => Command::Nothing(if stmt.is_vacuumcmd { "VACUUM" } else { "ANALYZE" }),
+        N::VacuumStmt(stmt) => {
+            let chore = Chore::vacuum(stmt);
+            Command::Chore(chore.map_err(|wrong| Diagnostic::new(wrong.state(), span, wrong.message()))?)
+        }
+        N::ClusterStmt(stmt) => Command::Chore(Chore::cluster(stmt)),
+        N::ReindexStmt(stmt) => Command::Chore(Chore::reindex(stmt)),
         N::CheckPointStmt(_) => Command::Nothing("CHECKPOINT"),
         N::RefreshMatViewStmt(refresh) => {
             Command::Refresh(refresh.relation.as_ref().map_or_else(String::new, crate::ddl::relation_name))

@@ -30,6 +30,7 @@ pub(super) fn definition(statement: &node::Node) -> Option<&'static str> {
         N::ViewStmt(_) => "CREATE VIEW",
         N::RenameStmt(rename) => alter_tag(match rename.rename_type() {
             ObjectType::ObjectColumn | ObjectType::ObjectTabconstraint => rename.relation_type(),
+            ObjectType::ObjectDomconstraint => ObjectType::ObjectDomain,
             other => other,
         }),
         N::DropStmt(drop) => drop_tag(drop.remove_type()),
@@ -72,6 +73,17 @@ fn drop_tag(object: ObjectType) -> &'static str {
         ObjectType::ObjectSchema => "DROP SCHEMA",
         ObjectType::ObjectTrigger => "DROP TRIGGER",
         ObjectType::ObjectExtension => "DROP EXTENSION",
+        ObjectType::ObjectRule => "DROP RULE",
+        ObjectType::ObjectPolicy => "DROP POLICY",
+        ObjectType::ObjectAggregate => "DROP AGGREGATE",
+        ObjectType::ObjectOperator => "DROP OPERATOR",
+        ObjectType::ObjectCollation => "DROP COLLATION",
+        ObjectType::ObjectStatisticExt => "DROP STATISTICS",
+        ObjectType::ObjectPublication => "DROP PUBLICATION",
+        ObjectType::ObjectForeignServer => "DROP SERVER",
+        ObjectType::ObjectEventTrigger => "DROP EVENT TRIGGER",
+        ObjectType::ObjectForeignTable => "DROP FOREIGN TABLE",
+        ObjectType::ObjectCast => "DROP CAST",
         _ => "DROP TABLE",
     }
 }

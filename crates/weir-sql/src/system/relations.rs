@@ -524,14 +524,7 @@ impl Rows<'_> {
         let relation = self.class(&sequence.name, "S", &[("relnatts", Value::Int(3))]);
         self.comment(relation, 0, sequence.comment.as_deref());
         let owner = sequence.owner.map(|(table, column)| (self.app.catalog.table(table), column));
-        // It has a type by what it may reach.
-        let reach = sequence.maximum.max(sequence.minimum.saturating_neg().saturating_sub(1));
-        let ty = match reach {
-            reach if reach == i64::from(i16::MAX) => SqlType::Int2,
-            reach if reach == i64::from(i32::MAX) => SqlType::Int4,
-            _ => SqlType::Int8,
-        };
-        let ty = self.numbers.of_type(&ty);
+        let ty = self.numbers.of_type(&sequence.ty);
         let given = [
             ("seqrelid", Value::Int(relation)),
             ("seqtypid", Value::Int(ty)),

@@ -203,6 +203,11 @@ impl Rows<'_> {
         let returned = self.numbers.of_type(&returns);
         let defaults = inputs.iter().filter(|one| one.default.is_some()).count();
         let names = procedure.parameters.iter().map(|one| text(&one.name)).collect();
+        let setting = vec![text("default_transaction_isolation=serializable")];
+        let settings = match procedure.serializable {
+            true => Value::array(SqlType::Text, setting),
+            false => Value::Null,
+        };
         let Written { body, language, volatility, is_strict, is_plain } =
             Written::of(self.app.sources.text(procedure.span));
         let given = [
@@ -220,6 +225,7 @@ impl Rows<'_> {
             ("prolang", Value::Int(if language == "sql" { 14 } else { 13 })),
             ("provolatile", text(volatility)),
             ("proisstrict", Value::Bool(is_strict)),
+            ("proconfig", settings),
         ];
         self.add("pg_proc", &given);
         let all = |with_default: bool| {
@@ -251,8 +257,12 @@ impl Rows<'_> {
                     true => String::new(),
                     false => format!("\n {}", attributes.join(" ")),
                 };
+                let set = match procedure.serializable {
+                    true => "\n SET default_transaction_isolation TO 'serializable'",
+                    false => "",
+                };
                 format!(
-                    "CREATE OR REPLACE {word} {}.{}({arguments}){returns}\n LANGUAGE {language}{attributes}\nAS ${tag}${body}${tag}$\n",
+                    "CREATE OR REPLACE {word} {}.{}({arguments}){returns}\n LANGUAGE {language}{attributes}{set}\nAS ${tag}${body}${tag}$\n",
                     quote_identifier(schema),
                     quote_identifier(name)
                 )

@@ -16,6 +16,8 @@ pub enum Admission {
     Runs,
     /// Calls whose rows are on one shard run; any other is refused with this error.
     OnOneShard(SqlError),
+    /// Calls that meet certain rows are refused then, with one of these errors; any other runs.
+    UnlessMet(Vec<SqlError>),
     Refused(SqlError),
 }
 
@@ -34,6 +36,7 @@ impl Admission {
         }
         match &participants.unsupported {
             Some(why) if shards > 1 => Admission::OnOneShard(spans_shards(name, why)),
+            _ if shards > 1 && !participants.met.is_empty() => Admission::UnlessMet(participants.met.clone()),
             _ => Admission::Runs,
         }
     }
@@ -44,7 +47,7 @@ impl Admission {
         match self {
             Admission::Refused(error) => Err(error.clone()),
             Admission::OnOneShard(error) if participants > 1 => Err(error.clone()),
-            Admission::Runs | Admission::OnOneShard(_) => Ok(()),
+            Admission::Runs | Admission::OnOneShard(_) | Admission::UnlessMet(_) => Ok(()),
         }
     }
 
@@ -52,7 +55,15 @@ impl Admission {
     pub fn refused(&self) -> Option<&SqlError> {
         match self {
             Admission::Refused(error) => Some(error),
-            Admission::Runs | Admission::OnOneShard(_) => None,
+            Admission::Runs | Admission::OnOneShard(_) | Admission::UnlessMet(_) => None,
+        }
+    }
+
+    /// Why calls may be refused by the rows that they meet.
+    pub fn when_met(&self) -> &[SqlError] {
+        match self {
+            Admission::UnlessMet(errors) => errors,
+            Admission::Runs | Admission::OnOneShard(_) | Admission::Refused(_) => &[],
         }
     }
 }
@@ -70,18 +81,26 @@ pub fn runs(application: &Application, plan: &Plan) -> Vec<Runs> {
         })
     };
     let (one, several) = (on(1), on(SEVERAL));
+    let said = |error: &SqlError| refused(error, error.message().to_owned());
     let of = |program: &Result<Program, Refused>, procedure: usize| match program {
-        Err(refused) => (false, false, Some(refused.clone())),
+        Err(refused) => (false, false, vec![refused.clone()]),
         Ok(program) => match &program.procedures[procedure].admission {
-            Admission::Runs => (true, true, None),
-            Admission::OnOneShard(error) => (false, true, Some(refused(error, error.message().to_owned()))),
-            Admission::Refused(error) => (false, false, Some(refused(error, error.message().to_owned()))),
+            Admission::Runs => (true, true, Vec::new()),
+            Admission::OnOneShard(error) => (false, true, vec![said(error)]),
+            Admission::UnlessMet(errors) => (false, true, errors.iter().map(said).collect()),
+            Admission::Refused(error) => (false, false, vec![said(error)]),
         },
+    };
+    let met = |procedure: usize| -> Vec<Refused> {
+        let program = several.as_ref().ok();
+        let errors = program.map(|program| &program.procedures[procedure].participants.met);
+        errors.into_iter().flatten().map(said).collect()
     };
     let runs = |procedure: usize| {
         let (on_one_shard, _, wrong) = of(&one, procedure);
         let (on_several, single_shard_calls, wrong_on_several) = of(&several, procedure);
-        Runs { on_one_shard, on_several, single_shard_calls, refused: wrong.or(wrong_on_several) }
+        let refused = wrong.into_iter().chain(wrong_on_several).next();
+        Runs { on_one_shard, on_several, single_shard_calls, refused, when_met: met(procedure) }
     };
     (0..application.procedures.len()).map(runs).collect()
 }

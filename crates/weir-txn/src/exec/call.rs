@@ -448,7 +448,7 @@ impl<'a> Run<'a> {
             }
             CompiledStepKind::Insert { insert, to, route } => {
                 let place = self.place(route)?;
-                if let Place::Elsewhere(_) = place {
+                if matches!(place, Place::Elsewhere(_)) || !insert.spread.is_empty() {
                     self.check_parents_for_others(insert)?;
                 }
                 self.statement(place, route, to, |run| run.insert(insert))?;

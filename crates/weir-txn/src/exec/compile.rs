@@ -15,6 +15,7 @@ use super::call::join_effects;
 use super::compiler::Compiler;
 use super::expr::CompiledExpr;
 use super::flow::Participation;
+use super::foreseen::refusals;
 use super::gathered::{CompiledMerge, Given, of_rows};
 use super::program::{
     CompileError, CompiledInto, CompiledPart, CompiledProcedure, CompiledRaise, CompiledRoute, CompiledStep,
@@ -221,7 +222,10 @@ impl<'a> ProcedureCompiler<'a> {
         updates: &'a Updates,
     ) -> Result<(CompiledProcedure, LookedUp), CompileError> {
         let guards = guarded_statements(router.plan, index);
-        let participants = Participation::of(&router, application, procedure);
+        let mut participants = Participation::of(&router, application, procedure);
+        if shards > 1 && read.is_none() {
+            participants.met = refusals(&router, rules, procedure);
+        }
         let transaction = router.plan.transactions.iter().find(|transaction| transaction.procedure == index);
         let in_order = transaction.is_some_and(|transaction| transaction.mechanism.is_ordered_family());
         let mut compiler = ProcedureCompiler {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_sql::Application;
-use weir_sql::bound::{Expr, ExprKind, Procedure, Statement, Step, StepKind, VariableId};
+use weir_sql::bound::{Expr, ExprKind, Insert, Procedure, Statement, Step, StepKind, VariableId};
 
 use super::program::Participants;
 use super::routing::{Origins, Route, Router, Source};
@@ -15,6 +15,9 @@ use super::walk;
 
 type Groups = BTreeSet<usize>;
 type Key = Vec<Vec<Source>>;
+
+/// What all shards together have done: no group by itself.
+const ALL: usize = usize::MAX;
 
 pub struct Participation<'a> {
     router: &'a Router<'a>,
@@ -76,7 +79,8 @@ impl<'a> Participation<'a> {
             None if self.keys.is_empty() => {}
             None => self.refuse("its parts on different shards need each other's data"),
         }
-        Participants { keys: self.keys, everywhere: self.everywhere, unsupported: self.unsupported }
+        let met = Vec::new();
+        Participants { keys: self.keys, everywhere: self.everywhere, unsupported: self.unsupported, met }
     }
 
     fn refuse(&mut self, why: impl Into<String>) {
@@ -243,9 +247,18 @@ impl<'a> Participation<'a> {
     /// Returns whose data its result holds.
     fn statement(&mut self, statement: &Statement, targets: &[VariableId], control: &Groups) -> Groups {
         let route = self.router.statement(statement);
-        let group = self.group(&route);
         let mut reads = control.clone();
         walk::each_statement_expr(statement, &mut |expr| self.note_read(expr, &mut reads));
+        if let Statement::Insert(insert) = statement
+            && matches!(route, Route::Everywhere)
+            && !self.router.asks_elsewhere(statement)
+            && self.spread(insert, &reads)
+        {
+            self.parents(insert);
+            self.counted_everywhere(&reads);
+            return reads;
+        }
+        let group = self.group(&route);
         match (&route, group) {
             (Route::By(_) | Route::Own, Some(group)) => {
                 self.needs[group].extend(&reads);
@@ -273,13 +286,52 @@ impl<'a> Participation<'a> {
         for &target in targets {
             self.taint(target, &reads);
         }
-        let found = self.found;
-        self.taint.insert(found, reads.clone());
+        match route {
+            Route::Everywhere if self.is_counted(statement) => self.counted_everywhere(&reads),
+            _ => {
+                self.taint.insert(self.found, reads.clone());
+            }
+        }
         reads
     }
 
+    /// An INSERT whose rows live on several shards is run where they live, if the arguments tell; else everywhere.
+    fn spread(&mut self, insert: &Insert, reads: &Groups) -> bool {
+        let Some(keys) = self.router.spread(insert) else { return false };
+        let is_known = |key: &Vec<Expr>| {
+            let sources = key.iter().map(|part| self.origins.expr(part)).collect::<Option<Key>>();
+            sources.is_some_and(|key| !key.iter().flatten().any(|source| *source == Source::Own))
+        };
+        if !keys.iter().all(is_known) {
+            return false;
+        }
+        for key in keys {
+            if let Some(group) = self.group(&Route::By(key)) {
+                self.needs[group].extend(reads);
+            }
+        }
+        true
+    }
+
+    /// How many rows a statement on all shards has written is known to the last of them alone.
+    fn counted_everywhere(&mut self, reads: &Groups) {
+        let all = reads.iter().copied().chain([ALL]).collect();
+        self.taint.insert(self.found, all);
+    }
+
+    /// Each shard has rows of its own; of a copy each has all.
+    fn is_counted(&self, statement: &Statement) -> bool {
+        let table = match statement {
+            Statement::Query(_) => return true,
+            Statement::Insert(insert) => insert.table,
+            Statement::Update(update) => update.table,
+            Statement::Delete(delete) => delete.table,
+        };
+        self.router.is_partitioned(table)
+    }
+
     /// A parent that lives elsewhere is looked up there.
-    fn parents(&mut self, insert: &weir_sql::bound::Insert) {
+    fn parents(&mut self, insert: &Insert) {
         for (_, _, keys) in self.router.parents(insert) {
             self.group(&Route::By(keys));
         }

@@ -20,6 +20,7 @@ pub mod definition;
 pub mod expr;
 pub mod fetch;
 mod flow;
+mod foreseen;
 pub mod gather;
 mod gathered;
 pub mod program;

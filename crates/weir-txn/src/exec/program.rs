@@ -18,7 +18,7 @@ use super::expr::CompiledExpr;
 use super::gather::Gather;
 use super::gathered::CompiledMerge;
 use super::query::CompiledQuery;
-use super::routing::{Source, shard_of, shard_of_arguments};
+use super::routing::{Source, is_placed_anew, shard_of, shard_of_arguments};
 use super::slots::Slot;
 pub use super::texts::CompiledText;
 use super::texts::{Runs, Texts};
@@ -90,7 +90,8 @@ impl Program {
 impl CompiledProcedure {
     /// Of a call that runs no statement.
     pub(super) fn nothing() -> Box<CompiledProcedure> {
-        let participants = Participants { keys: Vec::new(), everywhere: true, unsupported: None };
+        let (keys, met) = (Vec::new(), Vec::new());
+        let participants = Participants { keys, everywhere: true, unsupported: None, met };
         Box::new(CompiledProcedure {
             name: "SET CONSTRAINTS".to_owned(),
             inputs: Vec::new(),
@@ -167,13 +168,14 @@ pub struct Participants {
     pub everywhere: bool,
     /// Why calls that need several shards cannot be run by merging or RAMP.
     pub unsupported: Option<String>,
+    /// On several shards, calls that meet certain rows are refused so ([`super::foreseen`]).
+    pub met: Vec<SqlError>,
 }
 
 impl Participants {
     /// Every call is on one shard, whatever its arguments.
     pub fn is_one_shard(&self, shards: u16) -> bool {
-        let is_one =
-            |sources: &Vec<Source>| matches!(&sources[..], [one] if !matches!(one, Source::Elements(_)));
+        let is_one = |sources: &Vec<Source>| matches!(&sources[..], [one] if !one.is_elements());
         let keys = || match &self.keys[..] {
             [] => true,
             [key] => key.iter().all(is_one),
@@ -230,21 +232,22 @@ fn each_key(
         values.pop();
     };
     for source in column {
-        match source {
-            Source::Constant(value) => with(value, values),
-            Source::Own => {}
-            Source::Parameter(index) => {
-                if let Some(value) = args.get(*index) {
-                    with(value, values);
-                }
+        each_value(source, args, &mut |value| with(value, values));
+    }
+}
+
+fn each_value(source: &Source, args: &[Value], visit: &mut dyn FnMut(&Value)) {
+    match source {
+        Source::Constant(value) => visit(value),
+        Source::Own => {}
+        Source::Parameter(index) => args.get(*index).into_iter().for_each(visit),
+        Source::Elements(index) => {
+            if let Some(Value::Array(array)) = args.get(*index) {
+                array.values.iter().for_each(visit);
             }
-            Source::Elements(index) => {
-                if let Some(Value::Array(array)) = args.get(*index) {
-                    for value in &array.values {
-                        with(value, values);
-                    }
-                }
-            }
+        }
+        Source::Cast(source, coercion) => {
+            each_value(source, args, &mut |value| visit(&coercion.of_value(value)));
         }
     }
 }
@@ -575,6 +578,16 @@ impl Program {
                 Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
         }
+    }
+
+    /// The tables whose rows another build may have placed elsewhere.
+    pub fn placed_anew(&self) -> impl Iterator<Item = TableId> {
+        let is_anew = |table: &TableId| {
+            let types = &self.schema.table(*table).types;
+            self.partition(*table)
+                .is_some_and(|columns| columns.iter().any(|&column| is_placed_anew(&types[column])))
+        };
+        (0..self.partitions.len() as u32).map(TableId).filter(is_anew)
     }
 
     /// Where a row lives; `None` is everywhere.

@@ -4,6 +4,7 @@
 //! that no row decides. What binds them is traced back to parameters, so that a coordinator knows a
 //! call's participants from its arguments alone, without running anything.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use weir_analysis::plan::{Placement, Plan};
@@ -13,6 +14,7 @@ use weir_sql::bound::{
     QueryBody, RelationId, Select, Statement, Step, StepKind, Update, VariableId,
 };
 use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
+use weir_types::cast::{CastContext, cast};
 use weir_types::{SqlType, Value};
 
 use super::compile::proven::Proven;
@@ -68,6 +70,61 @@ pub enum Source {
     Constant(Value),
     /// An id that the deciding shard generates in the call.
     Own,
+    /// What a cast makes of it: the same value every time.
+    Cast(Box<Source>, Coercion),
+}
+
+/// A cast that depends on nothing but the value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coercion {
+    from: SqlType,
+    to: SqlType,
+    explicit: bool,
+}
+
+impl Coercion {
+    /// What a cast of the expression does, unless it depends on settings.
+    fn of(operand: &Expr, to: &SqlType, explicit: bool) -> Option<Coercion> {
+        let is_plain = |ty: &SqlType| {
+            ty.is_string()
+                || ty.is_integer()
+                || matches!(ty, SqlType::Numeric(_) | SqlType::Uuid | SqlType::Bool)
+        };
+        let is_known = is_plain(&operand.ty) && is_plain(to);
+        is_known.then(|| Coercion { from: operand.ty.clone(), to: to.clone(), explicit })
+    }
+
+    /// A value that is none of the type stays as it is: wherever it is used that is an error.
+    pub fn of_value(&self, value: &Value) -> Value {
+        let context = if self.explicit { CastContext::Explicit } else { CastContext::Assignment };
+        cast(value, &self.from, &self.to, context).unwrap_or_else(|_| value.clone())
+    }
+}
+
+impl Source {
+    /// Several values come of it.
+    pub fn is_elements(&self) -> bool {
+        match self {
+            Source::Elements(_) => true,
+            Source::Cast(source, _) => source.is_elements(),
+            Source::Parameter(_) | Source::Constant(_) | Source::Own => false,
+        }
+    }
+}
+
+/// Equal values are placed alike: 1.5 and 1.50 are one number.
+fn placed(value: &Value) -> Cow<'_, Value> {
+    match value {
+        Value::Numeric(numeric) => Cow::Owned(Value::Numeric(numeric.trim_scale())),
+        Value::Float4(float) if *float == 0.0 => Cow::Owned(Value::Float4(0.0)),
+        Value::Float8(float) if *float == 0.0 => Cow::Owned(Value::Float8(0.0)),
+        value => Cow::Borrowed(value),
+    }
+}
+
+/// Builds before equal values were placed alike have placed rows with such keys otherwise.
+pub fn is_placed_anew(ty: &SqlType) -> bool {
+    matches!(ty, SqlType::Numeric(_) | SqlType::Float4 | SqlType::Float8)
 }
 
 /// The shard of these partition values. One integer is taken modulo the number of shards, so that
@@ -80,7 +137,7 @@ pub fn shard_of(values: &[Value], shards: u16) -> ShardId {
     // FNV-1a over the values' text: the same on every machine and in every version.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for value in values {
-        for byte in format!("{value:?}").bytes().chain([0]) {
+        for byte in format!("{:?}", placed(value)).bytes().chain([0]) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
@@ -328,6 +385,13 @@ pub(super) fn without_integer_cast(expr: &Expr) -> &Expr {
     }
 }
 
+fn is_column(expr: &Expr, relation: RelationId, column: ColumnIndex) -> bool {
+    match without_integer_cast(expr).kind {
+        ExprKind::Column { relation: of, column: at } => (of, at) == (relation, column),
+        _ => false,
+    }
+}
+
 impl Router<'_> {
     pub fn partition(&self, table: TableId) -> Option<&[ColumnIndex]> {
         match self.plan.placement(table) {
@@ -521,6 +585,62 @@ impl Router<'_> {
             (route, Route::Anywhere) => route,
             (Route::By(keys), Route::By(others)) if same(&keys, &others) => Route::By(keys),
             _ => Route::Everywhere,
+        }
+    }
+
+    /// By row: the partition keys of an INSERT whose rows live on several shards, where each shard can tell its own.
+    pub fn spread(&self, insert: &Insert) -> Option<Vec<Vec<Expr>>> {
+        let columns = self.partition(insert.table)?;
+        let InsertSource::Values(rows) = &insert.source else { return None };
+        // Rows that come back have the order of VALUES.
+        if !insert.returning.is_empty() || !matches!(self.inserted(insert), Route::Everywhere) {
+            return None;
+        }
+        let is_told = |value: &&Expr| !walk::is_volatile(value) && !walk::has_subquery(value);
+        let key = |row: &Vec<Expr>| -> Option<Vec<Expr>> {
+            columns.iter().map(|&column| inserted(insert, row, column).filter(is_told).cloned()).collect()
+        };
+        rows.iter().map(key).collect()
+    }
+
+    /// All rows come to live where the statement runs, whatever the data.
+    pub fn keeps_home(&self, insert: &Insert) -> bool {
+        let Some(columns) = self.partition(insert.table) else { return true };
+        let query = match &insert.source {
+            InsertSource::Values(_) => {
+                return self.spread(insert).is_some() || !matches!(self.inserted(insert), Route::Everywhere);
+            }
+            InsertSource::Query(query) => query,
+        };
+        let QueryBody::Select(select) = &query.body else { return false };
+        let outputs: Option<Vec<&Expr>> =
+            columns.iter().map(|&column| inserted(insert, &select.outputs, column)).collect();
+        let Some(outputs) = outputs else { return false };
+        let mut equalities = Equalities::default();
+        equalities.query(query);
+        let class = |output: &Expr| match without_integer_cast(output).kind {
+            ExprKind::Column { relation, column } => {
+                equalities.classes.get(&(relation, column)).map(|class| equalities.find(*class))
+            }
+            _ => None,
+        };
+        match self.inserted(insert) {
+            Route::By(keys) => keys.iter().zip(&outputs).all(|(key, output)| {
+                let known = class(output).and_then(|class| equalities.known[class]);
+                same_expr(key, output) || known.is_some_and(|known| same_expr(key, known))
+            }),
+            Route::Own => true,
+            Route::Anywhere => false,
+            Route::Everywhere => equalities.tables.iter().any(|&(relation, table)| {
+                self.partition(table).is_some_and(|theirs| {
+                    theirs.len() == outputs.len()
+                        && theirs.iter().zip(&outputs).all(|(&column, output)| {
+                            let (own, is_own) = (class(output), is_column(output, relation, column));
+                            let same = equalities.classes.get(&(relation, column));
+                            is_own || same.is_some_and(|class| own == Some(equalities.find(*class)))
+                        })
+                })
+            }),
         }
     }
 
@@ -778,6 +898,11 @@ pub fn same_expr(left: &Expr, right: &Expr) -> bool {
         (ExprKind::Subscript { array: a, index: i }, ExprKind::Subscript { array: b, index: j }) => {
             same_expr(a, b) && same_expr(i, j)
         }
+        (ExprKind::Cast { operand: a, explicit: x }, ExprKind::Cast { operand: b, explicit: y })
+            if left.ty == right.ty && a.ty == b.ty && x == y =>
+        {
+            Coercion::of(a, &left.ty, *x).is_some() && same_expr(a, b)
+        }
         _ => false,
     }
 }
@@ -876,9 +1001,19 @@ impl Origins {
         matches!(keys, [key] if self.expr(key).as_deref() == Some(&[Source::Own]))
     }
 
-    /// Sources of a value that is copied, not computed.
+    /// Sources of a value that is copied, or cast, and not computed.
     pub fn expr(&self, expr: &Expr) -> Option<Vec<Source>> {
-        match &without_integer_cast(expr).kind {
+        let expr = without_integer_cast(expr);
+        match &expr.kind {
+            ExprKind::Cast { operand, explicit } => {
+                let coercion = Coercion::of(operand, &expr.ty, *explicit)?;
+                let cast = |source| match source {
+                    Source::Own => None,
+                    Source::Constant(value) => Some(Source::Constant(coercion.of_value(&value))),
+                    source => Some(Source::Cast(Box::new(source), coercion.clone())),
+                };
+                self.expr(operand)?.into_iter().map(cast).collect()
+            }
             ExprKind::Literal(value) => Some(vec![Source::Constant(value.clone())]),
             ExprKind::Variable(variable) => self.by_variable.get(variable).cloned().flatten(),
             ExprKind::Subscript { array, .. } => self.elements(array),
@@ -897,7 +1032,7 @@ impl Origins {
             .into_iter()
             .map(|source| match source {
                 Source::Parameter(index) => Some(Source::Elements(index)),
-                Source::Elements(_) | Source::Constant(_) | Source::Own => None,
+                Source::Elements(_) | Source::Constant(_) | Source::Own | Source::Cast(..) => None,
             })
             .collect()
     }

@@ -31,8 +31,7 @@ pub fn of(
     procedure: &Procedure,
     participants: &Participants,
 ) -> (Procedure, BTreeSet<VariableId>) {
-    let one_shard =
-        |key: &&Vec<Vec<Source>>| key.iter().flatten().all(|source| !matches!(source, Source::Elements(_)));
+    let one_shard = |key: &&Vec<Vec<Source>>| key.iter().flatten().all(|source| !source.is_elements());
     let mut slice = Slice {
         router,
         origins: Origins::of(procedure),

@@ -18,7 +18,7 @@ use weir_types::{SqlError, SqlState, Value};
 
 use self::claim::key_of;
 use super::access::{TableAccess, unpack_row};
-use super::call::{Run, Stop};
+use super::call::{Place, Run, Stop};
 use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
@@ -90,6 +90,9 @@ pub struct CompiledInsert {
     pub parents_seen: Vec<usize>,
     /// For foreign keys whose parent may live elsewhere: the values of the rule's columns, by row.
     pub distant_parents: Vec<DistantParent>,
+    /// By row of VALUES: its partition key. Every shard has the statement, and inserts the rows that live there. Empty: all rows of it
+    /// live where it runs.
+    pub spread: Vec<Vec<CompiledExpr>>,
 }
 
 impl CompiledInsert {
@@ -216,8 +219,13 @@ impl Run<'_> {
         let rows = match &insert.source {
             CompiledSource::Values(rows) => {
                 let mut count = 0;
-                for row in rows {
+                for (at, row) in rows.iter().enumerate() {
                     check()?;
+                    if let Some(key) = insert.spread.get(at)
+                        && self.place_of(key)? != Place::Here
+                    {
+                        continue;
+                    }
                     self.blank_row(insert)?;
                     for (&column, expr) in insert.columns.iter().zip(row) {
                         let value = self.eval(expr)?;

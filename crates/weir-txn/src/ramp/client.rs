@@ -28,7 +28,8 @@ use crate::exec::program::Program;
 use crate::flights::{Drains, Flights};
 use crate::machine::{self, CoordinatorId, Orders, Sent};
 
-/// After so many withdrawals at guards a transaction gives up (40001).
+/// After so many withdrawals at guards a transaction gives up (40001) where it comes back at once. Where it rests in between, it waits for
+/// as long as whoever began it does.
 const RETRIES_MAX: u32 = 10_000;
 
 /// How transactions over several shards are run.
@@ -290,6 +291,20 @@ impl Coordinator {
         })
     }
 
+    /// The shards that keep what is under way under the tag from going on; none: that is not known.
+    pub fn awaited(&mut self, tag: u64) -> Option<Vec<ShardId>> {
+        if self.resting.iter().any(|(_, resting)| resting.tag == tag) {
+            return Some(Vec::new());
+        }
+        self.flights.iter_mut().find_map(|(_, flight)| match flight {
+            Flight::Transaction { tag: of, machine, .. } if *of == tag && machine.is_unanswered() => {
+                Some(machine.awaited())
+            }
+            Flight::Open { tag: of, machine, .. } if *of == tag && machine.works() => Some(machine.awaited()),
+            _ => None,
+        })
+    }
+
     /// Nobody waits any longer for the call that was begun under the tag. Says whether it is sure that nothing happens; else it may.
     pub fn give_up(&mut self, now_ms: u64, tag: u64, out: &mut Orders<Request, Event>) -> bool {
         if let Some(at) = self.resting.iter().position(|(_, resting)| resting.tag == tag) {
@@ -465,13 +480,13 @@ impl Coordinator {
                 Action::Answer(result) => {
                     out.done.push((*tag, Event::Answered(result.map(Output::unpacked))));
                 }
-                Action::Retry if *retries == RETRIES_MAX => {
+                Action::Retry if *retries == RETRIES_MAX && !self.resends => {
                     out.done.push((*tag, Event::Answered(Err(gave_up()))))
                 }
                 Action::Retry => {
                     self.traces.retries(*tag);
                     let call = call.take().expect("a call that may meet a guard is kept");
-                    again = Some((*tag, call, *age, *retries + 1));
+                    again = Some((*tag, call, *age, retries.saturating_add(1)));
                 }
                 Action::Settled => {
                     self.flights.end(sequence);
@@ -653,6 +668,7 @@ impl machine::Coordinator for Coordinator {
             match flight {
                 Flight::Transaction { machine, sent, .. } => {
                     if sent.repeats(now_ms) {
+                        machine.set_time(now_ms);
                         machine.send(&mut self.actions);
                     }
                 }
@@ -663,6 +679,7 @@ impl machine::Coordinator for Coordinator {
                 }
                 Flight::Open { machine, sent, .. } => {
                     if sent.repeats(now_ms) {
+                        machine.set_time(now_ms);
                         machine.send(&mut self.actions);
                     }
                 }

@@ -39,7 +39,7 @@ pub struct Transaction {
     atomic: bool,
     /// What is not answered may have to be sent again.
     resends: bool,
-    /// Why the client wishes that it does not happen, if it has not yet.
+    /// Why it is not to happen, if it has not yet: the client wishes so, or waits no longer.
     cancelled: Option<SqlError>,
 }
 
@@ -136,6 +136,11 @@ impl Transaction {
         self.txn
     }
 
+    /// What is sent from here on is sent now: shards compare their clocks with that.
+    pub fn set_time(&mut self, now_ms: u64) {
+        self.begun.at_ms = now_ms;
+    }
+
     /// The client waits for it.
     pub fn is_unanswered(&self) -> bool {
         !matches!(self.phase, Phase::Committing { .. } | Phase::Aborting { .. } | Phase::Over)
@@ -146,7 +151,8 @@ impl Transaction {
         let (txn, begun) = (self.txn, self.begun);
         let last = *self.participants.last().expect("a transaction has a participant");
         match &self.phase {
-            Phase::Executing(_) if self.cancelled.is_some() => {
+            // Whoever decides says which of both it is.
+            Phase::Executing(_) | Phase::Deciding(_) if self.cancelled.is_some() => {
                 out.push(Action::Send(last, Request::Abort { txn }));
             }
             Phase::Executing(Some(call)) => {
@@ -216,6 +222,13 @@ impl Transaction {
             Reply::Aborted { .. } if matches!(self.phase, Phase::Executing(_)) => {
                 if let Some(error) = self.cancelled.take() {
                     self.finish(Err(error), out);
+                }
+            }
+            Reply::Aborted { shard, .. } if matches!(self.phase, Phase::Deciding(_)) => {
+                if Some(&shard) == self.participants.last()
+                    && let Some(error) = self.cancelled.take()
+                {
+                    self.on_undecided(Failure::Error(error), out);
                 }
             }
             Reply::Aborted { shard, .. } => {
@@ -326,9 +339,12 @@ impl Transaction {
     }
 
     /// Whoever began it waits no longer. Before the last participant is asked to decide, those that were asked to prepare are told to
-    /// abort: then nobody commits, and it says so. After that, or where the only participant decides at once, nobody can know.
+    /// abort: then nobody commits, and it says so. After that, or where the only participant decides at once, nobody can know; whoever
+    /// decides is told not to, in case it has not.
     pub fn give_up(&mut self, out: &mut Vec<Action>) -> bool {
         if !matches!(self.phase, Phase::Preparing { .. }) {
+            let error = SqlError::new(SqlState::QUERY_CANCELED, "nobody waits for it any longer");
+            self.forbid(error, out);
             return false;
         }
         let asked = &self.participants[..self.participants.len() - 1];
@@ -338,13 +354,34 @@ impl Transaction {
     }
 
     /// Whoever began it wishes that it does not happen, and is told this error if it does not. What has been sent to who decides may
-    /// happen; the only participant says which.
+    /// happen; that one says which.
     pub fn cancel(&mut self, error: SqlError, out: &mut Vec<Action>) {
-        if matches!(self.phase, Phase::Executing(_)) && self.resends {
+        if matches!(self.phase, Phase::Preparing { .. }) {
+            self.give_up(out);
+            out.push(Action::Answer(Err(error)));
+        } else {
+            self.forbid(error, out);
+        }
+    }
+
+    /// Whoever decides is asked not to, if it has not: it may wait for others for as long as these please.
+    fn forbid(&mut self, error: SqlError, out: &mut Vec<Action>) {
+        if self.resends && matches!(self.phase, Phase::Executing(_) | Phase::Deciding(_)) {
             self.cancelled = Some(error);
             self.send(out);
-        } else if self.give_up(out) {
-            out.push(Action::Answer(Err(error)));
+        }
+    }
+
+    /// The shards whose answers it waits for.
+    pub fn awaited(&self) -> Vec<ShardId> {
+        match &self.phase {
+            Phase::Executing(_) | Phase::Deciding(_) => {
+                self.participants.last().copied().into_iter().collect()
+            }
+            Phase::Preparing { waiting, .. }
+            | Phase::Committing { waiting, .. }
+            | Phase::Aborting { waiting } => waiting.to_vec(),
+            Phase::Over => Vec::new(),
         }
     }
 

@@ -449,6 +449,15 @@ impl Interactive {
         }
     }
 
+    /// The shards whose answers its statement waits for.
+    pub fn awaited(&self) -> Vec<ShardId> {
+        match &self.phase {
+            Phase::Parts { waiting, .. } => waiting.to_vec(),
+            Phase::Last { participants, .. } => participants.last().copied().into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Nobody waits any longer for what is under way. Says whether it is sure that nothing of it happens; else it may.
     pub fn give_up(&mut self, out: &mut Vec<Action>) -> bool {
         let error = SqlError::new(SqlState::QUERY_CANCELED, "a statement of this transaction was given up")

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weir_sql::catalog::TableId;
-use weir_types::SqlError;
+use weir_types::{SqlError, SqlState, Value};
 
 use super::definitions::Step;
 use super::ledger::{Ledger, Over};
-use super::message::{Age, Answers, Reply, ShardId, TxnId};
+use super::message::{Age, Answers, ReadQuery, Reply, ShardId, TableRead, TxnId};
 use super::participant::{Claim, Claims, Prepared, Unsettled, Write};
 use crate::exec::definition::Description;
+use crate::exec::fetch::fetch;
 use crate::exec::program::Program;
 use crate::exec::sequences::Sequences;
 use crate::machine::{CoordinatorId, Durable};
@@ -248,6 +249,7 @@ impl Node {
             node.participant.claims = Claims::default();
         }
         node.storage.end_replay();
+        node.check_homes()?;
         let ledger = node.ledger.as_deref_mut().expect("it has just got one");
         if bugs.recovery_forgets_answers {
             ledger.over.clear();
@@ -258,6 +260,29 @@ impl Node {
         node.forget();
         node.has_new_description = true;
         Ok(node)
+    }
+
+    /// A row that this build looks for on another shard would be found by nobody.
+    fn check_homes(&self) -> Result<(), SqlError> {
+        for table in self.program.placed_anew().filter(|_| self.program.shards > 1) {
+            let all = TableRead { table, equals: Vec::new(), joined: None };
+            let query = ReadQuery { tables: vec![all], parts: None, edition: self.program.edition };
+            let (rows, _) = fetch(&self.storage, &query);
+            let is_stray = |row: &&Vec<Value>| {
+                self.program.home(table, &|column| row[column].clone()) != Some(self.shard)
+            };
+            let strays = rows.iter().flatten().filter(is_stray).count();
+            if strays > 0 {
+                let name = &self.program.schema.table(table).name;
+                let message = format!(
+                    "{strays} rows of {name} are on shard {}, and this build looks for them on others",
+                    self.shard
+                );
+                return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                    .with_hint("Write the database out with the build that it was written by (weir dump), and read it in with this one."));
+            }
+        }
+        Ok(())
     }
 
     /// What the other one lacks or has beside this one's state, but for what only readers of this moment need, and for what

@@ -127,7 +127,10 @@ impl Node {
         let begin = self.storage.position();
         match &mut done.defined {
             Some(defined) => self.exchange(defined),
-            None => self.storage.replay_for_now(std::mem::take(&mut done.undone)),
+            None => {
+                self.has_done.redone += done.undone.len() as u64;
+                self.storage.replay_for_now(std::mem::take(&mut done.undone))
+            }
         }
         begin
     }
@@ -156,12 +159,9 @@ impl Node {
         is_forgotten
     }
 
-    /// The table that the call inserts many rows into, if it does nothing else.
+    /// The table that the call inserts given rows into, if it does nothing else.
     fn loads(&self, call: &Call) -> Option<TableId> {
         let callee = self.program.callee(&call.callee).ok()?;
-        if call.args.len() <= callee.inputs.len() {
-            return None;
-        }
         callee.loads(&self.program)
     }
 

@@ -1,4 +1,4 @@
-//! Output in DateStyle ISO and IntervalStyle postgres, at UTC.
+//! Output in DateStyle ISO and IntervalStyle postgres, at UTC; other styles of intervals are in [`super::style`].
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ fn print_date(date: Civil, out: &mut String) {
     let _ = write!(out, "{year:04}-{:02}-{:02}", date.month, date.day);
 }
 
-fn print_fraction(microsecond: i64, out: &mut String) {
+pub(super) fn fraction(microsecond: i64, out: &mut String) {
     if microsecond != 0 {
         let digits = format!("{microsecond:06}");
         out.push('.');
@@ -44,7 +44,7 @@ fn timestamp_with(timestamp: i64, separator: char, zone: &str) -> String {
     let mut out = String::with_capacity(32);
     print_date(fields.date, &mut out);
     let _ = write!(out, "{separator}{:02}:{:02}:{:02}", fields.hour, fields.minute, fields.second);
-    print_fraction(fields.microsecond, &mut out);
+    fraction(fields.microsecond, &mut out);
     out.push_str(zone);
     if fields.date.year <= 0 {
         out.push_str(" BC");
@@ -101,7 +101,7 @@ pub fn interval(interval: &Interval) -> String {
             time / per_minute % 60,
             time / 1_000_000 % 60
         );
-        print_fraction((time % 1_000_000) as i64, &mut out);
+        fraction((time % 1_000_000) as i64, &mut out);
     }
     out
 }

@@ -27,7 +27,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("regexp_match", &[Text, Text, Text], TextArray, regexp_match).optional(1),
     Function::new("regexp_split_to_array", &[Text, Text, Text], TextArray, split).optional(1),
     Function::new("regexp_like", &[Text, Text, Text], Bool, |a, _| {
-        Ok(Value::Bool(one_of(a, "regexp_like", a.get(2))?.is_match(text(&a[0])?)))
+        Ok(Value::Bool(one_of(a, "regexp_like", a.get(2))?.is_match(text(&a[0])?)?))
     })
     .optional(1),
     Function::new("regexp_count", &[Text, Text, Int4, Text], Int4, count).optional(2),
@@ -86,7 +86,7 @@ fn substring(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let (regex, _) = regex_of(&args[1], None)?;
     let subject = Subject::new(text(&args[0])?);
     let group = usize::from(regex.groups > 0);
-    let found = regex.find_at(&subject, 0).and_then(|groups| groups[group]);
+    let found = regex.find_at(&subject, 0)?.and_then(|groups| groups[group]);
     Ok(found.map_or(Value::Null, |of| Value::text(subject.part(of))))
 }
 
@@ -114,6 +114,7 @@ fn replace(args: &[Value], numbers: Option<(usize, Option<usize>)>, flags: Optio
     let replacement = text(&args[2])?;
     let (mut out, mut copied) = (String::new(), 0);
     for (number, groups) in regex.matches(&subject, start - 1).enumerate() {
+        let groups = groups?;
         if nth > 0 && number + 1 != nth {
             continue;
         }
@@ -159,7 +160,7 @@ fn expand(replacement: &str, subject: &Subject<'_>, groups: &Groups, out: &mut S
 fn regexp_match(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let regex = one_of(args, "regexp_match", args.get(2))?;
     let subject = Subject::new(text(&args[0])?);
-    let found = regex.find_at(&subject, 0);
+    let found = regex.find_at(&subject, 0)?;
     Ok(found.map_or(Value::Null, |groups| texts(&regex, &subject, &groups)))
 }
 
@@ -169,7 +170,7 @@ pub(super) fn regexp_matches(args: &[Value]) -> Result<Vec<Value>, SqlError> {
     let subject = Subject::new(text(&args[0])?);
     let count = if everywhere { usize::MAX } else { 1 };
     let found = regex.matches(&subject, 0).take(count);
-    Ok(found.map(|groups| texts(&regex, &subject, &groups)).collect())
+    found.map(|groups| Ok(texts(&regex, &subject, &groups?))).collect()
 }
 
 /// Empty matches at the ends of the text, and at the end of another match, separate nothing.
@@ -177,7 +178,8 @@ fn split(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let regex = one_of(args, "regexp_split_to_array", args.get(2))?;
     let subject = Subject::new(text(&args[0])?);
     let (mut parts, mut start, mut last) = (Vec::new(), 0, 0);
-    for (from, to) in regex.matches(&subject, 0).filter_map(|groups| groups[0]) {
+    for groups in regex.matches(&subject, 0) {
+        let Some((from, to)) = groups?[0] else { continue };
         if from < subject.chars.len() && to > last {
             parts.push(Value::text(subject.part((start, from))));
             start = to;
@@ -192,8 +194,22 @@ fn count(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let start = at_least(args, 2, "start", 1, 1)?;
     let regex = one_of(args, "regexp_count", args.get(3))?;
     let subject = Subject::new(text(&args[0])?);
-    let count = regex.matches(&subject, start - 1).count();
-    Ok(Value::Int(count as i64))
+    let count = regex.matches(&subject, start - 1).try_fold(0, |count, one| one.map(|_| count + 1))?;
+    Ok(Value::Int(count))
+}
+
+/// The match of that number, from 1 on.
+fn nth_of(
+    matches: impl Iterator<Item = Result<Groups, SqlError>>,
+    nth: usize,
+) -> Result<Option<Groups>, SqlError> {
+    for (before, groups) in matches.enumerate() {
+        let groups = groups?;
+        if before + 1 == nth {
+            return Ok(Some(groups));
+        }
+    }
+    Ok(None)
 }
 
 fn substr(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
@@ -201,7 +217,7 @@ fn substr(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let group = at_least(args, 5, "subexpr", 0, 0)?;
     let regex = one_of(args, "regexp_substr", args.get(4))?;
     let subject = Subject::new(text(&args[0])?);
-    let found = regex.matches(&subject, start - 1).nth(nth - 1);
+    let found = nth_of(regex.matches(&subject, start - 1), nth)?;
     let found = found.and_then(|groups| groups.get(group).copied().flatten());
     Ok(found.map_or(Value::Null, |of| Value::text(subject.part(of))))
 }
@@ -215,7 +231,7 @@ fn instr(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     let group = at_least(args, 6, "subexpr", 0, 0)?;
     let regex = one_of(args, "regexp_instr", args.get(5))?;
     let subject = Subject::new(text(&args[0])?);
-    let found = regex.matches(&subject, start - 1).nth(nth - 1);
+    let found = nth_of(regex.matches(&subject, start - 1), nth)?;
     let found = found.and_then(|groups| groups.get(group).copied().flatten());
     Ok(Value::Int(found.map_or(0, |(from, to)| if end == 1 { to + 1 } else { from + 1 } as i64)))
 }

@@ -459,6 +459,7 @@ fn format(args: &[Value], types: &CallTypes<'_>) -> Evaluated {
         next = at + 1;
         let item = format_item(value, &types.args[at], specifier.kind)?;
         let padding = width.min(SIZE_MAX).saturating_sub(item.chars().count());
+        room_for(out.len() + item.len() + padding)?;
         if specifier.left {
             out.push_str(&item);
             out.extend(std::iter::repeat_n(' ', padding));

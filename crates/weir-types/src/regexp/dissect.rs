@@ -6,6 +6,8 @@ use std::cell::OnceCell;
 use super::automaton::Automaton;
 use super::parse::SHORTER;
 use super::{Ast, Groups, Op, Sub, cases};
+use crate::error::SqlError;
+use crate::interrupt::check;
 
 /// A part of the expression with its automaton.
 #[derive(Debug)]
@@ -53,15 +55,30 @@ impl Part {
     }
 
     /// Finds the groups of a match of this part from `begin` to `end`; false if references make it none.
-    pub(super) fn dissect(&self, text: &[char], (begin, end): (usize, usize), groups: &mut Groups) -> bool {
-        match &self.kind {
+    ///
+    /// # Errors
+    /// The statement is to end: one match may take as long as there are ways to divide a text.
+    pub(super) fn dissect(
+        &self,
+        text: &[char],
+        (begin, end): (usize, usize),
+        groups: &mut Groups,
+    ) -> Result<bool, SqlError> {
+        Ok(match &self.kind {
             Kind::Plain => true,
-            Kind::Concat(parts) => concat(parts, text, (begin, end), groups),
-            Kind::Alternatives(list) => list.iter().any(|one| {
-                one.automaton().matches(text, (begin, end)) && one.dissect(text, (begin, end), groups)
-            }),
+            Kind::Concat(parts) => concat(parts, text, (begin, end), groups)?,
+            Kind::Alternatives(list) => {
+                for one in list {
+                    if one.automaton().matches(text, (begin, end))
+                        && one.dissect(text, (begin, end), groups)?
+                    {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
             Kind::Group(number, inner) => {
-                let found = inner.dissect(text, (begin, end), groups);
+                let found = inner.dissect(text, (begin, end), groups)?;
                 if found {
                     groups[*number] = Some((begin, end));
                 }
@@ -69,13 +86,13 @@ impl Part {
             }
             Kind::Repeat { inner, min, max } => {
                 let search = Search { inner, text, begin, end, min: *min, max: *max };
-                search.run(groups)
+                search.run(groups)?
             }
             Kind::Reference { group, min, max } => {
-                let Some((from, to)) = groups[*group] else { return false };
+                let Some((from, to)) = groups[*group] else { return Ok(false) };
                 let (wanted, found) = (&text[from..to], &text[begin..end]);
                 if wanted.is_empty() || found.is_empty() {
-                    return found.is_empty() && (wanted.is_empty() || *min == 0);
+                    return Ok(found.is_empty() && (wanted.is_empty() || *min == 0));
                 }
                 let times = found.len() / wanted.len();
                 let same = |one: &char, other: &char| {
@@ -85,7 +102,7 @@ impl Part {
                     && (*min..=*max).contains(&times)
                     && found.iter().zip(wanted.iter().cycle()).all(|(one, other)| same(one, other))
             }
-        }
+        })
     }
 
     /// Forgets what its groups have matched.
@@ -108,18 +125,19 @@ fn concat(
     text: &[char],
     (begin, end): (usize, usize),
     groups: &mut Groups,
-) -> bool {
+) -> Result<bool, SqlError> {
     let shorter = left.prefers_short();
     let mut limit = if shorter { begin } else { end };
     loop {
+        check()?;
         let middle = match shorter {
             true => left.automaton().shortest(text, begin, limit, end),
             false => left.automaton().longest(text, begin, limit),
         };
-        let Some(middle) = middle else { return false };
+        let Some(middle) = middle else { return Ok(false) };
         if right.automaton().matches(text, (middle, end)) {
-            if left.dissect(text, (begin, middle), groups) && right.dissect(text, (middle, end), groups) {
-                return true;
+            if left.dissect(text, (begin, middle), groups)? && right.dissect(text, (middle, end), groups)? {
+                return Ok(true);
             }
             left.forget(groups);
             right.forget(groups);
@@ -127,7 +145,7 @@ fn concat(
         limit = match shorter {
             true if middle < end => middle + 1,
             false if middle > begin => middle - 1,
-            _ => return false,
+            _ => return Ok(false),
         };
     }
 }
@@ -144,37 +162,43 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// No repetition at all is tried last: a group that can match nothing does.
-    fn run(mut self, groups: &mut Groups) -> bool {
+    fn run(mut self, groups: &mut Groups) -> Result<bool, SqlError> {
         let may_be_none = self.min == 0 && self.begin == self.end;
         self.min = self.min.max(1);
         self.max = self.max.min(self.end - self.begin).max(self.min);
         let found = match self.inner.prefers_short() {
-            true => self.shortest_first(groups),
-            false => self.longest_first(groups),
+            true => self.shortest_first(groups)?,
+            false => self.longest_first(groups)?,
         };
         if !found && may_be_none {
             self.inner.forget(groups);
         }
-        found || may_be_none
+        Ok(found || may_be_none)
     }
 
-    /// Whether each repetition holds; else the first that does not.
-    fn verify(&self, ends: &[usize], verified: &mut usize, groups: &mut Groups) -> Result<(), usize> {
+    /// The first repetition that does not hold; none: all do.
+    fn verify(
+        &self,
+        ends: &[usize],
+        verified: &mut usize,
+        groups: &mut Groups,
+    ) -> Result<Option<usize>, SqlError> {
         for k in *verified + 1..ends.len() {
             self.inner.forget(groups);
-            if !self.inner.dissect(self.text, (ends[k - 1], ends[k]), groups) {
-                return Err(k);
+            if !self.inner.dissect(self.text, (ends[k - 1], ends[k]), groups)? {
+                return Ok(Some(k));
             }
             *verified = k;
         }
-        Ok(())
+        Ok(None)
     }
 
-    fn longest_first(&self, groups: &mut Groups) -> bool {
+    fn longest_first(&self, groups: &mut Groups) -> Result<bool, SqlError> {
         let Search { inner, text, begin, end, min, max } = *self;
         let mut ends = vec![begin];
         let (mut verified, mut limit) = (0, end);
         loop {
+            check()?;
             let start = ends[ends.len() - 1];
             let k = ends.len();
             let found = inner.automaton().longest(text, start, limit);
@@ -191,16 +215,16 @@ impl Search<'_> {
                         continue;
                     }
                 } else if k >= min {
-                    match self.verify(&ends, &mut verified, groups) {
-                        Ok(()) => return true,
-                        Err(wrong) => last = wrong,
+                    match self.verify(&ends, &mut verified, groups)? {
+                        None => return Ok(true),
+                        Some(wrong) => last = wrong,
                     }
                 }
             }
             // A shorter match of the last one that can have one.
             loop {
                 if last == 0 {
-                    return false;
+                    return Ok(false);
                 }
                 let (before, at) = (ends[last - 1], ends[last]);
                 if at > before && (at - 1 > before || last < min && min - last >= end - before) {
@@ -213,11 +237,12 @@ impl Search<'_> {
         }
     }
 
-    fn shortest_first(&self, groups: &mut Groups) -> bool {
+    fn shortest_first(&self, groups: &mut Groups) -> Result<bool, SqlError> {
         let Search { inner, text, begin, end, min, max } = *self;
         let mut ends = vec![begin];
         let (mut verified, mut limit) = (0, begin);
         loop {
+            check()?;
             let start = ends[ends.len() - 1];
             let k = ends.len();
             if limit == start && limit != end && (k >= min || min - k < end - limit) {
@@ -239,9 +264,9 @@ impl Search<'_> {
                     }
                     last = k - 1;
                 } else if k >= min {
-                    match self.verify(&ends, &mut verified, groups) {
-                        Ok(()) => return true,
-                        Err(wrong) => last = wrong,
+                    match self.verify(&ends, &mut verified, groups)? {
+                        None => return Ok(true),
+                        Some(wrong) => last = wrong,
                     }
                 }
             }
@@ -250,7 +275,7 @@ impl Search<'_> {
                 last -= 1;
             }
             if last == 0 {
-                return false;
+                return Ok(false);
             }
             limit = ends[last] + 1;
             ends.truncate(last);

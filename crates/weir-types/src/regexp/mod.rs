@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use self::automaton::Automaton;
 use crate::error::{SqlError, SqlState};
+use crate::interrupt::check;
 
 /// How many compiled expressions a thread keeps.
 const CACHED_MAX: usize = 32;
@@ -335,42 +336,54 @@ impl Regex {
         self.finder.get_or_init(build).as_ref()
     }
 
-    pub fn is_match(&self, text: &str) -> bool {
+    /// # Errors
+    /// The statement is to end.
+    pub fn is_match(&self, text: &str) -> Result<bool, SqlError> {
         match self.finder() {
-            Some(finder) => finder.is_match(text),
-            None => self.find_at(&Subject::new(text), 0).is_some(),
+            Some(finder) => Ok(finder.is_match(text)),
+            None => Ok(self.find_at(&Subject::new(text), 0)?.is_some()),
         }
     }
 
     /// The first match that begins at or behind a character.
-    pub fn find_at(&self, subject: &Subject<'_>, start: usize) -> Option<Groups> {
+    ///
+    /// # Errors
+    /// The statement is to end.
+    pub fn find_at(&self, subject: &Subject<'_>, start: usize) -> Result<Option<Groups>, SqlError> {
         let text = &subject.chars[..];
         let (mut first, mut last) = (start, text.len());
         if let Some(finder) = self.finder() {
-            let found = finder.find_at(subject.text, subject.byte_of(start))?;
+            let Some(found) = finder.find_at(subject.text, subject.byte_of(start)) else { return Ok(None) };
             (first, last) = (subject.char_at(found.start()), subject.char_at(found.start()));
         }
-        (first..=last).find_map(|begin| self.match_from(text, begin))
+        for begin in first..=last {
+            if let Some(groups) = self.match_from(text, begin)? {
+                return Ok(Some(groups));
+            }
+        }
+        Ok(None)
     }
 
-    fn match_from(&self, text: &[char], begin: usize) -> Option<Groups> {
+    fn match_from(&self, text: &[char], begin: usize) -> Result<Option<Groups>, SqlError> {
         let automaton = self.whole.automaton();
         let shorter = self.whole.prefers_short();
         let mut limit = if shorter { begin } else { text.len() };
         loop {
+            check()?;
             let end = match shorter {
-                true => automaton.shortest(text, begin, limit, text.len())?,
-                false => automaton.longest(text, begin, limit)?,
+                true => automaton.shortest(text, begin, limit, text.len()),
+                false => automaton.longest(text, begin, limit),
             };
+            let Some(end) = end else { return Ok(None) };
             let mut groups: Groups = vec![None; self.groups + 1];
-            if self.whole.dissect(text, (begin, end), &mut groups) {
+            if self.whole.dissect(text, (begin, end), &mut groups)? {
                 groups[0] = Some((begin, end));
-                return Some(groups);
+                return Ok(Some(groups));
             }
             limit = match shorter {
                 true if end < text.len() => end + 1,
                 false if end > begin => end - 1,
-                _ => return None,
+                _ => return Ok(None),
             };
         }
     }
@@ -380,15 +393,19 @@ impl Regex {
         &'r self,
         subject: &'r Subject<'_>,
         start: usize,
-    ) -> impl Iterator<Item = Groups> + 'r {
+    ) -> impl Iterator<Item = Result<Groups, SqlError>> + 'r {
         let mut next = Some(start);
         std::iter::from_fn(move || {
             let start = next.filter(|start| *start <= subject.chars.len())?;
-            let groups = self.find_at(subject, start);
-            let (from, to) = groups.as_ref()?.first().copied().flatten()?;
+            next = None;
+            let groups = match self.find_at(subject, start).transpose()? {
+                Ok(groups) => groups,
+                Err(error) => return Some(Err(error)),
+            };
+            let (from, to) = groups.first().copied().flatten()?;
             // An empty match would be found again.
             next = Some(if from == to { to + 1 } else { to });
-            groups
+            Some(Ok(groups))
         })
     }
 }

@@ -132,6 +132,7 @@ pub fn refused(document: &Document<'_>) -> String {
     for (runs, names) in told {
         let where_to = match (runs["on_one_shard"] == true, runs["single_shard_calls"] == true) {
             (false, _) => "everywhere",
+            _ if runs["by_rows"] == true => "on several shards, where a call meets such a row",
             (true, false) => "on several shards",
             (true, true) => "calls whose rows are on several shards",
         };

@@ -13,7 +13,7 @@ const TABLES: &str = "CREATE TABLE big (id int PRIMARY KEY, same int NOT NULL, v
     CREATE PROCEDURE spin() LANGUAGE plpgsql AS $$ DECLARE i int := 0; BEGIN
         WHILE true LOOP i := (i + 1) % 1000; END LOOP; END $$";
 
-const SPINNING: [&str; 16] = [
+const SPINNING: [&str; 17] = [
     "DO $$ DECLARE i int := 0; BEGIN WHILE true LOOP i := (i + 1) % 7; END LOOP; END $$",
     "DO $$ BEGIN LOOP NULL; END LOOP; END $$",
     "DO $$ BEGIN FOR i IN 1..2000000000 LOOP END LOOP; END $$",
@@ -25,6 +25,7 @@ const SPINNING: [&str; 16] = [
     "SELECT count(*) FROM (SELECT sum(g) OVER (ORDER BY g ROWS 1000000 PRECEDING EXCLUDE CURRENT ROW) FROM generate_series(1, 300000) g) w",
     "WITH RECURSIVE r(n) AS (SELECT 1::bigint UNION ALL SELECT n + (SELECT count(*) FROM generate_series(1, 100000)) FROM r) SELECT max(n) FROM r",
     "SELECT count(regexp_replace(repeat('ab', 1000), '(a|b)+', g::text)) FROM generate_series(1, 1000000000) g",
+    "SELECT repeat('a', 1000) || 'b' || repeat('a', 1001) ~ '^(a+)(a+)(a+)(a+)(a+)b\\1\\2\\3\\4\\5$'",
     "SELECT count(length(lpad(g::text, 100000)) + length(repeat('x', 100000))) FROM generate_series(1, 1000000000) g",
     "SELECT a.same, b.same, count(DISTINCT a.id), max(c.id) FROM big a, big b, big c GROUP BY a.same, b.same ORDER BY 3",
     "COPY (SELECT count(*) FROM big a, big b, big c) TO STDOUT",

@@ -25,7 +25,7 @@ pub use checkpoint::Parts;
 pub use error::LogError;
 use files::{at, finish, reserve, segment_path, unfinished, whole_steps, write_durably, write_zeros};
 pub(super) use files::{make_directory, sync_directory};
-use format::{HEAD_BYTES, Kind, Preamble, seal};
+use format::{HEAD_BYTES, Kind, Preamble, VERSION, seal};
 pub use reading::Reading;
 use reading::Segment;
 
@@ -133,6 +133,10 @@ impl Log {
             }
         }
         log.look_for_room()?;
+        // A build of the version before reads that segment to its end, and must not take what it does not know for damage.
+        if last.preamble.version < VERSION {
+            log.begin_next()?;
+        }
         Ok(log)
     }
 

@@ -310,13 +310,17 @@ fn a_damaged_snapshot_is_named() {
 /// As these versions wrote it: nothing of the shard in the first, and one batch.
 fn old_segment(version: u8, record: &str) -> Vec<u8> {
     let mut bytes = [&b"WEIRLOG"[..], &[version], &77_u64.to_le_bytes()].concat();
-    if version == 2 {
+    if version >= 2 {
         bytes.extend(SHARD.to_le_bytes());
     }
     bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
     let mut batch = begin_batch(&[record], Vec::new()).unwrap();
     seal(&mut batch, (bytes.len() as u64, 77), bytes.len() as u64);
-    [bytes, batch].concat()
+    let mut bytes = [bytes, batch].concat();
+    if version >= 3 {
+        bytes.resize(format::STEP_BYTES as usize, 0);
+    }
+    bytes
 }
 
 #[test]
@@ -328,7 +332,8 @@ fn versions_before_are_read_and_go_on_and_a_newer_one_is_named() {
         fs::write(segment_path(place.path(), 5), old_segment(version, "old")).unwrap();
         let mut opened = open(place.path()).unwrap();
         assert_eq!(opened.records, ["old"]);
-        assert_eq!(names(place.path()), ["000005.log"]);
+        // What is written from here on stands where a build of that version does not look for what it knows.
+        assert_eq!(names(place.path()), ["000005.log", "000006.log"]);
         opened.log.append(&["new"]).unwrap();
         opened = open(place.path()).unwrap();
         assert_eq!(opened.records, ["old", "new"]);
@@ -338,9 +343,25 @@ fn versions_before_are_read_and_go_on_and_a_newer_one_is_named() {
         assert_eq!(opened.records, ["old", "new", "newer"]);
         snapshot(&mut opened.log, &["all"]);
         assert_eq!(open(place.path()).unwrap().records, ["all"]);
-        let newest = segment_path(place.path(), 7);
+        let newest = segment_path(place.path(), 8);
         assert_eq!(fs::read(&newest).unwrap()[7], format::VERSION);
     }
+}
+
+/// Records that a build of that version does not know stand in files that it refuses by name.
+#[test]
+fn a_segment_of_the_version_before_is_read_and_left() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(segment_path(place.path(), 1), old_segment(3, "old")).unwrap();
+    for _ in 0..2 {
+        let opened = open(place.path()).unwrap();
+        assert_eq!(opened.records, ["old"]);
+        assert_eq!(names(place.path()), ["000001.log", "000002.log"]);
+    }
+    open(place.path()).unwrap().log.append(&["new"]).unwrap();
+    assert_eq!(open(place.path()).unwrap().records, ["old", "new"]);
+    let version_of = |number: u64| fs::read(segment_path(place.path(), number)).unwrap()[7];
+    assert_eq!([version_of(1), version_of(2)], [3, format::VERSION]);
 }
 
 #[test]
@@ -353,7 +374,7 @@ fn another_shards_log_and_a_later_versions_are_named() {
     bytes[7] = format::VERSION + 1;
     fs::write(&path, &bytes).unwrap();
     let said = refusal(place.path());
-    assert!(said.contains("a later Weir has written it (log version 4"), "{said}");
+    assert!(said.contains("a later Weir has written it (log version 5"), "{said}");
 }
 
 #[test]

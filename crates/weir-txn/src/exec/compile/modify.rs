@@ -133,7 +133,16 @@ impl<'a> ProcedureCompiler<'a> {
             row_slots: self.slots.columns_of(insert.relation),
             excluded_slots: self.slots.columns_of(insert.excluded),
             distant_parents,
+            spread: self.spread(insert)?,
         })
+    }
+
+    fn spread(&mut self, insert: &Insert) -> Result<Vec<Vec<CompiledExpr>>, SqlError> {
+        if self.shards == 1 {
+            return Ok(Vec::new());
+        }
+        let keys = self.router.spread(insert).unwrap_or_default();
+        keys.iter().map(|key| compile_list(key, &mut self.compiler())).collect()
     }
 
     pub(super) fn update(

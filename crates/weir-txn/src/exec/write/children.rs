@@ -10,6 +10,7 @@ use weir_types::{SqlError, SqlState, Value};
 use super::Reference;
 use crate::exec::call::{Run, Stop};
 use crate::exec::deferred::Later;
+use crate::exec::foreseen::leaves_children;
 use crate::storage::{
     ColumnChange, ColumnOperation, KeyBytes, KeyRange, Operation, RowRef, Rows, key::push_key,
 };
@@ -39,15 +40,7 @@ impl Run<'_> {
             let new_key: Option<Vec<Value>> =
                 new.map(|new| columns.iter().map(|&column| new[column].clone()).collect());
             if program.shards > 1 && !reference.together {
-                return Err(SqlError::new(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    format!(
-                        "removing a parent of \"{}\", whose children live on other shards, is not supported",
-                        reference.name
-                    ),
-                )
-                .with_hint("Partition the child table by the column that refers to the parent.")
-                .into());
+                return Err(leaves_children(&reference.name).into());
             }
             self.claim_row(table, row, LockStrength::Update)?;
             let action = if new.is_some() { reference.on_update } else { reference.on_delete };

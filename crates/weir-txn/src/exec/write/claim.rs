@@ -4,9 +4,10 @@
 use smallvec::SmallVec;
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
-use weir_types::{SqlError, SqlState, Value};
+use weir_types::Value;
 
 use crate::exec::call::{Role, Run, Stop};
+use crate::exec::foreseen::{inserts_elsewhere, moves};
 use crate::ramp::participant::Claim;
 use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, Storage, key::push_key};
 
@@ -17,15 +18,9 @@ impl Run<'_> {
             return Ok(());
         }
         match self.fragment.program.home(table, &|column| values[column].clone()) {
-            Some(home) if home != self.fragment.here => Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!(
-                    "inserting rows of several shards into \"{}\" with one statement is not supported",
-                    self.fragment.program.schema.table(table).name
-                ),
-            )
-            .with_hint("Insert them one by one in a loop.")
-            .into()),
+            Some(home) if home != self.fragment.here => {
+                Err(inserts_elsewhere(&self.fragment.program.schema.table(table).name).into())
+            }
             _ => Ok(()),
         }
     }
@@ -37,15 +32,7 @@ impl Run<'_> {
         if program.shards > 1
             && program.home(table, &|column| new[column].clone()) != program.home(table, &old)
         {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!(
-                    "moving a row of \"{}\" to another shard is not supported",
-                    program.schema.table(table).name
-                ),
-            )
-            .with_hint("Delete the row and insert it anew.")
-            .into());
+            return Err(moves(&program.schema.table(table).name).into());
         }
         Ok(())
     }

@@ -1,0 +1,102 @@
+-- CREATE SCHEMA, ALTER SCHEMA, DROP SCHEMA.
+CREATE SCHEMA app
+CREATE SCHEMA app
+CREATE SCHEMA IF NOT EXISTS app
+CREATE SCHEMA pg_own
+[taken] CREATE SCHEMA AUTHORIZATION ann
+[taken] CREATE SCHEMA owned_too AUTHORIZATION ann
+CREATE SCHEMA owned AUTHORIZATION CURRENT_USER
+CREATE SCHEMA parts CREATE TABLE t (id int PRIMARY KEY, v int) CREATE INDEX t_v ON t (v) CREATE VIEW w AS SELECT id FROM parts.t CREATE SEQUENCE s
+INSERT INTO parts.t VALUES (1, 2)
+SELECT * FROM parts.t
+SELECT * FROM parts.w
+SELECT count(*) FROM t
+SELECT schemaname, indexname FROM pg_indexes WHERE tablename = 't' ORDER BY 1, 2
+CREATE SCHEMA wrong CREATE TABLE app.x (id int)
+SELECT count(*) FROM information_schema.schemata WHERE schema_name IN ('app', 'parts', 'wrong', 'owned')
+-- What is to be in a schema that there is not
+CREATE TABLE nowhere.t (id int)
+CREATE VIEW nowhere.v AS SELECT 1 AS one
+CREATE MATERIALIZED VIEW nowhere.v AS SELECT 1 AS one
+CREATE SEQUENCE nowhere.s
+CREATE TYPE nowhere.e AS ENUM ('a')
+CREATE DOMAIN nowhere.d AS int
+CREATE FUNCTION nowhere.f() RETURNS int LANGUAGE sql AS 'SELECT 1'
+CREATE PROCEDURE nowhere.p() LANGUAGE plpgsql AS $$ BEGIN NULL; END $$
+CREATE TABLE nowhere.c AS SELECT 1 AS one
+CREATE TABLE IF NOT EXISTS nowhere.t (id int)
+CREATE INDEX ON nowhere.t (id)
+ALTER TABLE nowhere.t ADD COLUMN x int
+ALTER TABLE IF EXISTS nowhere.t ADD COLUMN x int
+DROP TABLE nowhere.t
+DROP TABLE IF EXISTS nowhere.t
+COMMENT ON TABLE nowhere.t IS 'x'
+SELECT * FROM nowhere.t
+INSERT INTO nowhere.t VALUES (1)
+TRUNCATE nowhere.t
+-- What is in it keeps it
+DROP SCHEMA parts
+DROP SCHEMA parts RESTRICT
+SELECT * FROM parts.t
+DROP SCHEMA parts, app
+DROP SCHEMA owned, nothing
+DROP SCHEMA nothing
+DROP SCHEMA IF EXISTS nothing
+CREATE SCHEMA a1
+CREATE VIEW a1.v AS SELECT 1 AS one
+DROP SCHEMA a1
+DROP VIEW a1.v
+DROP SCHEMA a1
+CREATE SCHEMA a2
+CREATE SEQUENCE a2.s
+DROP SCHEMA a2
+DROP SEQUENCE a2.s
+CREATE TYPE a2.e AS ENUM ('a')
+DROP SCHEMA a2
+DROP TYPE a2.e
+CREATE DOMAIN a2.d AS int
+DROP SCHEMA a2
+DROP DOMAIN a2.d
+CREATE FUNCTION a2.f() RETURNS int LANGUAGE sql AS 'SELECT 1'
+DROP SCHEMA a2
+DROP FUNCTION a2.f()
+DROP SCHEMA a2
+DROP SCHEMA a2
+CREATE TABLE outside (id int PRIMARY KEY, parts int)
+CREATE VIEW over AS SELECT id FROM parts.t
+DROP SCHEMA parts
+DROP SCHEMA parts CASCADE
+SELECT * FROM parts.t
+SELECT * FROM over
+SELECT count(*) FROM outside
+CREATE TABLE parts.t (id int)
+CREATE SCHEMA parts
+CREATE TABLE parts.t (other text)
+SELECT * FROM parts.t
+-- A foreign key into it
+CREATE TABLE parts.p (id int PRIMARY KEY)
+CREATE TABLE child (id int PRIMARY KEY, p int REFERENCES parts.p)
+INSERT INTO child VALUES (1, 1)
+DROP SCHEMA parts CASCADE
+INSERT INTO child VALUES (1, 1)
+-- ALTER SCHEMA
+CREATE SCHEMA old
+CREATE TABLE old.t (id int PRIMARY KEY, v int)
+INSERT INTO old.t VALUES (1, 10)
+CREATE VIEW old.w AS SELECT v FROM old.t
+ALTER SCHEMA old RENAME TO app
+ALTER SCHEMA nothing RENAME TO x
+ALTER SCHEMA old RENAME TO pg_x
+ALTER SCHEMA old RENAME TO new
+SELECT * FROM new.t
+SELECT * FROM new.w
+SELECT * FROM old.t
+CREATE SCHEMA old
+CREATE TABLE old.t (other int)
+SELECT * FROM new.t
+SELECT * FROM old.t
+ALTER SCHEMA new OWNER TO CURRENT_USER
+ALTER SCHEMA nothing OWNER TO CURRENT_USER
+[taken] ALTER SCHEMA new OWNER TO nobody_at_all
+DROP SCHEMA public
+[refused] DROP SCHEMA public CASCADE

@@ -1,0 +1,80 @@
+//! Bars of speed that compare this build with an earlier one, in turns: `cargo xtask bars --baseline PROGRAM`.
+
+use super::issue_02::spread;
+use super::weir::Weir;
+use super::{Bar, Effort, Kind, Seen};
+
+/// A change that is meant to cost nothing may cost this much.
+const LEAST: f64 = 0.97;
+
+macro_rules! unchanged {
+    ($id:literal, $claim:literal, $measure:expr) => {
+        Bar {
+            id: $id,
+            issue: 24,
+            claim: $claim,
+            bar: "≥ 0.97 of the baseline's",
+            kind: Kind::Real,
+            measure: $measure,
+        }
+    };
+}
+
+pub const BARS: &[Bar] = &[
+    unchanged!("speed-pgbench", "pgbench's TPC-B, simple protocol, over the baseline", |weir, effort| {
+        beside(weir, effort, &["pgbench"])
+    }),
+    unchanged!("speed-select", "pgbench -S, simple protocol, over the baseline", |weir, effort| {
+        beside(weir, effort, &["pgbench-select"])
+    }),
+    unchanged!("speed-copy", "a million rows by COPY, over the baseline", |weir, effort| {
+        beside(weir, effort, &["copy"])
+    }),
+    unchanged!("speed-calls", "New-Orders by prepared CALLs, over the baseline", |weir, effort| {
+        beside(weir, effort, &["calls", "examples/tpcc", "--count", "new_order"])
+    }),
+    unchanged!("speed-tpcc", "TPC-C embedded, 4 shards, 4 warehouses, over the baseline", embedded),
+];
+
+/// The two servers in turns, by `weir beside --baseline`.
+fn beside(weir: &Weir, effort: Effort, what: &[&str]) -> Result<Seen, String> {
+    let baseline = weir.baseline()?.display().to_string();
+    let (pairs, seconds) = if effort == Effort::Quick { ("3", "2") } else { ("10", "5") };
+    let options = ["--baseline", &baseline, "--pairs", pairs, "--seconds", seconds, "--format", "json"];
+    let report = weir.json(&[&["beside"], what, &options].concat())?;
+    let per_second = |pair: &serde_json::Value, of: &str| pair[of]["per_second"].as_f64();
+    let pairs = report["pairs"].as_array().into_iter().flatten();
+    seen(pairs.filter_map(|pair| Some((per_second(pair, "weir")?, per_second(pair, "baseline")?))).collect())
+}
+
+/// The two programs in turns, each with a cluster of its own.
+fn embedded(weir: &Weir, effort: Effort) -> Result<Seen, String> {
+    let (pairs, seconds) = if effort == Effort::Quick { (3, "2") } else { (10, "5") };
+    let run = ["run", "examples/tpcc", "--shards", "4", "--set", "warehouses=4", "--seconds", seconds];
+    let arguments = [&run[..], &["--format", "json"]].concat();
+    let earlier = weir.earlier()?;
+    let throughput =
+        |of: &Weir| of.json(&arguments).map(|report| report["throughput"].as_f64().unwrap_or(f64::NAN));
+    let mut seen_pairs = Vec::new();
+    for number in 0..pairs {
+        let first = throughput(if number % 2 == 0 { weir } else { &earlier })?;
+        let second = throughput(if number % 2 == 0 { &earlier } else { weir })?;
+        seen_pairs.push(if number % 2 == 0 { (first, second) } else { (second, first) });
+    }
+    seen(seen_pairs)
+}
+
+/// Of pairs of what this build and the baseline do a second.
+fn seen(pairs: Vec<(f64, f64)>) -> Result<Seen, String> {
+    let middle =
+        |values: Vec<f64>| spread(values).map(|(median, ..)| median).ok_or("nothing was measured".to_owned());
+    let own = middle(pairs.iter().map(|pair| pair.0).collect())?;
+    let other = middle(pairs.iter().map(|pair| pair.1).collect())?;
+    let ratios = pairs.iter().map(|(own, other)| own / other).collect();
+    let (median, least, most) = spread(ratios).ok_or("nothing was measured")?;
+    Ok(Seen {
+        met: median >= LEAST,
+        figure: format!("{median:.3}"),
+        interval: format!("{least:.3} to {most:.3}, {} pairs; {own:.0} and {other:.0} a second", pairs.len()),
+    })
+}
