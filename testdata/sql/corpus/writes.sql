@@ -101,7 +101,6 @@ UPDATE account SET balance = 1, balance = 2 WHERE id = 1;
 UPDATE account SET kind = upper(kind), opened = opened + 7 WHERE id = 1 RETURNING kind, opened;
 -- refused
 UPDATE account SET balance = CASE WHEN balance > 100 THEN balance * 2 ELSE 0 END WHERE id IN (1, 2) RETURNING id, balance;
--- refused
 UPDATE account SET flags = flags | 8 WHERE balance > 0 RETURNING id, flags;
 UPDATE account SET opened = NULL WHERE owner LIKE 'H%' RETURNING owner, opened;
 UPDATE entry SET words = words || 'z'::text WHERE account = 3 AND number = 1 RETURNING words;

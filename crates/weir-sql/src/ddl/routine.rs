@@ -181,10 +181,13 @@ impl Schema {
                 _ => None,
             })
             .collect();
-        if self.notes.is_none() {
-            for ty in &given {
-                type_name::resolve_column(&self.context(), piece, ty)?;
-            }
+        let mut signature = written(named);
+        if self.notes.is_none() && !named.args_unspecified {
+            let types = given.iter().map(|ty| type_name::resolve_column(&self.context(), piece, ty));
+            let types: Result<Vec<String>, Diagnostic> = types
+                .map(|resolved| resolved.map(|(ty, domain)| domain.map_or(ty.to_string(), |of| of.name.clone())))
+                .collect();
+            signature = format!("{}({})", expr_strings(&named.objname).join("."), types?.join(","));
         }
         let given: Vec<String> = given.into_iter().map(type_words).collect();
         let fits = |create: &CreateFunctionStmt| {
@@ -206,22 +209,22 @@ impl Schema {
             let named = |at: &usize| object_path(&self.routines[*at].create.funcname) == name;
             of_kind = (0..self.routines.len()).filter(named).collect();
         }
-        let (word, written) = (word_of(kind), written(named));
+        let word = word_of(kind);
         match (of_kind.as_slice(), found.is_empty()) {
             ([one], _) => Ok(*one),
             ([], false) if !named.args_unspecified => {
-                let message = format!("{written} is not a {word}");
+                let message = format!("{signature} is not a {word}");
                 Err(Diagnostic::new(SqlState::WRONG_OBJECT_TYPE, head, message))
             }
             ([], _) => {
                 let message = match named.args_unspecified {
-                    true => format!("could not find a {word} named \"{written}\""),
-                    false => format!("{word} {written} does not exist"),
+                    true => format!("could not find a {word} named \"{signature}\""),
+                    false => format!("{word} {signature} does not exist"),
                 };
                 Err(Diagnostic::new(SqlState::UNDEFINED_FUNCTION, head, message))
             }
             _ => {
-                let message = format!("{word} name \"{written}\" is not unique");
+                let message = format!("{word} name \"{signature}\" is not unique");
                 let hint = format!("Specify the argument list to select the {word} unambiguously.");
                 Err(Diagnostic::new(SqlState::AMBIGUOUS_FUNCTION, head, message).with_hint(hint))
             }

@@ -173,11 +173,11 @@ impl Schema {
     ) -> Result<(), Diagnostic> {
         let name = alter.relation.as_ref().map(relation_name).unwrap_or_default();
         let refused = |command: &str| {
-            let what = format!("ALTER … {command} of something else than a table");
+            let what = format!("{command} of something else than a table");
             Diagnostic::unsupported(head, what, "write it as it should be in its CREATE statement")
         };
         if self.notes.is_some() {
-            return self.ignored(refused("…"), false);
+            return self.ignored(refused("this ALTER"), false);
         }
         if self.passes_missing(alter, self.relation_exists(&name), &name, place)? {
             return Ok(());
@@ -221,7 +221,7 @@ impl Schema {
                         return Err(error(SqlState::UNDEFINED_COLUMN, place, message));
                     }
                 }
-                other => return Err(refused(&super::alter::words(other))),
+                other => return Err(refused(&format!("ALTER … {}", super::alter::words(other)))),
             }
         }
         Ok(())
