@@ -42,7 +42,7 @@ impl Incoming {
             if let Some(frame) = Frame::cut(&mut self.0, expected).map_err(Unreadable::OutOfStep)? {
                 return Ok(Some(frame));
             }
-            if self.0.is_empty() {
+            if self.0.is_empty() && self.0.capacity() > READ_BYTES {
                 // A session that waits keeps no memory of a large message.
                 self.0 = BytesMut::new();
             }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::TcpStream;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use weir_types::interrupt;
 
 use crate::session::Session;
 use crate::watch::{FrontEnd, Phase};
@@ -131,7 +132,10 @@ fn watch(front: &FrontEnd, runtime: &Handle) {
         }
         looked = Instant::now();
         // The runtime's workers sleep although one that carries a statement has had the sockets and timers: this wakes another.
-        if !beats.swap(true, Ordering::AcqRel) {
+        // If none has run it a tick later, all of them carry statements.
+        let is_crowded = beats.swap(true, Ordering::AcqRel);
+        interrupt::ask_for_room(is_crowded);
+        if !is_crowded {
             let beats = beats.clone();
             runtime.spawn(async move { beats.store(false, Ordering::Release) });
         }
@@ -141,6 +145,22 @@ fn watch(front: &FrontEnd, runtime: &Handle) {
             }
         }
     }
+}
+
+/// A worker of the runtime that computes for long gives its place to another thread, and computes on beside the runtime.
+///
+/// Returns when a worker runs tasks; false: this thread is no worker.
+pub(crate) fn make_room() -> bool {
+    let Ok(runtime) = Handle::try_current() else { return false };
+    if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
+        return false;
+    }
+    tokio::task::block_in_place(|| {
+        // The place is taken back at the end of this unless another thread has it by then.
+        let (runs, is_run) = std::sync::mpsc::channel();
+        runtime.spawn(async move { runs.send(()) });
+        is_run.recv_timeout(TICK).is_ok()
+    })
 }
 
 /// It will take no answer: its side of the connection is closed.

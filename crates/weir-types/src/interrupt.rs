@@ -4,13 +4,16 @@
 //! a loop or piece of a text, as PostgreSQL's CHECK_FOR_INTERRUPTS; what makes one large value calls [`room_for`] before. Outside of a
 //! watch both do nothing. Reads no clock: a wish comes from another thread, and a simulation gives a number of steps instead.
 //!
+//! The threads of statements are those of the connections, too: when all of them compute, whoever keeps watch asks for room
+//! ([`ask_for_room`]), and one of those that compute makes some.
+//!
 //! Memory is what the thread has allocated since the watch began and has not freed. The allocator of the process tells it
 //! ([`on_allocated`], [`on_freed`]); without one that does, only [`room_for`] has a bound.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::{SqlError, SqlState};
 
@@ -25,6 +28,22 @@ const WISHES_MAX: usize = 1_024;
 
 /// How many checks pass before the wishes are looked at.
 const CHECKS_PER_LOOK: u32 = 256;
+
+/// Somebody waits for a thread while all of them compute.
+static ROOM_WANTED: AtomicBool = AtomicBool::new(false);
+
+/// Has another thread do what this one cannot do while it computes.
+static MAKE_ROOM: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// How a thread that runs a statement makes room for others; it gives whether it could. The first one that is given stays.
+pub fn set_make_room(make_room: fn() -> bool) {
+    MAKE_ROOM.get_or_init(|| make_room);
+}
+
+/// A thread that runs a statement makes room for others at its next look, or need not any more.
+pub fn ask_for_room(is_wanted: bool) {
+    ROOM_WANTED.store(is_wanted, Ordering::Relaxed);
+}
 
 /// The wishes that statements of one machine end, and what bounds them all.
 #[derive(Debug)]
@@ -154,6 +173,9 @@ pub fn check() -> Result<(), SqlError> {
 
 #[cold]
 fn look() -> Result<(), SqlError> {
+    if ROOM_WANTED.load(Ordering::Relaxed) && MAKE_ROOM.get().is_some_and(|make_room| make_room()) {
+        ask_for_room(false);
+    }
     WATCHED.with_borrow_mut(|watched| {
         let Some(watched) = watched else {
             CHECKS_LEFT.set(u32::MAX);

@@ -185,7 +185,9 @@ impl Schema {
         if self.notes.is_none() && !named.args_unspecified {
             let types = given.iter().map(|ty| type_name::resolve_column(&self.context(), piece, ty));
             let types: Result<Vec<String>, Diagnostic> = types
-                .map(|resolved| resolved.map(|(ty, domain)| domain.map_or(ty.to_string(), |of| of.name.clone())))
+                .map(|resolved| {
+                    resolved.map(|(ty, domain)| domain.map_or(ty.to_string(), |of| of.name.clone()))
+                })
                 .collect();
             signature = format!("{}({})", expr_strings(&named.objname).join("."), types?.join(","));
         }

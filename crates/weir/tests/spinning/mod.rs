@@ -111,6 +111,25 @@ fn what_spins_is_ended_on_several_shards() {
     check(3);
 }
 
+/// More sessions compute than there are threads for them: others come in, are answered, and end them.
+#[test]
+fn what_spins_leaves_room_for_others() {
+    let weir = Alone::start(1);
+    weir.driver().batch_execute(TABLES).unwrap();
+    let mut all: Vec<Wire> = (0..12).map(|_| wire(&weir)).collect();
+    for (at, session) in all.iter_mut().enumerate() {
+        session.send(&[query(SPINNING[4 + at % 2])]);
+    }
+    for session in &mut all {
+        let mut other = wire(&weir);
+        other.send(&[query("SELECT 1")]);
+        assert!(other.hear(1).iter().any(|said| said.starts_with("D ")), "others are answered");
+        let key = session.key.clone();
+        assert_eq!(until_heard(session, || cancel(&weir, &key)), "57014");
+    }
+    check_unharmed(&weir, "twelve at once");
+}
+
 /// Those who cancel by a number ask no shard for it.
 #[test]
 fn what_spins_is_ended_by_others_and_with_the_server() {
