@@ -4,9 +4,12 @@ mod number;
 mod startup;
 mod style;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
 use weir_types::datetime::style::IntervalStyle;
 use weir_types::{Severity, SqlError, SqlState};
 
@@ -198,8 +201,22 @@ pub const PARAMETER_STATUS: [&str; 14] = [
     "TimeZone",
 ];
 
-fn known(name: &str) -> Option<&'static (&'static str, &'static str, May)> {
-    KNOWN.iter().find(|(one, ..)| one.eq_ignore_ascii_case(name))
+type Setting = (&'static str, &'static str, May);
+
+/// By name in lower case: every statement asks for some of them.
+static BY_KEY: LazyLock<FxHashMap<String, &'static Setting>> =
+    LazyLock::new(|| KNOWN.iter().map(|one| (one.0.to_ascii_lowercase(), one)).collect());
+
+fn known(name: &str) -> Option<&'static Setting> {
+    BY_KEY.get(key(name).as_ref()).copied()
+}
+
+/// A name in lower case.
+fn key(name: &str) -> Cow<'_, str> {
+    match name.bytes().fold(false, |is_mixed, byte| is_mixed | byte.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
+    }
 }
 
 /// The settings of one session.
@@ -256,13 +273,13 @@ impl Values {
 
     /// A setting that is on or off. Outside of transactions what is so of the next one is asked.
     pub fn is_on(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| value == "on")
+        self.value(name) == Some("on")
     }
 
     /// A time, if one is set.
     pub fn time(&self, name: &str) -> Option<Duration> {
-        let value = self.get(name)?;
-        milliseconds(name, &value).ok().filter(|ms| *ms > 0).map(Duration::from_millis)
+        let value = self.value(name).filter(|value| *value != "0")?;
+        milliseconds(name, value).ok().filter(|ms| *ms > 0).map(Duration::from_millis)
     }
 
     /// How long a statement takes that is logged; `otherwise`: where nothing is set.
@@ -279,20 +296,24 @@ impl Values {
 
     /// Whether the client hears what is of that severity. It hears INFO in any case.
     pub fn lets_through(&self, severity: Severity) -> bool {
-        let least = self.get(LEAST_SEVERITY).unwrap_or_default();
+        let least = self.value(LEAST_SEVERITY).unwrap_or_default();
         let least = SEVERITIES.iter().find(|(word, ..)| *word == least);
         severity == Severity::Info
             || least.is_none_or(|(_, least, _)| least.is_some_and(|least| severity >= least))
     }
 
+    /// What SHOW tells; none: there is no such setting.
     pub fn get(&self, name: &str) -> Option<String> {
-        let is_of_transactions = name.eq_ignore_ascii_case("transaction_read_only");
-        let name = match is_of_transactions && self.given("transaction_read_only").is_none() {
-            true => "default_transaction_read_only",
-            false => name,
-        };
-        let given = self.given(&name.to_ascii_lowercase()).cloned();
-        given.or_else(|| known(name).map(|(_, first, _)| (*first).to_owned()))
+        self.value(name).map(str::to_owned)
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        let mut key = key(name);
+        if key == "transaction_read_only" && self.given(&key).is_none() {
+            key = Cow::Borrowed("default_transaction_read_only");
+        }
+        let given = self.given(&key).map(String::as_str);
+        given.or_else(|| known(&key).map(|(_, first, _)| *first))
     }
 
     /// All that there are, and the application's own.

@@ -133,9 +133,8 @@ impl<'a> Lexer<'a> {
     }
 
     fn skip_while(&mut self, accept: impl Fn(u8) -> bool) {
-        while self.at < self.text.len() && accept(self.byte(0)) {
-            self.at += 1;
-        }
+        let rest = &self.text.as_bytes()[self.at.min(self.text.len())..];
+        self.at += rest.iter().position(|byte| !accept(*byte)).unwrap_or(rest.len());
     }
 
     fn skip_number(&mut self) {
@@ -237,8 +236,19 @@ impl Iterator for Lexer<'_> {
     }
 }
 
+/// A statement is looked through each time it comes, and most of its bytes are asked this.
+const WORD_BYTES: [bool; 256] = {
+    let mut bytes = [false; 256];
+    let mut at = 0;
+    while at < 256 {
+        bytes[at] = (at as u8).is_ascii_alphanumeric() || at as u8 == b'_' || at as u8 == b'$' || at >= 0x80;
+        at += 1;
+    }
+    bytes
+};
+
 fn is_word_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+    WORD_BYTES[usize::from(byte)]
 }
 
 fn is_operator_byte(byte: u8) -> bool {

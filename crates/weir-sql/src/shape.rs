@@ -74,6 +74,9 @@ impl Shape {
 }
 
 fn kind_of(sql: &str, token: &Token) -> Option<ConstantKind> {
+    if !matches!(token.kind, TokenKind::Text | TokenKind::Number) {
+        return None;
+    }
     let written = &sql[token.start..token.end];
     match token.kind {
         TokenKind::Text => (written.len() > 1 && written.starts_with('\'') && written.ends_with('\''))

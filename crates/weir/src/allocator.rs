@@ -11,24 +11,28 @@ pub struct Counting;
 // SAFETY: all that is asked for is MiMalloc's, with the layouts that it is asked for; the counters allocate nothing.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         on_allocated(layout.size());
         // SAFETY: the caller's.
         unsafe { MiMalloc.alloc(layout) }
     }
 
+    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         on_allocated(layout.size());
         // SAFETY: the caller's.
         unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
+    #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         on_freed(layout.size());
         // SAFETY: the caller's.
         unsafe { MiMalloc.dealloc(pointer, layout) }
     }
 
+    #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         on_freed(layout.size());
         on_allocated(new_size);
