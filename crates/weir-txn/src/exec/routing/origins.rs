@@ -1,0 +1,138 @@
+//! Where the values of a procedure's variables come from: its parameters, constants, and ids that the call generates.
+
+use std::collections::BTreeMap;
+
+use weir_sql::bound::{Expr, ExprKind, Procedure, Step, StepKind, VariableId};
+
+use super::{Coercion, Route, Source, returns_own_id, without_integer_cast};
+
+/// Where each variable's value comes from; `None` where it is not only parameters.
+pub struct Origins {
+    by_variable: BTreeMap<VariableId, Option<Vec<Source>>>,
+}
+
+impl Origins {
+    pub fn of(procedure: &Procedure) -> Origins {
+        let mut origins = Origins { by_variable: BTreeMap::new() };
+        for (index, parameter) in procedure.parameters.iter().enumerate() {
+            if parameter.mode != weir_sql::bound::ParameterMode::Out {
+                origins.by_variable.insert(parameter.variable, Some(vec![Source::Parameter(index)]));
+            }
+        }
+        // Assignments may stand in any order, so go round until nothing changes.
+        loop {
+            let before = format!("{:?}", origins.by_variable);
+            origins.steps(&procedure.body);
+            if format!("{:?}", origins.by_variable) == before {
+                return origins;
+            }
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step]) {
+        for step in steps {
+            match &step.kind {
+                StepKind::Assign { variable, value } => {
+                    let sources = self.expr(value);
+                    self.note(*variable, sources);
+                }
+                StepKind::ForEach { variable, array, body, .. } => {
+                    let sources = self.elements(array);
+                    self.note(*variable, sources);
+                    self.steps(body);
+                }
+                StepKind::ForRange { variable, body, .. } => {
+                    self.note(*variable, None);
+                    self.steps(body);
+                }
+                StepKind::ForQuery { targets, body, .. } => {
+                    targets.iter().for_each(|target| self.note(target.variable, None));
+                    self.steps(body);
+                }
+                StepKind::Sql { statement, into: Some(into) } => {
+                    for (at, target) in into.targets.iter().enumerate() {
+                        self.note(target.variable, returns_own_id(statement, at).then(|| vec![Source::Own]));
+                    }
+                }
+                StepKind::Call { targets, .. } => {
+                    targets.iter().for_each(|target| self.note(target.variable, None))
+                }
+                StepKind::AssignElement { variable, .. } | StepKind::GetRowCount { variable } => {
+                    self.note(*variable, None)
+                }
+                StepKind::If { branches, otherwise } => {
+                    branches.iter().for_each(|(_, body)| self.steps(body));
+                    self.steps(otherwise);
+                }
+                StepKind::While { body, .. } | StepKind::Loop { body, .. } | StepKind::Block { body, .. } => {
+                    self.steps(body)
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn note(&mut self, variable: VariableId, sources: Option<Vec<Source>>) {
+        let Some(new) = sources else {
+            self.by_variable.insert(variable, None);
+            return;
+        };
+        match self.by_variable.entry(variable).or_insert_with(|| Some(Vec::new())) {
+            None => {}
+            Some(known) => new.into_iter().for_each(|source| {
+                if !known.contains(&source) {
+                    known.push(source);
+                }
+            }),
+        }
+    }
+
+    /// A statement that goes by an id which the call generates runs where it is generated.
+    pub fn settled(&self, route: Route) -> Route {
+        match route {
+            Route::By(keys) if self.is_own(&keys) => Route::Own,
+            route => route,
+        }
+    }
+
+    /// Whether these values of the partition columns are an id that the call generates.
+    pub fn is_own(&self, keys: &[Expr]) -> bool {
+        matches!(keys, [key] if self.expr(key).as_deref() == Some(&[Source::Own]))
+    }
+
+    /// Sources of a value that is copied, or cast, and not computed.
+    pub fn expr(&self, expr: &Expr) -> Option<Vec<Source>> {
+        let expr = without_integer_cast(expr);
+        match &expr.kind {
+            ExprKind::Cast { operand, explicit } => {
+                let coercion = Coercion::of(operand, &expr.ty, *explicit)?;
+                let cast = |source| match source {
+                    Source::Own => None,
+                    Source::Constant(value) => Some(Source::Constant(coercion.of_value(&value))),
+                    source => Some(Source::Cast(Box::new(source), coercion.clone())),
+                };
+                self.expr(operand)?.into_iter().map(cast).collect()
+            }
+            ExprKind::Literal(value) => Some(vec![Source::Constant(value.clone())]),
+            ExprKind::Variable(variable) => self.by_variable.get(variable).cloned().flatten(),
+            ExprKind::Subscript { array, .. } => self.elements(array),
+            ExprKind::Coalesce(list) => {
+                let sources: Option<Vec<Vec<Source>>> = list.iter().map(|expr| self.expr(expr)).collect();
+                sources.map(|sources| sources.concat())
+            }
+            _ => None,
+        }
+    }
+
+    fn elements(&self, array: &Expr) -> Option<Vec<Source>> {
+        let ExprKind::Variable(variable) = array.kind else { return None };
+        let sources = self.by_variable.get(&variable).cloned().flatten()?;
+        sources
+            .into_iter()
+            .map(|source| match source {
+                Source::Parameter(index) => Some(Source::Elements(index)),
+                Source::Elements(_) | Source::Constant(_) | Source::Own | Source::Cast(..) => None,
+            })
+            .collect()
+    }
+}
