@@ -66,6 +66,9 @@ use watchdog::Watchdog;
 /// wakes it: with four of them on two processors a seventh of the throughput was lost.
 const WORKERS: usize = 2;
 
+/// Of each of them, as far as it is used: deep statements are parsed, bound and computed recursively.
+const STACK_BYTES: usize = 64 << 20;
+
 /// How a server lets in.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -158,6 +161,7 @@ impl Door {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // As many as the statements of most machines keep busy; the watchdog has those that compute for long make room.
             .worker_threads(WORKERS)
+            .thread_stack_size(STACK_BYTES)
             .thread_name("weir-pg")
             .enable_all()
             .build()

@@ -3,12 +3,13 @@
 //! The tree is `pg_query`'s; there is no other one. What the grammar does not know (CREATE ASSERTION)
 //! is cut out before, by [`crate::assertion`]. Nothing here looks at what a statement means.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+mod grammar;
 
 use pg_query::ParserOptions;
 use pg_query::protobuf::{Node, node};
 use weir_types::SqlState;
 
+use self::grammar::Failure;
 use crate::lexer;
 use crate::source::{Diagnostic, Span};
 
@@ -149,17 +150,16 @@ fn parse_with(
             "SQL text must not contain a NUL character",
         ));
     }
-    match pg_query::parse(piece.text, options) {
-        Ok(result) => Ok(result.protobuf.stmts),
-        Err(pg_query::Error::Parse(message)) => Err(syntax_error(piece, options, message)),
-        Err(pg_query::Error::Decode(_)) => Err(Diagnostic::new(
-            SqlState::STATEMENT_TOO_COMPLEX,
-            piece.token(first_token(piece.text)),
-            "the statement nests too deeply",
-        )
-        .with_hint("split it: a statement may nest about thirty levels of parentheses and operators")),
-        Err(error) => Err(Diagnostic::new(SqlState::SYNTAX_ERROR, piece.span(), error.to_string())),
-    }
+    grammar::parse(piece.text, options).map_err(|failure| match failure {
+        Failure::TooDeep => too_deep(piece.token(first_token(piece.text))),
+        Failure::Syntax { message, at } => syntax_error(piece, message, at),
+    })
+}
+
+/// What nests deeper than the stack of whoever walks it allows.
+pub(crate) fn too_deep(place: Span) -> Diagnostic {
+    Diagnostic::new(SqlState::STATEMENT_TOO_COMPLEX, place, "stack depth limit exceeded")
+        .with_hint("split the statement: its operators, parentheses and subqueries nest too deeply")
 }
 
 /// There is nothing in it but blanks and comments.
@@ -171,8 +171,8 @@ fn first_token(text: &str) -> i32 {
     lexer::Lexer::new(text, 0).next().map_or(0, |token| token.start as i32)
 }
 
-fn syntax_error(piece: Piece<'_>, options: ParserOptions, message: String) -> Diagnostic {
-    let span = match error_cursor(piece.text, options) {
+fn syntax_error(piece: Piece<'_>, message: String, at: Option<usize>) -> Diagnostic {
+    let span = match at {
         Some(at) => piece.range(at, lexer::token_end(piece.text, at)),
         None => piece.token(first_token(piece.text)),
     };
@@ -184,52 +184,6 @@ fn syntax_error(piece: Piece<'_>, options: ParserOptions, message: String) -> Di
     let feature = message.contains("not supported") || message.contains("not yet implemented");
     let state = if feature { SqlState::FEATURE_NOT_SUPPORTED } else { SqlState::SYNTAX_ERROR };
     Diagnostic::new(state, span, message)
-}
-
-#[repr(C)]
-struct CError {
-    message: *mut c_char,
-    function: *mut c_char,
-    file: *mut c_char,
-    line: c_int,
-    cursor: c_int,
-    context: *mut c_char,
-}
-
-#[repr(C)]
-struct CParseResult {
-    tree_length: usize,
-    tree: *mut c_char,
-    stderr_buffer: *mut c_char,
-    error: *mut CError,
-}
-
-// The crate's own `parse` throws the cursor away, and its bindings are private, so the two functions
-// are declared here once more, as `pg_query.h` of the pinned version 18.1 has them.
-#[allow(unsafe_code)]
-unsafe extern "C" {
-    fn pg_query_parse_protobuf_opts(input: *const c_char, options: c_int) -> CParseResult;
-    fn pg_query_free_protobuf_parse_result(result: CParseResult);
-}
-
-/// Where the grammar stopped, as a byte of `text`.
-#[allow(unsafe_code)]
-fn error_cursor(text: &str, options: ParserOptions) -> Option<usize> {
-    let input = CString::new(text).ok()?;
-    // SAFETY: `input` is a NUL-terminated string that outlives the call; the result is read only
-    // through its non-null error pointer and freed exactly once, by the library's own function.
-    let cursor = unsafe {
-        let result = pg_query_parse_protobuf_opts(input.as_ptr(), options.bits());
-        let cursor = result.error.as_ref().map(|error| {
-            debug_assert!(error.message.is_null() || CStr::from_ptr(error.message).to_str().is_ok());
-            error.cursor
-        });
-        pg_query_free_protobuf_parse_result(result);
-        cursor
-    };
-    // Counted in characters from 1; 0 is unknown.
-    let characters = usize::try_from(cursor?).ok()?.checked_sub(1)?;
-    Some(text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at))
 }
 
 #[cfg(test)]
@@ -262,12 +216,27 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_limited_without_a_crash() {
-        let text = format!("select {}1{}", "(".repeat(5000), ")".repeat(5000));
-        let _ = parse_statements(Piece::new(0, 0, &text));
-        let text = format!("select {}1", "- - ".repeat(20000));
-        assert!(parse_statements(Piece::new(0, 0, &text)).is_err());
-        let text = format!("select 1{}", " + 1".repeat(20000));
-        assert!(parse_statements(Piece::new(0, 0, &text)).is_err());
+    fn depth_is_limited_by_the_stack_without_a_crash() {
+        let of_a_thread_with = |kilobytes: usize, text: String| {
+            let thread = std::thread::Builder::new().stack_size(kilobytes << 10);
+            let parses =
+                move || parse_statements(Piece::new(0, 0, &text)).map(drop).map_err(|error| error.state);
+            thread.spawn(parses).unwrap().join().unwrap()
+        };
+        let sum = |terms: usize| format!("select 1{}", " + 1".repeat(terms));
+        let too_deep = Err(SqlState::STATEMENT_TOO_COMPLEX);
+        for kilobytes in [1 << 10, 2 << 10, 16 << 10, 64 << 10] {
+            let parenthesised = format!("select {}1{}", "(".repeat(5000), ")".repeat(5000));
+            assert_eq!(of_a_thread_with(kilobytes, parenthesised), Ok(()));
+            assert_eq!(of_a_thread_with(kilobytes, sum(100)), Ok(()));
+            assert_eq!(of_a_thread_with(kilobytes, sum(20_000)), too_deep);
+            let negated = of_a_thread_with(kilobytes, format!("select {}1", "- - ".repeat(20_000)));
+            assert_eq!(negated, Err(SqlState::SYNTAX_ERROR), "the grammar's own stack is exhausted");
+            for terms in [300, 1_000, 3_000, 4_900, 5_100] {
+                let told = of_a_thread_with(kilobytes, sum(terms));
+                assert!(told == Ok(()) || told == too_deep, "{terms} terms with {kilobytes} kB: {told:?}");
+            }
+        }
+        assert_eq!(of_a_thread_with(1 << 10, sum(1_500)), Ok(()));
     }
 }

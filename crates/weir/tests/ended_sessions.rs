@@ -2,6 +2,7 @@
 //! held is free.
 
 mod alone;
+mod nesting;
 mod spinning;
 mod wire;
 

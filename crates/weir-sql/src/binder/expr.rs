@@ -13,9 +13,6 @@ use crate::bound::{Expr, ExprKind};
 use crate::source::{Diagnostic, Span};
 use crate::type_name;
 
-/// Deeper nesting than this would threaten the stack of whoever walks the tree.
-const DEPTH_MAX: usize = 200;
-
 pub(super) fn boolean(kind: ExprKind, span: Span) -> Expr {
     Expr { kind, ty: SqlType::Bool, span }
 }
@@ -54,17 +51,7 @@ pub(crate) fn strings(nodes: &[Node]) -> Vec<&str> {
 
 impl<'a> Binder<'a> {
     pub(crate) fn bind_expr(&mut self, node: &'a Node) -> Result<Expr, Diagnostic> {
-        if self.depth >= DEPTH_MAX {
-            return Err(self.error(
-                SqlState::STATEMENT_TOO_COMPLEX,
-                self.piece.span(),
-                "the expression nests too deeply",
-            ));
-        }
-        self.depth += 1;
-        let result = self.bind_node(node);
-        self.depth -= 1;
-        result
+        self.deeper(|binder| binder.bind_node(node))
     }
 
     fn bind_node(&mut self, node: &'a Node) -> Result<Expr, Diagnostic> {

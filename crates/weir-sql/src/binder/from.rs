@@ -48,7 +48,7 @@ impl<'a> Binder<'a> {
             Some(node::Node::RangeVar(range)) => self.bind_range(range),
             Some(node::Node::RangeSubselect(range)) => self.bind_derived_table(range),
             Some(node::Node::RangeFunction(range)) => self.bind_table_function(range),
-            Some(node::Node::JoinExpr(join)) => self.bind_join(join),
+            Some(node::Node::JoinExpr(join)) => self.deeper(|binder| binder.bind_join(join)),
             Some(other) => Err(Diagnostic::unsupported(
                 self.piece.span(),
                 format!("{} in FROM", crate::ddl::expression_name(other)),

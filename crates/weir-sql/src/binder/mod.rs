@@ -51,6 +51,12 @@ use scope::{CteFrame, Scope};
 pub(crate) use system::{show_names, stand_in};
 pub(crate) use target::view_target;
 
+/// Levels of expressions, joins and subqueries within each other.
+const DEPTH_MAX: usize = 1_000;
+
+/// So much of the stack is left to whoever walks the bound tree on the same thread.
+const STACK_BYTES_MIN: usize = 256 << 10;
+
 /// The variables that an expression inside a procedure sees besides columns.
 pub trait Variables {
     /// `name`, `record.field` or `block.name`, innermost declaration first.
@@ -126,6 +132,8 @@ pub struct Binder<'a> {
     /// The target of an INSERT with ON CONFLICT DO UPDATE, while its RETURNING is bound.
     upserted: Option<RelationId>,
     depth: usize,
+    /// How many of its levels are subqueries.
+    subqueries: usize,
 }
 
 /// An expression's text, as PL/pgSQL has it: anything that may follow SELECT and yields one value.
@@ -229,6 +237,7 @@ impl<'a> Binder<'a> {
             names_sequence: false,
             upserted: None,
             depth: 0,
+            subqueries: 0,
         }
     }
 
@@ -254,6 +263,21 @@ impl<'a> Binder<'a> {
         let id = RelationId(self.next_relation);
         self.next_relation += 1;
         id
+    }
+
+    /// Binds what is within something else.
+    ///
+    /// # Errors
+    /// It nests deeper than whoever walks the bound tree has stack for (54001).
+    fn deeper<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
+        let is_low = stacker::remaining_stack().is_some_and(|left| left < STACK_BYTES_MIN);
+        if self.depth >= DEPTH_MAX || is_low {
+            return Err(parse::too_deep(self.piece.span()));
+        }
+        self.depth += 1;
+        let bound = bind(self);
+        self.depth -= 1;
+        bound
     }
 
     fn error(&self, state: SqlState, span: Span, message: impl Into<String>) -> Diagnostic {

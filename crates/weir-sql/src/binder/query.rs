@@ -11,11 +11,12 @@ use super::scope::{Aggregates, CteFrame, CteKind, CteName, Scope};
 use crate::bound::{
     Cte, Distinct, Expr, FromItem, OrderBy, OutputColumn, Query, QueryBody, Select, SetOperator,
 };
+use crate::parse;
 use crate::source::{Diagnostic, Span};
 use crate::walk;
 
-/// Levels of subqueries.
-const DEPTH_MAX: usize = 40;
+/// Subqueries within each other: whoever computes them takes a hundred kilobytes of stack for each.
+const SUBQUERIES_MAX: usize = 40;
 
 impl<'a> Binder<'a> {
     /// A query whose literals have found a type.
@@ -29,16 +30,20 @@ impl<'a> Binder<'a> {
         select: &'a SelectStmt,
         settle: bool,
     ) -> Result<Query, Diagnostic> {
-        if self.ctes.len() >= DEPTH_MAX {
-            return Err(self.error(
-                SqlState::STATEMENT_TOO_COMPLEX,
-                self.piece.span(),
-                "subqueries nest too deeply",
-            ));
+        if self.subqueries >= SUBQUERIES_MAX {
+            return Err(parse::too_deep(self.piece.span()));
         }
+        self.subqueries += 1;
+        let result = self.bind_arm(select, settle);
+        self.subqueries -= 1;
+        result
+    }
+
+    /// A query, or one of those that a set operation combines, of which there may be many.
+    fn bind_arm(&mut self, select: &'a SelectStmt, settle: bool) -> Result<Query, Diagnostic> {
         self.ctes.push(CteFrame { names: Vec::new(), is_query: true });
         let (scopes, ctes, windows) = (self.scopes.len(), self.ctes.len(), self.window_clauses.len());
-        let result = self.bind_level(select, settle);
+        let result = self.deeper(|binder| binder.bind_level(select, settle));
         debug_assert!(result.is_err() || self.scopes.len() == scopes);
         self.scopes.truncate(scopes);
         self.ctes.truncate(ctes - 1);
@@ -245,11 +250,11 @@ impl<'a> Binder<'a> {
         let (Some(left), Some(right)) = (select.larg.as_deref(), select.rarg.as_deref()) else {
             return Err(self.error(SqlState::SYNTAX_ERROR, self.piece.span(), format!("{word} of nothing")));
         };
-        let mut left = self.bind_query_with(left, false)?;
+        let mut left = self.bind_arm(left, false)?;
         if let Some(recursive) = &recursive {
             self.begin_recursion(recursive, &mut left)?;
         }
-        let mut right = self.bind_query_with(right, false)?;
+        let mut right = self.bind_arm(right, false)?;
         if let Some(recursive) = &recursive {
             self.check_recursion(recursive, (op, word), &left, &right)?;
         }

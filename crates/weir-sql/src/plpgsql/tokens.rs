@@ -7,6 +7,7 @@ use pg_query::protobuf::{KeywordKind, ScanToken, Token as Scanned};
 use weir_types::SqlState;
 
 use super::structure::{Name, Path};
+use crate::parse::{Piece, parse_expression};
 use crate::source::{Diagnostic, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,10 +279,8 @@ fn first_line(text: &str) -> String {
 /// Decodes a string constant of any kind by asking the grammar.
 fn string_value(constant: &str) -> Option<String> {
     use pg_query::protobuf::{a_const::Val, node::Node};
-    let parsed = pg_query::parse(constant, pg_query::ParserOptions::PLPGSQL_EXPR).ok()?;
-    let Node::SelectStmt(select) = parsed.protobuf.stmts.first()?.stmt.as_ref()?.node.as_ref()? else {
-        return None;
-    };
+    let parsed = parse_expression(Piece::new(0, 0, constant)).ok()?;
+    let Node::SelectStmt(select) = parsed.node.as_ref()? else { return None };
     let Node::ResTarget(target) = select.target_list.first()?.node.as_ref()? else { return None };
     let Node::AConst(value) = target.val.as_ref()?.node.as_ref()? else { return None };
     match value.val.as_ref()? {

@@ -55,7 +55,7 @@ impl Deref for Runs<'_> {
 }
 
 /// No longer text is taken: it is judged by a shard that has others waiting.
-const TEXT_BYTES_MAX: usize = 1 << 16;
+const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// So many texts are kept at least once they have been met, and twice as many at most: those met last.
 const KEPT: usize = 1_024;
