@@ -31,6 +31,9 @@ pub enum Because {
     PromotedBy(usize),
 }
 
+/// For each that asks for order the families are closed once more.
+const ASKING_MAX: usize = 1_000;
+
 /// A column, or (`None`) which rows there are.
 type Touched = BTreeSet<(TableId, Option<ColumnIndex>)>;
 
@@ -89,6 +92,32 @@ pub fn close(world: &World<'_>, placement: &[Placement], candidates: &[Candidate
             },
         })
         .collect()
+}
+
+/// Which invariants alone have transactions run in order, and which ones: without the invariant these would not. Where several
+/// invariants ask for order together, none of them is alone to blame.
+pub fn to_blame(
+    world: &World<'_>,
+    placement: &[Placement],
+    candidates: &mut [Candidate],
+    members: &[Member],
+) -> Vec<(InvariantId, Vec<usize>)> {
+    let unguarded = candidates.iter().flat_map(|candidate| &candidate.unguarded);
+    let asking: BTreeSet<InvariantId> = unguarded.map(|(invariant, _)| *invariant).take(ASKING_MAX).collect();
+    let mut found = Vec::new();
+    for invariant in asking {
+        let all: Vec<_> = candidates.iter().map(|candidate| candidate.unguarded.clone()).collect();
+        candidates.iter_mut().for_each(|candidate| candidate.unguarded.retain(|(one, _)| *one != invariant));
+        let without = close(world, placement, candidates);
+        candidates.iter_mut().zip(all).for_each(|(candidate, all)| candidate.unguarded = all);
+        let is_freed =
+            |procedure: &usize| members[*procedure] != Member::Merge && without[*procedure] == Member::Merge;
+        let freed: Vec<usize> = (0..members.len()).filter(is_freed).collect();
+        if !freed.is_empty() {
+            found.push((invariant, freed));
+        }
+    }
+    found
 }
 
 /// What the procedure writes: columns, and the existence of rows where it inserts or deletes.

@@ -7,13 +7,16 @@ use weir_sql::Application;
 
 use crate::family;
 use crate::finding::{Finding, Severity};
-use crate::invariant::InvariantId;
+use crate::invariant::{self, InvariantId};
 use crate::locks;
 use crate::partitioning::{Partitioning, Routing};
 use crate::placement::{self, Reach};
 use crate::plan::{Class, Guard, GuardKind, Mechanism, Placement, Plan, Requirement, TransactionPlan};
 use crate::rules::{GuardDraft, Outcomes};
 use crate::world::World;
+
+/// A finding names no more transactions than this.
+const BLAMED_NAMES_MAX: usize = 8;
 
 /// What the planner knows of one transaction before the families are closed.
 pub struct Candidate {
@@ -61,6 +64,10 @@ pub fn transactions(
     locks::honour(world, &mut candidates, findings);
     candidates[strangers].iter_mut().for_each(|stranger| stranger.unguarded.clear());
     let families = family::close(world, placement, &candidates);
+    if partitioning.is_some() {
+        let blamed = family::to_blame(world, placement, &mut candidates, &families);
+        findings.extend(blamed.into_iter().map(|(invariant, freed)| blame(world, invariant, &freed)));
+    }
     let transaction = |procedure: usize| {
         let confluent = outcomes[procedure].iter().all(|(_, outcome)| outcome.confluent);
         let routing = partitioning.map(|partitioning| &partitioning.transactions[procedure]);
@@ -68,6 +75,26 @@ pub fn transactions(
         transaction(world, names, candidate, routing, member, procedure, confluent)
     };
     (0..outcomes.len()).map(transaction).collect()
+}
+
+/// An invariant for whose sake alone transactions run in order: whoever wants them cheaper looks at it first.
+fn blame(world: &World<'_>, invariant: InvariantId, freed: &[usize]) -> Finding {
+    let invariant = invariant::invariants(world.app).swap_remove(invariant.0 as usize);
+    let mut names: Vec<&str> = freed.iter().map(|&procedure| world.name(procedure)).collect();
+    let more = names.len().saturating_sub(BLAMED_NAMES_MAX);
+    names.truncate(BLAMED_NAMES_MAX);
+    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let (run, without) = if freed.len() == 1 { ("runs", "it would not") } else { ("run", "they would not") };
+    Finding {
+        id: "ordered-by-one",
+        severity: Severity::Note,
+        message: format!(
+            "{}{and_more} {run} in order because of {} alone: nothing cheaper keeps it, and without it {without}",
+            names.join(", "),
+            invariant.name
+        ),
+        span: invariant.span,
+    }
 }
 
 /// The search for the partitioning array has run out of steps.

@@ -77,6 +77,7 @@ pub const KINDS: &[Kind] = &[
     kind("WEIR-L01", "lock-not-held"),
     kind("WEIR-P01", "default-placement"),
     kind("WEIR-P02", "partitioning-gap"),
+    kind("WEIR-P03", "ordered-by-one"),
     // Reading.
     kind("WEIR-N01", "not-followed"),
     kind("WEIR-N02", "not-understood"),

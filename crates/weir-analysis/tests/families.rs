@@ -203,3 +203,34 @@ fn for_update_over_several_shards_claims_what_it_read() {
     let warned = analyze(&app).diagnostics.iter().any(|finding| finding.id == "lock-not-held");
     assert!(warned);
 }
+
+/// One odd assertion sends whoever writes its table in order: it is named, with its place, and so is who would not be. Of two that both
+/// ask for order neither is alone to blame.
+#[test]
+fn the_invariant_that_is_to_blame_is_named() {
+    let text = "
+        CREATE TABLE doctor (id integer PRIMARY KEY, ward integer NOT NULL, on_call boolean NOT NULL, name text);
+        CREATE TABLE bed (id integer PRIMARY KEY, free boolean NOT NULL);
+        CREATE PROCEDURE go_off(a integer) LANGUAGE plpgsql AS $$ BEGIN UPDATE doctor SET on_call = false WHERE id = a; END; $$;
+        CREATE PROCEDURE come(a integer) LANGUAGE plpgsql AS $$ BEGIN UPDATE doctor SET on_call = true WHERE id = a; END; $$;
+        CREATE PROCEDURE use_bed(a integer) LANGUAGE plpgsql AS $$ BEGIN UPDATE bed SET free = false WHERE id = a; END; $$;";
+    let someone = "CREATE ASSERTION someone CHECK (NOT EXISTS (SELECT 1 FROM doctor w WHERE NOT EXISTS
+        (SELECT 1 FROM doctor d WHERE d.ward = w.ward AND d.on_call)));";
+    let anyone = "CREATE ASSERTION anyone CHECK (EXISTS (SELECT 1 FROM doctor WHERE on_call));";
+    let blamed = |assertions: &str| {
+        let app = support::application(&[("ward.sql", &format!("{text}\n{assertions}"))]);
+        let found = analyze(&app).diagnostics;
+        let named = found.into_iter().filter(|finding| finding.id == "ordered-by-one");
+        named
+            .map(|finding| format!("{} {}", app.sources.place(finding.span), finding.message))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        blamed(someone),
+        [
+            "ward.sql:7:18 go_off, come run in order because of someone alone: nothing cheaper keeps it, and without it they would not"
+        ]
+    );
+    assert_eq!(blamed(&format!("{someone}\n{anyone}")), [String::new(); 0]);
+    assert_eq!(blamed(""), [String::new(); 0]);
+}

@@ -331,6 +331,15 @@ pub const EXPLANATIONS: &[Explanation] = &[
         "Nothing need be done. COMMENT ON TABLE t IS 'weir: partition by (column)' fixes what you know better.",
     ),
     explain(
+        "ordered-by-one",
+        "one invariant alone has these transactions run in order",
+        "Nothing cheaper than order keeps the invariant, and whoever shares data with a transaction in order runs in order, \
+         too. Without this invariant they would not; where several ask for order together, none of them is named.",
+        "`NOT EXISTS (SELECT 1 FROM ward w WHERE …)` over the doctors on call puts everyone who writes `doctor` in order.",
+        "Look whether the invariant is meant as it is written: often a key, a CHECK of one row, or a bound on a counter \
+         says the same and is cheaper to keep. It is no advice to give it up.",
+    ),
+    explain(
         "not-followed",
         "the analysis could not follow a statement to its end, and assumes the worst of it",
         "What it reads and writes is taken to be more than it may be, so the plan is safe but may coordinate \

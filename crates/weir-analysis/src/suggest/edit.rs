@@ -14,7 +14,7 @@ use weir_sql::catalog::{ColumnIndex, ForeignKeyAction, Sequence, SequenceId, Tab
 use weir_sql::walk;
 use weir_types::SqlType;
 
-use super::sign;
+use super::{kept, sign};
 use crate::Analysis;
 use crate::effects::{Key, Term};
 use crate::invariant::{Invariant, InvariantKind, column_list};
@@ -132,6 +132,9 @@ fn unique(app: &Application, invariant: &Invariant, verdict: &Verdict) -> Vec<Ca
         ));
     }
     let columns = invariant.columns.clone();
+    if !kept::insert_may_be_passed_over(&app.procedures[transaction], table, &columns) {
+        return list;
+    }
     let shown = column_list(table, &columns);
     list.push(candidate(
         format!(
@@ -246,32 +249,15 @@ fn sequence(
         .iter()
         .find(|guard| guard.kind == GuardKind::Sequence && guard.keeps.contains(&verdict.invariant))?;
     let (table, column) = (guard.table, *guard.columns.first()?);
-    let dense: BTreeSet<usize> = analysis
-        .verdicts
-        .iter()
-        .filter(|other| other.decided_by == DecidedBy::Rule(Rule::DenseInsert))
-        .filter_map(|other| match analysis.invariants[other.invariant.0 as usize].kind {
-            InvariantKind::Assertion(assertion) => Some(assertion),
-            _ => None,
-        })
-        .collect();
-    let names: Vec<&str> = dense.iter().map(|&at| app.assertions[at].name.as_str()).collect();
+    // Numbers without gaps are what an assertion wants there: to give that up is no remedy.
+    let is_dense = |other: &Verdict| other.decided_by == DecidedBy::Rule(Rule::DenseInsert);
+    if analysis.verdicts.iter().any(is_dense) {
+        return None;
+    }
     let counter = app.catalog.table(table);
     let counted = format!("{}.{}", counter.name, counter.columns[column].name);
     let name = &app.procedures[transaction].name;
-    let (text, dropped) = match names.is_empty() {
-        true => (
-            format!("the numbers of {counted} need not be dense: let {name} take them from a sequence"),
-            String::new(),
-        ),
-        false => (
-            format!(
-                "the numbers of {counted} need not be dense: without {} {name} can take them from a sequence, and gaps do no harm",
-                names.join(", ")
-            ),
-            names.iter().map(|name| format!("DROP ASSERTION {name}; ")).collect(),
-        ),
-    };
+    let text = format!("the numbers of {counted} need not be dense: let {name} take them from a sequence");
     let sequence = format!("{}_seq", counter.columns[column].name);
     let mut tables: BTreeSet<TableId> =
         analysis.effects[transaction].writes.iter().map(|write| write.table).collect();
@@ -282,18 +268,10 @@ fn sequence(
         text,
         guarded: false,
         edit: format!(
-            "{dropped}CREATE SEQUENCE {sequence}; -- and nextval('{sequence}') in {name} instead of {counted}"
+            "CREATE SEQUENCE {sequence}; -- and nextval('{sequence}') in {name} instead of {counted}"
         ),
         tables,
-        apply: Box::new(move |app: &mut Application| {
-            let changed = draw(app, transaction, table, column);
-            let mut at = 0;
-            app.assertions.retain(|_| {
-                at += 1;
-                !dense.contains(&(at - 1))
-            });
-            changed
-        }),
+        apply: Box::new(move |app: &mut Application| draw(app, transaction, table, column)),
     })
 }
 
@@ -352,12 +330,15 @@ fn cascade(app: &Application, invariant: &Invariant, verdict: &Verdict) -> Optio
     let table = app.catalog.table(id);
     let key = &table.foreign_keys[at];
     let parent = app.catalog.table(key.parent);
+    if !kept::removes_children(&app.procedures[verdict.transaction], table, key) {
+        return None;
+    }
     Some(Candidate {
         transaction: verdict.transaction,
         invariant: Some(invariant.name.clone()),
         text: format!(
-            "cascade the delete: if the {} rows of a deleted {} row may go with it, nobody has to ask for it",
-            table.name, parent.name
+            "cascade the delete: the {} rows of a deleted {} row go with it, as {} has them go; then nobody has to ask for them",
+            table.name, parent.name, app.procedures[verdict.transaction].name
         ),
         guarded: false,
         edit: format!(

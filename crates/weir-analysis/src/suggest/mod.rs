@@ -3,11 +3,13 @@
 //!
 //! A suggestion is an edit of the bound application ([`edit`]), proposed by the rule that has decided a costly
 //! verdict. It is told only if the analysis of the edited application finds the transaction cheaper and no other
-//! one dearer; what it changes in the meaning (gaps, children that go too) is in its words, for a person to weigh.
+//! one dearer, and if its call still returns what it returned and does what it did elsewhere ([`kept`]); what else it changes (gaps,
+//! who chooses an id) is in its words, for a person to weigh.
 //! The number of analyses is bounded, and a large application is analysed without the transactions that have
 //! no table in common with the edit.
 
 mod edit;
+mod kept;
 mod sign;
 
 use std::collections::{BTreeMap, BTreeSet};
