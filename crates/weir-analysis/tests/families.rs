@@ -231,6 +231,6 @@ fn the_invariant_that_is_to_blame_is_named() {
             "ward.sql:7:18 go_off, come run in order because of someone alone: nothing cheaper keeps it, and without it they would not"
         ]
     );
-    assert_eq!(blamed(&format!("{someone}\n{anyone}")), [String::new(); 0]);
-    assert_eq!(blamed(""), [String::new(); 0]);
+    assert!(blamed(&format!("{someone}\n{anyone}")).is_empty());
+    assert!(blamed("").is_empty());
 }
