@@ -224,7 +224,7 @@ CREATE PROCEDURE fines(f integer) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO fine 
         "asks for other rows",
     );
     check("INSERT INTO department SELECT $1 + $2, count(*) FROM badge", "asks for other rows");
-    let long = format!("DELETE FROM badge WHERE id = $1 + $2 AND '{}' = ''", "x".repeat(100_000));
+    let long = format!("DELETE FROM badge WHERE id = $1 + $2 AND '{}' = ''", "x".repeat(2 << 20));
     check(&long, "bytes");
 }
 
