@@ -29,7 +29,7 @@ demo: install-build
 	@$(CARGO) run --release --quiet --package weir -- run examples/tpcc --shards $(SHARDS) --seconds $(SECONDS)
 
 test: install-test
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 fast: install-build
 	$(CARGO) test --workspace --lib --bins

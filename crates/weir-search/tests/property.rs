@@ -84,46 +84,68 @@ fn applications(random: u64) -> impl Iterator<Item = (String, Application)> {
 /// nothing to check. [`what_cannot_be_caught_has_nothing_to_check`] shows it.
 const NOT_CHECKED: &[Rule] = &[Rule::SequenceShare, Rule::SecondaryIndex, Rule::MaterializedView];
 
-/// A rule that is turned round says no where two branches never break the invariant, or yes where they do. In the case
-/// that the golden file names the search finds no counterexample, or one.
+/// How a rule that is turned round is caught in one application: it says no where two branches never break the invariant, or
+/// yes where they do, and the search finds no counterexample, or one. Only rules that `wanted` names are looked at.
+fn caught_in(app: &Application, wanted: impl Fn(Rule) -> bool) -> BTreeMap<String, String> {
+    let mut caught: BTreeMap<String, String> = BTreeMap::new();
+    let analysis = weir_analysis::analyze(app);
+    // Untouched pairs, which the list leaves out, are among them.
+    let invariants = || (0..analysis.invariants.len() as u32).map(InvariantId);
+    let pairs = (0..app.procedures.len()).flat_map(|own| invariants().map(move |of| (own, of)));
+    let verdicts: Vec<Verdict> = pairs
+        .map(|(own, invariant)| analysis.verdict(own, invariant))
+        .filter(|verdict| rule_of(verdict).is_some_and(&wanted))
+        .collect();
+    if verdicts.is_empty() {
+        return caught;
+    }
+    let lab = Lab::guarded(app, &analysis).map_err(|refused| refused.0).expect("the case runs");
+    let free = Lab::new(app, &analysis).map_err(|refused| refused.0).expect("the case runs");
+    for verdict in &verdicts {
+        let Some(rule) = rule_of(verdict).map(Rule::name) else { continue };
+        let own = verdict.transaction;
+        if caught.contains_key(&rule) || !lab.can_check(verdict.invariant) {
+            continue;
+        }
+        let mut explorer = Explorer::new(if verdict.confluent { &lab } else { &free }, LIMITS);
+        let partners = [verdict.with.unwrap_or(own)];
+        if partners.iter().chain([&own]).any(|one| lab.refusal(*one).is_some()) {
+            continue;
+        }
+        let before = explorer.merges;
+        let found = counterexample(&mut explorer, app, &analysis, verdict, &partners, verdict.confluent);
+        let merges = explorer.merges - before;
+        let invariant = &analysis.invariants[verdict.invariant.0 as usize].name;
+        let what = format!("{} and {invariant}", app.procedures[own].name);
+        match found {
+            Some(_) if !verdict.confluent => caught.insert(rule, format!("yes is refuted | {what}")),
+            None if verdict.confluent && merges >= MERGES_MIN => {
+                caught.insert(rule, format!("no has no witness | {what}"))
+            }
+            _ => None,
+        };
+    }
+    caught
+}
+
+fn is_checked(rule: Rule) -> bool {
+    !NOT_CHECKED.contains(&rule)
+}
+
+/// In the case that the golden file names each rule is caught, turned round.
 #[test]
 fn every_rule_turned_round_is_caught() {
     let mut caught: BTreeMap<String, String> = BTreeMap::new();
     for (name, app) in applications(120) {
-        let analysis = weir_analysis::analyze(&app);
-        let lab = Lab::guarded(&app, &analysis).map_err(|refused| refused.0).expect("the case runs");
-        let free = Lab::new(&app, &analysis).map_err(|refused| refused.0).expect("the case runs");
-        // Untouched pairs, which the list leaves out, are among them.
-        let invariants = || (0..analysis.invariants.len() as u32).map(InvariantId);
-        let pairs = (0..app.procedures.len()).flat_map(|own| invariants().map(move |of| (own, of)));
-        for verdict in pairs.map(|(own, invariant)| analysis.verdict(own, invariant)) {
-            let verdict: &Verdict = &verdict;
-            let Some(rule) = rule_of(verdict).filter(|rule| !NOT_CHECKED.contains(rule)) else { continue };
-            let rule = rule.name();
-            if caught.contains_key(&rule) {
-                continue;
-            }
-            let mut explorer = Explorer::new(if verdict.confluent { &lab } else { &free }, LIMITS);
-            let partners = [verdict.with.unwrap_or(verdict.transaction)];
-            let before = explorer.merges;
-            let found = counterexample(&mut explorer, &app, &analysis, verdict, &partners, verdict.confluent);
-            let merges = explorer.merges - before;
-            let invariant = &analysis.invariants[verdict.invariant.0 as usize].name;
-            let what = format!("{name}: {} and {invariant}", app.procedures[verdict.transaction].name);
-            match found {
-                Some(_) if !verdict.confluent => {
-                    caught.insert(rule, format!("yes is refuted | {what}"));
-                }
-                None if verdict.confluent && merges >= MERGES_MIN => {
-                    caught.insert(rule, format!("no has no witness | {what}"));
-                }
-                _ => {}
-            }
-        }
+        let found = caught_in(&app, |rule| is_checked(rule) && !caught.contains_key(&rule.name()));
+        caught.extend(found.into_iter().map(|(rule, how)| {
+            let how = how.replacen(" | ", &format!(" | {name}: "), 1);
+            (rule, how)
+        }));
     }
     // Every rule that there is: one that is new and has no case fails here.
     let rules: Vec<String> =
-        Rule::ALL.iter().filter(|rule| !NOT_CHECKED.contains(rule)).map(|rule| rule.name()).collect();
+        Rule::ALL.iter().filter(|rule| is_checked(**rule)).map(|rule| rule.name()).collect();
     let mut text = String::new();
     for (rule, how) in &caught {
         let _ = writeln!(text, "{rule} | {how}");
@@ -131,6 +153,45 @@ fn every_rule_turned_round_is_caught() {
     let missing: Vec<&String> = rules.iter().filter(|rule| !caught.contains_key(*rule)).collect();
     assert!(missing.is_empty(), "no case catches {missing:?}\n{text}");
     support::golden("testdata/witnesses/rules.txt", &text);
+}
+
+/// Rules that no generated application catches, and why.
+const NOT_GENERATED: &[(Rule, &str)] = &[];
+
+/// Each rule, turned round, is caught by a generated application, whose seed the golden file names, or listed with the
+/// reason. `WEIR_CASES` looks for the first that catches each.
+#[test]
+fn generated_applications_catch_rules() {
+    const FILE: &str = "testdata/witnesses/generated.txt";
+    let path = support::root().join(FILE);
+    let mut caught: BTreeMap<String, (u64, String)> = BTreeMap::new();
+    let seeds: Vec<u64> = match std::env::var("WEIR_CASES").ok() {
+        Some(cases) => cases_of(Some(&cases)).collect(),
+        None => {
+            let known = std::fs::read_to_string(path).unwrap_or_default();
+            known.lines().filter_map(|line| line.split(" | ").nth(1)?.parse().ok()).collect()
+        }
+    };
+    for seed in seeds {
+        let is_open = |rule: Rule| is_checked(rule) && !caught.contains_key(&rule.name());
+        if !Rule::ALL.iter().any(|rule| is_open(*rule)) {
+            break;
+        }
+        let found = caught_in(&generated(seed).1, is_open);
+        caught.extend(found.into_iter().map(|(rule, how)| (rule, (seed, how))));
+    }
+    let mut text = String::new();
+    for rule in Rule::ALL {
+        let reason = NOT_GENERATED.iter().find(|(one, _)| one == rule).map(|(_, reason)| reason);
+        let _ = match (caught.get(&rule.name()), reason) {
+            (Some((seed, how)), _) => writeln!(text, "{} | {seed} | {how}", rule.name()),
+            (None, Some(reason)) => writeln!(text, "{} | – | {reason}", rule.name()),
+            (None, None) if is_checked(*rule) => writeln!(text, "{} | ? | not found", rule.name()),
+            (None, None) => writeln!(text, "{} | – | nothing to check: the engine derives it", rule.name()),
+        };
+    }
+    support::golden(FILE, &text);
+    assert!(!text.contains(" | ? | "), "neither caught nor explained:\n{text}");
 }
 
 /// Rules with a flaw, and a generated application that shows it; `None`: none has been looked for.
