@@ -93,7 +93,7 @@ fn caught_in(app: &Application, wanted: impl Fn(Rule) -> bool) -> BTreeMap<Strin
     let invariants = || (0..analysis.invariants.len() as u32).map(InvariantId);
     let pairs = (0..app.procedures.len()).flat_map(|own| invariants().map(move |of| (own, of)));
     let verdicts: Vec<Verdict> = pairs
-        .map(|(own, invariant)| analysis.verdict(own, invariant))
+        .map(|(own, invariant)| analysis.verdict(own, invariant).into_owned())
         .filter(|verdict| rule_of(verdict).is_some_and(&wanted))
         .collect();
     if verdicts.is_empty() {
