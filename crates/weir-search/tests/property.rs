@@ -8,6 +8,8 @@ mod crosscheck;
 #[path = "support/random.rs"]
 mod random;
 mod support;
+#[path = "support/topics.rs"]
+mod topics;
 #[path = "support/wide.rs"]
 mod wide;
 
@@ -35,8 +37,13 @@ fn cases_of(given: Option<&str>) -> Range<u64> {
     cases
 }
 
-/// From 300 on, every other application is put together from parts.
+/// From 300 on, every other application is put together from parts; from 5,000 on, every fifth is about one thing.
 fn generated(seed: u64) -> (String, Application) {
+    if seed >= 5_000 && seed % 5 == 4 {
+        let text = topics::application(seed);
+        let app = load(&text);
+        return (text, app);
+    }
     match seed < 300 || seed.is_multiple_of(2) {
         true => {
             let text = random::application(seed);
@@ -165,7 +172,7 @@ fn generated_applications_catch_rules() {
     const FILE: &str = "testdata/witnesses/generated.txt";
     let path = support::root().join(FILE);
     let mut caught: BTreeMap<String, (u64, String)> = BTreeMap::new();
-    let seeds: Vec<u64> = match std::env::var("WEIR_CASES").ok() {
+    let seeds: BTreeSet<u64> = match std::env::var("WEIR_CASES").ok() {
         Some(cases) => cases_of(Some(&cases)).collect(),
         None => {
             let known = std::fs::read_to_string(path).unwrap_or_default();
@@ -194,26 +201,26 @@ fn generated_applications_catch_rules() {
     assert!(!text.contains(" | ? | "), "neither caught nor explained:\n{text}");
 }
 
-/// Rules with a flaw, and a generated application that shows it; `None`: none has been looked for.
-const FLAWS: &[(&str, PlantedFlaws, Option<u64>)] = &[
-    ("one row", PlantedFlaws { one_row: true, ..NONE }, Some(1307)),
-    ("whole by tables", PlantedFlaws { whole_by_tables: true, ..NONE }, Some(895)),
-    ("nothing composed", PlantedFlaws { nothing_composed: true, ..NONE }, None),
-    ("inner queries", PlantedFlaws { inner_queries: true, ..NONE }, None),
-    ("no cycles", PlantedFlaws { no_cycles: true, ..NONE }, None),
-    ("record skew", always(Rule::RecordSkew), None),
-    ("unique chosen", always(Rule::UniqueChosen), Some(312)),
-    ("dense insert", always(Rule::DenseInsert), Some(330)),
-    ("foreign key delete", always(Rule::ForeignKeyDelete), Some(380)),
-    ("bound toward", always(Rule::BoundToward), Some(374)),
-    ("bound avoid", always(Rule::BoundAvoid), Some(711)),
-    ("taken twice", always(Rule::TakenTwice), Some(384)),
-    ("sum overwritten", always(Rule::SumOverwritten), None),
-    ("sum join apart", always(Rule::SumJoinApart), Some(685)),
-    ("margin used", always(Rule::MarginUsed), Some(303)),
-    ("extreme lost", always(Rule::ExtremeLost), None),
-    ("counterpart taken", always(Rule::CounterpartTaken), Some(908)),
-    ("facts both ways", always(Rule::FactsBothWays), Some(311)),
+/// Rules with a flaw, and a generated application that shows it, or why none can.
+const FLAWS: &[(&str, PlantedFlaws, Result<u64, &str>)] = &[
+    ("one row", PlantedFlaws { one_row: true, ..NONE }, Ok(1307)),
+    ("whole by tables", PlantedFlaws { whole_by_tables: true, ..NONE }, Ok(895)),
+    ("nothing composed", PlantedFlaws { nothing_composed: true, ..NONE }, Ok(2533)),
+    ("inner queries", PlantedFlaws { inner_queries: true, ..NONE }, Ok(5449)),
+    ("no cycles", PlantedFlaws { no_cycles: true, ..NONE }, Err("the executor has no sequence that begins again")),
+    ("record skew", always(Rule::RecordSkew), Ok(48)),
+    ("unique chosen", always(Rule::UniqueChosen), Ok(312)),
+    ("dense insert", always(Rule::DenseInsert), Ok(330)),
+    ("foreign key delete", always(Rule::ForeignKeyDelete), Ok(380)),
+    ("bound toward", always(Rule::BoundToward), Ok(374)),
+    ("bound avoid", always(Rule::BoundAvoid), Ok(711)),
+    ("taken twice", always(Rule::TakenTwice), Ok(384)),
+    ("sum overwritten", always(Rule::SumOverwritten), Ok(4322)),
+    ("sum join apart", always(Rule::SumJoinApart), Ok(685)),
+    ("margin used", always(Rule::MarginUsed), Ok(303)),
+    ("extreme lost", always(Rule::ExtremeLost), Ok(5009)),
+    ("counterpart taken", always(Rule::CounterpartTaken), Ok(908)),
+    ("facts both ways", always(Rule::FactsBothWays), Ok(311)),
 ];
 
 const NONE: PlantedFlaws = PlantedFlaws {
@@ -246,11 +253,11 @@ fn planted_flaws_are_found() {
     let mut missed = Vec::new();
     for (name, flaws, seed) in FLAWS {
         match &cases {
-            None => missed.extend(seed.filter(|&seed| !shows(seed, *flaws)).map(|_| *name)),
+            None => missed.extend(seed.is_ok_and(|seed| !shows(seed, *flaws)).then_some(*name)),
             Some(cases) => {
                 let found = cases_of(Some(cases)).find(|&seed| shows(seed, *flaws));
-                println!("{name}: {found:?}");
-                missed.extend(found.is_none().then_some(*name));
+                println!("{name}: {found:?} {}", seed.err().unwrap_or_default());
+                missed.extend((found.is_none() && seed.is_ok()).then_some(*name));
             }
         }
     }
