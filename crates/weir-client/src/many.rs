@@ -199,7 +199,7 @@ fn takes_rows(of: &Callable, one: &Prepared, width: usize) -> Option<()> {
 
 /// `SELECT a, b, …`.
 fn row_of(outputs: Vec<Expr>) -> Query {
-    let column = |output: &Expr| OutputColumn { name: String::new(), ty: output.ty.clone() };
+    let column = |output: &Expr| OutputColumn::new(String::new(), output.ty.clone());
     let columns = outputs.iter().map(column).collect();
     let span = outputs.first().map_or_else(Default::default, |output| output.span);
     Query::of_select(Select::plain(outputs, Vec::new(), None), columns, span)

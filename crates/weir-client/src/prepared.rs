@@ -10,13 +10,13 @@ use weir_sql::bound::{
 use weir_sql::system::{Facts, Row, VOLATILE};
 use weir_sql::walk::each_statement_expr;
 use weir_sql::{
-    BoundText, CurrentValue, Diagnostic, Lifted, Span, Text, WithCurrentValues, bind_system_query, bind_text,
-    is_block, lift_constants, with_current_values,
+    BoundSystemQuery, BoundText, CurrentValue, Diagnostic, Lifted, Span, Text, WithCurrentValues,
+    bind_system_query, bind_text, is_block, lift_constants, with_current_values,
 };
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_types::text::to_text;
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::{CatalogType, SqlError, SqlState, SqlType, Value};
 
 use crate::CallResult;
 use crate::apart::prepare_apart;
@@ -37,6 +37,8 @@ pub struct Prepared {
     pub(crate) what: What,
     /// Behind those of the client are the values that its session has been given.
     pub(crate) parameters: Arc<[SqlType]>,
+    /// What clients are told of parameters of a query of the system catalog; empty: what they are.
+    told: Arc<[Option<CatalogType>]>,
     current: Arc<[CurrentValue]>,
     columns: Arc<[OutputColumn]>,
     pub(crate) names: Arc<[String]>,
@@ -114,6 +116,11 @@ impl Prepared {
             0 => self.parameters.clone(),
             _ => self.parameters().into(),
         }
+    }
+
+    /// The types of catalogs that clients are told its parameters have; there may be fewer of them than parameters.
+    pub fn parameters_told(&self) -> Arc<[Option<CatalogType>]> {
+        self.told.clone()
     }
 
     /// What comes back, to be kept.
@@ -371,7 +378,7 @@ pub(crate) fn prepare_plain(
             let mut record = None;
             if as_value && columns.len() > 1 {
                 let name = procedure.name.clone();
-                let one = vec![OutputColumn { name, ty: SqlType::Record }];
+                let one = vec![OutputColumn::new(name, SqlType::Record)];
                 record = Some(std::mem::replace(&mut columns, one).into());
             }
             if let (Some(name), [column]) = (name, &mut columns[..]) {
@@ -432,7 +439,7 @@ pub(crate) fn prepare_system(
     wrong: Unprepared,
 ) -> Result<Prepared, Unprepared> {
     let (system, rows) = of.system();
-    let (query, parameters) = match bind_system_query(system, facts, text, types) {
+    let BoundSystemQuery { query, parameters, told } = match bind_system_query(system, facts, text, types) {
         Ok(bound) => bound,
         // The nearer message: what is refused or missing there need not be so here.
         Err(here) if names_catalog(text) => return Err(Unprepared::of(text, here)),
@@ -443,7 +450,7 @@ pub(crate) fn prepare_system(
         .map_err(|error| Unprepared::new(text, query.span, error))?;
     let what = What::Query { gather: Arc::new(gather), constants: [].into() };
     let prepared = Prepared::new((of, text), what, parameters, columns);
-    Ok(Prepared { facts: Some(Arc::new(facts.clone())), ..prepared })
+    Ok(Prepared { facts: Some(Arc::new(facts.clone())), told: told.into(), ..prepared })
 }
 
 /// It is about the system catalog, whatever else it is about.
@@ -467,6 +474,7 @@ impl Prepared {
             facts: None,
             what,
             parameters: parameters.into(),
+            told: [].into(),
             current: [].into(),
             columns: columns.into(),
             names,
@@ -507,15 +515,14 @@ fn compile(text: &str, query: &Query, parameters: usize, program: &Program) -> R
 
 /// `SELECT a, b, …`, which gives the arguments of a call.
 fn row_of(outputs: Vec<Expr>) -> Query {
-    let columns =
-        outputs.iter().map(|output| OutputColumn { name: String::new(), ty: output.ty.clone() }).collect();
+    let columns = outputs.iter().map(|output| OutputColumn::new(String::new(), output.ty.clone())).collect();
     let span = outputs.first().map_or(Span::default(), |output| output.span);
     Query::of_select(Select::plain(outputs, Vec::new(), None), columns, span)
 }
 
 /// What a call gives: OUT and INOUT parameters, a function's value, or the columns of its rows.
 pub(crate) fn columns_of(procedure: &Procedure) -> Vec<OutputColumn> {
-    let column = |name: &String, ty: &SqlType| OutputColumn { name: name.clone(), ty: ty.clone() };
+    let column = |name: &String, ty: &SqlType| OutputColumn::new(name.clone(), ty.clone());
     if let ProcedureKind::SetReturningFunction { columns } = &procedure.kind {
         return columns.iter().map(|(name, ty)| column(name, ty)).collect();
     }

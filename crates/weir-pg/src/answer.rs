@@ -8,7 +8,7 @@ use weir_sql::bound::OutputColumn;
 use weir_types::binary::{parse_binary, type_number, type_of_number, write_field};
 use weir_types::datetime::style::IntervalStyle;
 use weir_types::text::{parse_text, text_of, to_styled_text};
-use weir_types::{Notice, SqlError, SqlState, SqlType, Value};
+use weir_types::{CatalogType, Notice, SqlError, SqlState, SqlType, Value};
 
 use crate::portals::Formats;
 use crate::statement::{CALL, Failure};
@@ -66,13 +66,21 @@ pub fn row_description(columns: &[OutputColumn], formats: &Formats) -> RowDescri
             column.name.clone(),
             0,
             0,
-            type_number(&column.ty),
-            size_of_type(&column.ty),
+            column.catalog.map_or_else(|| type_number(&column.ty), |told| told.0),
+            told_length(column),
             modifier(&column.ty),
             i16::from(formats.is_binary(at)),
         )
     };
     RowDescription::new(columns.iter().enumerate().map(of).collect())
+}
+
+fn told_length(column: &OutputColumn) -> i16 {
+    let of_catalog = |told: CatalogType| match type_of_number(told.0) {
+        Some(ty) => size_of_type(&ty),
+        None => told.length().unwrap_or(-1),
+    };
+    column.catalog.map_or_else(|| size_of_type(&column.ty), of_catalog)
 }
 
 /// `pg_type.typlen`.
@@ -114,15 +122,24 @@ pub fn data_row(
             data.put_i32(-1);
         } else if formats.is_binary(at) {
             binary.clear();
-            write_field(value, &column.ty, &mut binary)?;
+            match column.catalog {
+                Some(told) => told.write_field(value, &column.ty, &mut binary)?,
+                None => write_field(value, &column.ty, &mut binary)?,
+            }
             data.put_slice(&binary);
         } else {
-            let text = to_styled_text(value, &column.ty, style);
+            let text = styled_text(value, column, style);
             data.put_i32(text.len() as i32);
             data.put_slice(text.as_bytes());
         }
     }
     Ok(DataRow::new(data, row.len() as i16))
+}
+
+/// A value as the text format has it.
+pub fn styled_text(value: &Value, column: &OutputColumn, style: IntervalStyle) -> String {
+    let of_catalog = column.catalog.and_then(|told| told.text(value));
+    of_catalog.unwrap_or_else(|| to_styled_text(value, &column.ty, style).into())
 }
 
 /// They give rows, and clients are not told how many.
@@ -140,10 +157,17 @@ pub fn complete(tag: &str, count: Option<u64>) -> CommandComplete {
 ///
 /// # Errors
 /// It is no value of the type.
-pub fn parameter(bytes: Option<&[u8]>, is_binary: bool, ty: &SqlType) -> Result<Value, SqlError> {
+pub fn parameter(
+    bytes: Option<&[u8]>,
+    is_binary: bool,
+    (ty, told): (&SqlType, Option<CatalogType>),
+) -> Result<Value, SqlError> {
     let Some(bytes) = bytes else { return Ok(Value::Null) };
     if is_binary {
-        return parse_binary(bytes, ty);
+        return match told {
+            Some(told) => told.parse(bytes, ty),
+            None => parse_binary(bytes, ty),
+        };
     }
     parse_text(text_of(bytes)?, ty)
 }

@@ -121,7 +121,7 @@ pub(crate) fn columns(calls: &[EffectCall], query: &Prepared) -> Vec<OutputColum
         (own, asked) = asked.split_at(call.arguments.min(asked.len()));
         match (call.effect, own) {
             (Effect::Value, [column]) => column.clone(),
-            _ => OutputColumn { name: call.column.clone(), ty: call.ty() },
+            _ => OutputColumn::new(call.column.clone(), call.ty()),
         }
     };
     calls.iter().map(of).collect()

@@ -397,7 +397,7 @@ fn values(
     }
     let of = |(at, (bytes, ty))| {
         let bytes: &Option<bytes::Bytes> = bytes;
-        answer::parameter(bytes.as_deref(), formats.is_binary(at), ty)
+        answer::parameter(bytes.as_deref(), formats.is_binary(at), (ty, statement.told_at(at)))
     };
     given.iter().zip(types.iter()).enumerate().map(of).collect()
 }
@@ -496,7 +496,8 @@ impl ExtendedQueryHandler for Talk {
         if message.target_type == TARGET_TYPE_BYTE_STATEMENT {
             let statement = self.session.names().statement(name);
             let statement = statement.map_err(|error| self.failed(error))?;
-            let types = statement.parameters.iter().map(type_number).collect();
+            let number = |(at, ty)| statement.told_at(at).map_or_else(|| type_number(ty), |told| told.0);
+            let types = statement.parameters.iter().enumerate().map(number).collect();
             say(client, Answer::ParameterDescription(ParameterDescription::new(types))).await?;
             let columns = self.session.columns_of(&statement);
             return self.say_columns(client, &columns, &Formats::default()).await;

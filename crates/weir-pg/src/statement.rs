@@ -11,7 +11,7 @@ use weir_sql::plpgsql::ScriptStep;
 use weir_sql::session::CreateAs;
 use weir_sql::session::Signal;
 use weir_sql::session::{Command, Copied, Copy, Said, statements};
-use weir_types::{SqlError, SqlState, SqlType, Value};
+use weir_types::{CatalogType, SqlError, SqlState, SqlType, Value};
 
 use crate::effects::columns as effect_columns;
 use crate::session::Session;
@@ -22,6 +22,8 @@ use crate::watch::StatementFigures;
 pub struct Statement {
     pub kind: Kind,
     pub parameters: Arc<[SqlType]>,
+    /// What the client is told of parameters that have a type of catalogs; there may be fewer than parameters.
+    pub told: Arc<[Option<CatalogType>]>,
     pub columns: Arc<[OutputColumn]>,
     pub text: Arc<str>,
     /// What is counted of it; none: it is nothing that takes time.
@@ -67,12 +69,13 @@ impl Statement {
     pub fn run(prepared: Prepared, tag: &'static str) -> Statement {
         let (parameters, columns) = (prepared.parameters_shared(), prepared.columns_shared());
         let text = prepared.text().clone();
-        Statement { parameters, columns, text, kind: Kind::Run(prepared, tag), figures: None }
+        let told = prepared.parameters_told();
+        Statement { parameters, told, columns, text, kind: Kind::Run(prepared, tag), figures: None }
     }
 
     pub fn empty() -> Statement {
         let (parameters, columns, text) = ([].into(), [].into(), "".into());
-        Statement { kind: Kind::Empty, parameters, columns, text, figures: None }
+        Statement { kind: Kind::Empty, parameters, told: [].into(), columns, text, figures: None }
     }
 
     /// It outlives the message that it came in, and its client is told which columns it gives.
@@ -80,6 +83,11 @@ impl Statement {
         if let Kind::Run(prepared, _) = &mut self.kind {
             prepared.keep_columns();
         }
+    }
+
+    /// What the client is told of a parameter instead of its type.
+    pub fn told_at(&self, parameter: usize) -> Option<CatalogType> {
+        self.told.get(parameter).copied().flatten()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -199,7 +207,7 @@ impl Session {
     }
 
     fn prepare_unwatched(&self, text: &str, said: &Said, types: &[SqlType]) -> Result<Statement, Failure> {
-        let column = |name: &str| OutputColumn { name: name.to_owned(), ty: SqlType::Text };
+        let column = |name: &str| OutputColumn::new(name.to_owned(), SqlType::Text);
         let columns = match &said.what {
             Command::Run => return self.prepare_run(text, said.span, types),
             Command::Define(tag) => {

@@ -74,7 +74,7 @@ fn select(table: &Table, relation: RelationId, filter: Option<Vec<Expr>>, output
         1 => all.remove(0),
         _ => boolean(ExprKind::And(all)),
     });
-    let column = |output: &Expr| OutputColumn { name: "?column?".to_owned(), ty: output.ty.clone() };
+    let column = |output: &Expr| OutputColumn::new("?column?".to_owned(), output.ty.clone());
     let columns = outputs.iter().map(column).collect();
     let span = Span::default();
     let from = FromItem::Table { relation, table: table.id, alias: table.name.clone(), span };

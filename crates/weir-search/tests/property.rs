@@ -207,7 +207,11 @@ const FLAWS: &[(&str, PlantedFlaws, Result<u64, &str>)] = &[
     ("whole by tables", PlantedFlaws { whole_by_tables: true, ..NONE }, Ok(895)),
     ("nothing composed", PlantedFlaws { nothing_composed: true, ..NONE }, Ok(2533)),
     ("inner queries", PlantedFlaws { inner_queries: true, ..NONE }, Ok(5449)),
-    ("no cycles", PlantedFlaws { no_cycles: true, ..NONE }, Err("the executor has no sequence that begins again")),
+    (
+        "no cycles",
+        PlantedFlaws { no_cycles: true, ..NONE },
+        Err("the executor has no sequence that begins again"),
+    ),
     ("record skew", always(Rule::RecordSkew), Ok(48)),
     ("unique chosen", always(Rule::UniqueChosen), Ok(312)),
     ("dense insert", always(Rule::DenseInsert), Ok(330)),

@@ -49,8 +49,7 @@ impl Apart {
         }
         let table = catalog.table(table);
         let key = table.primary_key.as_ref()?.columns.iter().map(|&column| &table.columns[column]);
-        let key =
-            key.map(|column| OutputColumn { name: column.name.clone(), ty: column.ty.clone() }).collect();
+        let key = key.map(|column| OutputColumn::new(column.name.clone(), column.ty.clone())).collect();
         let builder = Builder { sql, clauses: &clauses, types, read: Vec::new(), arms: Vec::new() };
         builder.build(key, &sources)
     }

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 pub use weir_types::operator::BinaryOp;
-use weir_types::{Severity, SqlState, SqlType, Value};
+use weir_types::{CatalogType, Severity, SqlState, SqlType, Value};
 
 use crate::catalog::{ColumnIndex, SequenceId, TableId};
 use crate::source::Span;
@@ -389,6 +389,18 @@ pub enum LockWait {
 pub struct OutputColumn {
     pub name: String,
     pub ty: SqlType,
+    /// What clients are told instead of `ty`, where the column is of the system catalog.
+    pub catalog: Option<CatalogType>,
+}
+
+impl OutputColumn {
+    pub fn new(name: String, ty: SqlType) -> OutputColumn {
+        OutputColumn { name, ty, catalog: None }
+    }
+
+    pub fn told_as(self, catalog: Option<CatalogType>) -> OutputColumn {
+        OutputColumn { catalog, ..self }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

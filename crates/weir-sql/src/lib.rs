@@ -51,7 +51,9 @@ pub use load::{ACCEPTED, load, load_running, load_with};
 pub use notes::Reading;
 pub use rows::{of_one_row, of_rows_of_query};
 pub use source::{Diagnostic, Severity, Sources, Span};
-pub use statement::{BoundText, Text, bind_block, bind_statement, bind_system_query, bind_text, is_block};
+pub use statement::{
+    BoundSystemQuery, BoundText, Text, bind_block, bind_statement, bind_system_query, bind_text, is_block,
+};
 pub use synthesise::synthesise;
 pub use validation::{Gives, Validation, validations};
 

@@ -1,7 +1,7 @@
 //! Ad-hoc statements: one text, with `$n` parameters whose types are inferred where they are not given.
 
 use serde::{Deserialize, Serialize};
-use weir_types::{SqlState, SqlType};
+use weir_types::{CatalogType, SqlState, SqlType};
 
 use crate::binder::{Binder, Context, show_names};
 use crate::bound::{Procedure, Query, Statement};
@@ -130,6 +130,15 @@ fn call_within(text: &str, procedures: &[Procedure], wrong: Diagnostic) -> Diagn
     }
 }
 
+/// A query of the system catalog.
+pub struct BoundSystemQuery {
+    pub query: Query,
+    /// The types of `$1`, `$2` …
+    pub parameters: Vec<SqlType>,
+    /// What clients are told of those that have a type of catalogs.
+    pub told: Vec<Option<CatalogType>>,
+}
+
 /// Binds a query that may read the system catalog, for whoever asks.
 ///
 /// # Errors
@@ -139,7 +148,7 @@ pub fn bind_system_query(
     facts: &Facts,
     text: &str,
     parameters: &[SqlType],
-) -> Result<(Query, Vec<SqlType>), Diagnostic> {
+) -> Result<BoundSystemQuery, Diagnostic> {
     let piece = Piece::new(CLIENT, 0, text);
     let mut parsed = parse::parse_statement(piece)?;
     show_names(&mut parsed.node);
@@ -147,8 +156,13 @@ pub fn bind_system_query(
     let mut binder = Binder::new(&context, piece).with_parameters(parameters);
     match binder.bind_statement(&parsed.node)? {
         Statement::Query(query) if !query.has_effects() => {
-            let types = known_types(piece, binder.parameters())?;
-            Ok((query, types))
+            let known = known_types(piece, binder.parameters())?;
+            let mut told = binder.parameter_catalog_types();
+            // A client that gives a type is told that type.
+            for (told, given) in told.iter_mut().zip(parameters) {
+                *told = told.filter(|_| *given == SqlType::Unknown);
+            }
+            Ok(BoundSystemQuery { query, parameters: known, told })
         }
         _ => Err(Diagnostic::unsupported(
             parsed.span,

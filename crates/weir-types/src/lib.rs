@@ -6,6 +6,7 @@
 pub mod arrays;
 pub mod binary;
 pub mod cast;
+pub mod catalog_type;
 pub mod compare;
 pub mod datetime;
 pub mod error;
@@ -24,6 +25,7 @@ pub mod text;
 pub mod value;
 
 pub use cast::CastContext;
+pub use catalog_type::CatalogType;
 pub use error::{SqlError, SqlState};
 pub use notice::{Notice, Notices, Severity};
 pub use numeric::Numeric;

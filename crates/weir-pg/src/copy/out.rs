@@ -3,11 +3,11 @@
 use weir_sql::bound::OutputColumn;
 use weir_types::binary::write_field;
 use weir_types::datetime::style::IntervalStyle;
-use weir_types::text::to_styled_text;
 use weir_types::{SqlError, Value};
 
 use super::SIGNATURE;
 use super::options::{Format, Header, Options};
+use crate::answer::styled_text;
 
 /// All messages, one for each row and what is around them.
 ///
@@ -29,7 +29,10 @@ pub fn messages(
             for (value, column) in row.iter().zip(columns) {
                 match value.is_null() {
                     true => message.extend((-1_i32).to_be_bytes()),
-                    false => write_field(value, &column.ty, &mut message)?,
+                    false => match column.catalog {
+                        Some(told) => told.write_field(value, &column.ty, &mut message)?,
+                        None => write_field(value, &column.ty, &mut message)?,
+                    },
                 }
             }
             messages.push(message);
@@ -44,7 +47,7 @@ pub fn messages(
     }
     for row in rows {
         let fields = row.iter().zip(columns).map(|(value, column)| {
-            let text = (!value.is_null()).then(|| to_styled_text(value, &column.ty, style));
+            let text = (!value.is_null()).then(|| styled_text(value, column, style));
             (text, options.force_quote.has(&column.name))
         });
         messages.push(line(fields, options));

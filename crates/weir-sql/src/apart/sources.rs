@@ -79,7 +79,7 @@ pub(super) fn sources(
         let named = Named::of(sql, &tokens, start, alias)?;
         let visible = catalog.table(table).columns.iter().enumerate().filter(|(_, column)| !column.is_hidden);
         let (places, columns): (Vec<ColumnIndex>, Vec<OutputColumn>) = visible
-            .map(|(at, column)| (at, OutputColumn { name: column.name.clone(), ty: column.ty.clone() }))
+            .map(|(at, column)| (at, OutputColumn::new(column.name.clone(), column.ty.clone())))
             .unzip();
         let used = (0..columns.len()).filter(|&at| reads(&places[at])).collect();
         let is_joined = !named.renames && relations.iter().all(|(relation, ..)| joined.contains(relation));

@@ -51,7 +51,11 @@ pub(crate) fn strings(nodes: &[Node]) -> Vec<&str> {
 
 impl<'a> Binder<'a> {
     pub(crate) fn bind_expr(&mut self, node: &'a Node) -> Result<Expr, Diagnostic> {
-        self.deeper(|binder| binder.bind_node(node))
+        let expr = self.deeper(|binder| binder.bind_node(node))?;
+        if self.is_of_system() {
+            self.keep_catalog_type(node, &expr);
+        }
+        Ok(expr)
     }
 
     fn bind_node(&mut self, node: &'a Node) -> Result<Expr, Diagnostic> {

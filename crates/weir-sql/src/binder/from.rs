@@ -2,7 +2,7 @@
 
 use pg_query::protobuf::{Alias, JoinExpr, JoinType, Node, RangeSubselect, RangeVar, node};
 use weir_types::operator::BinaryOp;
-use weir_types::{SqlState, SqlType};
+use weir_types::{CatalogType, SqlState, SqlType};
 
 use super::Binder;
 use super::expr::strings;
@@ -365,7 +365,9 @@ impl<'a> Binder<'a> {
                 }
                 _ => a,
             };
-            merged.push(ScopeColumn { name: name.clone(), expr });
+            let catalog =
+                (catalog_of(&left, name)).filter(|of_left| catalog_of(&right, name) == Some(*of_left));
+            merged.push(ScopeColumn { name: name.clone(), expr, catalog });
         }
         let rest = visible(&left).chain(visible(&right)).filter(|column| !names.contains(&column.name));
         merged.extend(rest.cloned());
@@ -411,6 +413,11 @@ impl<'a> Binder<'a> {
 }
 
 /// The columns that may be named without qualification.
+/// The catalog type of a column that USING names.
+fn catalog_of(side: &[ScopeRelation], name: &str) -> Option<CatalogType> {
+    visible(side).find(|column| column.name == name)?.catalog
+}
+
 fn visible(relations: &[ScopeRelation]) -> impl Iterator<Item = &ScopeColumn> {
     relations.iter().filter(|relation| relation.unqualified).flat_map(|relation| &relation.columns)
 }

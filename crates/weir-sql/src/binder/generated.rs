@@ -135,7 +135,7 @@ impl Binder<'_> {
                         let row = &select.outputs;
                         let value = self.generated_from(table, column, &|column| value_of(row, column))?;
                         let (name, ty) = (table.columns[column].name.clone(), value.ty.clone());
-                        query.columns.push(OutputColumn { name, ty });
+                        query.columns.push(OutputColumn::new(name, ty));
                         select.outputs.push(value);
                     }
                 }

@@ -143,11 +143,8 @@ impl<'a> Binder<'a> {
             return Err(Diagnostic::unsupported(span, what, "group in a subquery"));
         }
         let sets = sets.unwrap_or_else(|| vec![(0..select.group_by.len()).collect()]);
-        let columns: Vec<OutputColumn> = select
-            .outputs
-            .iter()
-            .map(|output| OutputColumn { name: String::new(), ty: output.ty.clone() })
-            .collect();
+        let columns: Vec<OutputColumn> =
+            select.outputs.iter().map(|output| OutputColumn::new(String::new(), output.ty.clone())).collect();
         let mut union: Option<Query> = None;
         for (number, set) in sets.iter().enumerate() {
             let mut query = Query::of_select(self.of_set(&select, set)?, columns.clone(), span);

@@ -375,7 +375,7 @@ impl<'a> Binder<'a> {
         self.set_aggregates(super::scope::Aggregates::Forbidden("RETURNING"));
         let targets = self.bind_targets(&clause.exprs, true)?;
         let column = |target: super::output::Target| {
-            (OutputColumn { name: target.name, ty: target.expr.ty.clone() }, target.expr)
+            (OutputColumn::new(target.name, target.expr.ty.clone()), target.expr)
         };
         Ok(targets.into_iter().map(column).collect())
     }
@@ -400,7 +400,7 @@ pub(super) fn around(query: Query, relation: RelationId, outputs: Vec<Expr>) -> 
     let span = query.span;
     let names = query.columns.iter().map(|column| column.name.clone());
     let columns =
-        names.zip(&outputs).map(|(name, output)| OutputColumn { name, ty: output.ty.clone() }).collect();
+        names.zip(&outputs).map(|(name, output)| OutputColumn::new(name, output.ty.clone())).collect();
     let from = vec![FromItem::Subquery { relation, query: Box::new(query), lateral: false }];
     Query::of_select(Select::plain(outputs, from, None), columns, span)
 }

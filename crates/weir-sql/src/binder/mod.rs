@@ -7,6 +7,7 @@
 
 mod aggregate;
 mod arbiter;
+mod catalog_type;
 mod coerce;
 mod expr;
 mod factored;
@@ -134,6 +135,7 @@ pub struct Binder<'a> {
     depth: usize,
     /// How many of its levels are subqueries.
     subqueries: usize,
+    catalog_types: catalog_type::CatalogTypes,
 }
 
 /// An expression's text, as PL/pgSQL has it: anything that may follow SELECT and yields one value.
@@ -238,6 +240,7 @@ impl<'a> Binder<'a> {
             upserted: None,
             depth: 0,
             subqueries: 0,
+            catalog_types: catalog_type::CatalogTypes::default(),
         }
     }
 

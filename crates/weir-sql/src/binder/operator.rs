@@ -572,7 +572,7 @@ impl<'a> Binder<'a> {
         let right = ExprKind::Row(query.columns.iter().enumerate().map(column).collect());
         let right = Expr { kind: right, ty: SqlType::Record, span };
         let test = self.apply(name, left, right, place)?;
-        let columns = vec![OutputColumn { name: String::new(), ty: SqlType::Bool }];
+        let columns = vec![OutputColumn::new(String::new(), SqlType::Bool)];
         let from = vec![FromItem::Subquery { relation, query: Box::new(query), lateral: true }];
         let compared = Query::of_select(Select::plain(vec![test], from, None), columns, span);
         Ok(boolean(ExprKind::ScalarSubquery(Box::new(compared)), span))

@@ -1,7 +1,7 @@
 //! Select lists: stars, names of columns, and the outputs that ORDER BY, GROUP BY and DISTINCT mean.
 
 use pg_query::protobuf::{ColumnRef, Node, ResTarget, SortBy, SortByDir, SortByNulls, a_const, node};
-use weir_types::{SqlState, SqlType};
+use weir_types::{CatalogType, SqlState, SqlType};
 
 use super::Binder;
 use super::expr::strings;
@@ -14,6 +14,13 @@ use crate::source::{Diagnostic, Span};
 pub(super) struct Target {
     pub name: String,
     pub expr: Expr,
+    pub catalog: Option<CatalogType>,
+}
+
+impl Target {
+    pub fn new(name: String, expr: Expr) -> Target {
+        Target { name, expr, catalog: None }
+    }
 }
 
 impl<'a> Binder<'a> {
@@ -26,9 +33,9 @@ impl<'a> Binder<'a> {
                 Some(column) => self.expand_star(column, &mut targets)?,
                 None => {
                     let expr = self.bind_expr(value)?;
-                    let expr = self.shown_vector(value, expr)?;
                     let expr = if settle { self.settle(expr)? } else { expr };
-                    targets.push(Target { name: target_name(target, value), expr });
+                    let catalog = self.catalog_type(value);
+                    targets.push(Target { name: target_name(target, value), expr, catalog });
                 }
             }
         }
@@ -40,6 +47,7 @@ impl<'a> Binder<'a> {
         let place = |column: &ScopeColumn| Target {
             name: column.name.clone(),
             expr: Expr { span, ..column.expr.clone() },
+            catalog: column.catalog,
         };
         let names = strings(&column.fields);
         let Some(relation) = names.last() else {
@@ -57,10 +65,11 @@ impl<'a> Binder<'a> {
             return Ok(());
         }
         if let Some(fields) = self.context.variables.and_then(|variables| variables.fields(relation)) {
-            targets.extend(fields.into_iter().map(|(name, id, ty)| Target {
-                name,
-                expr: Expr { kind: ExprKind::Variable(id), ty, span },
-            }));
+            targets.extend(
+                fields
+                    .into_iter()
+                    .map(|(name, id, ty)| Target::new(name, Expr { kind: ExprKind::Variable(id), ty, span })),
+            );
             return Ok(());
         }
         Err(self.error(
@@ -127,7 +136,7 @@ impl<'a> Binder<'a> {
             return Err(Diagnostic::unsupported(value.span, what, "sort in a query around this one"));
         }
         let rank = self.rank(value, &of)?;
-        targets.push(Target { name: String::new(), expr: rank });
+        targets.push(Target::new(String::new(), rank));
         Ok(targets.len() - 1)
     }
 
@@ -155,7 +164,7 @@ impl<'a> Binder<'a> {
         if let Err(message) = hide {
             return Err(self.error(SqlState::INVALID_COLUMN_REFERENCE, expr.span, message));
         }
-        targets.push(Target { name: String::new(), expr });
+        targets.push(Target::new(String::new(), expr));
         Ok(targets.len() - 1)
     }
 

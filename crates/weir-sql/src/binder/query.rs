@@ -4,6 +4,7 @@ use pg_query::protobuf::{CommonTableExpr, LimitOption, Node, SelectStmt, SetOper
 use weir_types::{CastContext, SqlState, SqlType};
 
 use super::Binder;
+use super::catalog_type::unite;
 use super::coerce::null;
 use super::output::Target;
 use super::recursive::Recursive;
@@ -231,7 +232,7 @@ impl<'a> Binder<'a> {
                 let value = std::mem::replace(&mut row[i], null(SqlType::Unknown, self.piece.span()));
                 row[i] = self.coerce(value, &ty, CastContext::Implicit)?;
             }
-            columns.push(OutputColumn { name: format!("column{}", i + 1), ty });
+            columns.push(OutputColumn::new(format!("column{}", i + 1), ty));
         }
         Ok((rows, columns))
     }
@@ -273,7 +274,8 @@ impl<'a> Binder<'a> {
         }
         self.coerce_outputs(&mut left, &types)?;
         self.coerce_outputs(&mut right, &types)?;
-        let columns = left.columns.clone();
+        let mut columns = left.columns.clone();
+        unite(&mut columns, &right.columns);
         let mut targets = column_targets(&columns, left.span);
         let visible = targets.len();
         let hide = Err("ORDER BY of a UNION, INTERSECT or EXCEPT may only name its columns, no expressions");
@@ -325,7 +327,9 @@ impl<'a> Binder<'a> {
         };
         let columns = targets[..visible]
             .iter()
-            .map(|target| OutputColumn { name: target.name.clone(), ty: target.expr.ty.clone() })
+            .map(|target| {
+                OutputColumn::new(target.name.clone(), target.expr.ty.clone()).told_as(target.catalog)
+            })
             .collect();
         let outputs: Vec<Expr> = targets.into_iter().map(|target| target.expr).collect();
         let aggregates = !group_by.is_empty() || having.is_some() || outputs.iter().any(walk::has_aggregate);
@@ -433,8 +437,7 @@ fn asks_for_groups(outputs: &[Expr], of_list: &[FromItem]) -> bool {
 }
 
 fn column_targets(columns: &[OutputColumn], span: Span) -> Vec<Target> {
-    let target =
-        |column: &OutputColumn| Target { name: column.name.clone(), expr: null(column.ty.clone(), span) };
+    let target = |column: &OutputColumn| Target::new(column.name.clone(), null(column.ty.clone(), span));
     columns.iter().map(target).collect()
 }
 

@@ -1,14 +1,14 @@
 //! Which names are in sight: relations, their columns, CTEs, and the variables of a procedure.
 
 use pg_query::protobuf::CommonTableExpr;
-use weir_types::{SqlState, SqlType};
+use weir_types::{CatalogType, SqlState, SqlType};
 
 use super::Binder;
 use super::system_columns::{SYSTEM_COLUMNS, of_users};
 use crate::bound::{Expr, ExprKind, FromItem, OutputColumn, RelationId};
 use crate::catalog::{Column, Table, TableId};
 use crate::source::{Diagnostic, Span};
-use crate::system::class_number;
+use crate::system::{class_number, column_types};
 
 /// One query level.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +61,7 @@ pub(super) struct ScopeRelation {
 pub(super) struct ScopeColumn {
     pub name: String,
     pub expr: Expr,
+    pub catalog: Option<CatalogType>,
 }
 
 /// The CTEs of one level.
@@ -100,8 +101,11 @@ impl Scope {
 
 impl ScopeRelation {
     pub fn of_table(table: &Table, alias: &str, relation: RelationId, span: Span) -> ScopeRelation {
-        let output = |column: &Column| OutputColumn { name: column.name.clone(), ty: column.ty.clone() };
-        let columns = table.columns.iter().map(output);
+        let output = |column: &Column| OutputColumn::new(column.name.clone(), column.ty.clone());
+        let mut columns: Vec<OutputColumn> = table.columns.iter().map(output).collect();
+        if table.name.starts_with("pg_catalog.") {
+            column_types::tell(&table.name, &mut columns);
+        }
         let class = table.name.strip_prefix("pg_catalog.").map(|_| class_number(&table.name));
         let of_columns = ScopeRelation::of_columns(columns, alias, relation, span);
         let mut seen = ScopeRelation { class, table: of_users(table), ..of_columns };
@@ -119,6 +123,7 @@ impl ScopeRelation {
         let columns = columns.into_iter().enumerate().map(|(column, output)| ScopeColumn {
             name: output.name,
             expr: Expr { kind: ExprKind::Column { relation, column }, ty: output.ty, span },
+            catalog: output.catalog,
         });
         ScopeRelation {
             name: Some(alias.to_owned()),

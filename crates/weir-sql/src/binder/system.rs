@@ -19,7 +19,7 @@ use crate::parse::Piece;
 use crate::routine::simple_name;
 use crate::source::{Diagnostic, Span};
 use crate::system::templates::{self, Template};
-use crate::system::{Facts, class_number};
+use crate::system::{Facts, class_number, column_types};
 
 /// The type that stands for one of PostgreSQL's that only catalogs have.
 pub(crate) fn stand_in(name: &str) -> Option<SqlType> {
@@ -44,6 +44,10 @@ fn registered(name: &str) -> Option<(&'static str, &'static str, &'static str)> 
         "regproc" | "regprocedure" => ("regproc as text", "to_regproc", "function"),
         _ => return None,
     })
+}
+
+pub(super) fn is_registered(name: &str) -> bool {
+    registered(name).is_some()
 }
 
 fn registered_cast(cast: &TypeCast) -> Option<(&'static str, &'static str, &'static str)> {
@@ -245,7 +249,9 @@ impl<'a> Binder<'a> {
         let Some(select) = found else { return Ok(None) };
         let arguments =
             self.context.system.filter(|_| name.ends_with("pg_settings")).map_or_else(Vec::new, settings);
-        self.bind_alone(templates::views_piece(), select, arguments).map(Some)
+        let mut query = self.bind_alone(templates::views_piece(), select, arguments)?;
+        column_types::tell(name, &mut query.columns);
+        Ok(Some(query))
     }
 
     /// A query of a template, which sees its arguments and nothing of what is around it.
@@ -477,18 +483,6 @@ impl<'a> Binder<'a> {
         Ok(is_vector)
     }
 
-    /// A vector in the select list of the whole query is shown as PostgreSQL shows it: numbers with blanks between.
-    pub(super) fn shown_vector(&mut self, value: &Node, expr: Expr) -> Result<Expr, Diagnostic> {
-        let Some(node::Node::ColumnRef(column)) = &value.node else { return Ok(expr) };
-        let is_one = strings(&column.fields).last().is_some_and(|name| VECTORS.contains(name));
-        let is_outermost = self.scopes.len() == 1 && self.ctes.len() <= 1 && self.template_args.is_empty();
-        if !is_one || !is_outermost || !self.is_vector(&expr).is_ok_and(|is_vector| is_vector) {
-            return Ok(expr);
-        }
-        let span = expr.span;
-        self.function_of("array_to_string", vec![expr, constant(Value::text(" "), SqlType::Text, span)], span)
-    }
-
     /// The first and the last subscript of a vector, counted from 0; as arguments of generate_series.
     pub(super) fn places_of_vector(&mut self, vector: Expr) -> Result<Vec<Expr>, Diagnostic> {
         let span = vector.span;
@@ -540,9 +534,6 @@ fn without_quotes(name: &str) -> String {
     }
     plain
 }
-
-/// Columns of the types int2vector and oidvector.
-const VECTORS: [&str; 5] = ["indkey", "indclass", "indcollation", "indoption", "proargtypes"];
 
 /// What stands for `$1` and `$2` of the view of settings: their names, and what they are.
 fn settings(facts: &Facts) -> Vec<Expr> {

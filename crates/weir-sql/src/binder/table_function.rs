@@ -44,7 +44,7 @@ fn known(name: &str) -> Option<Known> {
 }
 
 fn column(name: &str, ty: SqlType) -> OutputColumn {
-    OutputColumn { name: name.to_owned(), ty }
+    OutputColumn::new(name.to_owned(), ty)
 }
 
 impl<'a> Binder<'a> {

@@ -161,10 +161,8 @@ impl Body<'_> {
         let values = self.record_value(value)?;
         let columns = match &values {
             Some(values) => {
-                let column = |(name, value): &(String, Expr)| OutputColumn {
-                    name: name.clone(),
-                    ty: value.ty.clone(),
-                };
+                let column =
+                    |(name, value): &(String, Expr)| OutputColumn::new(name.clone(), value.ty.clone());
                 values.iter().map(column).collect()
             }
             None => Vec::new(),

@@ -4,6 +4,7 @@
 //! functions are SQL over those ([`templates`]). Pure: who asks is in [`Facts`], and what a query reads of the rows is for
 //! whoever runs it.
 
+pub(crate) mod column_types;
 mod deparse;
 mod numbers;
 mod relations;

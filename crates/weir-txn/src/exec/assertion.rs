@@ -158,7 +158,7 @@ fn showing_rows(query: &Query, relation: RelationId, table: TableId, catalog: &C
     select.outputs = (0..columns.len()).map(|column| column_of(relation, table, column, catalog)).collect();
     shown.columns = columns
         .iter()
-        .map(|column| weir_sql::bound::OutputColumn { name: column.name.clone(), ty: column.ty.clone() })
+        .map(|column| weir_sql::bound::OutputColumn::new(column.name.clone(), column.ty.clone()))
         .collect();
     shown.order_by.clear();
     shown

@@ -451,7 +451,7 @@ impl<'a> ProcedureCompiler<'a> {
                     .parameters
                     .iter()
                     .filter(|parameter| parameter.mode != ParameterMode::In)
-                    .map(|parameter| OutputColumn { name: parameter.name.clone(), ty: parameter.ty.clone() })
+                    .map(|parameter| OutputColumn::new(parameter.name.clone(), parameter.ty.clone()))
                     .collect();
                 let targets = self.targets(targets, &outputs);
                 CompiledStepKind::Call { procedure: *procedure, args: self.exprs(args)?, targets }

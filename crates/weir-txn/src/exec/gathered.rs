@@ -60,7 +60,7 @@ impl Given {
 }
 
 fn columns_of(outputs: &[Expr]) -> Vec<OutputColumn> {
-    let column = |output: &Expr| OutputColumn { name: "?column?".to_owned(), ty: output.ty.clone() };
+    let column = |output: &Expr| OutputColumn::new("?column?".to_owned(), output.ty.clone());
     outputs.iter().map(column).collect()
 }
 

@@ -307,7 +307,7 @@ impl Splitter<'_> {
         let columns: Vec<ColumnIndex> = columns.iter().copied().collect();
         let values = columns.iter().map(|&at| column(at, definition.columns[at].ty.clone()));
         let outputs: Vec<Expr> = [column(ROW_IDENTITY, SqlType::Int8)].into_iter().chain(values).collect();
-        let shown = outputs.iter().map(|output| OutputColumn { name: String::new(), ty: output.ty.clone() });
+        let shown = outputs.iter().map(|output| OutputColumn::new(String::new(), output.ty.clone()));
         let shown = shown.collect();
         let (alias, span) = (definition.name.clone(), Default::default());
         let from = vec![FromItem::Table { relation, table, alias, span }];

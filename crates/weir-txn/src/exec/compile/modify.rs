@@ -273,7 +273,7 @@ impl<'a> ProcedureCompiler<'a> {
         let mut from = vec![FromItem::Table { relation, table, alias, span }];
         from.extend_from_slice(others);
         let select = Select::plain(vec![identity], from, filter.cloned());
-        let columns = vec![OutputColumn { name: "row".to_string(), ty: SqlType::Int8 }];
+        let columns = vec![OutputColumn::new("row".to_string(), SqlType::Int8)];
         let query = Query::of_select(select, columns, span);
         Ok(Matches::Join(CompiledQuery::compile_in(&query, &mut self.compiler())?))
     }

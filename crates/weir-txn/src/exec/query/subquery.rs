@@ -175,11 +175,8 @@ fn conjunction(mut list: Vec<Expr>) -> Option<Expr> {
 }
 
 fn select_query(select: Select, like: &Query) -> Query {
-    let columns = select
-        .outputs
-        .iter()
-        .map(|output| OutputColumn { name: String::new(), ty: output.ty.clone() })
-        .collect();
+    let columns =
+        select.outputs.iter().map(|output| OutputColumn::new(String::new(), output.ty.clone())).collect();
     Query::of_select(select, columns, like.span)
 }
 
