@@ -171,3 +171,20 @@ fn a_condition_that_two_branches_meet_together() {
     let bodies = ["UPDATE doctor SET n = m WHERE id = p;", "UPDATE doctor SET name = m WHERE id = p;"];
     check_application(WARDS, of_two, &bodies, "no");
 }
+
+/// An aggregate over no rows is NULL and compared with nothing: its first row may come of two branches, or meet a new owner.
+#[test]
+fn the_first_row_of_an_aggregate_comes_in_the_merge() {
+    let joined = "NOT EXISTS (SELECT 1 FROM ward w WHERE (SELECT min(d.n) FROM doctor d JOIN shift s ON s.doctor = d.id
+        WHERE d.ward = w.id) > 1)";
+    let halves = ["INSERT INTO doctor VALUES (p, q, 1, true, NULL, m);", "INSERT INTO shift VALUES (p, q);"];
+    check_application(WARDS, joined, &halves, "no");
+    let by_name =
+        "NOT EXISTS (SELECT 1 FROM ward w WHERE (SELECT min(d.n) FROM doctor d WHERE d.name = w.name) > 1)";
+    let bodies = ["INSERT INTO doctor VALUES (p, q, m, true, NULL, m);", "INSERT INTO ward VALUES (p, m);"];
+    check_application(WARDS, by_name, &bodies, "no");
+    // What refers to its owner finds him there.
+    let of_ward =
+        "NOT EXISTS (SELECT 1 FROM ward w WHERE (SELECT min(d.n) FROM doctor d WHERE d.ward = w.id) > 1)";
+    check_application(WARDS, of_ward, &["INSERT INTO doctor VALUES (p, q, 1, true, NULL, m);"], "yes");
+}

@@ -243,6 +243,8 @@ const CASES: &[Case] = &[
         bodies: &["UPDATE list SET items = array_append(items, q) WHERE id = p;", REPLACE], invariant: "c", confluent: true, guard: None },
     Case { row: "CONTAINS, remove [list]", cites: "Table 2, [NOT] CONTAINS", rule: Rule::ListMember, schema: LIST_CONTAINS,
         bodies: &["UPDATE list SET items = array_remove(items, q) WHERE id = p;", "UPDATE list SET items = q || items WHERE id = p;"], invariant: "c", confluent: true, guard: None },
+    Case { row: "CONTAINS beside NULL, remove [list]", cites: "Table 2, [NOT] CONTAINS", rule: Rule::ListMutated, schema: LIST_CONTAINS_OR_NULL,
+        bodies: &["UPDATE list SET items = array_remove(items, q) WHERE id = p;"], invariant: "c", confluent: false, guard: None },
     Case { row: "NOT CONTAINS, append [list]", cites: "Table 2, [NOT] CONTAINS", rule: Rule::ListMember,
         schema: "CREATE TABLE list (id integer PRIMARY KEY, items integer[] NOT NULL, CONSTRAINT c CHECK (13 <> ALL (items)));",
         bodies: &["UPDATE list SET items = array_append(items, q) WHERE id = p;", REPLACE], invariant: "c", confluent: true, guard: None },
@@ -316,7 +318,10 @@ const CASES: &[Case] = &[
         invariant: "balance_is_sum", confluent: true, guard: None },
 ];
 
-const LIST_CONTAINS: &str = "CREATE TABLE list (id integer PRIMARY KEY, items integer[] NOT NULL, CONSTRAINT c CHECK (5 = ANY (items)));";
+const LIST_CONTAINS: &str = "CREATE TABLE list (id integer PRIMARY KEY, items integer[] NOT NULL, CONSTRAINT c CHECK (5 = ANY (items)),
+    CHECK (array_position(items, NULL) IS NULL));";
+/// Here NULL hides that 5 is missing.
+const LIST_CONTAINS_OR_NULL: &str = "CREATE TABLE list (id integer PRIMARY KEY, items integer[] NOT NULL, CONSTRAINT c CHECK (5 = ANY (items)));";
 const REPLACE: &str = "UPDATE list SET items = array_append(array_remove(items, q), 7) WHERE id = p;";
 const SET: &str = "
     CREATE TABLE collection (id integer PRIMARY KEY);

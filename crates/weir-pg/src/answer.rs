@@ -139,7 +139,7 @@ pub fn data_row(
 /// A value as the text format has it.
 pub fn styled_text(value: &Value, column: &OutputColumn, style: IntervalStyle) -> String {
     let of_catalog = column.catalog.and_then(|told| told.text(value));
-    of_catalog.unwrap_or_else(|| to_styled_text(value, &column.ty, style).into())
+    of_catalog.unwrap_or_else(|| to_styled_text(value, &column.ty, style))
 }
 
 /// They give rows, and clients are not told how many.

@@ -554,6 +554,7 @@ impl Session {
                     |(name, value): (&str, String)| [name.into(), value.as_str().into(), "".into()].to_vec();
                 Ok(Done { rows: self.values().all().map(row).collect(), ..Done::tag("SHOW") })
             }
+            Command::Unlisten => Ok(Done::tag("UNLISTEN")),
             Command::Discard { all: false, sequences } => {
                 if *sequences {
                     self.forget_given();

@@ -1,7 +1,7 @@
 //! Dates, timestamps and intervals: PostgreSQL's proleptic Gregorian calendar on Julian days.
 //!
-//! Pure arithmetic: there is no clock here, and the only time zone is UTC (a timestamptz is an instant,
-//! printed with `+00`).
+//! Pure arithmetic: there is no clock here. A timestamptz is an instant, printed in UTC with `+00`; other time zones
+//! are those that a statement names ([`zone`]).
 
 pub mod fields;
 pub mod interval;
@@ -9,6 +9,7 @@ pub mod modifier;
 pub mod parse;
 pub mod print;
 pub mod style;
+pub mod zone;
 
 use crate::error::{SqlError, SqlState};
 use crate::value::Interval;

@@ -8,6 +8,7 @@ mod arguments;
 mod array_functions;
 mod bytes;
 mod digests;
+mod identifiers;
 mod json_functions;
 mod numbers;
 mod regexps;
@@ -117,9 +118,10 @@ impl std::fmt::Debug for Function {
     }
 }
 
-static LIBRARY: [&[Function]; 9] = [
+static LIBRARY: [&[Function]; 10] = [
     numbers::FUNCTIONS,
     strings::FUNCTIONS,
+    identifiers::FUNCTIONS,
     regexps::FUNCTIONS,
     bytes::FUNCTIONS,
     digests::FUNCTIONS,

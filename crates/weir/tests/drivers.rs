@@ -1,6 +1,7 @@
 //! Drivers and tools as their users have them, from their registries, against a server of PostgreSQL's protocol: each does what an
 //! application does.
 
+mod alone;
 mod bank;
 mod installed;
 mod nodes;
@@ -8,6 +9,7 @@ mod nodes;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use alone::Alone;
 use bank::Bank;
 use installed::{installed, is_well, run};
 
@@ -25,6 +27,20 @@ fn psycopg_3() {
     let bank = Bank::open(|_| ());
     let mut python = Command::new("python3");
     python.arg(of_tests("session.py")).arg(bank.url("")).env("PYTHONPATH", place);
+    is_well(&mut python);
+}
+
+/// It asks the catalogs about the types of what it sends and is sent, and has what it asks in the binary format.
+#[test]
+fn asyncpg() {
+    let place = installed("asyncpg", |place| {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(place).arg("asyncpg>=0.30,<1");
+        pip
+    });
+    let weir = Alone::start(1);
+    let mut python = Command::new("python3");
+    python.arg(of_tests("asyncpg_session.py")).arg(weir.port().to_string()).env("PYTHONPATH", place);
     is_well(&mut python);
 }
 

@@ -100,6 +100,43 @@ fn typeorm() {
 }
 
 #[test]
+fn sequelize() {
+    let place = installed("sequelize", |place| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(place);
+        npm.args(["pg@8.13.1", "sequelize@6.37.8"]);
+        npm
+    });
+    let weir = Alone::start(1);
+    let mut node = Command::new("node");
+    node.arg(mappers("sequelize.js")).arg(weir.port().to_string()).arg(place);
+    is_well(&mut node);
+}
+
+/// What was pushed is read again the second time, and found to be all there.
+#[test]
+fn drizzle_kit() {
+    let place = installed("drizzle", |place| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(place);
+        npm.args(["pg@8.13.1", "drizzle-orm@0.45.4", "drizzle-kit@0.31.11"]);
+        npm
+    });
+    let weir = Alone::start(1);
+    // It finds its packages from where its files are.
+    std::fs::copy(mappers("drizzle/schema.ts"), place.join("schema.ts")).unwrap();
+    let push = || {
+        let mut push = Command::new(place.join("node_modules/.bin/drizzle-kit"));
+        push.args(["push", "--force", "--dialect=postgresql", "--schema=schema.ts"]).current_dir(&place);
+        push.arg(format!("--url=postgres://ann@127.0.0.1:{}/weir", weir.port()));
+        run(&mut push).unwrap_or_else(|why| panic!("{why}"))
+    };
+    assert!(push().contains("Changes applied"));
+    let second = push();
+    assert!(second.contains("No changes detected"), "{second}");
+}
+
+#[test]
 fn active_record() {
     let weir = Alone::start(1);
     is_well(Command::new("ruby").arg(mappers("active_record.rb")).arg(weir.port().to_string()));

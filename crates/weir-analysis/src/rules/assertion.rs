@@ -71,9 +71,10 @@ fn clause_outcome(
             Some(rows) => rows.judge(world, procedure, touching),
             None => {
                 let outcome = total::judge(world, shape, atoms, procedure);
-                let lowers =
-                    |procedure: usize, write: &Write| total::lowers(world, shape, atoms, procedure, write);
-                and_apart(world, shape, clause, atoms, procedure, outcome, &lowers)
+                let moves = |procedure: usize, write: &Write| {
+                    total::lowers(world, shape, atoms, procedure, write) || total::may_be_first(atoms, write)
+                };
+                and_apart(world, shape, clause, atoms, procedure, outcome, &moves)
             }
         },
         Claim::NotTogether(facts) => fact::judge(world, shape, clause, facts, procedure),

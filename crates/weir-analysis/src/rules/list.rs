@@ -5,7 +5,7 @@
 //! depends on all that was done before.
 
 use weir_sql::bound::{BinaryOp, Expr, ExprKind};
-use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_sql::catalog::{ColumnIndex, Table, TableId};
 use weir_sql::walk::{self, uncast};
 use weir_types::operator::Comparison;
 
@@ -16,11 +16,14 @@ use crate::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
-    /// These elements are in it, or none of them is.
-    Contains,
+    /// These elements are in it, or none of them is. `nulls_hide`: an element that is NULL makes the condition NULL where the right one
+    /// is missing, and so keeps it.
+    Contains { nulls_hide: bool },
     /// Its first, its last or n-th element, or its length.
     Position,
 }
+
+const WITHOUT_NULLS: List = List::Contains { nulls_hide: false };
 
 /// The condition's form, if the only column of the row that changes is a list.
 pub fn of(expr: &Expr, negated: bool, mutable: &[ColumnIndex]) -> Option<List> {
@@ -33,21 +36,24 @@ pub fn of(expr: &Expr, negated: bool, mutable: &[ColumnIndex]) -> Option<List> {
     let is_other = |expr: &Expr| !mentions(expr, column);
     match &expr.kind {
         ExprKind::ArrayCompare { op, left, array, all } if is_list(array) && is_other(left) => {
-            matches!((op, all), (BinaryOp::Equal, false) | (BinaryOp::NotEqual, true))
-                .then_some(List::Contains)
+            match (op, all) {
+                (BinaryOp::Equal, false) => Some(List::Contains { nulls_hide: !negated }),
+                (BinaryOp::NotEqual, true) => Some(List::Contains { nulls_hide: negated }),
+                _ => None,
+            }
         }
         // All of them are there, or the only one is not; none of them is there.
         ExprKind::Binary { op: BinaryOp::Contains, left, right } if is_list(left) && is_other(right) => {
             let one = matches!(&uncast(right).kind, ExprKind::Array(list) if list.len() == 1);
-            (!negated || one).then_some(List::Contains)
+            (!negated || one).then_some(WITHOUT_NULLS)
         }
         ExprKind::Binary { op: BinaryOp::Overlaps, left, right } => {
             let sides = is_list(left) && is_other(right) || is_list(right) && is_other(left);
-            (negated && sides).then_some(List::Contains)
+            (negated && sides).then_some(WITHOUT_NULLS)
         }
         ExprKind::IsNull { operand, .. } => match &uncast(operand).kind {
             ExprKind::Function { function, args } if function.name == "array_position" => {
-                (is_list(&args[0]) && args[1..].iter().all(is_other)).then_some(List::Contains)
+                (is_list(&args[0]) && args[1..].iter().all(is_other)).then_some(WITHOUT_NULLS)
             }
             _ => None,
         },
@@ -100,15 +106,26 @@ pub fn judge(
     let name = world.column_name(table, column);
     let operation = describe(world, write);
     match list {
-        List::Contains if world.table(table).columns[column].not_null => {
+        List::Contains { nulls_hide }
+            if world.table(table).columns[column].not_null
+                && (!nulls_hide || has_no_nulls(world.table(table), column)) =>
+        {
             let because = format!(
                 "Each change of {name} puts an element there, takes it away or leaves it, whatever else is in the \
                  list; no valid branch ends with the wrong one of these."
             );
-            let outcome = Outcome::yes(Rule::ListMember, operation, because);
-            Some(outcome.assuming(format!("no element of {name} is NULL")))
+            Some(Outcome::yes(Rule::ListMember, operation, because))
         }
-        List::Contains => None,
+        List::Contains { nulls_hide: true } if world.table(table).columns[column].not_null => {
+            let because = format!(
+                "An element of {name} that is NULL keeps the condition though the right one is missing: one branch takes away the \
+                 one, the other the other. CHECK (array_position({}, NULL) IS NULL) rules it out, and @> asks for the element \
+                 alone.",
+                world.table(table).columns[column].name
+            );
+            Some(Outcome::no(Rule::ListMutated, with, operation, because))
+        }
+        List::Contains { .. } => None,
         List::Position => {
             let because = format!(
                 "What stands first or last in {name}, and how much, depends on what the other branch has put in or \
@@ -117,6 +134,18 @@ pub fn judge(
             Some(Outcome::no(Rule::ListMutated, with, operation, because))
         }
     }
+}
+
+/// A CHECK says that no element is NULL.
+fn has_no_nulls(table: &Table, column: ColumnIndex) -> bool {
+    table.checks.iter().any(|check| {
+        let ExprKind::IsNull { operand, negated: false } = &check.expr.kind else { return false };
+        let ExprKind::Function { function, args } = &uncast(operand).kind else { return false };
+        let [list, value] = args.as_slice() else { return false };
+        function.name == "array_position"
+            && matches!(uncast(list).kind, ExprKind::Column { column: of, .. } if of == column)
+            && matches!(&uncast(value).kind, ExprKind::Literal(value) if value.is_null())
+    })
 }
 
 /// The list with values appended, prepended or removed that do not depend on what changes in its row.

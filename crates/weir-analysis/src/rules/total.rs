@@ -8,16 +8,17 @@
 use weir_sql::bound::{AggregateFunction, Expr, RelationId};
 use weir_sql::walk;
 
+use super::apart::Spoken;
 use super::{Outcome, assertion, settled, sum};
 use crate::assertion::{Atom, Group, Shape};
 use crate::effects::{ColumnOperation, Operation, Sign, Write};
 use crate::verdict::{Alone, Rule};
 use crate::world::World;
 
-pub fn judge(
-    world: &World<'_>,
+pub fn judge<'a>(
+    world: &World<'a>,
     shape: &Shape<'_>,
-    atoms: &[(i64, Atom<'_>)],
+    atoms: &[(i64, Atom<'a>)],
     procedure: usize,
 ) -> Option<Outcome> {
     let touching = sum::touching(world, shape, atoms, procedure);
@@ -31,6 +32,14 @@ pub fn judge(
         return Some(Outcome::no(Rule::MarginUsed, procedure, operation, because).alone(Alone::No));
     }
     let begins = touching.iter().any(|write| begins(shape, atoms, write));
+    if let Some(with) = begins_in_the_merge(world, atoms, procedure) {
+        let because = format!(
+            "{} may bring in the other branch what this one's row is joined with; an aggregate over no rows is NULL and breaks \
+             nothing, beside its first row it might.",
+            world.name(with)
+        );
+        return Some(Outcome::no(Rule::SumJoinApart, with, operation, because).alone(Alone::No));
+    }
     if begins && let Some(with) = may_begin(world, shape, atoms) {
         let because = "A sum over no rows is NULL and breaks nothing; beside the first row it might. With \
                        coalesce(…, 0) it would be a number from the beginning.";
@@ -43,9 +52,29 @@ pub fn judge(
 
 /// It may bring the first row of a sum, or a row that has a margin of its own.
 fn begins(shape: &Shape<'_>, atoms: &[(i64, Atom<'_>)], write: &Write) -> bool {
-    atoms.iter().any(|(_, atom)| match atom {
+    let is_its_row = |atom: &Atom<'_>| match atom {
         Atom::Column((relation, _)) => write.is_insert() && shape.table(*relation) == Some(write.table),
+        Atom::Aggregate(_) => false,
+    };
+    may_be_first(atoms, write) || atoms.iter().any(|(_, atom)| is_its_row(atom))
+}
+
+/// It may bring the first row of an aggregate that is NULL without any: before it nothing is compared.
+pub fn may_be_first(atoms: &[(i64, Atom<'_>)], write: &Write) -> bool {
+    atoms.iter().any(|(_, atom)| match atom {
         Atom::Aggregate(group) => may_be_none(group) && moves(group, write, Write::is_insert),
+        Atom::Column(_) => false,
+    })
+}
+
+/// Rows of two branches that only together are the first of an aggregate that is NULL without any. The other one's procedure.
+fn begins_in_the_merge<'a>(world: &World<'a>, atoms: &[(i64, Atom<'a>)], procedure: usize) -> Option<usize> {
+    atoms.iter().find_map(|(_, atom)| match atom {
+        Atom::Aggregate(group) if may_be_none(group) && group.tables.len() > 1 => {
+            let joined = Spoken::within(group);
+            joined.parted_arrivals(world, &joined.arrivals(world), procedure)
+        }
+        _ => None,
     })
 }
 

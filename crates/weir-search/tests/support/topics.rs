@@ -22,6 +22,9 @@ const TOPICS: [Topic; 4] = [
             "cardinality(items) <= 1",
             "cardinality(items) > 0",
             "items[1] = 1",
+            "items @> ARRAY[1]",
+            "NOT items @> ARRAY[2]",
+            "array_position(items, NULL) IS NULL",
             "n >= 0",
         ],
         statements: &[

@@ -381,7 +381,7 @@ impl<'a> Binder<'a> {
                 let message = format!("relation \"{text}\" does not exist");
                 return Err(self.error(SqlState::UNDEFINED_TABLE, span, message));
             }
-            if plain != *text {
+            if kind == "type" && plain != *text {
                 let named = constant(Value::text(plain), SqlType::Unknown, span);
                 return self.of_template(looks_up, vec![named]).map(Some);
             }

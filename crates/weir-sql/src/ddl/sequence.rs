@@ -276,14 +276,6 @@ impl Schema {
         if options.ty.as_ref().is_some_and(|ty| !ty.is_integer()) {
             return invalid("sequence type must be smallint, integer, or bigint");
         }
-        if (is_given("increment") || is_given("as")) && !is_given("restart") {
-            let refusal = Diagnostic::unsupported(
-                span,
-                "ALTER SEQUENCE with another type or increment but without RESTART",
-                "say where it begins again, too: ALTER SEQUENCE … INCREMENT … RESTART WITH …",
-            );
-            return self.ignored(refusal, false);
-        }
         let owner = match &options.owned_by {
             Some(names) => Some(self.sequence_owner(names, span)?),
             None => None,
@@ -292,6 +284,16 @@ impl Schema {
             return Ok(());
         };
         let was = &self.catalog.sequences[at];
+        let steps_otherwise = options.increment.is_some_and(|increment| increment != was.increment)
+            || options.ty.as_ref().is_some_and(|ty| *ty != was.ty);
+        if steps_otherwise && !is_given("restart") {
+            let refusal = Diagnostic::unsupported(
+                span,
+                "ALTER SEQUENCE with another type or increment but without RESTART",
+                "say where it begins again, too: ALTER SEQUENCE … INCREMENT … RESTART WITH …",
+            );
+            return self.ignored(refusal, false);
+        }
         if let (Some(owner), Some((table, column))) = (owner, was.owner) {
             let column = &self.catalog.table(table).columns[column];
             if column.is_identity && owner != was.owner {

@@ -64,6 +64,8 @@ pub enum Command {
     ResetAll,
     /// None: all settings.
     Show(Option<String>),
+    /// UNLISTEN: nobody listens, so that it is done at once, as by PostgreSQL without a LISTEN.
+    Unlisten,
     /// DISCARD ALL, PLANS, SEQUENCES or TEMP.
     Discard {
         all: bool,
@@ -272,6 +274,7 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
             let (target, all) = (stmt.target(), stmt.target() == DiscardMode::DiscardAll);
             Command::Discard { all, sequences: all || target == DiscardMode::DiscardSequences }
         }
+        N::UnlistenStmt(_) => Command::Unlisten,
         N::DeallocateStmt(stmt) => Command::Deallocate((!stmt.isall).then(|| stmt.name.clone())),
         N::PrepareStmt(stmt) => Command::Prepare {
             name: stmt.name.clone(),

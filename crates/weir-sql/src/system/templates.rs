@@ -59,7 +59,7 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
     (
         "pg_get_serial_sequence",
         2,
-        "(SELECT n.nspname || '.' || s.relname FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+        "(SELECT quote_ident(n.nspname) || '.' || quote_ident(s.relname) FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class s ON s.oid = d.objid AND s.relkind = 'S'
           JOIN pg_catalog.pg_namespace n ON n.oid = s.relnamespace
           JOIN pg_catalog.pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
           WHERE d.refobjid = to_regclass($1) AND a.attname = $2)",
@@ -130,8 +130,8 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
         "to_regclass",
         1,
         "(SELECT min(c.oid) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-          WHERE $1::text IN (CASE WHEN n.oid IN (11, 2200) THEN c.relname END, CASE WHEN n.oid IN (11, 2200) THEN quote_ident(c.relname) END,
-            n.nspname || '.' || c.relname, quote_ident(n.nspname) || '.' || quote_ident(c.relname)))",
+          CROSS JOIN (SELECT \"parts of name\"($1::text) AS parts) w WHERE c.relname = w.parts[cardinality(w.parts)]
+            AND CASE WHEN cardinality(w.parts) = 1 THEN n.oid IN (11, 2200) ELSE n.nspname = w.parts[cardinality(w.parts) - 1] END)",
     ),
     (
         "to_regtype",
@@ -140,22 +140,35 @@ const FUNCTIONS: &[(&str, usize, &str)] = &[
           WHERE $1::text IN (t.typname, n.nspname || '.' || t.typname, format_type(t.oid, NULL),
             '\"' || n.nspname || '\".\"' || t.typname || '\"'))",
     ),
-    ("to_regnamespace", 1, "(SELECT n.oid FROM pg_catalog.pg_namespace n WHERE $1::text IN (n.nspname, quote_ident(n.nspname)))"),
-    ("to_regrole", 1, "(SELECT r.oid FROM pg_catalog.pg_roles r WHERE $1::text IN (r.rolname, quote_ident(r.rolname)))"),
+    ("to_regnamespace", 1, "(SELECT n.oid FROM pg_catalog.pg_namespace n WHERE ARRAY[n.nspname] = \"parts of name\"($1::text))"),
+    ("to_regrole", 1, "(SELECT r.oid FROM pg_catalog.pg_roles r WHERE ARRAY[r.rolname] = \"parts of name\"($1::text))"),
     ("to_regproc", 1, "(SELECT p.oid FROM pg_catalog.pg_proc p WHERE $1::text = p.proname)"),
     // Of numbers: what PostgreSQL shows of them.
     (
         "regclass as text",
         1,
-        "(SELECT CASE WHEN n.oid IN (11, 2200) THEN '' ELSE quote_ident(n.nspname) || '.' END || quote_ident(c.relname)
-          FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1)",
+        "coalesce((SELECT CASE WHEN n.oid IN (11, 2200) THEN '' ELSE quote_ident(n.nspname) || '.' END || quote_ident(c.relname)
+          FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1),
+          CASE WHEN $1 = 0 THEN '-' ELSE $1::text END)",
     ),
-    ("regtype as text", 1, "format_type($1, NULL)"),
-    ("regnamespace as text", 1, "(SELECT quote_ident(n.nspname) FROM pg_catalog.pg_namespace n WHERE n.oid = $1)"),
-    ("regrole as text", 1, "(SELECT quote_ident(r.rolname) FROM pg_catalog.pg_roles r WHERE r.oid = $1)"),
+    ("regtype as text", 1, "(CASE WHEN $1 = 0 THEN '-' ELSE coalesce(format_type($1, NULL), $1::text) END)"),
+    (
+        "regnamespace as text",
+        1,
+        "coalesce((SELECT quote_ident(n.nspname) FROM pg_catalog.pg_namespace n WHERE n.oid = $1), CASE WHEN $1 = 0 THEN '-' ELSE $1::text END)",
+    ),
+    (
+        "regrole as text",
+        1,
+        "coalesce((SELECT quote_ident(r.rolname) FROM pg_catalog.pg_roles r WHERE r.oid = $1), CASE WHEN $1 = 0 THEN '-' ELSE $1::text END)",
+    ),
     // The number of a function that stands in a table by its name.
     ("regproc as number", 1, "(CASE WHEN $1 = '-' THEN 0 ELSE (SELECT min(p.oid) FROM pg_catalog.pg_proc p WHERE p.proname = $1) END)"),
-    ("regproc as text", 1, "(SELECT quote_ident(p.proname) FROM pg_catalog.pg_proc p WHERE p.oid = $1)"),
+    (
+        "regproc as text",
+        1,
+        "coalesce((SELECT quote_ident(p.proname) FROM pg_catalog.pg_proc p WHERE p.oid = $1), CASE WHEN $1 = 0 THEN '-' ELSE $1::text END)",
+    ),
     // Everybody who is let in may do everything.
     ("has_table_privilege", 2, "($1 IS NOT NULL)"),
     ("has_table_privilege", 3, "($2 IS NOT NULL)"),

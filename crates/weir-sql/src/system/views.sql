@@ -60,7 +60,11 @@ CREATE VIEW information_schema.columns AS SELECT current_database() AS table_cat
     current_database() AS udt_catalog, tn.nspname AS udt_schema, t.typname AS udt_name, NULL::text AS scope_catalog, NULL::text AS scope_schema, NULL::text AS scope_name,
     NULL::integer AS maximum_cardinality, a.attnum::text AS dtd_identifier, 'NO'::text AS is_self_referencing,
     CASE WHEN a.attidentity IN ('a', 'd') THEN 'YES' ELSE 'NO' END AS is_identity, CASE a.attidentity WHEN 'a' THEN 'ALWAYS' WHEN 'd' THEN 'BY DEFAULT' END AS identity_generation,
-    NULL::text AS identity_start, NULL::text AS identity_increment, NULL::text AS identity_maximum, NULL::text AS identity_minimum, 'NO'::text AS identity_cycle,
+    CASE WHEN a.attidentity IN ('a', 'd') THEN (SELECT s.seqstart::text FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_sequence s ON s.seqrelid = e.objid WHERE e.refobjid = a.attrelid AND e.refobjsubid = a.attnum AND e.deptype = 'i') END AS identity_start,
+    CASE WHEN a.attidentity IN ('a', 'd') THEN (SELECT s.seqincrement::text FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_sequence s ON s.seqrelid = e.objid WHERE e.refobjid = a.attrelid AND e.refobjsubid = a.attnum AND e.deptype = 'i') END AS identity_increment,
+    CASE WHEN a.attidentity IN ('a', 'd') THEN (SELECT s.seqmax::text FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_sequence s ON s.seqrelid = e.objid WHERE e.refobjid = a.attrelid AND e.refobjsubid = a.attnum AND e.deptype = 'i') END AS identity_maximum,
+    CASE WHEN a.attidentity IN ('a', 'd') THEN (SELECT s.seqmin::text FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_sequence s ON s.seqrelid = e.objid WHERE e.refobjid = a.attrelid AND e.refobjsubid = a.attnum AND e.deptype = 'i') END AS identity_minimum,
+    'NO'::text AS identity_cycle,
     CASE WHEN a.attgenerated = '' THEN 'NEVER' ELSE 'ALWAYS' END AS is_generated, CASE WHEN a.attgenerated <> '' THEN pg_get_expr(d.adbin, d.adrelid) END AS generation_expression,
     CASE WHEN c.relkind IN ('r', 'p') THEN 'YES' ELSE 'NO' END AS is_updatable
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
@@ -78,8 +82,11 @@ CREATE VIEW information_schema.sequences AS SELECT current_database() AS sequenc
 CREATE VIEW information_schema.table_constraints AS SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema, k.conname AS constraint_name,
     current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name,
     CASE k.contype WHEN 'c' THEN 'CHECK' WHEN 'f' THEN 'FOREIGN KEY' WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE' END AS constraint_type,
-    CASE WHEN k.condeferrable THEN 'YES' ELSE 'NO' END AS is_deferrable, CASE WHEN k.condeferred THEN 'YES' ELSE 'NO' END AS initially_deferred, 'YES'::text AS enforced, 'YES'::text AS nulls_distinct
-    FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE k.contype IN ('c', 'f', 'p', 'u');
+    CASE WHEN k.condeferrable THEN 'YES' ELSE 'NO' END AS is_deferrable, CASE WHEN k.condeferred THEN 'YES' ELSE 'NO' END AS initially_deferred, 'YES'::text AS enforced, CASE k.contype WHEN 'u' THEN 'YES' END AS nulls_distinct
+    FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE k.contype IN ('c', 'f', 'p', 'u')
+    UNION ALL SELECT current_database(), n.nspname, n.oid::text || '_' || c.oid::text || '_' || a.attnum::text || '_not_null', current_database(), n.nspname, c.relname,
+    'CHECK', 'NO', 'NO', 'YES', NULL FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE a.attnotnull AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema');
 CREATE VIEW information_schema.key_column_usage AS SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema, k.conname AS constraint_name,
     current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name, a.attname AS column_name, x.place::integer AS ordinal_position,
     CASE WHEN k.contype = 'f' THEN x.place::integer END AS position_in_unique_constraint
@@ -99,7 +106,10 @@ CREATE VIEW information_schema.constraint_column_usage AS SELECT current_databas
     CROSS JOIN LATERAL unnest(CASE WHEN k.contype = 'f' THEN k.confkey ELSE k.conkey END) AS x(attnum) JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = x.attnum
     WHERE k.contype IN ('c', 'f', 'p', 'u');
 CREATE VIEW information_schema.check_constraints AS SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema, k.conname AS constraint_name,
-    substring(pg_get_constraintdef(k.oid) FROM 8) AS check_clause FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_namespace n ON n.oid = k.connamespace WHERE k.contype = 'c';
+    substring(pg_get_constraintdef(k.oid) FROM 8) AS check_clause FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_namespace n ON n.oid = k.connamespace WHERE k.contype = 'c'
+    UNION ALL SELECT current_database(), n.nspname, n.oid::text || '_' || c.oid::text || '_' || a.attnum::text || '_not_null', a.attname || ' IS NOT NULL'
+    FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE a.attnotnull AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema');
 CREATE VIEW information_schema.routines AS SELECT current_database() AS specific_catalog, n.nspname AS specific_schema, p.proname || '_' || p.oid::text AS specific_name,
     current_database() AS routine_catalog, n.nspname AS routine_schema, p.proname AS routine_name, CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END AS routine_type,
     CASE p.prokind WHEN 'p' THEN NULL ELSE pg_get_function_result(p.oid) END AS data_type, 'PLPGSQL'::text AS external_language

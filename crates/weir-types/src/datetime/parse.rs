@@ -4,6 +4,7 @@
 
 mod interval_text;
 
+use super::zone::Zone;
 use super::*;
 
 pub use interval_text::interval;
@@ -23,30 +24,6 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
-/// Abbreviations of PostgreSQL's default set that are common, in hours east of UTC.
-const ZONES: [(&str, i64); 20] = [
-    ("z", 0),
-    ("utc", 0),
-    ("gmt", 0),
-    ("ut", 0),
-    ("zulu", 0),
-    ("est", -5),
-    ("edt", -4),
-    ("cst", -6),
-    ("cdt", -5),
-    ("mst", -7),
-    ("mdt", -6),
-    ("pst", -8),
-    ("pdt", -7),
-    ("cet", 1),
-    ("cest", 2),
-    ("eet", 2),
-    ("eest", 3),
-    ("msk", 3),
-    ("wet", 0),
-    ("jst", 9),
-];
-
 /// Largest number in a date or time, so that its arithmetic cannot overflow.
 const FIELD_MAX: i64 = 2_147_483_647;
 
@@ -63,8 +40,7 @@ struct Scan {
     date: Option<Civil>,
     /// Microseconds since midnight.
     time: Option<i64>,
-    /// Seconds east of UTC.
-    offset: Option<i64>,
+    zone: Option<Zone>,
     month: Option<i64>,
     numbers: Vec<(i64, usize)>,
     before_christ: bool,
@@ -106,7 +82,6 @@ fn error(failure: Failure, text: &str, type_name: &str) -> SqlError {
         .with_hint("Use now() or current_date."),
         Failure::Zone(word) => {
             SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{word}\" not recognized"))
-                .with_hint("Weir keeps time in UTC: give the offset in hours, as in +02.")
         }
     }
 }
@@ -190,7 +165,13 @@ fn scan(text: &str) -> Result<Scan, Failure> {
                 return Ok(scan);
             }
             b'a'..=b'z' => {
-                let word = cursor.take_while(|b| b.is_ascii_alphabetic() || b == b'/' || b == b'_');
+                let start = cursor.at;
+                let mut word = cursor.take_while(|b| b.is_ascii_alphabetic() || b == b'/' || b == b'_');
+                if word.contains('/') {
+                    // `Etc/GMT+3`, `America/Port-au-Prince`.
+                    cursor.at = start;
+                    word = cursor.take_while(|b| b.is_ascii_alphanumeric() || b"/_+-".contains(&b));
+                }
                 after_t = word == "t";
                 if !after_t {
                     scan_word(word, &mut scan)?;
@@ -209,10 +190,6 @@ fn scan_word(word: &str, scan: &mut Scan) -> Result<(), Failure> {
         if scan.month.replace(month).is_some() {
             return Err(Failure::Syntax);
         }
-    } else if let Some((_, hours)) = ZONES.iter().find(|(name, _)| *name == word) {
-        if scan.offset.replace(hours * 3600).is_some() {
-            return Err(Failure::Syntax);
-        }
     } else {
         match word {
             "am" | "pm" => scan.afternoon = Some(word == "pm"),
@@ -224,8 +201,14 @@ fn scan_word(word: &str, scan: &mut Scan) -> Result<(), Failure> {
                 return Err(Failure::Clock(word.to_owned()));
             }
             _ if is_day_name(word) => {}
-            _ if word.contains('/') => return Err(Failure::Zone(word.to_owned())),
-            _ => return Err(Failure::Syntax),
+            _ => {
+                let unknown = |_| match word.contains('/') {
+                    true => Failure::Zone(word.to_owned()),
+                    false => Failure::Syntax,
+                };
+                let zone = if word == "z" { Zone::Fixed(0) } else { Zone::named(word).map_err(unknown)? };
+                set_zone(scan, zone)?;
+            }
         }
     }
     Ok(())
@@ -350,7 +333,11 @@ fn offset(cursor: &mut Cursor, scan: &mut Scan) -> Result<(), Failure> {
     if hours > 15 || minutes > 59 || seconds > 59 {
         return Err(Failure::ZoneOverflow);
     }
-    match scan.offset.replace(sign * (hours * 3600 + minutes * 60 + seconds)) {
+    set_zone(scan, Zone::Fixed(sign * (hours * 3600 + minutes * 60 + seconds)))
+}
+
+fn set_zone(scan: &mut Scan, zone: Zone) -> Result<(), Failure> {
+    match scan.zone.replace(zone) {
         None => Ok(()),
         Some(_) => Err(Failure::Syntax),
     }
@@ -415,9 +402,13 @@ fn any_timestamp(text: &str, type_name: &str, zoned: bool) -> Result<i64, SqlErr
         (Some(Special::Infinity), _) => Ok(TIMESTAMP_INFINITY),
         (Some(Special::NegativeInfinity), _) => Ok(TIMESTAMP_NEGATIVE_INFINITY),
         (None, Some(date)) => {
-            let offset = if zoned { scan.offset.unwrap_or(0) } else { 0 };
-            let time = scan.time.unwrap_or(0) - offset * MICROSECONDS_PER_SECOND;
-            timestamp_from_day(days_from_civil(date), time).ok_or_else(|| {
+            let (day, time) = (days_from_civil(date), scan.time.unwrap_or(0));
+            let instant = match scan.zone.filter(|_| zoned) {
+                None => timestamp_from_day(day, time),
+                Some(Zone::Fixed(east)) => timestamp_from_day(day, time - east * MICROSECONDS_PER_SECOND),
+                Some(zone) => timestamp_from_day(day, time).and_then(|local| zone.instant_of(local).ok()),
+            };
+            instant.ok_or_else(|| {
                 SqlError::new(
                     SqlState::DATETIME_FIELD_OVERFLOW,
                     format!("timestamp out of range: \"{text}\""),

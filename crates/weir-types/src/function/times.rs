@@ -5,6 +5,7 @@ use super::{Arg, CallTypes, Function};
 use crate::datetime::fields::{self, extract_date, extract_interval, extract_timestamp};
 use crate::datetime::interval::{justify_days, justify_hours, justify_interval};
 use crate::datetime::modifier;
+use crate::datetime::zone::Zone;
 use crate::datetime::{self, Civil, MICROSECONDS_PER_DAY, UNIX_EPOCH_DAYS, days_from_civil, days_in_month};
 use crate::error::{SqlError, SqlState};
 use crate::numeric::Numeric as Decimal;
@@ -50,6 +51,12 @@ pub(super) static FUNCTIONS: &[Function] = &[
     Function::new("date_trunc", &[Text, Timestamptz], Timestamptz, |a, _| {
         fields::truncate_timestamp(text(&a[0])?, timestamp(&a[1])?, true).map(Value::Timestamp)
     }),
+    Function::new("date_trunc", &[Text, Timestamptz, Text], Timestamptz, |a, _| {
+        let zone = Zone::named(text(&a[2])?)?;
+        let local = zone.local_of(timestamp(&a[1])?)?;
+        let truncated = fields::truncate_timestamp(text(&a[0])?, local, true)?;
+        zone.instant_of(truncated).map(Value::Timestamp)
+    }),
     Function::new("date_trunc", &[Text, Interval], Interval, |a, _| {
         fields::truncate_interval(text(&a[0])?, interval(&a[1])?).map(Value::interval)
     }),
@@ -61,6 +68,15 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     Function::new("make_timestamp", &[Int4, Int4, Int4, Int4, Int4, Float8], Timestamp, make_timestamp),
     Function::new("make_timestamptz", &[Int4, Int4, Int4, Int4, Int4, Float8], Timestamptz, make_timestamp),
+    Function::new(
+        "make_timestamptz",
+        &[Int4, Int4, Int4, Int4, Int4, Float8, Text],
+        Timestamptz,
+        |a, types| {
+            let local = make_timestamp(&a[..6], types)?;
+            Zone::of_offset_or_name(text(&a[6])?)?.instant_of(timestamp(&local)?).map(Value::Timestamp)
+        },
+    ),
     Function::new("make_interval", &[Int4, Int4, Int4, Int4, Int4, Int4, Float8], Interval, make_interval)
         .optional(7),
     Function::new("justify_hours", &[Interval], Interval, |a, _| {
@@ -91,8 +107,18 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     Function::new("date", &[Timestamp], Date, to_date),
     Function::new("date", &[Timestamptz], Date, to_date),
-    Function::new("timezone", &[Text, Timestamp], Timestamptz, at_zone),
-    Function::new("timezone", &[Text, Timestamptz], Timestamp, at_zone),
+    Function::new("timezone", &[Text, Timestamp], Timestamptz, |a, _| {
+        Zone::named(text(&a[0])?)?.instant_of(timestamp(&a[1])?).map(Value::Timestamp)
+    }),
+    Function::new("timezone", &[Text, Timestamptz], Timestamp, |a, _| {
+        Zone::named(text(&a[0])?)?.local_of(timestamp(&a[1])?).map(Value::Timestamp)
+    }),
+    Function::new("timezone", &[Interval, Timestamp], Timestamptz, |a, _| {
+        zone_of_interval(interval(&a[0])?)?.instant_of(timestamp(&a[1])?).map(Value::Timestamp)
+    }),
+    Function::new("timezone", &[Interval, Timestamptz], Timestamp, |a, _| {
+        zone_of_interval(interval(&a[0])?)?.local_of(timestamp(&a[1])?).map(Value::Timestamp)
+    }),
 ];
 
 fn nullable(value: Option<Decimal>) -> Value {
@@ -127,15 +153,14 @@ fn to_date(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
     Ok(Value::Date(datetime::date_from_timestamp(timestamp(&args[0])?)))
 }
 
-/// UTC is the only zone that is known, so that both directions change the type only.
-fn at_zone(args: &[Value], _: &CallTypes<'_>) -> Evaluated {
-    let zone = text(&args[0])?;
-    let known = ["utc", "gmt", "z", "zulu", "etc/utc", "ut", "universal"];
-    if known.contains(&zone.to_ascii_lowercase().as_str()) {
-        return Ok(args[1].clone());
+/// Of `AT TIME ZONE INTERVAL '-08:00'`.
+fn zone_of_interval(east: &Span) -> Result<Zone, SqlError> {
+    if east.months != 0 || east.days != 0 {
+        let shown = crate::datetime::print::interval(east);
+        let message = format!("interval time zone \"{shown}\" must not include months or days");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     }
-    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{zone}\" not recognized"))
-        .with_hint("Weir keeps time in UTC."))
+    Ok(Zone::Fixed(east.microseconds / datetime::MICROSECONDS_PER_SECOND))
 }
 
 fn checked_day(year: i64, month: i64, day: i64) -> Result<i64, SqlError> {
