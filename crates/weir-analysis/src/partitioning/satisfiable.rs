@@ -409,8 +409,11 @@ impl<'a> Clause<'a> {
         let app = self.app;
         for side in 0..2 {
             let Access { effects, entry, .. } = self.sides[side];
-            for write in effects.writes.iter().filter(|write| comes_with(app, entry, write)) {
+            for write in &effects.writes {
                 let Operation::Insert { values, on_conflict: None } = &write.operation else { continue };
+                if !comes_with(app, entry, write) {
+                    continue;
+                }
                 // A call that fails has read all the same, perhaps the very row that its insert would have
                 // met; only of a fresh key nobody else has a row.
                 let fresh = |key: &[ColumnIndex]| key.iter().any(|&c| self.sets.is_fresh(write.table, c));
@@ -561,6 +564,7 @@ pub fn comes_with(app: &Application, entry: &Entry, write: &Write) -> bool {
         false => write.moment.departures == entry.moment.departures,
     };
     let skips = |trigger: &Trigger| trigger.table == write.table && trigger.timing == TriggerTiming::Before;
-    let may_be_skipped = app.catalog.triggers.iter().any(skips);
-    no_way_around && entry.context.starts_with(&write.context) && !may_be_skipped
+    no_way_around
+        && entry.context.starts_with(&write.context)
+        && !app.catalog.triggers.iter().any(skips)
 }
