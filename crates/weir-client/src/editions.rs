@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use weir_sql::catalog::{Deferral, SequenceId, TableId};
 use weir_sql::system::Facts;
-use weir_sql::{Diagnostic, Truncated, Validation, truncated, validations};
+use weir_sql::{Diagnostic, Truncated, Validation, foreign_keys, truncated, validations};
 use weir_txn::exec::definition::{Change, Definition};
 use weir_txn::ramp::Callee;
 use weir_types::function::double_quoted;
@@ -211,7 +211,11 @@ impl Edition {
             Change::Schema { .. } => edition.0.application.notes.iter().map(notice).collect(),
             Change::Truncate { .. } => self.cascades(text),
         };
-        let asked = validations(&self.0.application, &edition.0.application, emptied).into_iter();
+        let assertions = validations(&self.0.application, &edition.0.application, emptied);
+        // The others are looked at where the rows are.
+        let keys = foreign_keys(&self.0.application, &edition.0.application).into_iter();
+        let distant = keys.filter(|(table, at, _)| edition.0.program.asks_other_shards(*table, *at));
+        let asked = assertions.into_iter().chain(distant.map(|(_, _, validation)| validation));
         let asked = asked.map(|one| edition.prepare(&one.query, &[]).map(|query| (one, query)));
         let validations = asked
             .collect::<Result<_, _>>()

@@ -201,7 +201,7 @@ impl Session {
 const ROWS_TOLD: usize = 3;
 
 fn violated(validation: &Validation, query: &Prepared, rows: &[Vec<Value>]) -> SqlError {
-    let name = &validation.assertion;
+    let name = &validation.name;
     let shown = |row: &Vec<Value>| {
         let text = |(value, column): (&Value, &OutputColumn)| match value {
             Value::Null => "NULL".to_owned(),
@@ -213,7 +213,16 @@ fn violated(validation: &Validation, query: &Prepared, rows: &[Vec<Value>]) -> S
         let error = SqlError::new(SqlState::CHECK_VIOLATION, format!("assertion \"{name}\" {what}"));
         error.with_constraint(name.clone())
     };
-    match validation.gives {
+    match &validation.gives {
+        Gives::Orphans { table, parent } => {
+            let columns: Vec<&str> = query.columns().iter().map(|column| column.name.as_str()).collect();
+            let (columns, values) = (columns.join(", "), shown(&rows[0]).join(", "));
+            let message =
+                format!("insert or update on table \"{table}\" violates foreign key constraint \"{name}\"");
+            SqlError::new(SqlState::FOREIGN_KEY_VIOLATION, message)
+                .with_detail(format!("Key ({columns})=({values}) is not present in table \"{parent}\"."))
+                .with_constraint(name.clone())
+        }
         Gives::Rows => {
             let columns: Vec<&str> = query.columns().iter().map(|column| column.name.as_str()).collect();
             let told = rows.iter().take(ROWS_TOLD).map(|row| format!("({})", shown(row).join(", ")));

@@ -55,7 +55,7 @@ pub use statement::{
     BoundSystemQuery, BoundText, Text, bind_block, bind_statement, bind_system_query, bind_text, is_block,
 };
 pub use synthesise::synthesise;
-pub use validation::{Gives, Validation, validations};
+pub use validation::{Gives, Validation, foreign_keys, validations};
 
 /// Everything that an application's SQL files say.
 #[derive(Clone, Debug)]

@@ -1,14 +1,15 @@
-//! Assertions that a definition leaves to be asked of the rows that there are, as queries whose rows say what breaks them.
+//! Assertions and foreign keys that a definition leaves to be asked of the rows that there are, as queries whose rows say what breaks
+//! them.
 //!
-//! An assertion speaks of the whole database, so no shard can tell of it by itself: whoever defines asks it of all shards, in the
-//! definition's transaction, which keeps all other writers out.
+//! An assertion speaks of the whole database, and a row's parent may live on another shard, so no shard can tell by itself: whoever
+//! defines asks all shards, in the definition's transaction, which keeps all other writers out.
 
 use pg_query::protobuf::{AExpr, BoolExprType, Node, SelectStmt, SubLinkType, node};
 use weir_types::function::double_quoted;
 
 use crate::Application;
 use crate::bound::FromItem;
-use crate::catalog::{Assertion, TableId};
+use crate::catalog::{Assertion, ForeignKey, Table, TableId};
 use crate::definition::Matching;
 use crate::lexer::{Lexer, closing_end};
 use crate::parse::{Piece, parse_expression};
@@ -17,17 +18,20 @@ use crate::walk::{Part, each_part};
 /// So many offending rows are asked for: one more than are told.
 const ROWS_ASKED: usize = 4;
 
-/// A query that gives nothing where the assertion holds.
+/// A query that gives nothing where the assertion or the foreign key holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validation {
-    pub assertion: String,
+    /// Of the assertion or the foreign key.
+    pub name: String,
     pub query: String,
     pub gives: Gives,
 }
 
 /// What the rows of the query are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gives {
+    /// Keys of rows of the table that no row of the parent has.
+    Orphans { table: String, parent: String },
     /// Those that the assertion says are not there.
     Rows,
     /// Both sides of the comparison that is false.
@@ -50,6 +54,45 @@ pub fn validations(before: &Application, after: &Application, emptied: &[TableId
         })
     };
     after.assertions.iter().filter(is_open).map(of).collect()
+}
+
+/// Foreign keys that the definition has brought, or whose columns it has changed: the table of each, its place there, and the query for
+/// a row without a parent. A key with a NULL in it has none to look for.
+pub fn foreign_keys(before: &Application, after: &Application) -> Vec<(TableId, usize, Validation)> {
+    let matching = Matching::new(&before.catalog, &after.catalog);
+    let kept = |table: TableId| is_kept((before, after), &matching, table);
+    let mut asked = Vec::new();
+    for table in &after.catalog.tables {
+        // A table that is new has no rows.
+        let Some(was) = matching.tables[table.id.0 as usize] else { continue };
+        let had = |span| before.catalog.table(was).foreign_keys.iter().any(|key| key.span == span);
+        for (at, key) in table.foreign_keys.iter().enumerate() {
+            if !had(key.span) || !kept(table.id) || !kept(key.parent) {
+                asked.push((table.id, at, orphans(table, key, after.catalog.table(key.parent))));
+            }
+        }
+    }
+    asked
+}
+
+fn orphans(table: &Table, key: &ForeignKey, parent: &Table) -> Validation {
+    let name = |of: &Table| of.name.split('.').map(double_quoted).collect::<Vec<_>>().join(".");
+    let column = |alias: &str, of: &Table, at: usize| format!("{alias}.{}", double_quoted(&of.columns[at].name));
+    let own: Vec<String> = key.columns.iter().map(|&at| column("child", table, at)).collect();
+    let pairs = own.iter().zip(&key.parent_columns);
+    let equal: Vec<String> =
+        pairs.map(|(own, &theirs)| format!("{} = {own}", column("parent", parent, theirs))).collect();
+    let there: Vec<String> = own.iter().map(|own| format!("{own} IS NOT NULL")).collect();
+    let query = format!(
+        "SELECT {} FROM {} AS child WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS parent WHERE {}) LIMIT 1",
+        own.join(", "),
+        name(table),
+        there.join(" AND "),
+        name(parent),
+        equal.join(" AND ")
+    );
+    let gives = Gives::Orphans { table: table.name.clone(), parent: parent.name.clone() };
+    Validation { name: key.name.clone(), query, gives }
 }
 
 fn tables_of(assertion: &Assertion) -> Vec<TableId> {
@@ -99,7 +142,7 @@ fn of(assertion: &Assertion) -> Validation {
         }
         None => (format!("SELECT false WHERE NOT ({text})"), Gives::Nothing),
     };
-    Validation { assertion: assertion.name.clone(), query, gives }
+    Validation { name: assertion.name.clone(), query, gives }
 }
 
 enum Shape {

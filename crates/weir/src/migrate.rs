@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use weir_client::Client;
+use weir_sql::Gives;
 use weir_sql::normal::tokens;
 use weir_sql::session::{Command, statements};
 use weir_txn::exec::definition::Description;
@@ -363,10 +364,11 @@ pub fn apply(client: &Client, found: &[Difference]) -> Result<(), (String, Strin
             for (validation, query) in &next.validations {
                 let given = client.begin_within(transaction, query, &[]).wait();
                 if !query.rows(given.map_err(|error| error.to_string())?).is_empty() {
-                    return Err(format!(
-                        "the rows that there are violate assertion \"{}\"",
-                        validation.assertion
-                    ));
+                    let kind = match validation.gives {
+                        Gives::Orphans { .. } => "foreign key",
+                        _ => "assertion",
+                    };
+                    return Err(format!("the rows that there are violate {kind} \"{}\"", validation.name));
                 }
             }
             Ok(next.edition)

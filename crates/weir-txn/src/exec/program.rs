@@ -492,6 +492,12 @@ impl Program {
         self.partitions[table.0 as usize].as_deref()
     }
 
+    /// The parents that this foreign key of the table asks for may live on other shards than its rows.
+    pub fn asks_other_shards(&self, table: TableId, key: usize) -> bool {
+        let rule = &self.rules[table.0 as usize].foreign_keys[key];
+        self.shards > 1 && !rule.together && rule.parent_partition.is_some()
+    }
+
     /// Takes statements by themselves, too: those of the application under whose plan it was compiled.
     pub fn with_texts(self, application: &Application, plan: &Plan) -> Program {
         self.with_texts_and_bugs(application, plan, PlantedBugs::default())

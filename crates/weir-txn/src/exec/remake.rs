@@ -144,7 +144,8 @@ impl Remaking<'_> {
         }
         for (at, key) in table.foreign_keys.iter().enumerate() {
             let had = old.is_some_and(|old| old.foreign_keys.iter().any(|was| was.span == key.span));
-            if !had || has_new_types {
+            // Whoever defines asks all shards of parents that may live on another one.
+            if (!had || has_new_types) && !self.program.asks_other_shards(table.id, at) {
                 let parent = self.after.catalog.table(key.parent);
                 let names = |table: &Table, columns: &[ColumnIndex]| -> Vec<String> {
                     columns.iter().map(|column| table.columns[*column].name.clone()).collect()
@@ -185,7 +186,7 @@ impl Remaking<'_> {
         Ok(())
     }
 
-    /// Where a row's new place or parent is on another shard: it stays where it is, and nobody asks over there.
+    /// Where a row's new place is on another shard: it stays where it is.
     ///
     /// # Errors
     /// 0A000.
@@ -205,17 +206,6 @@ impl Remaking<'_> {
             if moved != old.map(Some) {
                 let what = format!("placing {} anew, which has rows, on several shards", table.name);
                 return Err(not_supported(&what, "Empty it first, or make a new table of its rows."));
-            }
-            let was = self.before.catalog.table(was);
-            let is_new = |span| !was.foreign_keys.iter().any(|key| key.span == span);
-            let rules = &self.program.rules[at].foreign_keys;
-            let distant =
-                table.foreign_keys.iter().zip(rules).find(|(key, rule)| {
-                    is_new(key.span) && !rule.together && rule.parent_partition.is_some()
-                });
-            if let Some((key, _)) = distant {
-                let what = format!("foreign key \"{}\" of rows whose parents live on other shards", key.name);
-                return Err(not_supported(&what, "Add it while the table is empty."));
             }
         }
         Ok(())
