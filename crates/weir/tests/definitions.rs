@@ -412,6 +412,52 @@ fn statements_that_were_prepared_before_are_bound_anew() {
     assert_eq!(other.execute(&insert, &[&2, &2]).unwrap_err().code(), Some(&SqlState::UNDEFINED_TABLE));
 }
 
+/// Parents live on other shards than their children. The last column of the answer is PostgreSQL's detail and constraint.
+const KEYS_OF_FILLED_TABLES: &str = "
+CREATE TABLE p (a int, b text, PRIMARY KEY (a, b))
+CREATE TABLE \"Q\" (id int PRIMARY KEY)
+CREATE TABLE c (id int PRIMARY KEY, a int, b text, \"of Q\" int, up int)
+INSERT INTO \"Q\" SELECT 1000 + i FROM generate_series(1, 50) i
+INSERT INTO p SELECT i, 'x' || i FROM generate_series(1, 50) i
+INSERT INTO c SELECT i, i, 'x' || i, 1050 - i, i - 1 FROM generate_series(1, 50) i
+UPDATE c SET up = NULL WHERE id = 1
+ALTER TABLE c ADD CONSTRAINT whole FOREIGN KEY (a, b) REFERENCES p
+INSERT INTO c VALUES (51, 51, 'x51', 1001, 7), (52, 51, NULL, NULL, 7)
+ALTER TABLE c ADD CONSTRAINT \"by Q\" FOREIGN KEY (\"of Q\") REFERENCES \"Q\"
+INSERT INTO \"Q\" VALUES (1000)
+ALTER TABLE c ADD CONSTRAINT \"by Q\" FOREIGN KEY (\"of Q\") REFERENCES \"Q\"
+ALTER TABLE c ADD CONSTRAINT self FOREIGN KEY (up) REFERENCES c
+INSERT INTO c VALUES (53, NULL, NULL, NULL, 99)
+DELETE FROM c WHERE id = 53
+BEGIN
+INSERT INTO c VALUES (54, 54, 'x54', NULL, NULL)
+ROLLBACK
+SELECT conname FROM pg_constraint WHERE conrelid = 'c'::regclass AND contype = 'f' ORDER BY 1
+SELECT count(*), sum(a), sum(\"of Q\"), sum(up) FROM c
+";
+
+#[test]
+fn foreign_keys_of_filled_tables_are_validated_on_all_shards() {
+    let postgres = Server::start().unwrap();
+    let connect = |text: &str| Driver::connect(text, NoTls).unwrap();
+    for shards in [1, 3] {
+        let database = format!("filled_{shards}");
+        connect(&postgres.connection_string()).batch_execute(&format!("CREATE DATABASE {database}")).unwrap();
+        let mut oracle = connect(&format!("{} dbname={database}", postgres.connection_string()));
+        let weir = Alone::start(shards);
+        let mut own = weir.driver();
+        let told = |driver: &mut Driver, text: &str| {
+            answer_or(driver, text, |error| {
+                let (detail, constraint) = (error.detail().unwrap_or("-"), error.constraint().unwrap_or("-"));
+                format!("{} {} | {detail} | {constraint}", error.code().code(), error.message())
+            })
+        };
+        for text in KEYS_OF_FILLED_TABLES.lines().filter(|line| !line.is_empty()) {
+            assert_eq!(told(&mut own, text), told(&mut oracle, text), "{shards} shards: {text}");
+        }
+    }
+}
+
 /// Two nodes, each with a front end of its own.
 #[test]
 fn what_one_front_end_defines_the_other_sees() {

@@ -85,3 +85,23 @@ fn pgbench_runs_a_script_by_each_protocol() {
         assert_eq!(row.get::<_, f64>(0), 90.0 + 100.0 * (round as f64 + 1.0));
     }
 }
+
+/// Foreign keys before the rows, and after them.
+#[test]
+fn pgbench_fills_tables_with_foreign_keys_on_three_shards() {
+    let weir = Alone::start(3);
+    for steps in ["dtpfg", "dtgpf"] {
+        let mut pgbench = Command::new("pgbench");
+        pgbench.args(["-i", "-I", steps, "-s", "2", "-h", "127.0.0.1", "-U", "ann", "-p"]);
+        pgbench.arg(weir.port().to_string()).arg("weir");
+        run(&mut pgbench).unwrap_or_else(|why| panic!("pgbench -I {steps}: {why}"));
+        let counted = "SELECT (SELECT count(*) FROM pgbench_accounts), \
+                       (SELECT count(*) FROM pg_constraint WHERE contype = 'f')";
+        let row = weir.driver().query_one(counted, &[]).unwrap();
+        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (200_000, 5), "{steps}");
+    }
+    let mut pgbench = Command::new("pgbench");
+    pgbench.args(["-n", "-h", "127.0.0.1", "-U", "ann", "-c", "2", "-t", "10", "-p"]);
+    let said = run(pgbench.arg(weir.port().to_string()).arg("weir")).unwrap_or_else(|why| panic!("{why}"));
+    assert!(said.contains("number of transactions actually processed: 20/20"), "{said}");
+}
