@@ -29,6 +29,8 @@ pub struct World<'a> {
     repeating: BTreeSet<SequenceId>,
     /// By column, the different ways in which inserts and updates make a generated value for it.
     ways: BTreeMap<(TableId, ColumnIndex), BTreeSet<Way>>,
+    /// Columns to which two INSERT … ON CONFLICT of one row may give different values: the merge has the later one's.
+    replaced: BTreeSet<(TableId, ColumnIndex)>,
 }
 
 /// The accesses of one transaction, as indexes into its effects.
@@ -115,6 +117,7 @@ impl<'a> World<'a> {
             by_table: BTreeMap::new(),
             repeating: BTreeSet::new(),
             ways: BTreeMap::new(),
+            replaced: BTreeSet::new(),
         };
         let cycles = app.catalog.sequences.iter().filter(|sequence| sequence.cycle && !flaws.no_cycles);
         world.repeating.extend(cycles.map(|sequence| sequence.id));
@@ -137,6 +140,7 @@ impl<'a> World<'a> {
             }
         }
         world.ways = world.ways_to_generate();
+        world.replaced = world.replaced_by_upserts();
         world.claims = effects.iter().map(|effects| claims_of(app, effects)).collect();
         world
     }
@@ -178,6 +182,44 @@ impl<'a> World<'a> {
     /// No procedure updates it after the insert.
     pub fn is_immutable(&self, table: TableId, column: ColumnIndex) -> bool {
         !self.updated.contains_key(&(table, column))
+    }
+
+    /// The same, and no other branch inserts the row with another value there.
+    pub fn keeps_its_value(&self, table: TableId, column: ColumnIndex) -> bool {
+        self.is_immutable(table, column) && !self.is_replaced(table, column)
+    }
+
+    /// Two branches that insert one row ON CONFLICT may give the column different values.
+    pub fn is_replaced(&self, table: TableId, column: ColumnIndex) -> bool {
+        self.replaced.contains(&(table, column))
+    }
+
+    fn replaced_by_upserts(&self) -> BTreeSet<(TableId, ColumnIndex)> {
+        let constant = |procedure: usize, term| match self.effects[procedure].terms.get(term) {
+            constant @ (Term::Null | Term::Integer(_) | Term::Literal(..)) => Some(constant),
+            _ => None,
+        };
+        let mut replaced = BTreeSet::new();
+        // By column, the constant that all give it so far.
+        let mut given: BTreeMap<(TableId, ColumnIndex), Option<&Term>> = BTreeMap::new();
+        for (procedure, effects) in self.effects.iter().enumerate() {
+            for write in &effects.writes {
+                let Operation::Insert { values, on_conflict: Some(conflict) } = &write.operation else {
+                    continue;
+                };
+                let declared = self.table(write.table);
+                let primary = declared.primary_key.as_ref().map(|key| key.columns.as_slice());
+                let key = conflict.columns.as_deref().or(primary).unwrap_or_default();
+                for (column, value) in values.iter().enumerate().filter(|(column, _)| !key.contains(column)) {
+                    let value = constant(procedure, *value);
+                    let first = given.entry((write.table, column)).or_insert(value);
+                    if value.is_none() || *first != value {
+                        replaced.insert((write.table, column));
+                    }
+                }
+            }
+        }
+        replaced
     }
 
     /// Who makes a value of these columns together that neither branch has seen: a change that depends on what was
@@ -409,7 +451,7 @@ impl<'a> World<'a> {
                 Term::Field { row, column } => {
                     let read = effects.read(*row);
                     let claimed = claims && self.settled_by_claim(procedure, read, *column);
-                    if !claimed && !self.is_immutable(read.table, *column) {
+                    if !claimed && !self.keeps_its_value(read.table, *column) {
                         return Err(Unsettled { table: read.table, column: Some(*column), row: *row });
                     }
                 }

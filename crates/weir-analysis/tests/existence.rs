@@ -188,3 +188,18 @@ fn the_first_row_of_an_aggregate_comes_in_the_merge() {
         "NOT EXISTS (SELECT 1 FROM ward w WHERE (SELECT min(d.n) FROM doctor d WHERE d.ward = w.id) > 1)";
     check_application(WARDS, of_ward, &["INSERT INTO doctor VALUES (p, q, 1, true, NULL, m);"], "yes");
 }
+
+/// Two branches upsert one row with different values: the merge has one of them beside what only the other was checked with.
+#[test]
+fn a_row_that_two_branches_upsert() {
+    let claim = "NOT EXISTS (SELECT 1 FROM ward w, doctor d WHERE d.ward = w.id AND w.flag = 1 AND d.n > 1)";
+    let bodies = [
+        "INSERT INTO ward VALUES (p, 1, NULL) ON CONFLICT (id) DO NOTHING; INSERT INTO doctor VALUES (q, p, 1, true, NULL, m);",
+        "INSERT INTO ward VALUES (p, 1, 1) ON CONFLICT (id) DO NOTHING;",
+    ];
+    check_application(WARDS, claim, &bodies, "no");
+    let alike = [
+        "INSERT INTO ward VALUES (p, 1, NULL) ON CONFLICT (id) DO NOTHING; INSERT INTO doctor VALUES (q, p, 1, true, NULL, m);",
+    ];
+    check_application(WARDS, claim, &alike, "yes");
+}

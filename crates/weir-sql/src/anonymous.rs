@@ -81,12 +81,12 @@ fn rows_apart(statement: Statement) -> Vec<Statement> {
     match statement {
         Statement::Insert(insert) => match &insert.source {
             InsertSource::Values(rows) if rows.len() > 1 && !rows.iter().flatten().any(has_subquery) => {
-                let one = |row: &Vec<Expr>| {
+                let one = |(at, row): (usize, &Vec<Expr>)| {
                     let span = row.first().map_or(insert.span, |value| value.span);
                     let source = InsertSource::Values(vec![row.clone()]);
-                    Statement::Insert(Insert { source, span, ..insert.clone() })
+                    Statement::Insert(Insert { source, continues: at > 0, span, ..insert.clone() })
                 };
-                rows.iter().map(one).collect()
+                rows.iter().enumerate().map(one).collect()
             }
             _ => vec![Statement::Insert(insert)],
         },

@@ -607,6 +607,8 @@ pub struct Insert {
     pub defaults: Vec<(ColumnIndex, Expr)>,
     pub on_conflict: Option<OnConflict>,
     pub returning: Vec<(OutputColumn, Expr)>,
+    /// Its rows belong to the command of the INSERT before it, which has been taken apart.
+    pub continues: bool,
     pub span: Span,
 }
 

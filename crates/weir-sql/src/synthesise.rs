@@ -163,6 +163,7 @@ fn insert(table: &Table) -> Procedure {
         defaults: made.iter().map(|&column| (column, default_of(table, column, table.span))).collect(),
         on_conflict: None,
         returning: Vec::new(),
+        continues: false,
         span: table.span,
     };
     body.procedure(format!("insert {}", table.name), Statement::Insert(insert))

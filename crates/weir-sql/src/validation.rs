@@ -77,7 +77,8 @@ pub fn foreign_keys(before: &Application, after: &Application) -> Vec<(TableId, 
 
 fn orphans(table: &Table, key: &ForeignKey, parent: &Table) -> Validation {
     let name = |of: &Table| of.name.split('.').map(double_quoted).collect::<Vec<_>>().join(".");
-    let column = |alias: &str, of: &Table, at: usize| format!("{alias}.{}", double_quoted(&of.columns[at].name));
+    let column =
+        |alias: &str, of: &Table, at: usize| format!("{alias}.{}", double_quoted(&of.columns[at].name));
     let own: Vec<String> = key.columns.iter().map(|&at| column("child", table, at)).collect();
     let pairs = own.iter().zip(&key.parent_columns);
     let equal: Vec<String> =

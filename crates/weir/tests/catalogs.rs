@@ -150,6 +150,11 @@ const STATEMENTS: &[&str] = &[
     "SELECT column_name, datetime_precision FROM information_schema.columns WHERE table_name = 'thing' ORDER BY ordinal_position",
     "CREATE TABLE bad (a timestamp(-1))",
     "INSERT INTO thing (id, v) VALUES (1, 'new'), (4, 'new') ON CONFLICT (id) DO UPDATE SET v = excluded.v RETURNING id, (xmax = 0) AS inserted",
+    "INSERT INTO thing (id, v) SELECT 1, g::text FROM generate_series(1, 2) g ON CONFLICT (id) DO UPDATE SET v = excluded.v",
+    "INSERT INTO thing (id, v) SELECT g % 3 + 40, g::text FROM generate_series(1, 9) g ON CONFLICT (id) DO UPDATE SET v = excluded.v",
+    "INSERT INTO thing (id, v) VALUES (1, 'a'), (2, 'b'), (3, 'c'), (6, 'd'), (7, 'e'), (8, 'f'), (9, 'g'), (10, 'h'), (11, 'i'), (7, 'j')
+        ON CONFLICT (id) DO UPDATE SET v = excluded.v",
+    "DO 'begin for i in 1..3 loop insert into thing (id, v) values (1, ''new'') on conflict (id) do update set v = excluded.v; end loop; end'",
     "INSERT INTO thing (id) VALUES (5) RETURNING xmax = 0, tableoid > 0",
     "UPDATE thing SET v = 'again' WHERE id = 5 RETURNING xmax = 0",
     "SELECT count(*) FROM thing WHERE xmax IS NOT NULL",

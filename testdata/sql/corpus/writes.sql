@@ -73,6 +73,14 @@ INSERT INTO counter AS c (id, hits) VALUES (2, 1) ON CONFLICT (id) DO UPDATE SET
 INSERT INTO counter (id) VALUES (2) ON CONFLICT (id) DO UPDATE SET seen = coalesce(counter.seen, '') || '!' RETURNING seen;
 INSERT INTO counter (id, seen) VALUES (8, 'eight') ON CONFLICT (id) DO UPDATE SET seen = EXCLUDED.seen RETURNING seen;
 INSERT INTO counter (id) VALUES (1) ON CONFLICT (hits) DO NOTHING;
+INSERT INTO counter (id, hits) VALUES (30, 1), (30, 2) ON CONFLICT (id) DO UPDATE SET hits = EXCLUDED.hits;
+INSERT INTO counter (id, hits) VALUES (1, 1), (2, 2), (1, 3) ON CONFLICT (id) DO UPDATE SET hits = EXCLUDED.hits;
+INSERT INTO counter (id, hits) VALUES (31, 1), (31, 2) ON CONFLICT (id) DO NOTHING RETURNING hits;
+INSERT INTO counter (id, hits) VALUES (31, 5), (32, 6) ON CONFLICT (id) DO UPDATE SET hits = EXCLUDED.hits RETURNING id, hits;
+INSERT INTO counter (id, hits) VALUES (31, 5), (31, 6) ON CONFLICT (id) DO UPDATE SET hits = EXCLUDED.hits WHERE counter.hits > 100;
+INSERT INTO counter (id, hits) VALUES (31, 7) ON CONFLICT (id) DO UPDATE SET hits = EXCLUDED.hits;
+SELECT id, hits FROM counter WHERE id > 20 ORDER BY id;
+DELETE FROM counter WHERE id > 20;
 INSERT INTO counter (id) VALUES (1) ON CONFLICT DO UPDATE SET hits = 1;
 INSERT INTO counter (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET nothing = 1;
 INSERT INTO counter (id, hits) VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET (hits, seen) = (EXCLUDED.hits * 2, 'both') RETURNING hits, seen;

@@ -564,7 +564,5 @@ pub fn comes_with(app: &Application, entry: &Entry, write: &Write) -> bool {
         false => write.moment.departures == entry.moment.departures,
     };
     let skips = |trigger: &Trigger| trigger.table == write.table && trigger.timing == TriggerTiming::Before;
-    no_way_around
-        && entry.context.starts_with(&write.context)
-        && !app.catalog.triggers.iter().any(skips)
+    no_way_around && entry.context.starts_with(&write.context) && !app.catalog.triggers.iter().any(skips)
 }

@@ -213,8 +213,8 @@ impl<'w, 'a> Margin<'w, 'a> {
             let mut known = walk::first_subquery(filter).is_none();
             walk::columns(filter, &mut |of, column| {
                 known &= match self.outer {
-                    _ if of == relation => self.world.is_immutable(table, column),
-                    Some((outer, parent)) => of == outer && self.world.is_immutable(parent, column),
+                    _ if of == relation => self.world.keeps_its_value(table, column),
+                    Some((outer, parent)) => of == outer && self.world.keeps_its_value(parent, column),
                     None => false,
                 };
             });

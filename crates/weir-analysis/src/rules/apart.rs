@@ -90,7 +90,11 @@ impl<'a> Spoken<'a> {
                 if write.is_insert() {
                     arrivals.push(arrival(false));
                 }
-                if selecting.iter().any(|&column| write.update_of(column).is_some()) {
+                let upserts = matches!(write.operation, Operation::Insert { on_conflict: Some(_), .. });
+                let changes = |&column: &ColumnIndex| {
+                    write.update_of(column).is_some() || upserts && world.is_replaced(relation.1, column)
+                };
+                if selecting.iter().any(changes) {
                     arrivals.push(arrival(true));
                 }
             }

@@ -169,7 +169,7 @@ fn is_list(
     };
     let settled = |term: TermId| {
         effects.terms.leaves(term).into_iter().all(|leaf| match effects.terms.get(leaf) {
-            Term::Field { row: of, column } => *of != row || world.is_immutable(table, *column),
+            Term::Field { row: of, column } => *of != row || world.keeps_its_value(table, *column),
             _ => true,
         })
     };

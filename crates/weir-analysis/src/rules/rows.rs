@@ -103,7 +103,7 @@ impl<'e> Rows<'e> {
     /// Nothing that the conditions read of its rows changes after the insert.
     fn stays(&self, world: &World<'_>, relation: RelationId) -> bool {
         let table = self.table(relation);
-        self.columns(relation).into_iter().all(|column| world.is_immutable(table, column))
+        self.columns(relation).into_iter().all(|column| world.keeps_its_value(table, column))
     }
 
     /// The row whose changes are the only ones that matter.

@@ -280,7 +280,7 @@ impl Judge<'_, '_> {
                 crate::effects::Term::Aggregate { rows, .. } => rows.clone(),
                 crate::effects::Term::Field { row, column } => {
                     let table = effects.read(*row).table;
-                    if self.world.is_immutable(table, *column) { Vec::new() } else { vec![*row] }
+                    if self.world.keeps_its_value(table, *column) { Vec::new() } else { vec![*row] }
                 }
                 _ => Vec::new(),
             };
@@ -358,7 +358,8 @@ impl Judge<'_, '_> {
         let values = group.tables.iter().flat_map(|&(of, table)| {
             argument_columns(group, of).into_iter().map(move |column| (of, table, column))
         });
-        for (of, table, column) in values.filter(|(_, table, column)| !world.is_immutable(*table, *column)) {
+        for (of, table, column) in values.filter(|(_, table, column)| !world.keeps_its_value(*table, *column))
+        {
             let many = |other: TableId| {
                 !world.table(table).foreign_keys.iter().any(|key| key.parent == other)
                     && (world.inserters(other).next().is_some() || world.deleters(other).next().is_some())

@@ -78,8 +78,18 @@ impl<'a> Binder<'a> {
         self.scopes.pop();
         self.ctes.pop();
         let id = table.id;
-        let mut insert =
-            Insert { table: id, relation, excluded, columns, source, defaults, on_conflict, returning, span };
+        let mut insert = Insert {
+            table: id,
+            relation,
+            excluded,
+            columns,
+            source,
+            defaults,
+            on_conflict,
+            returning,
+            continues: false,
+            span,
+        };
         self.insert_generated(table, &mut insert)?;
         Ok(insert)
     }

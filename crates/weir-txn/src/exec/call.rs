@@ -10,6 +10,8 @@ mod answers;
 mod loops;
 mod values;
 
+use std::collections::BTreeSet;
+
 use weir_sql::bound::LoopLabel;
 use weir_types::interrupt::check;
 use weir_types::{Notice, Notices, SqlError, SqlState, Value};
@@ -169,6 +171,8 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
             .iter()
             .map(|(table, row)| (*table, *row, usize::MAX))
             .collect(),
+        upserted: BTreeSet::new(),
+        is_one_insert: false,
         parent_seen: None,
         foreseen: Vec::new(),
         later: Vec::new(),
@@ -239,6 +243,10 @@ pub(super) struct Run<'a> {
     pub(super) returned: Returned,
     /// How many of each shard's answers have been used.
     taken: Vec<(ShardId, usize)>,
+    /// Rows that the INSERT … ON CONFLICT DO UPDATE that runs has inserted or updated: none may come again.
+    pub(super) upserted: BTreeSet<(weir_sql::catalog::TableId, u32)>,
+    /// All procedures of this run are one INSERT, row by row.
+    pub(super) is_one_insert: bool,
     /// Rows that this run inserted: table, row, and their place in the writes.
     pub(super) inserted: Vec<(weir_sql::catalog::TableId, u32, usize)>,
     /// The parent row that a foreign key found last: table, index, key.
@@ -255,7 +263,7 @@ pub(super) struct Run<'a> {
     /// What it has said, once it has said something.
     notices: Option<Box<Notices>>,
     pub(super) ran: Ran,
-    depth: u32,
+    pub(super) depth: u32,
 }
 
 /// How a list of steps ended.
@@ -351,6 +359,7 @@ impl<'a> Run<'a> {
         rows: impl Iterator<Item = &'r [Value]>,
     ) -> Result<Vec<Value>, Stop> {
         let mut count = 0;
+        self.is_one_insert = true;
         for args in rows {
             if let [Value::Int(written), ..] = self.procedure(procedure, args)?[..] {
                 count += written;

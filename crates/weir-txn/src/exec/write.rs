@@ -83,6 +83,8 @@ pub struct CompiledInsert {
     pub defaults: Vec<(ColumnIndex, CompiledExpr)>,
     pub on_conflict: Option<CompiledConflict>,
     pub returning: Vec<CompiledExpr>,
+    /// Its rows belong to the command of the INSERT before it.
+    pub continues: bool,
     /// Where RETURNING and DO UPDATE read the row.
     pub row_slots: Vec<(ColumnIndex, Slot)>,
     pub excluded_slots: Vec<(ColumnIndex, Slot)>,
@@ -214,8 +216,23 @@ pub enum AssignmentKind {
     },
 }
 
+#[cold]
+fn affected_twice() -> SqlError {
+    let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+    SqlError::new(SqlState::CARDINALITY_VIOLATION, message).with_hint(
+        "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
+    )
+}
+
 impl Run<'_> {
     pub(super) fn insert(&mut self, insert: &CompiledInsert) -> Result<u64, Stop> {
+        if !(insert.continues || self.is_one_insert && self.depth == 0) {
+            self.upserted.clear();
+        }
+        self.insert_all(insert)
+    }
+
+    fn insert_all(&mut self, insert: &CompiledInsert) -> Result<u64, Stop> {
         let rows = match &insert.source {
             CompiledSource::Values(rows) => {
                 let mut count = 0;
@@ -291,11 +308,13 @@ impl Run<'_> {
         {
             return match &conflict.update {
                 None => Ok(0),
+                Some(_) if self.upserted.contains(&(table, row)) => Err(Stop::Error(affected_twice())),
                 Some(update) => self.update_conflicting(insert, row, values, update),
             };
         }
         self.claim_keys(table, values)?;
         let row = self.fragment.storage.insert(table, values, self.fragment.timestamp)?;
+        self.upserts(insert, row);
         self.look_later(table, row, &unseen);
         if self.fragment.keep_writes {
             self.inserted.push((table, row, self.ran.writes.len()));
@@ -310,6 +329,13 @@ impl Run<'_> {
             self.return_row(&insert.returning)?;
         }
         Ok(1)
+    }
+
+    /// An INSERT … ON CONFLICT DO UPDATE has written the row.
+    fn upserts(&mut self, insert: &CompiledInsert, row: u32) {
+        if insert.on_conflict.as_ref().is_some_and(|conflict| conflict.update.is_some()) {
+            self.upserted.insert((insert.table, row));
+        }
     }
 
     /// What this run inserted, as it is now: an insert that was updated or deleted later is one operation.
@@ -378,6 +404,7 @@ impl Run<'_> {
         });
         let operation = Operation::Update(columns.collect());
         self.write_update(insert.table, row, &changes, Some(operation), true)?;
+        self.upserts(insert, row);
         if !insert.returning.is_empty() {
             self.set_changed(&insert.row_slots, &changes);
             self.fragment.environment.has_updated = true;

@@ -130,6 +130,7 @@ impl<'a> ProcedureCompiler<'a> {
             defaults,
             on_conflict,
             returning,
+            continues: insert.continues,
             row_slots: self.slots.columns_of(insert.relation),
             excluded_slots: self.slots.columns_of(insert.excluded),
             distant_parents,
