@@ -195,7 +195,7 @@ fn sessions_see_each_other() {
         let waited = waiter.batch_execute("BEGIN; UPDATE t SET b = 2 WHERE a = 1");
         waited.unwrap_err().code().cloned()
     });
-    let of_waiter = "SELECT state, wait_event_type, query, (xact_start <= query_start)::text, client_addr FROM pg_stat_activity
+    let of_waiter = "SELECT state, wait_event_type, query, (xact_start <= query_start)::text, client_addr::text FROM pg_stat_activity
         WHERE application_name = 'waits'";
     let expected = "active|Lock|UPDATE t SET b = 2 WHERE a = 1|true|127.0.0.1";
     wait_for(&mut watcher, "SELECT count(*)::text FROM pg_stat_activity WHERE wait_event_type = 'Lock'", "1");

@@ -134,8 +134,11 @@ impl Zone {
 }
 
 fn moved(timestamp: i64, seconds: i64) -> Result<i64, SqlError> {
-    let time = timestamp.rem_euclid(MICROSECONDS_PER_DAY) + seconds * MICROSECONDS_PER_SECOND;
-    timestamp_from_day(timestamp.div_euclid(MICROSECONDS_PER_DAY), time).ok_or_else(timestamp_out_of_range)
+    let time = seconds
+        .checked_mul(MICROSECONDS_PER_SECOND)
+        .and_then(|time| time.checked_add(timestamp.rem_euclid(MICROSECONDS_PER_DAY)));
+    let moved = time.and_then(|time| timestamp_from_day(timestamp.div_euclid(MICROSECONDS_PER_DAY), time));
+    moved.ok_or_else(timestamp_out_of_range)
 }
 
 fn of_database(name: &str) -> Option<TimeZone> {
