@@ -3,6 +3,7 @@
 //! `verify` never writes; `fix` does. Nothing here is part of the product.
 
 mod bars;
+mod citations;
 mod compatibility;
 mod verify;
 

@@ -244,10 +244,10 @@ fn loads_are_there_whole_or_not_at_all() {
 }
 
 #[test]
-fn readers_that_see_what_stays_in_place_are_caught() {
+fn readers_that_see_what_is_not_committed_are_caught() {
     let world = World::of(SCHEMA, WORKLOAD);
-    let bugs = PlantedBugs { shows_what_stays: true, ..PlantedBugs::default() };
-    world::check_caught("what stays", 100, |seed| {
+    let bugs = PlantedBugs { shows_uncommitted: true, ..PlantedBugs::default() };
+    world::check_caught("what is not committed", 100, |seed| {
         let (report, told) = run(&world, seed, bugs);
         told.wrong.or(report.failure.map(|failure| format!("{failure:?}")))
     });

@@ -17,7 +17,7 @@ use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::message::Output;
 use weir_txn::ramp::participant::{Claims, Write};
 use weir_txn::ramp::{Call, Callee, TxnId};
-use weir_txn::storage::{Operation, Position, Rows, Schema, Storage, Timestamp};
+use weir_txn::storage::{Operation, Position, Rows, Schema, Storage, Timestamp, Workspace};
 use weir_types::{SqlError, Value};
 
 use crate::guards::Taken;
@@ -244,7 +244,7 @@ impl<'l> Replica<'l> {
         let fragment = Fragment {
             program,
             procedure: &program.procedures[invocation.procedure],
-            storage: &mut self.storage,
+            storage: Workspace::in_place(&mut self.storage),
             environment: sequences.environment(program, who.share(), NOW),
             claims: &nobody,
             here: who.share(),
@@ -254,10 +254,8 @@ impl<'l> Replica<'l> {
             timestamp,
             keep_writes: true,
             open: None,
-            hides_own_rows: false,
-            is_alone: false,
+            loading: Vec::new(),
             has_locks: false,
-            said: &[],
             looks: None,
             bugs: PlantedBugs::default(),
         };

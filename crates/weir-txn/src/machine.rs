@@ -169,8 +169,6 @@ pub struct Done {
     pub waits: u64,
     /// A request was told to come again, because another transaction held what it wanted.
     pub withdrawals: u64,
-    /// A change of an open transaction was done again, for a later statement of its.
-    pub redone: u64,
 }
 
 /// What a coordinator wants done after a step.

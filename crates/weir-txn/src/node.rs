@@ -11,7 +11,7 @@ use weir_types::interrupt::{Interrupts, StatementId};
 use weir_types::{SqlError, SqlState};
 
 use crate::clock::HybridClock;
-use crate::exec::call::{self, Fragment, Role, Stop};
+use crate::exec::call::{self, Fragment, OpenStatement, Role, Stop};
 use crate::exec::chosen::Chosen;
 use crate::exec::definition::{Description, schema_has_changed};
 use crate::exec::fetch::{Found, fetch};
@@ -24,9 +24,9 @@ use crate::ramp::message::{
     Age, Begun, Call, Callee, Decision, PartsRead, Progress, ReadQuery, Reply, Request, ShardId, Sibling,
     TxnId,
 };
-use crate::ramp::open::{Open, OpenRows, Stays, forgotten};
+use crate::ramp::open::{Open, forgotten};
 use crate::ramp::participant::{Holders, Participant, Prepared, Unsettled, Write};
-use crate::storage::{Position, Storage, Timestamp};
+use crate::storage::{MergedRows, Position, Rows, Storage, Timestamp, Workspace, WriteSet};
 use crate::termination::Terminates as _;
 
 /// Deliberate bugs, one for each claim: the checks must catch every one of them.
@@ -70,8 +70,8 @@ pub struct PlantedBugs {
     pub rolled_back_comes_again: bool,
     /// Others write while a transaction changes the schema.
     pub ignores_definitions: bool,
-    /// Readers see what a transaction loads before it commits.
-    pub shows_what_stays: bool,
+    /// Readers see what an open transaction has written.
+    pub shows_uncommitted: bool,
     /// Foreign keys that wait for the end of their transaction are not looked at then.
     pub forgets_deferred: bool,
     /// What has seen rows that are not durable is answered all the same (S16).
@@ -80,6 +80,14 @@ pub struct PlantedBugs {
 
 /// From this version of the protocol on a sequence is set by a request of its own.
 const SET_SEQUENCE_FROM: u16 = 4;
+
+/// Where a run writes.
+pub(crate) enum Target<'a> {
+    /// Into the tables: it commits, or is taken back, before anybody else looks.
+    InPlace,
+    /// Into the write set of its transaction; of one that stays open it is this statement.
+    WriteSet(&'a mut WriteSet, Option<OpenStatement<'a>>),
+}
 
 /// What a step wants sent.
 pub type Effects = machine::Effects<Request, Reply>;
@@ -100,8 +108,8 @@ pub struct Node {
     pub(crate) ended: Vec<TxnId>,
     /// Transactions of several statements that have worked here.
     pub(crate) open: BTreeMap<TxnId, Open>,
-    /// One of them, if its changes are in place.
-    pub(crate) stays: Option<Stays>,
+    /// Those of them that have too many keys to claim each: others look for keys in their write sets.
+    pub(crate) loading: Vec<TxnId>,
     /// Somebody changes the schema.
     pub(crate) barrier: Option<Barrier>,
     /// Whoever describes the application has not been told of the last definition.
@@ -138,7 +146,7 @@ impl Node {
             ledger: None,
             ended: Vec::new(),
             open: BTreeMap::new(),
-            stays: None,
+            loading: Vec::new(),
             barrier: None,
             has_new_description: false,
             snapshot_is_void: false,
@@ -192,10 +200,7 @@ impl Shard for Node {
         self.storage.begin_step();
         self.told_rows = 0;
         match from {
-            Sender::Shard(peer) => {
-                self.set_aside();
-                self.on_peer(peer, &request, &mut out.peers);
-            }
+            Sender::Shard(peer) => self.on_peer(peer, &request, &mut out.peers),
             Sender::Coordinator(_) => self.on_request(now_ms, request, out),
         }
         self.wake(now_ms, out);
@@ -210,14 +215,13 @@ impl Shard for Node {
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
         self.rests_on = u64::MAX;
-        self.storage.look_at_memory();
+        self.storage.look_at_memory(self.write_sets_bytes());
         self.program.count(self.storage.row_counts());
         let Some(ledger) = &self.ledger else { return };
         let terminate_ms = ledger.patience.terminate_ms;
         self.participant.readers.on_timer(now_ms);
         let silent: Vec<CoordinatorId> = self.participant.readers.silent_for(terminate_ms).collect();
         if !silent.is_empty() {
-            self.set_aside();
             // They are answered to begin anew, should they live.
             self.readers.retain(|read, _| !silent.contains(&read.coordinator));
             self.withdraw_what_waits_of(&silent, out);
@@ -269,7 +273,6 @@ impl Node {
 
     /// The clocks were near each other when it came.
     fn on_admitted(&mut self, now_ms: u64, request: Request, out: &mut Effects) {
-        self.set_aside_for(&request);
         let Some(request) = self.pass_barrier(request, out) else { return };
         match request {
             Request::Execute { txn, begun, call } => self.on_execute(now_ms, txn, begun, call, out),
@@ -423,7 +426,7 @@ impl Node {
         // A read stamps nothing, whatever the time is said to be.
         let timestamp = self.clock.tick(if read_only { 0 } else { now_ms });
         let begin = self.storage.position();
-        match self.run(txn, &call, Role::Whole, timestamp, false, None) {
+        match self.run(txn, &call, Role::Whole, timestamp, false, Target::InPlace) {
             Ok(ran) => {
                 let reply = Reply::Executed { txn, result: Ok(ran.output) };
                 self.has_done.commits += u64::from(!read_only);
@@ -478,11 +481,10 @@ impl Node {
         out: &mut Effects,
     ) {
         let timestamp = self.clock.tick(now_ms);
-        let begin = self.storage.position();
         let role = if participants.len() > 1 { Role::Part } else { Role::Unguarded };
-        let ran = self.run(txn, &call, role, timestamp, true, None);
-        // What was done in place was only to see what it gives; COMMIT makes it visible.
-        let undone = self.storage.rewind(begin);
+        // COMMIT makes it visible.
+        let mut own = WriteSet::default();
+        let ran = self.run(txn, &call, role, timestamp, true, Target::WriteSet(&mut own, None));
         match ran {
             Ok(ran) => {
                 let answer = self.ledger.is_some().then(|| Box::new((ran.answers.clone(), timestamp)));
@@ -490,18 +492,17 @@ impl Node {
                 let reply = Reply::Prepared { txn, shard: self.shard, answers: ran.answers, timestamp };
                 // A part that failed holds nothing: the last participant will refuse.
                 if has_failed {
-                    self.storage.discard(undone);
+                    self.storage.discard_write_set(own);
                     return self.answer(txn, reply, out);
                 }
                 let writes: Arc<[Write]> = ran.writes.into();
                 let (pins, at) = (self.pin(&writes), self.storage.position());
-                let (undone, claims) = (Some(undone), ran.claims);
                 let prepared = Prepared {
                     age: begun.age,
                     writes,
-                    undone,
+                    own: Some(own),
                     pins,
-                    claims,
+                    claims: ran.claims,
                     participants,
                     at,
                     answer,
@@ -513,12 +514,12 @@ impl Node {
                 out.replies.push((txn.coordinator, reply));
             }
             Err(Stop::Error(error)) => {
-                self.storage.discard(undone);
+                self.storage.discard_write_set(own);
                 self.answer(txn, Reply::Refused { txn, shard: self.shard, error }, out)
             }
             Err(stop @ (Stop::Held(_) | Stop::Pinned { .. })) => {
                 let holders = self.holders(stop);
-                self.storage.discard(undone);
+                self.storage.discard_write_set(own);
                 self.wait_or_withdraw(
                     &holders,
                     txn,
@@ -533,7 +534,7 @@ impl Node {
     fn on_apply(&mut self, now_ms: u64, txn: TxnId, begun: Begun, call: Arc<Call>, out: &mut Effects) {
         let timestamp = self.clock.tick(now_ms);
         let (begin, shard) = (self.storage.position(), self.shard);
-        match self.run(txn, &call, Role::Part, timestamp, false, None) {
+        match self.run(txn, &call, Role::Part, timestamp, false, Target::InPlace) {
             Ok(ran) => {
                 if ran.answers.error.is_some() {
                     self.storage.rollback(begin);
@@ -586,9 +587,9 @@ impl Node {
             }
             return was_open;
         };
-        self.storage.discard(prepared.undone.unwrap_or_default());
-        if prepared.definitions.is_some() {
-            self.storage.end_replay();
+        self.storage.discard_write_set(prepared.own.unwrap_or_default());
+        if let Some(definitions) = prepared.definitions {
+            self.discard_versions(definitions.versions);
         }
         self.note_refusal(txn, None);
         self.ended.push(txn);
@@ -608,7 +609,7 @@ impl Node {
         let begin = self.storage.position();
         // Its operations are wanted only by readers that stand before it (S5).
         let keep = !self.readers.is_empty();
-        match self.run(txn, &decision.call, Role::Last(&decision.answers), timestamp, keep, None) {
+        match self.run(txn, &decision.call, Role::Last(&decision.answers), timestamp, keep, Target::InPlace) {
             Ok(ran) => {
                 let position = self.storage.position();
                 let writes = keep.then(|| ran.writes.into());
@@ -663,7 +664,7 @@ impl Node {
         self.description().filter(|description| description.edition() != 0)
     }
 
-    /// `open`: of the open transaction whose statement it is.
+    /// Runs a call or a statement on `target`.
     pub(crate) fn run(
         &mut self,
         txn: TxnId,
@@ -671,7 +672,7 @@ impl Node {
         role: Role<'_>,
         timestamp: Timestamp,
         keep_writes: bool,
-        open: Option<OpenRows<'_>>,
+        target: Target<'_>,
     ) -> Result<call::Ran, Stop> {
         let _watch = self.interrupts.watch(self.statement);
         let looks = matches!(call.callee, Callee::Constraints(_));
@@ -680,33 +681,29 @@ impl Node {
             self.check_edition(call.edition)?;
         }
         let callee = self.program.callee(&call.callee)?;
-        let (hides_own_rows, is_alone) = open.map_or((false, false), |open| (open.are_hidden, open.is_alone));
-        let (said, later) = open.map_or((&[][..], &[][..]), |open| (open.said, open.later));
-        let open = open.map(|open| open.inserted);
+        let (storage, open) = match target {
+            Target::InPlace => (Workspace::in_place(&mut self.storage), None),
+            Target::WriteSet(own, open) => (Workspace::beside(&mut self.storage, own), open),
+        };
+        let later = open.map_or(&[][..], |open| open.later);
+        let loading = self.loading.iter().filter_map(|other| Some((*other, &self.open.get(other)?.own)));
         let fragment = Fragment {
             program: &self.program,
             procedure: &callee,
-            storage: &mut self.storage,
+            storage,
             environment: self
                 .sequences
                 .environment(&self.program, self.shard, call.transaction_time)
-                .of_transaction(
-                    &self.program,
-                    (&self.participant.claims, txn),
-                    open.unwrap_or_default(),
-                    self.chosen.get(&txn),
-                ),
+                .of_transaction(&self.program, (&self.participant.claims, txn), self.chosen.get(&txn)),
             claims: &self.participant.claims,
+            loading: loading.collect(),
             here: self.shard,
             txn,
             role,
             timestamp,
             keep_writes,
             open,
-            hides_own_rows,
-            is_alone,
             has_locks: (!self.open.is_empty() || self.participant.hold_rows > 0) && !self.bugs.ignores_open,
-            said,
             looks: looks.then_some(if self.bugs.forgets_deferred { &[][..] } else { later }),
             bugs: self.bugs,
         };
@@ -766,7 +763,7 @@ impl Node {
         self.has_done.commits += 1;
         self.clock.observe(timestamp);
         if let Some(definitions) = prepared.definitions.take() {
-            self.commit_definitions(definitions.done, timestamp);
+            self.commit_definitions(definitions.versions, timestamp);
             self.lower_barrier(txn);
         }
         let begin = self.storage.position();
@@ -777,19 +774,19 @@ impl Node {
             .map(|&(table, row, _)| (table, row))
             .collect();
         self.unpin(&prepared.pins);
-        match prepared.undone {
-            Some(undone) if !self.bugs.no_guards => {
-                self.storage.redo(undone, &touched, timestamp);
+        match prepared.own {
+            Some(own) if !self.bugs.no_guards => {
+                self.storage.apply_write_set(own, &touched, timestamp);
                 let folded =
                     |write: &&Write| write.row.is_some_and(|row| touched.contains(&(write.table, row)));
                 for Write { table, row, operation } in prepared.writes.iter().filter(folded) {
                     self.storage.apply(*table, *row, operation, timestamp, prepared.at);
                 }
             }
-            undone => {
+            own => {
                 // Without claims another transaction may have inserted the same key; and a shard that has started
                 // again knows the operations alone.
-                self.storage.discard(undone.unwrap_or_default());
+                self.storage.discard_write_set(own.unwrap_or_default());
                 self.apply(&prepared.writes, timestamp, prepared.at);
             }
         }
@@ -858,7 +855,7 @@ impl Node {
         }
         let position = self.storage.position();
         let undecided = self.participant.oldest_prepare().unwrap_or(position);
-        let fetched = self.fetch_within(within, query);
+        let fetched = self.fetch_within(within, query, false);
         let (rows, examined) = match fetched {
             Ok(fetched) => fetched,
             Err(error) => return self.refuse_read(read, error, out),
@@ -914,7 +911,7 @@ impl Node {
         for (writes, timestamp, prepared_at) in &missing {
             self.apply(writes, *timestamp, (*prepared_at).min(position));
         }
-        let fetched = self.fetch_within(within, query);
+        let fetched = self.fetch_within(within, query, true);
         self.storage.rollback(position);
         self.storage.replay(undone);
         let (rows, examined) = match fetched {
@@ -935,25 +932,57 @@ impl Node {
         ));
     }
 
-    fn fetch_within(&mut self, within: Option<(TxnId, u64)>, query: &ReadQuery) -> Result<Found, SqlError> {
-        self.within(within.map(|(txn, _)| txn), |node| {
-            let _watch = node.interrupts.watch(node.statement);
-            node.check_edition(query.edition)?;
-            match &query.parts {
-                None => Ok(fetch(&node.storage, query)),
-                Some(parts) => node.run_parts(parts),
-            }
-        })
+    /// What a query finds: of the open transaction that it is of, what that has written, too. `is_earlier`: the tables are as they were
+    /// at an earlier position.
+    fn fetch_within(
+        &mut self,
+        within: Option<(TxnId, u64)>,
+        query: &ReadQuery,
+        is_earlier: bool,
+    ) -> Result<Found, SqlError> {
+        let of = match within {
+            None if self.bugs.shows_uncommitted => self.open.keys().next().copied(),
+            of => of.map(|(txn, _)| txn),
+        };
+        let Some(mut open) = of.and_then(|txn| self.open.remove(&txn)) else {
+            let _watch = self.interrupts.watch(self.statement);
+            self.check_edition(query.edition)?;
+            return self.fetch(&self.storage, query);
+        };
+        let reindexed = is_earlier.then(|| open.own.reindexed());
+        self.put_versions(&mut open);
+        let fetched = {
+            let _watch = self.interrupts.watch(self.statement);
+            let rows = MergedRows { base: &self.storage, own: reindexed.as_ref().unwrap_or(&open.own) };
+            self.check_edition(query.edition).and_then(|()| self.fetch(&rows, query))
+        };
+        self.take_versions(&mut open);
+        self.open.extend(of.map(|txn| (txn, open)));
+        fetched
     }
 
-    fn run_parts(&self, read: &PartsRead) -> Result<Found, SqlError> {
+    fn fetch(&self, rows: &dyn Rows, query: &ReadQuery) -> Result<Found, SqlError> {
+        match &query.parts {
+            None => Ok(fetch(rows, query)),
+            Some(parts) => self.run_parts(parts, rows),
+        }
+    }
+
+    fn run_parts(&self, read: &PartsRead, rows: &dyn Rows) -> Result<Found, SqlError> {
         let gather = self.program.query(&read.text).map_err(|wrong| wrong.error)?;
         let at = (&*self.program, read.transaction_time);
-        let run = |&part: &u16| gather.run_part(part, &read.values, &self.storage, at).transpose();
+        let run = |&part: &u16| gather.run_part(part, &read.values, rows, at).transpose();
         let parts: Vec<_> =
             read.parts.iter().filter_map(|part| run(part).transpose()).collect::<Result<_, _>>()?;
         let count = parts.iter().map(Vec::len).sum();
         Ok((parts, count))
+    }
+
+    /// Bytes of what is not committed.
+    fn write_sets_bytes(&self) -> usize {
+        let open = self.open.values().map(|open| open.own.bytes());
+        let prepared = self.participant.prepared.values().filter_map(|one| one.own.as_ref());
+        open.chain(prepared.map(WriteSet::bytes)).sum()
     }
 
     fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {
@@ -963,8 +992,7 @@ impl Node {
     /// History goes as far as no reader and no prepared transaction may need it.
     pub(crate) fn forget(&mut self) {
         let readers = self.readers.values().copied().min();
-        let stays = self.stays.as_ref().and_then(Stays::begin);
-        let oldest = [readers, self.participant.oldest_prepare(), stays].into_iter().flatten().min();
+        let oldest = [readers, self.participant.oldest_prepare()].into_iter().flatten().min();
         self.storage.forget(oldest.unwrap_or(self.storage.position()));
     }
 

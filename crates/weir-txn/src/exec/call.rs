@@ -30,7 +30,7 @@ use super::sequences::{Environs, Given};
 use crate::node::PlantedBugs;
 use crate::ramp::message::{Answers, Call, Output, ShardId, TxnId};
 use crate::ramp::participant::{Claim, Claims, Holders, Write};
-use crate::storage::{Storage, Timestamp};
+use crate::storage::{Timestamp, Workspace, WriteSet};
 
 /// What this shard is in the transaction.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ pub struct Fragment<'a> {
     pub program: &'a Program,
     /// What is called.
     pub procedure: &'a CompiledProcedure,
-    pub storage: &'a mut Storage,
+    pub storage: Workspace<'a>,
     pub environment: Environs<'a>,
     pub claims: &'a Claims,
     pub here: ShardId,
@@ -72,19 +72,26 @@ pub struct Fragment<'a> {
     pub timestamp: Timestamp,
     /// Say what was written, for COMMIT or for readers.
     pub keep_writes: bool,
-    /// It is a statement of a transaction that stays open, which has inserted these rows before: what it writes is held until the end.
-    pub open: Option<&'a [(weir_sql::catalog::TableId, u32)]>,
-    /// What it has inserted before is not in place: whose keys it has claimed are there.
-    pub hides_own_rows: bool,
-    /// Nobody else is here: the keys of the rows that it inserts are claimed when somebody comes.
-    pub is_alone: bool,
+    /// Other open transactions that have inserted more keys than they have claimed, with their write sets.
+    pub loading: Vec<(TxnId, &'a WriteSet)>,
+    /// It is a statement of a transaction that stays open: what it writes is held until the end.
+    pub open: Option<OpenStatement<'a>>,
     /// Open transactions hold rows here, so whoever writes one asks (S14).
     pub has_locks: bool,
-    /// What SET CONSTRAINTS has said in the transaction.
-    pub said: &'a [&'a Setting],
     /// Nothing is called: what was left to be looked at is looked at.
     pub looks: Option<&'a [Later]>,
     pub bugs: PlantedBugs,
+}
+
+/// A statement of a transaction that stays open.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenStatement<'a> {
+    /// What SET CONSTRAINTS has said in the transaction.
+    pub said: &'a [&'a Setting],
+    /// What the statement is to look at, if that is what it is for.
+    pub later: &'a [Later],
+    /// Unique keys that the transaction has claimed before.
+    pub keys_claimed: usize,
 }
 
 /// What a run gave.
@@ -94,9 +101,7 @@ pub struct Ran {
     pub answers: Answers,
     pub writes: Vec<Write>,
     pub claims: Vec<Claim>,
-    /// Of an open transaction: the rows that it has inserted, and which of the writes each is.
-    pub inserted: Vec<(weir_sql::catalog::TableId, u32, usize)>,
-    /// The same: what is to be looked at before it commits.
+    /// Of an open transaction: what is to be looked at before it commits.
     pub later: Vec<Later>,
     /// What sequences have given, on other shards too if it is the last participant.
     pub given: Vec<Given>,
@@ -165,12 +170,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         row_count: Value::Int(0),
         returned: std::mem::take(&mut scratch.returned),
         taken: Vec::new(),
-        inserted: fragment
-            .open
-            .unwrap_or_default()
-            .iter()
-            .map(|(table, row)| (*table, *row, usize::MAX))
-            .collect(),
+        inserted: Vec::new(),
         upserted: BTreeSet::new(),
         is_one_insert: false,
         parent_seen: None,
@@ -182,6 +182,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         ran: Ran::new(fragment.role),
         procedure,
         depth: 0,
+        keys_claimed: fragment.open.map_or(0, |open| open.keys_claimed),
         fragment,
     };
     let result = match (run.fragment.looks, procedure.inputs.len()) {
@@ -193,11 +194,8 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
     let result = run.keep_error(result).map(|values| {
         run.ran.output.values = values;
         match run.fragment.open {
-            // Its later statements may change them.
-            Some(before) => {
-                run.ran.inserted = run.inserted.split_off(before.len());
-                run.ran.later = std::mem::take(&mut run.later);
-            }
+            // Its later statements may change the rows that it has inserted.
+            Some(_) => run.ran.later = std::mem::take(&mut run.later),
             None => run.final_inserts(),
         }
         run.ran.given = run.given();
@@ -247,7 +245,7 @@ pub(super) struct Run<'a> {
     pub(super) upserted: BTreeSet<(weir_sql::catalog::TableId, u32)>,
     /// All procedures of this run are one INSERT, row by row.
     pub(super) is_one_insert: bool,
-    /// Rows that this run inserted: table, row, and their place in the writes.
+    /// Rows that this run inserted in place: table, row, and their place in the writes.
     pub(super) inserted: Vec<(weir_sql::catalog::TableId, u32, usize)>,
     /// The parent row that a foreign key found last: table, index, key.
     pub(super) parent_seen:
@@ -264,6 +262,8 @@ pub(super) struct Run<'a> {
     notices: Option<Box<Notices>>,
     pub(super) ran: Ran,
     pub(super) depth: u32,
+    /// Unique keys that it has claimed.
+    pub(super) keys_claimed: usize,
 }
 
 /// How a list of steps ended.
@@ -292,7 +292,7 @@ impl<'a> Run<'a> {
     pub(super) fn with_cx<T>(&mut self, run: impl FnOnce(&mut Cx<'_>) -> T) -> T {
         run(&mut Cx {
             frame: &mut self.frame,
-            rows: &*self.fragment.storage,
+            rows: self.fragment.storage.rows(),
             transaction_time: self.transaction_time,
             environment: &mut self.fragment.environment,
         })

@@ -21,7 +21,7 @@ use super::program::{CompileError, Program};
 use super::remake::Remaking;
 use super::sequences::Sequences;
 use crate::ramp::message::ShardId;
-use crate::storage::{Remade, Storage};
+use crate::storage::{MergedRows, Remade};
 
 /// An SQL application, how its transactions run, and which edition of its schema it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -237,7 +237,7 @@ pub struct Edition {
 /// The definition changes another edition, rows would have to move, or they do not fit what they are to become.
 pub fn apply(
     definition: &Definition,
-    (program, storage, sequences): (&Arc<Program>, &Storage, &Sequences),
+    (program, rows, sequences): (&Arc<Program>, MergedRows<'_>, &Sequences),
     here: ShardId,
     transaction_time: i64,
 ) -> Result<Edition, SqlError> {
@@ -252,11 +252,11 @@ pub fn apply(
         let own = own.filter(|one| *restarts && one.owner.is_some_and(|(table, _)| tables.contains(&table)));
         let restarted: Vec<_> = own.map(|sequence| sequence.id).collect();
         let sequences = sequences.renumbered(&matching.sequences, &restarted);
-        return Ok(Edition { program: next, tables: storage.emptied(tables), sequences });
+        return Ok(Edition { program: next, tables: rows.base.emptied(tables), sequences });
     }
     let remaking = Remaking { before, after, program: &next, here, matching: &matching };
-    remaking.refuse_moves(storage, program)?;
-    remaking.refuse_partitions_with_rows(storage)?;
+    remaking.refuse_moves(rows, program)?;
+    remaking.refuse_partitions_with_rows(rows)?;
     let begins_again = |one: &&weir_sql::catalog::Sequence| {
         let was = matching.sequences[one.id.0 as usize];
         was.is_some_and(|was| before.catalog.sequence(was).restarts != one.restarts)
@@ -265,7 +265,7 @@ pub fn apply(
         after.catalog.sequences.iter().filter(begins_again).map(|sequence| sequence.id).collect();
     let mut sequences = sequences.renumbered(&matching.sequences, &restarted);
     let mut environment = sequences.environment(&next, here, transaction_time);
-    let tables = remaking.remake(storage, &mut environment, transaction_time)?;
+    let tables = remaking.remake(rows, &mut environment, transaction_time)?;
     Ok(Edition { program: next, tables, sequences })
 }
 
@@ -273,13 +273,13 @@ pub fn apply(
 ///
 /// # Errors
 /// What does not hold, and the row that breaks it.
-pub fn check(before: &Program, now: &Program, storage: &Storage, here: ShardId) -> Result<(), SqlError> {
+pub fn check(before: &Program, now: &Program, rows: MergedRows<'_>, here: ShardId) -> Result<(), SqlError> {
     if before.edition == now.edition {
         return Ok(());
     }
     let (before, after) = (catalog_of(before)?, catalog_of(now)?);
     let matching = Matching::new(&before.catalog, &after.catalog);
-    Remaking { before, after, program: now, here, matching: &matching }.check(storage)
+    Remaking { before, after, program: now, here, matching: &matching }.check(rows)
 }
 
 fn catalog_of(program: &Program) -> Result<&Arc<Application>, SqlError> {

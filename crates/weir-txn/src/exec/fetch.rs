@@ -8,15 +8,13 @@ use weir_types::Value;
 use weir_types::compare::equal;
 
 use crate::ramp::message::{ReadQuery, TableRead};
-use crate::storage::{
-    IndexId, IndexSchema, KeyBytes, KeyRange, RowRef, Rows, Storage, TableSchema, key::push_key,
-};
+use crate::storage::{IndexId, IndexSchema, KeyBytes, KeyRange, RowRef, Rows, TableSchema, key::push_key};
 
 /// By table of a query: its rows, each with its number in front (so that one that is wanted twice can
 /// be told). Also how many rows had to be looked at.
 pub type Found = (Vec<Vec<Vec<Value>>>, usize);
 
-pub fn fetch(storage: &Storage, query: &ReadQuery) -> Found {
+pub fn fetch(storage: &dyn Rows, query: &ReadQuery) -> Found {
     let mut examined = 0;
     let mut fetched: Vec<Vec<Vec<Value>>> = Vec::with_capacity(query.tables.len());
     for read in &query.tables {
@@ -56,7 +54,7 @@ pub(super) fn best_index(
 
 /// Adds the rows whose columns have these values, found by the index that fits best; how many it looked at.
 fn matching(
-    storage: &Storage,
+    storage: &dyn Rows,
     read: &TableRead,
     equals: &[(ColumnIndex, Value)],
     rows: &mut BTreeSet<RowRef>,

@@ -495,7 +495,7 @@ impl Gather {
         &self,
         at: u16,
         values: &[Value],
-        rows: &Storage,
+        rows: &dyn Rows,
         (program, transaction_time): (&Program, i64),
     ) -> Option<Result<Vec<Vec<Value>>, SqlError>> {
         let part = self.parts.as_ref()?.parts.get(usize::from(at))?;

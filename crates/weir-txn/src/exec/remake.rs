@@ -18,7 +18,7 @@ use super::expr::CompiledExpr;
 use super::program::Program;
 use super::slots::{Slot, SlotAllocator};
 use crate::ramp::message::ShardId;
-use crate::storage::{NoRows, Remade, Remake, Rows as _, Schema, Storage, TableSchema};
+use crate::storage::{MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema};
 
 /// The tables of one program's schema as those of another.
 pub struct Remaking<'a> {
@@ -36,7 +36,7 @@ impl Remaking<'_> {
     /// A value does not fit its new type, or two rows have the same key.
     pub fn remake(
         &self,
-        storage: &Storage,
+        rows: MergedRows<'_>,
         environment: &mut dyn Environment,
         transaction_time: i64,
     ) -> Result<Remade, SqlError> {
@@ -49,7 +49,7 @@ impl Remaking<'_> {
                 continue;
             };
             let sources = self.sources(table, was)?;
-            if is_alike(storage.schema().table(was), now, &sources) {
+            if is_alike(rows.schema().table(was), now, &sources) {
                 remade.push(Remake::Same(was));
                 continue;
             }
@@ -66,7 +66,7 @@ impl Remaking<'_> {
                     false => Ok(made),
                 }
             };
-            remade.push_rows(storage, was, &mut make).map_err(|error| duplicated(error, now))?;
+            remade.push_rows(rows, was, &mut make).map_err(|error| duplicated(error, now))?;
         }
         Ok(remade)
     }
@@ -99,15 +99,15 @@ impl Remaking<'_> {
     ///
     /// # Errors
     /// The first that does not hold, and the row that breaks it.
-    pub fn check(&self, storage: &Storage) -> Result<(), SqlError> {
+    pub fn check(&self, rows: MergedRows<'_>) -> Result<(), SqlError> {
         for table in &self.after.catalog.tables {
-            if storage.row_count(table.id) == 0 {
+            if rows.row_count(table.id) == 0 {
                 continue;
             }
             let was = self.matching.tables[table.id.0 as usize];
             let old = was.map(|was| self.before.catalog.table(was));
             for (constraint, name, say) in self.new_constraints(table, old) {
-                let verdict = check(&constraint, storage, self.program)?;
+                let verdict = check(&constraint, &rows, self.program)?;
                 if let Some(row) = verdict.violation.filter(|_| !verdict.holds) {
                     let values: Vec<&str> = row.iter().map(|(_, value)| value.as_str()).collect();
                     let error = say.error(table, &name, &row);
@@ -162,10 +162,10 @@ impl Remaking<'_> {
     ///
     /// # Errors
     /// 0A000.
-    pub fn refuse_partitions_with_rows(&self, storage: &Storage) -> Result<(), SqlError> {
+    pub fn refuse_partitions_with_rows(&self, rows: MergedRows<'_>) -> Result<(), SqlError> {
         let (before, after) = (&self.before.catalog, &self.after.catalog);
         for name in after.partitions.keys().filter(|name| !before.partitions.contains_key(*name)) {
-            if before.table_by_name(name).is_some_and(|table| storage.row_count(table.id) > 0) {
+            if before.table_by_name(name).is_some_and(|table| rows.row_count(table.id) > 0) {
                 let what = format!("attaching {name}, which has rows");
                 return Err(not_supported(
                     &what,
@@ -178,7 +178,7 @@ impl Remaking<'_> {
             let count =
                 |catalog: &Catalog, name: &str| catalog.partitions.values().filter(|of| *of == name).count();
             let fewer = count(after, &table.name) < count(before, &before.table(was).name);
-            if fewer && storage.row_count(was) > 0 {
+            if fewer && rows.row_count(was) > 0 {
                 let what = format!("dropping a partition of {}, which has rows", table.name);
                 return Err(not_supported(&what, "DELETE its rows from the partitioned table by their key."));
             }
@@ -190,13 +190,13 @@ impl Remaking<'_> {
     ///
     /// # Errors
     /// 0A000.
-    pub fn refuse_moves(&self, storage: &Storage, before: &Program) -> Result<(), SqlError> {
+    pub fn refuse_moves(&self, rows: MergedRows<'_>, before: &Program) -> Result<(), SqlError> {
         if self.program.shards == 1 {
             return Ok(());
         }
         for table in &self.after.catalog.tables {
             let at = table.id.0 as usize;
-            let Some(was) = self.matching.tables[at].filter(|was| storage.row_count(*was) > 0) else {
+            let Some(was) = self.matching.tables[at].filter(|was| rows.row_count(*was) > 0) else {
                 continue;
             };
             let old: Option<Vec<ColumnIndex>> = before.partition(was).map(<[_]>::to_vec);

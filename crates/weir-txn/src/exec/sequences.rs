@@ -142,8 +142,6 @@ pub struct Environs<'a> {
 struct Locks<'a> {
     claims: &'a Claims,
     txn: TxnId,
-    /// Rows that it has inserted.
-    own: &'a [(TableId, u32)],
     schema: &'a Schema,
     wanted: Vec<(TableId, u32, LockStrength)>,
     /// It has waited, and had chosen these before.
@@ -151,15 +149,14 @@ struct Locks<'a> {
 }
 
 impl<'a> Environs<'a> {
-    /// Queries of this transaction may hold rows. `own`: those that it has inserted.
+    /// Queries of this transaction may hold rows.
     pub fn of_transaction(
         self,
         program: &'a Program,
         (claims, txn): (&'a Claims, TxnId),
-        own: &'a [(TableId, u32)],
         chosen: Option<&'a Chosen>,
     ) -> Environs<'a> {
-        let locks = Locks { claims, txn, own, schema: &program.schema, wanted: Vec::new(), chosen };
+        let locks = Locks { claims, txn, schema: &program.schema, wanted: Vec::new(), chosen };
         Environs { locks: Some(locks), ..self }
     }
 
@@ -267,9 +264,8 @@ impl Environment for Environs<'_> {
         }
         if wait != LockWait::Block {
             let claim = Claim::row(table, of.row, strength);
-            let is_pinned =
-                || rows.is_pinned_against(table, of, strength) && !locks.own.contains(&(table, of.row));
-            let is_held = !locks.claims.against(&claim, locks.txn).is_empty() || is_pinned();
+            let is_held = !locks.claims.against(&claim, locks.txn).is_empty()
+                || rows.is_pinned_against(table, of, strength);
             if is_held && wait == LockWait::Skip {
                 return Ok(false);
             }

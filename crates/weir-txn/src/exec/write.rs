@@ -23,6 +23,7 @@ use super::expr::CompiledExpr;
 use super::query::CompiledQuery;
 use super::slots::{ROW_IDENTITY, Slot, SlotAllocator};
 use crate::ramp::participant::Write;
+use crate::storage::layout::Packed;
 use crate::storage::{ColumnChange, ColumnOperation, IndexId, Operation, RowRef, Rows, UpdateName};
 
 /// What every row of a table must satisfy.
@@ -316,7 +317,7 @@ impl Run<'_> {
         let row = self.fragment.storage.insert(table, values, self.fragment.timestamp)?;
         self.upserts(insert, row);
         self.look_later(table, row, &unseen);
-        if self.fragment.keep_writes {
+        if self.fragment.keep_writes && self.fragment.storage.own().is_none() {
             self.inserted.push((table, row, self.ran.writes.len()));
             // The row as it will be at the end of the run is filled in then.
             self.ran.writes.push(Write { table, row: None, operation: Operation::Delete });
@@ -340,6 +341,15 @@ impl Run<'_> {
 
     /// What this run inserted, as it is now: an insert that was updated or deleted later is one operation.
     pub(super) fn final_inserts(&mut self) {
+        if let Some(own) = self.fragment.storage.own().filter(|_| self.fragment.keep_writes) {
+            let insert = |packed: &Packed| Operation::Insert(packed.clone());
+            let writes = own.inserted().map(|(table, _, packed)| Write {
+                table,
+                row: None,
+                operation: insert(packed),
+            });
+            self.ran.writes.extend(writes);
+        }
         let mut gone = Vec::new();
         for &(table, row, at) in &self.inserted {
             match self.fragment.storage.packed(table, row) {
@@ -351,6 +361,12 @@ impl Run<'_> {
         for at in gone.into_iter().rev() {
             self.ran.writes.remove(at);
         }
+    }
+
+    /// The transaction has inserted the row.
+    fn is_own(&self, table: TableId, row: u32) -> bool {
+        self.fragment.storage.is_new(table, row)
+            || self.inserted.iter().any(|&(of, at, _)| of == table && at == row)
     }
 
     /// The existing row that an ON CONFLICT is about.
@@ -496,7 +512,7 @@ impl Run<'_> {
         for assignment in &update.assignments {
             changes.push((assignment.column, self.eval(&assignment.value)?));
         }
-        let wanted = self.fragment.keep_writes || self.fragment.storage.is_pinned(update.table, row);
+        let wanted = self.fragment.keep_writes || self.fragment.storage.wants_operation(update.table, row);
         let operation = if wanted { Some(self.operation(update, &changes)?) } else { None };
         self.write_update(update.table, row, &changes, operation, update.checked)?;
         if !update.returning.is_empty() {
@@ -541,7 +557,7 @@ impl Run<'_> {
         self.claim_keys_of_row(table, row, changes)?;
         self.claim_changed_keys(table, row, changes)?;
         if self.fragment.keep_writes
-            && !self.inserted.iter().any(|&(of, at, _)| of == table && at == row)
+            && !self.is_own(table, row)
             && let Some(operation) = &operation
         {
             self.ran.writes.push(Write { table, row: Some(row), operation: operation.clone() });
@@ -620,7 +636,7 @@ impl Run<'_> {
     fn delete_row(&mut self, table: TableId, row: u32) -> Result<(), Stop> {
         self.fragment.storage.check_disk()?;
         self.on_parent_change(table, row, None)?;
-        if self.fragment.keep_writes && !self.inserted.iter().any(|&(of, at, _)| of == table && at == row) {
+        if self.fragment.keep_writes && !self.is_own(table, row) {
             self.ran.writes.push(Write { table, row: Some(row), operation: Operation::Delete });
         }
         self.fragment.storage.delete(table, row, self.fragment.timestamp);

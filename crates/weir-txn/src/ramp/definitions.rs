@@ -8,11 +8,11 @@ use smallvec::smallvec;
 use weir_types::SqlError;
 
 use super::message::{Age, Callee, Reply, Request, TxnId};
-use super::open::Done;
+use super::open::{Version, Versions};
 use crate::exec::definition::{self, Definition, Edition};
 use crate::exec::program::Program;
 use crate::node::{Effects, Node};
-use crate::storage::{LoggedRow, Timestamp};
+use crate::storage::{LoggedRow, MergedRows, Timestamp, WriteSet};
 
 /// A definition that has been made, and the edition that is not in place: the next one or, while that is, the one before.
 #[derive(Debug)]
@@ -27,6 +27,10 @@ impl Defined {
     pub(crate) fn program(&self) -> &Arc<Program> {
         &self.edition.program
     }
+
+    pub(crate) fn step(&self) -> Step {
+        Step::Define { definition: self.definition.clone(), transaction_time: self.transaction_time }
+    }
 }
 
 /// What a transaction that changes the schema has done, one after the other, as it is written down.
@@ -36,10 +40,10 @@ pub enum Step {
     Define { definition: Arc<Definition>, transaction_time: i64 },
 }
 
-/// The same of one that has been bound.
+/// What a transaction that changes the schema has made, and the same as it is written down.
 #[derive(Debug)]
 pub struct Definitions {
-    pub(crate) done: Vec<Done>,
+    pub(crate) versions: Versions,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -107,19 +111,27 @@ impl Node {
         }
     }
 
-    /// Makes the definition and puts it in place.
+    /// Makes the definition and puts it in place; gives what is left of the write set then.
     pub(crate) fn define(
         &mut self,
         definition: &Arc<Definition>,
         transaction_time: i64,
-    ) -> Result<Defined, SqlError> {
+        own: &WriteSet,
+    ) -> Result<(Defined, WriteSet), SqlError> {
         let _watch = self.interrupts.watch(self.statement);
-        let own = (&self.program, &self.storage, &self.sequences);
-        let edition = definition::apply(definition, own, self.shard, transaction_time)?;
+        let rows = MergedRows { base: &self.storage, own };
+        let edition = definition::apply(
+            definition,
+            (&self.program, rows, &self.sequences),
+            self.shard,
+            transaction_time,
+        )?;
+        let carried = own.carried_over(|table| edition.tables.becomes(table));
         let mut defined = Defined { definition: definition.clone(), transaction_time, edition };
         self.exchange(&mut defined);
-        match definition::check(&defined.edition.program, &self.program, &self.storage, self.shard) {
-            Ok(()) => Ok(defined),
+        let rows = MergedRows { base: &self.storage, own: &carried };
+        match definition::check(&defined.edition.program, &self.program, rows, self.shard) {
+            Ok(()) => Ok((defined, carried)),
             Err(error) => {
                 self.exchange(&mut defined);
                 Err(error)
@@ -135,41 +147,19 @@ impl Node {
         std::mem::swap(&mut self.sequences, sequences);
     }
 
-    /// What the transaction has done, to be written down.
-    pub(crate) fn steps_of(&mut self, done: &mut [Done]) -> Vec<Step> {
-        let mut begins = Vec::with_capacity(done.len());
-        let mut steps = Vec::with_capacity(done.len());
-        for one in &mut *done {
-            let begin = self.replay_done(one);
-            begins.push(begin);
-            steps.push(match &one.defined {
-                Some(defined) => Step::Define {
-                    definition: defined.definition.clone(),
-                    transaction_time: defined.transaction_time,
-                },
-                None => Step::Rows(self.storage.logged_since(begin)),
-            });
-        }
-        self.take_back(done, begins);
-        steps
-    }
-
     /// Does for good what a transaction with definitions has done. Nobody else has anything under way but reads: these begin again.
-    pub(crate) fn commit_definitions(&mut self, done: Vec<Done>, timestamp: Timestamp) {
-        for Done { undone, defined, .. } in done {
-            match defined {
-                Some(mut defined) => {
-                    self.forget_all();
-                    self.exchange(&mut defined);
-                }
-                None => self.storage.redo(undone, &[], timestamp),
-            }
+    pub(crate) fn commit_definitions(&mut self, versions: Versions, timestamp: Timestamp) {
+        let Versions { all, own } = versions;
+        for Version { mut defined, below } in all {
+            // Its rows are in the tables that have been made anew, or in the write set on top.
+            drop(below);
+            self.forget_all();
+            self.exchange(&mut defined);
         }
+        self.storage.apply_write_set(own, &[], timestamp);
         self.forget_all();
         self.snapshot_is_void = self.storage.is_saving();
         self.storage.end_saving();
-        // Slots of what has been taken back are nobody's.
-        self.storage.end_replay();
         self.has_new_description = true;
     }
 
@@ -186,7 +176,7 @@ impl Node {
                     self.storage.replay_logged(rows, timestamp, &*program);
                 }
                 Step::Define { definition, transaction_time } => {
-                    self.define(&definition, transaction_time)?;
+                    self.define(&definition, transaction_time, &WriteSet::default())?;
                 }
             }
         }
@@ -195,27 +185,21 @@ impl Node {
         Ok(())
     }
 
-    /// What was bound when the shard ended, as it was.
-    pub(crate) fn bind_again(
-        &mut self,
-        steps: Vec<Step>,
-        timestamp: Timestamp,
-    ) -> Result<Definitions, SqlError> {
-        let (mut done, mut begins) = (Vec::new(), Vec::new());
+    /// What was prepared when the shard ended, as it was.
+    pub(crate) fn prepare_again(&mut self, steps: Vec<Step>) -> Result<Definitions, SqlError> {
+        let mut versions = Versions::default();
         for step in &steps {
-            begins.push(self.storage.position());
-            done.push(match step.clone() {
-                Step::Rows(rows) => {
-                    self.storage.replay_as_changes(rows, timestamp);
-                    Done::default()
-                }
+            match step.clone() {
+                Step::Rows(rows) => versions.own.take_logged(&mut self.storage, rows),
                 Step::Define { definition, transaction_time } => {
-                    Done::of(0, self.define(&definition, transaction_time)?)
+                    let (defined, carried) = self.define(&definition, transaction_time, &versions.own)?;
+                    let below = std::mem::replace(&mut versions.own, carried);
+                    versions.all.push(Version { defined, below });
                 }
-            });
+            }
         }
-        self.take_back(&mut done, begins);
-        Ok(Definitions { done, steps })
+        versions.all.iter_mut().rev().for_each(|version| self.exchange(&mut version.defined));
+        Ok(Definitions { versions, steps })
     }
 
     /// Nobody who reads may go back to what was before.

@@ -129,7 +129,6 @@ impl Durable for Node {
     }
 
     fn snapshot(&mut self) -> Record {
-        self.set_aside();
         self.snapshot_with(true)
     }
 
@@ -141,7 +140,6 @@ impl Durable for Node {
                 // They are done again when the log is read, on the rows.
                 return Some((self.snapshot(), false));
             }
-            self.set_aside();
             let head = self.snapshot_with(false);
             self.storage.begin_saving();
             return Some((head, self.storage.is_saving()));
@@ -392,13 +390,13 @@ impl Node {
             true => None,
             false => {
                 self.raise_barrier(txn, age);
-                Some(Box::new(self.bind_again(steps, timestamp)?))
+                Some(Box::new(self.prepare_again(steps)?))
             }
         };
         let prepared = Prepared {
             age,
             writes,
-            undone: None,
+            own: None,
             pins,
             claims,
             participants,

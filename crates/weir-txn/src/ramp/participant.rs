@@ -14,7 +14,7 @@ use super::definitions::Definitions;
 use super::message::{Age, Answers, ShardId, Sibling, TxnId};
 use crate::machine::CoordinatorId;
 use crate::readers::Readers;
-use crate::storage::{Operation, Position, Timestamp, Undone};
+use crate::storage::{Operation, Position, Timestamp, WriteSet};
 
 /// A slow reader holds up what is to be forgotten for no longer than this, then begins anew.
 const READER_DELAY_MS_MAX: u64 = 5_000;
@@ -31,9 +31,9 @@ pub struct Write {
 pub struct Prepared {
     pub age: Age,
     pub writes: Arc<[Write]>,
-    /// What the run did, taken back; done again as it was if no row of `pins` has been touched meanwhile.
-    /// None: the shard has started again since, and folds its operations instead.
-    pub undone: Option<Vec<Undone>>,
+    /// What it made of rows; applied at COMMIT but for rows of `pins` that have been touched meanwhile, where its operations are folded in.
+    /// None: the shard has started again since, and folds all of its operations.
+    pub own: Option<WriteSet>,
     /// The rows that it will write, each once, with what [`crate::storage::Storage::pin`] said.
     pub pins: Vec<(TableId, u32, u32)>,
     pub claims: Vec<Claim>,

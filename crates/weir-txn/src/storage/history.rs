@@ -51,10 +51,6 @@ impl History {
         self.changes.range((position - self.begin) as usize..)
     }
 
-    pub fn since_mut(&mut self, position: Position) -> impl Iterator<Item = &mut Change> {
-        self.changes.range_mut((position - self.begin) as usize..)
-    }
-
     pub fn push(&mut self, change: Change) {
         self.changes.push_back(change);
     }

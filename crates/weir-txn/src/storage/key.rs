@@ -184,6 +184,17 @@ impl KeyRange {
             upper: Boundary { bytes: prefix, after: true },
         }
     }
+
+    /// The key lies in it.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        let (lower, upper) = (&self.lower.bytes[..], &self.upper.bytes[..]);
+        let is_above = match self.lower.after {
+            true => key > lower && !key.starts_with(lower),
+            false => key >= lower,
+        };
+        let is_below = key < upper || self.upper.after && key.starts_with(upper);
+        is_above && is_below
+    }
 }
 
 /// Appends one column of a key. A value is already of the column's type.

@@ -109,6 +109,19 @@ enum After {
     },
 }
 
+impl LoggedRow {
+    /// A row that has become that, whatever it was before.
+    pub(super) fn whole(table: TableId, row: u32, after: Option<Packed>) -> LoggedRow {
+        let after = after.map_or(After::Absent, |packed| After::Whole(packed.into_vec()));
+        LoggedRow { table, row, after, operations: Vec::new() }
+    }
+
+    /// What the row is then; `before`: what it was.
+    pub(super) fn after(self, before: Option<&[u8]>) -> Option<Packed> {
+        self.after.apply(before)
+    }
+}
+
 /// Of these many bytes at once it is asked whether they are the same.
 const CHUNK: usize = 16;
 
@@ -257,36 +270,6 @@ impl Storage {
             let schema = &self.schema.tables[table.0 as usize];
             self.tables[table.0 as usize].restore(schema, row, after);
         }
-    }
-
-    /// The same so that it can be taken back: as changes of which history knows.
-    pub fn replay_as_changes(&mut self, rows: Vec<LoggedRow>, timestamp: Timestamp) {
-        let mut placed = Vec::with_capacity(rows.len());
-        for LoggedRow { table, row, after, .. } in rows {
-            let store = &self.tables[table.0 as usize];
-            let before: Option<Packed> = store.row(row).map(Packed::from);
-            let after = after.apply(before.as_deref());
-            let has_same_keys = |after: &Packed| store.has_same_keys(self.schema.table(table), row, after);
-            match after {
-                Some(after) if before.is_some() && has_same_keys(&after) => {
-                    self.change(table, row, RowState::Row(after), timestamp);
-                }
-                after => {
-                    if before.is_some() {
-                        self.change(table, row, RowState::Absent, timestamp);
-                    }
-                    placed.extend(after.map(|after| (table, row, after)));
-                }
-            }
-        }
-        for (table, row, after) in placed {
-            self.change(table, row, RowState::Row(after), timestamp);
-        }
-    }
-
-    fn change(&mut self, table: TableId, row: u32, after: RowState, timestamp: Timestamp) {
-        let before = self.put(table, row, after, false);
-        self.history.push(Change { table, row, before, operation: None, timestamp });
     }
 
     /// Everything, as of now, or all but the rows. `since`: for each row that prepared transactions will write, where the first of them

@@ -21,6 +21,8 @@ mod table;
 mod tree;
 mod unsynced;
 pub mod view;
+pub mod workspace;
+pub mod write_set;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -49,6 +51,8 @@ pub use saved::SavedRows;
 pub use schema::{IndexColumn, IndexId, IndexSchema, Schema, TableSchema};
 use table::TableStore;
 use unsynced::Unsynced;
+pub use workspace::Workspace;
+pub use write_set::{Mark, MergedRows, WriteSet};
 
 #[derive(Debug)]
 pub struct Storage {
@@ -271,14 +275,6 @@ impl Storage {
         store.key(self.schema.table(table), index, store.row(row).expect("a row that was just found"), row)
     }
 
-    /// The row's keys in unique indexes, as they are claimed: without one that a NULL keeps out of uniqueness.
-    pub fn unique_keys(&self, table: TableId, row: u32) -> impl Iterator<Item = (IndexId, KeyBytes)> {
-        let (store, schema) = (&self.tables[table.0 as usize], self.schema.table(table));
-        let packed = store.row(row).expect("a row that was just found");
-        (0..schema.indexes.len())
-            .filter_map(move |index| Some((index, store.unique_key(schema, index, packed)?)))
-    }
-
     /// From now on later changes to this row keep their operations. Returns what [`Storage::is_untouched`]
     /// asks for.
     pub fn pin(&mut self, table: TableId, row: u32, takes_key: bool) -> u32 {
@@ -344,60 +340,19 @@ impl Storage {
         while self.history.end() > position {
             let Change { table, row, before, operation, timestamp } =
                 self.history.pop().expect("history reaches back to the position");
+            let store = &self.tables[table.0 as usize];
+            let is_free = matches!(before, RowState::Row(_)) && store.is_free(row);
             // The slot stays reserved: what is applied in the meantime must not take it.
             let after = self.put(table, row, before, false);
-            undone.push(Undone { table, row, after, operation, timestamp });
+            undone.push(Undone { table, row, after, is_free, operation, timestamp });
         }
         undone
     }
 
     pub fn replay(&mut self, undone: Vec<Undone>) {
-        for Undone { table, row, after, operation, timestamp } in undone.into_iter().rev() {
-            let recycle = !self.is_pinned(table, row);
-            let before = self.put(table, row, after, recycle);
+        for Undone { table, row, after, is_free, operation, timestamp } in undone.into_iter().rev() {
+            let before = self.put(table, row, after, is_free);
             self.history.push(Change { table, row, before, operation, timestamp });
-        }
-    }
-
-    /// The same for a moment: the slots of rows that go stay reserved.
-    pub fn replay_for_now(&mut self, undone: Vec<Undone>) {
-        for Undone { table, row, after, operation, timestamp } in undone.into_iter().rev() {
-            let before = self.put(table, row, after, false);
-            self.history.push(Change { table, row, before, operation, timestamp });
-        }
-    }
-
-    /// Does again, as of `timestamp`, what a transaction did when it prepared, but for the rows that have
-    /// been touched since.
-    pub fn redo(&mut self, undone: Vec<Undone>, touched: &[(TableId, u32)], timestamp: Timestamp) {
-        for Undone { table, row, mut after, .. } in undone.into_iter().rev() {
-            if touched.contains(&(table, row)) {
-                continue;
-            }
-            match &mut after {
-                RowState::Absent => {}
-                RowState::Row(packed) => Layout::set_timestamp(packed, timestamp.clock),
-                RowState::Patched(patch) => patch.set_timestamp(timestamp.clock),
-            }
-            let before = self.put(table, row, after, true);
-            self.history.push(Change { table, row, before, operation: None, timestamp });
-        }
-    }
-
-    /// What has changed since `position`, rows that were inserted alone, has happened at `timestamp`.
-    pub fn date(&mut self, position: Position, timestamp: Timestamp) {
-        for change in self.history.since_mut(position) {
-            change.timestamp = timestamp;
-            self.tables[change.table.0 as usize].date(change.row, timestamp.clock);
-        }
-    }
-
-    /// Gives up what was taken back, and the slots of its inserts.
-    pub fn discard(&mut self, undone: Vec<Undone>) {
-        for Undone { table, row, .. } in undone {
-            if !self.is_pinned(table, row) {
-                self.tables[table.0 as usize].recycle(row);
-            }
         }
     }
 
@@ -499,6 +454,8 @@ pub struct Undone {
     table: TableId,
     row: u32,
     after: RowState,
+    /// The row was gone, and its slot free.
+    is_free: bool,
     operation: Option<Box<Operation>>,
     timestamp: Timestamp,
 }

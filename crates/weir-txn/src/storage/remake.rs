@@ -13,6 +13,7 @@ use super::Storage;
 use super::layout::{Layout, Packed};
 use super::schema::{Schema, TableSchema};
 use super::table::TableStore;
+use super::write_set::MergedRows;
 
 /// The tables of a schema, which are not in place, or those that they have replaced.
 #[derive(Debug)]
@@ -42,6 +43,12 @@ impl Remade {
         Remade { schema, same: Vec::new(), aside: Vec::new(), is_in_place: false }
     }
 
+    /// Which table of the new schema that one of the old schema is as it stands.
+    pub fn becomes(&self, was: TableId) -> Option<TableId> {
+        let at = self.same.iter().position(|same| *same == Some(was))?;
+        Some(TableId(at as u32))
+    }
+
     fn next(&self) -> &TableSchema {
         &self.schema.tables[self.same.len()]
     }
@@ -59,15 +66,21 @@ impl Remade {
     ///
     /// # Errors
     /// What `make` says, or two rows have the same key (23505).
-    pub fn push_rows(&mut self, storage: &Storage, was: TableId, make: MakeRow<'_>) -> Result<(), SqlError> {
-        let (schema, old) = (self.next(), &storage.tables[was.0 as usize]);
-        let columns = storage.schema.table(was).types.len();
-        let has_same_bytes = storage.schema.table(was).types == schema.types;
+    pub fn push_rows(
+        &mut self,
+        rows: MergedRows<'_>,
+        was: TableId,
+        make: MakeRow<'_>,
+    ) -> Result<(), SqlError> {
+        let (schema, old) = (self.next(), &rows.base.tables[was.0 as usize]);
+        let old_schema = rows.base.schema.table(was);
+        let columns = old_schema.types.len();
+        let has_same_bytes = old_schema.types == schema.types;
         let mut store = TableStore::new(schema);
         let mut values = Vec::with_capacity(columns);
         for row in 0..old.slots() {
             check()?;
-            let Some(bytes) = old.row(row) else { continue };
+            let Some(bytes) = rows.packed(was, row) else { continue };
             values.clear();
             values.extend((0..columns).map(|column| old.layout.read(bytes, column)));
             let made = make(&values)?;

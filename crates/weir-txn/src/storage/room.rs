@@ -17,10 +17,12 @@ pub struct Room {
 }
 
 impl Storage {
-    /// Looks at what rows and indexes take, if that is bounded. It is done every so often, for it is no work of a write.
-    pub fn look_at_memory(&mut self) {
+    /// Looks at what rows and indexes take, if that is bounded, and so many bytes beside them. It is done every so often, for it is no work
+    /// of a write.
+    pub fn look_at_memory(&mut self, beside: usize) {
         let Some(most) = self.room.bytes_max else { return };
-        let bytes = (0..self.tables.len() as u32).map(|at| self.about_bytes(TableId(at))).sum();
+        let rows: usize = (0..self.tables.len() as u32).map(|at| self.about_bytes(TableId(at))).sum();
+        let bytes = rows + beside;
         self.room.bytes_over = Some(bytes).filter(|bytes| *bytes >= most);
     }
 

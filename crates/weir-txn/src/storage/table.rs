@@ -100,24 +100,52 @@ impl TableStore {
         Some(key)
     }
 
-    /// The row, which nobody has seen yet, is of that time.
-    pub fn date(&mut self, row: u32, timestamp: u64) {
-        if let Some(packed) = &mut self.rows[row as usize] {
-            Layout::set_timestamp(packed, timestamp);
+    /// Puts a row in a slot of its own choice. `Err` is the index whose key another row has.
+    pub fn insert(&mut self, schema: &TableSchema, packed: Packed) -> Result<u32, IndexId> {
+        let row = self.reserve();
+        self.place(schema, row, packed).inspect_err(|_| self.free.push(row))?;
+        Ok(row)
+    }
+
+    /// Takes an empty slot for a row that is to come ([`TableStore::fill`]) or not ([`TableStore::release`]).
+    pub fn reserve(&mut self) -> u32 {
+        while let Some(row) = self.free.pop() {
+            // One that was reserved when a log was read has been filled since.
+            if self.rows[row as usize].is_none() {
+                return row;
+            }
+        }
+        self.rows.push(None);
+        (self.rows.len() - 1) as u32
+    }
+
+    /// There is a slot of that number.
+    pub fn make_slot(&mut self, row: u32) {
+        if self.rows.len() <= row as usize {
+            self.rows.resize_with(row as usize + 1, || None);
         }
     }
 
-    /// Puts a row in a slot of its own choice. `Err` is the index whose key another row has.
-    pub fn insert(&mut self, schema: &TableSchema, packed: Packed) -> Result<u32, IndexId> {
-        let row = match self.free.pop() {
-            Some(row) => row,
-            None => {
-                self.rows.push(None);
-                (self.rows.len() - 1) as u32
-            }
-        };
-        self.place(schema, row, packed).inspect_err(|_| self.free.push(row))?;
-        Ok(row)
+    /// Puts a row into a slot that was reserved for it.
+    pub fn fill(&mut self, schema: &TableSchema, row: u32, packed: Packed) {
+        self.place(schema, row, packed).expect("keys were told apart when the row was written");
+    }
+
+    /// The slot is empty, and nobody has reserved it.
+    pub fn is_free(&self, row: u32) -> bool {
+        self.row(row).is_none() && self.free.contains(&row)
+    }
+
+    /// Gives back a slot that was reserved.
+    pub fn release(&mut self, row: u32) {
+        self.free.push(row);
+    }
+
+    /// Every unique index has the row under the same key if it becomes that.
+    pub fn has_same_unique_keys(&self, schema: &TableSchema, row: u32, packed: &[u8]) -> bool {
+        let old = self.rows[row as usize].as_deref().expect("a row that was just found");
+        (0..self.indexes.len())
+            .all(|index| self.unique_key(schema, index, old) == self.unique_key(schema, index, packed))
     }
 
     /// Puts a row back in the slot that it had.
@@ -126,9 +154,7 @@ impl TableStore {
             self.free.swap_remove(at);
         }
         // A shard that reads its log has no more slots than that has told of so far.
-        if self.rows.len() <= row as usize {
-            self.rows.resize_with(row as usize + 1, || None);
-        }
+        self.make_slot(row);
         self.place(schema, row, packed).expect("undo restores a state whose keys were unique");
     }
 
@@ -139,9 +165,7 @@ impl TableStore {
 
     /// The same where keys may clash: `Err` is the index whose key another row has.
     pub fn try_restore(&mut self, schema: &TableSchema, row: u32, packed: Packed) -> Result<(), IndexId> {
-        if self.rows.len() <= row as usize {
-            self.rows.resize_with(row as usize + 1, || None);
-        }
+        self.make_slot(row);
         self.place(schema, row, packed)
     }
 

@@ -126,7 +126,7 @@ impl Run<'_> {
     }
 
     pub(super) fn children(&self, reference: &Reference, key_values: &[Value]) -> Vec<u32> {
-        let storage = &*self.fragment.storage;
+        let storage = &self.fragment.storage;
         let mut rows = Vec::new();
         let mut matches = |row: RowRef| {
             let equal = |(&column, value): (&ColumnIndex, &Value)| {

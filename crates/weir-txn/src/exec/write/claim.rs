@@ -1,15 +1,17 @@
 //! What a write may not do to other shards and other transactions: rows stay at home, and guarded rows and
 //! new keys are taken by one transaction at a time (S7).
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use weir_sql::bound::LockStrength;
 use weir_sql::catalog::{ColumnIndex, TableId};
 use weir_types::Value;
 
 use crate::exec::call::{Role, Run, Stop};
 use crate::exec::foreseen::{inserts_elsewhere, moves};
+use crate::ramp::message::TxnId;
+use crate::ramp::open::KEYS_CLAIMED_MAX;
 use crate::ramp::participant::Claim;
-use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, Storage, key::push_key};
+use crate::storage::{IndexSchema, KeyBytes, RowRef, Rows, WriteSet, key::push_key};
 
 impl Run<'_> {
     /// An inserted row must live here: its route said so before its values were known.
@@ -45,10 +47,8 @@ impl Run<'_> {
     /// Takes a row so, or stops at who has it (docs/internals/row-locks.md).
     pub(super) fn claim_row(&mut self, table: TableId, row: u32, strength: LockStrength) -> Result<(), Stop> {
         self.claim(|| Claim::row(table, row, strength))?;
-        let own = || self.inserted.iter().any(|&(of, at, _)| of == table && at == row);
         // What is prepared without a claim will change the row, too (S14).
-        if self.fragment.open.is_some() && self.fragment.storage.pin_conflicts(table, row, strength) && !own()
-        {
+        if self.fragment.open.is_some() && self.fragment.storage.pin_conflicts(table, row, strength) {
             return Err(Stop::Pinned { table, row });
         }
         Ok(())
@@ -99,16 +99,7 @@ impl Run<'_> {
 
     /// The unique keys of a row that is about to be inserted.
     pub(super) fn claim_keys(&mut self, table: TableId, values: &[Value]) -> Result<(), Stop> {
-        if self.fragment.is_alone {
-            return Ok(());
-        }
         let claims = self.keys_where(table, &|_| true, &|column| values[column].clone());
-        if self.fragment.hides_own_rows {
-            let is_own = |claim: &&Claim| self.fragment.claims.holder(claim) == Some(self.fragment.txn);
-            if let Some(Claim::Key(table, index, _)) = claims.iter().find(is_own) {
-                return Err(self.fragment.storage.unique_violation(*table, *index, values).into());
-            }
-        }
         claims.into_iter().try_for_each(|claim| self.claim(|| claim))
     }
 
@@ -123,13 +114,17 @@ impl Run<'_> {
             let changed = |column| changes.iter().any(|(changed, _)| *changed == column);
             schema.columns.iter().any(|column| column.column.is_some_and(changed))
         };
-        let storage: &Storage = self.fragment.storage;
+        let storage = &self.fragment.storage;
         let new = |column| match changes.iter().find(|(changed, _)| *changed == column) {
             Some((_, value)) => value.clone(),
             None => storage.value(table, RowRef { shard: 0, row }, column),
         };
         let claims = self.keys_where(table, &is_changed, &new);
         claims.into_iter().try_for_each(|claim| self.claim(|| claim))
+    }
+
+    fn nobody_holds(&self) -> bool {
+        self.fragment.claims.is_empty() && self.fragment.loading.is_empty()
     }
 
     fn keys_where(
@@ -140,7 +135,7 @@ impl Run<'_> {
     ) -> SmallVec<[Claim; 2]> {
         let holds = self.fragment.open.is_some()
             || self.fragment.keep_writes && !matches!(self.fragment.role, Role::Last(_));
-        if !holds && self.fragment.claims.is_empty() {
+        if !holds && self.nobody_holds() {
             return SmallVec::new();
         }
         let indexes = self.fragment.program.schema.table(table).indexes.iter().enumerate();
@@ -154,13 +149,27 @@ impl Run<'_> {
         }
         // Only a part that waits for its COMMIT holds claims; the others are over before anybody looks.
         let holds = self.fragment.role.is_prepared() || self.fragment.open.is_some();
-        if !holds && self.fragment.claims.is_empty() {
+        if !holds && self.nobody_holds() {
             return Ok(());
         }
         let claim = claim();
         let against = self.fragment.claims.against(&claim, self.fragment.txn);
         if !against.is_empty() {
             return Err(Stop::Held(against));
+        }
+        if let Claim::Key(table, index, key) = &claim {
+            let base = self.fragment.storage.base();
+            let has = |(_, own): &&(TxnId, &WriteSet)| own.takes_key(base, *table, *index, key);
+            if let Some((holder, _)) = self.fragment.loading.iter().find(has) {
+                return Err(Stop::Held(smallvec![*holder]));
+            }
+            if self.fragment.open.is_some() {
+                self.keys_claimed += 1;
+                if self.keys_claimed > KEYS_CLAIMED_MAX {
+                    // Others look for it in the write set.
+                    return Ok(());
+                }
+            }
         }
         // One that is there twice does no harm: a run of many rows must not look through all of them for each.
         let recent = &self.ran.claims[self.ran.claims.len().saturating_sub(CLAIMS_LOOKED_THROUGH)..];

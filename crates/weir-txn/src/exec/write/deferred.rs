@@ -5,7 +5,7 @@ use weir_sql::catalog::{Deferral, TableId};
 use weir_types::Value;
 
 use crate::exec::call::{Run, Stop};
-use crate::exec::deferred::{Later, waits};
+use crate::exec::deferred::{Later, Setting, waits};
 use crate::storage::{KeyBytes, RowRef, Rows, key::push_key};
 
 /// Foreign keys of a row that is about to be written, by their numbers.
@@ -25,9 +25,14 @@ impl Unseen {
 }
 
 impl Run<'_> {
+    /// What SET CONSTRAINTS has said in the transaction.
+    fn said(&self) -> &[&Setting] {
+        self.fragment.open.map_or(&[], |open| open.said)
+    }
+
     /// Whether the constraint is to be looked at later.
     pub(super) fn waits(&self, deferral: Deferral, name: &str) -> bool {
-        deferral != Deferral::Never && waits(deferral, name, self.fragment.said.iter().copied())
+        deferral != Deferral::Never && waits(deferral, name, self.said().iter().copied())
     }
 
     pub(super) fn look_later(&mut self, table: TableId, row: u32, unseen: &Unseen) {
@@ -58,7 +63,7 @@ impl Run<'_> {
     }
 
     fn look_for_parent(&mut self, table: TableId, row: u32, rule: usize) -> Result<(), Stop> {
-        let (program, storage) = (self.fragment.program, &*self.fragment.storage);
+        let (program, storage) = (self.fragment.program, &self.fragment.storage);
         if storage.packed(table, row).is_none() {
             // It has been deleted since.
             return Ok(());

@@ -1,0 +1,469 @@
+//! The write set of a transaction that has not committed: what it has made of rows, beside the tables (docs/internals/write-sets.md).
+//!
+//! Nobody else sees it. Its transaction reads through [`MergedRows`], which merges it into what the tables and their indexes give;
+//! COMMIT applies it once ([`Storage::apply_write_set`]). A savepoint is a mark in its undo log.
+//!
+//! Rows that the transaction inserts have slots of their tables from the beginning, reserved until it ends: so a row has one name all the time.
+
+mod apply;
+mod merged;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::{SqlError, Value};
+
+pub use merged::MergedRows;
+
+use super::index::IndexTree;
+use super::key::KeyBytes;
+use super::layout::Packed;
+use super::schema::{IndexId, TableSchema};
+use super::table::TableStore;
+use super::{Storage, Timestamp};
+
+/// Up to so many rows of a table are looked through one by one; with more, they are found by maps.
+const FEW_ROWS: usize = 16;
+
+/// A place in the undo log of a write set.
+pub type Mark = usize;
+
+#[derive(Debug, Default)]
+pub struct WriteSet {
+    /// In the order in which they were first written. Tables are shared with the write sets that a definition has left behind.
+    tables: Vec<(TableId, Arc<TableWrites>)>,
+    /// One step a write, in order.
+    undo: Vec<UndoStep>,
+}
+
+/// What the transaction has made of the rows of one table.
+#[derive(Debug, Default)]
+struct TableWrites {
+    /// Each row once, in the order in which they were first written.
+    entries: Vec<Entry>,
+    /// Where the entries are, once there are more than [`FEW_ROWS`].
+    places: Option<Places>,
+    /// By index of the table: the entries that its own index does not have under the keys that they have now. Made when it is first asked
+    /// for, and kept up from then on.
+    indexes: Vec<OnceLock<IndexTree>>,
+    /// Rows that the table has more with the write set than without it.
+    rows_more: i64,
+    /// Bytes of the rows.
+    bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    row: u32,
+    /// The row as it is now; none: it has been deleted.
+    after: Option<Packed>,
+    /// The transaction has inserted it: the table has an empty slot there.
+    is_new: bool,
+}
+
+#[derive(Debug)]
+struct UndoStep {
+    table: TableId,
+    row: u32,
+    /// None: the write set did not have the row.
+    before: Option<Option<Packed>>,
+}
+
+/// Positions of entries by row. Rows in consecutive slots that were first written one after the other are one run.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    /// By first slot: position of its entry, and length.
+    runs: BTreeMap<u32, (u32, u32)>,
+}
+
+impl Places {
+    fn of(entries: &[Entry]) -> Places {
+        let mut places = Places::default();
+        entries.iter().zip(0..).for_each(|(entry, at)| places.add(entry.row, at));
+        places
+    }
+
+    fn get(&self, row: u32) -> Option<usize> {
+        let (&first, &(at, length)) = self.runs.range(..=row).next_back()?;
+        (row - first < length).then(|| (at + row - first) as usize)
+    }
+
+    /// `at` is behind all others.
+    fn add(&mut self, row: u32, at: u32) {
+        if let Some((first, (begin, length))) = self.runs.range_mut(..row).next_back()
+            && first + *length == row
+            && *begin + *length == at
+        {
+            *length += 1;
+        } else {
+            self.runs.insert(row, (at, 1));
+        }
+    }
+
+    /// Takes out the last one that was added.
+    fn remove_last(&mut self, row: u32) {
+        let (&first, (_, length)) = self.runs.range_mut(..=row).next_back().expect("it was added");
+        *length -= 1;
+        if *length == 0 {
+            self.runs.remove(&first);
+        }
+    }
+}
+
+impl Clone for TableWrites {
+    /// Without its indexes, which are made again when they are asked for.
+    fn clone(&self) -> TableWrites {
+        let indexes = std::iter::repeat_with(OnceLock::new).take(self.indexes.len()).collect();
+        let (entries, places) = (self.entries.clone(), self.places.clone());
+        TableWrites { entries, places, indexes, rows_more: self.rows_more, bytes: self.bytes }
+    }
+}
+
+impl TableWrites {
+    fn new(indexes: usize) -> TableWrites {
+        let indexes = std::iter::repeat_with(OnceLock::new).take(indexes).collect();
+        TableWrites { indexes, ..TableWrites::default() }
+    }
+
+    fn position(&self, row: u32) -> Option<usize> {
+        match &self.places {
+            None => self.entries.iter().position(|entry| entry.row == row),
+            Some(places) => places.get(row),
+        }
+    }
+
+    fn get(&self, row: u32) -> Option<&Entry> {
+        Some(&self.entries[self.position(row)?])
+    }
+
+    fn has_few(&self) -> bool {
+        self.places.is_none()
+    }
+
+    /// The entry is not where the table's own index has its row, if that has it at all.
+    fn is_displaced(&self, store: &TableStore, schema: &TableSchema, index: IndexId, entry: &Entry) -> bool {
+        let Some(after) = &entry.after else { return false };
+        match store.row(entry.row).filter(|_| !entry.is_new) {
+            None => true,
+            Some(before) => {
+                let key = |packed| store.key(schema, index, packed, entry.row);
+                key(before) != key(after)
+            }
+        }
+    }
+
+    /// The write set's own index. Making it takes as long as there are entries.
+    fn index(&self, store: &TableStore, schema: &TableSchema, index: IndexId) -> &IndexTree {
+        self.indexes[index].get_or_init(|| {
+            let mut tree = IndexTree::new(&schema.indexes[index]);
+            for entry in self.entries.iter().filter(|entry| self.is_displaced(store, schema, index, entry)) {
+                let after = entry.after.as_deref().expect("what is displaced is there");
+                // Unique keys were told apart when the rows were written.
+                let _ = tree.insert(&store.key(schema, index, after, entry.row), entry.row);
+            }
+            tree
+        })
+    }
+
+    /// The entry at `at` becomes `after`; gives what it was.
+    fn exchange(
+        &mut self,
+        (store, schema): (&TableStore, &TableSchema),
+        at: usize,
+        after: Option<Packed>,
+    ) -> Option<Packed> {
+        self.unindex((store, schema), at);
+        let entry = &mut self.entries[at];
+        let bytes = |row: &Option<Packed>| row.as_ref().map_or(0, |row| row.len());
+        self.rows_more += i64::from(after.is_some()) - i64::from(entry.after.is_some());
+        self.bytes = self.bytes + bytes(&after) - bytes(&entry.after);
+        let before = std::mem::replace(&mut entry.after, after);
+        self.index_again((store, schema), at);
+        before
+    }
+
+    fn push(&mut self, (store, schema): (&TableStore, &TableSchema), entry: Entry) {
+        let at = self.entries.len();
+        if let Some(places) = &mut self.places {
+            places.add(entry.row, at as u32);
+        }
+        self.rows_more += i64::from(entry.after.is_some()) - i64::from(!entry.is_new);
+        self.bytes += entry.after.as_ref().map_or(0, |row| row.len());
+        self.entries.push(entry);
+        if self.places.is_none() && self.entries.len() > FEW_ROWS {
+            self.places = Some(Places::of(&self.entries));
+        }
+        self.index_again((store, schema), at);
+    }
+
+    /// Takes out the last entry.
+    fn pop(&mut self, (store, schema): (&TableStore, &TableSchema)) -> Entry {
+        self.unindex((store, schema), self.entries.len() - 1);
+        let entry = self.entries.pop().expect("there is a last one");
+        if let Some(places) = &mut self.places {
+            places.remove_last(entry.row);
+        }
+        self.rows_more -= i64::from(entry.after.is_some()) - i64::from(!entry.is_new);
+        self.bytes -= entry.after.as_ref().map_or(0, |row| row.len());
+        entry
+    }
+
+    fn unindex(&mut self, of: (&TableStore, &TableSchema), at: usize) {
+        self.each_key(of, at, |tree, key, _| {
+            tree.remove(key);
+        });
+    }
+
+    fn index_again(&mut self, of: (&TableStore, &TableSchema), at: usize) {
+        self.each_key(of, at, |tree, key, row| {
+            // Unique keys were told apart before.
+            let _ = tree.insert(key, row);
+        });
+    }
+
+    /// The indexes that have been made and have, or are to have, the entry, with its key.
+    fn each_key(
+        &mut self,
+        (store, schema): (&TableStore, &TableSchema),
+        at: usize,
+        mut change: impl FnMut(&mut IndexTree, &KeyBytes, u32),
+    ) {
+        for index in 0..self.indexes.len() {
+            if self.indexes[index].get().is_none()
+                || !self.is_displaced(store, schema, index, &self.entries[at])
+            {
+                continue;
+            }
+            let entry = &self.entries[at];
+            let after = entry.after.as_deref().expect("what is displaced is there");
+            let (key, row) = (store.key(schema, index, after, entry.row), entry.row);
+            change(self.indexes[index].get_mut().expect("it has been made"), &key, row);
+        }
+    }
+
+    /// Another row than `row` has the unique key, in the table as the transaction sees it.
+    fn has_key(
+        &self,
+        (store, schema): (&TableStore, &TableSchema),
+        index: IndexId,
+        key: &KeyBytes,
+        row: u32,
+    ) -> bool {
+        let has = |packed: &[u8]| store.unique_key(schema, index, packed).is_some_and(|own| own == *key);
+        if let Some(there) = store.indexes[index].get(key).filter(|there| *there != row) {
+            match self.get(there) {
+                None => return true,
+                Some(entry) if entry.after.as_deref().is_some_and(has) => return true,
+                Some(_) => {}
+            }
+        }
+        match self.has_few() {
+            true => {
+                let others = self.entries.iter().filter(|entry| entry.row != row);
+                others.filter_map(|entry| entry.after.as_deref()).any(has)
+            }
+            false => self.index(store, schema, index).get(key).is_some_and(|there| there != row),
+        }
+    }
+}
+
+impl WriteSet {
+    /// Nothing has been written.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Where a later [`WriteSet::roll_back`] goes back to.
+    pub fn mark(&self) -> Mark {
+        self.undo.len()
+    }
+
+    /// Bytes of its rows.
+    pub fn bytes(&self) -> usize {
+        self.tables.iter().map(|(_, writes)| writes.bytes).sum()
+    }
+
+    /// How many rows it has written.
+    pub fn row_count(&self) -> usize {
+        self.tables.iter().map(|(_, writes)| writes.entries.len()).sum()
+    }
+
+    /// The same with indexes that are made anew: the tables are not as they were when those were made.
+    pub fn reindexed(&self) -> WriteSet {
+        let copy = |(table, writes): &(TableId, Arc<TableWrites>)| (*table, Arc::new((**writes).clone()));
+        WriteSet { tables: self.tables.iter().map(copy).collect(), undo: Vec::new() }
+    }
+
+    fn table(&self, table: TableId) -> Option<&TableWrites> {
+        self.tables.iter().find(|(of, _)| *of == table).map(|(_, writes)| &**writes)
+    }
+
+    fn table_mut(&mut self, table: TableId, indexes: usize) -> &mut TableWrites {
+        let at = self.tables.iter().position(|(of, _)| *of == table).unwrap_or_else(|| {
+            self.tables.push((table, Arc::new(TableWrites::new(indexes))));
+            self.tables.len() - 1
+        });
+        Arc::make_mut(&mut self.tables[at].1)
+    }
+
+    fn entry(&self, table: TableId, row: u32) -> Option<&Entry> {
+        self.table(table)?.get(row)
+    }
+
+    /// Its transaction has inserted the row.
+    pub fn is_new(&self, table: TableId, row: u32) -> bool {
+        self.entry(table, row).is_some_and(|entry| entry.is_new)
+    }
+
+    /// Some row that the transaction has inserted, or has given another key, has that unique key. Others ask, who are about to insert it.
+    pub fn takes_key(&self, base: &Storage, table: TableId, index: IndexId, key: &KeyBytes) -> bool {
+        let Some(writes) = self.table(table) else { return false };
+        let (store, schema) = (&base.tables[table.0 as usize], base.schema.table(table));
+        match writes.has_few() {
+            false => writes.index(store, schema, index).get(key).is_some(),
+            true => {
+                let displaced = |entry: &&Entry| writes.is_displaced(store, schema, index, entry);
+                let rows = writes.entries.iter().filter(displaced).filter_map(|entry| entry.after.as_deref());
+                rows.filter_map(|row| store.unique_key(schema, index, row)).any(|own| own == *key)
+            }
+        }
+    }
+
+    /// The rows that it has inserted and that are there, in the order in which they came.
+    pub fn inserted(&self) -> impl Iterator<Item = (TableId, u32, &Packed)> {
+        self.tables.iter().flat_map(|(table, writes)| {
+            let new = writes.entries.iter().filter(|entry| entry.is_new);
+            new.filter_map(|entry| Some((*table, entry.row, entry.after.as_ref()?)))
+        })
+    }
+
+    /// The keys of unique indexes that rows have taken which it has inserted.
+    pub fn inserted_keys(&self, base: &Storage) -> Vec<(TableId, IndexId, KeyBytes)> {
+        let keys = self.inserted().flat_map(|(table, _, packed)| {
+            let (store, schema) = (&base.tables[table.0 as usize], base.schema.table(table));
+            (0..schema.indexes.len())
+                .filter_map(move |index| Some((table, index, store.unique_key(schema, index, packed)?)))
+        });
+        keys.collect()
+    }
+
+    /// Adds a row. The error is a violated key (23505), or that there is no room; nothing has changed then.
+    pub(super) fn insert(
+        &mut self,
+        base: &mut Storage,
+        table: TableId,
+        values: &[Value],
+        timestamp: Timestamp,
+    ) -> Result<u32, SqlError> {
+        base.check_disk()?;
+        base.check_memory()?;
+        // That nobody has the key may be news.
+        base.unsynced.look_at(table);
+        let schema = base.schema.table(table);
+        let store = &mut base.tables[table.0 as usize];
+        let packed = store.layout.pack(timestamp.clock, values);
+        let writes = self.table_mut(table, schema.indexes.len());
+        for index in 0..schema.indexes.len() {
+            let Some(key) = store.unique_key(schema, index, &packed) else { continue };
+            if writes.has_key((store, schema), index, &key, u32::MAX) {
+                return Err(store.unique_violation(schema, index, &|column| values[column].clone()));
+            }
+        }
+        let row = store.reserve();
+        writes.push((store, schema), Entry { row, after: Some(packed), is_new: true });
+        self.undo.push(UndoStep { table, row, before: None });
+        Ok(row)
+    }
+
+    /// Writes the new values of some columns of a row that is there. The errors are those of [`WriteSet::insert`].
+    pub(super) fn update(
+        &mut self,
+        base: &mut Storage,
+        (table, row): (TableId, u32),
+        changes: &[(ColumnIndex, Value)],
+        timestamp: Timestamp,
+    ) -> Result<(), SqlError> {
+        base.check_disk()?;
+        let schema = base.schema.table(table);
+        let store = &base.tables[table.0 as usize];
+        let writes = self.table_mut(table, schema.indexes.len());
+        let at = writes.position(row);
+        let old = match at {
+            Some(at) => writes.entries[at].after.as_deref(),
+            None => store.row(row),
+        };
+        let old = old.expect("a row that was just found");
+        let packed = store.layout.changed(old, timestamp.clock, changes);
+        if packed.len() > old.len() {
+            base.check_memory()?;
+        }
+        for (index, of) in schema.indexes.iter().enumerate().filter(|(_, of)| of.unique) {
+            let touched = |column| changes.iter().any(|(changed, _)| *changed == column);
+            if !of.columns.iter().any(|column| column.column.is_none_or(touched)) {
+                continue;
+            }
+            let key = store.unique_key(schema, index, &packed);
+            if let Some(key) = key.filter(|key| store.unique_key(schema, index, old).as_ref() != Some(key))
+                && writes.has_key((store, schema), index, &key, row)
+            {
+                let new = |column| store.layout.read(&packed, column);
+                return Err(store.unique_violation(schema, index, &new));
+            }
+        }
+        self.put(base, table, row, Some(packed));
+        Ok(())
+    }
+
+    pub(super) fn delete(&mut self, base: &mut Storage, table: TableId, row: u32) {
+        self.put(base, table, row, None);
+    }
+
+    /// The row becomes that.
+    fn put(&mut self, base: &Storage, table: TableId, row: u32, after: Option<Packed>) {
+        let schema = base.schema.table(table);
+        let of = (&base.tables[table.0 as usize], schema);
+        let writes = self.table_mut(table, schema.indexes.len());
+        let before = match writes.position(row) {
+            Some(at) => Some(writes.exchange(of, at, after)),
+            None => {
+                writes.push(of, Entry { row, after, is_new: false });
+                None
+            }
+        };
+        self.undo.push(UndoStep { table, row, before });
+    }
+
+    /// Takes back what has been written since the mark, and gives back the slots of rows that were inserted since.
+    pub fn roll_back(&mut self, base: &mut Storage, mark: Mark) {
+        while self.undo.len() > mark {
+            let UndoStep { table, row, before } = self.undo.pop().expect("it is longer than the mark");
+            let schema = base.schema.table(table);
+            let store = &base.tables[table.0 as usize];
+            let writes = self.table_mut(table, schema.indexes.len());
+            match before {
+                Some(before) => {
+                    let at = writes.position(row).expect("what was written again is there");
+                    writes.exchange((store, schema), at, before);
+                }
+                None => {
+                    let entry = writes.pop((store, schema));
+                    if entry.is_new {
+                        base.tables[table.0 as usize].release(row);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is left for the schema version after a definition: the rows of tables that stay as they are, under the numbers that those have
+    /// then. Rows of other tables have become rows of the new ones.
+    pub(crate) fn carried_over(&self, becomes: impl Fn(TableId) -> Option<TableId>) -> WriteSet {
+        let carried =
+            |(table, writes): &(TableId, Arc<TableWrites>)| Some((becomes(*table)?, writes.clone()));
+        WriteSet { tables: self.tables.iter().filter_map(carried).collect(), undo: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! A write set as changes of the tables: at COMMIT, and as rows of a log.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+use weir_sql::catalog::TableId;
+
+use super::{Entry, MergedRows, WriteSet};
+use crate::storage::history::{Change, RowState};
+use crate::storage::layout::{Layout, Packed};
+use crate::storage::logged::LoggedRow;
+use crate::storage::{Storage, Timestamp};
+
+/// As of that time.
+fn dated(mut packed: Packed, timestamp: Timestamp) -> Packed {
+    Layout::set_timestamp(&mut packed, timestamp.clock);
+    packed
+}
+
+impl Storage {
+    /// Makes the rows what the transaction has made them, as of `timestamp`, but for those of `folded`, whose operations are folded in by
+    /// the caller. Takes as long as it has rows; history gets one change a row, two where a unique key changes.
+    ///
+    /// All that goes or changes a unique key goes first, so that no key is there twice on the way, nor on the way back.
+    pub fn apply_write_set(&mut self, own: WriteSet, folded: &[(TableId, u32)], timestamp: Timestamp) {
+        let mut placed = Vec::new();
+        for (table, writes) in own.tables {
+            let mut writes = Arc::unwrap_or_clone(writes);
+            for Entry { row, after, is_new } in std::mem::take(&mut writes.entries) {
+                if folded.contains(&(table, row)) {
+                    continue;
+                }
+                let after = after.map(|packed| dated(packed, timestamp));
+                let store = &mut self.tables[table.0 as usize];
+                match (after, is_new || store.row(row).is_none()) {
+                    (None, true) => store.release(row),
+                    (None, false) => self.change(table, row, RowState::Absent, timestamp, true),
+                    (Some(after), true) => placed.push((table, row, after)),
+                    (Some(after), false)
+                        if store.has_same_unique_keys(self.schema.table(table), row, &after) =>
+                    {
+                        self.change(table, row, RowState::Row(after), timestamp, false);
+                    }
+                    (Some(after), false) => {
+                        self.change(table, row, RowState::Absent, timestamp, false);
+                        placed.push((table, row, after));
+                    }
+                }
+            }
+        }
+        for (table, row, after) in placed {
+            self.tables[table.0 as usize].fill(&self.schema.tables[table.0 as usize], row, after);
+            let before = RowState::Absent;
+            self.history.push(Change { table, row, before, operation: None, timestamp });
+        }
+    }
+
+    fn change(&mut self, table: TableId, row: u32, after: RowState, timestamp: Timestamp, recycle: bool) {
+        let recycle = recycle && !self.is_pinned(table, row);
+        let before = self.put(table, row, after, recycle);
+        self.history.push(Change { table, row, before, operation: None, timestamp });
+    }
+
+    /// Gives back the slots that it has reserved.
+    pub fn discard_write_set(&mut self, own: WriteSet) {
+        for (table, writes) in own.tables {
+            let store = &mut self.tables[table.0 as usize];
+            writes.entries.iter().filter(|entry| entry.is_new).for_each(|entry| store.release(entry.row));
+        }
+    }
+}
+
+impl WriteSet {
+    /// The rows that have been written since it began or was carried over, as they go into a log, but for those that came and went.
+    pub fn logged(&self, timestamp: Timestamp) -> Vec<LoggedRow> {
+        let mut seen = FxHashSet::default();
+        let written = self.undo.iter().map(|step| (step.table, step.row)).filter(|row| seen.insert(*row));
+        let logged = |(table, row)| {
+            let entry = self.entry(table, row).expect("what was written is there");
+            let after = entry.after.clone().map(|packed| dated(packed, timestamp));
+            (!entry.is_new || after.is_some()).then(|| LoggedRow::whole(table, row, after))
+        };
+        written.filter_map(logged).collect()
+    }
+
+    /// Takes up rows of a log. Nobody else reserves slots until its transaction has ended.
+    pub fn take_logged(&mut self, base: &mut Storage, rows: Vec<LoggedRow>) {
+        for logged in rows {
+            let (table, row) = (logged.table, logged.row);
+            let after = logged.after(MergedRows { base, own: self }.packed(table, row));
+            if base.packed(table, row).is_some() || self.entry(table, row).is_some() {
+                self.put(base, table, row, after);
+                continue;
+            }
+            let schema = base.schema.table(table);
+            base.tables[table.0 as usize].make_slot(row);
+            let store = &base.tables[table.0 as usize];
+            let writes = self.table_mut(table, schema.indexes.len());
+            writes.push((store, schema), Entry { row, after, is_new: true });
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What the code and the documents cite must be there: rules of soundness.md, documents, papers, and paths of the checkout.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// What may be cited, gathered once.
+pub struct Cited {
+    /// Numbers of rules: headings of docs/soundness.md.
+    rules: BTreeSet<u32>,
+    /// Papers, by the names in docs/papers/README.md.
+    papers: String,
+}
+
+const ROOTED: [&str; 9] =
+    ["crates/", "docs/", "examples/", "ci/", ".ci/", "testdata/", "xtask/", "fuzz/", "decisions/"];
+
+impl Cited {
+    pub fn of(root: &Path) -> Cited {
+        let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
+        let rule = |line: &str| line.strip_prefix("## S")?.split(' ').next()?.parse().ok();
+        Cited {
+            rules: read("docs/soundness.md").lines().filter_map(rule).collect(),
+            papers: read("docs/papers/README.md"),
+        }
+    }
+
+    /// What a file cites and is not there.
+    pub fn complaints(&self, root: &Path, file: &str, text: &str) -> Vec<String> {
+        let is_code = file.ends_with(".rs");
+        let mut complaints = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let prose = if is_code { comment_of(line) } else { Some(line) };
+            let Some(prose) = prose else { continue };
+            let missing = rules_of(prose).into_iter().filter(|rule| !self.rules.contains(rule));
+            complaints
+                .extend(missing.map(|rule| {
+                    format!("{file}:{}: cites S{rule}, which docs/soundness.md has not", at + 1)
+                }));
+            for name in words_of(prose).filter(|name| !self.is_there(root, file, name)) {
+                complaints.push(format!("{file}:{}: cites {name}, which is not there", at + 1));
+            }
+        }
+        complaints
+    }
+
+    fn is_there(&self, root: &Path, file: &str, name: &str) -> bool {
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        let is_rooted = ROOTED.iter().any(|start| name.starts_with(start));
+        let is_document = name.ends_with(".md");
+        let is_paper =
+            name.ends_with(".txt") && !name.contains('/') && PAPERS.iter().any(|one| name.ends_with(one));
+        match (is_rooted, is_document, is_paper) {
+            (_, _, true) => self.papers.contains(name),
+            (true, ..) | (_, true, _) => [Path::new(""), Path::new("docs"), folder]
+                .iter()
+                .any(|from| root.join(from).join(name).exists()),
+            _ => true,
+        }
+    }
+}
+
+/// The five papers' names, so that other texts (a log, a table) are no citations.
+const PAPERS: [&str; 5] =
+    ["ramp.txt", "eris.txt", "coordination-avoidance.txt", "operation-partitioning.txt", "cat-theorem.txt"];
+
+/// The comment on a line of code.
+fn comment_of(line: &str) -> Option<&str> {
+    line.trim_start().strip_prefix("//").or_else(|| line.split_once(" // ").map(|(_, comment)| comment))
+}
+
+/// Numbers of rules that a line cites: "S14", behind a space, a bracket or "soundness ".
+fn rules_of(prose: &str) -> Vec<u32> {
+    let mut rules = Vec::new();
+    for word in prose.split(|c: char| !c.is_ascii_alphanumeric()) {
+        let digits = word.strip_prefix('S').filter(|digits| (1..=2).contains(&digits.len()));
+        rules.extend(digits.and_then(|digits| digits.parse::<u32>().ok()));
+    }
+    rules
+}
+
+/// Words that may name a file.
+fn words_of(prose: &str) -> impl Iterator<Item = &str> {
+    let ends = |c: char| c.is_whitespace() || "`()[]\"',;:|<>{}*".contains(c);
+    let whole = |name: &str| ![".", "..", "…"].iter().any(|part| name.contains(part) && name.ends_with(part));
+    let names = prose.split(ends).map(|word| word.trim_end_matches(['.', '!', '?']).trim_end_matches("::"));
+    names.filter(move |name| {
+        name.contains('.') && !name.contains(['…', '$', '=', '#']) && !name.contains("://") && whole(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_and_files_are_found_in_prose() {
+        assert_eq!(rules_of("(soundness S3, S14; not SHA1, S123 or X5)"), [3, 14]);
+        let names: Vec<&str> =
+            words_of("see `docs/a.md`, [b](c.md) and ramp.txt §4.5. Nothing else.").collect();
+        assert_eq!(names, ["docs/a.md", "c.md", "ramp.txt"]);
+        assert_eq!(comment_of("let a = 1; // S1"), Some("S1"));
+        assert_eq!(comment_of("let a = \"S1\";"), None);
+    }
+}
