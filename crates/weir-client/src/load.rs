@@ -227,7 +227,7 @@ fn size_of(value: &Value) -> usize {
 mod tests {
     use weir_sql::Sources;
     use weir_txn::exec::definition::Description;
-    use weir_txn::machine::{Coordinator as _, Effects, Exposed as _, Orders, Sender, Shard as _};
+    use weir_txn::machine::{Coordinator as _, Effects, Orders, Sender, Shard as _};
     use weir_txn::node::{Node, PlantedBugs};
     use weir_txn::ramp::client::Order;
     use weir_txn::ramp::{Begin, Coordinator, Event, Protocol, Request};
