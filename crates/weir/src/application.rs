@@ -183,7 +183,9 @@ fn read_for(sources: Sources, reading: Reading) -> Result<Application, Failure> 
     let is_computed = |index: &weir_sql::catalog::Index| {
         index.unique && (index.predicate.is_some() || index.plain_columns().is_none())
     };
-    match again.filter(|_| application.catalog.tables.iter().flat_map(|table| &table.indexes).any(is_computed)) {
+    match again
+        .filter(|_| application.catalog.tables.iter().flat_map(|table| &table.indexes).any(is_computed))
+    {
         Some(sources) => read(sources, Reading::Running),
         None => Ok(application),
     }

@@ -320,7 +320,8 @@ fn a_run_takes_the_unique_indexes_that_a_server_takes() {
     let directory = Directory::with("people", &PEOPLE);
     for shards in ["1", "4"] {
         let done = run(&directory, &["--shards", shards]);
-        let [said, wrong] = [&done.stdout, &done.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        let [said, wrong] =
+            [&done.stdout, &done.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
         assert_eq!(done.status.code(), Some(0), "{said}{wrong}");
         let server = Alone::with(&[&directory.0.display().to_string(), "--shards", shards]);
         let twice = "23505 duplicate key value violates unique constraint \"person_email\" | Key (tenant, lower(email))=(1, m1) already exists.";

@@ -358,6 +358,41 @@ INSERT INTO flagged VALUES ('{"a ",b}', 9)
 SELECT n FROM flagged WHERE c = '{a,"b   "}'
 "#;
 
+/// A function in pg_temp tells of a key that is there; it is its session's.
+const TEMPORARY: &str = r#"
+CREATE TABLE "Users" (name text PRIMARY KEY, age int DEFAULT 3, tags text[])
+CREATE OR REPLACE FUNCTION pg_temp.testfunc(OUT response "Users", OUT caught text) RETURNS RECORD AS $f_1$ BEGIN INSERT INTO "Users" ("name","age") VALUES ('a; b',1) RETURNING * INTO response; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS caught = PG_EXCEPTION_DETAIL; END $f_1$ LANGUAGE plpgsql; SELECT (testfunc.response).*, testfunc.caught FROM pg_temp.testfunc(); DROP FUNCTION IF EXISTS pg_temp.testfunc()
+BEGIN
+CREATE FUNCTION pg_temp.testfunc(OUT response "Users", OUT caught text) RETURNS RECORD AS $f_1$ BEGIN INSERT INTO "Users" ("name","age") VALUES ('a; b',1) RETURNING * INTO response; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS caught = PG_EXCEPTION_DETAIL; END $f_1$ LANGUAGE plpgsql; SELECT (testfunc.response)."age", (testfunc.response)."name", testfunc.caught FROM pg_temp.testfunc(); DROP FUNCTION IF EXISTS pg_temp.testfunc()
+INSERT INTO "Users" VALUES ('c', 2)
+COMMIT
+SELECT name, age FROM "Users" ORDER BY name
+DROP FUNCTION pg_temp.testfunc()
+DROP FUNCTION IF EXISTS pg_temp.testfunc()
+CREATE FUNCTION pg_temp.ages(OUT "Row" "Users", OUT state text, OUT said text, OUT of text) AS 'BEGIN UPDATE "Users" SET age = age + 1 WHERE name = ''c'' RETURNING * INTO "Row"; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, said := MESSAGE_TEXT, of = CONSTRAINT_NAME; END;' LANGUAGE plpgsql
+SELECT (ages."Row").*, ages.state FROM pg_temp.ages()
+SELECT (ages."Row").age FROM pg_temp.ages()
+CREATE FUNCTION pg_temp.ages(OUT "Row" "Users", OUT state text) AS 'BEGIN DELETE FROM "Users" WHERE name = ''nobody'' RETURNING * INTO "Row"; END' LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION pg_temp.gone(OUT r "Users", OUT state text) AS 'BEGIN DELETE FROM "Users" WHERE name = ''nobody'' RETURNING * INTO r; END' LANGUAGE plpgsql
+SELECT (gone.r).*, gone.state FROM pg_temp.gone()
+SELECT (gone.r).nothing FROM pg_temp.gone()
+CREATE OR REPLACE FUNCTION pg_temp.wrong(OUT r "Users", OUT state text) AS 'BEGIN INSERT INTO "Users" (name, age) VALUES (NULL, 1) RETURNING * INTO r; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS state = MESSAGE_TEXT; END' LANGUAGE plpgsql
+SELECT (wrong.r).*, wrong.state FROM pg_temp.wrong()
+CREATE OR REPLACE FUNCTION pg_temp.wrong(OUT r "Users", OUT state text, OUT c text, OUT m text) AS 'BEGIN INSERT INTO "Users" (name, age) VALUES (''c'', 1) RETURNING * INTO r; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, c = CONSTRAINT_NAME, m = MESSAGE_TEXT; END' LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION pg_temp.taken(OUT r "Users", OUT state text, OUT c text, OUT m text) AS 'BEGIN INSERT INTO "Users" (name, age) VALUES (''c'', 1) RETURNING * INTO r; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, c = CONSTRAINT_NAME, m = MESSAGE_TEXT; END' LANGUAGE plpgsql
+SELECT (taken.r).name, taken.state, taken.c, taken.m FROM pg_temp.taken()
+DISCARD TEMP
+SELECT (gone.r).name FROM pg_temp.gone()
+? CREATE FUNCTION pg_temp.two() RETURNS int LANGUAGE sql AS 'SELECT 2'
+? SELECT * FROM pg_temp.two()
+SELECT name, age FROM "Users" ORDER BY name
+"#;
+
+#[test]
+fn functions_in_pg_temp_are_their_sessions() {
+    compare(TEMPORARY);
+}
+
 #[test]
 fn equal_keys_live_together_and_are_found() {
     compare(PLACES);

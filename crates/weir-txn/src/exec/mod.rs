@@ -20,6 +20,7 @@ pub mod definition;
 pub mod expr;
 pub mod fetch;
 mod flow;
+pub mod folding;
 mod foreseen;
 pub mod gather;
 mod gathered;
