@@ -298,7 +298,7 @@ const PEOPLE: [(&str, &str); 2] = [
          for = [\"t in 1..10\", \"n in 1..20\"]
          tenant = \"t\"
          id = \"n\"
-         email = \"'M' || n\"
+         email = \"concat('M', n)\"
          rank = \"n\"
          [mix]
          enter = 1
@@ -306,7 +306,7 @@ const PEOPLE: [(&str, &str); 2] = [
          [parameters.enter]
          t = \"uniform(1, 10)\"
          i = \"uniform(1, 100)\"
-         e = \"'m' || i\"
+         e = \"concat('m', i)\"
          [parameters.leave]
          t = \"uniform(1, 10)\"
          i = \"uniform(1, 100)\"
