@@ -71,7 +71,8 @@ pub fn plan_from(
     let mut open: Vec<Condition<'_>> = Vec::new();
     let (mut first, mut for_each_row) = (Vec::new(), Vec::new());
     let never = all.iter().any(|expr| is_never(expr));
-    let outer = std::mem::replace(&mut compiler.finds_nothing, compiler.finds_nothing || never);
+    let outer = compiler.finds_nothing;
+    compiler.finds_nothing |= never;
     for expr in all {
         let reads: Relations = walk::relations_read(expr).intersection(&local).copied().collect();
         if reads.is_empty() && walk::is_volatile(expr) {
