@@ -49,7 +49,7 @@ impl Executed {
         while self.text.contains(&format!("${tag}$")) {
             tag.push('_');
         }
-        let text = format!("SELECT weir_does_not_understand(${tag}$ {anything}{} ${tag}$)", self.text);
+        let text = format!("DO ${tag}$ {anything}{} ${tag}$", self.text);
         Executed { shape: self.shape, text, holes: Vec::new() }
     }
 }
