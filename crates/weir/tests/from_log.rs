@@ -207,7 +207,7 @@ fn statements_that_do_not_parse_are_not_taken_for_fine() {
         let of = |name: &str| {
             found.get(name).map(|all| all.iter().cloned().collect::<Vec<_>>().join(" ")).unwrap_or_default()
         };
-        format!("{} | {} | {lost}", of("one.n not null"), of("two.n not null"))
+        format!("{} | {} | {lost}", of("one_pkey"), of("two_pkey"))
     };
     let both = ["UPDATE one SET n = n + 1 WHERE id = 5", "UPDATE two SET n = n + 1 WHERE id = 5"];
     let with = |statement| told(&[both[0], both[1], statement]);

@@ -42,4 +42,5 @@ pub use compiler::Compiler;
 pub use context::{Cx, Environment, Flow, Frame};
 pub use expr::{CompiledExpr, Truth};
 pub use query::CompiledQuery;
+pub use remake::GeneratedColumns;
 pub use slots::{ROW_IDENTITY, Slot, SlotAllocator};
