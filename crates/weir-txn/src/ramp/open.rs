@@ -167,7 +167,16 @@ impl Node {
                     before.upserted = Vec::new();
                 }
                 let upserted = ran.upserted;
-                open.done.push(Done { number, claims, mark, writes, version: None, setting, later, upserted });
+                open.done.push(Done {
+                    number,
+                    claims,
+                    mark,
+                    writes,
+                    version: None,
+                    setting,
+                    later,
+                    upserted,
+                });
                 Ok((ran.answers, ran.output))
             }
             Ok(ran) => Ok((ran.answers, ran.output)),
