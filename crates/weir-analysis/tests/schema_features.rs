@@ -178,6 +178,32 @@ fn check_plan(schema: &str, invariant: &str, expect: &str) {
     assert_eq!(actual, expect, "{invariant} of {schema}: {}", plan.why);
 }
 
+/// An argument that becomes a column may be NULL. Where the transaction does nothing else, it then writes NULL over NULL, and in the merge
+/// over what the other branch has set.
+#[test]
+fn arguments_may_be_null() {
+    let tables =
+        "create table orders (id int primary key, carrier int); create table fresh (id int primary key);
+        create assertion delivered check (not exists (select 1 from orders o
+            where (o.carrier is null) <> exists (select 1 from fresh f where f.id = o.id)));";
+    let procedure = |name: &str, body: &str| {
+        format!("create procedure {name}(o int, c int) language plpgsql as $$ begin {body} end $$;")
+    };
+    let deliver =
+        procedure("deliver", "update orders set carrier = c where id = o; delete from fresh where id = o;");
+    let place = procedure("place", "insert into orders values (o, null); insert into fresh values (o);");
+    check_plan(&format!("{tables}{deliver}{place}"), "delivered", "yes merge");
+    let mark = procedure("mark", "update orders set carrier = c where id = o;");
+    check_plan(&format!("{tables}{mark}{deliver}{place}"), "delivered", "no ordered");
+    // Two columns that are set at once.
+    let pair = "create table pair (id int primary key, a int, b int);
+        create assertion both check (not exists (select 1 from pair p where (p.a is null) <> (p.b is null)));";
+    let set = procedure("set", "update pair set a = c, b = c where id = o;");
+    check_plan(&format!("{pair}{set}"), "both", "yes merge");
+    let half = procedure("half", "update pair set a = c where id = o;");
+    check_plan(&format!("{pair}{half}{set}"), "both", "no ordered");
+}
+
 /// An assertion, trigger or constraint that is left out makes the verdicts on what it may be about undecided.
 #[test]
 fn what_is_left_out_decides_nothing() {

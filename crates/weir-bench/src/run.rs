@@ -19,6 +19,7 @@ use weir_server::report::{InvariantReport, Memory, RunReport, Setup};
 use weir_sql::Application;
 use weir_sql::bound::ExprKind;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
+use weir_txn::exec::GeneratedColumns;
 use weir_txn::exec::program::{CompileError, Program};
 use weir_txn::machine::{Durable, Shard};
 use weir_txn::node::{Node, PlantedBugs};
@@ -183,7 +184,10 @@ fn populate(
         let name = &application.catalog.table(table).name;
         let place = |error| RunError::Sql(format!("loading {name}"), error);
         let numbered = numbered_columns(application, table);
-        let mut sink = |values: Vec<Value>| {
+        let computed = GeneratedColumns::compile(application.catalog.table(table), program);
+        let mut computed = computed.map_err(place)?;
+        let mut sink = |mut values: Vec<Value>| {
+            computed.fill(&mut values)?;
             loaded.note(table, &values, audited.get(&table).map(Vec::as_slice));
             loaded.note_ids(application, &numbered, &values);
             if loaded.rows.is_multiple_of(65_536) {

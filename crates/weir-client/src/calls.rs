@@ -175,6 +175,9 @@ impl Callable {
     /// # Errors
     /// Their number or types do not fit; an argument of the call cannot be computed.
     pub(crate) fn wish(&self, prepared: &Prepared, values: &[Value], now: i64) -> Result<Wish, SqlError> {
+        if let Some(error) = &prepared.fails {
+            return Err(SqlError::clone(error));
+        }
         let types = &prepared.parameters[..];
         if values.len() != types.len() {
             let message = format!("{} values for {} parameters", values.len(), types.len());

@@ -470,6 +470,13 @@ impl Client {
         self.order(transaction, calls::Order::Constraints(setting))
     }
 
+    /// Begins to say that the batches from here on are one statement, or that it has ended: then what has to hold of its rows together is
+    /// looked at.
+    pub fn begin_statement_of_batches(&self, transaction: u64, begins: bool) -> Pending<CallResult> {
+        let setting = weir_txn::exec::deferred::Setting::statement(begins);
+        self.order(transaction, calls::Order::Constraints(setting))
+    }
+
     /// Begins to commit it, or to roll it back. What it has done becomes visible together, or not at all.
     pub fn end_transaction(&self, transaction: u64, commit: bool) -> Pending<CallResult> {
         self.order(transaction, if commit { calls::Order::Commit } else { calls::Order::RollBack })

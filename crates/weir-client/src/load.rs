@@ -88,6 +88,8 @@ pub struct Load {
     compiled: Arc<CompiledText>,
     /// A batch is done without those before it.
     is_plain: bool,
+    /// The statement has to know which batches are its own ([`crate::Client::begin_statement_of_batches`]).
+    has_statement_checks: bool,
     /// By the shards that take part in a row, who decides last: where it lives, and where its parents do.
     gathered: BTreeMap<Vec<ShardId>, Gathered>,
     /// Of all that is gathered.
@@ -144,7 +146,14 @@ impl Load {
     ) -> Result<Load, SqlError> {
         let compiled = program.text(&text).map_err(|wrong| wrong.error)?;
         let is_plain = compiled.procedure.loads(&program).is_some();
-        Ok(Load { table, program, text, compiled, is_plain, gathered: BTreeMap::new(), bytes: 0 })
+        let has_statement_checks = compiled.procedure.has_statement_checks(&program);
+        let gathered = BTreeMap::new();
+        Ok(Load { table, program, text, compiled, is_plain, has_statement_checks, gathered, bytes: 0 })
+    }
+
+    /// What its rows have to fulfil together is looked at behind the last batch.
+    pub fn has_statement_checks(&self) -> bool {
+        self.has_statement_checks
     }
 
     /// The types of a row's values.

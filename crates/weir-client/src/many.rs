@@ -220,6 +220,14 @@ impl Prepared {
         Some(many.batches(&self.of, values))
     }
 
+    /// It is an INSERT of many rows, and what they have to fulfil together is looked at behind the last batch.
+    pub fn has_statement_checks(&self) -> bool {
+        let What::Many(many) = &self.what else { return false };
+        let What::Write { text, .. } = &many.one.what else { return false };
+        let compiled = self.of.program.text(text);
+        compiled.is_ok_and(|compiled| compiled.procedure.has_statement_checks(&self.of.program))
+    }
+
     /// The query whose rows it inserts.
     pub fn source(&self) -> Option<&Prepared> {
         match &self.what {

@@ -13,6 +13,7 @@ use weir_sql::{
     BoundSystemQuery, BoundText, CurrentValue, Diagnostic, Lifted, Span, Text, WithCurrentValues,
     bind_system_query, bind_text, is_block, lift_constants, with_current_values,
 };
+use weir_txn::exec::folding::{fold, may_fold};
 use weir_txn::exec::gather::Gather;
 use weir_txn::exec::program::Program;
 use weir_types::text::to_text;
@@ -30,6 +31,8 @@ pub struct Prepared {
     /// The edition of the schema that it is bound to.
     pub(crate) of: Arc<Callable>,
     pub(crate) text: Arc<str>,
+    /// What PostgreSQL's planner fails at: a constant that cannot be worked out. It is told when the statement is run.
+    pub(crate) fails: Option<Arc<SqlError>>,
     /// Somebody has been told which columns it gives.
     pub(crate) keeps_columns: bool,
     /// Who asks, where it was bound to the system catalog.
@@ -353,6 +356,14 @@ fn sequences_taken(of: &Callable, with: &WithCurrentValues) -> Result<BTreeSet<S
     Ok(taken)
 }
 
+/// The first error of working out the statement's constants.
+fn failing(statement: &Statement) -> Option<Arc<SqlError>> {
+    if !may_fold(statement) {
+        return None;
+    }
+    fold(&mut statement.clone()).err().map(Arc::new)
+}
+
 pub(crate) fn prepare_plain(
     of: &Arc<Callable>,
     text: &str,
@@ -370,8 +381,12 @@ pub(crate) fn prepare_plain(
     }
     let bound = bind_text(&application.catalog, &application.procedures, text, types);
     let (bound, parameters) = bound.map_err(|wrong| Unprepared::of(text, wrong))?;
-    let statement = match bound {
-        BoundText::Statement(statement) => *statement,
+    match bound {
+        BoundText::Statement(statement) => {
+            let fails = failing(&statement);
+            let prepared = prepare_statement(of, text, *statement, parameters)?;
+            Ok(Prepared { fails, ..prepared })
+        }
         BoundText::Call { call, name, as_value } => {
             let procedure = &application.procedures[call.procedure];
             let mut columns = columns_of(procedure);
@@ -388,9 +403,18 @@ pub(crate) fn prepare_plain(
             let arguments = Arc::new(compile(text, &row_of(call.args), parameters.len(), program)?);
             let writes = !program.procedures[call.procedure].read_only;
             let what = What::Call { procedure: call.procedure, arguments, gives_rows, record, writes };
-            return Ok(Prepared::new((of, text), what, parameters, columns));
+            Ok(Prepared::new((of, text), what, parameters, columns))
         }
-    };
+    }
+}
+
+fn prepare_statement(
+    of: &Arc<Callable>,
+    text: &str,
+    statement: Statement,
+    parameters: Vec<SqlType>,
+) -> Result<Prepared, Unprepared> {
+    let Callable { application, program, .. } = &**of;
     let columns = statement.columns();
     let verb = match &statement {
         Statement::Query(query) if query.has_effects() => Verb::Select,
@@ -470,6 +494,7 @@ impl Prepared {
         Prepared {
             of: of.clone(),
             text: text.into(),
+            fails: None,
             keeps_columns: false,
             facts: None,
             what,

@@ -37,6 +37,7 @@ mod session;
 mod settings;
 mod statement;
 mod still;
+mod temporary;
 mod under_way;
 mod watch;
 mod watchdog;

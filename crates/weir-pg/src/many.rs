@@ -59,9 +59,16 @@ impl Session {
         batches: Vec<Batch>,
     ) -> Result<CallResult, Failure> {
         let mut done = Vec::with_capacity(batches.len());
+        let is_statement = batches.len() > 1 && prepared.has_statement_checks();
+        if is_statement {
+            self.wait_for(|client| client.begin_statement_of_batches(name, true)).await?;
+        }
         for mut batch in batches {
             let places = std::mem::take(&mut batch.all);
             done.push((self.wait_for(|client| client.begin_batch(name, batch)).await?, places));
+        }
+        if is_statement {
+            self.wait_for(|client| client.begin_statement_of_batches(name, false)).await?;
         }
         Ok(prepared.of_batches(done))
     }

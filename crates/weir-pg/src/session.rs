@@ -24,6 +24,7 @@ use crate::scope::OpenScope;
 use crate::settings::Values;
 use crate::statement::{Done, Failure, Kind, Statement};
 use crate::still::Still;
+use crate::temporary::TemporaryFunctions;
 use crate::under_way::UnderWay;
 use crate::watch::{Activity, FrontEnd, Phase};
 use crate::watchdog::Peer;
@@ -52,6 +53,7 @@ pub struct Session {
     pub(crate) ending: Ending,
     /// Of its client.
     pub(crate) peer: OnceLock<Peer>,
+    pub(crate) temporary: TemporaryFunctions,
 }
 
 /// From where a client has come, and when.
@@ -107,6 +109,7 @@ impl Session {
             activity: Activity::default(),
             ending: Ending::default(),
             peer: OnceLock::new(),
+            temporary: TemporaryFunctions::default(),
         }
     }
 
@@ -256,6 +259,9 @@ impl Session {
             }
             Kind::Command(Command::Begin(wished)) => Ok(self.begin(*wished)?),
             Kind::Command(Command::Lock(lock)) => self.lock_tables(lock).await,
+            Kind::Command(Command::Temporary(temporary)) => {
+                self.run_temporary(temporary, statement.columns.clone()).await
+            }
             Kind::Command(command) => Ok(Done { columns: self.columns_of(statement), ..self.obey(command)? }),
             Kind::Run(prepared, tag) => self.run_prepared(prepared, tag, values).await,
             Kind::Define(text, tag) => {
@@ -555,11 +561,17 @@ impl Session {
                 Ok(Done { rows: self.values().all().map(row).collect(), ..Done::tag("SHOW") })
             }
             Command::Unlisten => Ok(Done::tag("UNLISTEN")),
-            Command::Discard { all: false, sequences } => {
+            Command::Discard { all: false, sequences, temporary } => {
                 if *sequences {
                     self.forget_given();
+                } else if *temporary {
+                    self.temporary.clear();
                 }
-                Ok(Done::tag(if *sequences { "DISCARD SEQUENCES" } else { "DISCARD" }))
+                Ok(Done::tag(match (sequences, temporary) {
+                    (true, _) => "DISCARD SEQUENCES",
+                    (false, true) => "DISCARD TEMP",
+                    (false, false) => "DISCARD PLANS",
+                }))
             }
             Command::Discard { all: true, .. } => {
                 if self.open_name().is_some() {
@@ -569,6 +581,7 @@ impl Session {
                 let changed = self.reset()?;
                 self.give_all_advice_back();
                 self.forget_given();
+                self.temporary.clear();
                 let mut names = self.names();
                 names.clear_statements();
                 names.clear_portals();
@@ -615,6 +628,7 @@ impl Session {
             Command::Unsupported(what) => Err(not_yet(what)),
             Command::Copy(_)
             | Command::Lock(_)
+            | Command::Temporary(_)
             | Command::CreateAs(_)
             | Command::CreateMaterialized(..)
             | Command::Run

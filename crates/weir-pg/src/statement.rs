@@ -297,6 +297,7 @@ impl Session {
                     self.values().all().map(|(name, _)| name).find(|one| one.eq_ignore_ascii_case(name));
                 vec![column(shown.unwrap_or(name))]
             }
+            Command::Temporary(temporary) => self.temporary_columns(temporary)?,
             Command::Show(None) => vec![column("name"), column("setting"), column("description")],
             _ => Vec::new(),
         };

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_types::{SqlType, Value};
 
-use crate::bound::{Expr, ExprKind, Statement};
+use crate::bound::{Expr, ExprKind, InsertSource, Statement};
 use crate::catalog::Catalog;
 use crate::lexer::{Lexer, TokenKind};
 use crate::statement::{CLIENT, Text, bind_statement};
-use crate::walk::each_statement_expr;
+use crate::walk::{each_expr, each_statement_expr, parts};
 
 /// A text with its constants as parameters.
 #[derive(Clone, Debug)]
@@ -31,6 +31,12 @@ pub fn lift_constants(
     statement: &Statement,
     types: &[SqlType],
 ) -> Option<Lifted> {
+    let mut has_operations = false;
+    each_planned_expr(statement, &mut |expr| has_operations = has_operations || is_constant_operation(expr));
+    if has_operations {
+        // With its constants it may fail, or find nothing, before rows are looked at.
+        return None;
+    }
     // By where they begin.
     let mut found: BTreeMap<usize, (usize, Value, SqlType)> = BTreeMap::new();
     each_statement_expr(statement, &mut |expr| {
@@ -60,6 +66,102 @@ pub fn lift_constants(
         values,
         places,
     })
+}
+
+/// Every expression of the statement whose constants are worked out before rows are looked at: not those of VALUES, of which each is worked
+/// out in any case.
+pub fn each_planned_expr<'a>(statement: &'a Statement, visit: &mut dyn FnMut(&'a Expr)) {
+    match statement {
+        Statement::Insert(insert) if matches!(insert.source, InsertSource::Values(_)) => {
+            if let Some((assignments, filter)) =
+                insert.on_conflict.as_ref().and_then(|conflict| conflict.update.as_ref())
+            {
+                assignments.iter().for_each(|(_, expr)| each_expr(expr, visit));
+                filter.iter().for_each(|expr| each_expr(expr, visit));
+            }
+        }
+        statement => each_statement_expr(statement, visit),
+    }
+}
+
+/// An operation on constants alone that gives the same whenever and for whomever it is worked out: what PostgreSQL calls immutable.
+pub fn is_constant_operation(expr: &Expr) -> bool {
+    let may_be = match &expr.kind {
+        ExprKind::Function { function, .. } => is_immutable(function.name) && is_plain(&expr.ty),
+        ExprKind::Binary { .. } => true,
+        ExprKind::Not(_)
+        | ExprKind::IsNull { .. }
+        | ExprKind::IsBool { .. }
+        | ExprKind::IsDistinct { .. }
+        | ExprKind::NullIf(..)
+        | ExprKind::Greatest(_)
+        | ExprKind::Least(_)
+        | ExprKind::Like { .. }
+        | ExprKind::InList { .. } => true,
+        _ => false,
+    };
+    let dates_are_plain = matches!(expr.kind, ExprKind::Binary { .. });
+    let is_known = |part: &&Expr| is_constant(part, dates_are_plain);
+    may_be && (is_plain(&expr.ty) || dates_are_plain && is_span(&expr.ty)) && parts(expr).iter().all(is_known)
+}
+
+/// A constant, also under casts and with its sign.
+fn is_constant(expr: &Expr, dates_are_plain: bool) -> bool {
+    match &expr.kind {
+        ExprKind::Literal(_) => is_plain(&expr.ty) || dates_are_plain && is_span(&expr.ty),
+        ExprKind::Cast { operand, .. } => is_plain(&expr.ty) && is_constant(operand, false),
+        ExprKind::Negate(operand) => is_constant(operand, dates_are_plain),
+        _ => false,
+    }
+}
+
+/// Neither settings nor zones have a say in what is read and written of the type.
+fn is_plain(ty: &SqlType) -> bool {
+    let ty = ty.base();
+    ty.is_integer()
+        || ty.is_string()
+        || matches!(
+            ty,
+            SqlType::Bool
+                | SqlType::Numeric(_)
+                | SqlType::Float4
+                | SqlType::Float8
+                | SqlType::Uuid
+                | SqlType::Bytea
+        )
+}
+
+fn is_span(ty: &SqlType) -> bool {
+    matches!(ty.base(), SqlType::Date | SqlType::Timestamp | SqlType::Interval)
+}
+
+/// Of functions over plain values: PostgreSQL calls these stable or volatile.
+fn is_immutable(name: &str) -> bool {
+    let begins = [
+        "to_",
+        "pg_",
+        "has_",
+        "obj_",
+        "col_",
+        "set_",
+        "current",
+        "json",
+        "make_timestamptz",
+        "gen_",
+        "uuid_",
+    ];
+    let is = [
+        "format",
+        "concat",
+        "concat_ws",
+        "quote_literal",
+        "quote_nullable",
+        "now",
+        "age",
+        "timezone",
+        "version",
+    ];
+    !begins.iter().any(|begin| name.starts_with(begin)) && !is.contains(&name)
 }
 
 /// Where strings begin that a type's name stands before, as in `DATE '2026-11-22'`: no parameter may stand there.

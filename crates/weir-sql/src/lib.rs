@@ -44,7 +44,7 @@ pub use anonymous::anonymous;
 pub use binder::relation_named;
 pub use bodies::dollar_quoted;
 pub use catalog::Catalog;
-pub use constants::{Lifted, lift_constants};
+pub use constants::{Lifted, each_planned_expr, is_constant_operation, lift_constants};
 pub use current_value::{CurrentValue, WithCurrentValues, with_current_values};
 pub use definition::{Matching, Truncated, define, truncated};
 pub use load::{ACCEPTED, load, load_running, load_with};

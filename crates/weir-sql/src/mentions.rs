@@ -47,7 +47,7 @@ pub(crate) fn names_of(text: &str) -> BTreeSet<String> {
 }
 
 /// The names behind INSERT INTO, MERGE INTO, DELETE FROM, UPDATE, TRUNCATE and COPY.
-fn targets(text: &str) -> BTreeSet<String> {
+pub(crate) fn targets(text: &str) -> BTreeSet<String> {
     let tokens: Vec<Token> = Lexer::new(text, 0).collect();
     let word = |at: usize| tokens.get(at).and_then(|token| token.name(text)).unwrap_or_default();
     let mut targets = BTreeSet::new();

@@ -36,6 +36,19 @@ impl Json {
         members.get(at).map(|member| &member.1)
     }
 
+    /// The same value, whose numbers have no zeros at their ends: equal values are written alike.
+    pub fn with_plain_numbers(&self) -> Json {
+        match self {
+            Json::Number(number) => Json::Number(number.trim_scale()),
+            Json::Array(elements) => Json::Array(elements.iter().map(Json::with_plain_numbers).collect()),
+            Json::Object(members) => {
+                let plain = |(key, value): &(String, Json)| (key.clone(), value.with_plain_numbers());
+                Json::Object(members.iter().map(plain).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
     /// An element of an array; negative indexes count from the end.
     pub fn at(&self, index: i64) -> Option<&Json> {
         let Json::Array(elements) = self else { return None };

@@ -28,14 +28,14 @@ impl Loaded {
     pub fn from_paths(paths: &[PathBuf], reading: Reading) -> Result<Loaded, Failure> {
         let sources = input::read_sources(paths)?;
         let files = sources.files.len();
-        let mut application = read(sources, reading)?;
+        let mut application = read_for(sources, reading)?;
         settings::apply(&mut application, paths)?;
         let weights = weights::of(&mut application, paths, None, None)?;
         Ok(Loaded { files, ..Loaded::of(application, &weights) })
     }
 
     pub fn from_sources(sources: Sources, reading: Reading) -> Result<Loaded, Failure> {
-        Ok(Loaded::of(read(sources, reading)?, &Weights::default()))
+        Ok(Loaded::of(read_for(sources, reading)?, &Weights::default()))
     }
 
     pub fn of(application: Application, weights: &Weights) -> Loaded {
@@ -173,6 +173,22 @@ fn fingerprint(loaded: &Loaded, named: &weir_client::Application) -> u64 {
         hash.update(part);
     }
     u64::from_le_bytes(*hash.finalize().first_chunk().expect("32 bytes"))
+}
+
+/// As [`read`]. A unique index that is partial or on an expression is held by hidden columns where the application is to run, as a server
+/// holds it, so that whatever `weir serve` takes `weir run` takes.
+fn read_for(sources: Sources, reading: Reading) -> Result<Application, Failure> {
+    let again = (reading == Reading::Strict).then(|| sources.clone());
+    let application = read(sources, reading)?;
+    let is_computed = |index: &weir_sql::catalog::Index| {
+        index.unique && (index.predicate.is_some() || index.plain_columns().is_none())
+    };
+    match again
+        .filter(|_| application.catalog.tables.iter().flat_map(|table| &table.indexes).any(is_computed))
+    {
+        Some(sources) => read(sources, Reading::Running),
+        None => Ok(application),
+    }
 }
 
 /// Text to application; what is wrong with it becomes a message.

@@ -1,6 +1,9 @@
 //! EXPLAIN: what a statement or a call costs with these arguments, and why, as a client is told it.
 
+mod alone;
+mod answers;
 mod bank;
+mod constants;
 mod nodes;
 
 use bank::Bank;

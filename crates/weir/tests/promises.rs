@@ -279,3 +279,65 @@ fn the_next_version_of_the_files_is_a_migration() {
     weir.wait();
     check(&mut weir.driver(), &[("SELECT id, stock, weight FROM item", "1|17|7 (1)")]);
 }
+
+/// Unique indexes on an expression and over some rows, each with the column by which rows have their places.
+const PEOPLE: [(&str, &str); 2] = [
+    (
+        "schema.sql",
+        "CREATE TABLE person (tenant int, id int, email text NOT NULL, left_at timestamptz, rank int NOT NULL, PRIMARY KEY (tenant, id));
+         CREATE UNIQUE INDEX person_email ON person (tenant, lower(email));
+         CREATE UNIQUE INDEX person_rank ON person (tenant, rank) WHERE left_at IS NULL;
+         CREATE PROCEDURE enter(t int, i int, e text) LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO person VALUES (t, i, e, NULL, i) ON CONFLICT DO NOTHING; END $$;
+         CREATE PROCEDURE add(t int, i int, e text, r int) LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO person VALUES (t, i, e, NULL, r); END $$;
+         CREATE PROCEDURE leave(t int, i int) LANGUAGE plpgsql AS $$
+         BEGIN UPDATE person SET left_at = now() WHERE tenant = t AND id = i; END $$;",
+    ),
+    (
+        "workload.toml",
+        "[load.person]
+         for = [\"t in 1..10\", \"n in 1..20\"]
+         tenant = \"t\"
+         id = \"n\"
+         email = \"concat('M', n)\"
+         rank = \"n\"
+         [mix]
+         enter = 1
+         leave = 1
+         [parameters.enter]
+         t = \"uniform(1, 10)\"
+         i = \"uniform(1, 100)\"
+         e = \"concat('m', i)\"
+         [parameters.leave]
+         t = \"uniform(1, 10)\"
+         i = \"uniform(1, 100)\"
+        ",
+    ),
+];
+
+/// One function decides what may run: whatever `weir serve` takes of a directory `weir run` takes.
+#[test]
+fn a_run_takes_the_unique_indexes_that_a_server_takes() {
+    let directory = Directory::with("people", &PEOPLE);
+    for shards in ["1", "4"] {
+        let done = run(&directory, &["--shards", shards]);
+        let [said, wrong] =
+            [&done.stdout, &done.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        assert_eq!(done.status.code(), Some(0), "{said}{wrong}");
+        let server = Alone::with(&[&directory.0.display().to_string(), "--shards", shards]);
+        let twice = "23505 duplicate key value violates unique constraint \"person_email\" | Key (tenant, lower(email))=(1, m1) already exists.";
+        let rank = "23505 duplicate key value violates unique constraint \"person_rank\" | Key (tenant, rank)=(1, 2) already exists.";
+        check(
+            &mut server.driver(),
+            &[
+                ("SELECT count(*) FROM person", "200 (1)"),
+                ("CALL add(1, 1000, 'm1', 1000)", twice),
+                ("CALL add(1, 1000, 'x', 2)", rank),
+                ("CALL leave(1, 2)", "(0)"),
+                ("CALL add(1, 1000, 'x', 2)", "(0)"),
+                ("SELECT count(*) FROM person WHERE rank = 2 AND tenant = 1", "2 (1)"),
+            ],
+        );
+    }
+}

@@ -3,6 +3,7 @@
 
 mod alone;
 mod answers;
+mod batches;
 
 use alone::Alone;
 use answers::answer_or;
@@ -176,7 +177,7 @@ fn they_are_there_after_a_kill_and_between_sessions() {
 }
 
 /// Keys by which rows have their places that a cast makes of a parameter, and equal numbers of other scales.
-const PLACES: &str = "
+const PLACES: &str = r#"
 CREATE TABLE tag (k varchar(8) PRIMARY KEY, n int)
 PREPARE put AS INSERT INTO tag (k, n) VALUES ($1, $2)
 EXECUTE put('ab', 1)
@@ -245,7 +246,152 @@ PREPARE makes(text) AS INSERT INTO made VALUES ($1::uuid, 1)
 EXECUTE makes('00000000-0000-0000-0000-000000000001')
 EXECUTE makes('{00000000-0000-0000-0000-000000000001}')
 EXECUTE makes('nothing')
-";
+CREATE TABLE span (i interval PRIMARY KEY, n int)
+INSERT INTO span VALUES ('1 day', 1), ('1 month', 2), ('-3 hours', 3), ('2 years 3 days', 4), ('0', 5)
+INSERT INTO span VALUES ('24:00:00', 6)
+INSERT INTO span VALUES ('30 days', 6)
+INSERT INTO span VALUES ('-1 day 21:00:00', 6)
+INSERT INTO span VALUES ('24:00:00', 6) ON CONFLICT (i) DO UPDATE SET n = span.n + 10 RETURNING n
+PREPARE spanned AS SELECT n FROM span WHERE i = $1
+EXECUTE spanned('1 day')
+EXECUTE spanned('24:00:00')
+EXECUTE spanned('1 mon -29 days')
+EXECUTE spanned('720:00')
+EXECUTE spanned('1 day 1 second')
+SELECT n FROM span WHERE i = '24 hours'
+SELECT n FROM span WHERE i IN ('24 hours', '60 days -30 days') ORDER BY n
+SELECT n FROM span WHERE i >= '24 hours' ORDER BY i
+SELECT n FROM span ORDER BY i DESC
+CREATE TABLE stay (id int PRIMARY KEY, i interval REFERENCES span)
+INSERT INTO stay VALUES (1, '24:00:00'), (2, '30 days'), (3, NULL), (4, '21:00:00 -1 day')
+? INSERT INTO stay VALUES (9, '21:00:00'::interval - '1 day')
+INSERT INTO stay VALUES (5, '25:00:00')
+INSERT INTO stay VALUES (5, '1 day'), (6, '23:59:60')
+? DELETE FROM span WHERE i = '1 day'
+SELECT stay.id, n FROM stay JOIN span USING (i) ORDER BY 1
+SELECT stay.id, n FROM stay LEFT JOIN span ON stay.i = span.i + '0' ORDER BY 1
+SELECT count(*), min(id) FROM stay GROUP BY i ORDER BY 2
+SELECT count(DISTINCT i) FROM stay
+SELECT count(*) FROM (SELECT DISTINCT i FROM stay) s
+SELECT count(*) FROM (SELECT i FROM stay UNION SELECT i FROM span) s
+SELECT count(*) FROM (SELECT i FROM stay INTERSECT SELECT i FROM span) s
+SELECT id FROM stay WHERE i IN (SELECT i FROM span WHERE n < 12) ORDER BY 1
+SELECT id, rank() OVER (ORDER BY i), count(*) OVER (PARTITION BY i) FROM stay ORDER BY 1
+UPDATE span SET n = 99 WHERE i = '24:00'
+DELETE FROM stay WHERE i = '24:00' RETURNING id
+UPDATE span SET i = '24:00:00' WHERE i = '1 day' RETURNING i
+SELECT i, n FROM span ORDER BY i
+CREATE TABLE spans (i interval, j interval, UNIQUE (i, j))
+INSERT INTO spans VALUES ('1 day', '1 mon'), ('24:00', '31 days')
+INSERT INTO spans VALUES ('24:00', '30 days')
+INSERT INTO spans VALUES ('24:00', NULL), ('1 day', NULL)
+SELECT count(*) FROM spans WHERE i = '24:00' AND j = '30 days'
+CREATE TABLE doc (j jsonb PRIMARY KEY, n int)
+INSERT INTO doc VALUES ('{"a":1.0}', 1), ('[]', 2), ('[1, 2.50]', 3), ('"x"', 4), ('1', 5), ('{}', 6), ('{"b":{"c":[10]}}', 7), ('null', 8)
+INSERT INTO doc VALUES ('{"a":1}', 9)
+INSERT INTO doc VALUES ('{"a": 1.00}', 9) ON CONFLICT (j) DO NOTHING
+INSERT INTO doc VALUES ('1.000', 9)
+INSERT INTO doc VALUES ('{"b":{"c":[1e1]}}', 9) ON CONFLICT (j) DO UPDATE SET n = doc.n + 10 RETURNING n
+PREPARE filed AS SELECT n FROM doc WHERE j = $1
+EXECUTE filed('{"a":1}')
+EXECUTE filed('{"a":1.0000}')
+EXECUTE filed('[1.0,2.5]')
+EXECUTE filed('1.0')
+EXECUTE filed('[]')
+EXECUTE filed('2')
+SELECT n FROM doc WHERE j = '{"a":1}'
+SELECT n FROM doc ORDER BY j
+SELECT n FROM doc WHERE j > '1.5' ORDER BY j
+SELECT n FROM doc WHERE j < '{}' ORDER BY j DESC
+SELECT max(n) FROM doc WHERE j <= '[1.0, 2.5]'
+CREATE TABLE filing (id int PRIMARY KEY, j jsonb REFERENCES doc)
+INSERT INTO filing VALUES (1, '{"a":1}'), (2, '1.00'), (3, '{"a":1.0}'), (4, '[1, 2.5]')
+INSERT INTO filing VALUES (5, '{"a":1.5}')
+SELECT id, n FROM filing JOIN doc USING (j) ORDER BY 1
+SELECT count(*), min(id) FROM filing GROUP BY j ORDER BY 2
+SELECT count(DISTINCT j) FROM filing
+SELECT count(*) FROM (SELECT j FROM filing EXCEPT SELECT j FROM doc) s
+? DELETE FROM doc WHERE j = '{"a":1}'
+UPDATE doc SET n = 50 WHERE j = '{"a":1}'
+SELECT id, (SELECT n FROM doc WHERE doc.j = filing.j) FROM filing ORDER BY 1
+CREATE TABLE list (a numeric[] PRIMARY KEY, n int)
+INSERT INTO list VALUES ('{1.0,2}', 1), ('{}', 2), ('{NULL}', 3), ('{-5}', 4), ('{1,2,0.0}', 5)
+INSERT INTO list VALUES ('{1,2.00}', 9)
+PREPARE listed AS SELECT n FROM list WHERE a = $1
+EXECUTE listed('{1,2}')
+EXECUTE listed('{1.00,2.0,0}')
+EXECUTE listed('{NULL}')
+SELECT n FROM list ORDER BY a
+SELECT n FROM list WHERE a > '{1}' ORDER BY a
+CREATE TABLE words (w varchar(3)[] PRIMARY KEY, n int)
+INSERT INTO words VALUES ('{a,b}', 1), ('{c,d}', 2)
+? INSERT INTO words VALUES (ARRAY['a', 'b']::text[], 9)
+SELECT n FROM words WHERE w = ARRAY['a'::text, 'b']
+SELECT n FROM words WHERE w = '{c,d}'::varchar[]
+CREATE TABLE waits (s interval[] PRIMARY KEY, n int)
+INSERT INTO waits VALUES ('{1 day}', 1), ('{30 days,1 sec}', 2)
+INSERT INTO waits VALUES ('{24:00}', 9)
+SELECT n FROM waits WHERE s = '{1 mon,00:00:01}'
+CREATE TABLE level (f float4 PRIMARY KEY, n int)
+INSERT INTO level VALUES ('NaN', 1), ('-0', 2), ('Infinity', 3), (0.1, 4)
+INSERT INTO level VALUES ('nan', 9)
+INSERT INTO level VALUES (0, 9)
+SELECT n FROM level WHERE f = 'NaN'
+SELECT n FROM level WHERE f = 0.0
+SELECT n FROM level WHERE f = 0.1
+SELECT n FROM level WHERE f = 0.1::float4
+SELECT n FROM level ORDER BY f
+CREATE TABLE reading (id int PRIMARY KEY, f float4 REFERENCES level)
+INSERT INTO reading VALUES (1, 0), (2, 'NaN'), (3, '-0')
+SELECT count(*), min(id) FROM reading GROUP BY f ORDER BY 2
+SELECT id, n FROM reading JOIN level USING (f) ORDER BY 1
+CREATE TABLE big (v numeric PRIMARY KEY, n int)
+INSERT INTO big VALUES (1.00000000000000000000000000000000000000000000, 1), (1e40, 2), ('NaN', 3), (12345678901234567890123.5, 4)
+INSERT INTO big VALUES (1, 9)
+INSERT INTO big VALUES (10000000000000000000000000000000000000000.0, 9)
+SELECT n FROM big WHERE v = 1
+SELECT n FROM big WHERE v = 12345678901234567890123.50000000000000000000000000000000
+SELECT n FROM big WHERE v = 'NaN'
+CREATE TABLE flagged (c char(4)[] PRIMARY KEY, n int)
+INSERT INTO flagged VALUES ('{a,b}', 1)
+INSERT INTO flagged VALUES ('{"a ",b}', 9)
+SELECT n FROM flagged WHERE c = '{a,"b   "}'
+"#;
+
+/// A function in pg_temp tells of a key that is there; it is its session's.
+const TEMPORARY: &str = r#"
+CREATE TABLE "Users" (name text PRIMARY KEY, age int DEFAULT 3, tags text[])
+CREATE OR REPLACE FUNCTION pg_temp.testfunc(OUT response "Users", OUT caught text) RETURNS RECORD AS $f_1$ BEGIN INSERT INTO "Users" ("name","age") VALUES ('a; b',1) RETURNING * INTO response; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS caught = PG_EXCEPTION_DETAIL; END $f_1$ LANGUAGE plpgsql; SELECT (testfunc.response).*, testfunc.caught FROM pg_temp.testfunc(); DROP FUNCTION IF EXISTS pg_temp.testfunc()
+BEGIN
+CREATE FUNCTION pg_temp.testfunc(OUT response "Users", OUT caught text) RETURNS RECORD AS $f_1$ BEGIN INSERT INTO "Users" ("name","age") VALUES ('a; b',1) RETURNING * INTO response; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS caught = PG_EXCEPTION_DETAIL; END $f_1$ LANGUAGE plpgsql; SELECT (testfunc.response)."age", (testfunc.response)."name", testfunc.caught FROM pg_temp.testfunc(); DROP FUNCTION IF EXISTS pg_temp.testfunc()
+INSERT INTO "Users" VALUES ('c', 2)
+COMMIT
+SELECT name, age FROM "Users" ORDER BY name
+DROP FUNCTION pg_temp.testfunc()
+DROP FUNCTION IF EXISTS pg_temp.testfunc()
+CREATE FUNCTION pg_temp.ages(OUT "Row" "Users", OUT state text, OUT said text, OUT of text) AS 'BEGIN UPDATE "Users" SET age = age + 1 WHERE name = ''c'' RETURNING * INTO "Row"; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, said := MESSAGE_TEXT, of = CONSTRAINT_NAME; END;' LANGUAGE plpgsql
+SELECT (ages."Row").*, ages.state FROM pg_temp.ages()
+SELECT (ages."Row").age FROM pg_temp.ages()
+CREATE FUNCTION pg_temp.ages(OUT "Row" "Users", OUT state text) AS 'BEGIN DELETE FROM "Users" WHERE name = ''nobody'' RETURNING * INTO "Row"; END' LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION pg_temp.gone(OUT r "Users", OUT state text) AS 'BEGIN DELETE FROM "Users" WHERE name = ''nobody'' RETURNING * INTO r; END' LANGUAGE plpgsql
+SELECT (gone.r).*, gone.state FROM pg_temp.gone()
+SELECT (gone.r).nothing FROM pg_temp.gone()
+CREATE OR REPLACE FUNCTION pg_temp.wrong(OUT r "Users", OUT state text) AS 'BEGIN INSERT INTO "Users" (name, age) VALUES (NULL, 1) RETURNING * INTO r; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS state = MESSAGE_TEXT; END' LANGUAGE plpgsql
+SELECT (wrong.r).*, wrong.state FROM pg_temp.wrong()
+CREATE OR REPLACE FUNCTION pg_temp.wrong(OUT r "Users", OUT state text, OUT c text, OUT m text) AS 'BEGIN INSERT INTO "Users" (name, age) VALUES (''c'', 1) RETURNING * INTO r; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, c = CONSTRAINT_NAME, m = MESSAGE_TEXT; END' LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION pg_temp.taken(OUT r "Users", OUT state text, OUT c text, OUT m text) AS 'BEGIN INSERT INTO "Users" (name, age) VALUES (''c'', 1) RETURNING * INTO r; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, c = CONSTRAINT_NAME, m = MESSAGE_TEXT; END' LANGUAGE plpgsql
+SELECT (taken.r).name, taken.state, taken.c, taken.m FROM pg_temp.taken()
+DISCARD TEMP
+SELECT (gone.r).name FROM pg_temp.gone()
+? CREATE FUNCTION pg_temp.two() RETURNS int LANGUAGE sql AS 'SELECT 2'
+? SELECT * FROM pg_temp.two()
+SELECT name, age FROM "Users" ORDER BY name
+"#;
+
+#[test]
+fn functions_in_pg_temp_are_their_sessions() {
+    compare(TEMPORARY);
+}
 
 #[test]
 fn equal_keys_live_together_and_are_found() {

@@ -51,7 +51,7 @@ pub fn judge(
     let touching: Vec<&Write> =
         world.effects[procedure].writes.iter().filter(|write| assertion::touches(shape, write)).collect();
     let operation = assertion::operations(world, &touching);
-    let movers: Vec<Movers<'_>> = facts.iter().map(|fact| movers(world, shape, &spoken, fact)).collect();
+    let movers = trusted_movers(world, shape, &spoken, facts);
     let mut assumes = BTreeSet::new();
     for moved in &movers {
         assumes.extend(moved.assumes.get(&procedure).into_iter().flatten().cloned());
@@ -115,7 +115,49 @@ fn groups<'f, 'a>(facts: &'f [Fact<'a>]) -> Vec<&'f Group<'a>> {
     facts.iter().filter_map(group).collect()
 }
 
-fn movers<'a>(world: &World<'a>, shape: &Shape<'_>, spoken: &Spoken<'_>, fact: &Fact<'_>) -> Movers<'a> {
+/// Who moves each fact, where arguments that become columns are taken for not NULL only if no valid branch has them NULL, or if it does not
+/// matter.
+///
+/// With NULL a transaction that also brings or takes the rows of another fact breaks the condition by itself. Where all that moves one of the
+/// facts sets all of them at once, the last of two sets all of them in the merge, too. Any other one may write NULL where there is NULL,
+/// which changes nothing in its branch, and in the merge undoes what the other branch has set.
+fn trusted_movers<'a>(
+    world: &World<'a>,
+    shape: &Shape<'_>,
+    spoken: &Spoken<'_>,
+    facts: &[Fact<'_>],
+) -> Vec<Movers<'a>> {
+    let of = |distrusted: &BTreeSet<usize>| -> Vec<Movers<'a>> {
+        facts.iter().map(|fact| movers(world, shape, spoken, fact, distrusted)).collect()
+    };
+    let all = of(&BTreeSet::new());
+    let assume: BTreeSet<usize> = all.iter().flat_map(|moved| moved.assumes.keys().copied()).collect();
+    if assume.is_empty() {
+        return all;
+    }
+    let moves = |moved: &Movers<'_>, procedure| {
+        moved.to_true.contains(&procedure) || moved.to_false.contains(&procedure)
+    };
+    let together = |procedure| moves_together(world, facts, &all, procedure);
+    let mut anybody = all.iter().flat_map(|moved| moved.to_true.iter().chain(&moved.to_false));
+    if anybody.all(|&procedure| together(procedure)) {
+        return all;
+    }
+    let brings_or_takes = |procedure| {
+        let mut of_rows = facts.iter().zip(&all).filter(|(fact, _)| matches!(fact, Fact::Exists { .. }));
+        of_rows.any(|(_, moved)| moves(moved, procedure))
+    };
+    let is_distrusted = |procedure: &usize| !(together(*procedure) && brings_or_takes(*procedure));
+    of(&assume.into_iter().filter(is_distrusted).collect())
+}
+
+fn movers<'a>(
+    world: &World<'a>,
+    shape: &Shape<'_>,
+    spoken: &Spoken<'_>,
+    fact: &Fact<'_>,
+    distrusted: &BTreeSet<usize>,
+) -> Movers<'a> {
     let mut movers = Movers::default();
     let relations: Vec<(RelationId, TableId)> = match fact {
         Fact::Null { place, .. } => shape.table(place.0).map(|table| (place.0, table)).into_iter().collect(),
@@ -128,7 +170,10 @@ fn movers<'a>(world: &World<'a>, shape: &Shape<'_>, spoken: &Spoken<'_>, fact: &
                     continue;
                 }
                 let Some(change) = write.update_of(place.1) else { continue };
-                let (to_null, assumed) = nullness(world, procedure, change, write.table, place.1);
+                let (to_null, assumed) = match nullness(world, procedure, change, write.table, place.1) {
+                    (_, Some(_)) if distrusted.contains(&procedure) => (None, None),
+                    known => known,
+                };
                 if let Some(assumption) = assumed {
                     movers.assumes.entry(procedure).or_default().insert(assumption);
                 }

@@ -216,6 +216,10 @@ impl LoadCompiler<'_> {
 
 /// What a column without a generator holds: its default if that is a literal, else NULL if it may.
 pub(super) fn default_of(column: &weir_sql::catalog::Column) -> Option<Value> {
+    if column.generated.is_some() {
+        // It is computed when the row is loaded.
+        return Some(Value::Null);
+    }
     let mut default = column.default.as_ref();
     while let Some(expr) = default {
         match &expr.kind {

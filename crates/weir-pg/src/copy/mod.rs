@@ -30,6 +30,8 @@ pub struct CopyIn {
     transaction: u64,
     options: Options,
     load: Load,
+    /// Batches of a statement that looks at its rows together have been sent.
+    is_statement: bool,
     source: Source,
     /// The batch that is on its way, and the lines of its rows.
     under_way: Option<(Pending<CallResult>, (u64, u64))>,
@@ -78,7 +80,9 @@ impl CopyIn {
                 has_header: options.header != Header::None,
             },
         };
-        CopyIn { client, told, transaction, options, load, source, under_way: None, rows: 0, row: Vec::new() }
+        let (rows, row) = (0, Vec::new());
+        let is_statement = false;
+        CopyIn { client, told, transaction, options, load, is_statement, source, under_way: None, rows, row }
     }
 
     pub fn columns(&self) -> usize {
@@ -127,6 +131,9 @@ impl CopyIn {
             self.send(batch).await?;
         }
         self.settle().await?;
+        if self.is_statement {
+            self.mark_statement(false).await?;
+        }
         Ok(self.rows)
     }
 
@@ -145,8 +152,18 @@ impl CopyIn {
         })
     }
 
+    async fn mark_statement(&mut self, begins: bool) -> Result<(), Failure> {
+        let told = self.told.clone();
+        let marked = noting(told, || self.client.begin_statement_of_batches(self.transaction, begins)).await;
+        self.is_statement = begins;
+        marked.map(drop).map_err(sql_error)
+    }
+
     async fn send(&mut self, batch: Batch) -> Result<(), Failure> {
         self.settle().await?;
+        if self.load.has_statement_checks() && !self.is_statement {
+            self.mark_statement(true).await?;
+        }
         let places = batch.places;
         let pending = noting(self.told.clone(), || self.client.begin_batch(self.transaction, batch));
         self.under_way = Some((pending, places));

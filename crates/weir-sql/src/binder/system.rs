@@ -378,7 +378,12 @@ impl<'a> Binder<'a> {
             }
             let plain = without_quotes(text);
             if kind == "relation" && !self.has_relation(&plain) {
-                let message = format!("relation \"{text}\" does not exist");
+                let schema = plain.split_once('.').map(|(schema, _)| schema).filter(|_| is_qualified(text));
+                if let Some(schema) = schema.filter(|schema| !self.has_schema(schema)) {
+                    let message = format!("schema \"{schema}\" does not exist");
+                    return Err(self.error(SqlState::INVALID_SCHEMA_NAME, span, message));
+                }
+                let message = format!("relation \"{plain}\" does not exist");
                 return Err(self.error(SqlState::UNDEFINED_TABLE, span, message));
             }
             if kind == "type" && plain != *text {
@@ -398,6 +403,11 @@ impl<'a> Binder<'a> {
             }
             None => Err(Diagnostic::unsupported(self.piece.span(), name, "rewrite the expression")),
         }
+    }
+
+    fn has_schema(&self, name: &str) -> bool {
+        ["public", "pg_catalog", "information_schema", "pg_toast"].contains(&name)
+            || self.context.catalog.schemas.contains(name)
     }
 
     fn has_relation(&self, name: &str) -> bool {
@@ -518,6 +528,15 @@ impl<'a> Binder<'a> {
         let at = self.binary(BinaryOp::Add, index, one.clone(), span)?;
         self.function_of("substr", vec![name, at, one], span)
     }
+}
+
+/// A point stands in the name outside of quotes.
+fn is_qualified(name: &str) -> bool {
+    let mut quoted = false;
+    name.chars().any(|c| {
+        quoted ^= c == '"';
+        c == '.' && !quoted
+    })
 }
 
 /// A name as catalogs have it: what is not in quotes in small letters, and no quotes.

@@ -8,6 +8,7 @@ mod cut;
 mod signal;
 mod tables;
 mod tags;
+mod temporary;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ use crate::type_name;
 pub use self::chore::Chore;
 pub use self::signal::{Signal, SignalKind};
 pub use self::tables::{Copied, Copy, CopyOption, CreateAs, Lock, LockMode};
+pub use self::temporary::{Caught, Output, Temporary, TemporaryFunction};
 
 /// One statement of a client's text.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +72,7 @@ pub enum Command {
     Discard {
         all: bool,
         sequences: bool,
+        temporary: bool,
     },
     /// None: all.
     Deallocate(Option<String>),
@@ -133,6 +136,8 @@ pub enum Command {
     CreateMaterialized(String, String),
     /// REFRESH of a materialized view of that name: it is always as its tables say.
     Refresh(String),
+    /// Of a function in pg_temp.
+    Temporary(Temporary),
     /// PREPARE, LISTEN, LOCK, DECLARE and so on, by its words.
     Unsupported(String),
 }
@@ -196,7 +201,10 @@ pub fn statements(text: &str) -> Result<Vec<Said>, Diagnostic> {
     let piece = Piece::new(0, 0, &text);
     let parsed = parse::parse_statements(piece)?;
     let of = |one: ParsedStatement| {
-        let what = command(piece, &one.node, one.span)?;
+        let what = match Temporary::of(piece, one.span)? {
+            Some(temporary) => Command::Temporary(temporary),
+            None => command(piece, &one.node, one.span)?,
+        };
         let explain = explained.iter().find(|cut| cut.body == one.span.start);
         let what = match (explain, what) {
             (None, what) => what,
@@ -272,7 +280,9 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
         }
         N::DiscardStmt(stmt) => {
             let (target, all) = (stmt.target(), stmt.target() == DiscardMode::DiscardAll);
-            Command::Discard { all, sequences: all || target == DiscardMode::DiscardSequences }
+            let is = |one: DiscardMode| all || target == one;
+            let (sequences, temporary) = (is(DiscardMode::DiscardSequences), is(DiscardMode::DiscardTemp));
+            Command::Discard { all, sequences, temporary }
         }
         N::UnlistenStmt(_) => Command::Unlisten,
         N::DeallocateStmt(stmt) => Command::Deallocate((!stmt.isall).then(|| stmt.name.clone())),

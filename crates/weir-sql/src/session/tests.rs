@@ -83,9 +83,9 @@ fn settings() {
     check(
         "DISCARD ALL; DISCARD SEQUENCES; DISCARD PLANS; DEALLOCATE p; DEALLOCATE ALL",
         &[
-            Command::Discard { all: true, sequences: true },
-            Command::Discard { all: false, sequences: true },
-            Command::Discard { all: false, sequences: false },
+            Command::Discard { all: true, sequences: true, temporary: true },
+            Command::Discard { all: false, sequences: true, temporary: false },
+            Command::Discard { all: false, sequences: false, temporary: false },
             Command::Deallocate(Some("p".into())),
             Command::Deallocate(None),
         ],

@@ -23,6 +23,8 @@ pub struct Access {
     pub columns: Vec<String>,
     /// Further indexes that find rows of a disjunction, with their columns.
     pub others: Vec<(String, Vec<String>)>,
+    /// No row is looked at: a constant condition is not true.
+    pub is_never: bool,
     /// Where; none: wherever the statement runs.
     pub shards: Option<Vec<ShardId>>,
 }
@@ -37,6 +39,7 @@ impl Access {
         let others: String =
             self.others.iter().map(|(index, columns)| format!(", or {index}{}", listed(columns))).collect();
         match &self.index {
+            _ if self.is_never => format!("{}: no rows, for the condition is never true", self.table),
             Some(index) => format!("{}: by index {index}{columns}{others}", self.table),
             None if columns.is_empty() => format!("{}: all rows", self.table),
             None => {
@@ -91,7 +94,7 @@ impl Gather {
                     };
                     let index = best.map(|(index, _)| table.indexes[index].name.clone());
                     let (table, others, shards) = (table.name.clone(), Vec::new(), Some(Vec::new()));
-                    Access { table, index, columns, others, shards }
+                    Access { table, index, columns, others, is_never: false, shards }
                 });
                 access.shards.get_or_insert_default().push(shard);
             }
@@ -107,7 +110,8 @@ impl CompiledProcedure {
             Matches::Access(access) => access.described(program),
             Matches::Join(_) => {
                 let table = program.schema.table(table).name.clone();
-                Access { table, index: None, columns: Vec::new(), others: Vec::new(), shards: None }
+                let (columns, others) = (Vec::new(), Vec::new());
+                Access { table, index: None, columns, others, is_never: false, shards: None }
             }
         };
         let of = |kind: &CompiledStepKind| match kind {
@@ -147,6 +151,8 @@ impl TableAccess {
             Some((index, columns)) => (Some(index), columns),
             None => (None, names(table, self.bound_columns.iter().map(|(column, _)| *column))),
         };
-        Access { table: table.name.clone(), index, columns, others: ways.collect(), shards: None }
+        let (table, others) = (table.name.clone(), ways.collect());
+        let is_never = matches!(&self.path, Path::Union(paths) if paths.is_empty());
+        Access { table, index, columns, others, is_never, shards: None }
     }
 }

@@ -90,6 +90,8 @@ pub struct OpenStatement<'a> {
     pub said: &'a [&'a Setting],
     /// What the statement is to look at, if that is what it is for.
     pub later: &'a [Later],
+    /// It is a batch of a statement: the rows that those before it have inserted or updated by ON CONFLICT DO UPDATE.
+    pub upserted: &'a [(weir_sql::catalog::TableId, u32)],
     /// Unique keys that the transaction has claimed before.
     pub keys_claimed: usize,
 }
@@ -103,6 +105,8 @@ pub struct Ran {
     pub claims: Vec<Claim>,
     /// Of an open transaction: what is to be looked at before it commits.
     pub later: Vec<Later>,
+    /// The same: the rows that ON CONFLICT DO UPDATE has inserted or updated, if more batches of the statement may come.
+    pub upserted: Vec<(weir_sql::catalog::TableId, u32)>,
     /// What sequences have given, on other shards too if it is the last participant.
     pub given: Vec<Given>,
 }
@@ -171,7 +175,7 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         returned: std::mem::take(&mut scratch.returned),
         taken: Vec::new(),
         inserted: Vec::new(),
-        upserted: BTreeSet::new(),
+        upserted: fragment.open.map_or_else(BTreeSet::new, |open| open.upserted.iter().copied().collect()),
         is_one_insert: false,
         parent_seen: None,
         foreseen: Vec::new(),
@@ -195,7 +199,12 @@ pub fn run(fragment: Fragment<'_>, call: &Call, scratch: &mut Scratch) -> Result
         run.ran.output.values = values;
         match run.fragment.open {
             // Its later statements may change the rows that it has inserted.
-            Some(_) => run.ran.later = std::mem::take(&mut run.later),
+            Some(_) => {
+                run.ran.later = std::mem::take(&mut run.later);
+                if !run.upserted.is_empty() && run.is_batch() {
+                    run.ran.upserted = std::mem::take(&mut run.upserted).into_iter().collect();
+                }
+            }
             None => run.final_inserts(),
         }
         run.ran.given = run.given();

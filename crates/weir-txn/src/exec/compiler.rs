@@ -24,6 +24,8 @@ pub struct Compiler<'a> {
     pub slots: &'a mut SlotAllocator,
     /// None where what is compiled is kept for ever.
     counts: Option<&'a RowCounts>,
+    /// The rows of what is being compiled are wanted under a condition that is never true.
+    pub(crate) finds_nothing: bool,
     /// What is being compiled runs more than once in a statement.
     pub(crate) runs_again: bool,
     /// The CTEs of each query from the outermost inwards.
@@ -46,6 +48,7 @@ impl<'a> Compiler<'a> {
             schema,
             slots,
             counts: None,
+            finds_nothing: false,
             runs_again: false,
             ctes: Vec::new(),
             aggregates: Vec::new(),

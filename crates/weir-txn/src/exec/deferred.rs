@@ -16,10 +16,33 @@ pub struct Setting {
     pub deferred: bool,
 }
 
+/// No constraint has that name. A node of the version before takes it for one that it does not have.
+const STATEMENT: &str = "\0statement";
+
 impl Setting {
     /// What COMMIT says before it does anything.
     pub fn end() -> Setting {
         Setting { names: None, deferred: false }
+    }
+
+    /// The calls between `statement(true)` and `statement(false)` are batches of one statement. What its end has to look at is looked at by
+    /// the second.
+    pub fn statement(begins: bool) -> Setting {
+        Setting { names: Some(vec![STATEMENT.to_owned()]), deferred: begins }
+    }
+
+    fn is_statement(&self) -> bool {
+        matches!(self.names.as_deref(), Some([name]) if name == STATEMENT)
+    }
+
+    /// It has something looked at that has waited, after what has been said before it.
+    fn looks_at(&self, one: &Later, program: &Program, said: &[&Setting]) -> bool {
+        let (name, deferral) = one.constraint(program);
+        match (self.deferred, self.is_statement()) {
+            (true, _) => false,
+            (false, true) => !waits(deferral, name, said.iter().copied()),
+            (false, false) => self.is_of(name),
+        }
     }
 
     fn is_of(&self, name: &str) -> bool {
@@ -39,16 +62,23 @@ pub enum Later {
 }
 
 impl Later {
-    fn name<'p>(&self, program: &'p Program) -> &'p str {
+    fn constraint<'p>(&self, program: &'p Program) -> (&'p str, Deferral) {
         match *self {
             Later::Child { table, rule, .. } | Later::Distant { table, rule, .. } => {
-                &program.rules[table.0 as usize].foreign_keys[rule].name
+                let rule = &program.rules[table.0 as usize].foreign_keys[rule];
+                (&rule.name, rule.deferral)
             }
             Later::Parent { table, reference, .. } => {
-                &program.rules[table.0 as usize].referenced_by[reference].name
+                let reference = &program.rules[table.0 as usize].referenced_by[reference];
+                (&reference.name, reference.deferral)
             }
         }
     }
+}
+
+/// The calls of the transaction are batches of one statement, after what has been said in it.
+pub fn is_batch<'s>(mut said: impl DoubleEndedIterator<Item = &'s Setting>) -> bool {
+    said.rfind(|setting| setting.is_statement()).is_some_and(|setting| setting.deferred)
 }
 
 /// Whether a constraint waits, after what has been said in the transaction.
@@ -70,14 +100,16 @@ pub fn pending<'s>(
     program: &Program,
 ) -> Vec<Later> {
     let mut left: Vec<Later> = Vec::new();
+    let mut said: Vec<&Setting> = Vec::new();
     for (setting, later) in done {
-        if let Some(setting) = setting.filter(|setting| !setting.deferred) {
-            left.retain(|one| !setting.is_of(one.name(program)));
+        if let Some(setting) = setting {
+            left.retain(|one| !setting.looks_at(one, program, &said));
+            said.push(setting);
         }
         left.extend_from_slice(later);
     }
     if let Some(last) = last {
-        left.retain(|one| !last.deferred && last.is_of(one.name(program)));
+        left.retain(|one| last.looks_at(one, program, &said));
     }
     left
 }

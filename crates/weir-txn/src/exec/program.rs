@@ -79,6 +79,11 @@ pub struct CompiledProcedure {
 }
 
 impl Program {
+    /// A foreign key of the table refers to the table.
+    fn refers_to_itself(&self, table: TableId) -> bool {
+        self.rules[table.0 as usize].foreign_keys.iter().any(|key| key.parent == table)
+    }
+
     /// How many rows the tables of a shard have now, by table.
     pub(crate) fn count(&self, rows: impl Iterator<Item = usize>) {
         if let Some(texts) = &self.texts {
@@ -126,11 +131,20 @@ impl CompiledProcedure {
         let [CompiledStep { kind: CompiledStepKind::Insert { insert, .. }, .. }, _] = &self.body[..] else {
             return None;
         };
-        let refers_to_itself = || {
-            let keys = &program.rules[insert.table.0 as usize].foreign_keys;
-            keys.iter().any(|key| key.parent == insert.table)
+        let may_load = self.takes_rows() && insert.takes_given_rows();
+        (may_load && !program.refers_to_itself(insert.table)).then_some(insert.table)
+    }
+
+    /// It inserts rows, and whether one may be inserted depends on those before and after it in the statement.
+    pub fn has_statement_checks(&self, program: &Program) -> bool {
+        let depends = |step: &CompiledStep| match &step.kind {
+            CompiledStepKind::Insert { insert, .. } => {
+                let updates = insert.on_conflict.as_ref().is_some_and(|conflict| conflict.update.is_some());
+                updates || program.refers_to_itself(insert.table)
+            }
+            _ => false,
         };
-        (self.takes_rows() && insert.takes_given_rows() && !refers_to_itself()).then_some(insert.table)
+        self.body.iter().any(depends)
     }
 }
 

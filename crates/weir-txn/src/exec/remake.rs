@@ -17,6 +17,7 @@ use super::context::{Cx, Environment, Frame};
 use super::expr::CompiledExpr;
 use super::program::Program;
 use super::slots::{Slot, SlotAllocator};
+use super::write::operation::NoEnvironment;
 use crate::ramp::message::ShardId;
 use crate::storage::{MergedRows, NoRows, Remade, Remake, Rows as _, Schema, TableSchema};
 
@@ -317,6 +318,33 @@ impl Computed {
             frame.set(*slot, row[*column].clone());
         }
         self.expr.eval(&mut Cx { frame, rows: &NoRows, transaction_time, environment })
+    }
+}
+
+/// The columns of a table that are computed from the row's others, for rows that come whole and not by INSERT.
+pub struct GeneratedColumns {
+    columns: Vec<(ColumnIndex, Computed)>,
+    frame: Frame,
+}
+
+impl GeneratedColumns {
+    /// # Errors
+    /// An expression is not supported.
+    pub fn compile(table: &Table, program: &Program) -> Result<GeneratedColumns, SqlError> {
+        let generated = table.columns.iter().enumerate();
+        let generated = generated.filter_map(|(at, column)| Some((at, column.generated.as_ref()?)));
+        let compiled = generated.map(|(at, expr)| Ok((at, Computed::compile(expr, &program.schema)?)));
+        let columns = compiled.collect::<Result<_, SqlError>>()?;
+        Ok(GeneratedColumns { columns, frame: Frame::default() })
+    }
+
+    /// # Errors
+    /// A value cannot be computed.
+    pub fn fill(&mut self, row: &mut [Value]) -> Result<(), SqlError> {
+        for (at, computed) in &self.columns {
+            row[*at] = computed.eval(row, &mut self.frame, 0, &mut NoEnvironment)?;
+        }
+        Ok(())
     }
 }
 

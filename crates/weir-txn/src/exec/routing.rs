@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::Catalog;
@@ -15,6 +16,7 @@ use weir_sql::bound::{
 };
 use weir_sql::catalog::{ColumnIndex, ForeignKey, TableId};
 use weir_types::cast::{CastContext, cast};
+use weir_types::value::Array;
 use weir_types::{SqlType, Value};
 
 mod origins;
@@ -122,13 +124,25 @@ fn placed(value: &Value) -> Cow<'_, Value> {
         Value::Numeric(numeric) => Cow::Owned(Value::Numeric(numeric.trim_scale())),
         Value::Float4(float) if *float == 0.0 => Cow::Owned(Value::Float4(0.0)),
         Value::Float8(float) if *float == 0.0 => Cow::Owned(Value::Float8(0.0)),
+        Value::Interval(interval) => Cow::Owned(Value::Text(interval.span_microseconds().to_string().into())),
+        Value::Jsonb(json) => Cow::Owned(Value::Jsonb(Arc::new(json.with_plain_numbers()))),
+        // Equal arrays may be of different element types: varchar(3) and text.
+        Value::Array(array) => {
+            let values = array.values.iter().map(|value| placed(value).into_owned()).collect();
+            Cow::Owned(Value::Array(Arc::new(Array { element: SqlType::Unknown, values })))
+        }
+        Value::Record(fields) => {
+            let fields = fields.iter().map(|value| placed(value).into_owned()).collect();
+            Cow::Owned(Value::Record(Arc::new(fields)))
+        }
         value => Cow::Borrowed(value),
     }
 }
 
 /// Builds before equal values were placed alike have placed rows with such keys otherwise.
 pub fn is_placed_anew(ty: &SqlType) -> bool {
-    matches!(ty, SqlType::Numeric(_) | SqlType::Float4 | SqlType::Float8)
+    use SqlType::{Array, Float4, Float8, Interval, Jsonb, Numeric};
+    matches!(ty.base(), Numeric(_) | Float4 | Float8 | Interval | Jsonb | Array(_))
 }
 
 /// The shard of these partition values. One integer is taken modulo the number of shards, so that

@@ -18,6 +18,7 @@ use weir_types::{Recent, SqlError, SqlState, SqlType};
 use super::admission;
 use super::compile::proven::Proven;
 use super::compile::{self, Closed};
+use super::folding;
 use super::gather::Gather;
 use super::program::{CompileError, CompiledProcedure, Program};
 use super::routing::Router;
@@ -133,7 +134,13 @@ impl Texts {
 
     fn bind(&self, text: &Text) -> Result<(Statement, Vec<SqlType>), CompileError> {
         refuse_long(text)?;
-        bind_statement(&self.application.catalog, &text.sql, Some(&text.types)).map_err(unbound)
+        let bound = bind_statement(&self.application.catalog, &text.sql, Some(&text.types));
+        let (mut statement, types) = bound.map_err(unbound)?;
+        if folding::may_fold(&statement) {
+            // What fails fails where its client plans it.
+            let _ = folding::fold(&mut statement);
+        }
+        Ok((statement, types))
     }
 
     /// # Errors

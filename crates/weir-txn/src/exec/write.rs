@@ -227,7 +227,8 @@ fn affected_twice() -> SqlError {
 
 impl Run<'_> {
     pub(super) fn insert(&mut self, insert: &CompiledInsert) -> Result<u64, Stop> {
-        if !(insert.continues || self.is_one_insert && self.depth == 0) {
+        let goes_on = insert.continues || self.is_one_insert && self.depth == 0;
+        if !self.upserted.is_empty() && !goes_on && !self.is_batch() {
             self.upserted.clear();
         }
         self.insert_all(insert)

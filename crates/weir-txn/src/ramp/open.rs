@@ -12,6 +12,7 @@ mod versions;
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
+use weir_sql::catalog::TableId;
 use weir_types::{SqlError, SqlState};
 
 use super::definitions::definition_of;
@@ -87,6 +88,8 @@ pub(crate) struct Done {
     setting: Option<Setting>,
     /// What it has left to be looked at.
     later: Vec<Later>,
+    /// It is a batch of a statement: the rows that this has inserted or updated by ON CONFLICT DO UPDATE so far.
+    upserted: Vec<(TableId, u32)>,
 }
 
 impl Node {
@@ -159,7 +162,21 @@ impl Node {
                 }
                 let setting = work.call.callee.setting().cloned();
                 let (writes, later) = (ran.writes, ran.later);
-                open.done.push(Done { number, claims, mark, writes, version: None, setting, later });
+                if let Some(before) = open.done.last_mut().filter(|_| !ran.upserted.is_empty()) {
+                    // Those of the batch before are among them.
+                    before.upserted = Vec::new();
+                }
+                let upserted = ran.upserted;
+                open.done.push(Done {
+                    number,
+                    claims,
+                    mark,
+                    writes,
+                    version: None,
+                    setting,
+                    later,
+                    upserted,
+                });
                 Ok((ran.answers, ran.output))
             }
             Ok(ran) => Ok((ran.answers, ran.output)),
@@ -189,7 +206,9 @@ impl Node {
             open.done.iter().filter_map(|done| done.setting.as_ref()).collect();
         let setting = work.call.callee.setting();
         let later = setting.map_or_else(Vec::new, |setting| open.pending(Some(setting), &self.program));
-        let statement = OpenStatement { said: &said, later: &later, keys_claimed: open.keys_claimed };
+        let upserted: &[(TableId, u32)] = open.done.last().map_or(&[], |done| &done.upserted);
+        let keys_claimed = open.keys_claimed;
+        let statement = OpenStatement { said: &said, later: &later, upserted, keys_claimed };
         let target = Target::WriteSet(&mut open.own, Some(statement));
         let ran = self.run(txn, &work.call, role, timestamp, true, target);
         drop(said);

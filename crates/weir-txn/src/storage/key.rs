@@ -6,6 +6,7 @@
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use weir_types::value::Json;
 use weir_types::{SqlType, Value};
 
 const INLINE: usize = 32;
@@ -245,13 +246,52 @@ fn push_value(key: &mut KeyBytes, value: &Value, ty: &SqlType) {
         Value::Bytea(value) => push_escaped(key, value),
         Value::Uuid(value) => key.extend_from_slice(&value[..]),
         Value::Interval(value) => {
-            let days = i128::from(value.months) * 30 + i128::from(value.days);
-            let total = days * 86_400_000_000 + i128::from(value.microseconds);
-            key.push_array(((total as u128) ^ (1 << 127)).to_be_bytes());
+            key.push_array(((value.span_microseconds() as u128) ^ (1 << 127)).to_be_bytes());
         }
-        // The schema refuses such key columns; their text keeps equal values together all the same.
-        Value::Jsonb(_) | Value::Array(_) | Value::Record(_) => {
-            push_escaped(key, weir_types::text::to_text(value, ty).as_bytes());
+        Value::Jsonb(json) => match &**json {
+            // It is less than everything, though other arrays are more than most.
+            Json::Array(elements) if elements.is_empty() => key.push(0),
+            json => push_json(key, json),
+        },
+        Value::Array(array) => push_list(key, &array.values, &array.element),
+        Value::Record(fields) => push_list(key, fields, &SqlType::Unknown),
+    }
+}
+
+/// Element by element; of two lists that begin alike the shorter one is less. NULL is more than all values.
+fn push_list(key: &mut KeyBytes, values: &[Value], element: &SqlType) {
+    for value in values {
+        key.push(if value.is_null() { 2 } else { 1 });
+        push_value(key, value, element);
+    }
+    key.push(0);
+}
+
+/// As `weir_types::json::compare` orders them. A container says first how many it has, so no key is the beginning of another.
+fn push_json(key: &mut KeyBytes, json: &Json) {
+    match json {
+        Json::Null => key.push(1),
+        Json::String(text) => {
+            key.push(2);
+            push_escaped(key, text.as_bytes());
+        }
+        Json::Number(number) => {
+            key.push(3);
+            push_numeric(key, number);
+        }
+        Json::Bool(value) => key.push_array([4, u8::from(*value)]),
+        Json::Array(elements) => {
+            key.push(5);
+            key.push_array((elements.len() as u64).to_be_bytes());
+            elements.iter().for_each(|element| push_json(key, element));
+        }
+        Json::Object(members) => {
+            key.push(6);
+            key.push_array((members.len() as u64).to_be_bytes());
+            for (name, value) in members {
+                push_escaped(key, name.as_bytes());
+                push_json(key, value);
+            }
         }
     }
 }
@@ -407,6 +447,38 @@ mod tests {
             &["1999-12-31 23:59:59.999999", "2000-01-01 00:00:00", "2038-01-20 00:00:00"],
         );
         check(SqlType::Interval, &["-1 day", "0", "23 hours", "1 day", "1 mon"]);
+        let json = ["[]", "null", "\"\"", "\"a\"", "\"b\"", "-1.5", "0", "2", "10", "false", "true"];
+        let nested = [
+            "[null]",
+            "[[]]",
+            "[1, 2]",
+            "[1, 3]",
+            "{}",
+            r#"{"a": 1}"#,
+            r#"{"b": 1}"#,
+            r#"{"a": 1, "b": []}"#,
+        ];
+        check(SqlType::Jsonb, &[&json[..], &nested[..]].concat());
+        let list = |element| SqlType::Array(Box::new(element));
+        check(list(SqlType::Int4), &["{}", "{-1}", "{1}", "{1,-5}", "{1,2}", "{1,NULL}", "{2}", "{NULL}"]);
+        check(list(SqlType::Text), &["{}", "{a}", "{a,b}", "{ab}", "{b}"]);
+    }
+
+    #[test]
+    fn equal_values_share_a_key() {
+        let list = |element| SqlType::Array(Box::new(element));
+        for (ty, equal) in [
+            (SqlType::Interval, &["1 day", "24:00:00", "1 mon -29 days"][..]),
+            (SqlType::Jsonb, &[r#"{"a": 1.0, "b": [2.50]}"#, r#"{"b":[2.5],"a":1}"#]),
+            (SqlType::Float8, &["0", "-0"]),
+            (list(SqlType::Numeric(None)), &["{1.0,NULL}", "{1,NULL}"]),
+            (list(SqlType::Interval), &["{1 day}", "{24:00:00}"]),
+        ] {
+            let column = column(&ty, true, false, false);
+            let keys = equal.iter().map(|text| key(&column, &parse_text(text, &ty).expect(text)));
+            let keys: Vec<KeyBytes> = keys.collect();
+            assert!(keys.windows(2).all(|pair| pair[0] == pair[1]), "{ty} {keys:?}");
+        }
     }
 
     #[test]

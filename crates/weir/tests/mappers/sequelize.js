@@ -38,6 +38,16 @@ async function main() {
     return User.count({ transaction });
   });
   assert.equal(counted, 4);
+  // It is one transaction: a function in pg_temp tells of a key that is there already.
+  const [made, isNew] = await User.findOrCreate({ where: { name: "e" }, defaults: { age: 9, tags: ["y"], about: { k: 2 } } });
+  assert.deepEqual([isNew, made.name, made.age, made.tags, made.about, made.id > 0], [true, "e", 9, ["y"], { k: 2 }, true]);
+  const [found, isNewAgain] = await User.findOrCreate({ where: { name: "e" }, defaults: { age: 10 } });
+  assert.deepEqual([isNewAgain, found.id, found.age], [false, made.id, 9]);
+  // Its name is taken, by one that the condition does not find.
+  await assert.rejects(User.findOrCreate({ where: { age: 77 }, defaults: { name: "e" } }), /validation|unique/i);
+  const many = await Promise.all([1, 2, 3].map(() => User.findOrCreate({ where: { name: "f" }, defaults: { age: 1 } })));
+  assert.equal(many.filter(([, isNew]) => isNew).length, 1);
+  assert.equal(await User.destroy({ where: { name: ["e", "f"] } }), 2);
   assert.equal(await User.destroy({ where: { name: "a" } }), 1);
   assert.equal(await Post.count(), 0);
 

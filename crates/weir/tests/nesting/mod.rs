@@ -1,6 +1,8 @@
 //! Statements whose parts are within each other, to a depth that users write, to one that programs write, and far beyond: the first are
 //! answered as by PostgreSQL, the last are refused, and nobody else is harmed.
 
+use std::time::Instant;
+
 use postgres::{Client as Driver, NoTls, SimpleQueryMessage};
 use weir_bench::postgres::Server as Postgres;
 
@@ -9,7 +11,7 @@ use crate::alone::Alone;
 /// What stands before, is repeated before the middle, is the middle, is repeated after it, and stands behind.
 type Form = [&'static str; 5];
 
-const FORMS: [Form; 21] = [
+const FORMS: [Form; 22] = [
     ["SELECT a", "", "", " + a", " FROM one"],
     ["SELECT length(t", "", "", " || 'b'", ") FROM one"],
     ["SELECT a", "", "", " + 1 - 1", " FROM one WHERE a > 0"],
@@ -27,6 +29,7 @@ const FORMS: [Form; 21] = [
     ["SELECT count(*) FROM one WHERE ", "a IN (SELECT a FROM one WHERE ", "true", ")", ""],
     ["SELECT count(*) FROM one WHERE ", "EXISTS (SELECT 1 FROM one WHERE ", "true", ")", ""],
     ["SELECT count(*) FROM one o", "", "", " CROSS JOIN (SELECT 1) s", ""],
+    ["SELECT count(*) FROM one WHERE a = 0", "", "", " OR a = 1", ""],
     ["SELECT '", "[", "1", "]", "'::jsonb IS NULL"],
     ["UPDATE one SET a = a", "", "", " + 0", " WHERE a = 1 RETURNING a"],
     ["DO $$ DECLARE y int := 1; BEGIN y := y", "", "", " + 0", "; END $$"],
@@ -81,6 +84,17 @@ fn what_nests_is_answered_or_refused_and_harms_nobody() {
             );
         }
     }
+    // A list of alternatives takes as long as it is long: four times as many, never nine times as long.
+    let mut took = |count: usize| {
+        let alternatives: Vec<String> = (0..count).map(|at| format!("a = {at}")).collect();
+        let begun = Instant::now();
+        let text = format!("SELECT count(*) FROM one WHERE {}", alternatives.join(" OR "));
+        assert_eq!(told(&mut ours, &text), Ok("1".to_owned()));
+        begun.elapsed()
+    };
+    let (few, many) =
+        ([2_500; 3].map(&mut took).into_iter().min(), [10_000; 3].map(&mut took).into_iter().min());
+    assert!(many < few.map(|few| few * 9), "{few:?}, {many:?}");
     let sum = nested(FORMS[0], 900);
     assert_eq!(told(&mut ours, &sum), Ok("901".to_owned()), "what programs write");
 }

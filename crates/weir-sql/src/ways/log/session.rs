@@ -153,8 +153,12 @@ impl Sessions {
                 }
                 Kind::Broken(why) => {
                     let message = format!("a statement of the log is not understood: {why}");
-                    let hint = "the log may have been cut, or be in another format";
+                    let hint = "the log may have been cut, or be in another format; its transaction is taken to do anything to the \
+                                tables that it names, or to all tables if it names none that it writes";
                     sink.remark(Remark { message, hint, missing: true }, place);
+                    let stand_in = statement.stand_in();
+                    let into = session.open.as_mut().unwrap_or(&mut implicit);
+                    into.push(stand_in, &self.shapes);
                 }
                 Kind::Control(control) => {
                     let done = session.control(control, &mut implicit, place, sink);

@@ -10,7 +10,7 @@ use pg_query::{FingerprintOptions, NodeRef, ParserOptions};
 
 use crate::ddl::statement_name;
 use crate::lexer::{Lexer, TokenKind};
-use crate::mentions::names_of;
+use crate::mentions::{names_of, targets};
 use crate::parse::{self, Piece};
 use crate::routine;
 use crate::type_name;
@@ -38,6 +38,20 @@ pub(super) struct Executed {
     /// Without comments.
     pub text: String,
     pub holes: Vec<Hole>,
+}
+
+impl Executed {
+    /// In the place of what the grammar does not take: a statement that it takes, and that nobody understands, of the same words.
+    pub fn stand_in(&self) -> Executed {
+        let says_what_it_writes = !targets(&self.text).is_empty();
+        let anything = if says_what_it_writes { "" } else { "EXECUTE " };
+        let mut tag = "statement".to_owned();
+        while self.text.contains(&format!("${tag}$")) {
+            tag.push('_');
+        }
+        let text = format!("DO ${tag}$ {anything}{} ${tag}$", self.text);
+        Executed { shape: self.shape, text, holes: Vec::new() }
+    }
 }
 
 /// What all statements are that differ in values only.
@@ -186,9 +200,12 @@ fn plain(written: &str) -> String {
 
 fn shape(text: &str, routines: &BTreeSet<String>) -> Shape {
     let broken = |message: String| Shape {
-        fingerprint: String::new(),
-        kind: Kind::Broken(message),
-        name: String::new(),
+        fingerprint: format!("broken: {text}"),
+        kind: match is_of_replication(text) {
+            true => Kind::Nothing,
+            false => Kind::Broken(message),
+        },
+        name: "not_understood".to_owned(),
     };
     let statement = match parse::parse_statement(Piece::new(0, 0, text)) {
         Ok(statement) => statement.node,
@@ -201,6 +218,21 @@ fn shape(text: &str, routines: &BTreeSet<String>) -> Shape {
     };
     let (kind, name) = kind(text, &statement, routines);
     Shape { fingerprint, kind, name }
+}
+
+/// A command of the protocol of replication, which is logged as statements are.
+fn is_of_replication(text: &str) -> bool {
+    let first = text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+    let words = [
+        "identify_system",
+        "start_replication",
+        "create_replication_slot",
+        "drop_replication_slot",
+        "read_replication_slot",
+        "base_backup",
+        "timeline_history",
+    ];
+    words.contains(&first.trim_end_matches(';'))
 }
 
 fn kind(text: &str, statement: &node::Node, routines: &BTreeSet<String>) -> (Kind, String) {

@@ -165,6 +165,8 @@ fn calls_are_counted_and_what_is_no_transaction_is_told() {
             (1, "statement: SELECT * FROM t WHERE at > now() - interval '1 day' AND x::numeric(10,2) = 1"),
         ]),
         "transfer 3\n\
+         not_understood 1\n\
+         DO $statement$ EXECUTE SELEC 1 $statement$;\n\
          select_t 1\n\
          SELECT * FROM t WHERE at > now() - interval '1 day' AND x::numeric(10,2) = $1;\n\
          note: CREATE TABLE in the log is passed over (2 times)\n\

@@ -12,6 +12,7 @@ use super::{Bound, ListKeys, Path, Range, TableAccess, split_columns};
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
+use crate::exec::folding::is_never;
 use crate::exec::walk::{self, Relations};
 use crate::storage::{IndexColumn, IndexId, IndexSchema};
 
@@ -101,7 +102,10 @@ pub fn choose(
     }
     let of =
         OfTable { table_rows, indexes: &compiler.schema.table(table).indexes, relation, usable: &usable };
-    let best = of.best(&terms, conditions);
+    let best = match compiler.finds_nothing || conditions.iter().any(|condition| is_never(condition)) {
+        true => Candidate { plan: Plan::Union(Vec::new()), consumed: Vec::new(), rows: 0.0 },
+        false => of.best(&terms, conditions),
+    };
     let mut consumed = vec![false; conditions.len()];
     best.consumed.iter().for_each(|&position| consumed[position] = true);
     // What the path leaves over thins out further.

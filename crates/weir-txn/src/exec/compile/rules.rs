@@ -9,7 +9,6 @@ use crate::exec::write::{CheckRule, ForeignKeyRule, Reference, TableRules};
 use crate::storage::Schema;
 use weir_sql::bound::{ExprKind, RelationId};
 use weir_sql::catalog::{Catalog, ColumnIndex, Deferral, ForeignKey, ForeignKeyAction, TableId};
-use weir_types::SqlType;
 
 use super::{Closed, unsupported};
 use std::collections::BTreeSet;
@@ -154,27 +153,6 @@ pub(super) fn check_indexes(catalog: &Catalog) -> Result<(), CompileError> {
             }
         }
         check_computed(table)?;
-        let keyed = table
-            .primary_key
-            .iter()
-            .chain(&table.unique_keys)
-            .flat_map(|key| key.columns.iter().map(|column| (*column, key.span)));
-        let indexed = table.indexes.iter().flat_map(|index| {
-            index.keys.iter().filter_map(|key| match key.expr.kind {
-                ExprKind::Column { column, .. } => Some((column, index.span)),
-                _ => None,
-            })
-        });
-        for (column, span) in keyed.chain(indexed) {
-            let ty = &table.columns[column].ty;
-            if matches!(ty, SqlType::Jsonb | SqlType::Array(_)) {
-                return Err(unsupported(
-                    span,
-                    format!("an index on a column of type {ty}"),
-                    "Index a column of a scalar type.",
-                ));
-            }
-        }
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use crate::exec::access::TableAccess;
 use crate::exec::compiler::Compiler;
 use crate::exec::expr::CompiledExpr;
 use crate::exec::expr::compile::compile_list;
+use crate::exec::folding::is_never;
 use crate::exec::walk::{self, Relations};
 
 /// What an item that is no table is assumed to hold.
@@ -69,6 +70,9 @@ pub fn plan_from(
     }
     let mut open: Vec<Condition<'_>> = Vec::new();
     let (mut first, mut for_each_row) = (Vec::new(), Vec::new());
+    let never = all.iter().any(|expr| is_never(expr));
+    let outer = compiler.finds_nothing;
+    compiler.finds_nothing |= never;
     for expr in all {
         let reads: Relations = walk::relations_read(expr).intersection(&local).copied().collect();
         if reads.is_empty() && walk::is_volatile(expr) {
@@ -89,6 +93,7 @@ pub fn plan_from(
         open = later;
         plan = attach(plan, leaf, ready, &local, compiler)?;
     }
+    compiler.finds_nothing = outer;
     if !for_each_row.is_empty() {
         plan.node = Node::Filter { conditions: for_each_row, input: Box::new(plan.node) };
     }

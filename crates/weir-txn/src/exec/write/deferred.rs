@@ -5,7 +5,7 @@ use weir_sql::catalog::{Deferral, TableId};
 use weir_types::Value;
 
 use crate::exec::call::{Run, Stop};
-use crate::exec::deferred::{Later, Setting, waits};
+use crate::exec::deferred::{Later, Setting, is_batch, waits};
 use crate::storage::{KeyBytes, RowRef, Rows, key::push_key};
 
 /// Foreign keys of a row that is about to be written, by their numbers.
@@ -30,6 +30,11 @@ impl Run<'_> {
         self.fragment.open.map_or(&[], |open| open.said)
     }
 
+    /// Further batches of the same statement may come.
+    pub(in crate::exec) fn is_batch(&self) -> bool {
+        is_batch(self.said().iter().copied())
+    }
+
     /// Whether the constraint is to be looked at later.
     pub(super) fn waits(&self, deferral: Deferral, name: &str) -> bool {
         deferral != Deferral::Never && waits(deferral, name, self.said().iter().copied())
@@ -47,6 +52,10 @@ impl Run<'_> {
             return Ok(());
         }
         let all = std::mem::take(&mut self.unmet);
+        if self.is_batch() {
+            self.later.extend(all);
+            return Ok(());
+        }
         self.look(&all)
     }
 

@@ -139,7 +139,7 @@ impl Functions for Program {
 }
 
 /// An expression over one row asks for no sequence and no chance.
-struct NoEnvironment;
+pub(in crate::exec) struct NoEnvironment;
 
 impl Environment for NoEnvironment {
     fn next_value(&mut self, _: weir_sql::catalog::SequenceId) -> Result<Value, SqlError> {

@@ -176,7 +176,7 @@ fn clock_interval(cursor: &mut Cursor, hours: &Amount, builder: &mut Builder) ->
     } else {
         (hours.whole, middle, 0, 0)
     };
-    if minute > 59 || second > 59 {
+    if minute > 59 || second > 60 {
         return Err(Failure::Overflow);
     }
     let microseconds = ((i128::from(hour) * 60 + i128::from(minute)) * 60 + i128::from(second))

@@ -1,0 +1,278 @@
+//! Constants are worked out before rows are looked at, as by PostgreSQL's planner (`eval_const_expressions`): a condition that is never true
+//! reads nothing, and what fails so fails the statement, whether there are rows or not.
+//!
+//! Only what PostgreSQL calls immutable is worked out: nothing that asks the time, a sequence, chance, or how dates are written.
+
+use weir_sql::bound::{Expr, ExprKind, FromItem, InsertSource, Query, QueryBody, Select, Statement};
+use weir_sql::walk::{parts_mut, subquery_mut};
+use weir_sql::{each_planned_expr, is_constant_operation};
+use weir_types::{SqlError, SqlType, Value};
+
+use super::compiler::Compiler;
+use super::context::Frame;
+use super::expr::CompiledExpr;
+use super::slots::SlotAllocator;
+use super::write::operation::eval_alone;
+use crate::storage::Schema;
+
+/// Folds what can be folded. An expression that fails stays as it is.
+///
+/// # Errors
+/// The first that fails where PostgreSQL's planner meets it.
+pub fn fold(statement: &mut Statement) -> Result<(), SqlError> {
+    let mut folder = Folder { error: None, is_met: true };
+    match statement {
+        Statement::Query(query) => folder.query(query, true),
+        Statement::Insert(insert) => {
+            // What VALUES gives is worked out for each row in any case.
+            if let InsertSource::Query(query) = &mut insert.source {
+                folder.query(query, true);
+            }
+            if let Some((assignments, filter)) =
+                insert.on_conflict.as_mut().and_then(|conflict| conflict.update.as_mut())
+            {
+                assignments.iter_mut().for_each(|(_, expr)| folder.expr(expr));
+                filter.iter_mut().for_each(|expr| folder.expr(expr));
+            }
+            insert.returning.iter_mut().for_each(|(_, expr)| folder.expr(expr));
+        }
+        Statement::Update(update) => {
+            update.assignments.iter_mut().for_each(|(_, expr)| folder.expr(expr));
+            update.returning.iter_mut().for_each(|(_, expr)| folder.expr(expr));
+            update.from.iter_mut().for_each(|item| folder.from(item));
+            update.filter.iter_mut().for_each(|expr| folder.expr(expr));
+        }
+        Statement::Delete(delete) => {
+            delete.returning.iter_mut().for_each(|(_, expr)| folder.expr(expr));
+            delete.using.iter_mut().for_each(|item| folder.from(item));
+            delete.filter.iter_mut().for_each(|expr| folder.expr(expr));
+        }
+    }
+    folder.error.map_or(Ok(()), Err)
+}
+
+/// There is something that [`fold`] may change or fail at.
+pub fn may_fold(statement: &Statement) -> bool {
+    let is_known = |expr: &Expr| matches!(expr.kind, ExprKind::Literal(Value::Bool(_) | Value::Null));
+    let mut found = false;
+    each_planned_expr(statement, &mut |expr| {
+        found = found
+            || is_constant_operation(expr)
+            || match &expr.kind {
+                ExprKind::And(list) | ExprKind::Or(list) | ExprKind::Coalesce(list) => {
+                    list.iter().any(is_known)
+                }
+                ExprKind::Not(operand) => is_known(operand),
+                ExprKind::Case { whens, .. } => whens.iter().any(|(condition, _)| is_known(condition)),
+                ExprKind::Binary { left, right, .. } => is_known(left) || is_known(right),
+                _ => false,
+            };
+    });
+    found
+}
+
+/// The condition is a constant that is not true.
+pub(super) fn is_never(condition: &Expr) -> bool {
+    matches!(condition.kind, ExprKind::Literal(Value::Bool(false) | Value::Null))
+}
+
+struct Folder {
+    error: Option<SqlError>,
+    /// The planner meets what is folded; else it leaves it out, as outputs of a query that nobody asks for.
+    is_met: bool,
+}
+
+impl Folder {
+    fn query(&mut self, query: &mut Query, outputs_are_met: bool) {
+        for cte in &mut query.ctes {
+            // It may be that nothing refers to it.
+            let outer = std::mem::replace(&mut self.is_met, false);
+            self.query(&mut cte.query, false);
+            self.is_met = outer;
+        }
+        self.body(&mut query.body, outputs_are_met);
+        query.limit.iter_mut().chain(&mut query.offset).for_each(|expr| self.expr(expr));
+    }
+
+    fn body(&mut self, body: &mut QueryBody, outputs_are_met: bool) {
+        match body {
+            QueryBody::Select(select) => self.select(select, outputs_are_met),
+            QueryBody::SetOperation { left, right, .. } => {
+                self.query(left, outputs_are_met);
+                self.query(right, outputs_are_met);
+            }
+            QueryBody::Values(rows) => {
+                let rows = rows.iter_mut().flatten();
+                rows.for_each(|expr| self.met(expr, outputs_are_met));
+            }
+        }
+    }
+
+    fn select(&mut self, select: &mut Select, outputs_are_met: bool) {
+        // What is grouped by is found by what it is.
+        if !select.aggregates {
+            select.outputs.iter_mut().for_each(|expr| self.met(expr, outputs_are_met));
+        }
+        select.from.iter_mut().for_each(|item| self.from(item));
+        select.filter.iter_mut().for_each(|expr| self.expr(expr));
+    }
+
+    fn from(&mut self, item: &mut FromItem) {
+        match item {
+            FromItem::Subquery { query, .. } => self.query(query, false),
+            FromItem::Function { calls, .. } => {
+                calls.iter_mut().flat_map(|call| &mut call.args).for_each(|expr| self.expr(expr));
+            }
+            FromItem::Values { rows, .. } => {
+                rows.iter_mut().flatten().for_each(|expr| self.met(expr, false));
+            }
+            FromItem::Join { left, right, on, .. } => {
+                self.from(left);
+                self.from(right);
+                on.iter_mut().for_each(|on| self.expr(on));
+            }
+            FromItem::Table { .. } | FromItem::Cte { .. } => {}
+        }
+    }
+
+    fn met(&mut self, expr: &mut Expr, is_met: bool) {
+        let outer = self.is_met;
+        self.is_met = outer && is_met;
+        self.expr(expr);
+        self.is_met = outer;
+    }
+
+    fn expr(&mut self, expr: &mut Expr) {
+        match &mut expr.kind {
+            ExprKind::And(list) => {
+                let list = std::mem::take(list);
+                expr.kind = self.junction(list, false);
+            }
+            ExprKind::Or(list) => {
+                let list = std::mem::take(list);
+                expr.kind = self.junction(list, true);
+            }
+            ExprKind::Case { whens, otherwise } => {
+                let (whens, otherwise) = (std::mem::take(whens), otherwise.take());
+                *expr = self.case(whens, otherwise, expr);
+            }
+            ExprKind::Coalesce(list) => {
+                let list = std::mem::take(list);
+                *expr = self.coalesce(list, expr);
+            }
+            _ => self.operation(expr),
+        }
+    }
+
+    /// AND, or OR if `decides` is true: the first constant that decides it is all of it, and what stands behind that is not looked at.
+    fn junction(&mut self, list: Vec<Expr>, decides: bool) -> ExprKind {
+        let (mut left, mut null) = (Vec::with_capacity(list.len()), None);
+        for mut one in list {
+            self.expr(&mut one);
+            match one.kind {
+                ExprKind::Literal(Value::Bool(value)) if value == decides => {
+                    return ExprKind::Literal(Value::Bool(decides));
+                }
+                ExprKind::Literal(Value::Bool(_)) => {}
+                ExprKind::Literal(Value::Null) => null = Some(one),
+                _ => left.push(one),
+            }
+        }
+        left.extend(null);
+        match left.len() {
+            0 => ExprKind::Literal(Value::Bool(!decides)),
+            1 => left.swap_remove(0).kind,
+            _ if decides => ExprKind::Or(left),
+            _ => ExprKind::And(left),
+        }
+    }
+
+    fn case(&mut self, whens: Vec<(Expr, Expr)>, otherwise: Option<Box<Expr>>, whole: &Expr) -> Expr {
+        let (mut left, mut last) = (Vec::with_capacity(whens.len()), None);
+        for (mut condition, mut result) in whens {
+            self.expr(&mut condition);
+            match condition.kind {
+                ExprKind::Literal(Value::Bool(true)) => {
+                    self.expr(&mut result);
+                    last = Some(Box::new(result));
+                    break;
+                }
+                ExprKind::Literal(Value::Bool(false) | Value::Null) => {}
+                _ => {
+                    self.expr(&mut result);
+                    left.push((condition, result));
+                }
+            }
+        }
+        let otherwise = last.or_else(|| {
+            let mut otherwise = otherwise?;
+            self.expr(&mut otherwise);
+            Some(otherwise)
+        });
+        let kind = match (left.is_empty(), otherwise) {
+            (true, Some(otherwise)) if otherwise.ty == whole.ty => return *otherwise,
+            (true, None) => ExprKind::Literal(Value::Null),
+            (_, otherwise) => ExprKind::Case { whens: left, otherwise },
+        };
+        Expr { kind, ty: whole.ty.clone(), span: whole.span }
+    }
+
+    fn coalesce(&mut self, list: Vec<Expr>, whole: &Expr) -> Expr {
+        let mut left = Vec::with_capacity(list.len());
+        for mut one in list {
+            self.expr(&mut one);
+            match one.kind {
+                ExprKind::Literal(Value::Null) => {}
+                ExprKind::Literal(_) => {
+                    left.push(one);
+                    break;
+                }
+                _ => left.push(one),
+            }
+        }
+        let kind = match &left[..] {
+            [] => ExprKind::Literal(Value::Null),
+            [one] if one.ty == whole.ty => return left.swap_remove(0),
+            _ => ExprKind::Coalesce(left),
+        };
+        Expr { kind, ty: whole.ty.clone(), span: whole.span }
+    }
+
+    /// Whatever works out all its parts first.
+    fn operation(&mut self, expr: &mut Expr) {
+        parts_mut(expr).into_iter().for_each(|part| self.expr(part));
+        let is_exists = matches!(expr.kind, ExprKind::Exists { .. });
+        if let Some(query) = subquery_mut(expr) {
+            return self.query(query, !is_exists);
+        }
+        if is_null_for_sure(expr) {
+            expr.kind = ExprKind::Literal(Value::Null);
+        } else if is_constant_operation(expr) {
+            match value_of(expr) {
+                Ok(value) => expr.kind = ExprKind::Literal(value),
+                Err(error) if self.is_met => {
+                    self.error.get_or_insert(error);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// An operator that gives NULL for NULL has one.
+fn is_null_for_sure(expr: &Expr) -> bool {
+    let ExprKind::Binary { left, right, .. } = &expr.kind else { return false };
+    let is_plain = |ty: &SqlType| {
+        ty.is_integer() || matches!(ty.base(), SqlType::Numeric(_) | SqlType::Float4 | SqlType::Float8)
+    };
+    let is_null = |one: &Expr| matches!(one.kind, ExprKind::Literal(Value::Null));
+    is_plain(&left.ty) && is_plain(&right.ty) && (is_null(left) || is_null(right))
+}
+
+fn value_of(expr: &Expr) -> Result<Value, SqlError> {
+    let (schema, mut slots) = (Schema { tables: Vec::new() }, SlotAllocator::new(0));
+    let compiled = CompiledExpr::compile(expr, &mut Compiler::new(&schema, &mut slots))?;
+    let mut frame = Frame::default();
+    frame.grow(slots.slots_max(), slots.cells_max());
+    eval_alone(&compiled, &mut frame, 0)
+}
