@@ -40,6 +40,7 @@ mod still;
 mod under_way;
 mod watch;
 mod watchdog;
+mod zone;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use weir_client::{Client, Error, Prepared, Verb};
 use weir_sql::session::{Characteristics, Command, Isolation};
 use weir_sql::system::Facts;
+use weir_types::datetime::session::ZoneCell;
 use weir_types::{Severity, SqlError, SqlState, Value};
 
 use crate::advisory::AdvisoryLocks;
@@ -49,6 +50,7 @@ pub struct Session {
     pub(crate) origin: OnceLock<Origin>,
     pub(crate) front: Arc<FrontEnd>,
     pub(crate) activity: Activity,
+    pub(crate) zone: ZoneCell,
     pub(crate) ending: Ending,
     /// Of its client.
     pub(crate) peer: OnceLock<Peer>,
@@ -105,6 +107,7 @@ impl Session {
             origin,
             front,
             activity: Activity::default(),
+            zone: ZoneCell::default(),
             ending: Ending::default(),
             peer: OnceLock::new(),
         }

@@ -150,7 +150,7 @@ impl OnShards {
             },
         };
         let call =
-            ramp::Call { callee: ramp::Callee::Text(Arc::new(text)), args, transaction_time: 0, edition: 0 };
+            ramp::Call { callee: ramp::Callee::Text(Arc::new(text)), args, transaction_time: 0.into(), edition: 0 };
         let Event::Answered(result) = self.simulation.ask(Begin::Call(call)) else {
             panic!("{sql}: an answer to something else")
         };

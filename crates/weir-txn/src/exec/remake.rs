@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_sql::bound::{Expr, RelationId};
 use weir_sql::catalog::{Catalog, Column, ColumnIndex, Table, TableId};
 use weir_sql::{Application, Matching};
+use weir_types::datetime::TransactionTime;
 use weir_types::cast::{CastContext, cast};
 use weir_types::{EnumType, SqlError, SqlState, SqlType, Value};
 
@@ -38,7 +39,7 @@ impl Remaking<'_> {
         &self,
         rows: MergedRows<'_>,
         environment: &mut dyn Environment,
-        transaction_time: i64,
+        transaction_time: TransactionTime,
     ) -> Result<Remade, SqlError> {
         let schema = self.program.schema.clone();
         let mut remade = Remade::new(schema.clone());
@@ -308,7 +309,7 @@ impl Computed {
         &self,
         row: &[Value],
         frame: &mut Frame,
-        transaction_time: i64,
+        transaction_time: TransactionTime,
         environment: &mut dyn Environment,
     ) -> Result<Value, SqlError> {
         frame.grow(self.slots, self.cells);
@@ -323,7 +324,7 @@ impl Computed {
 struct RowMaker {
     sources: Vec<Source>,
     frame: Frame,
-    transaction_time: i64,
+    transaction_time: TransactionTime,
 }
 
 impl RowMaker {

@@ -6,6 +6,7 @@
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use weir_types::datetime::SessionZone;
 use weir_types::{SqlType, Value};
 
 const INLINE: usize = 32;
@@ -251,6 +252,7 @@ fn push_value(key: &mut KeyBytes, value: &Value, ty: &SqlType) {
         }
         // The schema refuses such key columns; their text keeps equal values together all the same.
         Value::Jsonb(_) | Value::Array(_) | Value::Record(_) => {
+            let _zone = SessionZone::UTC.enter();
             push_escaped(key, weir_types::text::to_text(value, ty).as_bytes());
         }
     }
