@@ -21,8 +21,8 @@ pub(crate) use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{
     Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request, ShardId, forgotten,
 };
-use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::cast::{CastContext, can_cast, cast};
+use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::Interrupts;
 use weir_types::{Notice, SqlError, SqlState, SqlType, Value};
 
@@ -169,7 +169,12 @@ impl Callable {
         Ok(CallResult::of_rows(names, gather.rows(&values, &BTreeMap::new(), Vec::new(), at)?))
     }
 
-    pub(crate) fn call_of(&self, callee: Callee, args: Vec<Value>, transaction_time: TransactionTime) -> Call {
+    pub(crate) fn call_of(
+        &self,
+        callee: Callee,
+        args: Vec<Value>,
+        transaction_time: TransactionTime,
+    ) -> Call {
         Call { callee, args, transaction_time, edition: self.program.edition }
     }
 

@@ -209,8 +209,7 @@ impl Batch {
     pub(crate) fn into_wish(self) -> Wish {
         let callee = Callee::Text(self.text);
         let (args, edition) = (self.args, self.edition);
-        let transaction_time =
-            TransactionTime { zone: SessionZone::current(), ..transaction_time(now_ms()) };
+        let transaction_time = TransactionTime { zone: SessionZone::current(), ..transaction_time(now_ms()) };
         Wish::Call(Call { callee, args, transaction_time, edition }, [].into())
     }
 }

@@ -1,8 +1,8 @@
 //! Walks over bound trees: an expression's parts, the columns that it reads, and a query's relations.
 
 use crate::bound::{
-    BinaryOp, Delete, Expr, ExprKind, FromItem, Insert, InsertSource, Query, QueryBody, RelationId, Statement, Step,
-    StepKind, Update,
+    BinaryOp, Delete, Expr, ExprKind, FromItem, Insert, InsertSource, Query, QueryBody, RelationId,
+    Statement, Step, StepKind, Update,
 };
 use crate::catalog::{ColumnIndex, TableId};
 use crate::source::Span;

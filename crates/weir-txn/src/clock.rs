@@ -3,8 +3,8 @@
 //! Physical time is an argument. The clock never runs backwards: when the physical clock steps back the
 //! counter goes on, and carries into the milliseconds when it is full.
 
-use weir_types::datetime::TransactionTime;
 use crate::storage::Timestamp;
+use weir_types::datetime::TransactionTime;
 
 const COUNTER_BITS: u32 = 16;
 

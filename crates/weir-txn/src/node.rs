@@ -237,10 +237,12 @@ impl Shard for Node {
 
     fn refused_by(request: &Request, version: u16, shard: ShardId) -> Option<Reply> {
         if version < ZONES_FROM && !request.zone().is_utc() {
-            let message =
-                format!("a time zone at a node of an older build, which speaks version {version} of the protocol");
-            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-                .with_hint("Nothing has happened. Start the node with the build of the others, or SET TimeZone = 'UTC'.");
+            let message = format!(
+                "a time zone at a node of an older build, which speaks version {version} of the protocol"
+            );
+            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+                "Nothing has happened. Start the node with the build of the others, or SET TimeZone = 'UTC'.",
+            );
             return Some(match request {
                 Request::Execute { txn, .. } => Reply::Executed { txn: *txn, result: Err(error) },
                 request => Reply::Refused { txn: request.txn(), shard, error },

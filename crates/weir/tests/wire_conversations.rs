@@ -570,7 +570,22 @@ const SETTINGS: [(&str, &[&str]); 34] = [
     ("server_encoding", &["LATIN1"]),
     ("statement_timeout", &["0", "250", "2.5s", "1d"]),
     ("synchronous_commit", &["off", "local", "perhaps"]),
-    ("TimeZone", &["UTC", "utc", "Etc/UTC", "gmt", "america/new_york", "+3", "-3.5", "EST5EDT", "Mars", "PST", "INTERVAL ''+02:00''"]),
+    (
+        "TimeZone",
+        &[
+            "UTC",
+            "utc",
+            "Etc/UTC",
+            "gmt",
+            "america/new_york",
+            "+3",
+            "-3.5",
+            "EST5EDT",
+            "Mars",
+            "PST",
+            "INTERVAL ''+02:00''",
+        ],
+    ),
     ("work_mem", &["64", "4096", "1500kB", "1.5GB", "63", "1 apple"]),
 ];
 

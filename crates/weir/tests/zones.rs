@@ -209,7 +209,15 @@ impl Chance {
 
     fn time(&mut self) -> String {
         // Near changes of clocks more often than not.
-        let near = ["2024-03-10", "2024-11-03", "2024-03-31", "2024-10-27", "2011-12-30", "1987-04-05", "2024-04-07"];
+        let near = [
+            "2024-03-10",
+            "2024-11-03",
+            "2024-03-31",
+            "2024-10-27",
+            "2011-12-30",
+            "1987-04-05",
+            "2024-04-07",
+        ];
         let day = match self.below(3) {
             0 => format!("{}-{:02}-{:02}", 1900 + self.below(180), 1 + self.below(12), 1 + self.below(28)),
             _ => self.pick(&near).to_owned(),
@@ -230,25 +238,61 @@ impl Chance {
 
     fn statement(&mut self) -> String {
         const ZONES: [&str; 16] = [
-            "UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Pacific/Apia", "Australia/Lord_Howe",
-            "America/St_Johns", "Asia/Kathmandu", "Africa/Casablanca", "Europe/Dublin", "America/Caracas",
-            "Pacific/Chatham", "EST5EDT,M3.2.0,M11.1.0", "<+03>-3", "FOO8:30", "Antarctica/Troll",
+            "UTC",
+            "America/New_York",
+            "Europe/Berlin",
+            "Asia/Kolkata",
+            "Pacific/Apia",
+            "Australia/Lord_Howe",
+            "America/St_Johns",
+            "Asia/Kathmandu",
+            "Africa/Casablanca",
+            "Europe/Dublin",
+            "America/Caracas",
+            "Pacific/Chatham",
+            "EST5EDT,M3.2.0,M11.1.0",
+            "<+03>-3",
+            "FOO8:30",
+            "Antarctica/Troll",
         ];
         let fields = ["hour", "day", "week", "month", "year", "quarter", "minute"];
         let (time, other, interval) = (self.time(), self.time(), self.interval());
         let (field, zone) = (self.pick(&fields), self.pick(&ZONES));
         match self.below(14) {
             0..=2 => format!("SET TimeZone = '{zone}'"),
-            3 => format!("SELECT timestamptz '{time}', timestamptz '{time}+00', timestamptz '{time} {}'", "Europe/Paris"),
-            4 => format!("SELECT timestamptz '{time}' + interval '{interval}', timestamptz '{time}+00' - interval '{interval}'"),
-            5 => format!("SELECT date_trunc('{field}', timestamptz '{time}+00'), date_trunc('{field}', timestamptz '{time}', 'Europe/Rome')"),
-            6 => format!("SELECT extract({field} FROM timestamptz '{time}+00'), extract(timezone FROM timestamptz '{time}')"),
-            7 => format!("SELECT age(timestamptz '{time}', timestamptz '{other}'), timestamptz '{time}' - timestamptz '{other}'"),
-            8 => format!("SELECT '{time}+00'::timestamptz::date, '{time}+00'::timestamptz::timestamp, '{time}'::timestamp::timestamptz"),
-            9 => format!("SELECT to_char(timestamptz '{time}+00', 'YYYY-MM-DD HH24:MI:SS TZ OF'), to_jsonb(timestamptz '{time}+00')"),
-            10 => format!("SELECT count(*), min(g), max(g) FROM generate_series(timestamptz '{time}', timestamptz '{time}' + interval '40 days', interval '1 day') g"),
-            11 => format!("UPDATE moment SET z = '{time}', t = '{time}+00'::timestamptz WHERE id = {}", self.below(4)),
-            12 => format!("UPDATE moment SET z = z + interval '{interval}', d = z, n = n + 1 WHERE id = {}", self.below(4)),
+            3 => format!(
+                "SELECT timestamptz '{time}', timestamptz '{time}+00', timestamptz '{time} {}'",
+                "Europe/Paris"
+            ),
+            4 => format!(
+                "SELECT timestamptz '{time}' + interval '{interval}', timestamptz '{time}+00' - interval '{interval}'"
+            ),
+            5 => format!(
+                "SELECT date_trunc('{field}', timestamptz '{time}+00'), date_trunc('{field}', timestamptz '{time}', 'Europe/Rome')"
+            ),
+            6 => format!(
+                "SELECT extract({field} FROM timestamptz '{time}+00'), extract(timezone FROM timestamptz '{time}')"
+            ),
+            7 => format!(
+                "SELECT age(timestamptz '{time}', timestamptz '{other}'), timestamptz '{time}' - timestamptz '{other}'"
+            ),
+            8 => format!(
+                "SELECT '{time}+00'::timestamptz::date, '{time}+00'::timestamptz::timestamp, '{time}'::timestamp::timestamptz"
+            ),
+            9 => format!(
+                "SELECT to_char(timestamptz '{time}+00', 'YYYY-MM-DD HH24:MI:SS TZ OF'), to_jsonb(timestamptz '{time}+00')"
+            ),
+            10 => format!(
+                "SELECT count(*), min(g), max(g) FROM generate_series(timestamptz '{time}', timestamptz '{time}' + interval '40 days', interval '1 day') g"
+            ),
+            11 => format!(
+                "UPDATE moment SET z = '{time}', t = '{time}+00'::timestamptz WHERE id = {}",
+                self.below(4)
+            ),
+            12 => format!(
+                "UPDATE moment SET z = z + interval '{interval}', d = z, n = n + 1 WHERE id = {}",
+                self.below(4)
+            ),
             _ => "SELECT id, z, t, d, z::date, z = t, z < d FROM moment ORDER BY id".to_owned(),
         }
     }
@@ -278,7 +322,10 @@ fn a_copy_is_in_the_zone_of_its_session() {
             driver.batch_execute(SCHEMA).unwrap();
             driver.batch_execute("SET TimeZone = 'America/New_York'").unwrap();
             let mut into = driver.copy_in("COPY moment (id, z, zs) FROM STDIN").unwrap();
-            into.write_all(b"1\t2024-03-10 02:30\t{2024-11-03 01:30,2024-07-01 00:00+00}\n2\t2024-07-01 12:00\t\\N\n").unwrap();
+            into.write_all(
+                b"1\t2024-03-10 02:30\t{2024-11-03 01:30,2024-07-01 00:00+00}\n2\t2024-07-01 12:00\t\\N\n",
+            )
+            .unwrap();
             into.finish().unwrap();
             let mut into = driver.copy_in("COPY day (id, made) FROM STDIN CSV").unwrap();
             into.write_all(b"1,2024-07-01 22:00\n2,2024-01-01 23:30:00.5\n").unwrap();
@@ -286,12 +333,49 @@ fn a_copy_is_in_the_zone_of_its_session() {
             let mut heard = String::new();
             for zone in ["America/New_York", "Asia/Kolkata"] {
                 driver.batch_execute(&format!("SET TimeZone = '{zone}'")).unwrap();
-                for what in ["(SELECT * FROM moment ORDER BY id) TO STDOUT", "(SELECT * FROM day ORDER BY id) TO STDOUT CSV"] {
+                for what in [
+                    "(SELECT * FROM moment ORDER BY id) TO STDOUT",
+                    "(SELECT * FROM day ORDER BY id) TO STDOUT CSV",
+                ] {
                     driver.copy_out(&format!("COPY {what}")).unwrap().read_to_string(&mut heard).unwrap();
                 }
             }
             heard
         });
         assert_eq!(found, expected, "{shards} shards, PostgreSQL on the right");
+    }
+}
+
+/// What is worked out again from the log is worked out in the zones of the sessions that wrote it.
+#[test]
+fn a_log_gives_what_sessions_have_written_in_their_zones() {
+    for shards in [1, 3] {
+        let mut weir = Alone::start(shards);
+        let mut driver = weir.driver();
+        driver.batch_execute(SCHEMA).unwrap();
+        for (id, zone) in
+            ["America/New_York", "Asia/Kolkata", "UTC", "foo-2:30", "Pacific/Apia"].iter().enumerate()
+        {
+            driver.batch_execute(&format!("SET TimeZone = '{zone}'")).unwrap();
+            let one = |sql: &str| sql.replace("$1", &id.to_string());
+            for sql in [
+                "INSERT INTO moment (id, z) VALUES ($1, '2024-03-09 12:00')",
+                "UPDATE moment SET z = date_trunc('day', z) + interval '1 month 1 day', t = z, d = z, n = n + 1 WHERE id = $1",
+                "UPDATE moment SET zs = ARRAY[z, '2024-07-01 00:00'], t = t + interval '1 hour' WHERE id = $1",
+                "INSERT INTO day (id) VALUES ($1)",
+                "UPDATE day SET made = made + interval '2 days' WHERE id = $1",
+                "BEGIN; SET LOCAL TimeZone = 'Europe/Berlin'; UPDATE moment SET t = z, z = z + interval '1 month' WHERE id = $1; COMMIT",
+            ] {
+                driver.batch_execute(&one(sql)).unwrap_or_else(|error| panic!("{zone}: {sql}: {error}"));
+            }
+        }
+        driver.batch_execute("SET TimeZone = 'Asia/Tokyo'; CREATE TABLE made (id integer PRIMARY KEY, z timestamptz DEFAULT '2024-01-01 00:00')").unwrap();
+        let all = "SELECT * FROM moment ORDER BY id; SELECT * FROM day ORDER BY id; INSERT INTO made VALUES (1); SELECT z FROM made; DELETE FROM made";
+        let before = answers::answer(&mut driver, all);
+        drop(driver);
+        weir.kill_and_start_again();
+        let mut driver = weir.driver();
+        driver.batch_execute("SET TimeZone = 'Asia/Tokyo'").unwrap();
+        assert_eq!(answers::answer(&mut driver, all), before, "{shards} shards");
     }
 }

@@ -3,8 +3,8 @@
 //! A cast that changes nothing but a modifier or the name of a string type (varchar to text) is left
 //! away where it is implicit: the values are the same.
 
-use weir_types::datetime::modifier::{PRECISION_MAX, fit_interval, fit_timestamp, with_unit};
 use weir_types::datetime::SessionZone;
+use weir_types::datetime::modifier::{PRECISION_MAX, fit_interval, fit_timestamp, with_unit};
 use weir_types::{CastContext, SqlError, SqlState, SqlType, Value, cast, text};
 
 use super::Binder;
@@ -120,8 +120,7 @@ impl<'a> Binder<'a> {
         // A literal's cast is done here, unless it fails: then it fails when it runs, if it ever does. What depends on the session's
         // zone is done when it runs.
         if let ExprKind::Literal(value) = &expr.kind
-            && let (Ok(value), false) =
-                SessionZone::is_asked(|| cast::cast(value, &expr.ty, target, context))
+            && let (Ok(value), false) = SessionZone::is_asked(|| cast::cast(value, &expr.ty, target, context))
         {
             return Expr { kind: ExprKind::Literal(value), ty: target.clone(), span };
         }

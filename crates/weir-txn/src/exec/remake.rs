@@ -8,8 +8,8 @@ use std::sync::Arc;
 use weir_sql::bound::{Expr, RelationId};
 use weir_sql::catalog::{Catalog, Column, ColumnIndex, Table, TableId};
 use weir_sql::{Application, Matching};
-use weir_types::datetime::TransactionTime;
 use weir_types::cast::{CastContext, cast};
+use weir_types::datetime::TransactionTime;
 use weir_types::{EnumType, SqlError, SqlState, SqlType, Value};
 
 use super::compiler::Compiler;

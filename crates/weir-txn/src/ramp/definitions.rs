@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use smallvec::smallvec;
-use weir_types::datetime::TransactionTime;
 use weir_types::SqlError;
+use weir_types::datetime::TransactionTime;
 
 use super::message::{Age, Callee, Reply, Request, TxnId};
 use super::open::{Version, Versions};

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weir_sql::Text;
 use weir_sql::catalog::ColumnIndex;
-use weir_types::datetime::TransactionTime;
 use weir_types::compare::compare;
+use weir_types::datetime::TransactionTime;
 use weir_types::operator::{BinaryOp, binary};
 use weir_types::{SqlError, SqlType, Value};
 

@@ -234,7 +234,9 @@ impl SessionZone {
     /// What its clocks are called at that instant: CEST.
     pub fn abbreviation_at(self, instant: i64) -> String {
         match self.0 {
-            Some(known) => known.zone.abbreviation_at(instant.div_euclid(MICROSECONDS_PER_SECOND), &known.name),
+            Some(known) => {
+                known.zone.abbreviation_at(instant.div_euclid(MICROSECONDS_PER_SECOND), &known.name)
+            }
             None => "UTC".to_owned(),
         }
     }

@@ -6,7 +6,9 @@ use crate::datetime::fields::{self, extract_date, extract_interval, extract_time
 use crate::datetime::interval::{justify_days, justify_hours, justify_interval};
 use crate::datetime::modifier;
 use crate::datetime::zone::Zone;
-use crate::datetime::{self, SessionZone, Civil, MICROSECONDS_PER_DAY, UNIX_EPOCH_DAYS, days_from_civil, days_in_month};
+use crate::datetime::{
+    self, Civil, MICROSECONDS_PER_DAY, SessionZone, UNIX_EPOCH_DAYS, days_from_civil, days_in_month,
+};
 use crate::error::{SqlError, SqlState};
 use crate::numeric::Numeric as Decimal;
 use crate::value::{Interval as Span, Value};

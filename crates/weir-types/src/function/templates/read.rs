@@ -3,8 +3,8 @@
 use super::{DAYS, MONTHS, Node, ROMAN_MONTHS, parse};
 use crate::datetime::fields::iso_week_start;
 use crate::datetime::{
-    SessionZone, Civil, MICROSECONDS_PER_SECOND, civil_from_days, date_from_days, date_out_of_range, days_from_civil,
-    days_in_month, is_leap, timestamp_from_day, timestamp_out_of_range,
+    Civil, MICROSECONDS_PER_SECOND, SessionZone, civil_from_days, date_from_days, date_out_of_range,
+    days_from_civil, days_in_month, is_leap, timestamp_from_day, timestamp_out_of_range,
 };
 use crate::error::{SqlError, SqlState};
 

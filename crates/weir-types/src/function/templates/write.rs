@@ -4,7 +4,8 @@ use super::{Case, DAYS, MONTHS, Node, ROMAN_MONTHS, ordinal_suffix, parse};
 use crate::datetime::fields::{day_of_week, day_of_year, iso_week, iso_week_start};
 use crate::datetime::print::offset;
 use crate::datetime::{
-    SessionZone, Civil, Fields, MICROSECONDS_PER_HOUR, MICROSECONDS_PER_MINUTE, days_from_civil, fields_from_timestamp,
+    Civil, Fields, MICROSECONDS_PER_HOUR, MICROSECONDS_PER_MINUTE, SessionZone, days_from_civil,
+    fields_from_timestamp,
 };
 use crate::error::{SqlError, SqlState};
 use crate::value::Interval;
