@@ -80,7 +80,8 @@ impl Prepared {
         let (call, callee) = match self.of.wish(self, values, begins_now())? {
             Wish::Call(call, _) => (call, &self.what),
             Wish::Read(gather, values, _) => {
-                let shards: Vec<ShardId> = gather.queries(&values, (program, 0))?.into_keys().collect();
+                let shards: Vec<ShardId> =
+                    gather.queries(&values, (program, 0.into()))?.into_keys().collect();
                 let asked = shards.len() as u32;
                 return Ok(Explained {
                     what: self.name().to_owned(),
