@@ -644,16 +644,16 @@ fn settings_are_set_shown_and_reset_as_by_postgresql() {
 #[test]
 fn times_come_and_go_in_the_zone_of_the_session() {
     let both = Both::start();
-    let asked = || [bind("", "", &["2024-11-03 01:30"]), describe(b'P', ""), execute("", 0)].concat();
+    let asked = || [bind("", "t", &["2024-11-03 01:30"]), describe(b'P', ""), execute("", 0)].concat();
     for zone in ["America/New_York", "Asia/Kolkata", "UTC"] {
         both.check(
             zone,
             &[
-                parse("", "SELECT $1::timestamptz, now()::date = current_date", &[]),
+                parse("t", "SELECT $1::timestamptz, now()::date = current_date", &[]),
                 asked(),
                 sync(),
                 query(&format!("SET TimeZone = '{zone}'")),
-                bind("", "", &["2024-11-03 01:30"]),
+                bind("", "t", &["2024-11-03 01:30"]),
                 execute("", 0),
                 sync(),
                 query("INSERT INTO account (id, owner, opened) VALUES (100, 'x', '2024-03-10 02:30')"),
