@@ -210,7 +210,7 @@ fn a_log_gives_what_sessions_have_written_in_their_zones() {
                 "UPDATE moment SET z = date_trunc('day', z) + interval '1 month 1 day', t = z, d = z, n = n + 1 WHERE id = $1",
                 "UPDATE moment SET zs = ARRAY[z, '2024-07-01 00:00'], t = t + interval '1 hour' WHERE id = $1",
                 "INSERT INTO day (id) VALUES ($1)",
-                "UPDATE day SET made = made + interval '2 days' WHERE id = $1",
+                "UPDATE day SET made = '2024-07-03 12:00' WHERE id = $1",
                 "BEGIN; SET LOCAL TimeZone = 'Europe/Berlin'; UPDATE moment SET t = z, z = z + interval '1 month' WHERE id = $1; COMMIT",
             ] {
                 driver.batch_execute(&one(sql)).unwrap_or_else(|error| panic!("{zone}: {sql}: {error}"));

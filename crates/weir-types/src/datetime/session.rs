@@ -118,20 +118,23 @@ impl SessionZone {
     /// # Errors
     /// It is none of these (22023).
     pub fn of_setting(value: &str) -> Result<SessionZone, SqlError> {
-        let seconds = |east: i64| SessionZone::named(&super::zone::name_of_offset(east));
+        let refuse = |what: &str| Err(invalid(value).with_detail(what));
+        let seconds = |east: i64| {
+            let named = SessionZone::named(&super::zone::name_of_offset(east));
+            named.or_else(|_| refuse("UTC timezone offset is out of range."))
+        };
         let word = value.get(..8).filter(|word| word.eq_ignore_ascii_case("interval"));
         if word.is_some() {
             let text = value[8..].trim().trim_matches('\'');
             let interval = super::parse::interval(text).map_err(|_| invalid(value))?;
-            let refuse = |what: &str| Err(invalid(value).with_detail(what));
             return match () {
                 () if interval.months != 0 => refuse("Cannot specify months in time zone interval."),
                 () if interval.days != 0 => refuse("Cannot specify days in time zone interval."),
-                () => seconds(interval.microseconds / MICROSECONDS_PER_SECOND).map_err(|_| invalid(value)),
+                () => seconds(interval.microseconds / MICROSECONDS_PER_SECOND),
             };
         }
         match value.trim().parse::<f64>() {
-            Ok(hours) if hours.is_finite() && hours.abs() < 168.0 => seconds((hours * 3600.0) as i64),
+            Ok(hours) if hours.is_finite() => seconds((hours * 3600.0) as i64),
             _ => SessionZone::named(value),
         }
     }

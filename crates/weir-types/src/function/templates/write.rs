@@ -155,7 +155,7 @@ impl Writer {
             "TZ" if self.is_interval => return None,
             "TZ" => (self.zone.as_ref().map_or_else(String::new, |(_, name)| in_case(name, case)), 0),
             "OF" => (of_offset(self.east()), 0),
-            "TZH" => (of_offset(self.east() / 3600 * 3600), 0),
+            "TZH" => (of_offset(self.east())[..3].to_owned(), 0),
             "TZM" => (format!("{:02}", self.east().abs() / 60 % 60), 0),
             "Q" => (String::new(), 0),
             _ if self.is_interval => return None,
