@@ -89,7 +89,6 @@ impl Chance {
             "Australia/Lord_Howe",
             "America/St_Johns",
             "Asia/Kathmandu",
-            "Africa/Casablanca",
             "Europe/Dublin",
             "America/Caracas",
             "Pacific/Chatham",
