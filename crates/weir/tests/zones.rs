@@ -80,7 +80,7 @@ impl Chance {
     }
 
     fn statement(&mut self) -> String {
-        const ZONES: [&str; 16] = [
+        const ZONES: [&str; 15] = [
             "UTC",
             "America/New_York",
             "Europe/Berlin",
