@@ -75,7 +75,7 @@ impl<'a> Simulated<'a> {
             Call {
                 callee: Callee::Procedure(call.procedure),
                 args: call.args,
-                transaction_time: 0,
+                transaction_time: 0.into(),
                 edition: 0,
             }
         };

@@ -101,8 +101,12 @@ impl Families {
 
     fn begin(&mut self, session: usize, line: Line) -> Begin {
         let values = |args: &[i64]| args.iter().map(|arg| Value::Int(*arg)).collect();
-        let call =
-            |callee, args: &[i64]| Call { callee, args: values(args), transaction_time: 0, edition: 0 };
+        let call = |callee, args: &[i64]| Call {
+            callee,
+            args: values(args),
+            transaction_time: 0.into(),
+            edition: 0,
+        };
         let order = match line {
             Line::Call(procedure, args) => return Begin::Call(call(Callee::Procedure(procedure), &args)),
             Line::Sql(sql, args) => Order::Call(call(Callee::Text(world::text(sql, args.len())), &args)),

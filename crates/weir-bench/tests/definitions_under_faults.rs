@@ -20,6 +20,7 @@ use weir_txn::node::PlantedBugs;
 use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{AdvisoryKey, Begin, Call, Callee, Output};
 use weir_txn::storage::Rows;
+use weir_types::datetime::SessionZone;
 use weir_types::{SqlError, SqlState, Value};
 use world::World;
 
@@ -251,7 +252,7 @@ impl Definers {
         let text = world::text(sql, args.len());
         let args = args.iter().map(|arg| Value::Int(*arg)).collect();
         let edition = self.made[at].program.edition;
-        Call { callee: Callee::Text(text), args, transaction_time: 0, edition }
+        Call { callee: Callee::Text(text), args, transaction_time: 0.into(), edition }
     }
 
     fn begin(&mut self, session: usize, line: Line) -> Begin {
@@ -263,7 +264,7 @@ impl Definers {
             Line::Call(args) => {
                 let args = args.iter().map(|arg| Value::Int(*arg)).collect();
                 let edition = own.program.edition;
-                let call = Call { callee: Callee::Procedure(0), args, transaction_time: 0, edition };
+                let call = Call { callee: Callee::Procedure(0), args, transaction_time: 0.into(), edition };
                 return self.under_way(session, line, |_| Begin::Call(call));
             }
             Line::Sql(sql, args) => Order::Call(self.text(at, sql, args)),
@@ -275,7 +276,7 @@ impl Definers {
                 let of = self.sessions.entry(session).or_default();
                 of.edition = Some(self.made.len() - 1);
                 of.defined.push(text.clone());
-                Order::Define(Arc::new(definition), next.program.clone())
+                Order::Define(Arc::new(definition), next.program.clone(), SessionZone::UTC)
             }
             Line::Savepoint => {
                 let of = self.sessions.entry(session).or_default();

@@ -181,7 +181,7 @@ fn on_weir(database: &OnPostgres, calls: &[Call], shards: u16, links: Links) -> 
             Some(ramp::Call {
                 callee: ramp::Callee::Procedure(procedure),
                 args,
-                transaction_time: 0,
+                transaction_time: 0.into(),
                 edition: 0,
             })
         };

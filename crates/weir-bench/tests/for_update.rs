@@ -85,7 +85,7 @@ fn run(shards: u16, seed: u64, bugs: PlantedBugs) -> (i64, i64) {
         Some(Call {
             callee: Callee::Procedure(call.procedure),
             args: call.args,
-            transaction_time: 0,
+            transaction_time: 0.into(),
             edition: 0,
         })
     };

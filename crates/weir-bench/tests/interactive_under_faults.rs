@@ -230,7 +230,7 @@ struct Tellers<'b> {
 fn text(sql: &str, args: &[i64]) -> Call {
     let text = world::text(sql, args.len());
     let args = args.iter().map(|arg| Value::Int(*arg)).collect();
-    Call { callee: Callee::Text(text), args, transaction_time: 0, edition: 0 }
+    Call { callee: Callee::Text(text), args, transaction_time: 0.into(), edition: 0 }
 }
 
 impl Tellers<'_> {
@@ -331,7 +331,7 @@ impl Tellers<'_> {
                 return Begin::Call(Call {
                     callee: Callee::Procedure(0),
                     args,
-                    transaction_time: 0,
+                    transaction_time: 0.into(),
                     edition: 0,
                 });
             }
@@ -339,7 +339,7 @@ impl Tellers<'_> {
             Line::Note(args) => {
                 let args = args.into_iter().map(Value::Int).collect();
                 let callee = Callee::Procedure(1);
-                return Begin::Call(Call { callee, args, transaction_time: 0, edition: 0 });
+                return Begin::Call(Call { callee, args, transaction_time: 0.into(), edition: 0 });
             }
             Line::Sql(sql, args) => {
                 if sql == INSERT {

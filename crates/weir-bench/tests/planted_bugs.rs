@@ -109,7 +109,7 @@ fn run(tpcc: &Tpcc, plan: &Plan) -> Run {
         Some(Call {
             callee: Callee::Procedure(call.procedure),
             args: call.args,
-            transaction_time: 0,
+            transaction_time: 0.into(),
             edition: 0,
         })
     };

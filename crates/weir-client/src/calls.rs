@@ -22,6 +22,7 @@ use weir_txn::ramp::{
     Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request, ShardId, forgotten,
 };
 use weir_types::cast::{CastContext, can_cast, cast};
+use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::Interrupts;
 use weir_types::{Notice, SqlError, SqlState, SqlType, Value};
 
@@ -109,6 +110,8 @@ impl Callable {
     /// The system catalog of this schema.
     pub(crate) fn system(&self) -> &(System, Arc<Virtual>) {
         self.system.get_or_init(|| {
+            // One for all sessions.
+            let _utc = SessionZone::UTC.enter();
             let mut system = System::of(&self.application);
             let rows =
                 Arc::new(Virtual::new(&system.catalog, system.first, std::mem::take(&mut system.rows)));
@@ -141,7 +144,7 @@ impl Callable {
         for (at, (value, input)) in arguments.iter().zip(inputs).enumerate() {
             args.push(argument(value, &input.ty).map_err(|error| placed(error, name, at, input))?);
         }
-        let call = self.call_of(Callee::Procedure(procedure), args, time_of_day());
+        let call = self.call_of(Callee::Procedure(procedure), args, begins_now());
         Ok(Wish::Call(call, self.names[procedure].clone()))
     }
 
@@ -150,7 +153,7 @@ impl Callable {
         &self,
         gather: &Gather,
         values: &[Value],
-        transaction_time: i64,
+        transaction_time: TransactionTime,
     ) -> Result<Vec<Value>, SqlError> {
         let at = (&*self.program, transaction_time, self.seeds.next());
         let rows = gather.rows(values, &BTreeMap::new(), Vec::new(), at)?;
@@ -159,22 +162,33 @@ impl Callable {
 
     /// What a query without tables gives, worked out here.
     pub(crate) fn rows_of(&self, prepared: &Prepared, values: &[Value]) -> Result<CallResult, SqlError> {
-        let Wish::Read(gather, values, names) = self.wish(prepared, values, time_of_day())? else {
+        let Wish::Read(gather, values, names) = self.wish(prepared, values, begins_now())? else {
             unreachable!("a query is read")
         };
-        let at = (&*self.program, time_of_day(), self.seeds.next());
+        let at = (&*self.program, begins_now(), self.seeds.next());
         Ok(CallResult::of_rows(names, gather.rows(&values, &BTreeMap::new(), Vec::new(), at)?))
     }
 
-    pub(crate) fn call_of(&self, callee: Callee, args: Vec<Value>, transaction_time: i64) -> Call {
+    pub(crate) fn call_of(
+        &self,
+        callee: Callee,
+        args: Vec<Value>,
+        transaction_time: TransactionTime,
+    ) -> Call {
         Call { callee, args, transaction_time, edition: self.program.edition }
     }
 
-    /// What a prepared text is to do with these values of its parameters. `now`: when its transaction began, in microseconds since 2000.
+    /// What a prepared text is to do with these values of its parameters. `now`: when its transaction began.
     ///
     /// # Errors
     /// Their number or types do not fit; an argument of the call cannot be computed.
-    pub(crate) fn wish(&self, prepared: &Prepared, values: &[Value], now: i64) -> Result<Wish, SqlError> {
+    pub(crate) fn wish(
+        &self,
+        prepared: &Prepared,
+        values: &[Value],
+        now: TransactionTime,
+    ) -> Result<Wish, SqlError> {
+        let _zone = now.zone.enter();
         if let Some(error) = &prepared.fails {
             return Err(SqlError::clone(error));
         }
@@ -218,6 +232,11 @@ impl Callable {
             }
         }
     }
+}
+
+/// A transaction of this thread's session that begins now.
+pub(crate) fn begins_now() -> TransactionTime {
+    TransactionTime::new(time_of_day(), SessionZone::current())
 }
 
 fn signature(procedure: &CompiledProcedure) -> String {

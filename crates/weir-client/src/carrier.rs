@@ -491,8 +491,9 @@ where
         let progress = clients.coordinator().progress(shard as ShardId);
         let requests = &mut core.requests[shard];
         let version = open.version();
-        let refused = requests.extract_if(.., |request| S::refused_by(request, version).is_some());
-        for reply in refused.filter_map(|request| S::refused_by(&request, version)) {
+        let refused_by = |request: &S::Request| S::refused_by(request, version, shard as ShardId);
+        let refused = requests.extract_if(.., |request| refused_by(request).is_some());
+        for reply in refused.filter_map(|request| refused_by(&request)) {
             clients.coordinator().on_reply(now_ms(), reply, &mut core.orders);
         }
         let pushed = body::push_frames(open.outgoing(), Kind::Requests, &progress, requests, usize::MAX);

@@ -11,6 +11,7 @@ use weir_sql::system::Facts;
 use weir_sql::{Diagnostic, Truncated, Validation, foreign_keys, truncated, validations};
 use weir_txn::exec::definition::{Change, Definition};
 use weir_txn::ramp::Callee;
+use weir_types::datetime::SessionZone;
 use weir_types::function::double_quoted;
 use weir_types::{SqlError, SqlState, SqlType};
 
@@ -306,7 +307,7 @@ impl Client {
     pub fn begin_check(&self, edition: &Edition) -> Pending<CallResult> {
         self.submit_computed(|| {
             let prepared = edition.prepare("SELECT 1", &[]).map_err(|wrong| wrong.error)?;
-            Ok(match edition.0.wish(&prepared, &[], 0)? {
+            Ok(match edition.0.wish(&prepared, &[], 0.into())? {
                 Wish::Read(gather, values, names) => Wish::Check(gather, values, names),
                 other => other,
             })
@@ -323,7 +324,7 @@ impl Client {
     ) -> Pending<CallResult> {
         self.submit_computed(|| {
             let callee = Callee::SetSequence { shard, sequence, value, is_given };
-            let call = edition.0.call_of(callee, Vec::new(), 0);
+            let call = edition.0.call_of(callee, Vec::new(), 0.into());
             Ok(Wish::Call(call, [].into()))
         })
     }
@@ -348,7 +349,8 @@ impl Client {
 
     /// Begins to change the schema, as a statement of the transaction of that name. Others that write wait from then on until its end.
     pub fn begin_definition(&self, transaction: u64, next: &NextEdition) -> Pending<CallResult> {
-        self.order(transaction, Order::Define(next.definition.clone(), next.edition.0.program.clone()))
+        let (definition, program) = (next.definition.clone(), next.edition.0.program.clone());
+        self.order(transaction, Order::Define(definition, program, SessionZone::current()))
     }
 
     /// The transaction that made it has committed: it is the schema from here on.

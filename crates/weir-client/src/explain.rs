@@ -4,13 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_analysis::guard_on;
 use weir_analysis::reasons::{self, Reason};
-use weir_net::clock::time_of_day;
 pub use weir_txn::exec::accesses::Access;
 use weir_txn::ramp::ShardId;
 pub use weir_txn::ramp::trace::Trace;
 use weir_types::{SqlError, Value};
 
-use crate::calls::{Callable, Wish};
+use crate::calls::{Callable, Wish, begins_now};
 use crate::pieces::{Kept, Piece};
 use crate::prepared::{Prepared, What};
 use crate::{CallResult, Client, Pending};
@@ -78,10 +77,11 @@ impl Prepared {
             return Ok(Explained { before, ..explained(last)? });
         }
         let of = program.shards;
-        let (call, callee) = match self.of.wish(self, values, time_of_day())? {
+        let (call, callee) = match self.of.wish(self, values, begins_now())? {
             Wish::Call(call, _) => (call, &self.what),
             Wish::Read(gather, values, _) => {
-                let shards: Vec<ShardId> = gather.queries(&values, (program, 0))?.into_keys().collect();
+                let shards: Vec<ShardId> =
+                    gather.queries(&values, (program, 0.into()))?.into_keys().collect();
                 let asked = shards.len() as u32;
                 return Ok(Explained {
                     what: self.name().to_owned(),
@@ -160,7 +160,7 @@ impl Client {
         values: &[Value],
     ) -> Pending<CallResult> {
         self.submit_computed(|| {
-            let wish = prepared.of.wish(prepared, values, time_of_day())?;
+            let wish = prepared.of.wish(prepared, values, begins_now())?;
             let wish = match within {
                 Some(name) => wish.within(name),
                 None => wish,

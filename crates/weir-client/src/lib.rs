@@ -64,6 +64,7 @@ use weir_txn::nearby::Neighbours;
 use weir_txn::node::Node;
 pub use weir_txn::ramp::AdvisoryKey;
 use weir_txn::ramp::own_statement;
+use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::Interrupts;
 
 pub use begun::{Begun, noting};
@@ -381,7 +382,7 @@ impl Client {
         if prepared.reads_no_table() {
             return self.work_out(prepared, values);
         }
-        self.submit_computed(|| prepared.of.wish(prepared, values, time_of_day()))
+        self.submit_computed(|| prepared.of.wish(prepared, values, calls::begins_now()))
     }
 
     fn work_out(&self, prepared: &Prepared, values: &[Value]) -> Pending<CallResult> {
@@ -418,6 +419,7 @@ impl Client {
         values: &[Value],
     ) -> Pending<CallResult> {
         self.submit_computed(|| {
+            let begun = TransactionTime::new(begun, SessionZone::current());
             prepared.of.wish(prepared, values, begun).map(|wish| wish.within(transaction))
         })
     }

@@ -9,6 +9,7 @@ use weir_sql::Text;
 use weir_sql::catalog::Catalog;
 use weir_txn::exec::program::{CompiledText, Program};
 use weir_txn::ramp::{Call, Callee, ShardId};
+use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::function::double_quoted;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
@@ -217,7 +218,8 @@ impl Batch {
     pub(crate) fn into_wish(self) -> Wish {
         let callee = Callee::Text(self.text);
         let (args, edition) = (self.args, self.edition);
-        Wish::Call(Call { callee, args, transaction_time: transaction_time(now_ms()), edition }, [].into())
+        let transaction_time = TransactionTime { zone: SessionZone::current(), ..transaction_time(now_ms()) };
+        Wish::Call(Call { callee, args, transaction_time, edition }, [].into())
     }
 }
 
@@ -361,7 +363,7 @@ mod tests {
                 let args = vec![Value::Int(id), Value::Int(id % 1_000)];
                 let callee = Callee::Text(text.clone());
                 let edition = stage.program.edition;
-                let call = Call { callee, args, transaction_time: 0, edition };
+                let call = Call { callee, args, transaction_time: 0.into(), edition };
                 stage.within(2, Order::Call(call)).unwrap();
             }
             assert_eq!(stage.changes(), before);

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use weir_net::clock::time_of_day;
 use weir_sql::bound::{Expr, ExprKind, Insert, InsertSource, OutputColumn, Query, QueryBody, Select};
 use weir_sql::walk::{each_expr, has_subquery, uncast};
 use weir_sql::{Text, of_one_row, of_rows_of_query};
@@ -12,7 +11,7 @@ use weir_txn::exec::program::CompiledText;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use crate::CallResult;
-use crate::calls::{Callable, argument};
+use crate::calls::{Callable, argument, begins_now};
 use crate::load::{Batch, Load, LoadedTable};
 use crate::prepared::{Prepared, What, prepare};
 
@@ -127,7 +126,7 @@ impl Many {
                 .with_hint("run the query, and ask for the batches of its rows"));
         };
         let computed = match computed {
-            Some(gather) => of.work_out(gather, values, time_of_day())?,
+            Some(gather) => of.work_out(gather, values, begins_now())?,
             None => Vec::new(),
         };
         let value = |given: &Given| match given {

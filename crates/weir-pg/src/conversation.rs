@@ -20,6 +20,7 @@ use crate::handlers::Connection;
 use crate::isolation::Isolated;
 use crate::opening::{Opened, Socket, Unreadable, open};
 use crate::watchdog::peer;
+use crate::zone::in_zone;
 
 /// Whoever connects says who they are within this.
 const STARTUP_MAX: Duration = Duration::from_secs(60);
@@ -86,7 +87,10 @@ pub(crate) async fn converse(
         let (is_cancel, was_starting) =
             (matches!(message, Ok(Message::CancelRequest(_))), is_starting(&socket));
         let (done, is_ended) = {
-            let mut work = Isolated(pin!(answer(&mut socket, &connection, message, is_extended)));
+            let mut work = Isolated(pin!(in_zone(
+                &session.zone,
+                answer(&mut socket, &connection, message, is_extended)
+            )));
             tokio::select! {
                 biased;
                 done = &mut work => (Some(done), false),

@@ -102,7 +102,7 @@ impl CopyHandler for Talk {
         let Some(mut copying) = self.session.copying().take() else { return Ok(()) };
         let is_simple = matches!(client.state(), PgWireConnectionState::CopyInProgress(false));
         let ended = match copying.finish().await {
-            Ok(count) if is_simple => self.session.end_together(false).await.map(|()| count),
+            Ok(count) if is_simple => self.session.end_together(false).await.1.map(|()| count),
             ended => ended,
         };
         match ended {

@@ -145,8 +145,12 @@ impl Session {
 
     /// Analyses what the application would be.
     async fn next_edition(&self, text: &Arc<str>) -> Result<NextEdition, Failure> {
-        let (edition, text) = (self.current_edition().await?, text.clone());
-        blocking(move || edition.define(&text)).await?.map_err(|wrong: Unprepared| Failure::of(wrong, ""))
+        let (edition, text, zone) = (self.current_edition().await?, text.clone(), self.zone.get());
+        let define = move || {
+            let _zone = zone.enter();
+            edition.define(&text)
+        };
+        blocking(define).await?.map_err(|wrong: Unprepared| Failure::of(wrong, ""))
     }
 
     /// The schema as it is after all definitions that anybody has been told of: shards are asked, for statements that reach none of them

@@ -20,7 +20,6 @@ use pgwire::messages::cancel::CancelRequest;
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 
 use weir_sql::system::Facts;
-use weir_types::Severity;
 
 use crate::Settings;
 use crate::answer;
@@ -79,7 +78,7 @@ struct Parameters;
 
 impl ServerParameterProvider for Parameters {
     fn server_parameters<C: ClientInfo>(&self, client: &C) -> Option<HashMap<String, String>> {
-        let (values, _) = Values::of(client.metadata()).ok()?;
+        let values = Values::of(client.metadata()).ok()?;
         let told = PARAMETER_STATUS.iter().filter_map(|name| {
             let value = values.get(&name.to_ascii_lowercase())?;
             Some(((*name).to_owned(), value))
@@ -183,12 +182,12 @@ impl StartupHandler for AtTheDoor {
                 let hint = format!("the database here is \"{}\"", self.doors.database);
                 return Err(fatal("3D000", &message, Some(hint)));
             }
-            let (values, passed_over) = Values::of(&startup.parameters).map_err(|error| {
+            let values = Values::of(&startup.parameters).map_err(|error| {
                 tracing::warn!(address = %client.socket_addr(), user, "connection refused: {}", error.message());
                 PgWireError::UserError(Box::new(answer::fatal(&error)))
             })?;
+            self.session.follow_zone(&values);
             *self.session.values() = values;
-            passed_over.into_iter().for_each(|said| self.session.mention(Severity::Warning, said));
             let (user, database) = (user.clone(), database.clone());
             let (number, secret) = self.doors.front.inside.enter(&self.session);
             tracing::debug!(process = number, address = %client.socket_addr(), user, "connection");

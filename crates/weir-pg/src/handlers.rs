@@ -35,7 +35,7 @@ use weir_types::{SqlError, SqlState, Value};
 use crate::answer;
 use crate::doors::{AtTheDoor, Doors};
 use crate::portals::{Formats, PortalState};
-use crate::session::{Session, Status};
+use crate::session::{Changed, Session, Status};
 use crate::statement::{Done, Failure, Statement};
 
 pub struct Connection {
@@ -77,9 +77,9 @@ pub(crate) async fn say<C: Listens>(client: &mut C, answer: Answer) -> PgWireRes
     client.feed(answer).await.map_err(Into::into)
 }
 
-/// What comes before a statement's rows.
-async fn say_changed<C: Listens>(client: &mut C, done: &Done) -> PgWireResult<()> {
-    for (name, value) in &done.changed {
+/// Settings that have changed: it comes before a statement's rows, and behind what ends a transaction.
+async fn say_changed<C: Listens>(client: &mut C, changed: &Changed) -> PgWireResult<()> {
+    for (name, value) in changed {
         let status = ParameterStatus::new((*name).to_owned(), value.clone());
         say(client, Answer::ParameterStatus(status)).await?;
     }
@@ -193,7 +193,7 @@ impl Talk {
         let done = self.session.run(statement, values).await;
         self.say_beside(client).await?;
         let done = done.map_err(|failure| self.failed(failure))?;
-        say_changed(client, &done).await?;
+        say_changed(client, &done.changed).await?;
         if done.copy.is_some() {
             return self.say_copy(client, &done).await;
         }
@@ -215,12 +215,13 @@ impl Talk {
         client: &mut C,
         ran: PgWireResult<()>,
     ) -> PgWireResult<()> {
-        let ended = self.session.end_together(ran.is_err()).await;
+        let (changed, ended) = self.session.end_together(ran.is_err()).await;
         self.session.names().remove_portal("");
         self.forget_failure();
         if let Err(error) = ran.and(ended.map_err(answer::wire_error)) {
             self.say_failure(client, error).await?;
         }
+        say_changed(client, &changed).await?;
         self.say_ready(client).await
     }
 
@@ -271,7 +272,7 @@ impl Talk {
         self.say_beside(client).await?;
         let started = started.map_err(|failure| self.failed(failure))?;
         if let Some(done) = &started {
-            say_changed(client, done).await?;
+            say_changed(client, &done.changed).await?;
             if done.copy.is_some() {
                 if self.say_copy(client, done).await? {
                     client.set_state(PgWireConnectionState::CopyInProgress(true));
@@ -538,10 +539,11 @@ impl ExtendedQueryHandler for Talk {
             Some(held_back) => self.run_held_back(client, held_back).await,
             None => Ok(()),
         };
-        let ended = self.session.end_together(has_failed || ran.is_err()).await;
+        let (changed, ended) = self.session.end_together(has_failed || ran.is_err()).await;
         if let Err(error) = ran.and(ended.map_err(answer::wire_error)) {
             self.say_failure(client, error).await?;
         }
+        say_changed(client, &changed).await?;
         self.say_ready(client).await
     }
 

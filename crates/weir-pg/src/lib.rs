@@ -41,6 +41,7 @@ mod temporary;
 mod under_way;
 mod watch;
 mod watchdog;
+mod zone;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;

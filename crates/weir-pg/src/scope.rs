@@ -50,6 +50,7 @@ impl Session {
             return Ok(Vec::new());
         }
         let told = changed.told_anew(&values);
+        self.follow_zone(&changed);
         *values = changed;
         Ok(told)
     }
@@ -70,6 +71,7 @@ impl Session {
         let Some(scope) = self.scope.lock().take() else { return Vec::new() };
         let mut values = self.values();
         let ended = std::mem::replace(&mut *values, if has_committed { scope.after } else { scope.before });
+        self.follow_zone(&values);
         values.told_anew(&ended)
     }
 
@@ -85,6 +87,7 @@ impl Session {
     ) -> Vec<(&'static str, String)> {
         let mut now = self.values();
         let told = values.told_anew(&now);
+        self.follow_zone(&values);
         *now = values;
         let mut open = self.scope.lock();
         // What had set nothing then must still know what was before.

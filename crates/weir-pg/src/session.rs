@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use weir_client::{Client, Error, Prepared, Verb};
 use weir_sql::session::{Characteristics, Command, Isolation};
 use weir_sql::system::Facts;
+use weir_types::datetime::session::ZoneCell;
 use weir_types::{Severity, SqlError, SqlState, Value};
 
 use crate::advisory::AdvisoryLocks;
@@ -50,6 +51,7 @@ pub struct Session {
     pub(crate) origin: OnceLock<Origin>,
     pub(crate) front: Arc<FrontEnd>,
     pub(crate) activity: Activity,
+    pub(crate) zone: ZoneCell,
     pub(crate) ending: Ending,
     /// Of its client.
     pub(crate) peer: OnceLock<Peer>,
@@ -82,6 +84,9 @@ pub enum Status {
     Failed,
 }
 
+/// Settings that clients are told of, and what they are now.
+pub(crate) type Changed = Vec<(&'static str, String)>;
+
 impl Session {
     pub(crate) fn new(client: Arc<Client>, front: Arc<FrontEnd>) -> Session {
         let (values, transaction, names) = (Mutex::default(), Mutex::default(), Mutex::default());
@@ -107,6 +112,7 @@ impl Session {
             origin,
             front,
             activity: Activity::default(),
+            zone: ZoneCell::default(),
             ending: Ending::default(),
             peer: OnceLock::new(),
             temporary: TemporaryFunctions::default(),
@@ -169,11 +175,11 @@ impl Session {
         *self.transaction() == Transaction::None && self.names().portal(portal).is_ok_and(is_written)
     }
 
-    /// They have been run, up to the first that failed.
+    /// They have been run, up to the first that failed. Gives which settings are not as they were in it.
     ///
     /// # Errors
     /// Their transaction cannot commit.
-    pub async fn end_together(&self, has_failed: bool) -> Result<(), Failure> {
+    pub async fn end_together(&self, has_failed: bool) -> (Changed, Result<(), Failure>) {
         let transaction = *self.transaction();
         let ended = match transaction {
             Transaction::Open { name, is_implicit: true } => {
@@ -186,12 +192,13 @@ impl Session {
             }
             _ => Ok(()),
         };
+        let mut changed = Changed::new();
         if *self.transaction() == Transaction::None {
             self.end_advice();
             self.names().end_transaction(!has_failed && ended.is_ok());
-            self.end_scope(!has_failed && ended.is_ok());
+            changed = self.end_scope(!has_failed && ended.is_ok());
         }
-        ended
+        (changed, ended)
     }
 
     /// A statement has failed, be it before it ran.

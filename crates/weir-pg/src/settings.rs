@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
+use weir_types::datetime::SessionZone;
 use weir_types::datetime::style::IntervalStyle;
 use weir_types::{Severity, SqlError, SqlState};
 
@@ -229,17 +230,13 @@ pub struct Values {
 }
 
 impl Values {
-    /// As the startup packet has them, and what of it could not be had and does not keep a client out.
-    ///
-    /// Drivers send the time zone of their machine without being asked (every JVM does). They are warned, and told
-    /// the zone that they get instead (`ParameterStatus`); whoever sets another one by himself is refused.
+    /// As the startup packet has them.
     ///
     /// # Errors
     /// It names a setting that there is not, or that may not be so.
     pub fn of<'a>(
         parameters: impl IntoIterator<Item = (&'a String, &'a String)>,
-    ) -> Result<(Values, Vec<SqlError>), SqlError> {
-        let mut passed_over = Vec::new();
+    ) -> Result<Values, SqlError> {
         let mut values = Values::default();
         let (mut options, mut others) = (Vec::new(), Vec::new());
         for (name, value) in parameters {
@@ -253,9 +250,6 @@ impl Values {
                 "options" => options = startup::options(value)?,
                 // Of the protocol; which of them are not known is negotiated.
                 name if name.starts_with("_pq_.") => {}
-                name if name.eq_ignore_ascii_case("TimeZone") => {
-                    passed_over.extend(values.set(name, Some(value)).err());
-                }
                 _ => others.push((name.clone(), value.clone())),
             }
         }
@@ -263,7 +257,7 @@ impl Values {
             values.set(&name, Some(&value))?;
         }
         values.first = std::mem::take(&mut values.set);
-        Ok((values, passed_over))
+        Ok(values)
     }
 
     /// What it has been set to, by whom ever.
@@ -292,6 +286,13 @@ impl Values {
     pub fn interval_style(&self) -> IntervalStyle {
         let given = self.given("intervalstyle");
         given.and_then(|name| IntervalStyle::named(name)).unwrap_or_default()
+    }
+
+    /// In which everything of the session is computed, and told as text.
+    pub fn zone(&self) -> SessionZone {
+        let given = self.given("timezone");
+        // It was one when it was set.
+        given.and_then(|name| SessionZone::named(name).ok()).unwrap_or_default()
     }
 
     /// Whether the client hears what is of that severity. It hears INFO in any case.
@@ -531,7 +532,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_shown_and_what_cannot_be_is_refused() {
-        let (mut values, _) = Values::of(&BTreeMap::from([
+        let mut values = Values::of(&BTreeMap::from([
             ("user".to_owned(), "ann".to_owned()),
             ("application_name".to_owned(), "psql".to_owned()),
             ("client_encoding".to_owned(), "'utf-8'".to_owned()),
@@ -554,7 +555,13 @@ mod tests {
         };
         refused(&mut values, "nothing", "1", "42704");
         refused(&mut values, "server_version", "16", "55P02");
-        refused(&mut values, "TimeZone", "Europe/Berlin", "0A000");
+        refused(&mut values, "TimeZone", "Europe/Paree", "22023");
+        refused(&mut values, "TimeZone", "PST", "22023");
+        for (given, told) in [("europe/berlin", "Europe/Berlin"), ("+3", "<+03>-03"), ("UTC", "UTC")] {
+            values.set("TimeZone", Some(given)).unwrap();
+            check(&values, "timezone", told);
+            assert_eq!(values.zone().name(), told);
+        }
         refused(&mut values, "transaction_isolation", "serializable", "0A000");
         refused(&mut values, "lock_timeout", "1 year", "22023");
         refused(&mut values, "lock_timeout", "-1", "22023");

@@ -18,6 +18,7 @@ use weir_txn::ramp::message::Output;
 use weir_txn::ramp::participant::{Claims, Write};
 use weir_txn::ramp::{Call, Callee, TxnId};
 use weir_txn::storage::{Operation, Position, Rows, Schema, Storage, Timestamp, Workspace};
+use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::{SqlError, Value};
 
 use crate::guards::Taken;
@@ -25,7 +26,7 @@ use crate::lab::{Lab, Validity};
 use crate::state::{Row, State};
 
 /// What `now()` says, in microseconds since 2000-01-01: the first of January 2026.
-const NOW: i64 = 820_454_400_000_000;
+const NOW: TransactionTime = TransactionTime { at: 820_454_400_000_000, zone: SessionZone::UTC };
 
 /// Whose calls run: each draws from its own share of every sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

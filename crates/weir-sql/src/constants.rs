@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_types::text::parse_text;
 use weir_types::{SqlType, Value};
 
 use crate::bound::{Expr, ExprKind, InsertSource, Statement};
 use crate::catalog::Catalog;
 use crate::lexer::{Lexer, TokenKind};
 use crate::statement::{CLIENT, Text, bind_statement};
-use crate::walk::{each_expr, each_statement_expr, parts};
+use crate::walk::{self, each_expr, each_statement_expr, parts};
 
 /// A text with its constants as parameters.
 #[derive(Clone, Debug)]
@@ -177,7 +178,12 @@ fn after_names_of_types(sql: &str) -> BTreeSet<usize> {
 
 /// A number or a string as it stands in the text, and its value.
 fn constant(sql: &str, expr: &Expr) -> Option<(usize, usize, Value)> {
-    let ExprKind::Literal(value) = &expr.kind else { return None };
+    let value = match (&expr.kind, walk::local_literal(expr)) {
+        (ExprKind::Literal(value), _) => value.clone(),
+        // As whoever prepares the text has it.
+        (_, Some(literal)) => parse_text(literal, &expr.ty.base()).ok()?,
+        _ => return None,
+    };
     let has_type =
         !matches!(expr.ty, SqlType::Unknown | SqlType::Record | SqlType::Void | SqlType::Opaque(_));
     if expr.span.file != CLIENT || value.is_null() || !has_type {
@@ -196,5 +202,5 @@ fn constant(sql: &str, expr: &Expr) -> Option<(usize, usize, Value)> {
         }
         _ => return None,
     };
-    Some((start, end, value.clone()))
+    Some((start, end, value))
 }

@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 
 use pg_query::protobuf::{DropBehavior, ObjectType, TruncateStmt, node};
 use weir_types::SqlState;
+use weir_types::datetime::SessionZone;
 
 use crate::Application;
 use crate::assertion;
 use crate::catalog::{Catalog, ColumnIndex, ForeignKey, SequenceId, TableId};
 use crate::ddl;
 use crate::load::load_running;
+use crate::local_times;
 use crate::parse::{self, Piece};
 use crate::source::{Diagnostic, Sources, Span};
 
@@ -40,6 +42,31 @@ pub fn define(application: &Application, name: &str, text: &str) -> Result<Appli
         after.notes.push(cascades(&orphans, file));
     }
     Ok(after)
+}
+
+/// The same of a session in that zone, with the text that makes it whoever binds it: times have their offsets in it.
+///
+/// # Errors
+/// As [`define`].
+pub fn define_in(
+    application: &Application,
+    name: &str,
+    text: &str,
+    zone: SessionZone,
+) -> Result<(Application, String), Diagnostic> {
+    if zone.is_utc() {
+        return Ok((define(application, name, text)?, text.to_owned()));
+    }
+    let (after, noted) = local_times::noting(|| define(application, name, text));
+    let after = after?;
+    let file = application.sources.files.len();
+    let read = after.sources.files.get(file).map_or(text, |file| &file.text);
+    let whole = local_times::with_offsets(read, file as u32, &noted, zone)
+        .map_err(|error| Diagnostic::new(error.state(), Span::default(), error.message()))?;
+    match whole {
+        None => Ok((after, text.to_owned())),
+        Some(whole) => Ok((define(application, name, &whole)?, whole)),
+    }
 }
 
 /// Something that was right before this statement.

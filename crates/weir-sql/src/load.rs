@@ -27,6 +27,7 @@ use crate::ways::queries::{self, Block};
 use crate::ways::{sections, sqlx};
 
 use weir_types::SqlState;
+use weir_types::datetime::SessionZone;
 
 /// Reads all files of an application that is to run.
 ///
@@ -51,6 +52,8 @@ pub fn load_running(sources: Sources) -> Result<Application, (Sources, Vec<Diagn
 /// # Errors
 /// As [`load`]; of a tolerant reading, every mistake of the input, and nothing that Weir merely lacks.
 pub fn load_with(sources: Sources, reading: Reading) -> Result<Application, (Sources, Vec<Diagnostic>)> {
+    // Whoever defined it in another zone has written its offsets down.
+    let _zone = SessionZone::UTC.enter();
     // Parameters are read as `$1` in the place of their names, so that a place may end within a character.
     let whole = |sources: &Sources, messages: &mut [Diagnostic]| {
         for message in messages {

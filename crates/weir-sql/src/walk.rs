@@ -1,11 +1,13 @@
 //! Walks over bound trees: an expression's parts, the columns that it reads, and a query's relations.
 
 use crate::bound::{
-    Delete, Expr, ExprKind, FromItem, Insert, InsertSource, Query, QueryBody, RelationId, Statement, Step,
-    StepKind, Update,
+    BinaryOp, Delete, Expr, ExprKind, FromItem, Insert, InsertSource, Query, QueryBody, RelationId,
+    Statement, Step, StepKind, Update,
 };
 use crate::catalog::{ColumnIndex, TableId};
 use crate::source::Span;
+
+use weir_types::{SqlType, Value};
 
 macro_rules! define_parts {
     ($parts:ident, $subqueries:ident, $iter:ident, $as_deref:ident, $offset:ident, $($mutable:tt)?) => {
@@ -269,11 +271,50 @@ pub fn tables(query: &Query) -> Vec<(RelationId, TableId)> {
     tables
 }
 
-/// The first part whose value changes by itself: the time, a sequence, a random number.
+/// The text of a literal whose value depends on the zone of the session that runs it.
+pub fn local_literal(expr: &Expr) -> Option<&str> {
+    let ExprKind::Cast { operand, .. } = &expr.kind else { return None };
+    match &operand.kind {
+        ExprKind::Literal(Value::Text(literal)) if operand.ty == SqlType::Unknown => Some(literal),
+        _ => None,
+    }
+}
+
+/// Whether the value of this part, given those of its own parts, depends on the session's zone. PostgreSQL calls such functions stable.
+pub fn asks_zone(expr: &Expr) -> bool {
+    let instants = |ty: &SqlType| match ty {
+        SqlType::Timestamptz | SqlType::Record => true,
+        SqlType::Array(element) => **element == SqlType::Timestamptz,
+        _ => false,
+    };
+    match &expr.kind {
+        ExprKind::Cast { operand, .. } => {
+            operand.ty.base() != expr.ty.base() && (instants(&operand.ty) || instants(&expr.ty))
+        }
+        ExprKind::Binary { op: BinaryOp::Add | BinaryOp::Subtract, left, right } => {
+            let [left, right] = [&left.ty, &right.ty];
+            [left, right].contains(&&SqlType::Timestamptz) && [left, right].contains(&&SqlType::Interval)
+        }
+        ExprKind::Binary { op: BinaryOp::Concat, left, right } => {
+            expr.ty.is_string() && (instants(&left.ty) || instants(&right.ty))
+        }
+        ExprKind::Function { function, args } => {
+            let takes = args.iter().any(|arg| instants(&arg.ty));
+            let alone = ["isfinite", "age", "timezone", "timestamptz", "date_bin"];
+            takes && !alone.contains(&function.name)
+                || expr.ty == SqlType::Timestamptz
+                    && (function.name == "make_timestamptz" && args.len() == 6
+                        || function.name == "to_timestamp" && args.len() == 2)
+        }
+        _ => false,
+    }
+}
+
+/// The first part whose value changes by itself: the time, a sequence, a random number, or with the session's zone.
 pub fn changing(expr: &Expr) -> Option<Span> {
     let mut changing = None;
     each_expr(expr, &mut |part| {
-        if part.kind.is_volatile() || matches!(part.kind, ExprKind::TransactionTime) {
+        if part.kind.is_volatile() || matches!(part.kind, ExprKind::TransactionTime) || asks_zone(part) {
             changing.get_or_insert(part.span);
         }
     });

@@ -4,14 +4,15 @@
 //! counter goes on, and carries into the milliseconds when it is full.
 
 use crate::storage::Timestamp;
+use weir_types::datetime::TransactionTime;
 
 const COUNTER_BITS: u32 = 16;
 
 const UNIX_TO_2000_MS: i64 = 946_684_800_000;
 
-/// What `now()` says in a call that begins then: microseconds since 2000.
-pub fn transaction_time(unix_ms: u64) -> i64 {
-    (unix_ms as i64).saturating_sub(UNIX_TO_2000_MS).saturating_mul(1_000)
+/// What `now()` says in a call that begins then, of no session: in UTC.
+pub fn transaction_time(unix_ms: u64) -> TransactionTime {
+    (unix_ms as i64).saturating_sub(UNIX_TO_2000_MS).saturating_mul(1_000).into()
 }
 
 /// The same of microseconds.

@@ -65,7 +65,7 @@ pub trait Shard: Send + 'static {
     /// Nothing is prepared and nobody waits.
     fn is_idle(&self) -> bool;
     /// What is answered for a node that speaks that version of the protocol, if such a request cannot be said in it.
-    fn refused_by(_request: &Self::Request, _version: u16) -> Option<Self::Reply> {
+    fn refused_by(_request: &Self::Request, _version: u16, _shard: ShardId) -> Option<Self::Reply> {
         None
     }
 }

@@ -80,6 +80,8 @@ pub struct PlantedBugs {
 
 /// From this version of the protocol on a sequence is set by a request of its own.
 const SET_SEQUENCE_FROM: u16 = 4;
+/// From this version on requests say the time zone of their session.
+const ZONES_FROM: u16 = 5;
 
 /// Where a run writes.
 pub(crate) enum Target<'a> {
@@ -233,7 +235,19 @@ impl Shard for Node {
         self.forget();
     }
 
-    fn refused_by(request: &Request, version: u16) -> Option<Reply> {
+    fn refused_by(request: &Request, version: u16, shard: ShardId) -> Option<Reply> {
+        if version < ZONES_FROM && !request.zone().is_utc() {
+            let message = format!(
+                "a time zone at a node of an older build, which speaks version {version} of the protocol"
+            );
+            let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_hint(
+                "Nothing has happened. Start the node with the build of the others, or SET TimeZone = 'UTC'.",
+            );
+            return Some(match request {
+                Request::Execute { txn, .. } => Reply::Executed { txn: *txn, result: Err(error) },
+                request => Reply::Refused { txn: request.txn(), shard, error },
+            });
+        }
         match request {
             Request::Execute { txn, call, .. }
                 if version < SET_SEQUENCE_FROM && matches!(call.callee, Callee::SetSequence { .. }) =>
@@ -675,6 +689,7 @@ impl Node {
         target: Target<'_>,
     ) -> Result<call::Ran, Stop> {
         let _watch = self.interrupts.watch(self.statement);
+        let _zone = call.transaction_time.zone.enter();
         let looks = matches!(call.callee, Callee::Constraints(_));
         if !looks {
             // What is looked at is of the edition that the transaction has.

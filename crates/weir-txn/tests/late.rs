@@ -66,7 +66,12 @@ impl Stage {
 }
 
 fn open(account: i64) -> Call {
-    Call { callee: Callee::Procedure(0), args: vec![Value::Int(account)], transaction_time: 0, edition: 0 }
+    Call {
+        callee: Callee::Procedure(0),
+        args: vec![Value::Int(account)],
+        transaction_time: 0.into(),
+        edition: 0,
+    }
 }
 
 #[test]

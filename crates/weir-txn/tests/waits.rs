@@ -157,7 +157,7 @@ fn call(procedure: usize, args: &[i64]) -> Call {
     Call {
         callee: Callee::Procedure(procedure),
         args: args.iter().map(|arg| Value::Int(*arg)).collect(),
-        transaction_time: 0,
+        transaction_time: 0.into(),
         edition: 0,
     }
 }

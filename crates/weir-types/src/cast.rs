@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arcstr::ArcStr;
 
-use crate::datetime;
+use crate::datetime::{self, SessionZone};
 use crate::error::{SqlError, SqlState};
 use crate::numeric::Numeric;
 use crate::sql_type::SqlType;
@@ -71,7 +71,6 @@ pub fn is_identity(from: &SqlType, to: &SqlType) -> bool {
         (Int2, Int4 | Int8) | (Int4, Int8) => true,
         (Varchar(_) | Char(_) | Text, Text | Varchar(None)) => true,
         (Numeric(_), Numeric(None)) => true,
-        (Timestamp, Timestamptz) | (Timestamptz, Timestamp) => true,
         _ => false,
     }
 }
@@ -171,11 +170,24 @@ fn cast_scalar(value: &Value, from: &SqlType, to: &SqlType) -> Result<Value, Sql
         (Value::Numeric(numeric), _) => cast_numeric(numeric, from, to),
         (Value::Float8(float), _) => cast_float(*float, false, from, to),
         (Value::Float4(float), _) => cast_float(f64::from(*float), true, from, to),
-        (Value::Date(days), SqlType::Timestamp | SqlType::Timestamptz) => {
+        (Value::Date(days), SqlType::Timestamp) => {
             Ok(Value::Timestamp(datetime::timestamp_from_date(*days)?))
+        }
+        (Value::Date(days), SqlType::Timestamptz) => {
+            let local = datetime::timestamp_from_date(*days)?;
+            SessionZone::current().instant_of(local).map(Value::Timestamp)
+        }
+        (Value::Timestamp(instant), SqlType::Date) if *from == SqlType::Timestamptz => {
+            Ok(Value::Date(SessionZone::current().date_at(*instant)))
         }
         (Value::Timestamp(timestamp), SqlType::Date) => {
             Ok(Value::Date(datetime::date_from_timestamp(*timestamp)))
+        }
+        (Value::Timestamp(instant), SqlType::Timestamp) if *from == SqlType::Timestamptz => {
+            SessionZone::current().local_of(*instant).map(Value::Timestamp)
+        }
+        (Value::Timestamp(local), SqlType::Timestamptz) if *from == SqlType::Timestamp => {
+            SessionZone::current().instant_of(*local).map(Value::Timestamp)
         }
         (Value::Jsonb(json), _) if to.is_number() || *to == SqlType::Bool => cast_json(json, to),
         _ if from.base() == to.base() => Ok(value.clone()),

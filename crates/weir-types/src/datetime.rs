@@ -1,15 +1,18 @@
 //! Dates, timestamps and intervals: PostgreSQL's proleptic Gregorian calendar on Julian days.
 //!
-//! Pure arithmetic: there is no clock here. A timestamptz is an instant, printed in UTC with `+00`; other time zones
-//! are those that a statement names ([`zone`]).
+//! Pure arithmetic: there is no clock here. A timestamptz is an instant, printed in the zone of its session ([`session`]); other
+//! time zones are those that a statement names ([`zone`]).
 
 pub mod fields;
 pub mod interval;
 pub mod modifier;
 pub mod parse;
 pub mod print;
+pub mod session;
 pub mod style;
 pub mod zone;
+
+pub use session::{SessionZone, TransactionTime};
 
 use crate::error::{SqlError, SqlState};
 use crate::value::Interval;
@@ -181,6 +184,25 @@ pub fn add_interval(timestamp: i64, interval: &Interval) -> Result<i64, SqlError
     i64::try_from(sum).ok().filter(|sum| is_timestamp(*sum)).ok_or_else(timestamp_out_of_range)
 }
 
+/// The same with an instant: months and days are those of the calendar in the session's zone.
+pub fn add_interval_to_instant(instant: i64, interval: &Interval) -> Result<i64, SqlError> {
+    if interval.months == 0 && interval.days == 0 {
+        return add_interval(instant, interval);
+    }
+    let zone = SessionZone::current();
+    if zone.is_utc() || is_infinite_timestamp(instant) {
+        return add_interval(instant, interval);
+    }
+    let none = Interval { months: 0, days: 0, microseconds: 0 };
+    let mut moved = instant;
+    for step in [Interval { months: interval.months, ..none }, Interval { days: interval.days, ..none }] {
+        if step != none {
+            moved = zone.instant_of(add_interval(zone.local_of(moved)?, &step)?)?;
+        }
+    }
+    add_interval(moved, &Interval { microseconds: interval.microseconds, ..none })
+}
+
 fn add_months(days: i64, months: i64) -> i64 {
     let date = civil_from_days(days);
     let month = date.year * 12 + date.month - 1 + months;
@@ -199,10 +221,23 @@ pub fn subtract_timestamps(left: i64, right: i64) -> Result<Interval, SqlError> 
 
 /// The symbolic difference in years, months, days and time.
 pub fn age(left: i64, right: i64) -> Result<Interval, SqlError> {
+    age_of((left < right, left, right))
+}
+
+/// The same of instants, by what the clocks of the session's zone show.
+pub fn age_of_instants(left: i64, right: i64) -> Result<Interval, SqlError> {
     if is_infinite_timestamp(left) || is_infinite_timestamp(right) {
         return Err(timestamp_out_of_range());
     }
-    let (negative, late, early) = if left < right { (true, right, left) } else { (false, left, right) };
+    let zone = SessionZone::current();
+    age_of((left < right, zone.shown_at(left), zone.shown_at(right)))
+}
+
+fn age_of((negative, left, right): (bool, i64, i64)) -> Result<Interval, SqlError> {
+    if is_infinite_timestamp(left) || is_infinite_timestamp(right) {
+        return Err(timestamp_out_of_range());
+    }
+    let (late, early) = if negative { (right, left) } else { (left, right) };
     let (late, early) = (fields_from_timestamp(late), fields_from_timestamp(early));
     let time_of = |fields: &Fields| {
         ((fields.hour * 60 + fields.minute) * 60 + fields.second) * MICROSECONDS_PER_SECOND

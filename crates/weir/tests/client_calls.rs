@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nodes::{LOOKS, Nodes};
 use weir_client::{Client, ClusterFile, Error, Settings, SqlState, Value};
+use weir_types::datetime::SessionZone;
 
 const SQL: &str = "
 CREATE TABLE account (id integer PRIMARY KEY, owner text NOT NULL, balance numeric NOT NULL DEFAULT 0);
@@ -118,6 +119,34 @@ fn what_a_procedure_says_comes_beside_its_answer() {
             let said = error.fields().notices.iter().map(|one| one.said.message());
             let expected = [format!("3 from {account} to 0")];
             assert!(said.eq(expected.iter().filter(|_| speaks)), "{error:?}");
+        }
+    }
+}
+
+/// The zone of a session goes to nodes with its statements; one of an older build is not asked.
+#[test]
+fn nodes_compute_in_the_zone_of_the_session_that_asks() {
+    let nodes = bank(2);
+    let asked = "SELECT id, timestamptz '2024-07-01 12:00'::text || owner FROM account WHERE owner <> 'x' ORDER BY id LIMIT 1";
+    let write = "UPDATE account SET owner = to_char(timestamptz '2024-01-01 00:00+00' + $1::interval, 'HH24:MI TZ') WHERE id = 1";
+    for (versions, speaks) in [(1..=5, true), (1..=4, false)] {
+        let client = connect(&nodes, Settings { versions, ..Settings::default() });
+        for zone in ["UTC", "Asia/Tokyo"] {
+            let zone = SessionZone::named(zone).unwrap();
+            let _zone = zone.enter();
+            let wrote = client.prepare(write, &[]).unwrap();
+            let wrote = client.begin_prepared(&wrote, &["0".into()]).wait();
+            let read = client.query(asked).map(|done| done.rows[0][1].clone());
+            if speaks || zone.is_utc() {
+                wrote.unwrap();
+                let expected = if zone.is_utc() { "+0000:00 UTC" } else { "+0909:00 JST" };
+                assert_eq!(read.unwrap(), Value::text(format!("2024-07-01 12:00:00{expected}")));
+            } else {
+                for refused in [wrote.map(drop).unwrap_err(), read.map(drop).unwrap_err()] {
+                    let Error::Sql(error) = refused else { panic!("{refused:?}") };
+                    assert_eq!(error.state(), SqlState::FEATURE_NOT_SUPPORTED, "{error}");
+                }
+            }
         }
     }
 }

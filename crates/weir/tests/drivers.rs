@@ -60,10 +60,13 @@ fn node_postgres() {
 
 #[test]
 fn jdbc() {
-    let bank = Bank::open(|_| ());
-    let mut java = Command::new("java");
-    java.arg("-cp").arg(installed::jdbc()).arg(of_tests("Session.java")).arg(bank.port().to_string());
-    is_well(&mut java);
+    for zone in ["UTC", "America/New_York", "Asia/Kolkata"] {
+        let bank = Bank::open(|_| ());
+        let mut java = Command::new("java");
+        java.arg(format!("-Duser.timezone={zone}")).arg("-cp").arg(installed::jdbc());
+        java.arg(of_tests("Session.java")).arg(bank.port().to_string());
+        is_well(&mut java);
+    }
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn errors_have_their_state_and_place_and_the_session_goes_on() {
     check(&mut driver, "UPDATE account SET balanse = 1", "42703", Some(20), "balanse");
     check(&mut driver, "DELETE FROM account WHERE id = 'x'", "22P02", Some(32), "integer");
     check(&mut driver, "CREATE TABLE account (a int)", "42P07", Some(14), "already exists");
-    check(&mut driver, "SET TimeZone = 'Europe/Berlin'", "0A000", None, "UTC");
+    check(&mut driver, "SET TimeZone = 'Europe/Paree'", "22023", None, "TimeZone");
     check(&mut driver, "SHOW nothing", "42704", None, "nothing");
     check(&mut driver, "SELECT * FROM balance_of(1) OFFSET 1", "0A000", Some(15), "balance_of");
     check(&mut driver, "LISTEN x", "0A000", None, "LISTEN");

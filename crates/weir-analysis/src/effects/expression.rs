@@ -2,7 +2,7 @@
 
 use weir_sql::bound::{Aggregate, AggregateFunction, BinaryOp, Expr, ExprKind, RelationId, VolatileFunction};
 use weir_sql::catalog::{ColumnIndex, Table};
-use weir_sql::walk::{conjuncts, parts, subquery, uncast};
+use weir_sql::walk::{asks_zone, conjuncts, parts, subquery, uncast};
 use weir_types::numeric::Numeric;
 use weir_types::operator::Comparison;
 use weir_types::{SqlType, Value};
@@ -12,6 +12,16 @@ use super::{Sign, Term, TermId};
 
 impl Interpreter<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> TermId {
+        let term = self.expr_of_parts(expr);
+        if !asks_zone(expr) {
+            return term;
+        }
+        // Sessions in two zones have two values.
+        let time = self.terms().intern(Term::Time);
+        self.terms().call("in the session's zone".to_owned(), vec![term, time])
+    }
+
+    fn expr_of_parts(&mut self, expr: &Expr) -> TermId {
         match &expr.kind {
             ExprKind::Literal(value) => self.literal(value),
             ExprKind::Column { relation, column } => self.column(*relation, *column),
@@ -341,7 +351,9 @@ pub(super) fn keeps_value(from: &SqlType, to: &SqlType) -> bool {
 /// The expression without the casts around it that keep its value.
 pub(super) fn same_value(expr: &Expr) -> &Expr {
     match &expr.kind {
-        ExprKind::Cast { operand, .. } if keeps_value(&operand.ty, &expr.ty) => same_value(operand),
+        ExprKind::Cast { operand, .. } if keeps_value(&operand.ty, &expr.ty) && !asks_zone(expr) => {
+            same_value(operand)
+        }
         _ => expr,
     }
 }

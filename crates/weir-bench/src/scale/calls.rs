@@ -82,7 +82,7 @@ impl Calls<'_> {
         Some(Call {
             callee: Callee::Procedure(call.procedure),
             args: call.args,
-            transaction_time: 0,
+            transaction_time: 0.into(),
             edition: 0,
         })
     }

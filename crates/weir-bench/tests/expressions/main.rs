@@ -93,8 +93,12 @@ impl Both {
             };
         let mut frame = Frame::new(&slots);
         let mut environment = NoEnvironment;
-        let mut cx =
-            Cx { frame: &mut frame, rows: &self.rows, transaction_time: 0, environment: &mut environment };
+        let mut cx = Cx {
+            frame: &mut frame,
+            rows: &self.rows,
+            transaction_time: 0.into(),
+            environment: &mut environment,
+        };
         let mut rows = Vec::new();
         let types: Vec<SqlType> = query.columns.iter().map(|column| column.ty.clone()).collect();
         let outcome = compiled.run(&mut cx, &mut |_, row| {

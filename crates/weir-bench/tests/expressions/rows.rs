@@ -66,7 +66,8 @@ impl MemoryRows {
             frame.set(slot, row[column].clone());
         }
         let mut environment = NoEnvironment;
-        let mut cx = Cx { frame: &mut frame, rows: self, transaction_time: 0, environment: &mut environment };
+        let mut cx =
+            Cx { frame: &mut frame, rows: self, transaction_time: 0.into(), environment: &mut environment };
         compiled.eval(&mut cx).expect("an index expression has a value")
     }
 

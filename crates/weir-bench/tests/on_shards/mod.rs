@@ -149,8 +149,12 @@ impl OnShards {
                 None => return Err(error),
             },
         };
-        let call =
-            ramp::Call { callee: ramp::Callee::Text(Arc::new(text)), args, transaction_time: 0, edition: 0 };
+        let call = ramp::Call {
+            callee: ramp::Callee::Text(Arc::new(text)),
+            args,
+            transaction_time: 0.into(),
+            edition: 0,
+        };
         let Event::Answered(result) = self.simulation.ask(Begin::Call(call)) else {
             panic!("{sql}: an answer to something else")
         };

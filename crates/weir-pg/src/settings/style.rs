@@ -1,33 +1,10 @@
 //! Settings that are words: which of them are so here, which there are and are refused, and which there are not.
 
 use weir_types::SqlError;
+use weir_types::datetime::SessionZone;
 use weir_types::datetime::style::IntervalStyle;
 
 use super::{invalid, not_supported};
-
-/// All the names of the one zone that there is.
-const ZONES: [&str; 20] = [
-    "UTC",
-    "GMT",
-    "UCT",
-    "Zulu",
-    "Universal",
-    "Greenwich",
-    "GMT0",
-    "GMT+0",
-    "GMT-0",
-    "Etc/UTC",
-    "Etc/GMT",
-    "Etc/UCT",
-    "Etc/Zulu",
-    "Etc/Universal",
-    "Etc/Greenwich",
-    "Etc/GMT0",
-    "Etc/GMT+0",
-    "Etc/GMT-0",
-    "UTC0",
-    "+00:00",
-];
 
 pub fn one_of(name: &str, value: &str, words: &[&str]) -> Result<String, SqlError> {
     let value = value.trim_matches('\'');
@@ -36,18 +13,9 @@ pub fn one_of(name: &str, value: &str, words: &[&str]) -> Result<String, SqlErro
         .ok_or_else(|| invalid(name, value).with_hint(format!("Available values: {}.", words.join(", "))))
 }
 
-/// Shown as PostgreSQL shows it.
+/// Shown as PostgreSQL shows it: the name of the zone.
 pub fn zone(value: &str) -> Result<String, SqlError> {
-    let value = value.trim_matches('\'');
-    if value.parse() == Ok(0.0) {
-        return Ok("<+00>-00".to_owned());
-    }
-    let zone = ZONES.iter().find(|zone| zone.eq_ignore_ascii_case(value));
-    zone.map(|zone| (*zone).to_owned()).ok_or_else(|| {
-        let hint = "Times with a zone are told in UTC: connect with TimeZone=UTC (PGTZ=UTC; for Java -Duser.timezone=UTC), \
-                    and let the client show them in its own.";
-        not_supported("TimeZone", value, hint)
-    })
+    SessionZone::of_setting(value).map(|zone| zone.name().to_owned())
 }
 
 /// Names without a schema are of `public`, or of none.

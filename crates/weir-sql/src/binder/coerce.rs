@@ -3,12 +3,14 @@
 //! A cast that changes nothing but a modifier or the name of a string type (varchar to text) is left
 //! away where it is implicit: the values are the same.
 
+use weir_types::datetime::SessionZone;
 use weir_types::datetime::modifier::{PRECISION_MAX, fit_interval, fit_timestamp, with_unit};
 use weir_types::{CastContext, SqlError, SqlState, SqlType, Value, cast, text};
 
 use super::Binder;
 use crate::bound::{Expr, ExprKind};
 use crate::catalog::Column;
+use crate::local_times;
 use crate::source::{Diagnostic, Span};
 use crate::type_name::unmodified;
 
@@ -34,6 +36,13 @@ pub(super) fn in_units(expr: Expr, ty: &SqlType, modifier: Option<i32>) -> Expr 
         }
         _ => expr,
     }
+}
+
+/// A literal whose value depends on the zone of the session that runs it.
+fn local_literal(literal: &str, ty: SqlType, span: Span) -> Expr {
+    let kind = ExprKind::Literal(Value::text(literal));
+    let operand = Box::new(Expr { kind, ty: SqlType::Unknown, span });
+    Expr { kind: ExprKind::Cast { operand, explicit: true }, ty, span }
 }
 
 fn has_modifier(ty: &SqlType) -> bool {
@@ -108,9 +117,10 @@ impl<'a> Binder<'a> {
         if let ExprKind::Literal(Value::Null) = expr.kind {
             return null(target.clone(), span);
         }
-        // A literal's cast is done here, unless it fails: then it fails when it runs, if it ever does.
+        // A literal's cast is done here, unless it fails: then it fails when it runs, if it ever does. What depends on the session's
+        // zone is done when it runs.
         if let ExprKind::Literal(value) = &expr.kind
-            && let Ok(value) = cast::cast(value, &expr.ty, target, context)
+            && let (Ok(value), false) = SessionZone::is_asked(|| cast::cast(value, &expr.ty, target, context))
         {
             return Expr { kind: ExprKind::Literal(value), ty: target.clone(), span };
         }
@@ -161,7 +171,16 @@ impl<'a> Binder<'a> {
                     format!("a literal cannot be of type {target}"),
                 ));
             }
-            other => text::parse_text(literal, &other.base()).map_err(|error| located(error, span))?,
+            other => {
+                let (read, is_local) = SessionZone::is_asked(|| text::parse_text(literal, &other.base()));
+                let value = read.map_err(|error| located(error, span))?;
+                match (is_local, self.context.fixes_times) {
+                    (true, false) => return Ok(local_literal(literal, other.base(), span)),
+                    (true, true) => local_times::note(span, literal, &other.base()),
+                    (false, _) => {}
+                }
+                value
+            }
         };
         let fits = match (target, context) {
             (SqlType::Varchar(Some(n)), _) => literal.chars().count() <= *n as usize,

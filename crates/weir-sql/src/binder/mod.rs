@@ -91,6 +91,8 @@ pub struct Context<'a> {
     pub notes: Option<&'a Notes>,
     /// The catalog has the system's tables behind its own, and this is who asks of them.
     pub system: Option<&'a Facts>,
+    /// Times without an offset are those of whoever binds, not of whoever runs: they are of a definition.
+    pub fixes_times: bool,
 }
 
 impl<'a> Context<'a> {
@@ -102,6 +104,7 @@ impl<'a> Context<'a> {
             infer_parameters: false,
             notes: None,
             system: None,
+            fixes_times: false,
         }
     }
 

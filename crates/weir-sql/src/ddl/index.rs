@@ -145,7 +145,7 @@ impl Schema {
         refuse_subquery(&expr, "an index expression")?;
         match crate::walk::changing(&expr) {
             Some(span) => Err(Diagnostic::new(
-                SqlState::INVALID_TABLE_DEFINITION,
+                SqlState::INVALID_OBJECT_DEFINITION,
                 span,
                 "functions in index expression must be marked IMMUTABLE",
             )),

@@ -191,7 +191,7 @@ impl Schema {
     }
 
     pub fn context(&self) -> Context<'_> {
-        Context::new(&self.catalog).noting(self.notes.as_ref())
+        Context { fixes_times: true, ..Context::new(&self.catalog).noting(self.notes.as_ref()) }
     }
 
     /// PostgreSQL's NOTICE of what a statement leaves as it is.

@@ -421,6 +421,7 @@ impl<'a> Body<'a> {
     pub(super) fn context(&self) -> Context<'_> {
         Context {
             system: None,
+            fixes_times: false,
             catalog: self.catalog,
             signatures: self.signatures,
             variables: Some(&self.scopes),

@@ -434,7 +434,15 @@ fn constant(node: &Node) -> Option<String> {
             a_const::Val::Sval(text) => text.sval.clone(),
             a_const::Val::Bsval(bits) => bits.bsval.clone(),
         }),
-        node::Node::TypeCast(cast) => constant(cast.arg.as_deref()?),
+        // SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE is the only one with a type.
+        node::Node::TypeCast(cast) => {
+            let text = constant(cast.arg.as_deref()?)?;
+            let is_interval = cast.type_name.as_ref().is_some_and(|name| {
+                let last = name.names.last().and_then(|name| name.node.as_ref());
+                matches!(last, Some(node::Node::String(name)) if name.sval == "interval")
+            });
+            Some(if is_interval { format!("INTERVAL '{text}'") } else { text })
+        }
         node::Node::String(text) => Some(text.sval.clone()),
         _ => None,
     }

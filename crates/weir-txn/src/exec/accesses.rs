@@ -57,7 +57,7 @@ impl Gather {
     /// Of the query with these values.
     pub fn accesses(&self, values: &[Value], program: &Program) -> Vec<Access> {
         // What cannot be computed is told when it is run.
-        let Ok(queries) = self.queries(values, (program, 0)) else { return Vec::new() };
+        let Ok(queries) = self.queries(values, (program, 0.into())) else { return Vec::new() };
         if let Some(parts) = self.tables_of_parts() {
             let shards_of = |at: usize| {
                 let runs = |query: &ReadQuery| {

@@ -7,6 +7,7 @@ mod statistics;
 
 use weir_sql::bound::{Aggregate, AggregateFunction, SortOrder};
 use weir_types::compare::compare;
+use weir_types::datetime::print::timestamp_in_json;
 use weir_types::interrupt::check;
 use weir_types::numeric::Numeric;
 use weir_types::text::to_text;
@@ -247,7 +248,11 @@ impl CompiledAggregate {
         }
         if let State::Members(members) = state {
             let null = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "field name must not be null");
-            let key = if value.is_null() { None } else { Some(to_text(&value, &self.argument)) };
+            let key = match &value {
+                Value::Null => None,
+                Value::Timestamp(at) => Some(timestamp_in_json(*at, self.argument == SqlType::Timestamptz)),
+                value => Some(to_text(value, &self.argument)),
+            };
             members.push((key.ok_or_else(null)?, to_json(&second.unwrap_or_default(), &self.second)?));
             return Ok(());
         }

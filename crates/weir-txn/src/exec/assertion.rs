@@ -100,8 +100,9 @@ impl CompiledAssertion {
         let mut frame = Frame::default();
         frame.grow(self.slots, self.cells);
         let mut sequences = Sequences::default();
-        let mut environment = sequences.environment(program, 0, 0);
-        let mut cx = Cx { frame: &mut frame, rows, transaction_time: 0, environment: &mut environment };
+        let mut environment = sequences.environment(program, 0, 0.into());
+        let mut cx =
+            Cx { frame: &mut frame, rows, transaction_time: 0.into(), environment: &mut environment };
         match &self.check {
             Check::Condition(condition) => {
                 // SQL-92: an assertion is violated only where it is false.

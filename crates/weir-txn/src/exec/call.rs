@@ -13,6 +13,7 @@ mod values;
 use std::collections::BTreeSet;
 
 use weir_sql::bound::LoopLabel;
+use weir_types::datetime::TransactionTime;
 use weir_types::interrupt::check;
 use weir_types::{Notice, Notices, SqlError, SqlState, Value};
 
@@ -244,7 +245,7 @@ pub(super) struct Run<'a> {
     pub(super) rule_frame: &'a mut Frame,
     /// The row that is being inserted.
     pub(super) new_row: Vec<Value>,
-    pub(super) transaction_time: i64,
+    pub(super) transaction_time: TransactionTime,
     row_count: Value,
     /// Rows of RETURNING, or of a query that is looped over.
     pub(super) returned: Returned,

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use rustc_hash::FxBuildHasher;
 use weir_sql::catalog::{ColumnIndex, TableId};
+use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::text::to_text;
 use weir_types::{SqlError, Value};
 
@@ -65,7 +66,8 @@ fn holds(
             for &(column, slot) in &check.columns {
                 frame.set(slot, value(column));
             }
-            !matches!(eval_alone(&check.expr, frame, 0)?, Value::Bool(false))
+            let time = TransactionTime::new(0, SessionZone::current());
+            !matches!(eval_alone(&check.expr, frame, time)?, Value::Bool(false))
         }
         Constraint::ForeignKey(_, at) => {
             let rule = &rules.foreign_keys[at];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_sql::bound::{LockStrength, LockWait, VolatileFunction};
 use weir_sql::catalog::{SequenceId, TableId};
+use weir_types::datetime::TransactionTime;
 use weir_types::{SqlError, Value};
 
 use super::query::hash::{HashTable, ValueMap, ValueSet};
@@ -96,8 +97,8 @@ pub trait Environment {
 pub struct Cx<'a> {
     pub frame: &'a mut Frame,
     pub rows: &'a dyn Rows,
-    /// Microseconds since 2000-01-01 00:00 UTC.
-    pub transaction_time: i64,
+    /// Whoever makes a context has entered its zone.
+    pub transaction_time: TransactionTime,
     pub environment: &'a mut dyn Environment,
 }
 

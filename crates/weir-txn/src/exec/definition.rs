@@ -14,6 +14,7 @@ use weir_analysis::open_world::{Refusal, plan_anew};
 use weir_analysis::plan::{Placement, Plan};
 use weir_sql::catalog::{Table, TableId};
 use weir_sql::{Application, Diagnostic, Matching, Sources, Span, Truncated, truncated};
+use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::{SqlError, SqlState};
 
 use super::admission;
@@ -171,11 +172,13 @@ impl From<Diagnostic> for Undefined {
 }
 
 impl Definition {
-    /// What the text does to the schema of the program, and the program that there is then; none where that stays.
+    /// What the text of a session, whose zone is the thread's, does to the schema of the program, and the program that there is then; none where that stays.
     ///
     /// # Errors
     /// What is wrong with it, what it would break, or that this program's schema does not change.
     pub fn of(program: &Program, text: &str) -> Result<(Definition, Option<Program>), Undefined> {
+        let zone = SessionZone::current();
+        let _utc = SessionZone::UTC.enter();
         let (application, description) = program.described().ok_or_else(|| Undefined {
             span: Span::default(),
             error: SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "the schema does not change here"),
@@ -185,13 +188,13 @@ impl Definition {
             let change = Change::Truncate { tables, restarts };
             return Ok((Definition { upon, becomes: upon, change }, None));
         }
-        let after = weir_sql::define(application, &name_of(description), text)?;
+        let (after, text) = weir_sql::define_in(application, &name_of(description), text, zone)?;
         let placement = stays(program, application, &after)?;
         let since = application.sources.files.len() as u32;
         let in_order = |name: &str| program.procedures.iter().any(|one| one.in_order && one.name == name);
         let plan = plan_anew(&after, &placement, since, &in_order).map_err(|refusal| refused(&refusal))?;
-        let becomes = next_edition(upon, text);
-        let change = Change::Schema { text: text.to_owned(), plan: PlanOf(Arc::new(plan)) };
+        let becomes = next_edition(upon, &text);
+        let change = Change::Schema { text, plan: PlanOf(Arc::new(plan)) };
         let definition = Definition { upon, becomes, change };
         let description = description.after(&definition);
         let file = description.files.len() - 1;
@@ -239,7 +242,7 @@ pub fn apply(
     definition: &Definition,
     (program, rows, sequences): (&Arc<Program>, MergedRows<'_>, &Sequences),
     here: ShardId,
-    transaction_time: i64,
+    transaction_time: TransactionTime,
 ) -> Result<Edition, SqlError> {
     let next = definition.compile(program)?.map_or_else(|| program.clone(), Arc::new);
     let (before, after) = (catalog_of(program)?, catalog_of(&next)?);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use weir_sql::Text;
 use weir_sql::bound::{Expr, ExprKind, Query, VariableId};
 use weir_sql::catalog::{Catalog, ColumnIndex, TableId};
+use weir_types::datetime::TransactionTime;
 use weir_types::{SqlError, Value};
 
 use super::access::{TableAccess, unpack_row};
@@ -47,7 +48,7 @@ pub struct Gather {
     /// It asks what time it is.
     asks_time: bool,
     /// What `now()` is, where whoever asks has said so; else the time at which it is run.
-    time: Option<i64>,
+    time: Option<TransactionTime>,
 }
 
 /// What shards run of a query.
@@ -260,9 +261,9 @@ impl Gather {
         Gather { system: system.map(Arc::new), ..self.clone() }
     }
 
-    /// The same query where `now()` is that, in microseconds since 2000.
-    pub fn at(self: &Arc<Gather>, time: i64) -> Arc<Gather> {
-        match self.asks_time {
+    /// The same query where `now()` is that, for a session in that zone.
+    pub fn at(self: &Arc<Gather>, time: TransactionTime) -> Arc<Gather> {
+        match self.asks_time || !time.zone.is_utc() {
             true => Arc::new(Gather { time: Some(time), ..(**self).clone() }),
             false => self.clone(),
         }
@@ -290,9 +291,10 @@ impl Gather {
     pub fn queries(
         &self,
         values: &[Value],
-        (program, now): (&Program, i64),
+        (program, now): (&Program, TransactionTime),
     ) -> Result<BTreeMap<ShardId, Arc<ReadQuery>>, SqlError> {
         let transaction_time = self.time.unwrap_or(now);
+        let _zone = transaction_time.zone.enter();
         match &self.parts {
             Some(parts) => self.parts_queries(parts, values, (program, transaction_time)),
             None => Ok(self.table_queries(values, program)),
@@ -303,7 +305,7 @@ impl Gather {
         &self,
         of: &Parts,
         values: &[Value],
-        (program, transaction_time): (&Program, i64),
+        (program, transaction_time): (&Program, TransactionTime),
     ) -> Result<BTreeMap<ShardId, Arc<ReadQuery>>, SqlError> {
         let mut by_shard: BTreeMap<ShardId, Vec<u16>> = BTreeMap::new();
         for (at, part) in of.parts.iter().enumerate() {
@@ -390,12 +392,13 @@ impl Gather {
         values: &[Value],
         queries: &BTreeMap<ShardId, Arc<ReadQuery>>,
         fetched: Fetched,
-        (program, now, seed): (&Program, i64, u64),
+        (program, now, seed): (&Program, TransactionTime, u64),
     ) -> Result<Vec<Vec<Value>>, SqlError> {
         if let Some(parts) = &self.parts {
             return self.whole_of(parts, values, queries, fetched, (program, now, seed));
         }
         let transaction_time = self.time.unwrap_or(now);
+        let _zone = transaction_time.zone.enter();
         let schema = self.system.as_ref().map_or(&program.schema, |system| &system.schema);
         let known: BTreeSet<TableId> = self.tables.iter().map(|table| table.table).collect();
         let mut storage = Storage::of(schema.clone(), |table| known.contains(&table));
@@ -439,9 +442,10 @@ impl Gather {
         values: &[Value],
         queries: &BTreeMap<ShardId, Arc<ReadQuery>>,
         fetched: Fetched,
-        (program, now, seed): (&Program, i64, u64),
+        (program, now, seed): (&Program, TransactionTime, u64),
     ) -> Result<Vec<Vec<Value>>, SqlError> {
         let transaction_time = self.time.unwrap_or(now);
+        let _zone = transaction_time.zone.enter();
         let mut given: Vec<Vec<Vec<Value>>> = vec![Vec::new(); of.parts.len()];
         let mut storage = None;
         let mut seen = BTreeSet::new();
@@ -496,7 +500,7 @@ impl Gather {
         at: u16,
         values: &[Value],
         rows: &dyn Rows,
-        (program, transaction_time): (&Program, i64),
+        (program, transaction_time): (&Program, TransactionTime),
     ) -> Option<Result<Vec<Vec<Value>>, SqlError>> {
         let part = self.parts.as_ref()?.parts.get(usize::from(at))?;
         Some(part.run(values, rows, (program, transaction_time), &mut |cx| {
@@ -511,7 +515,7 @@ impl QueryPart {
     fn shards(
         &self,
         values: &[Value],
-        (program, transaction_time): (&Program, i64),
+        (program, transaction_time): (&Program, TransactionTime),
     ) -> Result<BTreeSet<ShardId>, SqlError> {
         let mut keys: Vec<Vec<Value>> = Vec::new();
         match &self.asked {
@@ -542,7 +546,7 @@ impl QueryPart {
         &self,
         list: &[CompiledExpr],
         values: &[Value],
-        of: (&Program, i64),
+        of: (&Program, TransactionTime),
     ) -> Result<Vec<Value>, SqlError> {
         self.run(values, &NoRows, of, &mut |cx| list.iter().map(|key| key.eval(cx)).collect())
     }
@@ -551,12 +555,13 @@ impl QueryPart {
         &self,
         values: &[Value],
         rows: &dyn Rows,
-        (program, transaction_time): (&Program, i64),
+        (program, transaction_time): (&Program, TransactionTime),
         run: &mut dyn FnMut(&mut Cx<'_>) -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
         let mut frame = frame_of(self.slots, self.cells, values);
         let mut sequences = Sequences::default();
         let mut environment = sequences.environment(program, 0, transaction_time);
+        let _zone = transaction_time.zone.enter();
         run(&mut Cx { frame: &mut frame, rows, transaction_time, environment: &mut environment })
     }
 }

@@ -9,6 +9,7 @@ use weir_sql::bound::{Expr, RelationId};
 use weir_sql::catalog::{Catalog, Column, ColumnIndex, Table, TableId};
 use weir_sql::{Application, Matching};
 use weir_types::cast::{CastContext, cast};
+use weir_types::datetime::TransactionTime;
 use weir_types::{EnumType, SqlError, SqlState, SqlType, Value};
 
 use super::compiler::Compiler;
@@ -39,7 +40,7 @@ impl Remaking<'_> {
         &self,
         rows: MergedRows<'_>,
         environment: &mut dyn Environment,
-        transaction_time: i64,
+        transaction_time: TransactionTime,
     ) -> Result<Remade, SqlError> {
         let schema = self.program.schema.clone();
         let mut remade = Remade::new(schema.clone());
@@ -309,7 +310,7 @@ impl Computed {
         &self,
         row: &[Value],
         frame: &mut Frame,
-        transaction_time: i64,
+        transaction_time: TransactionTime,
         environment: &mut dyn Environment,
     ) -> Result<Value, SqlError> {
         frame.grow(self.slots, self.cells);
@@ -351,7 +352,7 @@ impl GeneratedColumns {
 struct RowMaker {
     sources: Vec<Source>,
     frame: Frame,
-    transaction_time: i64,
+    transaction_time: TransactionTime,
 }
 
 impl RowMaker {

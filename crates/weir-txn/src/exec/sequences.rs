@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_sql::Span;
 use weir_sql::bound::{Expr, ExprKind, LockStrength, LockWait, VolatileFunction};
 use weir_sql::catalog::{Sequence, SequenceId, TableId};
+use weir_types::datetime::TransactionTime;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::chosen::Chosen;
@@ -127,7 +128,7 @@ pub struct Environs<'a> {
     shards: u16,
     /// Rows are placed by UUIDs: those that are made here live here.
     homed_uuids: bool,
-    transaction_time: i64,
+    transaction_time: TransactionTime,
     /// The row that RETURNING is about was there: ON CONFLICT has updated it.
     pub(super) has_updated: bool,
     /// What sequences have given since it began, the last at the end.
@@ -237,7 +238,7 @@ impl Environment for Environs<'_> {
 
     fn volatile(&mut self, function: VolatileFunction) -> Result<Value, SqlError> {
         Ok(match function {
-            VolatileFunction::ClockTimestamp => Value::Timestamp(self.transaction_time),
+            VolatileFunction::ClockTimestamp => Value::Timestamp(self.transaction_time.at),
             VolatileFunction::Random => {
                 Value::Float8((self.sequences.next_random(self.here) >> 11) as f64 / (1_u64 << 53) as f64)
             }
@@ -319,7 +320,7 @@ impl Sequences {
         &'a mut self,
         program: &'a Program,
         here: ShardId,
-        transaction_time: i64,
+        transaction_time: TransactionTime,
     ) -> Environs<'a> {
         Environs {
             sequences: self,

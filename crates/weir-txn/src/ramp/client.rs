@@ -9,6 +9,7 @@ mod within;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use weir_types::datetime::SessionZone;
 use weir_types::interrupt::{Interrupts, StatementId};
 use weir_types::{SqlError, Value};
 
@@ -87,7 +88,8 @@ pub enum Order {
     /// To the savepoint of that place, which stays.
     RollBackTo(usize),
     /// Changes the schema, after the statements before: with what the program is then.
-    Define(Arc<Definition>, Arc<Program>),
+    /// For a session in that zone.
+    Define(Arc<Definition>, Arc<Program>, SessionZone),
     /// Holds the key until its end; one that does not wait may not get it.
     AdvisoryLock {
         key: AdvisoryKey,

@@ -107,7 +107,7 @@ impl Transaction {
             let kept = resends.then(|| Box::new(call.clone()));
             out.push(Action::Send(last, Request::Execute { txn, begun, call: Box::new(call) }));
             let callee = Callee::Procedure(0);
-            let call = Arc::new(Call { callee, args: Vec::new(), transaction_time: 0, edition: 0 });
+            let call = Arc::new(Call { callee, args: Vec::new(), transaction_time: 0.into(), edition: 0 });
             return Transaction {
                 txn,
                 begun,

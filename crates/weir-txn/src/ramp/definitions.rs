@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::smallvec;
 use weir_types::SqlError;
+use weir_types::datetime::TransactionTime;
 
 use super::message::{Age, Callee, Reply, Request, TxnId};
 use super::open::{Version, Versions};
@@ -18,7 +19,7 @@ use crate::storage::{LoggedRow, MergedRows, Timestamp, WriteSet};
 #[derive(Debug)]
 pub(crate) struct Defined {
     definition: Arc<Definition>,
-    transaction_time: i64,
+    transaction_time: TransactionTime,
     edition: Edition,
 }
 
@@ -37,7 +38,7 @@ impl Defined {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Step {
     Rows(Vec<LoggedRow>),
-    Define { definition: Arc<Definition>, transaction_time: i64 },
+    Define { definition: Arc<Definition>, transaction_time: TransactionTime },
 }
 
 /// What a transaction that changes the schema has made, and the same as it is written down.
@@ -115,10 +116,11 @@ impl Node {
     pub(crate) fn define(
         &mut self,
         definition: &Arc<Definition>,
-        transaction_time: i64,
+        transaction_time: TransactionTime,
         own: &WriteSet,
     ) -> Result<(Defined, WriteSet), SqlError> {
         let _watch = self.interrupts.watch(self.statement);
+        let _zone = transaction_time.zone.enter();
         let rows = MergedRows { base: &self.storage, own };
         let edition = definition::apply(
             definition,

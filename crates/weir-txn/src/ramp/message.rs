@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weir_sql::Text;
 use weir_sql::catalog::{ColumnIndex, SequenceId, TableId};
+use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::StatementId;
 use weir_types::{Notice, SqlError, Value};
 
@@ -100,8 +101,8 @@ pub struct Call {
     /// Of a statement by itself that inserts one row, there may be those of many rows, one after the other (docs/server.md, "Many
     /// rows at once").
     pub args: Vec<Value>,
-    /// What `now()` says: microseconds since 2000-01-01.
-    pub transaction_time: i64,
+    /// What `now()` says, and the zone of the session.
+    pub transaction_time: TransactionTime,
     /// Of the schema that it was bound to ([`crate::exec::definition`]).
     pub edition: u64,
 }
@@ -293,6 +294,21 @@ impl Request {
         }
     }
 
+    /// In which it is evaluated.
+    pub fn zone(&self) -> SessionZone {
+        let time = match self {
+            Request::Execute { call, .. } => Some(call.transaction_time),
+            Request::Prepare { call, .. } | Request::Apply { call, .. } => Some(call.transaction_time),
+            Request::Decide { decision, .. } => Some(decision.call.transaction_time),
+            Request::Work { work, .. } => Some(work.call.transaction_time),
+            Request::Read { query, .. } | Request::ReadAt { query, .. } => {
+                query.parts.as_ref().map(|parts| parts.transaction_time)
+            }
+            _ => None,
+        };
+        time.map_or(SessionZone::UTC, |time| time.zone)
+    }
+
     /// What may be interrupted: a statement of an open transaction has a number there.
     pub fn statement(&self) -> StatementId {
         let TxnId { coordinator, sequence } = self.txn();
@@ -332,7 +348,7 @@ pub struct PartsRead {
     /// Of its parameters.
     pub values: Vec<Value>,
     pub parts: Vec<u16>,
-    pub transaction_time: i64,
+    pub transaction_time: TransactionTime,
 }
 
 /// Rows of one table whose named columns have the given values; all rows where there are none.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use arcstr::ArcStr;
 use weir_sql::catalog::ColumnIndex;
+use weir_types::datetime::SessionZone;
 use weir_types::numeric::Numeric;
 use weir_types::text::{parse_text, to_text};
 use weir_types::value::Interval;
@@ -412,7 +413,10 @@ impl Layout {
             (_, Value::Null) => {}
             (Variable::Text, Value::Text(text)) => row.extend_from_slice(text.as_bytes()),
             (Variable::Bytea, Value::Bytea(bytes)) => row.extend_from_slice(bytes),
-            (Variable::Other(ty), value) => row.extend_from_slice(to_text(value, ty).as_bytes()),
+            (Variable::Other(ty), value) => {
+                let _zone = SessionZone::UTC.enter();
+                row.extend_from_slice(to_text(value, ty).as_bytes());
+            }
             (kind, value) => panic!("a {kind:?} column was given {value:?}: the binder missed a cast"),
         }
     }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use weir_sql::Text;
 use weir_sql::catalog::ColumnIndex;
 use weir_types::compare::compare;
+use weir_types::datetime::TransactionTime;
 use weir_types::operator::{BinaryOp, binary};
 use weir_types::{SqlError, SqlType, Value};
 
@@ -64,8 +65,8 @@ pub enum UpdateName {
 pub struct RowName {
     pub update: UpdateName,
     pub captured: Vec<Value>,
-    /// Microseconds since 2000-01-01.
-    pub transaction_time: i64,
+    /// With the zone in which it is evaluated whenever it is.
+    pub transaction_time: TransactionTime,
 }
 
 /// Who knows functions by their names: the program.

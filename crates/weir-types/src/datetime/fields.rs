@@ -1,5 +1,6 @@
 //! `extract`, `date_trunc` and ISO weeks.
 
+use super::zone::Zone;
 use super::*;
 use crate::numeric::Numeric;
 
@@ -156,6 +157,7 @@ pub fn extract_date(name: &str, date: i32) -> Result<Option<Numeric>, SqlError> 
 }
 
 /// `extract(field FROM timestamp)`; `None` is NULL.
+/// Of an instant (`zoned`), by what the clocks of the session's zone show.
 pub fn extract_timestamp(name: &str, timestamp: i64, zoned: bool) -> Result<Option<Numeric>, SqlError> {
     let type_name = if zoned { "timestamp with time zone" } else { "timestamp without time zone" };
     let field = Field::parse(name).ok_or_else(|| unrecognized(name, type_name))?;
@@ -166,10 +168,15 @@ pub fn extract_timestamp(name: &str, timestamp: i64, zoned: bool) -> Result<Opti
     if is_infinite_timestamp(timestamp) {
         return Ok(of_infinity(field, timestamp < 0));
     }
-    let days = timestamp.div_euclid(MICROSECONDS_PER_DAY);
-    let time = timestamp.rem_euclid(MICROSECONDS_PER_DAY);
+    let zone = if zoned && field != Field::Epoch { SessionZone::current() } else { SessionZone::UTC };
+    let shown = zone.shown_at(timestamp);
+    let days = shown.div_euclid(MICROSECONDS_PER_DAY);
+    let time = shown.rem_euclid(MICROSECONDS_PER_DAY);
     let in_minute = time % MICROSECONDS_PER_MINUTE;
     Ok(Some(match field {
+        Field::Timezone => Numeric::from_i64(zone.offset_at(timestamp)),
+        Field::TimezoneHour => Numeric::from_i64(zone.offset_at(timestamp) / 3600),
+        Field::TimezoneMinute => Numeric::from_i64(zone.offset_at(timestamp) / 60 % 60),
         Field::Microseconds => Numeric::from_i64(in_minute),
         Field::Milliseconds => Numeric::from_i128(i128::from(in_minute), 3),
         Field::Second => Numeric::from_i128(i128::from(in_minute), 6),
@@ -184,7 +191,6 @@ pub fn extract_timestamp(name: &str, timestamp: i64, zoned: bool) -> Result<Opti
             let day = Numeric::from_i64(MICROSECONDS_PER_DAY);
             whole.add(&Numeric::from_i64(time).div(&day)?)?
         }
-        _ if is_zone => Numeric::ZERO,
         _ => Numeric::from_i64(from_civil(field, days).unwrap_or(0)),
     }))
 }
@@ -266,6 +272,20 @@ pub fn truncate_timestamp(name: &str, timestamp: i64, zoned: bool) -> Result<i64
         _ => return Err(unsupported(name, type_name)),
     };
     timestamp_from_day(days_from_civil(start), 0).ok_or_else(timestamp_out_of_range)
+}
+
+/// Of an instant, by the clocks of a zone (none: UTC). What is within a day keeps its offset; a day and more begin when the clocks show it.
+pub fn truncate_instant(name: &str, instant: i64, zone: Option<&Zone>) -> Result<i64, SqlError> {
+    use Field::*;
+    let Some(zone) = zone.filter(|_| !is_infinite_timestamp(instant)) else {
+        return truncate_timestamp(name, instant, true);
+    };
+    let offset = zone.offset_at(instant.div_euclid(MICROSECONDS_PER_SECOND)) * MICROSECONDS_PER_SECOND;
+    let truncated = truncate_timestamp(name, zone.local_of(instant)?, true)?;
+    match Field::parse(name) {
+        Some(Microseconds | Milliseconds | Second | Minute | Hour) => Ok(truncated - offset),
+        _ => zone.instant_of(truncated),
+    }
 }
 
 pub fn truncate_interval(name: &str, interval: &Interval) -> Result<Interval, SqlError> {

@@ -404,6 +404,10 @@ fn any_timestamp(text: &str, type_name: &str, zoned: bool) -> Result<i64, SqlErr
         (None, Some(date)) => {
             let (day, time) = (days_from_civil(date), scan.time.unwrap_or(0));
             let instant = match scan.zone.filter(|_| zoned) {
+                None if zoned => {
+                    let local = timestamp_from_day(day, time);
+                    local.and_then(|local| SessionZone::current().instant_of(local).ok())
+                }
                 None => timestamp_from_day(day, time),
                 Some(Zone::Fixed(east)) => timestamp_from_day(day, time - east * MICROSECONDS_PER_SECOND),
                 Some(zone) => timestamp_from_day(day, time).and_then(|local| zone.instant_of(local).ok()),
@@ -424,7 +428,7 @@ pub fn timestamp(text: &str) -> Result<i64, SqlError> {
     any_timestamp(text, "timestamp", false)
 }
 
-/// Without an offset, the time is UTC.
+/// Without an offset, the time is local in the session's zone.
 pub fn timestamptz(text: &str) -> Result<i64, SqlError> {
     any_timestamp(text, "timestamp with time zone", true)
 }

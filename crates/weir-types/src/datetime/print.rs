@@ -1,4 +1,4 @@
-//! Output in DateStyle ISO and IntervalStyle postgres, at UTC; other styles of intervals are in [`super::style`].
+//! Output in DateStyle ISO and IntervalStyle postgres, in the zone of the session; other styles of intervals are in [`super::style`].
 
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ pub fn date(days: i32) -> String {
     }
 }
 
-/// `separator` is a space, or `T` in JSON; a zone prints as `+00` (`+00:00` in JSON).
+/// `separator` is a space, or `T` in JSON.
 fn timestamp_with(timestamp: i64, separator: char, zone: &str) -> String {
     match timestamp {
         TIMESTAMP_INFINITY => return "infinity".to_owned(),
@@ -56,13 +56,39 @@ pub fn timestamp(timestamp: i64) -> String {
     timestamp_with(timestamp, ' ', "")
 }
 
+/// `+02`, `+05:30`, `-04:56:02`.
+pub fn offset(east: i64, with_minutes: bool) -> String {
+    let (sign, seconds) = (if east < 0 { '-' } else { '+' }, east.unsigned_abs());
+    let mut out = format!("{sign}{:02}", seconds / 3600);
+    if with_minutes || seconds % 3600 != 0 {
+        let _ = write!(out, ":{:02}", seconds / 60 % 60);
+    }
+    if seconds % 60 != 0 {
+        let _ = write!(out, ":{:02}", seconds % 60);
+    }
+    out
+}
+
+fn instant_with(instant: i64, separator: char, with_minutes: bool) -> String {
+    let zone = SessionZone::current();
+    if zone.is_utc() {
+        return timestamp_with(instant, separator, if with_minutes { "+00:00" } else { "+00" });
+    }
+    if is_infinite_timestamp(instant) {
+        return timestamp_with(instant, separator, "");
+    }
+    let east = zone.offset_at(instant);
+    let shown = instant.saturating_add(east * MICROSECONDS_PER_SECOND);
+    timestamp_with(shown, separator, &offset(east, with_minutes))
+}
+
 pub fn timestamptz(timestamp: i64) -> String {
-    timestamp_with(timestamp, ' ', "+00")
+    instant_with(timestamp, ' ', false)
 }
 
 /// As `to_jsonb` prints it.
 pub fn timestamp_in_json(timestamp: i64, zoned: bool) -> String {
-    timestamp_with(timestamp, 'T', if zoned { "+00:00" } else { "" })
+    if zoned { instant_with(timestamp, 'T', true) } else { timestamp_with(timestamp, 'T', "") }
 }
 
 pub fn interval(interval: &Interval) -> String {

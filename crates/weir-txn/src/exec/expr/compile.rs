@@ -1,6 +1,7 @@
 //! From bound expressions to compiled ones.
 
 use weir_sql::bound::{Expr, ExprKind};
+use weir_types::datetime::SessionZone;
 use weir_types::operator::{self, BinaryOp, Comparison};
 use weir_types::pattern::LikePattern;
 use weir_types::{SqlError, SqlState, SqlType, Value};
@@ -175,6 +176,7 @@ fn compile_kind(expr: &Expr, compiler: &mut Compiler<'_>) -> Result<CompiledExpr
         ExprKind::NextValue(sequence) => CompiledExpr::NextValue(*sequence),
         ExprKind::CurrentValue(sequence) => CompiledExpr::CurrentValue(*sequence),
         ExprKind::TransactionTime if expr.ty == SqlType::Date => CompiledExpr::TransactionDate,
+        ExprKind::TransactionTime if expr.ty == SqlType::Timestamp => CompiledExpr::TransactionLocalTime,
         ExprKind::TransactionTime => CompiledExpr::TransactionTime,
         ExprKind::Volatile(function) => CompiledExpr::Volatile(*function),
         ExprKind::Opaque(_) => {
@@ -314,8 +316,8 @@ fn cast(
     }
     let cast = Cast { operand: compiled, from: operand.ty.clone(), to: to.clone(), explicit };
     if let CompiledExpr::Constant(value) = &cast.operand {
-        // An error belongs to the execution, so it is only folded where it succeeds.
-        if let Ok(value) = super::scalar::cast(value, &cast) {
+        // An error belongs to the execution, so it is only folded where it succeeds; what depends on the session's zone does, too.
+        if let (Ok(value), false) = SessionZone::is_asked(|| super::scalar::cast(value, &cast)) {
             return Ok(CompiledExpr::Constant(value));
         }
     }

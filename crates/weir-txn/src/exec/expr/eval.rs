@@ -190,7 +190,10 @@ impl CompiledExpr {
             CompiledExpr::ArraySubquery(subquery) => subquery.eval(cx),
             CompiledExpr::NextValue(sequence) => cx.environment.next_value(*sequence),
             CompiledExpr::CurrentValue(sequence) => cx.environment.current_value(*sequence),
-            CompiledExpr::TransactionTime => Ok(Value::Timestamp(cx.transaction_time)),
+            CompiledExpr::TransactionTime => Ok(Value::Timestamp(cx.transaction_time.at)),
+            CompiledExpr::TransactionLocalTime => {
+                cx.transaction_time.zone.local_of(cx.transaction_time.at).map(Value::Timestamp)
+            }
             CompiledExpr::TransactionDate => Ok(scalar::date_of(cx.transaction_time)),
             CompiledExpr::Volatile(function) => cx.environment.volatile(*function),
             CompiledExpr::Constant(_)

@@ -95,6 +95,8 @@ pub enum CompiledExpr {
     NextValue(SequenceId),
     CurrentValue(SequenceId),
     TransactionTime,
+    /// The same as clocks in the session's zone show it.
+    TransactionLocalTime,
     TransactionDate,
     Volatile(VolatileFunction),
 }

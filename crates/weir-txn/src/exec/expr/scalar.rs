@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use weir_types::datetime::TransactionTime;
 use weir_types::{SqlError, SqlState, SqlType, Value};
 
 use super::{Cast, Truth};
-
-const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
 /// `-x`.
 pub fn negate(value: Value, ty: &SqlType) -> Result<Value, SqlError> {
@@ -34,9 +33,9 @@ pub fn pad(value: Value, width: u32) -> Value {
     Value::text(format!("{text}{:missing$}", ""))
 }
 
-/// The day of a moment, in UTC.
-pub fn date_of(microseconds: i64) -> Value {
-    Value::Date(microseconds.div_euclid(MICROSECONDS_PER_DAY) as i32)
+/// The day of a moment, in the zone of the session.
+pub fn date_of(time: TransactionTime) -> Value {
+    Value::Date(time.zone.date_at(time.at))
 }
 
 /// `ARRAY[…]` of scalars; arrays inside would make it multi-dimensional.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use weir_sql::catalog::ColumnIndex;
+use weir_types::datetime::TransactionTime;
 use weir_types::{SqlError, SqlState, Value};
 
 use super::{AssignmentKind, CompiledUpdate};
@@ -26,7 +27,7 @@ struct RowApply {
     captured: Vec<(Slot, Value)>,
     slots: usize,
     cells: usize,
-    transaction_time: i64,
+    transaction_time: TransactionTime,
 }
 
 /// An UPDATE of one row that nobody may have to fold, so that its operations are not worked out yet.
@@ -35,7 +36,7 @@ struct CapturedUpdate {
     update: Arc<CompiledUpdate>,
     /// By `update.captures`.
     values: SmallVec<[Value; 4]>,
-    transaction_time: i64,
+    transaction_time: TransactionTime,
 }
 
 impl RowStatement for CapturedUpdate {
@@ -68,7 +69,7 @@ impl CompiledUpdate {
     fn change(
         &self,
         at: usize,
-        transaction_time: i64,
+        transaction_time: TransactionTime,
         mut eval: impl FnMut(&CompiledExpr) -> Result<Value, SqlError>,
     ) -> Result<ColumnChange, SqlError> {
         let assignment = &self.assignments[at];
@@ -93,7 +94,7 @@ impl CompiledUpdate {
         at: usize,
         columns: &Arc<[(ColumnIndex, Slot)]>,
         captured: Vec<(Slot, Value)>,
-        transaction_time: i64,
+        transaction_time: TransactionTime,
     ) -> RowApply {
         RowApply {
             update: self.name.clone(),
@@ -159,8 +160,9 @@ impl Environment for NoEnvironment {
 pub(in crate::exec) fn eval_alone(
     expr: &CompiledExpr,
     frame: &mut Frame,
-    transaction_time: i64,
+    transaction_time: TransactionTime,
 ) -> Result<Value, SqlError> {
+    let _zone = transaction_time.zone.enter();
     expr.eval(&mut Cx {
         frame,
         rows: &crate::storage::NoRows,

@@ -9,6 +9,7 @@ use crate::ramp::coordinator::Action;
 use crate::ramp::interactive::{Interactive, deadlock, lock_timeout};
 use crate::ramp::message::{Age, Begun, Call, Callee, Output, Request, TxnId};
 use weir_types::SqlError;
+use weir_types::datetime::TransactionTime;
 
 /// A transaction that waits for one of another coordinator may be on a circle after so long.
 const DEADLOCK_MS: u64 = 1_000;
@@ -54,12 +55,12 @@ impl Coordinator {
                     (Err(error), _) => return out.done.push((tag, Event::Answered(Err(error)))),
                 }
             }
-            Order::Define(definition, next) => {
+            Order::Define(definition, next, zone) => {
                 let call = Call {
                     edition: definition.upon,
                     callee: Callee::Definition(definition),
                     args: Vec::new(),
-                    transaction_time: transaction_time(now_ms),
+                    transaction_time: TransactionTime { zone, ..transaction_time(now_ms) },
                 };
                 let shards = (0..self.program.shards).collect();
                 if let Some(Flight::Open { programs, .. }) = self.flights.get_mut(sequence) {

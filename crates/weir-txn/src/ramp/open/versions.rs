@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use weir_types::SqlError;
+use weir_types::datetime::TransactionTime;
 
 use super::{Done, Open, pending_checks};
 use crate::exec::definition::Definition;
@@ -71,7 +72,7 @@ impl Node {
         open: &mut Open,
         number: u32,
         definition: &Arc<Definition>,
-        transaction_time: i64,
+        transaction_time: TransactionTime,
     ) -> Result<(), SqlError> {
         if open.has_pending(&self.program) {
             return Err(pending_checks());

@@ -3,8 +3,8 @@
 use super::{DAYS, MONTHS, Node, ROMAN_MONTHS, parse};
 use crate::datetime::fields::iso_week_start;
 use crate::datetime::{
-    Civil, MICROSECONDS_PER_SECOND, civil_from_days, date_from_days, date_out_of_range, days_from_civil,
-    days_in_month, is_leap, timestamp_from_day, timestamp_out_of_range,
+    Civil, MICROSECONDS_PER_SECOND, SessionZone, civil_from_days, date_from_days, date_out_of_range,
+    days_from_civil, days_in_month, is_leap, timestamp_from_day, timestamp_out_of_range,
 };
 use crate::error::{SqlError, SqlState};
 
@@ -33,6 +33,7 @@ struct Found {
     second_of_day: Option<i64>,
     before_christ: bool,
     offset_seconds: i64,
+    has_offset: bool,
 }
 
 /// The calendar that a field is of.
@@ -62,12 +63,13 @@ pub(super) fn date(text: &str, template: &str) -> Result<i32, SqlError> {
     date_from_days(days).ok_or_else(date_out_of_range)
 }
 
-/// Microseconds since 2000-01-01 UTC.
+/// Microseconds since 2000-01-01 UTC. Without an offset in the text it is local in the session's zone.
 pub(super) fn timestamp(text: &str, template: &str) -> Result<i64, SqlError> {
     let found = scan(text, template)?;
     let days = found.days(text)?;
     let time = found.time(text)? - found.offset_seconds * MICROSECONDS_PER_SECOND;
-    timestamp_from_day(days, time).ok_or_else(timestamp_out_of_range)
+    let timestamp = timestamp_from_day(days, time).ok_or_else(timestamp_out_of_range)?;
+    if found.has_offset { Ok(timestamp) } else { SessionZone::current().instant_of(timestamp) }
 }
 
 fn out_of_range(text: &str) -> SqlError {
@@ -368,6 +370,7 @@ fn number_field<'a>(
         _ => value,
     };
     let six_digits = || format!("{digits:0<6}")[..6].parse().unwrap_or(0);
+    found.has_offset |= matches!(name, "TZH" | "TZM");
     match name {
         "YYYY" | "IYYY" => {
             set(&mut found.year, value, name)?;

@@ -2,8 +2,10 @@
 
 use super::{Case, DAYS, MONTHS, Node, ROMAN_MONTHS, ordinal_suffix, parse};
 use crate::datetime::fields::{day_of_week, day_of_year, iso_week, iso_week_start};
+use crate::datetime::print::offset;
 use crate::datetime::{
-    Civil, Fields, MICROSECONDS_PER_HOUR, MICROSECONDS_PER_MINUTE, days_from_civil, fields_from_timestamp,
+    Civil, Fields, MICROSECONDS_PER_HOUR, MICROSECONDS_PER_MINUTE, SessionZone, days_from_civil,
+    fields_from_timestamp,
 };
 use crate::error::{SqlError, SqlState};
 use crate::value::Interval;
@@ -20,11 +22,15 @@ struct Writer {
     fields: Fields,
     /// Of an interval there is neither a weekday nor a name of the month.
     is_interval: bool,
-    zoned: bool,
+    /// Seconds east of UTC and what clocks are called there, of an instant.
+    zone: Option<(i64, String)>,
 }
 
 pub(super) fn timestamp(timestamp: i64, template: &str, zoned: bool) -> String {
-    let writer = Writer { fields: fields_from_timestamp(timestamp), is_interval: false, zoned };
+    let zone = if zoned { SessionZone::current() } else { SessionZone::UTC };
+    let fields = fields_from_timestamp(zone.shown_at(timestamp));
+    let zone = zoned.then(|| (zone.offset_at(timestamp), zone.abbreviation_at(timestamp)));
+    let writer = Writer { fields, is_interval: false, zone };
     writer.write(template).unwrap_or_default()
 }
 
@@ -42,7 +48,7 @@ pub(super) fn interval(interval: &Interval, template: &str) -> Result<String, Sq
         second: time / 1_000_000 % 60,
         microsecond: time % 1_000_000,
     };
-    Writer { fields, is_interval: true, zoned: false }.write(template).ok_or_else(|| {
+    Writer { fields, is_interval: true, zone: None }.write(template).ok_or_else(|| {
         SqlError::new(SqlState::INVALID_DATETIME_FORMAT, "invalid format specification for an interval value")
             .with_hint("Intervals are not tied to specific calendar dates.")
     })
@@ -68,6 +74,10 @@ impl Writer {
             }
         }
         Some(out)
+    }
+
+    fn east(&self) -> i64 {
+        self.zone.as_ref().map_or(0, |(east, _)| *east)
     }
 
     fn days(&self) -> i64 {
@@ -143,9 +153,10 @@ impl Writer {
                 (in_case(roman, case), 4)
             }
             "TZ" if self.is_interval => return None,
-            "TZ" => (if self.zoned { in_case("UTC", case) } else { String::new() }, 0),
-            "OF" | "TZH" => ("+00".to_owned(), 0),
-            "TZM" => ("00".to_owned(), 0),
+            "TZ" => (self.zone.as_ref().map_or_else(String::new, |(_, name)| in_case(name, case)), 0),
+            "OF" => (of_offset(self.east()), 0),
+            "TZH" => (of_offset(self.east())[..3].to_owned(), 0),
+            "TZM" => (format!("{:02}", self.east().abs() / 60 % 60), 0),
             "Q" => (String::new(), 0),
             _ if self.is_interval => return None,
             "AD" | "BC" => (in_case(if date.year > 0 { "AD" } else { "BC" }, case), 0),
@@ -158,6 +169,11 @@ impl Writer {
         };
         Some(if fill { text } else { format!("{text:<width$}") })
     }
+}
+
+/// Hours, and minutes if there are any.
+fn of_offset(east: i64) -> String {
+    offset(east / 60 * 60, false)
 }
 
 fn padded(number: i64, width: usize) -> String {

@@ -1,0 +1,29 @@
+//! The time zone of a session, in which everything that its connection computes is computed.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+
+use weir_types::datetime::session::ZoneCell;
+
+use crate::session::Session;
+use crate::settings::Values;
+
+/// The same work in that zone. Another thread may go on with it, and others' work may be done by this one in between.
+pub(crate) async fn in_zone<F: Future>(zone: &ZoneCell, work: F) -> F::Output {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        let _zone = zone.get().enter();
+        work.as_mut().poll(context)
+    })
+    .await
+}
+
+impl Session {
+    /// Its settings have changed.
+    pub(crate) fn follow_zone(&self, values: &Values) {
+        let zone = values.zone();
+        if zone != self.zone.get() {
+            self.zone.set(zone);
+        }
+    }
+}
