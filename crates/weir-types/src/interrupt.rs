@@ -51,6 +51,8 @@ pub struct Interrupts {
     wishes: Mutex<VecDeque<(StatementId, SqlError)>>,
     /// How many wishes there have been: what was looked at once need not be looked at again.
     count: AtomicU64,
+    /// Every statement ends with that from here on.
+    over: OnceLock<SqlError>,
     memory_bytes_max: AtomicU64,
     looks_max: AtomicU64,
 }
@@ -60,6 +62,7 @@ impl Default for Interrupts {
         Interrupts {
             wishes: Mutex::default(),
             count: AtomicU64::new(0),
+            over: OnceLock::new(),
             memory_bytes_max: AtomicU64::new(u64::MAX),
             looks_max: AtomicU64::new(u64::MAX),
         }
@@ -80,6 +83,12 @@ impl Interrupts {
         self.count.fetch_add(1, Ordering::Release);
     }
 
+    /// Every statement ends with this error at its next look, those that are to come too.
+    pub fn interrupt_all(&self, error: SqlError) {
+        self.over.get_or_init(|| error);
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
     /// A statement may take no more memory than this.
     pub fn set_memory_max(&self, bytes: u64) {
         self.memory_bytes_max.store(bytes, Ordering::Relaxed);
@@ -91,6 +100,9 @@ impl Interrupts {
     }
 
     fn wish_for(&self, statement: StatementId) -> Option<SqlError> {
+        if let Some(error) = self.over.get() {
+            return Some(error.clone());
+        }
         let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
         wishes.iter().find(|(of, _)| *of == statement).map(|(_, error)| error.clone())
     }

@@ -28,7 +28,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let ServeArguments { listen, database, password_file, tls_certificate, tls_key, max_connections, .. } =
         arguments;
     let ServeArguments { migrate: how, drop_data, .. } = arguments;
-    let ServeArguments { snapshot_after, memory, statement_memory, clock_reached, .. } = arguments;
+    let ServeArguments { snapshot_after, memory, statement_memory, clock_reached, accept_older_data, .. } = arguments;
     let half = memory.map(|bytes| (bytes / 2).max(STATEMENT_MEMORY_MIN));
     let statement_memory = statement_memory.or(half).unwrap_or(STATEMENT_MEMORY);
     let ServeArguments { http, log_format, log_level, log_slow, .. } = arguments;
@@ -87,7 +87,7 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let memory = memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let settings =
         Settings { data, snapshot_after, memory, statement_memory, insecure, ..Settings::new(cluster, node) };
-    let settings = Settings { clock_reached_ms: clock_reached, ..settings };
+    let settings = Settings { clock_reached_ms: clock_reached, accepts_older_data: accept_older_data, ..settings };
     let (server, stop) = match application {
         None => Server::start(settings).map_err(failure)?,
         Some(named) => {

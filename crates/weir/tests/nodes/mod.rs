@@ -54,7 +54,7 @@ impl Nodes {
         let text = format!("{more}{}", loopback::nodes(nodes, shards));
         std::fs::write(place.path().join("cluster.toml"), text).unwrap();
         let mut started = Nodes { place, _application: application, has_logs, processes: Vec::new() };
-        started.processes = (0..nodes).map(|node| started.spawn(node)).collect();
+        started.processes = (0..nodes).map(|node| started.spawn(node, &[])).collect();
         (0..nodes).for_each(|node| started.wait_for(node, 1));
         started
     }
@@ -67,13 +67,18 @@ impl Nodes {
         format!("weir:{}", self.file().display())
     }
 
-    fn spawn(&self, node: usize) -> Child {
+    pub fn data_of(&self, node: usize) -> PathBuf {
+        self.place.path().join(format!("n{node}"))
+    }
+
+    fn spawn(&self, node: usize, arguments: &[&str]) -> Child {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_of(node));
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.args(["serve", "--cluster"]).arg(self.file()).args(["--node", &format!("n{node}")]);
         if self.has_logs {
-            command.arg("--data").arg(self.place.path().join(format!("n{node}")));
+            command.arg("--data").arg(self.data_of(node));
         }
+        command.args(arguments);
         command.stderr(log.unwrap()).stdout(Stdio::null()).spawn().unwrap()
     }
 
@@ -87,7 +92,27 @@ impl Nodes {
         logs.map(Result::unwrap_or_default).collect()
     }
 
-    fn wait_for(&self, node: usize, starts: usize) {
+    pub fn said_by(&self, node: usize) -> String {
+        std::fs::read_to_string(self.log_of(node)).unwrap_or_default()
+    }
+
+    pub fn pid(&self, node: usize) -> u32 {
+        self.processes[node].id()
+    }
+
+    /// It ends by itself; how.
+    pub fn ends(&mut self, node: usize) -> std::process::ExitStatus {
+        let patience = Instant::now();
+        loop {
+            if let Some(status) = self.processes[node].try_wait().unwrap() {
+                return status;
+            }
+            assert!(patience.elapsed() < Duration::from_secs(60), "n{node} does not end:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub fn wait_for(&self, node: usize, starts: usize) {
         let patience = Instant::now();
         let has =
             || std::fs::read_to_string(self.log_of(node)).unwrap().matches("listening").count() >= starts;
@@ -103,7 +128,11 @@ impl Nodes {
     }
 
     pub fn start_again(&mut self, node: usize) {
-        self.processes[node] = self.spawn(node);
+        self.start_again_with(node, &[]);
+    }
+
+    pub fn start_again_with(&mut self, node: usize, arguments: &[&str]) {
+        self.processes[node] = self.spawn(node, arguments);
     }
 
     pub fn kill_and_start_again(&mut self, node: usize) {
