@@ -477,7 +477,8 @@ where
     fn interrupt(&mut self, wishes: Vec<Wish>) {
         let mut shards = Vec::new();
         for node in self.cluster.nodes.values() {
-            let links = node.shards.iter().filter_map(|shard| Some((*shard, self.links.get(usize::from(*shard))?)));
+            let links =
+                node.shards.iter().filter_map(|shard| Some((*shard, self.links.get(usize::from(*shard))?)));
             let mut far = links.filter_map(|(shard, link)| Some((shard, link.as_ref()?.version())));
             // What is not known of any it says when it is dialled.
             if let Some((shard, version)) = far.next()
@@ -564,8 +565,13 @@ where
 }
 
 /// Takes what has come on a link.
-fn hear<S, C>((shard, seen): (usize, &Seen), link: &mut Link, core: &mut Core<S, C>, now: Instant, registry: &Registry)
-where
+fn hear<S, C>(
+    (shard, seen): (usize, &Seen),
+    link: &mut Link,
+    core: &mut Core<S, C>,
+    now: Instant,
+    registry: &Registry,
+) where
     S: Shard,
     C: Clients<S>,
     S::Reply: DeserializeOwned,

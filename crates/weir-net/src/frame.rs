@@ -40,7 +40,8 @@ impl Kind {
         use Kind::{
             Export, Exported, Farewell, Goodbye, Hello, Interrupt, Peer, Proof, Replies, Requests, Welcome,
         };
-        let all = [Hello, Welcome, Proof, Requests, Replies, Peer, Goodbye, Export, Exported, Farewell, Interrupt];
+        let all =
+            [Hello, Welcome, Proof, Requests, Replies, Peer, Goodbye, Export, Exported, Farewell, Interrupt];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }

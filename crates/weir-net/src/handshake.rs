@@ -99,9 +99,7 @@ impl Compared {
             Sender::Coordinator(_) => Vec::new(),
         };
         match from {
-            Sender::Shard(from) => {
-                Compared { run: seen.run(from), told: seen.told(from), seen: of_other }
-            }
+            Sender::Shard(from) => Compared { run: seen.run(from), told: seen.told(from), seen: of_other },
             Sender::Coordinator(_) => Compared { run: None, told: None, seen: of_other },
         }
     }
@@ -447,7 +445,9 @@ mod tests {
         body::write(&replayed, &mut said);
         assert!(first.on_frame(Kind::Proof, &said, &mut out).is_err());
         // Nor does anything come before the Hello, or after the end.
-        assert!(Listener::new((terms(), Arc::default()), [3; 16]).on_frame(Kind::Proof, &said, &mut out).is_err());
+        assert!(
+            Listener::new((terms(), Arc::default()), [3; 16]).on_frame(Kind::Proof, &said, &mut out).is_err()
+        );
         assert!(first.on_frame(Kind::Requests, &[], &mut out).is_err());
     }
 

@@ -170,7 +170,8 @@ impl Link {
         let mut connection = Connection::dialled(TcpStream::connect(address)?, tls);
         connection.register(registry, self.token)?;
         let hello = connection.outgoing();
-        let dialer = Dialer::begin((self.terms.clone(), self.seen.clone()), self.from, self.to, nonce()?, hello);
+        let dialer =
+            Dialer::begin((self.terms.clone(), self.seen.clone()), self.from, self.to, nonce()?, hello);
         Ok((connection, dialer))
     }
 

@@ -178,7 +178,10 @@ fn all_nodes_put_back_together_are_taken_and_a_client_that_knows_better_is_not()
     (0..NODES).for_each(|node| nodes.start_again(node));
     assert_eq!(read(&connect(&nodes)), ["one"]);
     let error = lives.get_all(keys()).unwrap_err();
-    assert!(matches!(&error, Error::Refused(why) if why.contains("is older than what has been seen")), "{error}");
+    assert!(
+        matches!(&error, Error::Refused(why) if why.contains("is older than what has been seen")),
+        "{error}"
+    );
     write(&connect(&nodes), "three");
     assert_eq!(read(&connect(&nodes)), ["three"]);
 }

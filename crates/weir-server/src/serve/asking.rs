@@ -102,7 +102,12 @@ impl Asked {
             _ => return Ok(false),
         };
         let address = &self.link.node().address;
-        warn!(node = self.node, address, reason = fault, "whether it has seen newer data of this node cannot be asked");
+        warn!(
+            node = self.node,
+            address,
+            reason = fault,
+            "whether it has seen newer data of this node cannot be asked"
+        );
         Ok(true)
     }
 }

@@ -21,8 +21,8 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -380,7 +380,12 @@ impl Server {
     pub fn wait(self) -> Result<(), ServeError> {
         let (_, ended) = self.ended.recv().expect("the node itself can always be heard");
         // A shard that is at a statement hears of nothing else before that has ended.
-        let over = || SqlError::new(SqlState::QUERY_CANCELED, "canceling statement because the node that computes it ends");
+        let over = || {
+            SqlError::new(
+                SqlState::QUERY_CANCELED,
+                "canceling statement because the node that computes it ends",
+            )
+        };
         self.interrupts.iter().for_each(|one| one.interrupt_all(over()));
         self.inboxes.iter().for_each(|inbox| inbox.send(Arrival::Stop));
         self.waker.wake()?;

@@ -31,6 +31,8 @@ use crate::embedded::now_ms;
 
 /// How often the shard is told that time has passed.
 const TICK: Duration = Duration::from_millis(50);
+/// A shard that ends waits so long for its disk, to answer what it has done.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 /// Within this other nodes are told how far the shard is durable.
 const WORD: Duration = Duration::from_secs(1);
 /// What waits for another shard that cannot be reached: what is asked is asked again.
@@ -210,6 +212,7 @@ where
         let mut ticked = Instant::now();
         let counter = self.counter.clone();
         let mut wants_snapshot = false;
+        let mut stops: Option<Instant> = None;
         loop {
             let has_more = !self.ready.is_empty() || !self.answered.is_empty() || wants_snapshot;
             let patience = if has_more { Duration::ZERO } else { TICK.saturating_sub(ticked.elapsed()) };
@@ -226,10 +229,7 @@ where
             }
             for arrival in self.inbox.take() {
                 match arrival {
-                    Arrival::Stop => {
-                        self.say_farewell();
-                        return core.finish();
-                    }
+                    Arrival::Stop => stops = stops.or(Some(now)),
                     Arrival::Visitor { connection, from, address } => {
                         self.welcome(&mut core, connection, from, address)
                     }
@@ -259,6 +259,14 @@ where
             let Core { shard, outbox, .. } = &mut *core;
             outbox.go_on_with_snapshot(shard);
             wants_snapshot = outbox.wants_snapshot();
+            if let Some(since) = stops {
+                // What it has done until then is answered.
+                let is_answered = outbox.is_durable() && self.answered.is_empty();
+                if is_answered || since.elapsed() >= LAST_WORDS_MAX {
+                    self.say_farewell();
+                    return core.finish();
+                }
+            }
             drop(core);
             told.tell();
             counter.go_on();

@@ -119,7 +119,7 @@ impl<R: DeserializeOwned> Reading<R> {
                 }
             } else if let Some(segment) = &mut self.segment {
                 let batch = segment.next_batch()?;
-                segment.notes.drain(..).for_each(|note| self.past.take(note));
+                segment.take_notes().for_each(|note| self.past.take(note));
                 match batch {
                     Some(records) => {
                         // A segment is begun with notes before the one before it says so.
@@ -235,7 +235,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    fn read(directory: &Path, number: u64, shard: ShardId) -> Result<Segment, LogError> {
+    pub(super) fn read(directory: &Path, number: u64, shard: ShardId) -> Result<Segment, LogError> {
         let path = segment_path(directory, number);
         let bytes = fs::read(&path).map_err(at(&path))?;
         let preamble = Preamble::of(Kind::Segment, &bytes, shard, &path)?;
@@ -248,7 +248,12 @@ impl Segment {
         Ok(Segment { path, number, preamble, bytes, notes, size, length, is_sealed: false, torn: 0 })
     }
 
-    fn next_batch<R: DeserializeOwned>(&mut self) -> Result<Option<Vec<R>>, LogError> {
+    /// What the last batch has said of histories.
+    pub(super) fn take_notes(&mut self) -> impl Iterator<Item = Note> {
+        std::mem::take(&mut self.notes).into_iter()
+    }
+
+    pub(super) fn next_batch<R: DeserializeOwned>(&mut self) -> Result<Option<Vec<R>>, LogError> {
         if self.is_sealed {
             return Ok(None);
         }
