@@ -180,13 +180,6 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
-    fn drop(&mut self) {
-        if self.granted > 0 {
-            POOL_LEFT.fetch_add(self.granted, Ordering::AcqRel);
-        }
-    }
-}
 
 thread_local! {
     static WATCHED: RefCell<Option<Watched>> = const { RefCell::new(None) };
@@ -216,7 +209,10 @@ impl std::fmt::Debug for Watched {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(ended) = WATCHED.replace(self.watched.take()) {
-            SPARE.set(Some(ended.interrupts.clone()));
+            if ended.granted > 0 {
+                POOL_LEFT.fetch_add(ended.granted, Ordering::AcqRel);
+            }
+            SPARE.set(Some(ended.interrupts));
         }
         MEMORY_MAX.set(self.memory_max);
         CHECKS_LEFT.set(self.checks_left);
@@ -364,7 +360,7 @@ mod tests {
             on_allocated(LARGE);
             let ended = check();
             on_freed(LARGE);
-            (ended.map_err(|error| (error.state(), error.hint().is_some())), watch)
+            (ended.map_err(|error| (error.state(), error.fields().hint.is_some())), watch)
         };
         let (first, watch) = runs(1);
         assert_eq!(first, Ok(()));
