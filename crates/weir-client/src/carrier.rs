@@ -267,9 +267,9 @@ pub struct Carrier<S: Shard, C: Clients<S>> {
     coordinator: CoordinatorId,
     /// By shard; none to those of this process.
     links: Vec<Option<Link>>,
-    /// What is known of the histories of shards; by shard, what it has been told of that, and in which opening of its link.
+    /// What is known of the histories of shards; and by shard, what it has been told of that.
     seen: Arc<Seen>,
-    told: Vec<(u64, Told)>,
+    told: Vec<Told>,
     interrupter: Interrupter,
     trouble: Trouble,
 }
@@ -460,10 +460,7 @@ where
             self.dial(Instant::now());
             core = cabin.turns.lock();
         }
-        let wishes = std::mem::take(&mut core.far_interrupts);
-        if !wishes.is_empty() {
-            self.interrupt(wishes);
-        }
+        self.interrupter.send(self.coordinator, &self.links, std::mem::take(&mut core.far_interrupts));
         let now = Instant::now();
         for shard in 0..self.links.len() {
             if !core.requests[shard].is_empty() {
@@ -471,23 +468,6 @@ where
             }
         }
         sayings
-    }
-
-    /// Other nodes end these statements, but for those that do not know how.
-    fn interrupt(&mut self, wishes: Vec<Wish>) {
-        let mut shards = Vec::new();
-        for node in self.cluster.nodes.values() {
-            let links =
-                node.shards.iter().filter_map(|shard| Some((*shard, self.links.get(usize::from(*shard))?)));
-            let mut far = links.filter_map(|(shard, link)| Some((shard, link.as_ref()?.version())));
-            // What is not known of any it says when it is dialled.
-            if let Some((shard, version)) = far.next()
-                && version.is_none_or(|version| version >= COMPARES_FROM)
-            {
-                shards.push(shard);
-            }
-        }
-        self.interrupter.send(self.coordinator, &shards, wishes);
     }
 
     fn dial(&mut self, now: Instant) {
@@ -547,11 +527,7 @@ where
         }
         let pushed = match version >= COMPARES_FROM {
             true => {
-                let (opening, told) = &mut self.told[shard];
-                if *opening != openings {
-                    (*opening, *told) = (openings, Told::default());
-                }
-                let news = self.seen.news(Some(shard as ShardId), told);
+                let news = self.seen.news(Some(shard as ShardId), self.told[shard].over(openings));
                 let head = (&progress, news);
                 body::push_frames(open.outgoing(), Kind::Requests, &head, requests, usize::MAX)
             }

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Registry, Token};
+use weir_net::cluster_file::Node;
 use weir_net::frame::expect;
 use weir_net::handshake::{COMPARES_FROM, INTERRUPTS, Terms};
 use weir_net::tls::Tls;
@@ -43,24 +44,36 @@ impl Interrupter {
         Interrupter { cluster, terms, tls, threads: Vec::new(), is_over: Arc::default() }
     }
 
-    /// Has the statements ended at the nodes that hold these shards.
-    pub(crate) fn send(&mut self, from: CoordinatorId, shards: &[ShardId], wishes: Vec<Wish>) {
-        self.threads.retain(|thread| !thread.is_finished());
-        if shards.is_empty() || wishes.is_empty() || self.terms.versions.is_empty() {
+    /// Has the statements ended at other nodes, but for those that do not know how. `links`: by shard; none to those of this process.
+    pub(crate) fn send(&mut self, from: CoordinatorId, links: &[Option<Link>], wishes: Vec<Wish>) {
+        if wishes.is_empty() || self.terms.versions.is_empty() {
             return;
         }
+        let shards: Vec<ShardId> =
+            self.cluster.nodes.values().filter_map(|node| shard_of(node, links)).collect();
+        if shards.is_empty() {
+            return;
+        }
+        self.threads.retain(|thread| !thread.is_finished());
         let link = |(token, shard): (usize, &ShardId)| {
             let (node, terms) = (self.cluster.holder(*shard).clone(), (self.terms.clone(), Arc::default()));
             let ends = (Sender::Coordinator(from), *shard);
             let link = Link::new(node, ends, terms, self.tls.clone(), Token(token), Instant::now());
             Told { link, has_said: false, is_over: false }
         };
-        let told: Vec<Told> = shards.iter().enumerate().map(link).collect();
+        let all: Vec<Told> = shards.iter().enumerate().map(link).collect();
         let is_over = self.is_over.clone();
         // Where the system has no thread or no sockets left, statements go on until they end by themselves.
-        let run = move || drop(tell(told, &wishes, &is_over));
+        let run = move || drop(tell(all, &wishes, &is_over));
         self.threads.extend(std::thread::Builder::new().name("interrupts".into()).spawn(run));
     }
+}
+
+/// A shard of the node, if that is another one and knows how to end statements. What is not known of it it says when it is dialled.
+fn shard_of(node: &Node, links: &[Option<Link>]) -> Option<ShardId> {
+    let far = |shard: &ShardId| Some((*shard, links.get(usize::from(*shard))?.as_ref()?.version()));
+    let (shard, version) = node.shards.iter().find_map(far)?;
+    version.is_none_or(|version| version >= COMPARES_FROM).then_some(shard)
 }
 
 impl Drop for Interrupter {

@@ -20,6 +20,9 @@ const RUNS_MAX: usize = 1_024;
 /// So many runs are remembered of another shard that nobody has put in an order yet. What comes beyond is left out.
 const UNORDERED_MAX: usize = 16;
 
+/// A position is the number of a segment, and an offset in it of so many bits.
+pub const OFFSET_BITS: u32 = 40;
+
 /// A point in the history of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mark {
@@ -159,7 +162,9 @@ impl std::fmt::Display for Outdated {
         let Outdated { shard, seen: Mark { run, position }, has, is_known } = self;
         write!(
             f,
-            "the data of shard {shard} is older than what has been seen of it: its run {run:016x} was seen up to position {position}, and "
+            "the data of shard {shard} is older than what has been seen of it: its run {run:016x} was seen up to byte {} of segment {}, and ",
+            position & ((1 << OFFSET_BITS) - 1),
+            position >> OFFSET_BITS
         )?;
         match (is_known, has) {
             (true, _) => write!(f, "here that run ends before"),
@@ -351,9 +356,20 @@ impl Seen {
     }
 }
 
+impl Told {
+    /// Over a connection of that number: what was told over another may be lost.
+    pub fn over(&mut self, connection: u64) -> &mut Told {
+        if self.connection != connection {
+            *self = Told { connection, ..Told::default() };
+        }
+        self
+    }
+}
+
 /// What has been told to somebody.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
+    connection: u64,
     changes: u64,
     marks: BTreeMap<ShardId, Vec<Mark>>,
 }

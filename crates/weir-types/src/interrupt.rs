@@ -180,7 +180,6 @@ impl Watched {
     }
 }
 
-
 thread_local! {
     static WATCHED: RefCell<Option<Watched>> = const { RefCell::new(None) };
     /// Of the last watch that ended: the next one takes it, so that threads do not all count their references in one place.

@@ -271,17 +271,9 @@ impl Server {
         let mut loops = Vec::new();
         let share = memory.map(|bytes| bytes / to_make.len().max(1));
         let mut recovered = recover_all(to_make, snapshot_after, &recover)?;
-        let seen = Arc::new(Seen::default());
-        if accepts_older_data {
-            seen.give_up();
-        }
-        for (shard, _, log) in &mut recovered {
-            let past = log.as_ref().map_or_else(Past::default, |log| log.past().clone());
-            seen.start(*shard, past, new_run()?);
-            log.iter_mut().for_each(|log| log.compare(seen.clone()));
-        }
-        let place = data.as_ref().map(|(directory, _)| directory.as_path());
-        seen.check_each_other().map_err(|older| is_outdated(place, &older))?;
+        let place = data.map(|(directory, _)| directory).unwrap_or_default();
+        let logs = recovered.iter_mut().map(|(shard, _, log)| (*shard, log.as_mut()));
+        let seen = compare_logs(logs, &place, accepts_older_data)?;
         // Its shards have one physical clock: what one of them has reached is no news to the others.
         let reached = recovered.iter().map(|(_, machine, _)| machine.last_clock()).max().unwrap_or(0);
         let reached = reached.max(clock_at(clock_reached_ms.unwrap_or(0)));
@@ -331,7 +323,7 @@ impl Server {
         // Those who come meanwhile wait: nobody is served from data that another node knows to be old.
         if let Err(why) = asking.ask()? {
             server.waker.wake()?;
-            return Err(ServeError::Data(place.map(Path::to_path_buf).unwrap_or_default(), why));
+            return Err(ServeError::Data(place, why));
         }
         is_open.store(true, Ordering::Release);
         for (shard, one) in loops {
@@ -422,15 +414,29 @@ fn named<'c>(cluster: &'c ClusterFile, name: &str, insecure: bool) -> Result<&'c
 /// What the shards of a node have in common.
 type Common<'a> = (&'a ClusterFile, &'a Terms, &'a Arc<Told>, &'a Arc<Seen>);
 
-fn new_run() -> Result<u64, ServeError> {
-    let mut run = [0; 8];
-    getrandom::fill(&mut run).map_err(std::io::Error::other)?;
-    Ok(u64::from_le_bytes(run))
-}
-
-fn is_outdated(data: Option<&Path>, older: &Outdated) -> ServeError {
-    let data = data.map_or_else(PathBuf::new, |data| data.join(format!("shard-{}", older.shard)));
-    ServeError::Data(data, older.to_string())
+/// Begins a run of each shard, once their logs agree on what there was.
+fn compare_logs<'l>(
+    logs: impl Iterator<Item = (ShardId, Option<&'l mut Log>)>,
+    data: &Path,
+    accepts_older: bool,
+) -> Result<Arc<Seen>, ServeError> {
+    let seen = Arc::new(Seen::default());
+    if accepts_older {
+        seen.give_up();
+    }
+    for (shard, log) in logs {
+        let mut run = [0; 8];
+        getrandom::fill(&mut run).map_err(std::io::Error::other)?;
+        let past = log.as_ref().map_or_else(Past::default, |log| log.past().clone());
+        seen.start(shard, past, u64::from_le_bytes(run));
+        if let Some(log) = log {
+            log.compare(seen.clone());
+        }
+    }
+    let outdated =
+        |older: Outdated| ServeError::Data(data.join(format!("shard-{}", older.shard)), older.to_string());
+    seen.check_each_other().map_err(outdated)?;
+    Ok(seen)
 }
 
 fn open_shard<S>(

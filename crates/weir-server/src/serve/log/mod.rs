@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use weir_observe::{Counter, Histogram};
-use weir_txn::history::{Note, Past, Seen, Written};
+use weir_txn::history::{Note, OFFSET_BITS, Past, Seen, Written};
 use weir_txn::ramp::ShardId;
 
 pub use checkpoint::Parts;
@@ -108,9 +108,6 @@ impl Notes {
         self.seen.as_ref().map_or_else(Vec::new, |seen| seen.all_notes(shard, &mut self.written))
     }
 }
-
-/// A segment has less than 2^40 bytes.
-const OFFSET_BITS: u32 = 40;
 
 /// What a log has done since it was opened.
 #[derive(Debug, Default)]
