@@ -14,13 +14,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 pub use weir_net::clock::now_ms;
 use weir_net::frame::expect;
-use weir_net::handshake::Terms;
+use weir_net::handshake::{COMPARES_FROM, Terms};
 use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Fault, Kind, Link, body};
+use weir_txn::history::{Mark, Seen, Told};
 use weir_txn::machine::{ClientOrders, Clients, Coordinator, CoordinatorId, Orders, Sender, Shard};
 use weir_txn::nearby::{Ear, Nearby, Neighbours, Turns, hurry, is_hurried};
 use weir_txn::ramp::ShardId;
 use weir_types::interrupt::Interrupts;
+
+use crate::interrupts::{Interrupter, Wish};
 
 /// How often the coordinator is told that time has passed.
 const TICK: Duration = Duration::from_millis(20);
@@ -117,6 +120,8 @@ struct Core<S: Shard, C: Clients<S>> {
     are_told: bool,
     /// Those of the shards of this process.
     interrupts: Vec<Arc<Interrupts>>,
+    /// Statements that shards of other processes are to end.
+    far_interrupts: Vec<Wish>,
     /// By shard: what waits to be sent.
     requests: Vec<Vec<S::Request>>,
     orders: ClientOrders<S, C>,
@@ -146,6 +151,7 @@ impl<S: Shard, C: Clients<S>> Core<S, C> {
             for interrupts in &self.interrupts {
                 interrupts.interrupt(statement, error.clone());
             }
+            self.far_interrupts.push((statement, error));
         }
         for (shard, request) in orders.sends.drain(..) {
             self.requests[usize::from(shard)].push(request);
@@ -166,7 +172,7 @@ impl<S: Shard, C: Clients<S>> Core<S, C> {
 
     /// Something is for shards of other processes.
     fn has_letters(&self) -> bool {
-        self.requests.iter().any(|requests| !requests.is_empty())
+        !self.far_interrupts.is_empty() || self.requests.iter().any(|requests| !requests.is_empty())
     }
 }
 
@@ -261,6 +267,10 @@ pub struct Carrier<S: Shard, C: Clients<S>> {
     coordinator: CoordinatorId,
     /// By shard; none to those of this process.
     links: Vec<Option<Link>>,
+    /// What is known of the histories of shards; and by shard, what it has been told of that.
+    seen: Arc<Seen>,
+    told: Vec<Told>,
+    interrupter: Interrupter,
     trouble: Trouble,
 }
 
@@ -307,12 +317,15 @@ where
         for (shard, one) in neighbours {
             nearby[usize::from(shard)] = Some(one);
         }
+        // What the nodes of this process keep on their disks.
+        let seen = nearby.iter().flatten().find_map(|shard| shard.seen()).unwrap_or_default();
         let interrupts = nearby.iter().flatten().filter_map(|shard| shard.interrupts()).collect();
         let core = Core {
             clients: Some(clients),
             coordinator,
             nearby,
             interrupts,
+            far_interrupts: Vec::new(),
             are_told: false,
             requests: (0..cluster.shards).map(|_| Vec::new()).collect(),
             orders: Orders::default(),
@@ -323,8 +336,21 @@ where
             alarm,
             has_more,
         });
-        let links = Vec::new();
-        let mut carrier = Carrier { cluster, terms, tls, cabin, poll, coordinator, links, trouble };
+        let (links, told) = (Vec::new(), Vec::new());
+        let interrupter = Interrupter::new(&cluster, &terms, tls.as_ref());
+        let mut carrier = Carrier {
+            cluster,
+            terms,
+            tls,
+            cabin,
+            poll,
+            coordinator,
+            links,
+            seen,
+            told,
+            interrupter,
+            trouble,
+        };
         carrier.make_links();
         Ok(carrier)
     }
@@ -351,11 +377,13 @@ where
             let ends = (Sender::Coordinator(self.coordinator), shard);
             let token = Token(1 + usize::from(shard));
             let holder = self.cluster.holder(shard).clone();
-            Some(Link::new(holder, ends, self.terms.clone(), self.tls.clone(), token, now))
+            let terms = (self.terms.clone(), self.seen.clone());
+            Some(Link::new(holder, ends, terms, self.tls.clone(), token, now))
         };
         let links = (0..self.cluster.shards).map(link).collect();
         drop(core);
         self.links = links;
+        self.told = (0..self.cluster.shards).map(|_| Default::default()).collect();
     }
 
     /// Runs until the clients have ended, and hands them back.
@@ -395,7 +423,7 @@ where
                 if let Some(shard) = event.token().0.checked_sub(1) {
                     let Some(link) = &mut self.links[shard] else { continue };
                     link.on_event(event);
-                    hear::<S, C>(shard, link, &mut core, now, self.poll.registry());
+                    hear::<S, C>((shard, &self.seen), link, &mut core, now, self.poll.registry());
                 }
             }
             if ticked.elapsed() >= TICK {
@@ -432,6 +460,7 @@ where
             self.dial(Instant::now());
             core = cabin.turns.lock();
         }
+        self.interrupter.send(self.coordinator, &self.links, std::mem::take(&mut core.far_interrupts));
         let now = Instant::now();
         for shard in 0..self.links.len() {
             if !core.requests[shard].is_empty() {
@@ -482,6 +511,7 @@ where
 
     fn send(&mut self, shard: usize, core: &mut Core<S, C>, now: Instant) {
         let Some(link) = &mut self.links[shard] else { return };
+        let openings = link.openings();
         let Some(open) = link.open() else { return };
         if open.is_clogged() {
             // As if it had been lost: whoever wants an answer sends it again.
@@ -496,7 +526,14 @@ where
         for reply in refused.filter_map(|request| refused_by(&request)) {
             clients.coordinator().on_reply(now_ms(), reply, &mut core.orders);
         }
-        let pushed = body::push_frames(open.outgoing(), Kind::Requests, &progress, requests, usize::MAX);
+        let pushed = match version >= COMPARES_FROM {
+            true => {
+                let news = self.seen.news(Some(shard as ShardId), self.told[shard].over(openings));
+                let head = (&progress, news);
+                body::push_frames(open.outgoing(), Kind::Requests, &head, requests, usize::MAX)
+            }
+            false => body::push_frames(open.outgoing(), Kind::Requests, &progress, requests, usize::MAX),
+        };
         requests.clear();
         if let Err(fault) = pushed.map_err(|(_, fault)| fault).and_then(|_| open.flush()) {
             link.fail(fault, now, self.poll.registry());
@@ -505,8 +542,13 @@ where
 }
 
 /// Takes what has come on a link.
-fn hear<S, C>(shard: usize, link: &mut Link, core: &mut Core<S, C>, now: Instant, registry: &Registry)
-where
+fn hear<S, C>(
+    (shard, seen): (usize, &Seen),
+    link: &mut Link,
+    core: &mut Core<S, C>,
+    now: Instant,
+    registry: &Registry,
+) where
     S: Shard,
     C: Clients<S>,
     S::Reply: DeserializeOwned,
@@ -516,7 +558,7 @@ where
         link.advance(now, registry);
         let Core { clients: Some(clients), orders, .. } = core else { return };
         let Some(open) = link.open() else { return };
-        let heard = hear_all::<S, C>(shard as ShardId, open, clients, orders);
+        let heard = hear_all::<S, C>((shard as ShardId, seen), open, clients, orders);
         let more = open.is_readable();
         // What did not fit into the socket before may fit now.
         if let Err(fault) = heard.and_then(|()| open.flush()) {
@@ -529,7 +571,7 @@ where
 }
 
 fn hear_all<S, C>(
-    shard: ShardId,
+    (shard, seen): (ShardId, &Seen),
     open: &mut weir_net::Connection,
     clients: &mut C,
     orders: &mut ClientOrders<S, C>,
@@ -540,10 +582,16 @@ where
     S::Reply: DeserializeOwned,
 {
     let now_ms = now_ms();
+    let compares = open.version() >= COMPARES_FROM;
     while let Some((kind, mut body)) = open.next_frame()? {
         expect(Kind::Replies, kind, body)?;
         let coordinator = clients.coordinator();
         coordinator.on_epoch(shard, body::read(kind, &mut body)?);
+        if compares {
+            // Before the replies: what rests on them rests on it.
+            let told: Option<Mark> = body::read(kind, &mut body)?;
+            seen.hear(shard, told.as_slice());
+        }
         while !body.is_empty() {
             coordinator.on_reply(now_ms, body::read(kind, &mut body)?, orders);
         }

@@ -1,6 +1,7 @@
 //! What one node tells at length: all that a shard has, for checks of a cluster at rest, or what the cluster carries.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
@@ -58,7 +59,8 @@ pub(crate) fn fetch(
     let mut poll = Poll::new().map_err(failed)?;
     let ends = (Sender::Coordinator(new_id().map_err(failed)?), shard);
     let node = cluster.holder(shard).clone();
-    let mut link = Link::new(node, ends, terms.clone(), tls, Token(0), Instant::now());
+    let terms = (terms.clone(), Arc::default());
+    let mut link = Link::new(node, ends, terms, tls, Token(0), Instant::now());
     let (mut events, mut bytes, mut asked) = (Events::with_capacity(8), Vec::new(), false);
     loop {
         let now = Instant::now();

@@ -24,6 +24,7 @@ mod description;
 mod editions;
 mod explain;
 pub mod export;
+mod interrupts;
 mod items;
 mod lifted;
 mod load;

@@ -46,6 +46,51 @@ fn nodes_and_clients_of_two_versions_serve_together() {
     assert!(matches!(&error, Error::Refused(why) if why.contains("speaks versions 1 to")), "{error}");
 }
 
+/// Puts the data of node 1 back to before a transaction over all shards, and starts it. `versions`: by node.
+fn put_back(versions: BTreeMap<usize, std::ops::RangeInclusive<u16>>) -> Result<Vec<String>, String> {
+    let mut cluster = Cluster::of_versions(3, true, |_| String::new(), versions);
+    (0..3).for_each(|node| cluster.stop_node(node));
+    (0..3).for_each(|node| cluster.try_start_node(node, Durability::Sync).unwrap());
+    let client = Client::connect(&cluster.file).unwrap();
+    write_and_read(&client, "one");
+    cluster.stop_node(1);
+    let (data, copied) = (cluster.data_of(1), cluster.place.path().join("copied"));
+    for shard in [2, 3].map(|shard| format!("shard-{shard}")) {
+        std::fs::create_dir_all(copied.join(&shard)).unwrap();
+        for file in std::fs::read_dir(data.join(&shard)).unwrap().map(|file| file.unwrap()) {
+            std::fs::copy(file.path(), copied.join(&shard).join(file.file_name())).unwrap();
+        }
+    }
+    cluster.try_start_node(1, Durability::Sync).unwrap();
+    write_and_read(&client, "two");
+    cluster.stop_node(1);
+    for shard in [2, 3].map(|shard| format!("shard-{shard}")) {
+        std::fs::remove_dir_all(data.join(&shard)).unwrap();
+        std::fs::rename(copied.join(&shard), data.join(&shard)).unwrap();
+    }
+    drop(client);
+    cluster.try_start_node(1, Durability::Sync).map_err(|refused| refused.to_string())?;
+    let read = Client::connect(&cluster.file).unwrap().get_all((0..16).map(|n| format!("key{n}"))).unwrap();
+    let text = |value: Option<weir_client::Bytes>| {
+        value.map_or_else(String::new, |value| String::from_utf8_lossy(&value).into_owned())
+    };
+    Ok(read.into_iter().map(text).collect())
+}
+
+/// Where nobody compares, half of a transaction is served: so it is the comparison that keeps that from happening. One other node that
+/// compares is enough.
+#[test]
+fn older_data_is_refused_by_whoever_compares_and_by_nobody_else() {
+    let read = put_back((0..3).map(|node| (node, 1..=4)).collect()).unwrap();
+    assert!(read.iter().any(|one| one == "one") && read.iter().any(|one| one == "two"), "{read:?}");
+    for versions in [BTreeMap::new(), BTreeMap::from([(0, 1..=4)]), BTreeMap::from([(2, 1..=4)])] {
+        let refused = put_back(versions.clone()).unwrap_err();
+        assert!(refused.contains("is older than what has been seen of it"), "{versions:?}: {refused}");
+    }
+    // Whoever speaks an older version itself is told nothing, and says nothing.
+    assert!(put_back(BTreeMap::from([(1, 1..=4)])).is_ok());
+}
+
 /// `testdata/segments/version-1`: the data of a node that `weir bench ycsb --set items=12` has run on, by a build of log version 1.
 #[test]
 fn a_log_of_the_version_before_is_read() {

@@ -25,6 +25,8 @@ pub enum Kind {
     Exported = 9,
     /// The other side ends, and may come back: no reason to give anything up. From version [`FAREWELL_FROM`] on.
     Farewell = 10,
+    /// Statements are to end that the node may be at; empty: they will. From [`COMPARES_FROM`](crate::handshake::COMPARES_FROM) on.
+    Interrupt = 11,
 }
 
 /// Who speaks an older version would not know the word: to them the connection just ends.
@@ -35,8 +37,11 @@ const PART_BYTES: usize = 1 << 20;
 
 impl Kind {
     fn of(byte: u8) -> Option<Kind> {
-        use Kind::{Export, Exported, Farewell, Goodbye, Hello, Peer, Proof, Replies, Requests, Welcome};
-        let all = [Hello, Welcome, Proof, Requests, Replies, Peer, Goodbye, Export, Exported, Farewell];
+        use Kind::{
+            Export, Exported, Farewell, Goodbye, Hello, Interrupt, Peer, Proof, Replies, Requests, Welcome,
+        };
+        let all =
+            [Hello, Welcome, Proof, Requests, Replies, Peer, Goodbye, Export, Exported, Farewell, Interrupt];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
@@ -59,6 +64,8 @@ pub enum Fault {
     Farewell(String),
     /// The connection broke, or the other side closed it.
     Io(String),
+    /// The data of this side is older than what the other side has seen of it; why.
+    Outdated(String),
 }
 
 impl Fault {
@@ -68,7 +75,7 @@ impl Fault {
 
     /// The two do not speak, and trying again will not help.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Fault::Goodbye(_) | Fault::Sense(_))
+        matches!(self, Fault::Goodbye(_) | Fault::Sense(_) | Fault::Outdated(_))
     }
 
     /// Whether the other side should be told.
@@ -89,7 +96,7 @@ impl fmt::Display for Fault {
             }
             Fault::Kind(byte) => write!(f, "a frame of kind {byte}, which there is not"),
             Fault::Body(kind, why) => write!(f, "a {kind:?} frame that cannot be read: {why}"),
-            Fault::Sense(why) => write!(f, "{why}"),
+            Fault::Sense(why) | Fault::Outdated(why) => write!(f, "{why}"),
             Fault::Goodbye(why) => write!(f, "the other side ends the connection: {why}"),
             Fault::Farewell(why) | Fault::Io(why) => write!(f, "{why}"),
         }

@@ -4,10 +4,12 @@
 //! and the whole Hello, so that none can be used again, elsewhere or in another's name.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+use weir_txn::history::{Mark, Outdated, Seen};
 use weir_txn::machine::Sender;
 use weir_txn::ramp::ShardId;
 
@@ -22,6 +24,13 @@ pub const DESCRIPTION: &str = "description";
 
 /// From this version on there is that protocol, and both sides name their builds.
 const DESCRIBES_FROM: u16 = 2;
+
+/// From this version on both sides say what they have seen of the other's data, and to which run of it they speak
+/// (docs/internals/old-data.md); and a client may end a statement that a node computes.
+pub const COMPARES_FROM: u16 = 5;
+
+/// The protocol of whoever has statements ended: the node takes that, whatever its shards are at, and ends the connection.
+pub const INTERRUPTS: &str = "interrupts";
 
 /// Of this source.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
@@ -71,6 +80,43 @@ struct Welcome {
     proof: Proof,
 }
 
+/// What a shard's side of a handshake says of histories.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Compared {
+    /// Which run of its data speaks; none: it is no shard.
+    run: Option<u64>,
+    /// What it has told last of that.
+    told: Option<Mark>,
+    /// What it has seen of the other side's.
+    seen: Vec<Mark>,
+}
+
+impl Compared {
+    /// What `from` says to `to`.
+    fn new(seen: &Seen, from: Sender, to: Sender) -> Compared {
+        let of_other = match to {
+            Sender::Shard(to) => seen.marks(to),
+            Sender::Coordinator(_) => Vec::new(),
+        };
+        match from {
+            Sender::Shard(from) => Compared { run: seen.run(from), told: seen.told(from), seen: of_other },
+            Sender::Coordinator(_) => Compared { run: None, told: None, seen: of_other },
+        }
+    }
+
+    /// What was said to `from`, which has answered that.
+    fn confirm(&self, seen: &Seen, from: Sender, answer: &Compared) {
+        if let (Sender::Shard(from), Some(run)) = (from, answer.run) {
+            seen.confirm(from, run, &self.seen);
+            seen.hear(from, answer.told.as_slice());
+        }
+    }
+}
+
+fn outdated(outdated: Outdated) -> Fault {
+    Fault::Outdated(outdated.to_string())
+}
+
 /// What a handshake has agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
@@ -79,6 +125,8 @@ pub struct Agreed {
     pub to: ShardId,
     /// Nothing but to be told what the cluster carries.
     pub wants_description: bool,
+    /// Nothing but to have statements ended.
+    pub interrupts: bool,
 }
 
 fn proof(secret: &[u8], by: &str, hello: &[u8], nonce: &Nonce) -> Hmac<Sha256> {
@@ -96,11 +144,19 @@ pub struct Dialer {
     terms: Terms,
     agreed: Agreed,
     hello: Vec<u8>,
+    seen: Arc<Seen>,
+    compared: Compared,
 }
 
 impl Dialer {
-    /// Writes the first frame.
-    pub fn begin(terms: Terms, from: Sender, to: ShardId, nonce: Nonce, out: &mut Vec<u8>) -> Dialer {
+    /// Writes the first frame. `seen`: what this side knows of histories.
+    pub fn begin(
+        (terms, seen): (Terms, Arc<Seen>),
+        from: Sender,
+        to: ShardId,
+        nonce: Nonce,
+        out: &mut Vec<u8>,
+    ) -> Dialer {
         let hello = Hello {
             magic: MAGIC,
             from_version: *terms.versions.start(),
@@ -119,9 +175,14 @@ impl Dialer {
         body::write(&hello, &mut written);
         // Version 1 reads no further.
         body::write(&BUILD, &mut written);
+        // Nor do those before version 5 read this.
+        let compared = Compared::new(&seen, from, Sender::Shard(to));
+        body::write(&compared, &mut written);
         frame::push(out, Kind::Hello, |out| out.extend(&written)).expect("it is short");
         let wants_description = terms.protocol == DESCRIPTION;
-        Dialer { terms, agreed: Agreed { version: 0, from, to, wants_description }, hello: written }
+        let interrupts = terms.protocol == INTERRUPTS;
+        let agreed = Agreed { version: 0, from, to, wants_description, interrupts };
+        Dialer { terms, agreed, hello: written, seen, compared }
     }
 
     /// Takes the answer, and writes the last frame.
@@ -131,6 +192,8 @@ impl Dialer {
     pub fn on_frame(&self, kind: Kind, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<Agreed, Fault> {
         expect(Kind::Welcome, kind, bytes)?;
         let welcome: Welcome = body::read(kind, &mut bytes)?;
+        let compares = welcome.version >= COMPARES_FROM;
+        let said: Compared = if compares { body::read(kind, &mut bytes)? } else { Compared::default() };
         body::is_over(kind, bytes)?;
         if !self.terms.versions.contains(&welcome.version) {
             return Err(Fault::sense(format_args!(
@@ -141,6 +204,12 @@ impl Dialer {
         proof(&self.terms.secret, "accepts", &self.hello, &welcome.nonce)
             .verify_slice(&welcome.proof)
             .map_err(|_| Fault::sense("the node does not know the cluster's secret"))?;
+        if let Sender::Shard(from) = self.agreed.from {
+            self.seen.check(from, &said.seen).map_err(outdated)?;
+        }
+        if compares {
+            self.compared.confirm(&self.seen, Sender::Shard(self.agreed.to), &said);
+        }
         let own: Proof =
             proof(&self.terms.secret, "dials", &self.hello, &welcome.nonce).finalize().into_bytes().into();
         frame::push(out, Kind::Proof, |out| body::write(&own, out)).expect("it is short");
@@ -153,13 +222,28 @@ impl Dialer {
 pub struct Listener {
     terms: Terms,
     nonce: Nonce,
+    seen: Arc<Seen>,
     /// After the Hello.
-    heard: Option<(Agreed, Vec<u8>)>,
+    heard: Option<Heard>,
+}
+
+/// What a Hello has said, which nobody has proved, and what was said to it.
+#[derive(Debug)]
+struct Heard {
+    agreed: Agreed,
+    hello: Vec<u8>,
+    said: Compared,
+    answered: Compared,
 }
 
 impl Listener {
-    pub fn new(terms: Terms, nonce: Nonce) -> Listener {
-        Listener { terms, nonce, heard: None }
+    pub fn new((terms, seen): (Terms, Arc<Seen>), nonce: Nonce) -> Listener {
+        Listener { terms, nonce, seen, heard: None }
+    }
+
+    /// Who wants to speak, once it has said so.
+    pub fn guest(&self) -> Option<(Sender, ShardId)> {
+        self.heard.as_ref().map(|heard| (heard.agreed.from, heard.agreed.to))
     }
 
     /// Takes a frame; gives what is agreed once the other side has proved itself.
@@ -167,30 +251,39 @@ impl Listener {
     /// # Errors
     /// Why the two do not speak.
     pub fn on_frame(&mut self, kind: Kind, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Agreed>, Fault> {
-        match (kind, self.heard.take()) {
-            (Kind::Hello, None) => {
-                let agreed = self.on_hello(bytes)?;
-                let proof = proof(&self.terms.secret, "accepts", bytes, &self.nonce);
-                let proof = proof.finalize().into_bytes().into();
-                let welcome = Welcome { version: agreed.version, nonce: self.nonce, proof };
-                frame::push(out, Kind::Welcome, |out| body::write(&welcome, out)).expect("it is short");
-                self.heard = Some((agreed, bytes.to_vec()));
-                Ok(None)
-            }
-            (Kind::Proof, Some((agreed, hello))) => {
-                proof(&self.terms.secret, "dials", &hello, &self.nonce)
-                    .verify_slice(bytes)
-                    .map_err(|_| Fault::sense("it does not know the cluster's secret"))?;
-                Ok(Some(agreed))
-            }
-            (_, heard) => {
-                expect(if heard.is_some() { Kind::Proof } else { Kind::Hello }, kind, bytes)?;
-                Ok(None)
-            }
+        if kind == Kind::Hello && self.heard.is_none() {
+            let (agreed, said) = self.on_hello(bytes)?;
+            let proof = proof(&self.terms.secret, "accepts", bytes, &self.nonce);
+            let proof = proof.finalize().into_bytes().into();
+            let welcome = Welcome { version: agreed.version, nonce: self.nonce, proof };
+            let answered = Compared::new(&self.seen, Sender::Shard(agreed.to), agreed.from);
+            let written = frame::push(out, Kind::Welcome, |out| {
+                body::write(&welcome, out);
+                // Those before read no further than that, and mind what follows.
+                if agreed.version >= COMPARES_FROM {
+                    body::write(&answered, out);
+                }
+            });
+            written.expect("it is short");
+            self.heard = Some(Heard { agreed, hello: bytes.to_vec(), said, answered });
+            return Ok(None);
         }
+        expect(if self.heard.is_some() { Kind::Proof } else { Kind::Hello }, kind, bytes)?;
+        let Some(Heard { agreed, hello, said, answered }) = &self.heard else { return Ok(None) };
+        proof(&self.terms.secret, "dials", hello, &self.nonce)
+            .verify_slice(bytes)
+            .map_err(|_| Fault::sense("it does not know the cluster's secret"))?;
+        if agreed.version >= COMPARES_FROM {
+            // Who has not proved itself must not end anything by saying so.
+            self.seen.check(agreed.to, &said.seen).map_err(outdated)?;
+            answered.confirm(&self.seen, agreed.from, said);
+        }
+        let agreed = *agreed;
+        self.heard = None;
+        Ok(Some(agreed))
     }
 
-    fn on_hello(&self, mut bytes: &[u8]) -> Result<Agreed, Fault> {
+    fn on_hello(&self, mut bytes: &[u8]) -> Result<(Agreed, Compared), Fault> {
         // What later versions add to it is not read.
         let hello: Hello = body::read(Kind::Hello, &mut bytes)?;
         // Version 1 says no more.
@@ -208,14 +301,20 @@ impl Listener {
             )));
         }
         let version = hello.to_version.min(to);
+        let compared: Compared = match version >= COMPARES_FROM {
+            true => body::read(Kind::Hello, &mut bytes)?,
+            false => Compared::default(),
+        };
+        let interrupts = hello.protocol == INTERRUPTS && version >= COMPARES_FROM;
         let wants_description = hello.protocol == DESCRIPTION && version >= DESCRIBES_FROM;
+        let is_aside = interrupts || wants_description;
         if hello.protocol == DESCRIPTION && !wants_description {
             return Err(Fault::sense(format_args!(
                 "a node describes what it carries from version {DESCRIBES_FROM} on, and the two speak version {version}: \
                  update the older one"
             )));
         }
-        if hello.protocol != terms.protocol && !wants_description {
+        if hello.protocol != terms.protocol && !is_aside {
             return Err(Fault::sense(format_args!(
                 "this node carries `{}`, the other side asks for `{}`",
                 terms.protocol, hello.protocol
@@ -227,7 +326,7 @@ impl Listener {
                 terms.shards, hello.shards, hello.to
             )));
         }
-        if hello.placement != terms.placement && !wants_description {
+        if hello.placement != terms.placement && !is_aside {
             let build: String =
                 build.chars().take(BUILD_BYTES_MAX).filter(|char| !char.is_control()).collect();
             let builds = if build.is_empty() || build == BUILD {
@@ -245,7 +344,7 @@ impl Listener {
             Party::Shard(id) if id < terms.shards => Sender::Shard(id),
             Party::Shard(id) => return Err(Fault::sense(format_args!("there is no shard {id}"))),
         };
-        Ok(Agreed { version, from, to: hello.to, wants_description })
+        Ok((Agreed { version, from, to: hello.to, wants_description, interrupts }, compared))
     }
 }
 
@@ -259,6 +358,16 @@ mod tests {
 
     /// Both sides, to the end: what was agreed, or why not.
     fn shake(dialer: Terms, listener: Terms, from: Sender, to: ShardId) -> Result<Agreed, Fault> {
+        let (own, other) = (Arc::default(), Arc::default());
+        shake_with((dialer, own), (listener, other), from, to)
+    }
+
+    fn shake_with(
+        dialer: (Terms, Arc<Seen>),
+        listener: (Terms, Arc<Seen>),
+        from: Sender,
+        to: ShardId,
+    ) -> Result<Agreed, Fault> {
         let (mut there, mut back) = (Vec::new(), Vec::new());
         let dialer = Dialer::begin(dialer, from, to, [1; 16], &mut there);
         let mut listener = Listener::new(listener, [2; 16]);
@@ -324,10 +433,10 @@ mod tests {
         let mut out = Vec::new();
         let hello = |nonce: u8| {
             let mut out = Vec::new();
-            Dialer::begin(terms(), Sender::Coordinator(1), 0, [nonce; 16], &mut out);
+            Dialer::begin((terms(), Arc::default()), Sender::Coordinator(1), 0, [nonce; 16], &mut out);
             out
         };
-        let mut first = Listener::new(terms(), [3; 16]);
+        let mut first = Listener::new((terms(), Arc::default()), [3; 16]);
         let bytes = hello(1);
         let ((kind, body), _) = frame::first(&bytes).unwrap().unwrap();
         first.on_frame(kind, body, &mut out).unwrap();
@@ -336,7 +445,9 @@ mod tests {
         body::write(&replayed, &mut said);
         assert!(first.on_frame(Kind::Proof, &said, &mut out).is_err());
         // Nor does anything come before the Hello, or after the end.
-        assert!(Listener::new(terms(), [3; 16]).on_frame(Kind::Proof, &said, &mut out).is_err());
+        assert!(
+            Listener::new((terms(), Arc::default()), [3; 16]).on_frame(Kind::Proof, &said, &mut out).is_err()
+        );
         assert!(first.on_frame(Kind::Requests, &[], &mut out).is_err());
     }
 
@@ -344,7 +455,7 @@ mod tests {
     fn damaged_frames_never_panic() {
         let bytes = {
             let mut out = Vec::new();
-            Dialer::begin(terms(), Sender::Coordinator(1), 0, [1; 16], &mut out);
+            Dialer::begin((terms(), Arc::default()), Sender::Coordinator(1), 0, [1; 16], &mut out);
             out
         };
         for at in 0..bytes.len() {
@@ -352,7 +463,7 @@ mod tests {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= flip;
                 if let Ok(Some(((kind, body), _))) = frame::first(&damaged) {
-                    let mut listener = Listener::new(terms(), [2; 16]);
+                    let mut listener = Listener::new((terms(), Arc::default()), [2; 16]);
                     let _ = listener.on_frame(kind, body, &mut Vec::new());
                 }
             }

@@ -1,12 +1,14 @@
 //! A connection that is dialled, and dialled again whenever it breaks.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
+use weir_txn::history::Seen;
 use weir_txn::machine::Sender;
 use weir_txn::ramp::ShardId;
 
@@ -27,6 +29,7 @@ pub struct Link {
     from: Sender,
     to: ShardId,
     terms: Terms,
+    seen: Arc<Seen>,
     tls: Option<Tls>,
     token: Token,
     state: State,
@@ -35,6 +38,8 @@ pub struct Link {
     fault: Option<Fault>,
     /// Nobody has been told of that yet.
     is_news: bool,
+    /// How often it has been open.
+    openings: u64,
 }
 
 /// How often it is looked whether a name has become an address.
@@ -54,7 +59,7 @@ impl Link {
     pub fn new(
         node: Node,
         (from, to): (Sender, ShardId),
-        terms: Terms,
+        (terms, seen): (Terms, Arc<Seen>),
         tls: Option<Tls>,
         token: Token,
         now: Instant,
@@ -64,19 +69,34 @@ impl Link {
             from,
             to,
             terms,
+            seen,
             tls,
             token,
             state: State::Pausing(now),
             pause: FIRST_PAUSE,
             fault: None,
             is_news: false,
+            openings: 0,
         }
+    }
+
+    /// How often it has been open: what was said before may be lost.
+    pub fn openings(&self) -> u64 {
+        self.openings
     }
 
     /// Open, and what is written may be sent.
     pub fn open(&mut self) -> Option<&mut Connection> {
         match &mut self.state {
             State::Open(connection) => Some(connection),
+            _ => None,
+        }
+    }
+
+    /// What both sides have agreed on, if it is open.
+    pub fn version(&self) -> Option<u16> {
+        match &self.state {
+            State::Open(connection) => Some(connection.version()),
             _ => None,
         }
     }
@@ -150,7 +170,8 @@ impl Link {
         let mut connection = Connection::dialled(TcpStream::connect(address)?, tls);
         connection.register(registry, self.token)?;
         let hello = connection.outgoing();
-        let dialer = Dialer::begin(self.terms.clone(), self.from, self.to, nonce()?, hello);
+        let dialer =
+            Dialer::begin((self.terms.clone(), self.seen.clone()), self.from, self.to, nonce()?, hello);
         Ok((connection, dialer))
     }
 
@@ -170,6 +191,7 @@ impl Link {
                 };
                 self.state = State::Open(connection);
                 self.pause = FIRST_PAUSE;
+                self.openings += 1;
                 self.fault = None;
             }
             Err(fault) => self.fail(fault, now, registry),

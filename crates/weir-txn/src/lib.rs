@@ -7,6 +7,7 @@ pub mod clock;
 pub mod exec;
 mod exposed;
 pub mod flights;
+pub mod history;
 pub mod invariant;
 pub mod items;
 pub mod machine;

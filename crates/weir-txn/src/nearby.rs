@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use weir_types::interrupt::Interrupts;
 
+use crate::history::Seen;
 use crate::machine::{CoordinatorId, Shard};
 use crate::ramp::ShardId;
 
@@ -19,6 +20,8 @@ pub trait Nearby<S: Shard>: Send + Sync {
     fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>);
     /// What ends statements while the shard is at them. Asks for no turn.
     fn interrupts(&self) -> Option<Arc<Interrupts>>;
+    /// What its process knows of the histories of shards.
+    fn seen(&self) -> Option<Arc<Seen>>;
 }
 
 /// Whoever has a coordinator in this process.

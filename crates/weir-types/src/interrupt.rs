@@ -12,7 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::{SqlError, SqlState};
@@ -28,6 +28,23 @@ const WISHES_MAX: usize = 1_024;
 
 /// How many checks pass before the wishes are looked at.
 const CHECKS_PER_LOOK: u32 = 256;
+
+/// Every statement may take so much without asking.
+const FREE_BYTES: i64 = 4 << 20;
+
+/// What goes beyond that a statement takes from the pool in pieces of so much.
+const PIECE_BYTES: i64 = 4 << 20;
+
+/// What all statements of the process together may take, and what is left of that.
+static POOL_MAX: AtomicI64 = AtomicI64::new(i64::MAX);
+static POOL_LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
+
+/// All statements together may take no more memory than this, but for a little that each has. Before any of them runs.
+pub fn set_memory_of_all(bytes: u64) {
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    POOL_MAX.store(bytes, Ordering::Relaxed);
+    POOL_LEFT.store(bytes, Ordering::Relaxed);
+}
 
 /// Somebody waits for a thread while all of them compute.
 static ROOM_WANTED: AtomicBool = AtomicBool::new(false);
@@ -51,6 +68,8 @@ pub struct Interrupts {
     wishes: Mutex<VecDeque<(StatementId, SqlError)>>,
     /// How many wishes there have been: what was looked at once need not be looked at again.
     count: AtomicU64,
+    /// Every statement ends with that from here on.
+    over: OnceLock<SqlError>,
     memory_bytes_max: AtomicU64,
     looks_max: AtomicU64,
 }
@@ -60,6 +79,7 @@ impl Default for Interrupts {
         Interrupts {
             wishes: Mutex::default(),
             count: AtomicU64::new(0),
+            over: OnceLock::new(),
             memory_bytes_max: AtomicU64::new(u64::MAX),
             looks_max: AtomicU64::new(u64::MAX),
         }
@@ -80,6 +100,12 @@ impl Interrupts {
         self.count.fetch_add(1, Ordering::Release);
     }
 
+    /// Every statement ends with this error at its next look, those that are to come too.
+    pub fn interrupt_all(&self, error: SqlError) {
+        self.over.get_or_init(|| error);
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
     /// A statement may take no more memory than this.
     pub fn set_memory_max(&self, bytes: u64) {
         self.memory_bytes_max.store(bytes, Ordering::Relaxed);
@@ -91,6 +117,9 @@ impl Interrupts {
     }
 
     fn wish_for(&self, statement: StatementId) -> Option<SqlError> {
+        if let Some(error) = self.over.get() {
+            return Some(error.clone());
+        }
         let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
         wishes.iter().find(|(of, _)| *of == statement).map(|(_, error)| error.clone())
     }
@@ -103,8 +132,10 @@ impl Interrupts {
         let looks_left = self.looks_max.load(Ordering::Relaxed);
         let interrupts =
             SPARE.take().filter(|spare| Arc::ptr_eq(spare, self)).unwrap_or_else(|| self.clone());
-        let watched = Watched { interrupts, statement, seen: 0, memory_bytes_max, looks_left };
-        let memory_max = ALLOCATED.get().saturating_add(memory_bytes_max);
+        let base = ALLOCATED.get();
+        let watched =
+            Watched { interrupts, statement, seen: 0, memory_bytes_max, base, granted: 0, looks_left };
+        let memory_max = base.saturating_add(memory_bytes_max.min(FREE_BYTES));
         Watch {
             watched: WATCHED.replace(Some(watched)),
             memory_max: MEMORY_MAX.replace(memory_max),
@@ -119,7 +150,34 @@ struct Watched {
     /// How many wishes there were at the last look.
     seen: u64,
     memory_bytes_max: i64,
+    /// What the thread had allocated when it began.
+    base: i64,
+    /// What it has taken from the pool.
+    granted: i64,
     looks_left: u64,
+}
+
+impl Watched {
+    /// The thread may have allocated so much.
+    ///
+    /// # Errors
+    /// The statement would have taken more than it may, or all together would.
+    fn grow(&mut self, upto: i64, request: Option<usize>) -> Result<(), SqlError> {
+        let used = upto.saturating_sub(self.base);
+        if used > self.memory_bytes_max {
+            return Err(out_of_memory(self.memory_bytes_max, request));
+        }
+        let missing = (used - FREE_BYTES - self.granted).max(0);
+        let piece = missing.div_euclid(PIECE_BYTES).saturating_add(1).saturating_mul(PIECE_BYTES);
+        let take = |left: i64| (left >= piece).then_some(left - piece);
+        POOL_LEFT
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+            .map_err(|left| out_of_memory_of_all(POOL_MAX.load(Ordering::Relaxed), left))?;
+        self.granted += piece;
+        let most = (FREE_BYTES + self.granted).min(self.memory_bytes_max);
+        MEMORY_MAX.set(self.base.saturating_add(most));
+        Ok(())
+    }
 }
 
 thread_local! {
@@ -150,6 +208,9 @@ impl std::fmt::Debug for Watched {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(ended) = WATCHED.replace(self.watched.take()) {
+            if ended.granted > 0 {
+                POOL_LEFT.fetch_add(ended.granted, Ordering::AcqRel);
+            }
             SPARE.set(Some(ended.interrupts));
         }
         MEMORY_MAX.set(self.memory_max);
@@ -183,7 +244,7 @@ fn look() -> Result<(), SqlError> {
         };
         CHECKS_LEFT.set(CHECKS_PER_LOOK);
         if ALLOCATED.get() > MEMORY_MAX.get() {
-            return Err(out_of_memory(watched.memory_bytes_max, None));
+            watched.grow(ALLOCATED.get(), None)?;
         }
         let count = watched.interrupts.count.load(Ordering::Acquire);
         if count != watched.seen {
@@ -219,9 +280,9 @@ pub fn room_for(bytes: usize) -> Result<(), SqlError> {
     check()?;
     let after = ALLOCATED.get().saturating_add(bytes as i64);
     match after > MEMORY_MAX.get() {
-        true => WATCHED.with_borrow(|watched| {
-            let most = watched.as_ref().map_or(0, |watched| watched.memory_bytes_max);
-            Err(out_of_memory(most, Some(bytes)))
+        true => WATCHED.with_borrow_mut(|watched| match watched {
+            Some(watched) => watched.grow(after, Some(bytes)),
+            None => Err(out_of_memory(0, Some(bytes))),
         }),
         false => Ok(()),
     }
@@ -235,6 +296,15 @@ fn out_of_memory(most: i64, request: Option<usize>) -> SqlError {
     SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").with_detail(detail).with_hint(
         "let the statement keep fewer rows at once, or start the server with a larger --statement-memory",
     )
+}
+
+fn out_of_memory_of_all(most: i64, left: i64) -> SqlError {
+    let taken = most - left;
+    let detail =
+        format!("Statements that run now have taken {taken} of the {most} bytes that all together may take.");
+    SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
+        .with_detail(detail)
+        .with_hint("run fewer large statements at once, or start the server with a larger --memory")
 }
 
 /// The thread has allocated so many bytes. Only for the allocator of the process.
@@ -280,6 +350,28 @@ mod tests {
         assert!(ends(1).is_some(), "a wish from before it began");
     }
 
+    /// Two statements of two threads share what there is.
+    fn what_all_take(interrupts: &Arc<Interrupts>) {
+        const LARGE: usize = 40 << 20;
+        set_memory_of_all(64 << 20);
+        let runs = |statement| {
+            let watch = interrupts.watch((3, statement, 0));
+            on_allocated(LARGE);
+            let ended = check();
+            on_freed(LARGE);
+            (ended.map_err(|error| (error.state(), error.fields().hint.is_some())), watch)
+        };
+        let (first, watch) = runs(1);
+        assert_eq!(first, Ok(()));
+        let other = || std::thread::scope(|scope| scope.spawn(|| runs(2).0).join().unwrap());
+        assert_eq!(other(), Err((SqlState::OUT_OF_MEMORY, true)));
+        assert_eq!(room_for(20 << 20), Ok(()), "the first goes on");
+        drop(watch);
+        assert_eq!(other(), Ok(()));
+        assert_eq!(POOL_LEFT.load(Ordering::Relaxed), 64 << 20, "all is given back");
+        set_memory_of_all(u64::MAX);
+    }
+
     #[test]
     fn a_statement_ends_with_its_memory_and_its_steps() {
         let interrupts = Arc::new(Interrupts::default());
@@ -293,6 +385,8 @@ mod tests {
         on_freed(1_000_001);
         assert_eq!(ends(2_000), None);
         drop(watch);
+        interrupts.set_memory_max(u64::MAX);
+        what_all_take(&interrupts);
         interrupts.set_steps_max(10_000);
         let _watch = interrupts.watch((1, 2, 0));
         assert_eq!(ends(5_000), None);

@@ -465,6 +465,10 @@ pub struct ServeArguments {
     /// Clocks of the cluster were that far once, in milliseconds since 1970, and have been set right: what follows that is accepted
     #[arg(long, value_name = "MS")]
     pub clock_reached: Option<u64>,
+    /// Other nodes or clients have seen newer data of this node's shards, which is gone for good: serve this data instead. Transactions over
+    /// several shards may then be there in part. Said once; without it such a node does not start
+    #[arg(long)]
+    pub accept_older_data: bool,
     /// One statement may take so much memory, of rows that it keeps, sorts, joins, gives and writes; beyond, it ends with 53200
     /// [default: half of --memory and at least 16MiB, else 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]

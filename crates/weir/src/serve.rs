@@ -28,9 +28,14 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let ServeArguments { listen, database, password_file, tls_certificate, tls_key, max_connections, .. } =
         arguments;
     let ServeArguments { migrate: how, drop_data, .. } = arguments;
-    let ServeArguments { snapshot_after, memory, statement_memory, clock_reached, .. } = arguments;
+    let ServeArguments { snapshot_after, memory, statement_memory, clock_reached, accept_older_data, .. } =
+        arguments;
     let half = memory.map(|bytes| (bytes / 2).max(STATEMENT_MEMORY_MIN));
     let statement_memory = statement_memory.or(half).unwrap_or(STATEMENT_MEMORY);
+    // What the machine has is not all the statements'.
+    let of_all =
+        memory.or_else(|| machine_memory().map(|bytes| bytes / 2)).map(|bytes| bytes.max(statement_memory));
+    weir_types::interrupt::set_memory_of_all(of_all.unwrap_or(u64::MAX));
     let ServeArguments { http, log_format, log_level, log_slow, .. } = arguments;
     let is_alone = cluster.is_none();
     let (cluster, node, listen) = match cluster.zip(node) {
@@ -87,7 +92,8 @@ pub fn execute(arguments: ServeArguments) -> Result<(), Failure> {
     let memory = memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let settings =
         Settings { data, snapshot_after, memory, statement_memory, insecure, ..Settings::new(cluster, node) };
-    let settings = Settings { clock_reached_ms: clock_reached, ..settings };
+    let settings =
+        Settings { clock_reached_ms: clock_reached, accepts_older_data: accept_older_data, ..settings };
     let (server, stop) = match application {
         None => Server::start(settings).map_err(failure)?,
         Some(named) => {
@@ -228,6 +234,13 @@ fn closed(weir_pg::NotStarted(what, hint): weir_pg::NotStarted) -> Failure {
 
 fn unheard(weir_observe::NotStarted(what, hint): weir_observe::NotStarted) -> Failure {
     usage(&format!("--http: {what}"), &hint)
+}
+
+/// What the machine has; none: it does not say.
+fn machine_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 /// What compiling a statement may take beside its rows.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use tempfile::TempDir;
@@ -49,15 +49,24 @@ impl Cluster {
     }
 
     pub fn start_node(&mut self, node: usize) {
-        let data = self.place.path().join(format!("n{node}"));
+        self.try_start_node(node, Durability::Relaxed).unwrap();
+    }
+
+    pub fn data_of(&self, node: usize) -> PathBuf {
+        self.place.path().join(format!("n{node}"))
+    }
+
+    pub fn try_start_node(&mut self, node: usize, durability: Durability) -> Result<(), ServeError> {
+        let data = self.data_of(node);
         let settings = serve::Settings::new(self.file.clone(), format!("n{node}"));
         let settings = serve::Settings {
-            data: self.durable.then_some((data, Durability::Relaxed)),
+            data: self.durable.then_some((data, durability)),
             versions: self.versions.get(&node).cloned().unwrap_or(settings.versions),
             ..settings
         };
-        let (server, stop) = Server::start(settings).unwrap();
+        let (server, stop) = Server::start(settings)?;
         self.nodes[node] = Some((std::thread::spawn(move || server.wait()), stop));
+        Ok(())
     }
 
     pub fn stop_node(&mut self, node: usize) {

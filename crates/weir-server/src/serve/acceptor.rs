@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpListener;
@@ -12,8 +13,12 @@ use tracing::{debug, warn};
 use weir_net::handshake::{Agreed, Listener, Terms};
 use weir_net::link::nonce;
 use weir_net::tls::Tls;
-use weir_net::{ClusterFile, Connection, Fault, frame};
+use weir_net::{ClusterFile, Connection, Fault, Kind, body, frame};
+use weir_txn::history::Seen;
+use weir_txn::machine::Sender;
 use weir_txn::ramp::ShardId;
+use weir_types::SqlError;
+use weir_types::interrupt::{Interrupts, StatementId};
 
 use super::Told;
 use super::shard_loop::{Arrival, Inbox};
@@ -42,12 +47,22 @@ pub(super) struct Acceptor {
     inboxes: BTreeMap<ShardId, Arc<Inbox>>,
     /// What the cluster carries, for clients that know nothing but the cluster file.
     description: Arc<Told>,
+    house: House,
     poll: Poll,
     /// By token: who has not said enough yet, in the order in which they came.
     guests: BTreeMap<usize, Guest>,
     next: usize,
     /// Somebody waits who could not be accepted. No event will say so again.
     is_behind: bool,
+}
+
+/// What the acceptor knows of its node.
+pub(super) struct House {
+    pub seen: Arc<Seen>,
+    /// Of its shards: what ends statements while they are at them.
+    pub interrupts: Vec<Arc<Interrupts>>,
+    /// Other nodes have been asked whether its data is the newest.
+    pub is_open: Arc<AtomicBool>,
 }
 
 struct Guest {
@@ -57,6 +72,8 @@ struct Guest {
     until: Instant,
     /// It has all that it wanted, once that is sent.
     is_told: bool,
+    /// It says which statements are to end.
+    interrupts: bool,
 }
 
 impl Acceptor {
@@ -69,6 +86,7 @@ impl Acceptor {
         tls: Option<Tls>,
         inboxes: BTreeMap<ShardId, Arc<Inbox>>,
         description: Arc<Told>,
+        house: House,
     ) -> io::Result<(Acceptor, Waker)> {
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -82,6 +100,7 @@ impl Acceptor {
             tls,
             inboxes,
             description,
+            house,
             poll,
             guests,
             next,
@@ -160,17 +179,30 @@ impl Acceptor {
         let tls = self.tls.as_ref().map(Tls::accept).transpose().map_err(Fault::Io)?;
         let mut connection = Box::new(Connection::accepted(stream, tls));
         connection.register(self.poll.registry(), Token(token))?;
-        let handshake = Listener::new(self.terms.clone(), nonce()?);
+        let handshake = Listener::new((self.terms.clone(), self.house.seen.clone()), nonce()?);
         let until = Instant::now() + HANDSHAKE_MAX;
-        let guest = Guest { connection, address, handshake, until, is_told: false };
+        let guest = Guest { connection, address, handshake, until, is_told: false, interrupts: false };
         self.guests.insert(token, guest);
         Ok(())
     }
 
     fn attend(&mut self, token: usize) {
         let Some(guest) = self.guests.get_mut(&token) else { return };
+        if guest.interrupts && !guest.is_told {
+            if let Err(fault) = interrupt(guest, &self.house.interrupts) {
+                self.dismiss(token, &fault);
+            }
+            return;
+        }
         match advance(guest) {
             Ok(None) => {}
+            Ok(Some(agreed)) if agreed.interrupts => {
+                guest.interrupts = true;
+                self.attend(token);
+            }
+            Ok(Some(agreed)) if agreed.wants_description && !self.house.is_open.load(Ordering::Acquire) => {
+                self.dismiss(token, &Fault::Io("the node has not begun to serve".into()));
+            }
             Ok(Some(agreed)) if agreed.wants_description => {
                 let told = match self.description.get() {
                     Some(description) => frame::push_parts(guest.connection.outgoing(), &description),
@@ -194,7 +226,16 @@ impl Acceptor {
                 }
                 inbox.send(Arrival::Visitor { connection, from: agreed.from, address });
             }
-            Err(fault) => self.dismiss(token, &fault),
+            Err(fault) => {
+                let guest = guest.handshake.guest();
+                self.dismiss(token, &fault);
+                // Another node knows better than this one; a client is only refused.
+                if let (Fault::Outdated(why), Some((Sender::Shard(_), to))) = (fault, guest)
+                    && let Some(inbox) = self.inboxes.get(&to)
+                {
+                    inbox.send(Arrival::Outdated(why));
+                }
+            }
         }
     }
 
@@ -211,11 +252,26 @@ impl Acceptor {
     }
 }
 
+/// Ends the statements that it names, and says so: their shards may be at them, and hear nobody.
+fn interrupt(guest: &mut Guest, all: &[Arc<Interrupts>]) -> Result<(), Fault> {
+    guest.connection.fill()?;
+    let Some((kind, mut body)) = guest.connection.next_frame()? else { return Ok(()) };
+    frame::expect(Kind::Interrupt, kind, body)?;
+    while !body.is_empty() {
+        let (statement, error): (StatementId, SqlError) = body::read(kind, &mut body)?;
+        debug!(?statement, address = %guest.address, "a statement is to end");
+        all.iter().for_each(|one| one.interrupt(statement, error.clone()));
+    }
+    guest.is_told = true;
+    frame::push(guest.connection.outgoing(), Kind::Interrupt, |_| ())?;
+    guest.connection.flush()
+}
+
 fn advance(guest: &mut Guest) -> Result<Option<Agreed>, Fault> {
     guest.connection.fill()?;
     if guest.is_told {
         if let Some((kind, _)) = guest.connection.next_frame()? {
-            return Err(Fault::sense(format_args!("a {kind:?} frame after the description")));
+            return Err(Fault::sense(format_args!("a {kind:?} frame after all was said")));
         }
         guest.connection.flush()?;
         return Ok(None);

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+use weir_txn::history::Seen;
 use weir_txn::machine::{CoordinatorId, Exposed, Sender, Shard};
 use weir_txn::nearby::{Ear, Nearby, Turns, is_hurried};
 use weir_txn::ramp::ShardId;
@@ -57,6 +58,7 @@ pub(super) struct Counter<S: Exposed> {
     pub turns: Turns<Core<S>, Arrival<S>>,
     inbox: Arc<Inbox>,
     interrupts: Option<Arc<Interrupts>>,
+    seen: Arc<Seen>,
 }
 
 impl<S> Core<S>
@@ -133,11 +135,11 @@ where
     S: Exposed,
     S::Record: Serialize + Send + 'static,
 {
-    pub(super) fn new(shard: S, outbox: Outbox<S>, inbox: Arc<Inbox>) -> Counter<S> {
+    pub(super) fn new(shard: S, outbox: Outbox<S>, inbox: Arc<Inbox>, seen: Arc<Seen>) -> Counter<S> {
         let ears = FxHashMap::default();
         let interrupts = shard.interrupts().cloned();
         let core = Core { shard, outbox, ears, away: Leaving::default(), failed: None, is_over: false };
-        Counter { turns: Turns::new(core), inbox, interrupts }
+        Counter { turns: Turns::new(core), inbox, interrupts, seen }
     }
 
     /// Somebody has been at it: what has come meanwhile is done.
@@ -185,6 +187,10 @@ where
 
     fn interrupts(&self) -> Option<Arc<Interrupts>> {
         self.interrupts.clone()
+    }
+
+    fn seen(&self) -> Option<Arc<Seen>> {
+        Some(self.seen.clone())
     }
 
     fn say(&self, from: CoordinatorId, progress: S::Progress, requests: Vec<S::Request>) {

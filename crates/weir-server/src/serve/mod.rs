@@ -3,6 +3,7 @@
 //! The design is docs/network.md.
 
 mod acceptor;
+mod asking;
 mod counter;
 pub mod log;
 mod outbox;
@@ -20,6 +21,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -37,13 +39,16 @@ use weir_net::tls::Tls;
 use weir_net::{ClusterFile, Link};
 use weir_txn::clock::{CLOCK_AHEAD_MS_MAX, clock_at, ms_of};
 use weir_txn::exec::definition::Description;
+use weir_txn::history::{Outdated, Past, Seen};
 use weir_txn::items::{Partition, Patience, Record};
 use weir_txn::machine::{self, Exposed};
 use weir_txn::nearby::{Nearby, Neighbours};
 use weir_txn::ramp::ShardId;
+use weir_types::interrupt::Interrupts;
+use weir_types::{SqlError, SqlState};
 
 use crate::embedded::now_ms;
-use acceptor::Acceptor;
+use acceptor::{Acceptor, House};
 pub use log::Durability;
 use log::{Log, LogError};
 use recovery::{Known, Recover, ToMake, find_log, recover_all};
@@ -66,6 +71,8 @@ pub struct Settings {
     pub statement_memory: u64,
     /// Clocks of the cluster were that far once, says its operator: what follows that is accepted.
     pub clock_reached_ms: Option<u64>,
+    /// What others have seen of its data and it does not have is given up, says its operator.
+    pub accepts_older_data: bool,
     /// Beyond loopback a node demands TLS and a secret. This lifts it.
     pub insecure: bool,
     /// What the cluster carries if not items, as clients are told that ask.
@@ -89,6 +96,7 @@ impl Settings {
             memory,
             statement_memory,
             clock_reached_ms: None,
+            accepts_older_data: false,
             insecure,
             description,
             versions,
@@ -168,6 +176,8 @@ pub struct Server {
     nearby: Box<dyn Any + Send + Sync>,
     waker: Arc<Waker>,
     ended: Receiver<Ended>,
+    /// What ends statements while its shards are at them.
+    interrupts: Vec<Arc<Interrupts>>,
     /// Locked while the node runs.
     _identity: Option<File>,
 }
@@ -222,7 +232,7 @@ impl Server {
         S::Progress: DeserializeOwned,
         S::Record: Serialize + DeserializeOwned,
     {
-        let Settings { statement_memory, clock_reached_ms, .. } = settings;
+        let Settings { statement_memory, clock_reached_ms, accepts_older_data, .. } = settings;
         let Settings {
             cluster,
             node: name,
@@ -260,7 +270,10 @@ impl Server {
         }
         let mut loops = Vec::new();
         let share = memory.map(|bytes| bytes / to_make.len().max(1));
-        let recovered = recover_all(to_make, snapshot_after, &recover)?;
+        let mut recovered = recover_all(to_make, snapshot_after, &recover)?;
+        let place = data.map(|(directory, _)| directory).unwrap_or_default();
+        let logs = recovered.iter_mut().map(|(shard, _, log)| (*shard, log.as_mut()));
+        let seen = compare_logs(logs, &place, accepts_older_data)?;
         // Its shards have one physical clock: what one of them has reached is no news to the others.
         let reached = recovered.iter().map(|(_, machine, _)| machine.last_clock()).max().unwrap_or(0);
         let reached = reached.max(clock_at(clock_reached_ms.unwrap_or(0)));
@@ -272,7 +285,8 @@ impl Server {
                 interrupts.set_memory_max(statement_memory);
             }
             known.add(shard);
-            let one = open_shard((shard, machine), log, (&cluster, &terms, &told), tls.as_ref())?;
+            let common = (&cluster, &terms, &told, &seen);
+            let one = open_shard((shard, machine), log, (name.as_str(), common), tls.as_ref())?;
             loops.push((shard, one));
         }
         known.write()?;
@@ -284,7 +298,12 @@ impl Server {
         let watch = Watch::new(loops.iter().map(|(shard, one)| (*shard, one.inbox(), one.log_figures())));
         let nearby: Neighbours<S> =
             loops.iter().map(|(shard, one)| (*shard, one.counter() as Arc<dyn Nearby<S>>)).collect();
-        let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, inboxes.clone(), told)?;
+        let interrupts: Vec<Arc<Interrupts>> =
+            loops.iter().filter_map(|(_, one)| one.counter().interrupts()).collect();
+        let is_open = Arc::new(AtomicBool::new(false));
+        let house = House { seen: seen.clone(), interrupts: interrupts.clone(), is_open: is_open.clone() };
+        let asking = asking::Asking::new(&cluster, &name, (&terms, &seen), tls.as_ref());
+        let (acceptor, waker) = Acceptor::new(cluster, terms, listener, tls, inboxes.clone(), told, house)?;
         let (says, ended) = channel();
         let mut server = Server {
             address,
@@ -294,15 +313,22 @@ impl Server {
             nearby: Box::new(nearby),
             waker: Arc::new(waker),
             ended,
+            interrupts,
             _identity: identity,
         };
-        for (shard, one) in loops {
-            server.spawn(format!("shard-{shard}"), &says, move || one.run().map_err(ServeError::Log))?;
-        }
         server.spawn("acceptor".into(), &says, move || {
             acceptor.run();
             Ok(())
         })?;
+        // Those who come meanwhile wait: nobody is served from data that another node knows to be old.
+        if let Err(why) = asking.ask()? {
+            server.waker.wake()?;
+            return Err(ServeError::Data(place, why));
+        }
+        is_open.store(true, Ordering::Release);
+        for (shard, one) in loops {
+            server.spawn(format!("shard-{shard}"), &says, move || one.run().map_err(ServeError::Log))?;
+        }
         info!(node = name, %address, "serving");
         Ok((server, Stop(says)))
     }
@@ -345,6 +371,14 @@ impl Server {
     /// What failed.
     pub fn wait(self) -> Result<(), ServeError> {
         let (_, ended) = self.ended.recv().expect("the node itself can always be heard");
+        // A shard that is at a statement hears of nothing else before that has ended.
+        let over = || {
+            SqlError::new(
+                SqlState::QUERY_CANCELED,
+                "canceling statement because the node that computes it ends",
+            )
+        };
+        self.interrupts.iter().for_each(|one| one.interrupt_all(over()));
         self.inboxes.iter().for_each(|inbox| inbox.send(Arrival::Stop));
         self.waker.wake()?;
         for thread in self.threads {
@@ -377,10 +411,38 @@ fn named<'c>(cluster: &'c ClusterFile, name: &str, insecure: bool) -> Result<&'c
     Ok(node)
 }
 
+/// What the shards of a node have in common.
+type Common<'a> = (&'a ClusterFile, &'a Terms, &'a Arc<Told>, &'a Arc<Seen>);
+
+/// Begins a run of each shard, once their logs agree on what there was.
+fn compare_logs<'l>(
+    logs: impl Iterator<Item = (ShardId, Option<&'l mut Log>)>,
+    data: &Path,
+    accepts_older: bool,
+) -> Result<Arc<Seen>, ServeError> {
+    let seen = Arc::new(Seen::default());
+    if accepts_older {
+        seen.give_up();
+    }
+    for (shard, log) in logs {
+        let mut run = [0; 8];
+        getrandom::fill(&mut run).map_err(std::io::Error::other)?;
+        let past = log.as_ref().map_or_else(Past::default, |log| log.past().clone());
+        seen.start(shard, past, u64::from_le_bytes(run));
+        if let Some(log) = log {
+            log.compare(seen.clone());
+        }
+    }
+    let outdated =
+        |older: Outdated| ServeError::Data(data.join(format!("shard-{}", older.shard)), older.to_string());
+    seen.check_each_other().map_err(outdated)?;
+    Ok(seen)
+}
+
 fn open_shard<S>(
     (shard, mut machine): (ShardId, S),
     log: Option<Log>,
-    (cluster, terms, told): (&ClusterFile, &Terms, &Arc<Told>),
+    (name, common): (&str, Common<'_>),
     tls: Option<&Tls>,
 ) -> Result<ShardLoop<S>, ServeError>
 where
@@ -390,13 +452,18 @@ where
     S::Progress: DeserializeOwned,
     S::Record: Serialize + DeserializeOwned,
 {
+    let (cluster, terms, told, seen) = common;
     // Whoever asks before its first turn is told of the schema that it has recovered.
     told.tell(machine.take_description(), terms);
     let link = |other, token| {
         let ends = (machine::Sender::Shard(shard), other);
-        Link::new(cluster.holder(other).clone(), ends, terms.clone(), tls.cloned(), token, Instant::now())
+        let terms = (terms.clone(), seen.clone());
+        Link::new(cluster.holder(other).clone(), ends, terms, tls.cloned(), token, Instant::now())
     };
-    Ok(ShardLoop::new(machine, cluster.shards, log, (told.clone(), terms.clone()), link)?)
+    let others = cluster.nodes.iter().filter(|(other, _)| *other != name);
+    let neighbours = others.filter_map(|(_, other)| other.shards.first().copied()).collect();
+    let told = (told.clone(), terms.clone());
+    Ok(ShardLoop::new(machine, (cluster.shards, neighbours), log, told, seen.clone(), link)?)
 }
 
 /// Whose data this is; another node's, another application's, or a running node's is refused.

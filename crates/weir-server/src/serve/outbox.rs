@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tracing::{info, warn};
 use weir_txn::exec::definition::Description;
+use weir_txn::history::Seen;
 use weir_txn::machine::{CoordinatorId, Effects, Exposed, Sender};
 use weir_txn::ramp::ShardId;
 
@@ -58,7 +59,13 @@ pub(super) struct Outbox<S: Exposed> {
     /// The disk takes no more of it for now.
     snapshot_waits: bool,
     is_full: bool,
+    /// What is known of other shards, what of that the log has been given last, and when.
+    seen: Arc<Seen>,
+    given: (u64, Instant),
 }
+
+/// What is known of other shards is written down within this, if nothing else is.
+const NOTED_AFTER: Duration = Duration::from_secs(1);
 
 /// One that is being taken.
 struct Snapshot<R> {
@@ -109,7 +116,7 @@ where
     S: Exposed,
     S::Record: Serialize + Send + 'static,
 {
-    pub(super) fn new(writer: Option<Writer<S::Record>>) -> Outbox<S> {
+    pub(super) fn new(writer: Option<Writer<S::Record>>, seen: Arc<Seen>) -> Outbox<S> {
         Outbox {
             writer,
             effects: Effects::default(),
@@ -122,6 +129,8 @@ where
             snapshot: None,
             snapshot_waits: false,
             is_full: false,
+            seen,
+            given: (0, Instant::now()),
         }
     }
 
@@ -135,6 +144,14 @@ where
         self.sort(shard);
         if let Some(writer) = self.writer.as_ref().filter(|_| self.is_full) {
             writer.look_for_room();
+        }
+        let (changes, since) = self.given;
+        if let Some(writer) = &self.writer
+            && changes != self.seen.changes()
+            && since.elapsed() >= NOTED_AFTER
+        {
+            self.given = (self.seen.changes(), Instant::now());
+            writer.note_down();
         }
     }
 

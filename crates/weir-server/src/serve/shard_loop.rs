@@ -15,8 +15,9 @@ use serde::de::DeserializeOwned;
 use tracing::{debug, info, warn};
 use weir_net::connection::UNSENT_BYTES_MAX;
 use weir_net::frame::{self, expect};
-use weir_net::handshake::Terms;
+use weir_net::handshake::{COMPARES_FROM, Terms};
 use weir_net::{Connection, Fault, Kind, Link, body};
+use weir_txn::history::{Mark, Seen};
 use weir_txn::machine::{CoordinatorId, Exposed, Figures, Sender};
 use weir_txn::ramp::ShardId;
 
@@ -30,6 +31,10 @@ use crate::embedded::now_ms;
 
 /// How often the shard is told that time has passed.
 const TICK: Duration = Duration::from_millis(50);
+/// A shard that ends waits so long for its disk, to answer what it has done.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+/// Within this other nodes are told how far the shard is durable.
+const WORD: Duration = Duration::from_secs(1);
 /// What waits for another shard that cannot be reached: what is asked is asked again.
 const WAITING_FOR_PEER_MAX: usize = 4_096;
 
@@ -50,6 +55,8 @@ pub(super) enum Arrival {
     },
     /// Somebody wants to know how the shard is.
     Question(mpsc::Sender<Figures>),
+    /// Another node has seen newer data of the shard; why.
+    Outdated(String),
     Stop,
 }
 
@@ -109,6 +116,13 @@ pub(super) struct ShardLoop<S: Exposed> {
     exports: Vec<usize>,
     /// Who is to get replies in this turn.
     answered: Vec<usize>,
+    /// What is known of the histories of shards.
+    seen: Arc<Seen>,
+    /// A shard of each other node, and what it has been told of this one's.
+    words: Vec<(ShardId, Option<Mark>)>,
+    spoke: Instant,
+    /// The data of this shard is older than what another has seen of it; why.
+    outdated: Option<String>,
     /// Coordinators that went while something of theirs was prepared and not decided, and when.
     lost: Vec<(CoordinatorId, Instant)>,
 }
@@ -121,15 +135,16 @@ where
     S::Progress: DeserializeOwned,
     S::Record: Serialize + Send + 'static,
 {
-    /// `link`: how to reach another shard.
+    /// `neighbours`: one shard of each other node; `link`: how to reach another shard.
     ///
     /// # Errors
     /// The system's.
     pub(super) fn new(
         shard: S,
-        shards: ShardId,
+        (shards, neighbours): (ShardId, Vec<ShardId>),
         log: Option<Log>,
         told: (Arc<Told>, Terms),
+        seen: Arc<Seen>,
         link: impl Fn(ShardId, Token) -> Link,
     ) -> io::Result<ShardLoop<S>> {
         let poll = Poll::new()?;
@@ -148,8 +163,8 @@ where
         let link_to =
             |other: ShardId| (other != shard.id()).then(|| link(other, Token(1 + usize::from(other))));
         let (id, links) = (shard.id(), (0..shards).map(link_to).collect());
-        let outbox = Outbox::new(writer.transpose()?);
-        let counter = Arc::new(Counter::new(shard, outbox, inbox.clone()));
+        let outbox = Outbox::new(writer.transpose()?, seen.clone());
+        let counter = Arc::new(Counter::new(shard, outbox, inbox.clone(), seen.clone()));
         place.get_or_init(|| Arc::downgrade(&counter));
         Ok(ShardLoop {
             links,
@@ -167,6 +182,10 @@ where
             to_peers: (0..shards).map(|_| Vec::new()).collect(),
             exports: Vec::new(),
             answered: Vec::new(),
+            seen,
+            words: neighbours.into_iter().map(|shard| (shard, None)).collect(),
+            spoke: Instant::now(),
+            outdated: None,
             lost: Vec::new(),
         })
     }
@@ -187,12 +206,13 @@ where
     /// Runs until it is told to stop.
     ///
     /// # Errors
-    /// The disk's: the shard must not answer from what it cannot write down.
+    /// The disk's: the shard must not answer from what it cannot write down. Or another shard has seen newer data of this one.
     pub(super) fn run(mut self) -> Result<(), LogError> {
         let mut events = Events::with_capacity(1024);
         let mut ticked = Instant::now();
         let counter = self.counter.clone();
         let mut wants_snapshot = false;
+        let mut stops: Option<Instant> = None;
         loop {
             let has_more = !self.ready.is_empty() || !self.answered.is_empty() || wants_snapshot;
             let patience = if has_more { Duration::ZERO } else { TICK.saturating_sub(ticked.elapsed()) };
@@ -209,16 +229,18 @@ where
             }
             for arrival in self.inbox.take() {
                 match arrival {
-                    Arrival::Stop => {
-                        self.say_farewell();
-                        return core.finish();
-                    }
+                    Arrival::Stop => stops = stops.or(Some(now)),
                     Arrival::Visitor { connection, from, address } => {
                         self.welcome(&mut core, connection, from, address)
                     }
                     // Whoever has asked may have gone.
                     Arrival::Question(answer) => drop(answer.send(core.shard.figures())),
+                    Arrival::Outdated(why) => self.outdated = Some(why),
                 }
+            }
+            if let Some(why) = self.outdated.take() {
+                core.finish()?;
+                return Err(LogError::Outdated(why));
             }
             self.hear(&mut core);
             if ticked.elapsed() >= TICK {
@@ -226,6 +248,7 @@ where
                 let Core { shard, outbox, .. } = &mut *core;
                 outbox.on_timer(shard, now_ms());
                 self.look_for_lost(shard, now);
+                self.say_a_word(now);
             }
             let told = core.end_turn();
             if let Some(error) = core.failed.take() {
@@ -236,6 +259,14 @@ where
             let Core { shard, outbox, .. } = &mut *core;
             outbox.go_on_with_snapshot(shard);
             wants_snapshot = outbox.wants_snapshot();
+            if let Some(since) = stops {
+                // What it has done until then is answered.
+                let is_answered = outbox.is_durable() && self.answered.is_empty();
+                if is_answered || since.elapsed() >= LAST_WORDS_MAX {
+                    self.say_farewell();
+                    return core.finish();
+                }
+            }
             drop(core);
             told.tell();
             counter.go_on();
@@ -269,6 +300,9 @@ where
             if let Err(fault) = said {
                 link.fail(fault, now, self.poll.registry());
             }
+            if let Some(Fault::Outdated(why)) = link.fault() {
+                self.outdated = Some(why.clone());
+            }
             return tell_news(self.id, (token - 1) as ShardId, link);
         }
         let slot = token - self.visitors_from;
@@ -282,6 +316,27 @@ where
         } else if !visitor.is_ready {
             visitor.is_ready = true;
             self.ready.push(slot);
+        }
+    }
+
+    /// Tells a shard of each other node how far this one is durable, if that is news to it.
+    fn say_a_word(&mut self, now: Instant) {
+        let told = self.seen.told(self.id);
+        if told.is_none() || now.duration_since(self.spoke) < WORD {
+            return;
+        }
+        self.spoke = now;
+        for (shard, before) in &mut self.words {
+            let Some(link) = self.links[usize::from(*shard)].as_mut().filter(|_| *before != told) else {
+                continue;
+            };
+            link.on_time(now, self.poll.registry());
+            let Some(open) = link.open().filter(|open| open.version() >= COMPARES_FROM) else { continue };
+            let pushed = body::push_frames::<S::Request>(open.outgoing(), Kind::Peer, &told, &[], usize::MAX);
+            match pushed.map_err(|(_, fault)| fault).and_then(|_| open.flush()) {
+                Ok(()) => *before = told,
+                Err(fault) => link.fail(fault, now, self.poll.registry()),
+            }
         }
     }
 
@@ -360,14 +415,14 @@ where
     fn hear(&mut self, core: &mut Core<S>) {
         let now_ms = now_ms();
         for slot in std::mem::take(&mut self.ready) {
-            let ShardLoop { visitors, shards, .. } = self;
+            let ShardLoop { visitors, shards, seen, .. } = self;
             let Some(visitor) = &mut visitors[slot] else { continue };
             visitor.is_ready = false;
             if !visitor.replies.is_empty() {
                 // It is heard again once it has been answered.
                 continue;
             }
-            let heard = hear_one(core, visitor, now_ms, *shards);
+            let heard = hear_one(core, visitor, now_ms, (*shards, seen));
             match heard {
                 Ok(()) => {
                     let visitor = self.visitors[slot].as_mut().expect("nobody has dismissed it");
@@ -411,7 +466,7 @@ where
     fn send(&mut self, core: &mut Core<S>, now: Instant) {
         for slot in std::mem::take(&mut self.answered) {
             let Some(visitor) = &mut self.visitors[slot] else { continue };
-            if let Err(fault) = answer(&mut core.shard, visitor) {
+            if let Err(fault) = answer(&mut core.shard, visitor, self.seen.told(self.id)) {
                 self.dismiss(core, slot, &fault);
             } else if !visitor.replies.is_empty() {
                 // If the socket is full, it will say when it is not.
@@ -432,7 +487,13 @@ where
             link.on_time(now, registry);
             tell_news(self.id, other as ShardId, link);
             let Some(open) = link.open().filter(|open| !open.is_clogged()) else { continue };
-            let pushed = body::push_frames(open.outgoing(), Kind::Peer, &(), waiting, usize::MAX);
+            let pushed = match open.version() >= COMPARES_FROM {
+                true => {
+                    let told = self.seen.told(self.id);
+                    body::push_frames(open.outgoing(), Kind::Peer, &told, waiting, usize::MAX)
+                }
+                false => body::push_frames(open.outgoing(), Kind::Peer, &(), waiting, usize::MAX),
+            };
             let sent = pushed.map_err(|(_, fault)| fault).and_then(|_| open.flush());
             waiting.clear();
             if let Err(fault) = sent {
@@ -453,19 +514,25 @@ fn tell_news(shard: ShardId, other: ShardId, link: &mut Link) {
     }
 }
 
-/// Writes what there is for the visitor, a turn's share at most and only while it takes what it gets.
-fn answer<S>(shard: &mut S, visitor: &mut Visitor<S::Reply>) -> Result<(), Fault>
+/// Writes what there is for the visitor, a turn's share at most and only while it takes what it gets. `told`: how far the shard is
+/// durable.
+fn answer<S>(shard: &mut S, visitor: &mut Visitor<S::Reply>, told: Option<Mark>) -> Result<(), Fault>
 where
     S: Exposed,
     S::Reply: Serialize,
     S::Record: Serialize,
 {
     let Visitor { connection, replies, wants_export, .. } = visitor;
+    let compares = connection.version() >= COMPARES_FROM;
     if connection.unsent() < UNSENT_BYTES_MAX {
         let out = connection.outgoing();
         let enough = out.len() + UNSENT_BYTES_MAX;
         while !replies.is_empty() {
-            match body::push_frames(out, Kind::Replies, &shard.epoch(), replies, enough) {
+            let pushed = match compares {
+                true => body::push_frames(out, Kind::Replies, &(shard.epoch(), told), replies, enough),
+                false => body::push_frames(out, Kind::Replies, &shard.epoch(), replies, enough),
+            };
+            match pushed {
                 Ok(gone) => {
                     replies.drain(..gone);
                     break;
@@ -489,7 +556,7 @@ fn hear_one<S>(
     core: &mut Core<S>,
     visitor: &mut Visitor<S::Reply>,
     now_ms: u64,
-    shards: ShardId,
+    (shards, seen): (ShardId, &Seen),
 ) -> Result<(), Fault>
 where
     S: Exposed,
@@ -499,10 +566,11 @@ where
 {
     let Core { shard, outbox, .. } = core;
     visitor.connection.fill()?;
+    let seen = (visitor.connection.version() >= COMPARES_FROM).then_some(seen);
     while let Some(frame) = visitor.connection.next_frame()? {
         let from = visitor.from;
         let step = |shard: &mut S, request| outbox.step(shard, now_ms, from, request);
-        let taken = take(shard, (now_ms, shards), from, frame, step)?;
+        let taken = take(shard, (now_ms, shards, seen), from, frame, step)?;
         visitor.wants_export |= taken == Taken::Export;
     }
     Ok(())

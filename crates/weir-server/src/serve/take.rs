@@ -5,6 +5,7 @@
 use serde::de::DeserializeOwned;
 use weir_net::frame::{Frame, expect};
 use weir_net::{Fault, Kind, body};
+use weir_txn::history::{Mark, Seen};
 use weir_txn::machine::{Exposed, Sender};
 use weir_txn::ramp::ShardId;
 
@@ -16,14 +17,14 @@ pub(super) enum Taken {
     Export,
 }
 
-/// `step`: what it is to do with each request.
+/// `step`: what it is to do with each request. `seen`: where it is put what others have seen of histories; none: they say nothing of it.
 ///
 /// # Errors
 /// Why the connection ends. What came before the fault has been done; a coordinator says it again, and shards know what comes
 /// again.
 pub(super) fn take<S>(
     shard: &mut S,
-    (now_ms, shards): (u64, ShardId),
+    (now_ms, shards, seen): (u64, ShardId, Option<&Seen>),
     from: Sender,
     (kind, mut body): Frame<'_>,
     mut step: impl FnMut(&mut S, S::Request),
@@ -44,10 +45,23 @@ where
         Sender::Coordinator(coordinator) => {
             expect(Kind::Requests, kind, body)?;
             let progress = body::read(kind, &mut body)?;
+            if let Some(seen) = seen {
+                let news: Vec<(ShardId, Vec<Mark>)> = body::read(kind, &mut body)?;
+                if news.iter().any(|(shard, _)| *shard >= shards) {
+                    return Err(Fault::sense("it has seen a shard that does not exist"));
+                }
+                news.iter().for_each(|(shard, marks)| seen.hear(*shard, marks));
+            }
             believe(shard.refuses(&progress))?;
             shard.on_progress(now_ms, coordinator, progress);
         }
-        Sender::Shard(_) => expect(Kind::Peer, kind, body)?,
+        Sender::Shard(other) => {
+            expect(Kind::Peer, kind, body)?;
+            if let Some(seen) = seen {
+                let told: Option<Mark> = body::read(kind, &mut body)?;
+                seen.hear(other, told.as_slice());
+            }
+        }
     }
     while !body.is_empty() {
         let request = body::read(kind, &mut body)?;

@@ -23,6 +23,8 @@ enum Job<R> {
     HasSnapshot(Result<Option<u64>, LogError>),
     /// The disk was full, and may not be any more.
     LookForRoom,
+    /// What others are known to have is to be written down, whether there are records or not.
+    NoteDown,
 }
 
 struct State<R> {
@@ -127,6 +129,10 @@ impl<R: Serialize + Send + 'static> Writer<R> {
 
     pub(super) fn look_for_room(&self) {
         self.desk.give(Job::LookForRoom);
+    }
+
+    pub(super) fn note_down(&self) {
+        self.desk.give(Job::NoteDown);
     }
 
     /// # Errors
@@ -250,6 +256,9 @@ impl<R: Serialize + Send + 'static, T: Fn() + Send + Sync + 'static> Writing<'_,
             }
             // It is looked for after every write.
             Job::LookForRoom => {}
+            Job::NoteDown if self.records.is_empty() => self.log.note_down()?,
+            // They go with the records.
+            Job::NoteDown => {}
         }
         Ok(())
     }

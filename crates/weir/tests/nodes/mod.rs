@@ -24,6 +24,8 @@ pub struct Nodes {
     _application: Option<TempDir>,
     /// Without, nodes keep nothing.
     has_logs: bool,
+    /// By node, beside what all are told.
+    arguments: Vec<Vec<String>>,
     processes: Vec<Child>,
 }
 
@@ -43,6 +45,29 @@ impl Nodes {
         Nodes::start_with(Some(application), nodes, shards, &more, has_logs)
     }
 
+    /// Nodes of a cluster of tables whose shards are these, with logs. The first one speaks PostgreSQL's protocol, and each is started
+    /// with these arguments.
+    pub fn of_tables(shards: &[&[u16]], arguments: &[&str]) -> Nodes {
+        let mut text = "[application]\n".to_owned();
+        for (node, port) in loopback::free_ports(shards.len()).into_iter().enumerate() {
+            text +=
+                &format!("[nodes.n{node}]\naddress = \"127.0.0.1:{port}\"\nshards = {:?}\n", shards[node]);
+        }
+        let arguments: Vec<String> = arguments.iter().map(|one| (*one).to_owned()).collect();
+        let mut of_nodes = vec![arguments; shards.len()];
+        of_nodes[0].extend(["--listen", "127.0.0.1:0"].map(str::to_owned));
+        let nodes = Nodes::start_all(None, &text, of_nodes, true);
+        nodes.wait_for_door(1);
+        nodes
+    }
+
+    /// Where the first one speaks PostgreSQL's protocol since it was started last.
+    pub fn door(&self) -> std::net::SocketAddr {
+        let said = self.said_by(0);
+        let port = said.split("protocol on 127.0.0.1:").last().and_then(|rest| rest.split(',').next());
+        std::net::SocketAddr::from(([127, 0, 0, 1], port.unwrap().parse().unwrap()))
+    }
+
     fn start_with(
         application: Option<TempDir>,
         nodes: usize,
@@ -50,11 +75,21 @@ impl Nodes {
         more: &str,
         has_logs: bool,
     ) -> Nodes {
-        let place = tempfile::tempdir().unwrap();
         let text = format!("{more}{}", loopback::nodes(nodes, shards));
+        Nodes::start_all(application, &text, vec![Vec::new(); nodes], has_logs)
+    }
+
+    fn start_all(
+        application: Option<TempDir>,
+        text: &str,
+        arguments: Vec<Vec<String>>,
+        has_logs: bool,
+    ) -> Nodes {
+        let (place, nodes) = (tempfile::tempdir().unwrap(), arguments.len());
         std::fs::write(place.path().join("cluster.toml"), text).unwrap();
-        let mut started = Nodes { place, _application: application, has_logs, processes: Vec::new() };
-        started.processes = (0..nodes).map(|node| started.spawn(node)).collect();
+        let processes = Vec::new();
+        let mut started = Nodes { place, _application: application, has_logs, arguments, processes };
+        started.processes = (0..nodes).map(|node| started.spawn(node, &[])).collect();
         (0..nodes).for_each(|node| started.wait_for(node, 1));
         started
     }
@@ -67,13 +102,18 @@ impl Nodes {
         format!("weir:{}", self.file().display())
     }
 
-    fn spawn(&self, node: usize) -> Child {
+    pub fn data_of(&self, node: usize) -> PathBuf {
+        self.place.path().join(format!("n{node}"))
+    }
+
+    fn spawn(&self, node: usize, arguments: &[&str]) -> Child {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_of(node));
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.args(["serve", "--cluster"]).arg(self.file()).args(["--node", &format!("n{node}")]);
         if self.has_logs {
-            command.arg("--data").arg(self.place.path().join(format!("n{node}")));
+            command.arg("--data").arg(self.data_of(node));
         }
+        command.args(&self.arguments[node]).args(arguments);
         command.stderr(log.unwrap()).stdout(Stdio::null()).spawn().unwrap()
     }
 
@@ -87,10 +127,38 @@ impl Nodes {
         logs.map(Result::unwrap_or_default).collect()
     }
 
-    fn wait_for(&self, node: usize, starts: usize) {
+    pub fn said_by(&self, node: usize) -> String {
+        std::fs::read_to_string(self.log_of(node)).unwrap_or_default()
+    }
+
+    pub fn pid(&self, node: usize) -> u32 {
+        self.processes[node].id()
+    }
+
+    /// It ends by itself; how.
+    pub fn ends(&mut self, node: usize) -> std::process::ExitStatus {
         let patience = Instant::now();
-        let has =
-            || std::fs::read_to_string(self.log_of(node)).unwrap().matches("listening").count() >= starts;
+        loop {
+            if let Some(status) = self.processes[node].try_wait().unwrap() {
+                return status;
+            }
+            assert!(patience.elapsed() < Duration::from_secs(60), "n{node} does not end:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub fn wait_for(&self, node: usize, starts: usize) {
+        self.wait_until(node, "listening on", starts);
+    }
+
+    /// Until the first one has spoken PostgreSQL's protocol in so many starts.
+    pub fn wait_for_door(&self, starts: usize) {
+        self.wait_until(0, "protocol on", starts);
+    }
+
+    fn wait_until(&self, node: usize, word: &str, starts: usize) {
+        let patience = Instant::now();
+        let has = || self.said_by(node).matches(word).count() >= starts;
         while !has() {
             assert!(patience.elapsed() < Duration::from_secs(120), "a node does not start:\n{}", self.said());
             std::thread::sleep(Duration::from_millis(20));
@@ -103,7 +171,11 @@ impl Nodes {
     }
 
     pub fn start_again(&mut self, node: usize) {
-        self.processes[node] = self.spawn(node);
+        self.start_again_with(node, &[]);
+    }
+
+    pub fn start_again_with(&mut self, node: usize, arguments: &[&str]) {
+        self.processes[node] = self.spawn(node, arguments);
     }
 
     pub fn kill_and_start_again(&mut self, node: usize) {

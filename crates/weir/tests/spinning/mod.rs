@@ -180,6 +180,34 @@ const LARGE: [&str; 13] = [
     "INSERT INTO kept SELECT g FROM generate_series(1, 10000000000) g",
 ];
 
+/// What the process has had at most.
+fn most_resident_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// Each statement alone may take almost all of it.
+#[test]
+fn statements_at_once_take_no_more_than_all_of_them_may() {
+    let weir = Alone::with(&["--shards", "1", "--memory", "192MiB", "--statement-memory", "160MiB"]);
+    weir.driver().batch_execute(TABLES).unwrap();
+    let before = most_resident_bytes(weir.pid());
+    for _ in 0..2 {
+        let mut all: Vec<Wire> = (0..8).map(|_| wire(&weir)).collect();
+        for (at, session) in all.iter_mut().enumerate() {
+            session.send(&[query(LARGE[1 + at % 3])]);
+        }
+        for session in &mut all {
+            assert_eq!(state(session), "53200");
+        }
+        check_unharmed(&weir, "eight at once");
+    }
+    let taken = most_resident_bytes(weir.pid()) - before;
+    println!("{} MiB", taken >> 20);
+    assert!(taken < 400 << 20, "{taken} bytes");
+}
+
 #[test]
 fn what_takes_too_much_memory_is_ended_and_the_server_goes_on() {
     for shards in ["1", "3"] {

@@ -23,6 +23,8 @@ pub enum LogError {
     Newer(PathBuf, u8),
     /// It is the log of that shard, and was taken for another's.
     Misplaced(PathBuf, ShardId),
+    /// Others have seen more of it than there is; why.
+    Outdated(String),
 }
 
 impl LogError {
@@ -51,6 +53,7 @@ impl std::fmt::Display for LogError {
                 }
                 Ok(())
             }
+            LogError::Outdated(why) => write!(f, "{why}"),
             LogError::Newer(file, version) => write!(
                 f,
                 "{}: a later Weir has written it (log version {version}, and this one reads 1 to {VERSION}). Start that one \

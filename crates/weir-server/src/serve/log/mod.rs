@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use weir_observe::{Counter, Histogram};
+use weir_txn::history::{Note, OFFSET_BITS, Past, Seen, Written};
 use weir_txn::ramp::ShardId;
 
 pub use checkpoint::Parts;
@@ -81,7 +82,31 @@ pub struct Log {
     log_bytes_before: u64,
     /// Nothing may be let in that has to be written down.
     is_full: bool,
+    /// What it says of histories, and what it has said of them before it was opened.
+    notes: Notes,
+    past: Past,
     figures: Arc<LogFigures>,
+}
+
+/// What goes into a log beside its records.
+#[derive(Debug, Default)]
+struct Notes {
+    /// None: nothing does.
+    seen: Option<Arc<Seen>>,
+    written: Written,
+    /// Where the word is that the run has begun, and the end of the newest batch of records.
+    begun: u64,
+    end: u64,
+}
+
+impl Notes {
+    fn due(&mut self, shard: ShardId) -> Vec<Note> {
+        self.seen.as_ref().map_or_else(Vec::new, |seen| seen.notes(shard, &mut self.written))
+    }
+
+    fn all(&mut self, shard: ShardId) -> Vec<Note> {
+        self.seen.as_ref().map_or_else(Vec::new, |seen| seen.all_notes(shard, &mut self.written))
+    }
 }
 
 /// What a log has done since it was opened.
@@ -123,8 +148,11 @@ impl Log {
             log_bytes_min: 0,
             log_bytes_before: 0,
             is_full: false,
+            notes: Notes::default(),
+            past: reading.past.clone(),
             figures: Arc::default(),
         };
+        log.past.history.end_at(log.position(last.length));
         // What it has reserved before it has still, and at once, or the disk is full.
         if let Err(error) = log.make_room(last.size) {
             log.capacity = Some(last.size);
@@ -146,14 +174,21 @@ impl Log {
         number: u64,
         shard: ShardId,
         (durability, snapshot_after): (Durability, u64),
+        notes: &[Note],
     ) -> Result<Log, LogError> {
         let path = segment_path(directory, number);
         let unfinished = unfinished(&path);
         let failed = at(&unfinished);
         let salt = new_salt().map_err(&failed)?;
         let mut file = File::create(&unfinished).map_err(&failed)?;
-        let (_, preamble) = Preamble::new(Kind::Segment, shard, salt);
-        let (length, capacity) = (preamble.len() as u64, whole_steps(RESERVE_BYTES));
+        let (_, mut preamble) = Preamble::new(Kind::Segment, shard, salt);
+        if !notes.is_empty() {
+            let mut batch = add_notes(begin_batch::<()>(&[], Vec::new()).map_err(&failed)?, notes);
+            seal(&mut batch, (preamble.len() as u64, salt), 0);
+            preamble.extend(batch);
+        }
+        let length = preamble.len() as u64;
+        let capacity = whole_steps(RESERVE_BYTES + length);
         reserve(&file, 0, capacity).and_then(|()| file.write_all(&preamble)).map_err(&failed)?;
         file.sync_all().and_then(|()| finish(&path)).map_err(&failed)?;
         Ok(Log {
@@ -177,8 +212,61 @@ impl Log {
             log_bytes_min: 0,
             log_bytes_before: 0,
             is_full: false,
+            notes: Notes::default(),
+            past: Past::default(),
             figures: Arc::default(),
         })
+    }
+
+    /// What it has said of histories so far.
+    pub fn past(&self) -> &Past {
+        &self.past
+    }
+
+    /// From here on it says of histories what is known there, and tells there how far it is durable.
+    pub fn compare(&mut self, seen: Arc<Seen>) {
+        let written = Written::beginning(self.position(self.length));
+        self.notes = Notes { seen: Some(seen), written, ..Notes::default() };
+    }
+
+    /// A place of the segment as one of the log.
+    fn position(&self, offset: u64) -> u64 {
+        self.number << OFFSET_BITS | offset
+    }
+
+    /// Writes down what there is to say of histories, if there is room. What others are told of this log does not change with it.
+    ///
+    /// # Errors
+    /// The system's, but for a full disk.
+    pub fn note_down(&mut self) -> Result<(), LogError> {
+        if !self.notes.written.has_begun || self.is_full {
+            return Ok(());
+        }
+        let notes = self.notes.due(self.shard);
+        if notes.is_empty() {
+            return Ok(());
+        }
+        let batch = begin_batch::<()>(&[], std::mem::take(&mut self.batch)).map_err(at(&self.path))?;
+        match self.write(add_notes(batch, &notes)) {
+            Ok(batch) => {
+                self.batch = batch;
+                Ok(())
+            }
+            Err(error) if error.is_no_room() => {
+                Seen::forget(&mut self.notes.written);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A batch of records has been written: what is durable of the run is told.
+    fn tell(&mut self) {
+        let Some(seen) = &self.notes.seen else { return };
+        let durable = self.position(self.synced);
+        if durable >= self.notes.begun {
+            seen.tell(self.shard, durable.min(self.notes.end));
+        }
     }
 
     /// Writes records down. When it comes back, they count as written down.
@@ -197,17 +285,27 @@ impl Log {
     /// # Errors
     /// The system's, but for a full disk.
     pub fn append_if_room<R: Serialize>(&mut self, records: &[R]) -> Result<Option<LogError>, LogError> {
-        let batch = begin_batch(records, std::mem::take(&mut self.batch)).map_err(at(&self.path))?;
+        let mut batch = begin_batch(records, std::mem::take(&mut self.batch)).map_err(at(&self.path))?;
+        let notes = self.notes.due(self.shard);
+        if !notes.is_empty() {
+            batch = add_notes(batch, &notes);
+        }
         self.batch_bytes_max = self.batch_bytes_max.max(batch.len() as u64);
         match self.make_room_for(&batch) {
             Err(error) if error.is_no_room() => {
                 self.is_full = true;
+                Seen::forget(&mut self.notes.written);
                 return Ok(Some(error));
             }
             made => made?,
         }
         let written = self.write(batch);
         self.batch = written?;
+        self.notes.end = self.position(self.length);
+        if !std::mem::replace(&mut self.notes.written.has_begun, true) {
+            self.notes.begun = self.notes.end;
+        }
+        self.tell();
         if self.length > self.length_max {
             self.begin_next()?;
         }
@@ -235,13 +333,16 @@ impl Log {
 
     /// Goes on in the next segment; where there is no room for one, in this. Says whether it does.
     fn begin_next(&mut self) -> Result<bool, LogError> {
+        let notes = self.notes.all(self.shard);
         let next = match Log::begin(
             &self.directory,
             self.number + 1,
             self.shard,
             (self.durability, self.snapshot_after),
+            &notes,
         ) {
             Err(error) if error.is_no_room() => {
+                Seen::forget(&mut self.notes.written);
                 let _ = std::fs::remove_file(unfinished(&segment_path(&self.directory, self.number + 1)));
                 self.length_max = self.length + self.snapshot_after / 16;
                 return Ok(false);
@@ -261,7 +362,10 @@ impl Log {
         self.log_bytes = old.log_bytes + old.length;
         self.log_bytes_min = old.log_bytes_min;
         self.log_bytes_before = old.log_bytes_before;
+        self.notes = old.notes;
+        self.past = old.past;
         self.figures = old.figures;
+        self.tell();
         Ok(true)
     }
 
@@ -411,6 +515,11 @@ fn begin_batch<R: Serialize>(records: &[R], mut batch: Vec<u8>) -> io::Result<Ve
         Ok(_) => Ok(batch),
         Err(_) => Err(io::Error::other("a batch of more than 4 GiB")),
     }
+}
+
+/// Behind the records of a batch; builds before this one read no further than these.
+fn add_notes(batch: Vec<u8>, notes: &[Note]) -> Vec<u8> {
+    postcard::to_extend(notes, batch).expect("memory takes all")
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
+use weir_txn::history::{Note, Past};
 use weir_txn::ramp::ShardId;
 
 use super::error::LogError;
@@ -32,6 +33,7 @@ pub struct Reading<R> {
     last: Option<Segment>,
     batch: std::vec::IntoIter<R>,
     failed: Option<LogError>,
+    pub(super) past: Past,
     pub(super) snapshot_bytes: u64,
     pub(super) log_bytes: u64,
 }
@@ -59,6 +61,7 @@ impl<R: DeserializeOwned> Reading<R> {
             last: None,
             batch: Vec::new().into_iter(),
             failed: None,
+            past: Past::default(),
             snapshot_bytes: 0,
             log_bytes: 0,
         };
@@ -115,9 +118,12 @@ impl<R: DeserializeOwned> Reading<R> {
                     None => self.snapshot = None,
                 }
             } else if let Some(segment) = &mut self.segment {
-                match segment.next_batch()? {
+                let batch = segment.next_batch()?;
+                segment.take_notes().for_each(|note| self.past.take(note));
+                match batch {
                     Some(records) => {
-                        if let Some(before) = &self.unsealed {
+                        // A segment is begun with notes before the one before it says so.
+                        if let Some(before) = self.unsealed.as_ref().filter(|_| !records.is_empty()) {
                             let why = format!("it was cut short: {} goes on from it", segment.path.display());
                             return Err(LogError::damaged(&before.path, before.length, why));
                         }
@@ -157,7 +163,8 @@ impl<R: DeserializeOwned> Reading<R> {
             return Err(failed);
         }
         if self.is_new {
-            return Ok((Log::begin(&self.directory, 1, self.shard, (durability, snapshot_after))?, 0));
+            let how = (durability, snapshot_after);
+            return Ok((Log::begin(&self.directory, 1, self.shard, how, &[])?, 0));
         }
         if let Some(before) = self.unsealed.take() {
             before.seal()?;
@@ -217,6 +224,8 @@ pub(super) struct Segment {
     pub number: u64,
     pub preamble: Preamble,
     bytes: Vec<u8>,
+    /// Of the last batch.
+    notes: Vec<Note>,
     /// How long the file is.
     pub size: u64,
     /// What is whole of it.
@@ -226,7 +235,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    fn read(directory: &Path, number: u64, shard: ShardId) -> Result<Segment, LogError> {
+    pub(super) fn read(directory: &Path, number: u64, shard: ShardId) -> Result<Segment, LogError> {
         let path = segment_path(directory, number);
         let bytes = fs::read(&path).map_err(at(&path))?;
         let preamble = Preamble::of(Kind::Segment, &bytes, shard, &path)?;
@@ -235,10 +244,16 @@ impl Segment {
             let why = "the file ends here, where no segment does: it was cut short";
             return Err(LogError::damaged(&path, size, why));
         }
-        Ok(Segment { path, number, preamble, bytes, size, length, is_sealed: false, torn: 0 })
+        let notes = Vec::new();
+        Ok(Segment { path, number, preamble, bytes, notes, size, length, is_sealed: false, torn: 0 })
     }
 
-    fn next_batch<R: DeserializeOwned>(&mut self) -> Result<Option<Vec<R>>, LogError> {
+    /// What the last batch has said of histories.
+    pub(super) fn take_notes(&mut self) -> impl Iterator<Item = Note> {
+        std::mem::take(&mut self.notes).into_iter()
+    }
+
+    pub(super) fn next_batch<R: DeserializeOwned>(&mut self) -> Result<Option<Vec<R>>, LogError> {
         if self.is_sealed {
             return Ok(None);
         }
@@ -250,9 +265,13 @@ impl Segment {
             (self.is_sealed, self.length) = (true, self.length + taken as u64);
             return Ok(None);
         }
-        let records = postcard::from_bytes(body).map_err(|error| {
+        let unread = |error: postcard::Error| {
             LogError::damaged(&self.path, self.length, format!("its records cannot be read: {error}"))
-        })?;
+        };
+        let (records, rest) = postcard::take_from_bytes(body).map_err(unread)?;
+        if !rest.is_empty() {
+            self.notes = postcard::from_bytes(rest).map_err(unread)?;
+        }
         self.length += taken as u64;
         Ok(Some(records))
     }

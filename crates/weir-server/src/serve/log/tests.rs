@@ -41,6 +41,48 @@ fn written(directory: &Path, batches: &[&[&str]]) -> PathBuf {
     log.path
 }
 
+/// What a log says of histories is in each of its segments; and a segment that was begun when the one before it did not say so yet is
+/// read.
+#[test]
+fn histories_go_with_the_log() {
+    let place = tempfile::tempdir().unwrap();
+    let seen = Arc::new(Seen::default());
+    let mark = weir_txn::history::Mark { run: 77, position: 5 };
+    let mut log = open(place.path()).unwrap().log;
+    seen.start(SHARD, log.past().clone(), 9);
+    seen.hear(1, &[mark]);
+    log.compare(seen.clone());
+    assert_eq!(seen.told(SHARD), None, "nothing of the run is durable");
+    let mut written = 0;
+    while log.number < 3 {
+        log.append(&["a record of some length, as records are"]).unwrap();
+        written += 1;
+    }
+    let told = seen.told(SHARD).unwrap();
+    drop(log);
+    let path = segment_path(place.path(), 2);
+    let mut bytes = fs::read(&path).unwrap();
+    let word = bytes.windows(4).rposition(|four| four == b"wlb\x1e").unwrap();
+    bytes[word..word + HEAD_BYTES].fill(0);
+    fs::write(&path, bytes).unwrap();
+    let opened = open(place.path()).unwrap();
+    assert_eq!(opened.records.len(), written);
+    let past = opened.log.past();
+    assert!(past.history.contains(told) && past.seen[&1] == [mark], "{past:?}");
+    assert!(!past.history.contains(weir_txn::history::Mark { position: told.position << 1, ..told }));
+    drop(opened);
+    // As a snapshot leaves it.
+    for number in [1, 2] {
+        fs::remove_file(segment_path(place.path(), number)).unwrap();
+    }
+    let mut last = Segment::read(place.path(), 3, SHARD).unwrap();
+    assert_eq!(last.next_batch::<String>().unwrap(), Some(Vec::new()));
+    let mut past = Past::default();
+    last.take_notes().for_each(|note| past.take(note));
+    past.history.end_at(3 << OFFSET_BITS);
+    assert!(past.history.contains(told) && past.seen[&1] == [mark], "{past:?}");
+}
+
 /// A directory with one segment, of these bytes and room.
 fn with_segment(bytes: &[u8], size: u64) -> TempDir {
     let place = tempfile::tempdir().unwrap();

@@ -233,7 +233,7 @@ where
         frame::push(&mut bytes, kind, |out| out.extend(&body)).unwrap();
         let (frame, _) = frame::first(&bytes).unwrap().unwrap();
         let step = |shard: &mut S, request| shard.step(NOW_MS, from, request, &mut effects);
-        believed += usize::from(take(shard, (NOW_MS, SHARDS), from, frame, step).is_ok());
+        believed += usize::from(take(shard, (NOW_MS, SHARDS, None), from, frame, step).is_ok());
         shard.on_timer(NOW_MS + chance.below(3_000) as u64, &mut effects);
         assert!(effects.peers.drain(..).all(|(to, _)| to < SHARDS), "there is no such shard");
         effects.replies.clear();

@@ -1,0 +1,151 @@
+//! Statements of shards of other processes are ended: over connections of their own, which the node answers while its shards compute.
+//!
+//! Runs on a thread of its own: a node that cannot be reached keeps nobody.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll, Registry, Token};
+use weir_net::cluster_file::Node;
+use weir_net::frame::expect;
+use weir_net::handshake::{COMPARES_FROM, INTERRUPTS, Terms};
+use weir_net::tls::Tls;
+use weir_net::{ClusterFile, Connection, Fault, Kind, Link, body};
+use weir_txn::machine::{CoordinatorId, Sender};
+use weir_txn::ramp::ShardId;
+use weir_types::SqlError;
+use weir_types::interrupt::StatementId;
+
+/// A node that has not taken it within this will not.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The same once the client ends.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(20);
+
+pub(crate) type Wish = (StatementId, SqlError);
+
+/// What is needed to reach the nodes, and who is under way to them.
+pub(crate) struct Interrupter {
+    cluster: ClusterFile,
+    terms: Terms,
+    tls: Option<Tls>,
+    threads: Vec<JoinHandle<()>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Interrupter {
+    pub(crate) fn new(cluster: &ClusterFile, terms: &Terms, tls: Option<&Tls>) -> Interrupter {
+        let versions = COMPARES_FROM.max(*terms.versions.start())..=*terms.versions.end();
+        let terms = Terms { versions, protocol: INTERRUPTS.into(), ..terms.clone() };
+        let (cluster, tls) = (cluster.clone(), tls.cloned());
+        Interrupter { cluster, terms, tls, threads: Vec::new(), is_over: Arc::default() }
+    }
+
+    /// Has the statements ended at other nodes, but for those that do not know how. `links`: by shard; none to those of this process.
+    pub(crate) fn send(&mut self, from: CoordinatorId, links: &[Option<Link>], wishes: Vec<Wish>) {
+        if wishes.is_empty() || self.terms.versions.is_empty() {
+            return;
+        }
+        let shards: Vec<ShardId> =
+            self.cluster.nodes.values().filter_map(|node| shard_of(node, links)).collect();
+        if shards.is_empty() {
+            return;
+        }
+        self.threads.retain(|thread| !thread.is_finished());
+        let link = |(token, shard): (usize, &ShardId)| {
+            let (node, terms) = (self.cluster.holder(*shard).clone(), (self.terms.clone(), Arc::default()));
+            let ends = (Sender::Coordinator(from), *shard);
+            let link = Link::new(node, ends, terms, self.tls.clone(), Token(token), Instant::now());
+            Told { link, has_said: false, is_over: false }
+        };
+        let all: Vec<Told> = shards.iter().enumerate().map(link).collect();
+        let is_over = self.is_over.clone();
+        // Where the system has no thread or no sockets left, statements go on until they end by themselves.
+        let run = move || drop(tell(all, &wishes, &is_over));
+        self.threads.extend(std::thread::Builder::new().name("interrupts".into()).spawn(run));
+    }
+}
+
+/// A shard of the node, if that is another one and knows how to end statements. What is not known of it it says when it is dialled.
+fn shard_of(node: &Node, links: &[Option<Link>]) -> Option<ShardId> {
+    let far = |shard: &ShardId| Some((*shard, links.get(usize::from(*shard))?.as_ref()?.version()));
+    let (shard, version) = node.shards.iter().find_map(far)?;
+    version.is_none_or(|version| version >= COMPARES_FROM).then_some(shard)
+}
+
+impl Drop for Interrupter {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            // If it has panicked, it has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Told {
+    link: Link,
+    has_said: bool,
+    is_over: bool,
+}
+
+fn tell(mut all: Vec<Told>, wishes: &[Wish], is_over: &AtomicBool) -> io::Result<()> {
+    let mut poll = Poll::new()?;
+    let (mut events, begun) = (Events::with_capacity(64), Instant::now());
+    loop {
+        let patience = if is_over.load(Ordering::Acquire) { LAST_PATIENCE } else { PATIENCE };
+        let now = Instant::now();
+        all.iter_mut().for_each(|told| told.go_on(wishes, now, poll.registry()));
+        if all.iter().all(|told| told.is_over) || begun.elapsed() >= patience {
+            return Ok(());
+        }
+        match poll.poll(&mut events, Some(TICK)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        for event in &events {
+            if let Some(told) = all.get_mut(event.token().0) {
+                told.link.on_event(event);
+            }
+        }
+    }
+}
+
+impl Told {
+    fn go_on(&mut self, wishes: &[Wish], now: Instant, registry: &Registry) {
+        if self.is_over {
+            return;
+        }
+        self.link.on_time(now, registry);
+        self.link.advance(now, registry);
+        let is_refused = self.link.fault().is_some_and(Fault::is_refusal);
+        let Some(open) = self.link.open() else {
+            // What was said on a connection that broke is said again.
+            (self.has_said, self.is_over) = (false, is_refused);
+            return;
+        };
+        match say(open, std::mem::replace(&mut self.has_said, true), wishes) {
+            Ok(is_over) => self.is_over = is_over,
+            Err(fault) => {
+                self.has_said = false;
+                self.link.fail(fault, now, registry);
+            }
+        }
+    }
+}
+
+/// Says whether the other side has taken it.
+fn say(open: &mut Connection, has_said: bool, wishes: &[Wish]) -> Result<bool, Fault> {
+    if !has_said {
+        let pushed = body::push_frames(open.outgoing(), Kind::Interrupt, &(), wishes, usize::MAX);
+        pushed.map_err(|(_, fault)| fault)?;
+    }
+    open.flush()?;
+    match open.next_frame()? {
+        Some((kind, body)) => expect(Kind::Interrupt, kind, body).map(|()| true),
+        None => Ok(false),
+    }
+}
