@@ -49,8 +49,16 @@ SHOW TIME ZONE
 SHOW timezone
 SET TIME ZONE LOCAL
 SET TIME ZONE DEFAULT
-[refused] SET TIME ZONE 'nothing/nowhere'
-[refused] SET timezone = 'nothing/nowhere'
+SET TIME ZONE 'nothing/nowhere'
+SET timezone = 'nothing/nowhere'
+SET TIME ZONE 'Europe/Berlin'
+SHOW TIME ZONE
+SET SESSION TIME ZONE -5
+SHOW timezone
+SET LOCAL TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE
+SHOW timezone
+RESET timezone
+SHOW timezone
 SET NAMES 'UTF8'
 SET NAMES DEFAULT
 [refused] SET NAMES 'nothing'
