@@ -6,6 +6,7 @@
 use weir_sql::bound::{Expr, ExprKind, FromItem, InsertSource, Query, QueryBody, Select, Statement};
 use weir_sql::walk::{parts_mut, subquery_mut};
 use weir_sql::{each_planned_expr, is_constant_operation};
+use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::{SqlError, SqlType, Value};
 
 use super::compiler::Compiler;
@@ -248,7 +249,10 @@ impl Folder {
         if is_null_for_sure(expr) {
             expr.kind = ExprKind::Literal(Value::Null);
         } else if is_constant_operation(expr) {
-            match value_of(expr) {
+            let (value, is_of_zone) = SessionZone::is_asked(|| value_of(expr));
+            match value {
+                // The session may go to another zone before the statement is run.
+                _ if is_of_zone => {}
                 Ok(value) => expr.kind = ExprKind::Literal(value),
                 Err(error) if self.is_met => {
                     self.error.get_or_insert(error);
@@ -274,5 +278,5 @@ fn value_of(expr: &Expr) -> Result<Value, SqlError> {
     let compiled = CompiledExpr::compile(expr, &mut Compiler::new(&schema, &mut slots))?;
     let mut frame = Frame::default();
     frame.grow(slots.slots_max(), slots.cells_max());
-    eval_alone(&compiled, &mut frame, 0)
+    eval_alone(&compiled, &mut frame, TransactionTime::new(0, SessionZone::current()))
 }

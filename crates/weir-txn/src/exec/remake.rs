@@ -343,7 +343,7 @@ impl GeneratedColumns {
     /// A value cannot be computed.
     pub fn fill(&mut self, row: &mut [Value]) -> Result<(), SqlError> {
         for (at, computed) in &self.columns {
-            row[*at] = computed.eval(row, &mut self.frame, 0, &mut NoEnvironment)?;
+            row[*at] = computed.eval(row, &mut self.frame, 0.into(), &mut NoEnvironment)?;
         }
         Ok(())
     }
