@@ -19,7 +19,7 @@ use weir_txn::machine::{Coordinator as _, CoordinatorId, Orders};
 use weir_txn::node::Node;
 pub(crate) use weir_txn::ramp::client::Order;
 use weir_txn::ramp::{
-    Begin, Call, Callee, Coordinator, Event, Output, Protocol, Request, ShardId, forgotten,
+    Begin, Call, Callee, Coordinator, Event, OfSnapshot, Output, Protocol, Request, ShardId, forgotten,
 };
 use weir_types::cast::{CastContext, can_cast, cast};
 use weir_types::datetime::{SessionZone, TransactionTime};
@@ -312,6 +312,8 @@ pub(crate) enum Wish {
     Check(Arc<Gather>, Vec<Value>, Arc<[String]>),
     /// Of the open transaction of that name, with the names of what it gives.
     Within(u64, Order, Arc<[String]>),
+    /// Of the snapshot of that name, with the names of the columns.
+    Snapshot(u64, OfSnapshot, Arc<[String]>),
     /// What is wished for from here on is bound to this edition of the schema.
     Adopt(Arc<Callable>),
     /// Somebody wants to know what it takes.
@@ -328,9 +330,12 @@ impl Wish {
             Wish::Read(gather, values, names) => {
                 Wish::Within(transaction, Order::Read(gather, values), names)
             }
-            other @ (Wish::Check(..) | Wish::Within(..) | Wish::Adopt(_) | Wish::Traced(_) | Wish::Waits) => {
-                other
-            }
+            other @ (Wish::Check(..)
+            | Wish::Within(..)
+            | Wish::Snapshot(..)
+            | Wish::Adopt(_)
+            | Wish::Traced(_)
+            | Wish::Waits) => other,
         }
     }
 }
@@ -338,6 +343,8 @@ impl Wish {
 enum UnderWay {
     Call(Arc<[String]>),
     Read(Arc<[String]>),
+    /// A snapshot is being taken, or ended.
+    Snapshot,
 }
 
 pub(crate) struct Calls {
@@ -416,6 +423,10 @@ impl Dialect for Calls {
                 (Begin::Within(name, order), UnderWay::Read(names))
             }
             Wish::Within(name, order, names) => (Begin::Within(name, order), UnderWay::Call(names)),
+            Wish::Snapshot(name, what @ OfSnapshot::Read(..), names) => {
+                (Begin::Snapshot(name, what), UnderWay::Read(names))
+            }
+            Wish::Snapshot(name, what, _) => (Begin::Snapshot(name, what), UnderWay::Snapshot),
             Wish::Waits => {
                 let waits = self.coordinator.waits().into_iter();
                 let row = |(waits, holder, since): (u64, Option<u64>, u64)| {
@@ -447,6 +458,9 @@ impl Dialect for Calls {
             (Event::Answered(Ok(Output { values, rows, given, notices })), Some(UnderWay::Call(names))) => {
                 Ok(CallResult { names, values, rows, given, notices })
             }
+            (Event::Answered(Ok(_)), Some(UnderWay::Snapshot)) => {
+                Ok(CallResult::of_rows([].into(), Vec::new()))
+            }
             (Event::ReadDone { result: Ok(rows), .. }, Some(UnderWay::Read(names))) => {
                 Ok(CallResult::of_rows(names, rows))
             }
@@ -458,7 +472,7 @@ impl Dialect for Calls {
     fn give_up(&mut self, tag: u64, orders: &mut Orders<Request, Event>) -> GivenUp {
         self.coordinator.take_trace(tag);
         match self.under_way.remove(&tag) {
-            Some(UnderWay::Read(_)) => GivenUp::NothingHappened,
+            Some(UnderWay::Read(_) | UnderWay::Snapshot) => GivenUp::NothingHappened,
             Some(UnderWay::Call(_)) if self.coordinator.give_up(now_ms(), tag, orders) => {
                 GivenUp::NothingHappened
             }

@@ -64,7 +64,7 @@ pub use weir_txn::items::{Bytes, Isolation, ItemRead, Key, KeyRange, ReadSet, St
 use weir_txn::nearby::Neighbours;
 use weir_txn::node::Node;
 pub use weir_txn::ramp::AdvisoryKey;
-use weir_txn::ramp::own_statement;
+use weir_txn::ramp::{OfSnapshot, own_statement};
 use weir_types::datetime::{SessionZone, TransactionTime};
 use weir_types::interrupt::Interrupts;
 
@@ -505,6 +505,37 @@ impl Client {
     /// Takes back what was done after the savepoint of that number, with its locks. That savepoint stays, those behind it are forgotten.
     pub fn begin_roll_back_to(&self, transaction: u64, savepoint: usize) -> Pending<CallResult> {
         self.order(transaction, calls::Order::RollBackTo(savepoint))
+    }
+
+    /// Begins to take a snapshot of all shards in that edition of the schema, under a name of [`Client::new_transaction`]: from then on its
+    /// reads see one state. Whoever asks for one ends it, whatever comes of this.
+    pub fn begin_snapshot(&self, name: u64, edition: &Edition) -> Pending<CallResult> {
+        let take = OfSnapshot::Take(edition.0.program.clone());
+        self.submit_call(Ok(calls::Wish::Snapshot(name, take, [].into())))
+    }
+
+    /// Begins what was prepared, a query, at that snapshot; and when its transaction began, in microseconds since 2000.
+    pub fn begin_at_snapshot(
+        &self,
+        (name, begun): (u64, i64),
+        prepared: &Prepared,
+        values: &[Value],
+    ) -> Pending<CallResult> {
+        let begun = TransactionTime::new(begun, SessionZone::current());
+        self.submit_computed(|| match prepared.of.wish(prepared, values, begun)? {
+            calls::Wish::Read(gather, values, names) => {
+                Ok(calls::Wish::Snapshot(name, OfSnapshot::Read(gather, values), names))
+            }
+            _ => {
+                let message = "a call of a procedure at a snapshot is not supported";
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            }
+        })
+    }
+
+    /// Nobody reads the snapshot any more.
+    pub fn end_snapshot(&self, name: u64) {
+        drop(self.submit_call(Ok(calls::Wish::Snapshot(name, OfSnapshot::End, [].into()))));
     }
 
     fn order(&self, transaction: u64, order: calls::Order) -> Pending<CallResult> {

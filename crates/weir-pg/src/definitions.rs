@@ -39,7 +39,7 @@ impl Own {
 impl Session {
     /// The schema that the next statement meets.
     pub(crate) fn edition(&self) -> Result<Edition, Failure> {
-        match self.own_edition.get() {
+        match self.own_edition.get().or_else(|| self.still.edition()) {
             Some(edition) => Ok(edition),
             None => self.client.edition().map_err(|wrong| Failure::of(wrong, "")),
         }
@@ -156,7 +156,7 @@ impl Session {
     /// The schema as it is after all definitions that anybody has been told of: shards are asked, for statements that reach none of them
     /// before they rest on what there is.
     pub(crate) async fn current_edition(&self) -> Result<Edition, Failure> {
-        if let Some(own) = self.own_edition.get() {
+        if let Some(own) = self.own_edition.get().or_else(|| self.still.edition()) {
             return Ok(own);
         }
         let until = Instant::now() + PATIENCE;

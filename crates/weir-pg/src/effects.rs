@@ -60,6 +60,7 @@ impl Session {
                 self.give_all_advice_back();
                 Ok(Value::Null)
             }
+            (Effect::ExportSnapshot, _) => self.export_snapshot().await,
             (Effect::LastValue, _) => Ok(Value::Int(self.current_value(&CurrentValue::Last)?)),
             // All others are of no effect where an argument is NULL.
             (_, arguments) if arguments.contains(&Value::Null) => Ok(Value::Null),

@@ -13,10 +13,6 @@ impl Session {
     /// # Errors
     /// There is no such table, no transaction, or no lock of that mode.
     pub(crate) async fn lock_tables(&self, lock: &Lock) -> Result<Done, Failure> {
-        if self.is_still() && lock.mode == LockMode::AccessShare {
-            // The schema stays, or the transaction fails.
-            return Ok(Done::tag("LOCK TABLE"));
-        }
         let transaction = *self.transaction();
         let Transaction::Open { name, is_implicit: false } = transaction else {
             return Err(only_in_transactions("LOCK TABLE").into());
@@ -25,6 +21,10 @@ impl Session {
         if let Some(missing) = lock.tables.iter().find(|name| !edition.has_relation(name)) {
             let message = format!("relation \"{missing}\" does not exist");
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message).into());
+        }
+        if self.is_still() && lock.mode == LockMode::AccessShare {
+            // The schema stays, or the transaction fails.
+            return Ok(Done::tag("LOCK TABLE"));
         }
         let refused = |what: &str, hint: &str| Err(not_yet(what).with_hint(hint).into());
         match lock.mode {

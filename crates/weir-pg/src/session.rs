@@ -22,7 +22,7 @@ use crate::idle::Idle;
 use crate::portals::{Cursor, Formats, Names, Portal, PortalState, no_portal};
 use crate::savepoints::Savepoints;
 use crate::scope::OpenScope;
-use crate::settings::Values;
+use crate::settings::{Values, switch};
 use crate::statement::{Done, Failure, Kind, Statement};
 use crate::still::Still;
 use crate::temporary::TemporaryFunctions;
@@ -254,6 +254,11 @@ impl Session {
 
     pub(crate) async fn run_now(&self, statement: &Statement, values: &[Value]) -> Result<Done, Failure> {
         self.refuse_after_failure(statement.command())?;
+        if !matches!(statement.kind, Kind::Empty | Kind::Command(_) | Kind::Prepare(..))
+            && let Some(name) = self.open_name()
+        {
+            self.still.note_run(name);
+        }
         match &statement.kind {
             Kind::Empty => Ok(Done::tag("")),
             Kind::Command(Command::Commit) => self.end(true).await,
@@ -371,12 +376,18 @@ impl Session {
         if prepared.writes() {
             self.refuse_write(if tag.is_empty() { "SELECT" } else { tag.split(' ').next().unwrap_or(tag) })?;
         }
-        self.keep_still(prepared)?;
         if prepared.pieces().is_some() {
             return self.run_pieces(prepared, tag, values).await;
         }
+        let snapshot = self.snapshot_for(prepared).await?;
         let lock_timeout = self.values().time("lock_timeout");
         let (result, prepared) = match self.open_name() {
+            Some(name) if snapshot.is_some() => {
+                let bound = self.bound(prepared)?;
+                let (_, begun) = self.begun.of(name);
+                let at = (snapshot.map_or(0, |snapshot| snapshot.name()), begun);
+                (self.wait_for(|client| client.begin_at_snapshot(at, &bound, values)).await?, bound)
+            }
             _ if prepared.has_batches() => self.run_batches(prepared, values, lock_timeout).await?,
             Some(name) => {
                 let bound = self.bound(prepared)?;
@@ -425,7 +436,9 @@ impl Session {
     }
 
     fn begin(&self, wished: Characteristics) -> Result<Done, SqlError> {
-        let done = self.open_block(wished)?;
+        let is_new = !matches!(*self.transaction(), Transaction::Open { .. });
+        self.check_level(wished, is_new)?;
+        let done = self.open_block();
         self.be_like(wished)?;
         Ok(done)
     }
@@ -435,17 +448,49 @@ impl Session {
         if let Some(isolation) = wished.isolation {
             self.be_still(isolation)?;
         }
-        if wished.read_only == Some(false) {
-            self.refuse_to_write_still()?;
-        }
         if let Some(read_only) = wished.read_only {
             self.set("transaction_read_only", Some(if read_only { "on" } else { "off" }), true)?;
         }
         Ok(())
     }
 
-    fn open_block(&self, wished: Characteristics) -> Result<Done, SqlError> {
-        check(wished)?;
+    /// SET TRANSACTION.
+    fn set_transaction(&self, wished: Characteristics) -> Result<(), SqlError> {
+        self.check_level(wished, false)?;
+        let is_alone = *self.transaction() == Transaction::None;
+        if is_alone {
+            self.mention(Severity::Warning, only_in_transactions("SET TRANSACTION"));
+        }
+        self.be_like(wished)
+    }
+
+    /// SET SESSION CHARACTERISTICS. What it wishes for together is wished for in the order in which it is granted.
+    fn set_session(&self, wished: Characteristics) -> Result<Done, SqlError> {
+        let level = wished.isolation.map(Isolation::name);
+        let read_only = wished.read_only.map(|read_only| if read_only { "on" } else { "off" });
+        let mut all =
+            [("default_transaction_isolation", level), ("default_transaction_read_only", read_only)];
+        if wished.read_only == Some(true) {
+            all.reverse();
+        }
+        let changed = self.change(false, &|values| {
+            let mut set = all.iter().filter(|(_, value)| value.is_some());
+            set.try_for_each(|(name, value)| values.set(name, *value))
+        })?;
+        Ok(Done { changed, ..Done::tag("SET") })
+    }
+
+    /// SET of what SET TRANSACTION sets; none: of anything else.
+    fn characteristics_of(&self, name: &str, value: Option<&str>) -> Option<Characteristics> {
+        let (value, plain) = (value?.trim_matches('\''), Characteristics::default());
+        if name.eq_ignore_ascii_case("transaction_isolation") {
+            return Some(Characteristics { isolation: Some(Isolation::by_name(value)?), ..plain });
+        }
+        let is_off = name.eq_ignore_ascii_case("transaction_read_only") && switch(value) == Some(false);
+        is_off.then_some(Characteristics { read_only: Some(false), ..plain })
+    }
+
+    fn open_block(&self) -> Done {
         let mut transaction = self.transaction();
         let is_open = matches!(*transaction, Transaction::Open { is_implicit: false, .. });
         if is_open {
@@ -458,7 +503,7 @@ impl Session {
         };
         *transaction = Transaction::Open { name, is_implicit: false };
         self.begun.of(name);
-        Ok(Done::tag("BEGIN"))
+        Done::tag("BEGIN")
     }
 
     /// What a client has bound runs, if it has not yet.
@@ -532,25 +577,21 @@ impl Session {
                 Err(SqlError::new(SqlState::INTERNAL_ERROR, "it is obeyed elsewhere"))
             }
             Command::SetTransaction(wished) => {
-                check(*wished)?;
-                let is_alone = *self.transaction() == Transaction::None;
-                if is_alone {
-                    self.mention(Severity::Warning, only_in_transactions("SET TRANSACTION"));
-                }
-                self.be_like(*wished)?;
+                self.set_transaction(*wished)?;
                 Ok(Done::tag("SET"))
             }
-            Command::SetSession(wished) => {
-                check(Characteristics { read_only: None, ..*wished })?;
-                match wished.read_only {
-                    Some(read_only) => {
-                        let value = if read_only { "on" } else { "off" };
-                        self.set("default_transaction_read_only", Some(value), false)
-                    }
-                    None => Ok(Done::tag("SET")),
-                }
+            Command::Snapshot(name) => {
+                self.import_snapshot(name)?;
+                Ok(Done::tag("SET"))
             }
-            Command::Set { name, value, local } => self.set(name, value.as_deref(), *local),
+            Command::SetSession(wished) => self.set_session(*wished),
+            Command::Set { name, value, local } => match self.characteristics_of(name, value.as_deref()) {
+                Some(wished) => {
+                    self.set_transaction(wished)?;
+                    Ok(Done::tag("SET"))
+                }
+                None => self.set(name, value.as_deref(), *local),
+            },
             Command::ResetAll => {
                 let changed = self.reset()?;
                 Ok(Done { changed, ..Done::tag("RESET") })
@@ -675,18 +716,6 @@ impl Drop for Session {
             tracing::debug!(process = facts.process, %address, seconds, "connection ended");
         }
     }
-}
-
-fn check(wished: Characteristics) -> Result<(), SqlError> {
-    let level = wished.isolation.unwrap_or(Isolation::ReadCommitted);
-    // Of the schema, which is all that such a transaction may read.
-    let is_still = level == Isolation::RepeatableRead && wished.read_only == Some(true);
-    if !is_still && !matches!(level, Isolation::ReadCommitted | Isolation::ReadUncommitted) {
-        return Err(
-            not_yet(&format!("isolation level {}", level.name())).with_hint("it may be read committed")
-        );
-    }
-    Ok(())
 }
 
 pub(crate) fn not_yet(what: &str) -> SqlError {

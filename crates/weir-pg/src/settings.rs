@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
+use weir_sql::session::Isolation;
 use weir_types::datetime::SessionZone;
 use weir_types::datetime::style::IntervalStyle;
 use weir_types::{Severity, SqlError, SqlState};
@@ -41,6 +42,8 @@ enum May {
     Only(&'static [&'static str]),
     /// It cannot be set.
     NotBeSet,
+    /// A level of isolation; one that is for reading alone, where transactions read only.
+    BeLevel,
     /// Nobody else: there is one role, whoever asks.
     BeWhoAsks,
     /// From which severity on a client hears what is said to it.
@@ -67,7 +70,7 @@ const KNOWN: &[(&str, &str, May)] = &[
     ("default_table_access_method", "heap", May::Only(&["heap"])),
     ("default_tablespace", "", May::Only(&[""])),
     ("default_transaction_deferrable", "off", May::BeSwitched),
-    ("default_transaction_isolation", "read committed", May::Only(&["read committed", "read uncommitted"])),
+    ("default_transaction_isolation", "read committed", May::BeLevel),
     ("default_transaction_read_only", "off", May::BeSwitched),
     ("default_with_oids", "off", May::Only(&["off", "false", "0", "no"])),
     ("effective_io_concurrency", "1", May::BeInteger(0, 1000)),
@@ -310,8 +313,8 @@ impl Values {
 
     fn value(&self, name: &str) -> Option<&str> {
         let mut key = key(name);
-        if key == "transaction_read_only" && self.given(&key).is_none() {
-            key = Cow::Borrowed("default_transaction_read_only");
+        if matches!(&*key, "transaction_read_only" | "transaction_isolation") && self.given(&key).is_none() {
+            key = Cow::Owned(format!("default_{key}"));
         }
         let given = self.given(&key).map(String::as_str);
         given.or_else(|| known(&key).map(|(_, first, _)| *first))
@@ -367,11 +370,21 @@ impl Values {
             {
                 Err(not_supported(name, value, &format!("it may be {}", these.join(" or "))))
             }
+            May::BeLevel => {
+                let level = level(name, value, self.is_on("default_transaction_read_only"))?;
+                self.set.insert(key, level.to_owned());
+                Ok(())
+            }
             May::BeSwitched => {
                 let is_on = switch(value).ok_or_else(|| {
                     let message = format!("parameter \"{name}\" requires a Boolean value");
                     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
                 })?;
+                let is_still = || self.value("default_transaction_isolation") == Some(REPEATABLE_READ);
+                if !is_on && key == "default_transaction_read_only" && is_still() {
+                    let why = "default_transaction_isolation is repeatable read, which is for reading alone";
+                    return Err(not_supported(name, value, why));
+                }
                 self.set.insert(key, if is_on { "on" } else { "off" }.to_owned());
                 Ok(())
             }
@@ -443,17 +456,17 @@ impl Values {
         told.filter_map(|name| Some((*name, self.get(name)?))).collect()
     }
 
-    /// The level has been set; that which is the usual one has not.
-    pub fn is_isolation(&self, level: &str) -> bool {
-        self.set.get("transaction_isolation").is_some_and(|set| set == level)
+    /// Transactions are of that level: the open one; outside of transactions, the next one.
+    pub fn is_isolation(&self, level: Isolation) -> bool {
+        let set =
+            self.set.get("transaction_isolation").or_else(|| self.given("default_transaction_isolation"));
+        set.map_or(level == Isolation::ReadCommitted, |set| set == level.name())
     }
 
-    /// What SHOW transaction_isolation says; none: the usual.
-    pub fn set_isolation(&mut self, level: Option<&str>) {
-        match level {
-            Some(level) => self.set.insert("transaction_isolation".to_owned(), level.to_owned()),
-            None => self.set.remove("transaction_isolation"),
-        };
+    /// Of the open transaction.
+    pub fn set_isolation(&mut self, level: Isolation) {
+        let level = if level == Isolation::ReadUncommitted { Isolation::ReadCommitted } else { level };
+        self.set.insert("transaction_isolation".to_owned(), level.name().to_owned());
     }
 
     pub fn reset(&mut self) {
@@ -465,8 +478,24 @@ impl Values {
     }
 }
 
+const REPEATABLE_READ: &str = "repeatable read";
+
+/// The level of that name, as it is kept.
+fn level(name: &str, value: &str, is_read_only: bool) -> Result<&'static str, SqlError> {
+    match Isolation::by_name(value.trim_matches('\'')) {
+        Some(Isolation::ReadCommitted | Isolation::ReadUncommitted) => Ok(Isolation::ReadCommitted.name()),
+        Some(Isolation::RepeatableRead) if is_read_only => Ok(REPEATABLE_READ),
+        Some(Isolation::RepeatableRead) => {
+            let why =
+                "it may be read committed, or, where default_transaction_read_only is on, repeatable read";
+            Err(not_supported(name, value, why))
+        }
+        _ => Err(not_supported(name, value, "it may be read committed or read uncommitted")),
+    }
+}
+
 /// A word for on or off, or the beginning of one that is no other's.
-fn switch(value: &str) -> Option<bool> {
+pub(crate) fn switch(value: &str) -> Option<bool> {
     let value = value.trim_matches('\'').trim().to_ascii_lowercase();
     let is = |word: &str, least: usize| value.len() >= least && word.starts_with(&value);
     if is("on", 2) || is("true", 1) || is("yes", 1) || value == "1" {

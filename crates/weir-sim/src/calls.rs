@@ -395,7 +395,11 @@ impl Clients<Begin, Event> for Sessions<'_> {
         let begin = self.script.next(session, false)?;
         self.under_way[session] = Some(match &begin {
             Begin::Call(call) => UnderWay::Call { callee: call.callee.clone() },
-            Begin::Read(..) | Begin::Check(..) | Begin::Within(..) | Begin::Adopt(_) => UnderWay::Order,
+            Begin::Read(..)
+            | Begin::Check(..)
+            | Begin::Within(..)
+            | Begin::Snapshot(..)
+            | Begin::Adopt(_) => UnderWay::Order,
         });
         Some(begin)
     }

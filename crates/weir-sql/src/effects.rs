@@ -35,6 +35,8 @@ pub enum Effect {
     Value,
     /// Waits for so many seconds.
     Sleep,
+    /// Names what the transaction reads, for others that are to read the same.
+    ExportSnapshot,
 }
 
 /// One item of the select list.
@@ -58,7 +60,7 @@ impl EffectCall {
                 SqlType::Void
             }
             Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock => SqlType::Bool,
-            Effect::SetConfig => SqlType::Text,
+            Effect::SetConfig | Effect::ExportSnapshot => SqlType::Text,
             Effect::SetValue | Effect::CurrentValue | Effect::LastValue => SqlType::Int8,
         }
     }
@@ -86,12 +88,13 @@ fn known(name: &str, arguments: usize) -> Option<(Effect, &'static [&'static str
         "currval" => Effect::CurrentValue,
         "lastval" => Effect::LastValue,
         "pg_sleep" | "pg_sleep_for" => Effect::Sleep,
+        "pg_export_snapshot" => Effect::ExportSnapshot,
         _ => return None,
     };
     let types: &[&str] = match (effect, arguments) {
         (Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock, 1) => &["bigint"],
         (Effect::AdvisoryLock { .. } | Effect::AdvisoryUnlock, 2) => &["integer", "integer"],
-        (Effect::AdvisoryUnlockAll | Effect::LastValue, 0) => &[],
+        (Effect::AdvisoryUnlockAll | Effect::LastValue | Effect::ExportSnapshot, 0) => &[],
         (Effect::CurrentValue, 1) => &["text"],
         (Effect::Sleep, 1) if name == "pg_sleep_for" => &["interval"],
         (Effect::Sleep, 1) => &["double precision"],

@@ -26,6 +26,7 @@ use crate::ramp::message::{
 };
 use crate::ramp::open::{Open, forgotten};
 use crate::ramp::participant::{Holders, Participant, Prepared, Unsettled, Write};
+use crate::ramp::snapshot::{Missing, Snapshots};
 use crate::storage::{MergedRows, Position, Rows, Storage, Timestamp, Workspace, WriteSet};
 use crate::termination::Terminates as _;
 
@@ -76,12 +77,18 @@ pub struct PlantedBugs {
     pub forgets_deferred: bool,
     /// What has seen rows that are not durable is answered all the same (S16).
     pub meets_nothing_unsynced: bool,
+    /// Reads at a snapshot see the present state.
+    pub snapshot_advances: bool,
+    /// Messages go out between the cuts of a snapshot.
+    pub holds_nothing_back: bool,
 }
 
 /// From this version of the protocol on a sequence is set by a request of its own.
 const SET_SEQUENCE_FROM: u16 = 4;
 /// From this version on requests say the time zone of their session.
 const ZONES_FROM: u16 = 5;
+/// From this version on there are snapshots.
+const SNAPSHOTS_FROM: u16 = 5;
 
 /// Where a run writes.
 pub(crate) enum Target<'a> {
@@ -104,6 +111,7 @@ pub struct Node {
     /// Readers that have been answered here, and how far back in history they may need to go: to their
     /// position, and to the prepare of any transaction that was undecided when they came.
     pub(crate) readers: BTreeMap<TxnId, Position>,
+    pub(crate) snapshots: Snapshots,
     /// Where messages are lost and processes die.
     pub(crate) ledger: Option<Box<Ledger>>,
     /// Transactions that have ended and that requests may wait for.
@@ -145,6 +153,7 @@ impl Node {
             clock: HybridClock::new(shard),
             participant: Participant::default(),
             readers: BTreeMap::new(),
+            snapshots: Snapshots::default(),
             ledger: None,
             ended: Vec::new(),
             open: BTreeMap::new(),
@@ -199,6 +208,7 @@ impl Shard for Node {
 
     fn step(&mut self, now_ms: u64, from: Sender, request: Request, out: &mut Effects) {
         let (sent, noted) = (out.replies.len(), self.noted());
+        let asked = out.peers.len();
         self.storage.begin_step();
         self.told_rows = 0;
         match from {
@@ -213,15 +223,22 @@ impl Shard for Node {
             true => self.storage.met_unsynced(),
             false => self.noted(),
         };
+        if self.snapshots.holds_back() {
+            self.hold_back((sent, asked), out);
+        }
     }
 
     fn on_timer(&mut self, now_ms: u64, out: &mut Effects) {
         self.rests_on = u64::MAX;
         self.storage.look_at_memory(self.write_sets_bytes());
         self.program.count(self.storage.row_counts());
+        let sent = (out.replies.len(), out.peers.len());
+        if self.ledger.is_some() {
+            self.participant.readers.on_timer(now_ms);
+        }
+        self.bound_snapshots(out);
         let Some(ledger) = &self.ledger else { return };
         let terminate_ms = ledger.patience.terminate_ms;
-        self.participant.readers.on_timer(now_ms);
         let silent: Vec<CoordinatorId> = self.participant.readers.silent_for(terminate_ms).collect();
         if !silent.is_empty() {
             // They are answered to begin anew, should they live.
@@ -233,6 +250,7 @@ impl Shard for Node {
         self.finish_the_silent(&mut out.peers);
         self.wake(now_ms, out);
         self.forget();
+        self.hold_back(sent, out);
     }
 
     fn refused_by(request: &Request, version: u16, shard: ShardId) -> Option<Reply> {
@@ -258,6 +276,20 @@ impl Shard for Node {
                 let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                     .with_hint("Nothing has happened. Start the node with the build of the others.");
                 Some(Reply::Executed { txn: *txn, result: Err(error) })
+            }
+            Request::OpenSnapshot { .. }
+            | Request::KeepSnapshot { .. }
+            | Request::ReadSnapshot { .. }
+            | Request::SnapshotIsRead { .. }
+            | Request::EndSnapshot { .. }
+                if version < SNAPSHOTS_FROM =>
+            {
+                let message = format!(
+                    "a snapshot at a node of an older build, which speaks version {version} of the protocol"
+                );
+                let error = SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_hint("Start the node with the build of the others.");
+                Some(Reply::Refused { txn: request.txn(), shard, error })
             }
             _ => None,
         }
@@ -329,6 +361,13 @@ impl Node {
             Request::EndRead { read } => {
                 self.readers.remove(&read);
             }
+            Request::OpenSnapshot { read, session, edition } => self.on_cut(read, session, edition, out),
+            Request::KeepSnapshot { read, session, position, including } => {
+                self.on_keep((read, session), position, including, out)
+            }
+            Request::ReadSnapshot { read, snapshot, query } => self.on_read_kept(read, snapshot, &query, out),
+            Request::SnapshotIsRead { snapshot } => self.on_still_read(snapshot),
+            Request::EndSnapshot { snapshot } => self.on_end_snapshot(snapshot, out),
             // Only shards ask each other; from a coordinator it means nothing.
             Request::Ask { .. } | Request::Tell { .. } => {}
         }
@@ -360,10 +399,14 @@ impl Node {
         let Some(ledger) = self.ledger.as_deref().filter(|_| !self.bugs.takes_effect_twice) else {
             return false;
         };
+        // Whoever made a snapshot has ended before it is read.
+        if matches!(request, Request::SnapshotIsRead { .. } | Request::EndSnapshot { .. }) {
+            return false;
+        }
         if self.participant.readers.is_below(txn.coordinator, txn.sequence) {
             return true;
         }
-        if matches!(request, Request::Read { .. } | Request::ReadAt { .. } | Request::EndRead { .. }) {
+        if request.reads() {
             return false;
         }
         let reply = if let Some(again) = ledger.answer_again(request, shard) {
@@ -656,7 +699,7 @@ impl Node {
     }
 
     /// What was bound to another edition of the schema has other numbers for its parts.
-    fn check_edition(&self, edition: u64) -> Result<(), SqlError> {
+    pub(crate) fn check_edition(&self, edition: u64) -> Result<(), SqlError> {
         match edition == self.program.edition {
             true => Ok(()),
             false => Err(schema_has_changed()),
@@ -829,7 +872,7 @@ impl Node {
     }
 
     /// Whether the reader is registered as it says; else it is told how to begin anew.
-    fn knows_reader(&mut self, read: TxnId, session: u64, out: &mut Effects) -> bool {
+    pub(crate) fn knows_reader(&mut self, read: TxnId, session: u64, out: &mut Effects) -> bool {
         let is_known = self.participant.readers.begin_read(read.coordinator, session);
         if !is_known {
             self.read_again(read, out);
@@ -851,7 +894,7 @@ impl Node {
         false
     }
 
-    fn read_again(&mut self, read: TxnId, out: &mut Effects) {
+    pub(crate) fn read_again(&mut self, read: TxnId, out: &mut Effects) {
         let session = self.participant.readers.register(read.coordinator);
         // A shard that starts again knows no readers: this rests on nothing.
         self.told_rows += 1;
@@ -905,30 +948,13 @@ impl Node {
         if !self.readers.contains_key(&read) || !reachable.contains(&position) {
             return self.read_again(read, out);
         }
-        let mut missing = Vec::new();
-        for sibling in including {
-            self.commit(sibling.txn, sibling.timestamp);
-            match self.participant.unsettled.get(&sibling.txn) {
-                Some(unsettled) if unsettled.position > position => {
-                    let writes = unsettled.writes.clone().expect("writes are kept while anybody reads here");
-                    missing.push((writes, unsettled.timestamp, unsettled.prepared_at));
-                }
-                // Contained already, or settled before this read began.
-                _ => {}
-            }
-        }
-        missing.sort_by_key(|(_, timestamp, _)| *timestamp);
+        let missing = self.commit_missing(position, including);
         if !self.readers.contains_key(&read) {
             // One of them has changed the schema.
             return self.refuse_read(read, schema_has_changed(), out);
         }
-        let undone = self.storage.rewind(position);
-        for (writes, timestamp, prepared_at) in &missing {
-            self.apply(writes, *timestamp, (*prepared_at).min(position));
-        }
-        let fetched = self.fetch_within(within, query, true);
-        self.storage.rollback(position);
-        self.storage.replay(undone);
+        let Some(missing) = missing else { return self.read_again(read, out) };
+        let fetched = self.fetch_at(position, &missing, within, query);
         let (rows, examined) = match fetched {
             Ok(fetched) => fetched,
             Err(error) => return self.refuse_read(read, error, out),
@@ -947,9 +973,28 @@ impl Node {
         ));
     }
 
+    /// The rows of the state at that position plus the missing transactions. Takes as long as what has changed since then is undone and
+    /// done again.
+    pub(crate) fn fetch_at(
+        &mut self,
+        position: Position,
+        missing: &[Missing],
+        within: Option<(TxnId, u64)>,
+        query: &ReadQuery,
+    ) -> Result<Found, SqlError> {
+        let undone = self.storage.rewind(position);
+        for Missing { writes, timestamp, prepared_at } in missing {
+            self.apply(writes, *timestamp, (*prepared_at).min(position));
+        }
+        let fetched = self.fetch_within(within, query, true);
+        self.storage.rollback(position);
+        self.storage.replay(undone);
+        fetched
+    }
+
     /// What a query finds: of the open transaction that it is of, what that has written, too. `is_earlier`: the tables are as they were
     /// at an earlier position.
-    fn fetch_within(
+    pub(crate) fn fetch_within(
         &mut self,
         within: Option<(TxnId, u64)>,
         query: &ReadQuery,
@@ -1000,14 +1045,15 @@ impl Node {
         open.chain(prepared.map(WriteSet::bytes)).sum()
     }
 
-    fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {
+    pub(crate) fn refuse_read(&mut self, read: TxnId, error: SqlError, out: &mut Effects) {
         out.replies.push((read.coordinator, Reply::Refused { txn: read, shard: self.shard, error }));
     }
 
     /// History goes as far as no reader and no prepared transaction may need it.
     pub(crate) fn forget(&mut self) {
         let readers = self.readers.values().copied().min();
-        let oldest = [readers, self.participant.oldest_prepare()].into_iter().flatten().min();
+        let snapshots = self.snapshots.oldest();
+        let oldest = [readers, snapshots, self.participant.oldest_prepare()].into_iter().flatten().min();
         self.storage.forget(oldest.unwrap_or(self.storage.position()));
     }
 

@@ -15,6 +15,7 @@ use crate::inside::Inside;
 use crate::known_texts::KnownTexts;
 use crate::session::{Session, Transaction};
 use crate::statement::{Done, Failure, Kind, Statement};
+use crate::still::Exported;
 use crate::watchdog::Timeouts;
 
 pub(crate) use activity::{Activity, Phase};
@@ -28,6 +29,7 @@ pub(crate) struct FrontEnd {
     pub kinds: Kinds,
     pub statements: Statements,
     pub transactions: Transactions,
+    pub exported: Exported,
     /// Since then it counts.
     pub since: SystemTime,
     /// Statements that take as long are logged, where their session says nothing else.
@@ -51,6 +53,7 @@ impl FrontEnd {
             kinds: Kinds::default(),
             statements: Statements::default(),
             transactions: Transactions::default(),
+            exported: Exported::default(),
             since: SystemTime::now(),
             log_slow,
             connections_max,

@@ -58,7 +58,11 @@ impl Schema {
         }
         let (text, places) = comment_text(piece, comment, span);
         let directive = Directive { text: &text, places: &places, file: piece.file };
-        if ObjectType::try_from(comment.objtype) != Ok(ObjectType::ObjectTable) {
+        // A dump carries an assertion by a constraint: it comes back when there are rows.
+        if comment.objtype() == ObjectType::ObjectTabconstraint {
+            return self.directives(&directive, None);
+        }
+        if comment.objtype() != ObjectType::ObjectTable {
             return Err(directive.error(None, "a weir: comment belongs to a table"));
         }
         let name = match comment.object.as_deref().and_then(|object| object.node.as_ref()) {
@@ -68,10 +72,15 @@ impl Schema {
         let table = self.catalog.tables.iter().position(|table| table.name == name).ok_or_else(|| {
             Diagnostic::new(SqlState::UNDEFINED_TABLE, span, format!("relation \"{name}\" does not exist"))
         })?;
-        let start = text.find(':').map_or(0, |colon| colon + 1);
-        let tokens: Vec<Token> = Lexer::new(&text, start).collect();
+        self.directives(&directive, Some(table))
+    }
+
+    /// None as table: the comment is on a constraint.
+    fn directives(&mut self, directive: &Directive<'_>, table: Option<usize>) -> Result<(), Diagnostic> {
+        let start = directive.text.find(':').map_or(0, |colon| colon + 1);
+        let tokens: Vec<Token> = Lexer::new(directive.text, start).collect();
         for part in tokens.split(|token| token.is(b';')).filter(|part| !part.is_empty()) {
-            self.directive(&directive, table, part)?;
+            self.directive(directive, table, part)?;
         }
         Ok(())
     }
@@ -268,17 +277,19 @@ impl Schema {
     fn directive(
         &mut self,
         directive: &Directive<'_>,
-        table: usize,
+        table: Option<usize>,
         tokens: &[Token],
     ) -> Result<(), Diagnostic> {
         let word =
             |i: usize, word: &str| tokens.get(i).is_some_and(|token| token.is_word(directive.text, word));
-        if word(0, "replicated") && tokens.len() == 1 {
-            self.catalog.tables[table].replicated = true;
-            return Ok(());
-        }
-        if word(0, "partition") && word(1, "by") {
-            return self.partition_by(directive, table, &tokens[2..]);
+        if let Some(table) = table {
+            if word(0, "replicated") && tokens.len() == 1 {
+                self.catalog.tables[table].replicated = true;
+                return Ok(());
+            }
+            if word(0, "partition") && word(1, "by") {
+                return self.partition_by(directive, table, &tokens[2..]);
+            }
         }
         if word(0, "assert") && word(2, "check") {
             let name = tokens[1]
@@ -299,7 +310,7 @@ impl Schema {
                 span: directive.span(start, end),
                 text: directive.text[start..end].to_owned(),
                 places: directive.places[start..end].to_vec(),
-                comment_on: Some(self.catalog.tables[table].span),
+                comment_on: table.map(|table| self.catalog.tables[table].span),
             });
             return Ok(());
         }

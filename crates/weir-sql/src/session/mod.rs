@@ -101,6 +101,8 @@ pub enum Command {
         way: Way,
         moves: bool,
     },
+    /// SET TRANSACTION SNAPSHOT: to read what the transaction reads that has given that name.
+    Snapshot(String),
     /// CLOSE. None: all cursors.
     CloseCursor(Option<String>),
     Copy(Copy),
@@ -259,6 +261,9 @@ fn command(piece: Piece<'_>, statement: &node::Node, span: Span) -> Result<Comma
             match (stmt.kind(), name.as_str()) {
                 (VariableSetKind::VarSetMulti, "transaction") => {
                     Command::SetTransaction(characteristics(piece, &stmt.args, span)?)
+                }
+                (VariableSetKind::VarSetMulti, "transaction snapshot") => {
+                    Command::Snapshot(stmt.args.first().and_then(constant).unwrap_or_default())
                 }
                 (VariableSetKind::VarSetMulti, "session characteristics") => {
                     Command::SetSession(characteristics(piece, &stmt.args, span)?)

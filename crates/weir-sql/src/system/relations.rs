@@ -1,6 +1,8 @@
 //! Tables, views, sequences, indexes and constraints, with their columns.
 
-use weir_types::function::quote_identifier;
+use std::collections::BTreeMap;
+
+use weir_types::function::{double_quoted, quote_identifier};
 use weir_types::{SqlType, Value};
 
 use super::deparse::Deparser;
@@ -14,6 +16,8 @@ use crate::lexer::Lexer;
 
 /// `pg_class` in `pg_depend`, `pg_attrdef` and `pg_rewrite`.
 const CLASS: i64 = 1259;
+/// The number of pg_constraint.
+const CONSTRAINTS: i64 = 2606;
 const ATTRDEF: i64 = 2604;
 const REWRITE: i64 = 2618;
 
@@ -419,6 +423,7 @@ impl Rows<'_> {
     /// PostgreSQL has none: constraints of a kind of their own, of the table whose comment says them, or of none.
     pub(super) fn assertions(&mut self) {
         let app = self.app;
+        let mut carried = BTreeMap::<i64, String>::new();
         for assertion in &app.assertions {
             let number = self.numbers.of("assertion", &assertion.name);
             let by_comment = |table: &&Table| Some(table.span) == assertion.comment_on;
@@ -433,7 +438,34 @@ impl Rows<'_> {
             self.add("pg_constraint", &given);
             let shown = format!("CHECK ({})", assertion.text);
             self.definition(number, 0, &shown, &shown);
+            if let (None, Some(key)) = (table, self.key_beside(&assertion.text)) {
+                let said = format!("assert {} check ({})", double_quoted(&assertion.name), assertion.text);
+                let comment = carried.entry(key);
+                comment
+                    .and_modify(|text| text.push_str(&format!("; {said}")))
+                    .or_insert(format!("weir: {said}"));
+            }
         }
+        for (key, comment) in carried {
+            let given = [
+                ("objoid", Value::Int(key)),
+                ("classoid", Value::Int(CONSTRAINTS)),
+                ("objsubid", Value::Int(0)),
+                ("description", text(&comment)),
+            ];
+            self.add("pg_description", &given);
+        }
+    }
+
+    /// The primary key of a table that the assertion speaks of, or of any. Its comment says the assertion, for pg_dump, which writes it
+    /// behind all rows.
+    fn key_beside(&mut self, assertion: &str) -> Option<i64> {
+        let app = self.app;
+        let tables = || app.catalog.tables.iter().filter(|table| table.primary_key.is_some());
+        let speaks_of = |table: &&Table| assertion.contains(split(&table.name).1);
+        let table = tables().find(speaks_of).or_else(|| tables().next())?;
+        let key = table.primary_key.as_ref()?;
+        Some(self.numbers.of("constraint", &format!("{}.{}", table.name, key.name)))
     }
 
     fn foreign_keys(&mut self, table: &Table, relation: i64) {

@@ -4,6 +4,7 @@
 //! Keeps what the shards need to know of it: below which sequence everything is settled, and up to which
 //! drain epoch its reads have ended (S10).
 
+mod at_snapshot;
 mod within;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,6 +29,8 @@ use crate::exec::gather::{Fetched, Gather};
 use crate::exec::program::Program;
 use crate::flights::{Drains, Flights};
 use crate::machine::{self, CoordinatorId, Orders, Sent};
+pub use at_snapshot::OfSnapshot;
+use at_snapshot::Snapshot;
 
 /// After so many withdrawals at guards a transaction gives up (40001) where it comes back at once. Where it rests in between, it waits for
 /// as long as whoever began it does.
@@ -72,6 +75,8 @@ pub enum Begin {
     /// Something of the open transaction of that name, which the first statement begins. After one that has failed nothing but its end is
     /// taken.
     Within(u64, Order),
+    /// Something of the snapshot of that name.
+    Snapshot(u64, OfSnapshot),
 }
 
 /// What is wanted of an open transaction.
@@ -128,6 +133,8 @@ pub struct Coordinator {
     drains: Drains,
     /// Sequences of open transactions, by name.
     open: BTreeMap<u64, u64>,
+    /// Those that have been taken, by name.
+    snapshots: BTreeMap<u64, Snapshot>,
     waits: Waits,
     /// Calls that have met a guard again and again, and when they begin anew.
     resting: Vec<(u64, Resting)>,
@@ -156,6 +163,14 @@ enum Flight {
         /// Shards that it reads nothing of are asked for their edition.
         asks_all: bool,
         /// Of the edition that it was bound to.
+        program: Arc<Program>,
+        sent: Sent,
+    },
+    /// A snapshot is being taken.
+    Snapshot {
+        tag: u64,
+        name: u64,
+        machine: Read,
         program: Arc<Program>,
         sent: Sent,
     },
@@ -220,6 +235,7 @@ impl Coordinator {
             reads: VecDeque::new(),
             drains: Drains::default(),
             open: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
             waits: Waits::default(),
             resting: Vec::new(),
             actions: Vec::new(),
@@ -338,7 +354,9 @@ impl Coordinator {
         }
         let is_meant = |flight: &Flight| match flight {
             Flight::Transaction { tag: of, machine, .. } => *of == tag && machine.is_unanswered(),
-            Flight::Read { tag: of, .. } | Flight::Open { tag: of, .. } => *of == tag,
+            Flight::Read { tag: of, .. }
+            | Flight::Open { tag: of, .. }
+            | Flight::Snapshot { tag: of, .. } => *of == tag,
         };
         let meant: Vec<u64> = self
             .flights
@@ -362,6 +380,10 @@ impl Coordinator {
                 Some(Flight::Read { .. }) => {
                     out.interrupts.push(((self.id, sequence, 0), error.clone()));
                     self.give_up_read(sequence, &error, out);
+                }
+                Some(Flight::Snapshot { .. }) => {
+                    out.interrupts.push(((self.id, sequence, 0), error.clone()));
+                    self.give_up_snapshot(sequence, &error, out);
                 }
                 None => {}
             }
@@ -557,24 +579,25 @@ impl Coordinator {
         else {
             unreachable!("the read is under way")
         };
+        self.pass_reads();
+        (tag, machine, gather, values, within, program)
+    }
+
+    /// Some read has ended.
+    fn pass_reads(&mut self) {
         while let Some(first) = self.reads.front()
             && self.flights.get_mut(*first).is_none()
         {
             self.reads.pop_front();
         }
         self.drains.on_ended(self.oldest_read());
-        (tag, machine, gather, values, within, program)
     }
 
     /// Whoever began the read is told that error.
     fn give_up_read(&mut self, sequence: u64, error: &SqlError, out: &mut Orders<Request, Event>) {
         let (tag, machine, ..) = self.end_read(sequence);
         machine.end(&mut self.read_actions);
-        for action in std::mem::take(&mut self.read_actions) {
-            if let ReadAction::Send(shard, request) = action {
-                out.sends.push((shard, request));
-            }
-        }
+        out.sends.extend(self.read_actions.drain(..).filter_map(ReadAction::into_send));
         let (result, rounds, examined) = (Err(error.clone()), machine.rounds, machine.examined);
         out.done.push((tag, Event::ReadDone { result, rounds, fetched: 0, examined }));
     }
@@ -607,6 +630,7 @@ impl machine::Coordinator for Coordinator {
                 out.done.push((tag, Event::Answered(Ok(Output::default()))));
             }
             Begin::Within(name, order) => self.within(now_ms, tag, name, order, out),
+            Begin::Snapshot(name, what) => self.of_snapshot(now_ms, tag, (name, what), out),
         }
     }
 
@@ -630,6 +654,11 @@ impl machine::Coordinator for Coordinator {
                 *sent = Sent::at(now_ms);
                 machine.on_reply(reply, &mut self.read_actions);
                 self.perform_read(now_ms, sequence, out);
+            }
+            Some(Flight::Snapshot { machine, sent, .. }) => {
+                *sent = Sent::at(now_ms);
+                machine.on_reply(reply, &mut self.read_actions);
+                self.perform_snapshot(now_ms, sequence, out);
             }
             Some(Flight::Open { tag, machine, sent, .. }) => {
                 *sent = Sent::at(now_ms);
@@ -674,7 +703,7 @@ impl machine::Coordinator for Coordinator {
                         machine.send(&mut self.actions);
                     }
                 }
-                Flight::Read { machine, sent, .. } => {
+                Flight::Read { machine, sent, .. } | Flight::Snapshot { machine, sent, .. } => {
                     if sent.repeats(now_ms) {
                         machine.send(&mut self.read_actions);
                     }
@@ -692,11 +721,8 @@ impl machine::Coordinator for Coordinator {
             _ => None,
         };
         out.sends.extend(self.actions.drain(..).filter_map(send));
-        let send = |action| match action {
-            ReadAction::Send(shard, request) => Some((shard, request)),
-            _ => None,
-        };
-        out.sends.extend(self.read_actions.drain(..).filter_map(send));
+        out.sends.extend(self.read_actions.drain(..).filter_map(ReadAction::into_send));
+        self.keep_snapshots(now_ms, out);
         self.end_who_waits_for_others(now_ms, out);
         self.end_who_has_waited_too_long(now_ms, out);
         // The clock may have been set back.

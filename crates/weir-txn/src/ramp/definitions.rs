@@ -207,6 +207,7 @@ impl Node {
     /// Nobody who reads may go back to what was before.
     fn forget_all(&mut self) {
         self.readers.clear();
+        self.snapshots.on_definition();
         for one in self.participant.unsettled.values_mut() {
             one.writes = None;
         }

@@ -87,9 +87,19 @@ impl Exposed for Node {
             Request::ReadAt { query, including, within, .. } => {
                 refuses_siblings(including, shards).or_else(|| self.refuses_query(*within, query))
             }
-            Request::Abort { .. } | Request::EndRead { .. } | Request::Ask { .. } | Request::Tell { .. } => {
-                None
-            }
+            Request::KeepSnapshot { including, .. } => refuses_siblings(including, shards),
+            Request::ReadSnapshot { read, snapshot, query } => match snapshot.coordinator == read.coordinator
+            {
+                true => self.refuses_query(None, query),
+                false => Some("a read of another coordinator's snapshot"),
+            },
+            Request::Abort { .. }
+            | Request::EndRead { .. }
+            | Request::Ask { .. }
+            | Request::Tell { .. }
+            | Request::OpenSnapshot { .. }
+            | Request::SnapshotIsRead { .. }
+            | Request::EndSnapshot { .. } => None,
         }
     }
 

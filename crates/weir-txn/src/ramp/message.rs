@@ -255,6 +255,35 @@ pub enum Request {
         /// As in [`Work`]; none: whether it has worked here is not known.
         opened: Option<u64>,
     },
+    /// First round of a snapshot (docs/internals/snapshots.md): the shard's position, which is told as of a read without rows. From then
+    /// on the shard holds its messages back. `session`: as in `Read`.
+    OpenSnapshot {
+        read: TxnId,
+        session: u64,
+        /// Of the schema.
+        edition: u64,
+    },
+    /// Second round: the state at that position plus the named transactions stays to be read, under the name of `read`.
+    KeepSnapshot {
+        read: TxnId,
+        session: u64,
+        position: Position,
+        including: Vec<Sibling>,
+    },
+    /// A read of that snapshot.
+    ReadSnapshot {
+        read: TxnId,
+        snapshot: TxnId,
+        query: Arc<ReadQuery>,
+    },
+    /// The snapshot must not be forgotten.
+    SnapshotIsRead {
+        snapshot: TxnId,
+    },
+    /// Nobody reads the snapshot any more, or its cut is over.
+    EndSnapshot {
+        snapshot: TxnId,
+    },
 }
 
 /// One shard's share of one statement.
@@ -285,6 +314,11 @@ impl Request {
             | Request::Read { read: txn, .. }
             | Request::ReadAt { read: txn, .. }
             | Request::EndRead { read: txn }
+            | Request::OpenSnapshot { read: txn, .. }
+            | Request::KeepSnapshot { read: txn, .. }
+            | Request::ReadSnapshot { read: txn, .. }
+            | Request::SnapshotIsRead { snapshot: txn }
+            | Request::EndSnapshot { snapshot: txn }
             | Request::Ask { txn, .. }
             | Request::Tell { txn, .. }
             | Request::Work { txn, .. }
@@ -301,12 +335,25 @@ impl Request {
             Request::Prepare { call, .. } | Request::Apply { call, .. } => Some(call.transaction_time),
             Request::Decide { decision, .. } => Some(decision.call.transaction_time),
             Request::Work { work, .. } => Some(work.call.transaction_time),
-            Request::Read { query, .. } | Request::ReadAt { query, .. } => {
-                query.parts.as_ref().map(|parts| parts.transaction_time)
-            }
+            Request::Read { query, .. }
+            | Request::ReadAt { query, .. }
+            | Request::ReadSnapshot { query, .. } => query.parts.as_ref().map(|parts| parts.transaction_time),
             _ => None,
         };
         time.map_or(SessionZone::UTC, |time| time.zone)
+    }
+
+    /// It is of a read.
+    pub fn reads(&self) -> bool {
+        matches!(
+            self,
+            Request::Read { .. }
+                | Request::ReadAt { .. }
+                | Request::EndRead { .. }
+                | Request::OpenSnapshot { .. }
+                | Request::KeepSnapshot { .. }
+                | Request::ReadSnapshot { .. }
+        )
     }
 
     /// What may be interrupted: a statement of an open transaction has a number there.

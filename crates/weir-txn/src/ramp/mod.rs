@@ -16,11 +16,12 @@ pub mod message;
 pub(crate) mod open;
 pub mod participant;
 pub mod reader;
+pub(crate) mod snapshot;
 mod termination;
 pub mod trace;
 mod waits;
 
-pub use client::{Begin, Coordinator, Event, Protocol, own_statement};
+pub use client::{Begin, Coordinator, Event, OfSnapshot, Protocol, own_statement};
 pub use coordinator::{Action, Transaction};
 pub use log::Record;
 pub use message::{
@@ -28,5 +29,5 @@ pub use message::{
     ShardId, Sibling, TableRead, TxnId,
 };
 pub use open::forgotten;
-
+pub use snapshot::forgotten_snapshot;
 pub use termination::Left;

@@ -17,9 +17,21 @@ use crate::storage::Position;
 /// An open transaction, and where it has worked.
 pub type Within = (TxnId, Vec<(ShardId, u64)>);
 
+/// What a read is to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Rows.
+    Rows,
+    /// A snapshot of all shards, under its own name (docs/internals/snapshots.md).
+    Snapshot,
+    /// Rows of that snapshot, in one round.
+    RowsOf(TxnId),
+}
+
 #[derive(Debug)]
 pub struct Read {
     read: TxnId,
+    purpose: Purpose,
     /// The open transaction that it is a statement of, and the shards where that has worked.
     within: Option<Within>,
     /// With the session that the reader has at that shard.
@@ -51,9 +63,52 @@ pub enum ReadAction {
     Again,
 }
 
+impl ReadAction {
+    pub(super) fn into_send(self) -> Option<(ShardId, Request)> {
+        match self {
+            ReadAction::Send(shard, request) => Some((shard, request)),
+            ReadAction::Done(_) | ReadAction::Failed(_) | ReadAction::Again => None,
+        }
+    }
+}
+
 impl Read {
+    /// Takes a snapshot of that edition of all shards.
+    pub fn begin_snapshot(read: TxnId, edition: u64, sessions: &[u64], out: &mut Vec<ReadAction>) -> Read {
+        let nothing = Arc::new(ReadQuery { tables: Vec::new(), parts: None, edition });
+        let queries = (0..).zip(sessions).map(|(shard, session)| (shard, (nothing.clone(), *session)));
+        let (queries, answers): (BTreeMap<_, _>, _) = (queries.collect(), BTreeMap::new());
+        // The first one alone: of several who do so at once, one goes on.
+        let pending = queries.keys().take(1).map(|shard| (*shard, Vec::new())).collect();
+        let purpose = Purpose::Snapshot;
+        let begun = Read { read, purpose, within: None, queries, answers, pending, rounds: 1, examined: 0 };
+        begun.send(out);
+        begun
+    }
+
+    /// Reads that snapshot.
+    pub fn begin_at_snapshot(
+        read: TxnId,
+        snapshot: TxnId,
+        queries: BTreeMap<ShardId, Arc<ReadQuery>>,
+        out: &mut Vec<ReadAction>,
+    ) -> Read {
+        Read::begin_for(Purpose::RowsOf(snapshot), read, None, queries, |_| 0, out)
+    }
+
     /// `session`: as what the reader is registered at each shard.
     pub fn begin(
+        read: TxnId,
+        within: Option<Within>,
+        queries: BTreeMap<ShardId, Arc<ReadQuery>>,
+        session: impl Fn(ShardId) -> u64,
+        out: &mut Vec<ReadAction>,
+    ) -> Read {
+        Read::begin_for(Purpose::Rows, read, within, queries, session, out)
+    }
+
+    fn begin_for(
+        purpose: Purpose,
         read: TxnId,
         within: Option<Within>,
         queries: BTreeMap<ShardId, Arc<ReadQuery>>,
@@ -63,8 +118,16 @@ impl Read {
         let queries: BTreeMap<ShardId, (Arc<ReadQuery>, u64)> =
             queries.into_iter().map(|(shard, query)| (shard, (query, session(shard)))).collect();
         let pending = queries.keys().map(|shard| (*shard, Vec::new())).collect();
-        let mut begun =
-            Read { read, within, queries, answers: BTreeMap::new(), pending, rounds: 1, examined: 0 };
+        let mut begun = Read {
+            read,
+            purpose,
+            within,
+            queries,
+            answers: BTreeMap::new(),
+            pending,
+            rounds: 1,
+            examined: 0,
+        };
         begun.send(out);
         if begun.pending.is_empty() {
             // It reads no table.
@@ -86,12 +149,19 @@ impl Read {
                 open.iter().find(|(of, _)| *of == shard).map(|(_, opened)| (*txn, *opened))
             });
             let (query, session) = self.queries[&shard].clone();
-            let request = match self.rounds {
-                1 => Request::Read { read, session, query, within },
-                _ => {
-                    let (position, including) = (self.answers[&shard].position, including.clone());
+            let at = || (self.answers[&shard].position, including.clone());
+            let request = match (self.purpose, self.rounds) {
+                (Purpose::Rows, 1) => Request::Read { read, session, query, within },
+                (Purpose::Rows, _) => {
+                    let (position, including) = at();
                     Request::ReadAt { read, session, query, position, including, within }
                 }
+                (Purpose::Snapshot, 1) => Request::OpenSnapshot { read, session, edition: query.edition },
+                (Purpose::Snapshot, _) => {
+                    let (position, including) = at();
+                    Request::KeepSnapshot { read, session, position, including }
+                }
+                (Purpose::RowsOf(snapshot), _) => Request::ReadSnapshot { read, snapshot, query },
             };
             out.push(ReadAction::Send(shard, request));
         }
@@ -131,9 +201,22 @@ impl Read {
     }
 
     fn on_round(&mut self, out: &mut Vec<ReadAction>) {
-        let missing = if self.rounds == 1 { self.missing() } else { BTreeMap::new() };
+        let mut missing = if self.rounds == 1 { self.missing() } else { BTreeMap::new() };
+        if self.purpose == Purpose::Snapshot && self.rounds == 1 {
+            let others = self.queries.keys().filter(|shard| !self.answers.contains_key(shard));
+            self.pending = others.map(|shard| (*shard, Vec::new())).collect();
+            if !self.pending.is_empty() {
+                return self.send(out);
+            }
+            // Those that lack nothing are told so: they hold their messages back.
+            for shard in self.queries.keys() {
+                missing.entry(*shard).or_default();
+            }
+        }
         if missing.is_empty() {
-            self.end(out);
+            if self.purpose != Purpose::Snapshot {
+                self.end(out);
+            }
             let answers = std::mem::take(&mut self.answers);
             out.push(ReadAction::Done(
                 answers.into_iter().map(|(shard, answer)| (shard, answer.rows)).collect(),
@@ -166,8 +249,12 @@ impl Read {
 
     /// Its shards need not keep anything for it.
     pub fn end(&self, out: &mut Vec<ReadAction>) {
-        for &shard in self.queries.keys() {
-            out.push(ReadAction::Send(shard, Request::EndRead { read: self.read }));
-        }
+        let read = self.read;
+        let over = match self.purpose {
+            Purpose::Rows => Request::EndRead { read },
+            Purpose::Snapshot => Request::EndSnapshot { snapshot: read },
+            Purpose::RowsOf(_) => return,
+        };
+        out.extend(self.queries.keys().map(|shard| ReadAction::Send(*shard, over.clone())));
     }
 }

@@ -51,6 +51,15 @@ impl History {
         self.changes.range((position - self.begin) as usize..)
     }
 
+    /// Of the changes from there on, about.
+    pub fn bytes(&self, position: Position) -> usize {
+        let before = |change: &Change| match &change.before {
+            RowState::Row(row) => row.len(),
+            RowState::Absent | RowState::Patched(_) => 0,
+        };
+        self.since(position.max(self.begin)).map(|change| size_of::<Change>() + before(change)).sum()
+    }
+
     pub fn push(&mut self, change: Change) {
         self.changes.push_back(change);
     }

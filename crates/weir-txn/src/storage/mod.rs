@@ -324,6 +324,11 @@ impl Storage {
         self.history.begin()
     }
 
+    /// Bytes of the changes since `position`, about.
+    pub fn history_bytes(&self, position: Position) -> usize {
+        self.history.bytes(position)
+    }
+
     /// Undoes everything after `position`, for good.
     pub fn rollback(&mut self, position: Position) {
         while self.history.end() > position {
